@@ -1,4 +1,4 @@
-/** The work on one backup, from the mirror to the targets. It runs in a child process (`process.ts`), except in tests. */
+/** The work on one backup, from the mirror to the targets. It runs in a child process (`process.ts`), except in most tests. */
 import { join } from 'node:path';
 import type { TargetConfig } from '../config/config.ts';
 import { type Clock, isoTime, settlesWithin } from '../core/clock.ts';
@@ -59,7 +59,7 @@ export interface MadeBackup {
   readonly stored: readonly StoredBackup[];
 }
 
-/** Does the work of one backup: `backUpInProcess`, except in tests. */
+/** Does the work of one backup: `backUpInProcess`, except in most tests. */
 export type BackupWork = (
   job: BackupJob,
   options: { readonly signal: AbortSignal; readonly onProgress: (progress: BackupWorkProgress) => void },
@@ -119,6 +119,11 @@ export async function createBackup(
   const stored = await storeInTurn(backup, { job, opening, known, clock, signal, onProgress });
   requireOne(stored);
   return { manifest, stored };
+}
+
+/** Makes backups in this process. */
+export function backUpHere(clock: Clock): BackupWork {
+  return (job, options) => createBackup(job, { clock, ...options });
 }
 
 interface Place {

@@ -8,7 +8,7 @@ import type { Config, BackupConfig, S3TargetConfig } from '../config/config.ts';
 import { proxySettings } from '../config/proxy.ts';
 import { duration, megabytes, plural } from '../core/wording.ts';
 import { type BackupWriter, type BackupOutcome, createBackupWriter } from '../backup/writer.ts';
-import { type BackupPhase, QUIET_WAIT_MS } from '../backup/work.ts';
+import { type BackupPhase, backUpHere, QUIET_WAIT_MS } from '../backup/work.ts';
 import { BackupCatalog } from '../backup/catalog.ts';
 import { begunAnew, type MirrorOrigin, originOf } from '../backup/earlier.ts';
 import { type Backup, type DueTarget, dueTargets, emptiedError, listBackups } from '../backup/list.ts';
@@ -281,6 +281,7 @@ function configuredBackupWriter(context: CommandContext, config: Config): Backup
     log: commandLog(context, 'silent'),
     host: hostname(),
     pid: context.pid,
+    ...(context.isOneProcess === true ? { work: backUpHere(systemClock) } : {}),
   });
 }
 

@@ -36,6 +36,11 @@ export interface ProcessContext {
    */
   readonly execPath: string;
   readonly entry: string;
+  /**
+   * True where jobs of the daemon, and the work on a backup, have no process of their own, as in most tests: each start takes
+   * a third of a second of the processor.
+   */
+  readonly isOneProcess?: boolean;
 }
 
 /** Options that every command takes (design.md, Commands). */

@@ -37,20 +37,25 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
   const log = daemonLog(context, first.log.level);
   const effects: DaemonEffects = {
     ...daemonEffects(context, log),
-    startJob: jobStarter(context),
+    ...(context.isOneProcess === true ? {} : { startJob: jobStarter(context) }),
   };
-  const living: { daemon: Daemon | null } = { daemon: null };
+  const living: { daemon: Daemon | null; isReloadAsked: boolean } = { daemon: null, isReloadAsked: false };
   const config = (): LoadedConfig => living.daemon?.cells.config() ?? first;
   const noticing = openNoticeService({ config, clock: systemClock, random: Math.random, log, env });
+  // From the start: where nobody listens, SIGHUP ends the process.
+  context.onHangup?.(() => {
+    if (living.daemon === null) living.isReloadAsked = true;
+    else living.daemon.reload();
+  });
   try {
     const running = await startDaemon(effects, {
       isOnce: options.once === true,
       startHttp: options.http === false ? null : httpStarter(context, log),
       observers: noticing.observersOf,
-      backup: backupWork(env),
+      backup: backupWork(env, context.isOneProcess),
     });
     living.daemon = running;
-    context.onHangup?.(() => running.reload());
+    if (living.isReloadAsked) running.reload();
     const stop = (): void => void running.stop();
     if (context.signal.aborted) stop();
     else context.signal.addEventListener('abort', stop, { once: true });

@@ -1,6 +1,7 @@
 /** `tidemark mcp`: the read-only tools for an MCP client that starts this program (docs/mcp.md). */
 import process from 'node:process';
 import { EXIT, type ExitCode } from '../core/errors.ts';
+import { ChildCommands } from '../mcp/child-command.ts';
 import { Mcp } from '../mcp/server.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
@@ -24,5 +25,5 @@ export function openMcp({ execPath, entry, env, cwd, options }: CommandContext):
     '--log-level=error',
     '--no-color',
   ];
-  return new Mcp({ execPath, entry, env, cwd, globalOptions }, source ?? null);
+  return new Mcp(new ChildCommands({ execPath, entry, env, cwd, globalOptions }), source ?? null);
 }

@@ -8,7 +8,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
 
 /** How this program is started again, and with which options that all its commands take (`--config`, `--source`). */
-export interface Program {
+interface Program {
   readonly execPath: string;
   readonly entry: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -46,7 +46,7 @@ export class ChildCommands {
     this.#program = program;
   }
 
-  /** @throws TidemarkError with the reason that the command gave where it printed no document */
+  /** @throws TidemarkError as `printedBy`, or because the command took too long or too much */
   async run(command: Command): Promise<Printed> {
     if (this.#waiting.length >= MOST_WAITING)
       throw new TidemarkError('throttled', 'too many tools were called at once', { hint: 'call it again' });
@@ -99,25 +99,33 @@ export class ChildCommands {
       cancelLimit();
       signal.removeEventListener('abort', onAbort);
     }
-    const notes = stderr
-      .slice(0, NOTES_CHARACTERS)
-      .replaceAll(/^tidemark: /gm, '')
-      .trim();
     if (stopped !== '') throw failed(stopped);
-    const text = Buffer.concat(stdout).toString('utf8');
-    if (text.trim() === '') throw failed(notes === '' ? 'it ended without an answer' : notes);
-    const document = parseLossless(text);
-    // Its own error, with a code and a hint.
-    if (isJsonObject(document) && document['schema'] === 'tidemark.error/1') {
-      const { message, hint } = document;
-      throw new TidemarkError(
-        'usage',
-        typeof message === 'string' ? message : notes,
-        typeof hint === 'string' ? { hint } : {},
-      );
-    }
-    return { document, notes };
+    return printedBy({ stdout: Buffer.concat(stdout).toString('utf8'), stderr });
   }
+}
+
+/**
+ * What a command that has ended answers.
+ * @throws TidemarkError with the reason that the command gave where it printed no document
+ * @internal
+ */
+export function printedBy({ stdout, stderr }: { readonly stdout: string; readonly stderr: string }): Printed {
+  const notes = stderr
+    .slice(0, NOTES_CHARACTERS)
+    .replaceAll(/^tidemark: /gm, '')
+    .trim();
+  if (stdout.trim() === '') throw failed(notes === '' ? 'it ended without an answer' : notes);
+  const document = parseLossless(stdout);
+  // Its own error, with a code and a hint.
+  if (isJsonObject(document) && document['schema'] === 'tidemark.error/1') {
+    const { message, hint } = document;
+    throw new TidemarkError(
+      'usage',
+      typeof message === 'string' ? message : notes,
+      typeof hint === 'string' ? { hint } : {},
+    );
+  }
+  return { document, notes };
 }
 
 function failed(why: string): TidemarkError {

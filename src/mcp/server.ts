@@ -11,7 +11,7 @@ import { SEVERITIES } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/kinds.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { programVersion } from '../core/package-root.ts';
-import { ChildCommands, type Program, type Printed } from './child-command.ts';
+import type { ChildCommands, Printed } from './child-command.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import { formatInteger } from '../core/wording.ts';
 import { stringifyYaml } from '../core/yaml.ts';
@@ -158,13 +158,13 @@ const LIVE_LIMIT_MS = 300_000;
 
 /** The tools over standard input and output, and over HTTP: both end with `close`. */
 export class Mcp {
-  readonly #commands: ChildCommands;
+  readonly #commands: Pick<ChildCommands, 'run'>;
   readonly #sources: readonly string[] | null;
   readonly #closing = new AbortController();
 
   /** @param sources those that tools may name; null for all */
-  constructor(program: Program, sources: readonly string[] | null) {
-    this.#commands = new ChildCommands(program);
+  constructor(commands: Pick<ChildCommands, 'run'>, sources: readonly string[] | null) {
+    this.#commands = commands;
     this.#sources = sources;
   }
 

@@ -7,7 +7,7 @@ import { silentLogger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { type BackupWriter, createBackupWriter } from '../../src/backup/writer.ts';
 import { backUpInProcess } from '../../src/backup/process.ts';
-import { type BackupWork, createBackup } from '../../src/backup/work.ts';
+import { backUpHere } from '../../src/backup/work.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { ORG, open, sync, temporaryDirectory } from '../mirror/fixture.ts';
 
@@ -37,11 +37,6 @@ export interface Setting {
   /** One more complete run. */
   readonly sync: () => Promise<number>;
 }
-
-const makeHere =
-  (clock: Clock): BackupWork =>
-  (job, options) =>
-    createBackup(job, { clock, ...options });
 
 export async function setting(): Promise<Setting> {
   const home = temporaryDirectory();
@@ -75,7 +70,7 @@ export async function setting(): Promise<Setting> {
       host: 'here',
       pid: 4711,
       // A process takes longer to start: a few tests show that it does the same.
-      work: onStart === undefined ? makeHere(hereWith) : backUpInProcess({ env, onStart }),
+      work: onStart === undefined ? backUpHere(hereWith) : backUpInProcess({ env, onStart }),
     });
   return { mirror, home, directory, writer: writer({}), with: writer, sync: run };
 }

@@ -18,7 +18,7 @@ import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { open, sync } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
-import { environment, program, runProgram, scratch, start, tidemark } from './harness.ts';
+import { environment, program, scratch, start, tidemark } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
 /** A mirror with one complete run, and the command line over it with backups on. */
@@ -564,7 +564,7 @@ pings: [{ success: "\${PING}" }]
     });
     const lost = `${disk} has none of the backups that were stored there: is its disk mounted?`;
     const once = (more: Readonly<Record<string, string>> = {}) =>
-      runProgram(['daemon', '--once'], { env: { ...env, ...more }, cwd: home });
+      tidemark(['daemon', '--once'], { env: { ...env, ...more }, cwd: home });
     const held = (path: string): number => readdirSync(path).filter((name) => name.endsWith('.zst')).length;
     const first = await once();
     expect(first, first.stderr).toMatchObject({ code: 0 });
@@ -595,7 +595,7 @@ pings: [{ success: "\${PING}" }]
     expect([held(disk), held(other)]).toEqual([2, 3]);
 
     // A mirror that is restored on another machine finds an empty directory there.
-    const run = (args: readonly string[]) => runProgram(args, { env, cwd: home });
+    const run = (args: readonly string[]) => tidemark(args, { env, cwd: home });
     expect(await run(['backup', 'restore', 'latest', '--to', 'back.db'])).toMatchObject({ code: 0 });
     rmSync(disk, { recursive: true });
     mkdirSync(disk);

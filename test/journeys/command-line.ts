@@ -18,22 +18,51 @@ class Sink extends Writable {
   }
 }
 
-/** Runs `tidemark ARGS` to its end, away from any terminal. */
-export async function commandLine(
-  args: readonly string[],
-  options: { readonly env: Readonly<Record<string, string>>; readonly cwd: string },
-): Promise<Ended> {
+interface Options {
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  /** False where jobs of a daemon and the work on a backup are to have processes of their own, as they have in earnest. */
+  readonly isOneProcess?: boolean;
+}
+
+/** A command that runs until somebody stops it. */
+export interface Running {
+  readonly ended: Promise<Ended>;
+  /** What it has written to stderr so far. */
+  stderr(): string;
+  /** As SIGTERM does. */
+  stop(): void;
+  /** As SIGHUP does. */
+  reload(): void;
+}
+
+/** Begins `tidemark ARGS`, away from any terminal. */
+export function begin(args: readonly string[], options: Options): Running {
   const stdout = new Sink();
   const stderr = new Sink();
-  const code = await runCommandLine(args, {
+  const stopping = new AbortController();
+  const hangups: (() => void)[] = [];
+  const code = runCommandLine(args, {
+    isOneProcess: true,
     ...options,
     stdin: { isTTY: false },
     stdout,
     stderr,
-    signal: new AbortController().signal,
+    signal: stopping.signal,
+    onHangup: (listener) => void hangups.push(listener),
     pid: process.pid,
     execPath: process.execPath,
     entry: inject('program'),
   });
-  return { code, stdout: stdout.text, stderr: stderr.text };
+  return {
+    ended: code.then((ended) => ({ code: ended, stdout: stdout.text, stderr: stderr.text })),
+    stderr: () => stderr.text,
+    stop: () => stopping.abort(new Error('interrupted')),
+    reload: () => hangups.forEach((listener) => listener()),
+  };
+}
+
+/** Runs `tidemark ARGS` to its end, away from any terminal. */
+export function commandLine(args: readonly string[], options: Options): Promise<Ended> {
+  return begin(args, options).ended;
 }

@@ -4,17 +4,26 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type Ended, childOf, environment, runProgram, scratch, start, tidemark } from './harness.ts';
+import {
+  type Ended,
+  childOf,
+  environment,
+  runProgram,
+  scratch,
+  start,
+  startHere,
+  tidemark,
+} from './harness.ts';
 import { FakeService, respond } from './service.ts';
 
 class Story {
   readonly service: FakeService;
   readonly directory = scratch();
   readonly env: Record<string, string>;
-  child: ChildProcess | null = null;
-  ended: Promise<Ended> | null = null;
   isHeld = false;
-  #text = '';
+  /** Of the process that starts those of the jobs. */
+  #pid = 0;
+  #text: () => string = () => '';
 
   private constructor(service: FakeService, more: Readonly<Record<string, string>>) {
     this.service = service;
@@ -30,22 +39,40 @@ class Story {
     return new Story(await FakeService.start(), more);
   }
 
-  start(args: readonly string[] = []): ChildProcess {
-    const { child, ended } = start(['daemon', ...args], { env: this.env });
-    child.stderr?.on('data', (chunk: string) => (this.#text += chunk));
+  /** Begins the daemon in this process: its jobs have processes of their own. */
+  start(args: readonly string[] = []): { stop(): Promise<Ended> } {
+    const { ended, stop, stderr } = startHere(['daemon', ...args], { env: this.env, isOneProcess: false });
+    this.#pid = process.pid;
+    this.#text = stderr;
+    return {
+      stop: () => {
+        stop();
+        return ended;
+      },
+    };
+  }
+
+  /** Begins the daemon as a process of its own, whose log has what the processes of its jobs log. */
+  startProcess(): { readonly child: ChildProcess; readonly ended: Promise<Ended> } {
+    let text = '';
+    const { child, ended } = start(['daemon'], { env: this.env });
+    child.stderr?.on('data', (chunk: string) => (text += chunk));
     onTestFinished(() => void child.kill('SIGKILL'));
-    [this.child, this.ended] = [child, ended];
-    return child;
+    this.#pid = child.pid ?? 0;
+    this.#text = () => text;
+    return { child, ended };
   }
 
   lines(): Record<string, unknown>[] {
-    const whole = this.#text.split('\n').filter((line) => line.startsWith('{') && line.endsWith('}'));
+    const whole = this.#text()
+      .split('\n')
+      .filter((line) => line.startsWith('{') && line.endsWith('}'));
     return whole.map((line) => JSON.parse(line) as Record<string, unknown>);
   }
 
   async until(isSo: () => boolean): Promise<void> {
     for (let tries = 0; !isSo(); tries += 1) {
-      if (tries > 2000) throw new Error(`it never came: ${this.#text}`);
+      if (tries > 2000) throw new Error(`it never came: ${this.#text()}`);
       await delay(10);
     }
   }
@@ -64,7 +91,14 @@ class Story {
     await this.until(
       () => this.service.seen.filter(({ url }) => url.includes('/members/')).length > before || before > 0,
     );
-    return childOf(this.child?.pid);
+    return childOf(this.#pid);
+  }
+
+  /** Of the latest run, which is under way. */
+  async recordsSoFar(): Promise<number> {
+    const { stdout } = await tidemark(['runs', '--json'], { env: this.env });
+    const { runs } = JSON.parse(stdout) as { runs: { progress?: { records: number } }[] };
+    return runs[0]?.progress?.records ?? 0;
   }
 
   async ask(target: string, body?: object): Promise<{ readonly status: number; readonly text: string }> {
@@ -93,10 +127,11 @@ describe('the process of a job', () => {
     story.isHeld = true;
     const daemon = story.start();
     const job = await story.jobAtWork();
-    expect(job).not.toBe(daemon.pid);
     expect((await story.ask('/healthz')).status).toBe(200);
     const { text } = await story.ask('/api/v1/status');
     expect(text).toContain('"requests"');
+    // It tells the daemon twice a second what it has read so far.
+    while ((await story.recordsSoFar()) === 0) await delay(50);
     process.kill(job, 'SIGKILL');
     await story.said(/^sync failed: its process was ended by SIGKILL before the job was done/);
     const failed = story.lines().find(({ msg }) => String(msg).startsWith('sync failed'));
@@ -106,8 +141,7 @@ describe('the process of a job', () => {
     story.isHeld = false;
     expect((await story.ask('/api/v1/runs', { job: 'sync' })).status).toBe(202);
     await story.said(/^sync is done again/);
-    daemon.kill('SIGTERM');
-    expect((await story.ended)?.code).toBe(0);
+    expect((await daemon.stop()).code).toBe(0);
     const runs = await tidemark(['runs', '--json'], { env: story.env });
     expect(JSON.parse(runs.stdout)).toMatchObject({
       runs: [{ outcome: 'complete' }, { outcome: 'failed', error: { code: 'interrupted' } }],
@@ -117,11 +151,11 @@ describe('the process of a job', () => {
   it('gives up when the daemon is killed outright, and leaves no lock behind', async () => {
     const story = await Story.create();
     story.isHeld = true;
-    const daemon = story.start();
+    const daemon = story.startProcess();
     const job = await story.jobAtWork();
-    daemon.kill('SIGKILL');
+    daemon.child.kill('SIGKILL');
     // Its own end of the daemon's stderr closes with it.
-    await story.ended;
+    await daemon.ended;
     await story.until(() => !isAlive(job));
     story.isHeld = false;
     expect((await tidemark(['sync', '--quiet'], { env: story.env })).code).toBe(0);
@@ -133,8 +167,7 @@ describe('the process of a job', () => {
     const daemon = story.start();
     const job = await story.jobAtWork();
     process.kill(job, 'SIGSTOP');
-    daemon.kill('SIGTERM');
-    expect((await story.ended)?.code).toBe(0);
+    expect((await daemon.stop()).code).toBe(0);
     expect(isAlive(job)).toBe(false);
     expect(story.count(/^sync was interrupted/)).toBe(1);
     expect(story.lines().at(-1)).toMatchObject({ msg: 'daemon stopped' });
@@ -149,7 +182,7 @@ describe('the process of a job', () => {
       isFirst = false;
       return respond(response, 429, '{"detail":"slow down"}', { 'retry-after': '0' });
     });
-    const daemon = story.start();
+    const daemon = story.startProcess();
     await story.said(/^backup is done/);
     expect(readdirSync(backups)).toHaveLength(2);
     for (const job of ['drift', 'verify', 'forget', 'drill']) {
@@ -168,8 +201,8 @@ describe('the process of a job', () => {
     expect(Number(/^tidemark_requests_total\{source="default"\} (\d+)/m.exec(text)?.[1])).toBe(
       story.service.seen.length,
     );
-    daemon.kill('SIGTERM');
-    expect((await story.ended)?.stderr).not.toContain('test-key-of-some-length');
+    daemon.child.kill('SIGTERM');
+    expect((await daemon.ended).stderr).not.toContain('test-key-of-some-length');
   });
 
   it('does nothing under a wrong configuration: the daemon goes on by the one in force', async () => {
@@ -183,14 +216,15 @@ describe('the process of a job', () => {
       'http: { listen: "127.0.0.1:0" }',
     ].join('\n');
     writeFileSync(file, text, { mode: 0o600 });
+    // Nothing is due.
+    expect((await tidemark(['sync', '--quiet', '--config', file], { env: story.env })).code).toBe(0);
     const daemon = story.start(['--config', file]);
-    await story.said(/^sync is done/);
+    await story.said(/^daemon started/);
     writeFileSync(file, 'sources: 7\n');
     expect((await story.ask('/api/v1/runs', { job: 'sync' })).status).toBe(202);
-    await story.said(/^sync is done/, 2);
+    await story.said(/^sync is done/);
     expect(story.count(/^the old configuration stays active/)).toBe(1);
-    daemon.kill('SIGTERM');
-    expect((await story.ended)?.code).toBe(0);
+    expect((await daemon.stop()).code).toBe(0);
   });
 
   it('is not a command for people', async () => {

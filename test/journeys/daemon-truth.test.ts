@@ -1,5 +1,4 @@
 /** What the daemon says of how fresh the copy is: only a complete run of all kinds counts, whatever came after it. */
-import type { ChildProcess } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -8,7 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { type Receiver, receiver } from '../daemon/notices/receiver.ts';
-import { type Ended, scratch, start } from './harness.ts';
+import { type Ended, scratch, start, startHere } from './harness.ts';
 import { commandLine } from './command-line.ts';
 import { FakeService, respond } from './service.ts';
 
@@ -36,8 +35,8 @@ class Story {
   readonly directory = scratch();
   readonly mirror = join(this.directory, 'mirror.db');
   readonly env = { KEY: 'some-test-key' };
-  #text = '';
-  #child: ChildProcess | null = null;
+  #text: () => string = () => '';
+  #stop: () => void = () => undefined;
   #ended: Promise<Ended> | null = null;
 
   private constructor(service: FakeService, told: Receiver, pinged: Receiver) {
@@ -66,26 +65,33 @@ class Story {
     );
   }
 
+  /** Begins the daemon: in this process, as are its jobs. */
   start(): void {
-    this.#text = '';
-    const { child, ended } = start(['daemon'], { env: this.env, cwd: this.directory });
-    child.stderr?.on('data', (chunk: string) => (this.#text += chunk));
-    onTestFinished(() => void child.kill('SIGKILL'));
-    [this.#child, this.#ended] = [child, ended];
+    const running = startHere(['daemon'], { env: this.env, cwd: this.directory });
+    [this.#ended, this.#stop, this.#text] = [running.ended, running.stop, running.stderr];
   }
 
-  async kill(): Promise<void> {
-    this.#child?.kill('SIGKILL');
-    await this.#ended;
+  /** Begins the daemon as a process of its own, which can be killed. */
+  startProcess(): { kill(): Promise<void> } {
+    let text = '';
+    const { child, ended } = start(['daemon'], { env: this.env, cwd: this.directory });
+    child.stderr?.on('data', (chunk: string) => (text += chunk));
+    onTestFinished(() => void child.kill('SIGKILL'));
+    this.#text = () => text;
+    const kill = async (): Promise<void> => {
+      child.kill('SIGKILL');
+      await ended;
+    };
+    return { kill };
   }
 
   async stop(): Promise<void> {
-    this.#child?.kill('SIGTERM');
+    this.#stop();
     expect((await this.#ended)?.code).toBe(0);
   }
 
   lines(level: number, message: RegExp): string[] {
-    return this.#text
+    return this.#text()
       .split('\n')
       .filter((line) => line.startsWith('{') && line.endsWith('}'))
       .map((line) => JSON.parse(line) as { level: number | string; msg: string })
@@ -94,10 +100,10 @@ class Story {
   }
 
   async until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-    // Real processes: on a busy machine one of them alone takes seconds to begin.
+    // On a busy machine a process alone takes seconds to begin.
     const endsAt = performance.now() + 120_000;
     while (!(await isSo())) {
-      if (performance.now() > endsAt) throw new Error(`it never came: ${this.#text}`);
+      if (performance.now() > endsAt) throw new Error(`it never came: ${this.#text()}`);
       await delay(10);
     }
   }
@@ -324,11 +330,20 @@ describe('a mirror that goes away under the daemon', () => {
     await story.stop();
   });
 
-  it.each(['kill', 'stop'] as const)(
+  it.each([
+    ['kill', (story: Story) => story.startProcess().kill],
+    [
+      'stop',
+      (story: Story) => {
+        story.start();
+        return () => story.stop();
+      },
+    ],
+  ] as const)(
     'and whose daemon ends meanwhile (%s) is reported as back by the next one, once',
-    async (end) => {
+    async (_how, begin) => {
       const story = await Story.create();
-      story.start();
+      const end = begin(story);
       await story.until(() => story.lines(0, /^sync is done/).length === 1);
       const aside = join(story.directory, 'aside');
       mkdirSync(aside);
@@ -340,7 +355,7 @@ describe('a mirror that goes away under the daemon', () => {
       expect((await story.health()).state).toBe('failing');
       expect((await story.cli('sync')).code).toBe(1);
       await story.until(() => story.events().includes('mirror_gone'));
-      await story[end]();
+      await end();
       move(aside, story.directory);
 
       story.start();

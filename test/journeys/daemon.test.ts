@@ -1,11 +1,11 @@
-/** The daemon as its users meet it: a process of its own, its signals, its file, and the command line beside it. */
+/** The daemon as its users meet it: its process and signals, its file, and the command line beside it. */
 import type { ChildProcess } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { commandActor } from '../../src/core/actor.ts';
-import { type Ended, childOf, environment, scratch, start, tidemark } from './harness.ts';
+import { type Ended, childOf, environment, scratch, start, startHere, tidemark } from './harness.ts';
 import { FakeService, respond } from './service.ts';
 
 interface Story {
@@ -26,34 +26,59 @@ async function story(more: Readonly<Record<string, string>> = {}): Promise<Story
   return { service, directory, env };
 }
 
-interface Running {
-  readonly child: ChildProcess;
-  readonly ended: Promise<Ended>;
+/** What the log of a daemon says. */
+interface Told {
   /** Log lines so far. */
   lines(): Record<string, unknown>[];
   /** Waits until a line's message fits. */
   said(message: RegExp): Promise<void>;
 }
 
-function daemon(env: Record<string, string>, args: readonly string[] = []): Running {
+/** A daemon as a process of its own, as are its jobs. */
+function daemon(
+  env: Record<string, string>,
+  args: readonly string[] = [],
+): Told & { readonly child: ChildProcess; readonly ended: Promise<Ended> } {
   const { child, ended } = start(['daemon', ...args], { env });
   let text = '';
   child.stderr?.on('data', (chunk: string) => (text += chunk));
   onTestFinished(() => void child.kill('SIGKILL'));
+  return { child, ended, ...toldBy(() => text, ended) };
+}
+
+/** A daemon in this process, as are its jobs. */
+function daemonHere(
+  env: Record<string, string>,
+  args: readonly string[] = [],
+): Told & Pick<ReturnType<typeof startHere>, 'reload'> & { stop(): Promise<Ended> } {
+  const { ended, stderr, stop, reload } = startHere(['daemon', ...args], { env });
+  return {
+    reload,
+    stop: () => {
+      stop();
+      return ended;
+    },
+    ...toldBy(stderr, ended),
+  };
+}
+
+function toldBy(text: () => string, ended: Promise<Ended>): Told {
+  let isOver = false;
+  void ended.then(() => (isOver = true));
   const lines = (): Record<string, unknown>[] =>
-    text
+    text()
       .split('\n')
       .filter((line) => line.startsWith('{'))
       .map((line) => JSON.parse(line) as Record<string, unknown>);
   const said = async (message: RegExp): Promise<void> => {
     for (let tries = 0; tries < 1000; tries += 1) {
       if (lines().some(({ msg }) => message.test(String(msg)))) return;
-      if (child.exitCode !== null) break;
+      if (isOver) break;
       await delay(10);
     }
-    throw new Error(`the daemon never said ${String(message)}: ${text}`);
+    throw new Error(`the daemon never said ${String(message)}: ${text()}`);
   };
-  return { child, ended, lines, said };
+  return { lines, said };
 }
 
 describe('tidemark daemon', () => {
@@ -128,9 +153,9 @@ describe('tidemark daemon', () => {
       );
       return true;
     });
-    const running = daemon(env);
+    const running = daemonHere(env);
     while (held.length === 0) await delay(10);
-    // The job tells the daemon twice a second.
+    // What a job in a process of its own tells the daemon, test/journeys/daemon-jobs.test.ts looks at.
     type Run = { outcome: string; requests: number; progress?: { records: number; pages: number } };
     const lastRun = async (): Promise<Run | undefined> =>
       (JSON.parse((await tidemark(['runs', '--json'], { env })).stdout) as { runs: Run[] }).runs[0];
@@ -168,7 +193,7 @@ describe('tidemark daemon', () => {
       TIDEMARK_HTTP_LISTEN: '0.0.0.0:0',
       TIDEMARK_HTTP_TOKEN: 'a-token-of-some-length-at-least-32-characters',
     });
-    const running = daemon(env);
+    const running = daemonHere(env);
     await running.said(/^sync is done/);
     const { url } = JSON.parse(readFileSync(join(directory, 'mirror.db.daemon'), 'utf8')) as { url: string };
     expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
@@ -190,12 +215,12 @@ describe('tidemark daemon', () => {
       );
       return true;
     });
-    const running = daemon(env);
+    const running = daemonHere(env);
     await running.said(/^sync began/);
     while (held.length === 0) await delay(10);
     const asked = ['domains', 'projects', 'domains'].map((kind) => {
       const quiet = kind === 'projects' ? ['--quiet'] : [];
-      return { kind, ...start(['sync', '--kind', kind, '--json', ...quiet], { env }) };
+      return { kind, ...startHere(['sync', '--kind', kind, '--json', ...quiet], { env }) };
     });
     const queued = async (): Promise<unknown[]> => {
       const { url } = JSON.parse(readFileSync(`${env['TIDEMARK_MIRROR'] ?? ''}.daemon`, 'utf8')) as {
@@ -207,16 +232,7 @@ describe('tidemark daemon', () => {
       return status.daemon.queued;
     };
     // The two that ask for the same wait for the same.
-    const told = Promise.all(
-      asked.map(
-        ({ kind, child }) =>
-          new Promise<void>((resolve) => {
-            if (kind === 'projects') resolve();
-            else child.stderr?.once('data', () => resolve());
-          }),
-      ),
-    );
-    await told;
+    while (asked.some(({ kind, stderr }) => kind !== 'projects' && stderr() === '')) await delay(10);
     while ((await queued()).length < 2) await delay(20);
     isHeld = false;
     for (const release of held) release();
@@ -240,8 +256,7 @@ describe('tidemark daemon', () => {
     }
     expect([...runs.values()].map(({ size }) => size)).toEqual([1, 1]);
     expect([...runs.values()].flatMap((each) => [...each]).sort()).toEqual([2, 3]);
-    running.child.kill('SIGTERM');
-    expect((await running.ended).code).toBe(0);
+    expect((await running.stop()).code).toBe(0);
   });
 
   it('serves records unmasked to nobody but who has the token of the replica', async () => {
@@ -252,18 +267,17 @@ describe('tidemark daemon', () => {
       (await fetch(url + path, { headers: { authorization: `Bearer ${token}` } })).status;
     const urlOf = (): string =>
       (JSON.parse(readFileSync(join(directory, 'mirror.db.daemon'), 'utf8')) as { url: string }).url;
-    const running = daemon({ ...env, TIDEMARK_REPLICA_TOKEN_FILE: file });
+    const running = daemonHere({ ...env, TIDEMARK_REPLICA_TOKEN_FILE: file });
     await running.said(/^sync is done/);
     const closed = await fetch(urlOf() + path, { headers: { authorization: 'Bearer token-of-the-pages' } });
     expect(closed.status).toBe(404);
     expect(await closed.text()).toContain('replica.tokenFile gave no token');
     writeFileSync(file, 'token-of-the-replica\n', { mode: 0o600 });
-    running.child.kill('SIGHUP');
+    running.reload();
     await running.said(/^configuration reloaded/);
     expect(await statusFor(urlOf(), 'token-of-the-pages')).toBe(401);
     expect(await statusFor(urlOf(), 'token-of-the-replica')).toBe(200);
-    running.child.kill('SIGTERM');
-    expect((await running.ended).code).toBe(0);
+    expect((await running.stop()).code).toBe(0);
   });
 
   it('killed outright, it leaves a mirror that the command line and the next daemon go on with', async () => {
@@ -282,17 +296,18 @@ describe('tidemark daemon', () => {
     // The process of the job noticed that nobody waits for it any more, and gave its run up in order.
     expect(own.stderr).not.toContain('its process died');
     expect(own.stderr).not.toContain('following');
-    const next = daemon(env);
+    const next = daemonHere(env);
     await next.said(/^daemon started/);
     expect(next.lines().some(({ msg }) => msg === 'sync was cut short: its process died')).toBe(true);
-    next.child.kill('SIGTERM');
-    expect((await next.ended).code).toBe(0);
+    expect((await next.stop()).code).toBe(0);
   });
 
   it('killed outright in a sync that a command follows, the command fails with 1 and says so once', async () => {
     const { service, env } = await story();
+    // Nothing is due.
+    expect((await tidemark(['sync', '--quiet'], { env })).code).toBe(0);
     const running = daemon(env);
-    await running.said(/^sync is done/);
+    await running.said(/^daemon started/);
     const asked = new Promise<void>((resolve) => {
       // Never answered: the sync stays at work.
       service.quirks.push(() => {
@@ -300,7 +315,7 @@ describe('tidemark daemon', () => {
         return true;
       });
     });
-    const following = start(['sync'], { env });
+    const following = startHere(['sync'], { env });
     await asked;
     running.child.kill('SIGKILL');
     const { code, stderr } = await following.ended;
@@ -317,27 +332,26 @@ describe('tidemark daemon', () => {
     service.set('domains', [{ id: 'd1', domain: 'harbor.example' }]);
     const killed = daemon(env);
     await killed.said(/^daemon started/);
-    const asking = start(['sync', '--quiet'], { env });
+    const asking = startHere(['sync', '--quiet'], { env });
     await killed.said(/^drift began/);
-    for (const { child } of [killed, asking]) child.kill('SIGKILL');
+    killed.child.kill('SIGKILL');
     await Promise.all([killed.ended, asking.ended]);
-    const next = daemon(env);
+    const next = daemonHere(env);
     await next.said(/^drift is done/);
-    next.child.kill('SIGTERM');
-    expect((await next.ended).code).toBe(0);
-    const last = daemon(env, ['--once']);
-    expect((await last.ended).code).toBe(0);
-    expect(last.lines().map(({ msg }) => msg)).toContain('nothing is due');
+    expect((await next.stop()).code).toBe(0);
+    const last = await tidemark(['daemon', '--once'], { env });
+    expect(last.code, last.stderr).toBe(0);
+    expect(last.stderr).toContain('nothing is due');
   });
 
-  it('SIGTERM ends it within the grace while the service does not answer, a second one at once', async () => {
+  it('a stop ends it within the grace while the service does not answer, a second SIGTERM at once', async () => {
     const { service, env } = await story({ TIDEMARK_DAEMON_SHUTDOWN_GRACE_MS: '900' });
     service.quirks.push(({ path }) => path.endsWith('/members/'));
-    const running = daemon(env);
+    const running = daemonHere(env);
     while (!service.seen.some(({ url }) => url.includes('/members/'))) await delay(10);
     const began = performance.now();
-    running.child.kill('SIGTERM');
-    expect((await running.ended).code).toBe(0);
+    // What SIGTERM does.
+    expect((await running.stop()).code).toBe(0);
     expect(performance.now() - began).toBeLessThan(3_000);
 
     const impatient = daemon({ ...env, TIDEMARK_DAEMON_SHUTDOWN_GRACE_MS: '60000' });
@@ -350,10 +364,9 @@ describe('tidemark daemon', () => {
     while (existsSync(`/proc/${job}`)) await delay(10);
 
     // Nothing was ever mirrored whole: the next one does not wait for its schedule.
-    const next = daemon(env);
+    const next = daemonHere(env);
     await next.said(/^sync began/);
-    next.child.kill('SIGTERM');
-    expect((await next.ended).code).toBe(0);
+    expect((await next.stop()).code).toBe(0);
   });
 
   it('SIGHUP reads the configuration again; a wrong one changes nothing', async () => {
@@ -367,8 +380,12 @@ describe('tidemark daemon', () => {
         `schedules: { sync: { cron: "${cron}" } }`,
       ].join('\n');
     writeFileSync(file, text('0 0 1 1 *'));
+    // Nothing is due.
+    expect(
+      (await tidemark(['sync', '--quiet', '--config', file], { env: { KEY: 'some-test-key' } })).code,
+    ).toBe(0);
     const running = daemon({ KEY: 'some-test-key' }, ['--config', file, '--no-http']);
-    await running.said(/^sync is done/);
+    await running.said(/^daemon started/);
     running.child.kill('SIGHUP');
     await running.said(/^configuration read again: nothing changed/);
     writeFileSync(file, text('61 * * * *'));
@@ -380,19 +397,18 @@ describe('tidemark daemon', () => {
     writeFileSync(file, text('*/2 * * * * *'));
     running.child.kill('SIGHUP');
     await running.said(/^the configuration is right again/);
-    while (running.lines().filter(({ msg }) => msg === 'sync began').length < 3) await delay(20);
+    await running.said(/^sync began/);
     running.child.kill('SIGINT');
     expect((await running.ended).code).toBe(0);
   });
 
   it('--once does what is due and says how it went', async () => {
     const { service, env } = await story();
-    const first = daemon(env, ['--once']);
-    expect((await first.ended).code).toBe(0);
-    expect(first.lines().map(({ msg }) => msg)).toContain('sync is done');
-    const second = daemon(env, ['--once']);
-    expect((await second.ended).code).toBe(0);
-    expect(second.lines().map(({ msg }) => msg)).toContain('nothing is due');
+    for (const text of ['sync is done', 'nothing is due']) {
+      const once = await tidemark(['daemon', '--once'], { env });
+      expect(once.code, once.stderr).toBe(0);
+      expect(once.stderr).toContain(`"${text}"`);
+    }
     expect(service.seen.filter(({ url }) => url.startsWith('/api/organizations/?')).length).toBe(1);
   });
 });

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inject, onTestFinished } from 'vitest';
-import { commandLine, type Ended } from './command-line.ts';
+import { begin, commandLine, type Ended, type Running } from './command-line.ts';
 
 /** The program as it ships, built once for all tests (`test/tools/build-program.ts`). */
 export const program = inject('program');
@@ -53,6 +53,22 @@ export function tidemark(
   { env = {}, cwd = tmpdir() }: Omit<RunOptions, 'node'> = {},
 ): Promise<Ended> {
   return commandLine(args, { env: { ...inheritedEnvironment(), ...env }, cwd });
+}
+
+/**
+ * Begins `tidemark ARGS` in this process, which saves its start and those of its jobs: for what runs until it is stopped, where no
+ * signal and no death of a process is what the test is about. It is stopped with the test.
+ */
+export function startHere(
+  args: readonly string[],
+  { env = {}, cwd = tmpdir(), ...more }: Omit<RunOptions, 'node'> & { readonly isOneProcess?: boolean } = {},
+): Running {
+  const running = begin(args, { ...more, env: { ...inheritedEnvironment(), ...env }, cwd });
+  onTestFinished(async () => {
+    running.stop();
+    await running.ended;
+  });
+  return running;
 }
 
 /** Runs `tidemark ARGS` to its end, as a process of its own. */

@@ -88,8 +88,9 @@ const FORGET_JOB: JobWork = {
  * The backup job, with the environment of the command after a backup. If backups are off or none is due, it ends at
  * once. If the command fails or old backups cannot be deleted, it is `partial`: the backup itself exists. It is so too where a
  * directory has lost its backups, and `failed` where no other target is due.
+ * @param isOneProcess whether the backup is made in this process
  */
-export function backupWork(env: Readonly<Record<string, string | undefined>>): JobWork {
+export function backupWork(env: Readonly<Record<string, string | undefined>>, isOneProcess = false): JobWork {
   return {
     holds: 'reader',
     isPerSource: false,
@@ -103,6 +104,7 @@ export function backupWork(env: Readonly<Record<string, string | undefined>>): J
       if (config.backup === null) return resultOf(null);
       // What packs and encrypts is loaded where the work is done.
       const { createBackupWriter } = await import('../../backup/writer.ts');
+      const work = isOneProcess ? (await import('../../backup/work.ts')).backUpHere(effects.clock) : null;
       const { withheldBy } = await import('../../backup/hook.ts');
       const writer = createBackupWriter({
         backup: config.backup,
@@ -114,6 +116,7 @@ export function backupWork(env: Readonly<Record<string, string | undefined>>): J
         log,
         host: effects.host,
         pid: effects.pid,
+        ...(work === null ? {} : { work }),
       });
       const latest = latestRuns(mirror);
       // One that somebody makes by hand: after it, perhaps none is due.
