@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
-import { environment, scratch, start, tidemark } from './harness.ts';
+import { environment, scratch, start, startHere, tidemark } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
 const DOMAINS = `/api/organizations/${ORG}/domains/`;
@@ -129,11 +129,11 @@ describe('two at once', () => {
         return true;
       });
     });
-    const first = start(['sync'], { env });
+    const first = startHere(['sync'], { env });
     await reached;
     const second = await tidemark(['sync'], { env });
     expect(second.code).toBe(1);
-    expect(second.stderr).toContain(`pid ${first.child.pid}`);
+    expect(second.stderr).toContain(`pid ${process.pid}`);
     expect(second.stderr).toMatch(/since \d{4}-\d\d-\d\dT/);
     expect((await tidemark(['status'], { env })).code).not.toBe(130); // readers are not kept out
     release();
@@ -146,8 +146,7 @@ describe('files', () => {
     const service = await FakeService.start();
     const directory = scratch();
     const env = environment(service.url, join(directory, 'data'));
-    const { ended } = start(['sync'], { env });
-    expect((await ended).code).toBe(0);
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
     for (const file of readdirSync(join(directory, 'data'))) {
       expect(statSync(join(directory, 'data', file)).mode & 0o077, file).toBe(0);
     }
