@@ -173,14 +173,14 @@ describe('sources with one address and key', () => {
 
 describe('a source that hangs', () => {
   it('leaves the others as fresh as they were', async () => {
-    const names = Array.from({ length: 9 }, (_, index) => `s${index + 1}`);
+    const names = Array.from({ length: 5 }, (_, index) => `s${index + 1}`);
     const rig = await rigOf({ sources: ownKeys(names), cron: '*/10 * * * *' });
     await rig.start();
     await rig.advanceMinutes(1);
-    silence(rig, ['key-of-s7']);
+    silence(rig, ['key-of-s3']);
     const from = rig.clock.now();
     await rig.advanceMinutes(25);
-    for (const name of names.filter((each) => each !== 's7')) {
+    for (const name of names.filter((each) => each !== 's3')) {
       const ends = jobsOf(rig, name).flatMap(({ outcome, finishedAt }) =>
         outcome === 'done' && finishedAt !== null ? [Date.parse(finishedAt)] : [],
       );
@@ -191,7 +191,7 @@ describe('a source that hangs', () => {
       expect(ends.length, name).toBeGreaterThanOrEqual(3);
     }
     // Given up after a long silence, and tried again.
-    const tried = jobsOf(rig, 's7').filter(({ startedAt }) => Date.parse(startedAt) >= from);
+    const tried = jobsOf(rig, 's3').filter(({ startedAt }) => Date.parse(startedAt) >= from);
     expect(tried.map(({ outcome }) => outcome)).not.toContain('done');
   });
 
