@@ -1,6 +1,6 @@
 /**
- * A fleet of real processes: workers that die, freeze and leave, and people who take a cell. PostgreSQL is the system's; what
- * the workers talk to is on loopback.
+ * A fleet: workers that die, freeze and leave, and people who take a cell. Cells are worked on in processes of their own; so are
+ * the workers that die or freeze. PostgreSQL is the system's; what the workers talk to is on loopback.
  */
 import { type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,14 +10,14 @@ import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startFauxqs } from 'fauxqs';
 import pg from 'pg';
-import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Secret } from '../../src/core/secret.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { BOSS_SCHEMA, GroupQueue } from '../../src/fleet/queue.ts';
 import { openConnections } from '../../src/fleet/registry/connection.ts';
 import { migrate, shippedMigrations } from '../../src/fleet/registry/migrations.ts';
 import { Registry } from '../../src/fleet/registry/registry.ts';
-import { childOf, scratch, start, tidemark } from '../journeys/harness.ts';
+import { childOf, scratch, start, startHere, tidemark } from '../journeys/harness.ts';
 import { FakeService } from '../journeys/service.ts';
 import { KIND } from './cell-fixture.ts';
 import { POSTGRES, PostgresServer, WITHOUT_POSTGRES } from './postgres.ts';
@@ -36,7 +36,10 @@ interface Cells {
   readonly directory: string;
   readonly config: string;
   readonly ask: (statement: string) => Promise<Record<string, unknown>[]>;
+  /** Begins a worker in this process. */
   readonly worker: (name: string, env?: Record<string, string>) => Worker;
+  /** Begins one as a process of its own. */
+  readonly workerProcess: (name: string, env?: Record<string, string>) => WorkerProcess;
   /** Runs a command of the fleet to its end. */
   readonly fleet: (...args: string[]) => Promise<{ code: number | null; stdout: string; stderr: string }>;
   readonly until: (statement: string) => Promise<void>;
@@ -45,11 +48,19 @@ interface Cells {
   readonly passHeartbeat: () => Promise<unknown>;
 }
 
-interface Worker {
-  readonly child: ChildProcess;
+interface Told {
   readonly ended: Promise<{ code: number | null; stderr: string }>;
   /** Waits until its log has that. */
   readonly says: (text: string) => Promise<void>;
+}
+
+interface Worker extends Told {
+  /** Asks it to leave, as SIGTERM does. */
+  readonly stop: () => Told['ended'];
+}
+
+interface WorkerProcess extends Told {
+  readonly child: ChildProcess;
 }
 
 /** With seconds first: a sync is due whenever the cell is. */
@@ -100,6 +111,7 @@ async function cellsWith(
          SELECT '${name}', id, '${service.url}', 'svc', 'env:CELL_KEY', '${EVERY_SECOND}', '${JSON.stringify(document)}' FROM g`,
     );
   const env = { DATABASE_URL: url.reveal(), CELL_KEY: KEY };
+  const command = (name: string): string[] => ['fleet', 'work', '--name', name, '--config', config];
   return {
     url,
     service,
@@ -107,29 +119,32 @@ async function cellsWith(
     config,
     ask,
     worker: (name, more = {}) => {
-      const worker = start(['fleet', 'work', '--name', name, '--config', config], {
-        env: { ...env, ...more },
-      });
+      const { ended, stop, stderr } = startHere(command(name), { env: { ...env, ...more } });
+      return {
+        ended,
+        stop: () => {
+          stop();
+          return ended;
+        },
+        says: saidBy(stderr, ended),
+      };
+    },
+    workerProcess: (name, more = {}) => {
+      const { child, ended } = start(command(name), { env: { ...env, ...more } });
       onTestFinished(async () => {
-        worker.child.kill('SIGCONT');
-        if (worker.child.exitCode === null && worker.child.signalCode === null) {
-          worker.child.kill('SIGKILL');
-          await once(worker.child, 'exit');
+        child.kill('SIGCONT');
+        if (child.exitCode === null && child.signalCode === null) {
+          child.kill('SIGKILL');
+          await once(child, 'exit');
         }
       });
       let log = '';
-      worker.child.stderr?.on('data', (text: string) => (log += text));
-      const says = async (text: string): Promise<void> => {
-        while (!log.includes(text)) {
-          if (worker.child.exitCode !== null) throw new Error(`it ended without ${text}: ${log}`);
-          await delay(20);
-        }
-      };
-      return { ...worker, says };
+      child.stderr?.on('data', (text: string) => (log += text));
+      return { child, ended, says: saidBy(() => log, ended) };
     },
     fleet: (...args) => tidemark(['fleet', ...args, '--config', config], { env, cwd: directory }),
     until: async (statement) => {
-      while ((await ask(statement)).length === 0) await delay(50);
+      while ((await ask(statement)).length === 0) await delay(100);
     },
     due: () => ask(`UPDATE tidemark.cells SET due_at = now() - interval '1 second'`),
     passHeartbeat: () =>
@@ -141,6 +156,17 @@ async function cellsWith(
           )
           .join(';'),
       ),
+  };
+}
+
+function saidBy(log: () => string, ended: Promise<unknown>): Told['says'] {
+  let isOver = false;
+  void ended.then(() => (isOver = true));
+  return async (text) => {
+    while (!log().includes(text)) {
+      if (isOver) throw new Error(`it ended without ${text}: ${log()}`);
+      await delay(20);
+    }
   };
 }
 
@@ -198,8 +224,8 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
   });
 
   it('work on what is due, publish it, and leave when asked to, with the key nowhere, and no mirror of a retired cell that storage has', async () => {
-    const { worker, until, ask, fleet, directory, url } = await cells('acme', 'globex');
-    const first = worker('w1');
+    const { worker, workerProcess, until, ask, fleet, directory, url } = await cells('acme', 'globex');
+    const first = workerProcess('w1');
     await until(`SELECT FROM tidemark.runs HAVING count(*) = 2`);
     expect(
       await ask(
@@ -236,8 +262,7 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     const third = worker('w1');
     await third.says('left the cache');
     expect(cached()).toEqual(['globex.db']);
-    third.child.kill('SIGTERM');
-    expect((await third.ended).code).toBe(0);
+    expect((await third.stop()).code).toBe(0);
 
     // Nowhere: not in files, in logs, or in the database.
     for (const each of readdirSync(directory, { recursive: true, withFileTypes: true }))
@@ -256,8 +281,8 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
   // What these wait for passes in real time, once for both: each has a world of its own.
 
   const frozen = async (): Promise<void> => {
-    const { worker, until, service, ask, due } = await cells('acme');
-    const first = worker('w1');
+    const { worker, workerProcess, until, service, ask, due } = await cells('acme');
+    const first = workerProcess('w1');
     await until(RUN(1));
     await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
     const stalled = stall(service);
@@ -306,8 +331,7 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
     await due();
     await until(`SELECT FROM tidemark.cells WHERE stored_run = 3 HAVING count(*) = 3`);
-    only.child.kill('SIGTERM');
-    const lines = (await only.ended).stderr.split('\n');
+    const lines = (await only.stop()).stderr.split('\n');
     for (const text of [
       'storage does not exist: left to other workers',
       '"mirrors are stored again"',
@@ -325,8 +349,8 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
   });
 
   const ofOneName = async (): Promise<void> => {
-    const { worker, until, ask, config, passHeartbeat } = await cells('acme');
-    const first = worker('w1');
+    const { worker, workerProcess, until, ask, config, passHeartbeat } = await cells('acme');
+    const first = workerProcess('w1');
     await until(RUN(1));
     const [before] = await ask('SELECT started_at::text AS at FROM tidemark.workers');
     // A cache of its own, as on another machine: only the registry knows of both.
@@ -345,18 +369,17 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await third.says('waiting whether it is there still');
     await passHeartbeat();
     await until(`SELECT FROM tidemark.workers WHERE started_at::text <> '${String(before?.['at'])}'`);
-    third.child.kill('SIGTERM');
-    expect((await third.ended).code).toBe(0);
+    expect((await third.stop()).code).toBe(0);
   };
 
   const quarantined = async (): Promise<void> => {
-    const { worker, until, ask, due, service, fleet } = await cellsWith({}, 'acme');
+    const { workerProcess, until, ask, due, service, fleet } = await cellsWith({}, 'acme');
     service.quirks.push((_request, response) => {
       response.writeHead(401, { 'content-type': 'application/json' }).end('{"detail":"no"}');
       return true;
     });
     await ask('UPDATE tidemark.cells SET failures = 3');
-    const only = worker('w1');
+    const only = workerProcess('w1');
     const facts = `SELECT failures, round(extract(epoch FROM due_at - now()) / 60)::int AS minutes FROM tidemark.cells`;
     for (const failures of [5, 6]) {
       await until(
@@ -387,7 +410,7 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
 
   const cutShort = async (): Promise<void> => {
     const rate = { perMinute: 1000, perHour: 10_000 };
-    const { worker, until, service, ask } = await cellsWith(
+    const { worker, workerProcess, until, service, ask } = await cellsWith(
       { rate, stopTimeout: '1s', isHeld: true },
       'acme',
     );
@@ -396,8 +419,7 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     const first = worker('w1');
     while (stalled.length === 0) await delay(20);
     const sent = service.seen.length;
-    first.child.kill('SIGTERM');
-    const { code, stderr } = await first.ended;
+    const { code, stderr } = await first.stop();
     expect(code, stderr).toBe(0);
     expect(stderr.split('\n').filter((line) => line.includes('cut short'))).toEqual([
       expect.stringContaining(
@@ -413,7 +435,7 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await ask(`UPDATE tidemark.groups SET rate_log = NULL`);
     const again = stall(service);
     const before = service.seen.length;
-    const second = worker('w2');
+    const second = workerProcess('w2');
     await again.begun();
     process.kill(childOf(second.child.pid), 'SIGKILL');
     await until(`SELECT FROM tidemark.cells WHERE failures = 1 AND error LIKE '%was ended by SIGKILL'`);
@@ -436,7 +458,7 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     });
     await first.says('stopping: 1 cell may end, for 6 h at most');
     await delay(2_000);
-    expect(first.child.exitCode).toBeNull();
+    expect(await Promise.race([first.ended, 'at work'])).toBe('at work');
     // The request is repeated, and answered.
     for (const response of stalled.end()) response.destroy();
     const { code, stderr } = await first.ended;
@@ -450,8 +472,7 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await once.begun();
     await fleet('drain', 'w2');
     await second.says('asked to leave');
-    second.child.kill('SIGTERM');
-    const hurried = await second.ended;
+    const hurried = await second.stop();
     expect(hurried.code, hurried.stderr).toBe(0);
     expect(hurried.stderr).toContain('cut short, since 1 cell did not end within 1.0 s: globex');
     once.end();
@@ -464,8 +485,8 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
   });
 
   const killed = async (): Promise<void> => {
-    const { worker, until, service, ask, due, passHeartbeat } = await cells('acme');
-    const first = worker('w1');
+    const { worker, workerProcess, until, service, ask, due, passHeartbeat } = await cells('acme');
+    const first = workerProcess('w1');
     await until(RUN(1));
     // It dies while it reads: its process with it.
     await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
@@ -491,12 +512,16 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
   const refusedByStorage = async (): Promise<void> => {
     const { worker, until, directory, config } = await cells('acme');
     const settings = readFileSync(config, 'utf8');
+    // The client of S3 takes its credentials from the process.
+    vi.stubEnv('AWS_ACCESS_KEY_ID', 'test');
+    vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'test');
+    onTestFinished(() => void vi.unstubAllEnvs());
     const storage = await startFauxqs({ port: 0, logger: false });
     onTestFinished(() => storage.stop());
     const at = (port: number): Worker => {
       const address = `s3://no-such-bucket?endpoint=http://127.0.0.1:${port}`;
       writeFileSync(config, settings.replace(join(directory, 'storage'), address));
-      return worker('w1', { AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' });
+      return worker('w1');
     };
     const refused = at(storage.port);
     const { code, stderr } = await refused.ended;
@@ -505,8 +530,7 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     expect(stderr).toContain('there is no such bucket');
     const waiting = at(1);
     await until(`SELECT FROM tidemark.workers WHERE name = 'w1'`);
-    waiting.child.kill('SIGTERM');
-    expect((await waiting.ended).code).toBe(0);
+    expect((await waiting.stop()).code).toBe(0);
   };
 
   it('take over from one that was killed, which loses no run and doubles none, and others refuse at their start a storage whose bucket does not exist, and wait for one that does not answer', async () => {
@@ -514,7 +538,7 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
   });
 
   const ofAnotherClock = async (): Promise<void> => {
-    const { worker, until, ask, directory } = await cellsWith({}, 'acme');
+    const { worker, workerProcess, until, ask, directory } = await cellsWith({}, 'acme');
     const shift = join(directory, 'shift.mjs');
     writeFileSync(
       shift,
@@ -522,7 +546,7 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
 globalThis.Date = class extends RealDate { constructor(...args) { super(...(args.length === 0 ? [real() + off] : args)); } };
 globalThis.Date.now = () => real() + off;\n`,
     );
-    const fast = worker('w1', { NODE_OPTIONS: `--import=${shift}` });
+    const fast = workerProcess('w1', { NODE_OPTIONS: `--import=${shift}` });
     await until(RUN(1));
     const beyond = `SELECT FROM tidemark.runs WHERE abs(extract(epoch FROM finished_at - published_at)) > 30`;
     const ages = `SELECT FROM tidemark.groups, jsonb_each(rate_log->'ages'), jsonb_array_elements(value) age WHERE age::text::float NOT BETWEEN 0 AND 60000`;
@@ -554,12 +578,10 @@ globalThis.Date.now = () => real() + off;\n`,
     );
     const [{ run }] = (await ask('SELECT max(run) AS run FROM tidemark.runs')) as [{ run: number }];
     await until(RUN(run + 2));
-    first.child.kill('SIGTERM');
-    expect((await first.ended).code).toBe(0);
+    expect((await first.stop()).code).toBe(0);
     const restarted = worker('w2');
     await until(`SELECT FROM tidemark.runs WHERE worker = 'w2'`);
-    restarted.child.kill('SIGTERM');
-    expect((await restarted.ended).code).toBe(0);
+    expect((await restarted.stop()).code).toBe(0);
 
     // What it may not: then it says which are too old, for the queue and for the tables.
     const update = expect.stringContaining('update Tidemark on this machine') as string;
@@ -604,8 +626,7 @@ globalThis.Date.now = () => real() + off;\n`,
     expect(await ask('SELECT failures, error_code FROM tidemark.cells')).toEqual([
       { failures: 0, error_code: null },
     ]);
-    poor.child.kill('SIGTERM');
-    const { stderr } = await poor.ended;
+    const { stderr } = await poor.stop();
     expect(stderr.split('\n').filter((line) => line.includes('CELL_KEY'))).toHaveLength(1);
   });
 
@@ -620,8 +641,7 @@ globalThis.Date.now = () => real() + off;\n`,
     await server.resume();
     await due();
     await until(RUN(2));
-    only.child.kill('SIGTERM');
-    const lines = (await only.ended).stderr.split('\n');
+    const lines = (await only.stop()).stderr.split('\n');
     expect(lines.filter((line) => line.includes('nothing new begins'))).toHaveLength(1);
     expect(lines.filter((line) => line.includes('the registry can be reached again'))).toHaveLength(1);
   });
@@ -736,8 +756,7 @@ globalThis.Date.now = () => real() + off;\n`,
       code: 4,
       stderr: expect.stringContaining('is not checked out') as string,
     });
-    one.child.kill('SIGTERM');
-    expect((await one.ended).code).toBe(0);
+    expect((await one.stop()).code).toBe(0);
     // Without waiting it is left to whoever works next.
     expect(await fleet('baseline', 'good', '--no-wait')).toMatchObject({
       code: 0,
