@@ -573,10 +573,10 @@ pings: [{ success: "\${PING}" }]
     renameSync(disk, join(home, 'unmounted'));
     mkdirSync(disk);
     // Known before the next backup is due.
-    const doctor = await runProgram(['doctor'], { env, cwd: home });
+    const doctor = await tidemark(['doctor'], { env, cwd: home });
     expect([doctor.code, doctor.stderr]).toEqual([3, expect.stringContaining(lost)]);
     expect(doctor.stdout).toContain(`${disk} CANNOT BE USED`);
-    const status = await runProgram(['status'], { env, cwd: home });
+    const status = await tidemark(['status'], { env, cwd: home });
     expect(status.stdout).toContain(`  ${lost}\n    → mount the disk`);
     const half = await once();
     expect(half, half.stderr).toMatchObject({ code: 3 });
