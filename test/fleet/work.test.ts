@@ -458,7 +458,7 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     });
     await first.says('stopping: 1 cell may end, for 6 h at most');
     await delay(2_000);
-    expect(await Promise.race([first.ended, 'at work'])).toBe('at work');
+    expect(await Promise.race([first.ended, Promise.resolve('at work')])).toBe('at work');
     // The request is repeated, and answered.
     for (const response of stalled.end()) response.destroy();
     const { code, stderr } = await first.ended;

@@ -29,11 +29,11 @@ interface Options {
 export interface Running {
   readonly ended: Promise<Ended>;
   /** What it has written to stderr so far. */
-  stderr(): string;
+  readonly stderr: () => string;
   /** As SIGTERM does. */
-  stop(): void;
+  readonly stop: () => void;
   /** As SIGHUP does. */
-  reload(): void;
+  readonly reload: () => void;
 }
 
 /** Begins `tidemark ARGS`, away from any terminal. */

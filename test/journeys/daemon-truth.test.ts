@@ -72,7 +72,7 @@ class Story {
   }
 
   /** Begins the daemon as a process of its own, which can be killed. */
-  startProcess(): { kill(): Promise<void> } {
+  startProcess(): { readonly kill: () => Promise<void> } {
     let text = '';
     const { child, ended } = start(['daemon'], { env: this.env, cwd: this.directory });
     child.stderr?.on('data', (chunk: string) => (text += chunk));

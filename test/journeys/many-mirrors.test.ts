@@ -75,7 +75,7 @@ class Story {
   }
 
   /** Begins the daemon as a process of its own, which can be killed. */
-  startProcess(): { readonly child: ChildProcess; kill(): Promise<void> } {
+  startProcess(): { readonly child: ChildProcess; readonly kill: () => Promise<void> } {
     let text = '';
     const { child, ended } = start(['daemon'], { cwd: this.directory });
     child.stderr?.on('data', (chunk: string) => (text += chunk));
