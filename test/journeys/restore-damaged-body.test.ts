@@ -74,6 +74,20 @@ it('also one of an earlier run, and a creation; show refuses the record', async 
   expect(story.writes()).toEqual([]);
 });
 
+it('a stored body that is not even JSON is a damaged record, too', async () => {
+  const story = await Story.start();
+  const { id, name } = await story.named('roles', String((await story.list('roles'))[0]?.['name']));
+  await story.call('PATCH', `${ORGANIZATION}roles/${String(id)}/`, { name: `${String(name)} 2` });
+  await story.expectRun(0, 'sync', '--quiet');
+  alter(story, `UPDATE records SET body = replace(body, '"name":"', '"name": ') WHERE remote_id = ?`, id);
+  for (const at of ['latest', 'run:1']) {
+    const { stderr } = await story.expectRun(1, 'restore', at, '--kind', 'roles');
+    expect(stderr).toContain('mirror.db is damaged: ');
+    expect(stderr).toContain('does not match its hash: role');
+  }
+  expect(story.writes()).toEqual([]);
+});
+
 it('undo refuses a plan or a journal that is not what was stored', async () => {
   const story = await Story.start();
   await story.call('PATCH', ORGANIZATION, { enforce_2fa: false });

@@ -8,14 +8,20 @@ import { planRestore } from './planner.ts';
  * @throws TidemarkError `mirror_corrupt` for a desired record that does not match its hash; what `readPlanInput` throws
  */
 export async function makePlan(options: GatherOptions): Promise<Gathered & { readonly plan: Plan }> {
-  const gathered = await readPlanInput(options);
-  const plan = planRestore(gathered.input);
-  options.desired.requireIntact?.(
-    plan.steps.flatMap(({ desired, name }) => {
-      if (desired === null) return [];
-      const { kind, scope, id } = desired;
-      return [{ kind, scope, id, name }];
-    }),
-  );
-  return { ...gathered, plan };
+  try {
+    const gathered = await readPlanInput(options);
+    const plan = planRestore(gathered.input);
+    options.desired.requireIntact?.(
+      plan.steps.flatMap(({ desired, name }) => {
+        if (desired === null) return [];
+        const { kind, scope, id } = desired;
+        return [{ kind, scope, id, name }];
+      }),
+    );
+    return { ...gathered, plan };
+  } catch (error) {
+    // An altered body may not even be JSON any more: reading every record says whose it is.
+    if (error instanceof SyntaxError) Iterator.from(options.desired.checked().records({})).forEach(() => {});
+    throw error;
+  }
 }
