@@ -454,13 +454,12 @@ describe('the daemon', () => {
       TIDEMARK_LOG_LEVEL: 'warn',
     });
     const sent = join(story.directory, 'notices');
-    const write = `require('node:fs').appendFileSync(${JSON.stringify(sent)}, require('node:fs').readFileSync(0))`;
     story.env['TIDEMARK_NOTICES'] = JSON.stringify([
       {
         name: 'file',
         type: 'command',
         on: ['job_failed', 'job_recovered'],
-        command: [process.execPath, '-e', write],
+        command: ['/bin/sh', '-c', 'cat >> "$0"', sent],
       },
     ]);
     const once = (): Promise<Ended> => story.run('daemon', '--once', '--no-http');
