@@ -11,6 +11,7 @@ import { type Mirror } from '../../src/mirror/mirror.ts';
 import type { RetentionPolicy } from '../../src/config/config.ts';
 import type { SweepResult } from '../../src/mirror/sweep-result.ts';
 import { resolvePoint } from '../../src/state/point.ts';
+import { mirrorOnce } from '../journeys/harness.ts';
 import {
   ORG,
   PROJECT,
@@ -496,15 +497,19 @@ describe('the space', () => {
     createHash('shake256', { outputLength }).update(String(seed)).digest('base64url');
 
   async function bigHistory(padding: number, runs: number): Promise<Mirror> {
-    const mirror = open();
-    for (let n = 0; n < runs; n += 1) {
-      const texts = Array.from(
-        { length: 300 },
-        (_, i) => `{"id":"r${i}","pad":"${noise(n * 300 + i, padding)}"}`,
-      );
-      await sync(mirror, 'roles', ORG, texts);
-    }
-    return mirror;
+    const path = join(temporaryDirectory(), 'mirror.db');
+    await mirrorOnce(`history of ${runs} runs with ${padding} bytes`, path, async () => {
+      const mirror = open({ path });
+      for (let n = 0; n < runs; n += 1) {
+        const texts = Array.from(
+          { length: 300 },
+          (_, i) => `{"id":"r${i}","pad":"${noise(n * 300 + i, padding)}"}`,
+        );
+        await sync(mirror, 'roles', ORG, texts);
+      }
+      mirror.close();
+    });
+    return open({ path });
   }
 
   it.each([
