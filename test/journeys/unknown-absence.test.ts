@@ -64,6 +64,28 @@ describe('a run that could not read a list whole, and none before it had', () =>
     return found;
   }
 
+  /** Run 1 reads three roles, run 2 only a part of the list, run 3 all four. */
+  async function readWholeEarlier(): Promise<World> {
+    const found = await withRoles();
+    await found.expectRun(0, 'sync');
+    found.service.quirks.push(({ path }, response) =>
+      path.endsWith('/roles/') && found.service.lists.get('bad') !== undefined
+        ? respond(
+            response,
+            200,
+            JSON.stringify({ count: 3, next: null, previous: null, results: [ROLES[0]] }),
+          )
+        : false,
+    );
+    found.service.lists.set('bad', []);
+    await found.expectRun(3, 'sync');
+    found.service.lists.delete('bad');
+    found.service.set('roles', [...ROLES, { id: 'r4', name: 'New' }]);
+    found.service.lists.set(`/api/organizations/${ORG}/roles/r4/role_memberships/`, []);
+    await found.expectRun(0, 'sync');
+    return found;
+  }
+
   it('says nothing of what it lacks: no difference, but named, and exit 3', async () => {
     const found = await incompleteFirst();
     const document = await found.diff(3, 'run:1', 'run:2', '--kind', 'roles');
@@ -95,24 +117,18 @@ describe('a run that could not read a list whole, and none before it had', () =>
     expect((await plan(found, 2, 'run:2', ...prune)).steps).toMatchObject([{ action: 'remove', id: 'r4' }]);
   });
 
+  it('is no licence to remove where only an earlier run had read it whole, either', async () => {
+    const found = await readWholeEarlier();
+    const prune = ['--kind', 'roles', '--prune', '--max-removals', '5'];
+    // It may have been there when run 2 read only a part.
+    const { steps, skipped } = await plan(found, 3, 'run:2', ...prune);
+    expect(steps).toEqual([]);
+    expect(skipped?.[0]?.reason).toMatch(/^what only live has is not removed: .*run 2/);
+    expect((await plan(found, 2, 'run:1', ...prune)).steps).toMatchObject([{ action: 'remove', id: 'r4' }]);
+  });
+
   it('is an old reading only where an earlier run had read it whole', async () => {
-    const found = await withRoles();
-    await found.expectRun(0, 'sync');
-    found.service.quirks.push(({ path }, response) =>
-      path.endsWith('/roles/') && found.service.lists.get('bad') !== undefined
-        ? respond(
-            response,
-            200,
-            JSON.stringify({ count: 3, next: null, previous: null, results: [ROLES[0]] }),
-          )
-        : false,
-    );
-    found.service.lists.set('bad', []);
-    await found.expectRun(3, 'sync');
-    found.service.lists.delete('bad');
-    found.service.set('roles', [...ROLES, { id: 'r4', name: 'New' }]);
-    found.service.lists.set(`/api/organizations/${ORG}/roles/r4/role_memberships/`, []);
-    await found.expectRun(0, 'sync');
+    const found = await readWholeEarlier();
     const document = await found.diff(2, 'run:2', 'run:3', '--kind', 'roles');
     expect(told(document)).toEqual(['r4 added']);
     expect(document.stale).toMatchObject([{ side: 'from' }]);

@@ -78,8 +78,11 @@ export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
   const ownUserId = ownUserIn(source, definitions, [...there, ...wanted], notes);
   return {
     input: {
-      desired: withinReach(stateSide(desired, within, wanted), live, notes),
-      live: { ...stateSide(live, within, there), reference: { ...live.reference, source: source.name } },
+      desired: withinReach(stateSide(desired, within, wanted, hasAllRecords), live, notes),
+      live: {
+        ...stateSide(live, within, there, hasKnownRecords),
+        reference: { ...live.reference, source: source.name },
+      },
       definitions,
       idMap: idLookup(options.idMap),
       goneSince: goneSince(options.held, desired.reference.run),
@@ -164,19 +167,33 @@ function parsedRecords(
 
 /** One side of a plan: the state's records of these kinds, and which of its collections are complete. */
 export function planSide(state: LoadedState, filter: StateFilter): PlanState {
-  return stateSide(state, filter, parsedRecords(state.records(filter), [])[0]);
+  return stateSide(state, filter, parsedRecords(state.records(filter), [])[0], hasKnownRecords);
 }
 
-function stateSide(state: LoadedState, filter: StateFilter, records: readonly ParsedRecord[]): PlanState {
+function stateSide(
+  state: LoadedState,
+  filter: StateFilter,
+  records: readonly ParsedRecord[],
+  isWhole: (coverage: Coverage) => boolean,
+): PlanState {
   const collections = state.collections().flatMap(({ kind, scope }): PlanCollection[] => {
     if (!selectsCollection(filter, kind, scope)) return [];
     const coverage = state.coverage(kind, scope);
     if (coverage.how !== 'read' && coverage.how !== 'unread') return [];
-    const isComplete = coverage.how === 'read' && coverage.isPartial !== true;
+    const isComplete = isWhole(coverage);
     const isNotOffered = coverage.how === 'unread' && coverage.code === 'not_found';
     return [{ kind, scope, isComplete, ...(isNotOffered ? { isNotOffered } : {}) }];
   });
   return { reference: state.reference, records, collections };
+}
+
+function hasKnownRecords(coverage: Coverage): boolean {
+  return coverage.how === 'read' && coverage.isPartial !== true;
+}
+
+/** False also where the newest complete list is older than the state: what was created after it is missing. */
+function hasAllRecords(coverage: Coverage): boolean {
+  return hasKnownRecords(coverage) && coverage.how === 'read' && coverage.stale === undefined;
 }
 
 /** The desired side without organizations that live was not read for. */
@@ -377,8 +394,7 @@ function doubtfulCollections(
     }
     if (unknown?.isUnproven === true) doubtful.push({ kind, scope, name, reason: unknown.reason });
     // Records that the desired state may have held are not removed.
-    if (request.prune === null || then.isPartial !== true || !extra.has(collectionKey({ kind, scope })))
-      continue;
+    if (request.prune === null || hasAllRecords(then) || !extra.has(collectionKey({ kind, scope }))) continue;
     const reason = desired.unknownIn(kind, scope)?.reason ?? then.stale ?? 'the desired state may lack some';
     doubtful.push({ kind, scope, name, reason: `what only live has is not removed: ${reason}` });
   }
