@@ -2,6 +2,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
 import type { BackupConfig, RateLimits, RetentionPolicy } from '../config/config.ts';
+import { MIRROR_VARIABLE } from '../config/environment.ts';
 import { hasMirrorPerSource, type LoadedConfig, mirrorConfigs, mirrorOf } from '../config/mirrors.ts';
 import { type ExitCode, EXIT } from '../core/errors.ts';
 import { count, duration, plural } from '../core/wording.ts';
@@ -43,7 +44,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
   }
   const lines = [
     `configuration: ${config.file ?? 'from the environment'}`,
-    `mirror: ${config.mirrorPath}${hasMirrorPerSource(config) ? ', one file per source' : ''}`,
+    `mirror: ${config.mirrorPath}${hasMirrorPerSource(config) ? ', one file per source' : ''}${isMirrorSetByVariable(context) ? ` (${MIRROR_VARIABLE} is set: \`mirror\` of a file does not count)` : ''}`,
     ...config.sources.map(
       ({ name, baseUrl, profile, rate }) =>
         `source ${name}: ${baseUrl.href}, profile ${profile}, ${rateText(rate)}`,
@@ -54,6 +55,11 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
   ];
   await print(context, `${lines.join('\n')}\n`);
   return EXIT.done;
+}
+
+/** True where `TIDEMARK_MIRROR` says where the mirror is, whatever the file says. */
+export function isMirrorSetByVariable({ env }: Pick<CommandContext, 'env'>): boolean {
+  return (env[MIRROR_VARIABLE] ?? '') !== '';
 }
 
 /** A mirror that cannot be opened is `doctor`'s to report: here only the configuration is checked. */

@@ -20,7 +20,9 @@ import {
   removeMirrorFile,
   settleMirrorFile,
 } from '../mirror/move.ts';
-import { openMirror } from '../mirror/open.ts';
+import { MIRROR_VARIABLE } from '../config/environment.ts';
+import { isMirrorSetByVariable } from './config-check.ts';
+import { MOVED_SUFFIX, openMirror } from '../mirror/open.ts';
 import { copyRateLog } from '../mirror/rate-log.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 import { readLoadedConfig } from '../wire.ts';
@@ -53,14 +55,14 @@ export async function moveMirror(context: CommandContext, options: MoveOptions):
   const names = loaded.configured.map(({ name }) => name);
   const olds = isSplit ? [from] : names.map((name) => mirrorOf({ mirrorPath: from }, name));
   const there = olds.filter((path) => existsSync(path)).map(realMirrorPath);
-  const isDone = there.length === 0 && olds.some((path) => existsSync(`${path}.moved`));
+  const isDone = there.length === 0 && olds.some((path) => existsSync(`${path}${MOVED_SUFFIX}`));
   if (there.length === 0 && !isDone) {
     throw new TidemarkError('mirror_missing', `there is no mirror at ${from}`, {
       hint: 'name the one that is to be moved with --from',
     });
   }
   // One that an interrupted move put away is in the new file already, or nowhere.
-  const away = olds.filter((path) => !existsSync(path) && existsSync(`${path}.moved`));
+  const away = olds.filter((path) => !existsSync(path) && existsSync(`${path}${MOVED_SUFFIX}`));
   if (!isSplit && !isDone && away.length > 0 && !existsSync(to)) {
     throw new TidemarkError('mirror_missing', `${away.join(', ')} was moved before, and ${to} is not there`, {
       hint: 'rename the .moved files to their old names, then run the command again',
@@ -73,7 +75,13 @@ export async function moveMirror(context: CommandContext, options: MoveOptions):
     context,
     context.options.json === true
       ? `${JSON.stringify({ schema: 'tidemark.mirror_move/1', from, to, configuration: { mirror: shown }, notes: lines })}\n`
-      : `${[...lines, `Now set in the configuration:  mirror: ${shown}`].join('\n')}\n`,
+      : `${[
+          ...lines,
+          `Now set in the configuration:  mirror: ${shown}`,
+          ...(isMirrorSetByVariable(context)
+            ? [`${MIRROR_VARIABLE} is set here, and counts in place of the file: set it to that, too`]
+            : []),
+        ].join('\n')}\n`,
   );
   return EXIT.done;
 }
@@ -106,7 +114,7 @@ async function move(
       throw new TidemarkError('mirror_locked', `a daemon (pid ${daemon.pid}) runs on ${path}`, {
         hint: 'stop it, then run the command again',
       });
-    if (existsSync(`${path}.moved`)) throw inTheWay(`${path}.moved`);
+    if (existsSync(`${path}${MOVED_SUFFIX}`)) throw inTheWay(`${path}${MOVED_SUFFIX}`);
   }
   const mirrors: Mirror[] = [];
   try {
@@ -255,8 +263,8 @@ function retire(
       });
     }
     if (isRemoved) removeMirrorFile(path);
-    else named(path, `${path}.moved`);
-    return isRemoved ? `removed: ${path}` : `the old mirror is kept as ${path}.moved`;
+    else named(path, `${path}${MOVED_SUFFIX}`);
+    return isRemoved ? `removed: ${path}` : `the old mirror is kept as ${path}${MOVED_SUFFIX}`;
   } finally {
     lock.release();
   }

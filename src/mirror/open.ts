@@ -52,7 +52,7 @@ function openForReading(path: string, holder: LockHolder): ReaderConnection {
 /**
  * Opens the mirror at `name`, which may be a symbolic link. For writing: makes file and directory, takes the writer lock, upgrades, and ends runs and
  * restores whose process died. For reading: never changes anything but an older schema.
- * @throws TidemarkError `mirror_missing` (reading only), `mirror_locked`, `mirror_foreign`, `mirror_newer`, `mirror_version`, `disk_full`,
+ * @throws TidemarkError `mirror_missing` (for writing only where it was moved), `mirror_locked`, `mirror_foreign`, `mirror_newer`, `mirror_version`, `disk_full`,
  * `read_only`, `file_system`, `mirror_corrupt`
  */
 export function openMirror(name: string, options: MirrorOptions): Mirror {
@@ -70,6 +70,7 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
   translated(name, () => createDirectory(name));
   // Lock and stage by the file's own name: a writer that comes by a link must meet the same ones.
   const path = realMirrorPath(name);
+  if (fileSize(path) === 0 && existsSync(path + MOVED_SUFFIX)) throw movedAway(path);
   const lock = acquireWriterLock(path, holder);
   let writer: Connection | undefined;
   let reader: ReaderConnection | null = null;
@@ -294,7 +295,22 @@ function configure(connection: Connection, cacheKib: number): void {
   connection.pragma(`cache_size = -${cacheKib}`);
 }
 
+/** What `mirror move` appends to the name of a file that it put away. */
+export const MOVED_SUFFIX = '.moved';
+
+/** Whoever does not know of the move yet must not begin a new history in the old place. */
+function movedAway(path: string): TidemarkError {
+  return new TidemarkError(
+    'mirror_missing',
+    `the mirror at ${path} was moved: ${basename(path)}${MOVED_SUFFIX} is beside it`,
+    {
+      hint: 'set `mirror` (and TIDEMARK_MIRROR, where it is set) to the new place; to begin a new mirror here, move that file away first',
+    },
+  );
+}
+
 function missing(path: string): TidemarkError {
+  if (existsSync(path + MOVED_SUFFIX)) return movedAway(path);
   const left = ['-wal', '-shm', '-lock'].find((suffix) => existsSync(path + suffix));
   if (left !== undefined)
     return new TidemarkError(

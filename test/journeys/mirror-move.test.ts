@@ -134,6 +134,25 @@ describe('mirror move', () => {
     expect((await run(1, 'mirror', 'move', '--to', './data/all.db')).stderr).toContain('was moved before');
   });
 
+  it('begins no new history in the old place, and says that TIDEMARK_MIRROR counts', async () => {
+    const { run, directory, files } = await world();
+    const env = { KEY: 'test-key-of-some-length', TIDEMARK_MIRROR: './data/all.db' };
+    const moved = await commandLine(['mirror', 'move', '--to', SPLIT], { env, cwd: directory });
+    expect(moved.code, moved.stderr).toBe(0);
+    expect(moved.stdout).toContain('TIDEMARK_MIRROR is set here, and counts in place of the file');
+    const before = files();
+    for (const command of ['sync', 'status', 'runs', 'verify']) {
+      const { stderr } = await run(1, command);
+      expect(stderr, command).toContain('all.db was moved: all.db.moved is beside it');
+      expect(stderr, command).toContain(
+        'set `mirror` (and TIDEMARK_MIRROR, where it is set) to the new place',
+      );
+    }
+    expect(files()).toEqual(before);
+    const checked = await commandLine(['config', 'check'], { env, cwd: directory });
+    expect(checked.stdout).toContain('all.db (TIDEMARK_MIRROR is set: `mirror` of a file does not count)');
+  });
+
   it('refuses what would lose something, in one line, and leaves all as it was', async () => {
     const { run, path, files, seen, configure } = await world();
     const before = await seen();
