@@ -9,7 +9,7 @@ import { renderText } from '../report/render-text.ts';
 import { resultReport } from '../report/restore-report.ts';
 import { nameText } from '../report/value-text.ts';
 import { restoreReport } from '../restore/apply/report.ts';
-import { isAtWork } from '../mirror/unfinished-restore.ts';
+import { lookAtRestore } from '../mirror/unfinished-restore.ts';
 import { readPlan } from '../restore/plan/plan.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, type CommandContext, terminalWidth, lineOptions } from './context.ts';
@@ -29,7 +29,8 @@ export async function restores(
     const rows = mirror.restores
       .list()
       .filter(({ source }) => names?.includes(source) !== false)
-      .slice(0, limit);
+      .slice(0, limit)
+      .map((row) => asItIsNow(row, mirror));
     if (context.options.json === true) {
       const documents = rows.map((row) => restoreDocument(row, mirror));
       await print(context, `${JSON.stringify({ schema: 'tidemark.restores/1', restores: documents })}\n`);
@@ -59,7 +60,7 @@ export async function restores(
           localTime(row.startedAt),
           nameText(row.by),
           row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
-          outcomeNow(row, mirror),
+          row.outcome,
           ...[counts.applied, counts.failed, counts.blocked, counts.manual].map(count),
           row.undoes === null ? '' : String(row.undoes),
         ];
@@ -85,13 +86,14 @@ export async function showRestore(
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'restores show', context.pid);
   try {
-    const row = mirror.restores.get(number);
-    if (row === undefined) {
+    const found = mirror.restores.get(number);
+    if (found === undefined) {
       throw new TidemarkError('reference_unknown', `there is no restore ${number}`, {
         hint: '`tidemark restores` lists them',
       });
     }
-    const report = { ...restoreReport(mirror, number), outcome: outcomeNow(row, mirror) };
+    const row = asItIsNow(found, mirror);
+    const report = { ...restoreReport(mirror, number), outcome: row.outcome };
     const definitions = definitionsFor(config, report.source);
     await print(
       context,
@@ -116,7 +118,7 @@ function restoreDocument(row: RestoreRow, mirror: Mirror): object {
     plan: planHash,
     from,
     undoes,
-    outcome: outcomeNow(row, mirror),
+    outcome: row.outcome,
     started_at: startedAt,
     by,
     finished_at: finishedAt,
@@ -125,8 +127,9 @@ function restoreDocument(row: RestoreRow, mirror: Mirror): object {
 }
 
 /** A process that was killed could not journal its end. */
-function outcomeNow(row: RestoreRow, mirror: Mirror): RestoreRow['outcome'] {
-  return row.outcome === 'running' && !isAtWork(mirror, row) ? 'interrupted' : row.outcome;
+function asItIsNow(found: RestoreRow, mirror: Mirror): RestoreRow {
+  const { row, isAtWork } = lookAtRestore(mirror, found);
+  return row.outcome === 'running' && isAtWork === false ? { ...row, outcome: 'interrupted' } : row;
 }
 
 function countsOf(steps: readonly RestoreStepRow[]): Record<RestoreStepRow['outcome'], number> {

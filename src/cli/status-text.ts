@@ -18,7 +18,7 @@ import {
 import type { HealthSnapshot } from '../daemon/http/health-snapshot.ts';
 import { ahead, backupInterval } from '../daemon/http/wording.ts';
 import type { ScheduleView } from '../daemon/view.ts';
-import { type LockHolder, writerOf } from '../mirror/lock.ts';
+import type { LockHolder } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow, UnreadCollection } from '../mirror/run-rows.ts';
 import { renderTable } from '../report/table.ts';
@@ -29,8 +29,8 @@ import {
   listedTwiceText,
   nextSteps,
   recentSchemaChanges,
-  withDeadRun,
 } from '../state/source-status.ts';
+import { ifDead } from '../state/runs.ts';
 import { progressText } from './daemon-requests.ts';
 import { isColoured, type CommandContext, terminalWidth } from './context.ts';
 import { age, runFailure } from './export-notes.ts';
@@ -41,6 +41,8 @@ interface StatusFacts {
   readonly config: Config;
   readonly mirror: Mirror;
   readonly snapshot: HealthSnapshot;
+  /** Who works on the mirror, if a run has not ended: null if nobody does, undefined if that is not known. */
+  readonly writer: LockHolder | null | undefined;
   /** Null where there is no baseline. */
   readonly drift: DriftCounts | null;
   readonly backups: BackupsShown | null;
@@ -123,13 +125,15 @@ const NO_DAEMON = '  → no daemon is running: start it (`tidemark daemon`), or 
 /** What is wrong with a source, and what to do; with `isVerbose` its runs and kinds as well. */
 function sourceLines(
   status: SourceStatus,
-  { mirror, snapshot, progress }: StatusFacts,
+  { mirror, snapshot, writer: ofMirror, progress }: StatusFacts,
   isVerbose: boolean,
 ): string[] {
   const { sourceStatuses, now } = snapshot;
   const hasOthers = sourceStatuses.length > 1;
-  const steps = nextSteps(withDeadRun(mirror, status), hasOthers).map((step) => `  → ${step}`);
-  const writer = writerFor(mirror, status);
+  const { lastRun } = status;
+  const writer = lastRun?.outcome === 'running' ? ofMirror : undefined;
+  const settled = writer === null && lastRun !== null ? { ...status, lastRun: ifDead(lastRun) } : status;
+  const steps = nextSteps(settled, hasOthers).map((step) => `  → ${step}`);
   const isTold = isVerbose || steps.length > 0 || writer === null;
   const changes = recentSchemaChanges(mirror, status.source, now);
   return [
@@ -146,17 +150,6 @@ function sourceLines(
     ...steps,
     ...schemaLines(changes, now),
   ];
-}
-
-/** Who works on the mirror while a run has not ended: null if nobody does, undefined if that is not known. */
-function writerFor({ path }: Mirror, { lastRun }: SourceStatus): LockHolder | null | undefined {
-  if (lastRun?.outcome !== 'running') return undefined;
-  try {
-    return writerOf(path);
-  } catch {
-    // On a read-only disk the lock cannot be tried: the text says both.
-    return undefined;
-  }
 }
 
 function runLines(

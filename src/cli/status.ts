@@ -31,7 +31,9 @@ import {
 import { freeBytesBeside, fullDisk } from '../doctor/disk.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { Timetable } from '../daemon/schedule/timetable.ts';
+import type { LockHolder } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { withWriter } from '../mirror/under-way.ts';
 import { type SourceStatus, sourceDocuments, withDeadRun } from '../state/source-status.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import { lookCommands } from '../state/held-names.ts';
@@ -61,7 +63,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
   const mirror = openForStatus(context, config);
   try {
     const now = systemClock.now();
-    const { view, snapshot, backups, hasDaemon } = await lookAtHealth(context, config, mirror, now);
+    const { view, snapshot, writer, backups, hasDaemon } = await lookAtHealth(context, config, mirror, now);
     const statuses = snapshot.sourceStatuses;
     const progress = await progressInDaemon(
       context,
@@ -86,6 +88,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
           config,
           mirror,
           snapshot,
+          writer,
           drift: driftCounts(snapshot, found),
           backups,
           schedules: view.schedules(),
@@ -129,6 +132,8 @@ function openForStatus(context: CommandContext, config: Config): Mirror {
 interface HealthShown {
   readonly view: HealthView;
   readonly snapshot: HealthSnapshot;
+  /** Who works on the mirror, if a run has not ended: null if nobody does, undefined if that is not known. */
+  readonly writer: LockHolder | null | undefined;
   readonly backups: BackupsShown | null;
   readonly hasDaemon: boolean;
 }
@@ -146,13 +151,30 @@ async function lookAtHealth(
   // Before the snapshot, which has what is known of them then.
   const backups = await lookAtBackups(view);
   // A mirror that cannot be read is this command's error: nothing is known then.
-  const inputs = readHealthInputs(view, mirror, now, {
-    // Without a configured source, the mirror itself knows whose records it holds.
-    sources: configured.length > 0 ? configured : mirror.runs.sources(),
-    ...(context.options.source === undefined ? {} : { others: [] }),
-  });
+  const { inputs, writer } = readWithWriter(mirror, () =>
+    readHealthInputs(view, mirror, now, {
+      // Without a configured source, the mirror itself knows whose records it holds.
+      sources: configured.length > 0 ? configured : mirror.runs.sources(),
+      ...(context.options.source === undefined ? {} : { others: [] }),
+    }),
+  );
   const snapshot = { now, health: withDisk(healthFrom(view, inputs, now), mirror.path), mirror, ...inputs };
-  return { view, snapshot, backups, hasDaemon };
+  return { view, snapshot, writer, backups, hasDaemon };
+}
+
+/** Everything is read again if a run has ended before the lock was looked at: what it left is in no part of the rest. */
+function readWithWriter<Inputs extends Pick<HealthSnapshot, 'sourceStatuses'>>(
+  mirror: Mirror,
+  read: () => Inputs,
+): { readonly inputs: Inputs; readonly writer: LockHolder | null | undefined } {
+  for (;;) {
+    const inputs = read();
+    const found = inputs.sourceStatuses.flatMap(({ lastRun }) =>
+      lastRun?.outcome === 'running' ? [lastRun] : [],
+    );
+    const { rows, writer } = withWriter(mirror.path, found, ({ run }) => mirror.runs.get(run));
+    if (rows.every(({ outcome }) => outcome === 'running')) return { inputs, writer };
+  }
 }
 
 /** On a full disk nothing can be recorded, so that the mirror does not tell why syncs fail. */

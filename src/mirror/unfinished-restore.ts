@@ -1,7 +1,8 @@
 /** Restores that have not ended: one that is running, or one that was stopped or killed. */
-import { writerOf } from './lock.ts';
+import { type LockHolder, writerOf } from './lock.ts';
 import type { Mirror } from './mirror.ts';
 import type { RestoreRow } from './restores.ts';
+import { withWriter } from './under-way.ts';
 
 /**
  * The source's latest restore, if its process died or was stopped before all was sent; null too while one applies it. Not to
@@ -19,33 +20,42 @@ export function latestUnfinished(
 ): { readonly row: RestoreRow | null; readonly isAtWork: boolean } {
   const found = newestUnfinished(mirror, source);
   if (found === null) return { row: null, isAtWork: false };
-  try {
-    if (isAtWork(mirror, found)) return { row: found, isAtWork: true };
-  } catch {
-    // On a read-only disk the lock cannot be tried: nobody there can continue it either.
-    return { row: null, isAtWork: false };
-  }
-  // It may have ended, and given back the lock, since it was read.
-  const row = newestUnfinished(mirror, source);
-  return { row: row?.restore === found.restore ? row : null, isAtWork: false };
+  const { row, isAtWork } = lookAtRestore(mirror, found);
+  // Where the lock cannot be tried, nobody can continue it either.
+  if (isAtWork === undefined || !isUnended(row)) return { row: null, isAtWork: false };
+  return { row, isAtWork };
+}
+
+/** A restore as it is now, and whether a process applies it: undefined if that is not known. Not to be called within `atOnce`. */
+export function lookAtRestore(
+  mirror: Mirror,
+  found: RestoreRow,
+): { readonly row: RestoreRow; readonly isAtWork: boolean | undefined } {
+  const { rows, writer } = withWriter(mirror.path, [found], ({ restore }) => mirror.restores.get(restore));
+  const [row = found] = rows;
+  // After a kill the journal still says `running`, but the lock is free.
+  if (row.outcome !== 'running') return { row, isAtWork: false };
+  return { row, isAtWork: writer === undefined ? undefined : isApplier(writer) };
 }
 
 /** The source's latest restore, if it has not ended; it may still be running. */
 export function newestUnfinished(mirror: Mirror, source: string): RestoreRow | null {
   const [newest] = mirror.restores.list({ source, limit: 1 });
-  return newest?.outcome === 'interrupted' || newest?.outcome === 'running' ? newest : null;
+  return newest !== undefined && isUnended(newest) ? newest : null;
+}
+
+function isUnended({ outcome }: RestoreRow): boolean {
+  return outcome === 'interrupted' || outcome === 'running';
 }
 
 /** Commands that apply a plan, as the writer's lock names them. */
 const APPLIERS: ReadonlySet<string> = new Set(['restore', 'apply', 'undo']);
 
-/** True while a process applies it: after a kill the journal still says `running`, but the lock is free. */
-export function isAtWork({ path }: Pick<Mirror, 'path'>, { outcome }: Pick<RestoreRow, 'outcome'>): boolean {
-  return outcome === 'running' && isApplied(path);
-}
-
 /** True while a process holds the mirror at this path to apply a plan. */
 export function isApplied(path: string): boolean {
-  const writer = writerOf(path);
+  return isApplier(writerOf(path));
+}
+
+function isApplier(writer: LockHolder | null): boolean {
   return writer !== null && APPLIERS.has(writer.command);
 }

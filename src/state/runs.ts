@@ -1,10 +1,10 @@
 /** Which runs of a source count: those whose state the mirror holds, the latest complete one, and those that retention dropped. */
 import type { StateReference } from '../diff/change.ts';
-import { writerOf } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { ForgottenBefore, RetentionStore } from '../mirror/retention-store.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { RunStore } from '../mirror/run-store.ts';
+import { withWriter } from '../mirror/under-way.ts';
 
 /** True for a run whose state the mirror holds. */
 export function isPublished({ root, outcome }: RunRow): boolean {
@@ -18,28 +18,22 @@ export function previousRun(mirror: Mirror, run: RunRow): RunRow | undefined {
 
 /**
  * The runs, with those whose process died as the next writer will record them: `failed`, with the code `interrupted`. A run
- * that is under way holds the lock of the mirror.
+ * that is under way holds the lock of the mirror. Not to be called within `atOnce`.
  */
-export function withInterrupted(mirror: Mirror, rows: readonly RunRow[]): RunRow[] {
-  if (!rows.some(({ outcome }) => outcome === 'running') || !isLockFree(mirror)) return [...rows];
-  return rows.map((row) => {
-    // It may have ended before the lock was free.
-    const now = row.outcome === 'running' ? (mirror.runs.get(row.run) ?? row) : row;
-    return now.outcome === 'running'
-      ? { ...now, outcome: 'failed', errorCode: 'interrupted', error: DIED }
-      : now;
-  });
+export function withInterrupted(mirror: Mirror, found: readonly RunRow[]): RunRow[] {
+  const { rows, writer } = withWriter(mirror.path, found, ({ run }) => mirror.runs.get(run));
+  return rows.map((row) => (writer === null ? ifDead(row) : row));
 }
 
-const DIED = 'the process ended before the run was published';
-
-function isLockFree({ path }: Mirror): boolean {
-  try {
-    return writerOf(path) === null;
-  } catch {
-    // On a read-only disk the lock cannot be tried.
-    return false;
-  }
+/** As the next writer of the mirror will record a run that nobody works on. */
+export function ifDead(row: RunRow): RunRow {
+  if (row.outcome !== 'running') return row;
+  return {
+    ...row,
+    outcome: 'failed',
+    errorCode: 'interrupted',
+    error: 'the process ended before the run was published',
+  };
 }
 
 // Freshness goes by runs of all kinds: one that was limited to some kinds is complete for these alone.

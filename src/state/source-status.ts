@@ -9,9 +9,10 @@ import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, KindStatus, RunRow, UnreadCollection } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
+import { withWriter } from '../mirror/under-way.ts';
 import { errorDocument, runDocument, type RunProgress } from './documents.ts';
 import { type NamedRemovals, lookCommands, namedRemovals, namesText } from './held-names.ts';
-import { lastCompleteRun, lastEndedRunOfAllKinds, withInterrupted } from './runs.ts';
+import { ifDead, lastCompleteRun, lastEndedRunOfAllKinds } from './runs.ts';
 
 /**
  * `never_synced`: no run yet. `unpublished`: there are runs, but none was published. `whole`: the latest run was
@@ -193,9 +194,15 @@ const REMEDY: Partial<Record<ErrorCode, string>> = {
   read_only: "check the owner and mode of the mirror's directory, then ",
 };
 
-/** The same with its last run as failed, if the process of that died. */
-export function withDeadRun(mirror: Mirror, { lastRun, ...rest }: SourceStatus): SourceStatus {
-  return { ...rest, lastRun: (lastRun === null ? null : withInterrupted(mirror, [lastRun])[0]) ?? null };
+/**
+ * The same with its last run as failed, if the process of that died. One that has ended since the status was read stays as
+ * it was, like the rest. Not to be called within `atOnce`.
+ */
+export function withDeadRun(mirror: Mirror, status: SourceStatus): SourceStatus {
+  if (status.lastRun === null) return status;
+  const { rows, writer } = withWriter(mirror.path, [status.lastRun], ({ run }) => mirror.runs.get(run));
+  const isDead = writer === null && rows[0]?.outcome === 'running';
+  return isDead ? { ...status, lastRun: ifDead(status.lastRun) } : status;
 }
 
 /** What a source's document has beside its status. */

@@ -1,12 +1,16 @@
 import { rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
+import { registerDaemon } from '../../src/daemon/lockfile.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { commandLine } from '../journeys/command-line.ts';
 import { environment, scratch, start, tidemark } from '../journeys/harness.ts';
 import { FakeService, forbidden, ORG } from '../journeys/service.ts';
+import { begin, open } from '../mirror/fixture.ts';
 
 interface Document {
   readonly schema: string;
@@ -81,6 +85,34 @@ describe('status', () => {
     expect(text).not.toContain('wait until');
     const { stderr } = await tidemark(['status'], { env });
     expect(stderr).toContain('→ run `tidemark sync --source default`');
+  });
+
+  it('a run that ends while the daemon is asked for its progress did not die', async () => {
+    const directory = scratch();
+    const path = join(directory, 'mirror.db');
+    const mirror = open({ path, clock: systemClock });
+    const run = begin(mirror, { source: { name: 'default', baseUrl: 'http://127.0.0.1:1' } });
+    const looker = { clock: systemClock, pid: process.pid, host: 'here' };
+    const registration = await registerDaemon(path, looker);
+    let hasEnded = false;
+    const server = createServer((_request, response) => {
+      run.abandon({ code: 'unreachable', message: 'down' });
+      hasEnded = true;
+      mirror.close();
+      response.end('{"daemon":{"running":[]}}');
+    });
+    onTestFinished(() => {
+      server.close();
+      registration.leave();
+      registration.release();
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    registration.setUrl(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    const env = environment('http://127.0.0.1:1', directory);
+    const { stdout, stderr } = await commandLine(['status'], { env, cwd: directory });
+    expect(hasEnded, stderr).toBe(true);
+    expect(stdout).toMatch(/run 1 began .* and is running \(test, process 4711 on here\)/);
+    expect(stdout + stderr).not.toMatch(/never ended|→ run `tidemark sync`/);
   });
 
   it('held removals: how many, and the command that accepts them, which does', async () => {

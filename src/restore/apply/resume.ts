@@ -1,7 +1,7 @@
 /** Unfinished restores, and how they are resumed (design.md, Never broken 6). */
 import { TidemarkError } from '../../core/errors.ts';
 import { localTime } from '../../core/wording.ts';
-import { isAtWork, newestUnfinished } from '../../mirror/unfinished-restore.ts';
+import { latestUnfinished, newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -31,11 +31,13 @@ export function readResumable(mirror: Mirror, source: string, restore?: number):
  * The note, when another restore is planned, that the source's latest one was interrupted; null if it was not.
  */
 export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolean): string | null {
-  const newest = newestUnfinished(mirror, source);
-  if (newest === null) return null;
-  const { restore, startedAt, by } = newest;
   // With the lock held, no other process can be applying it.
-  if (!holdsLock && isAtWork(mirror, newest))
+  const { row, isAtWork } = holdsLock
+    ? { row: newestUnfinished(mirror, source), isAtWork: false }
+    : latestUnfinished(mirror, source);
+  if (row === null) return null;
+  const { restore, startedAt, by } = row;
+  if (isAtWork)
     return `restore ${restore} of ${localTime(startedAt)} by ${by} is running: wait until it has ended`;
   return `restore ${restore} of ${localTime(startedAt)} by ${by} is unfinished: \`tidemark restore --resume ${restore}\` continues it`;
 }
