@@ -81,7 +81,7 @@ export async function buildProgram(directory: string): Promise<void> {
     chunkFileNames: 'chunks/[name]-[hash].js',
     // The names stay, for stack traces.
     minify: { compress: true, mangle: false, codegen: true },
-    comments: { legal: false },
+    comments: { legal: true },
     sourcemap: true,
     sourcemapExcludeSources: true,
     codeSplitting: { includeDependenciesRecursively: false, groups: GROUPS },

@@ -5,7 +5,14 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { DiffDocument, LeftOut, Skipped, Stale, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import { type CollectionKey, compareKeys, type RecordKey } from '../catalog/order.ts';
-import { type State, stepsOverStates, runInSlices, type RecordState, sortRecords } from '../diff/states.ts';
+import {
+  type State,
+  skipTest,
+  stepsOverStates,
+  runInSlices,
+  type RecordState,
+  sortRecords,
+} from '../diff/states.ts';
 import { inBoth, repeatingKinds, withoutRepeats } from '../diff/unions.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping } from '../mirror/restores.ts';
@@ -119,7 +126,7 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
 function repeatingRecords(
   { from, to }: Pick<ComparisonRequest, 'from' | 'to'>,
   parts: readonly StateFilter[],
-  apart: readonly CollectionKey[],
+  apart: readonly Skipped[],
 ): RecordKey[] {
   const keysOf = (state: LoadedState): RecordKey[] =>
     parts.flatMap((part) => {
@@ -127,8 +134,8 @@ function repeatingRecords(
       const filter = { ...part, kinds };
       return kinds.length === 0 ? [] : [...(state.keys?.(filter) ?? state.records(filter))];
     });
-  const left = new Set(apart.map(collectionKey));
-  return inBoth(keysOf(from), keysOf(to)).filter((each) => !left.has(collectionKey(each)));
+  const isApart = skipTest(apart);
+  return inBoth(keysOf(from), keysOf(to)).filter((each) => !isApart(each));
 }
 
 /** What of the collections that either state knows can be compared. */

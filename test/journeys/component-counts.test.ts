@@ -1,5 +1,7 @@
 /** A pipeline component is in two lists, its family's and `plugins`, and is one record in every total. */
+import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
+import { KINDS } from '../../src/catalog/kinds.ts';
 import { count } from '../../src/core/wording.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 
@@ -39,6 +41,21 @@ describe('the totals of a run with a component', () => {
     expect((await story.expectRun(0, 'changes')).stdout).toContain(
       `run 1 was the first sync of default: ${count(all.added)} records, not listed as changes`,
     );
+  });
+
+  it('is complete where one of the two lists is left out', async () => {
+    const story = await Story.start();
+    const { compared, left_out } = JSON.parse(
+      (await story.expectRun(0, 'diff', 'latest', 'live', '--managed-only', '--json')).stdout,
+    ) as { compared: { records: number }; left_out: { kind: string }[] };
+    const leftOut = new Set(left_out.map(({ kind }) => kind));
+    expect(leftOut).toContain('plugins');
+    const mirror = new Database(story.file('mirror.db'), { readonly: true });
+    const records = KINDS.filter((kind) => !leftOut.has(kind)).map((kind) =>
+      Number(mirror.prepare(`SELECT count(*) FROM ${kind}`).pluck().get()),
+    );
+    mirror.close();
+    expect(compared.records).toBe(records.reduce((sum, each) => sum + each, 0));
   });
 
   it('are one number in a comparison, a plan, and of the first run that is kept', async () => {
