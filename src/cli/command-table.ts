@@ -150,7 +150,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--history',
         description:
-          'every revision instead of one state: run, time, change, changed fields, body (ndjson, parquet)',
+          'every revision instead of one state: run, time, change, changed fields, body (ndjson, parquet); with --id, under all ids that the record had',
       },
       ...filterOptions,
     ],

@@ -156,13 +156,14 @@ export function unpublishedSources(mirror: Mirror, sources: readonly string[]): 
 
 /**
  * An id that nobody knows is a mistake and not an empty result. Organizations and projects count as known when the
- * mirror ever saw them; ids when `read` (the state asked for, filtered) holds them.
+ * mirror ever saw them; ids when `read` (the state or the history asked for, filtered) holds them.
  * @throws TidemarkError `not_found` that names each unknown one
  */
 export function requireKnown(
   mirror: Mirror,
   sources: readonly string[],
   options: FilterOptions,
+  of: 'state' | 'history',
   read: () => Iterable<{ readonly id: string }>,
 ): void {
   for (const parent of ['organization', 'project'] as const) {
@@ -174,11 +175,17 @@ export function requireKnown(
   for (const { id } of read()) missing.delete(id);
   if (missing.size === 0) return;
   const others = filterText({ ...options, id: [] });
+  const unknown = `${[...missing].join(', ')}${others === '' ? '' : ` (with ${others})`}`;
   throw new TidemarkError(
     'not_found',
-    `no record has the id ${[...missing].join(', ')}${others === '' ? '' : ` (with ${others})`} in this state of the mirror`,
+    of === 'state'
+      ? `no record has the id ${unknown} in this state of the mirror`
+      : `no record of the mirror has, or had, the id ${unknown}`,
     {
-      hint: 'it may be another kind, or removed: `--at run:N` shows an earlier state, `tidemark runs` lists them',
+      hint:
+        of === 'state'
+          ? 'it may be another kind, or removed: `--at run:N` shows an earlier state, `tidemark runs` lists them'
+          : 'it may be another kind, or in another place: `tidemark export --history` has every record of the mirror',
     },
   );
 }

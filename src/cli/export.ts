@@ -13,6 +13,8 @@ import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { RESTORE_HINT } from '../core/hints.ts';
 import { count, plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { RecordFilter } from '../mirror/record-filter.ts';
+import type { RecordRow } from '../mirror/records.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import {
   csvLines,
@@ -116,11 +118,13 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     const content = new ExportContent(mirror, recordFilter(sources, options), run, {
       namesSource: format === 'parquet' || namesSource,
     });
-    requireKnown(mirror, sources, options, () => content.look());
+    const filter = { ...recordFilter(sources, options), followsIds: isHistory };
+    if (isHistory)
+      requireKnown(mirror, sources, options, 'history', () => everKnown(mirror, filter, options));
+    else requireKnown(mirror, sources, options, 'state', () => content.look());
 
     if (isHistory) {
       let revisions = 0;
-      const filter = recordFilter(sources, options);
       const definitions = (source: string): ((kind: Kind) => ResourceDefinition) =>
         definitionsFor(config, source);
       const pieces = historyPieces(mirror, filter, format, { definitions, count: () => (revisions += 1) });
@@ -167,6 +171,15 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     mirror.close();
   }
   return EXIT.done;
+}
+
+/** The records with the ids asked for, also removed ones. */
+function* everKnown(
+  mirror: Mirror,
+  filter: RecordFilter,
+  { id = [], kind }: FilterOptions,
+): Generator<RecordRow> {
+  for (const each of id) for (const one of kind ?? KINDS) yield* mirror.records.find(one, each, filter);
 }
 
 /** All kinds but those that no source mirrors and of which nothing is left from before: an empty file would count as no records. */

@@ -59,7 +59,10 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
     name: 'changes',
     group: 'Look',
     description: 'Show what changed in a period, run by run',
-    notes: ['With --format html, a page with charts.'],
+    notes: [
+      'With --format html, a page with charts.',
+      '--id also shows what happened to the record under its other ids, if a restore created it again.',
+    ],
     options: [
       {
         flags: '--since <ref>',

@@ -12,6 +12,7 @@ import { count, plural } from '../core/wording.ts';
 import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { MirrorRecord, RecordRow } from '../mirror/records.ts';
 import { isMaskedId, isSecretId, maskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
@@ -174,7 +175,7 @@ function searchByName(
       }
     })(),
   );
-  return { matches, isCut };
+  return { matches: atLatestId(mirror, kind, matches), isCut };
 }
 
 /**
@@ -276,7 +277,18 @@ function partlyNamed(
       found.push(...rows.map((row) => ({ ...row, body: row.body ?? body })));
     }
   }
-  return found;
+  return atLatestId(mirror, kind, found);
+}
+
+/** Each record once that was created again, and so has several ids: under the latest of those given. */
+function atLatestId<T extends Key>(mirror: Mirror, kind: Kind, keys: readonly T[]): T[] {
+  const bySource = Map.groupBy(keys, ({ source }) => source);
+  return [...bySource].flatMap(([source, own]) => {
+    if (own.length < 2) return own;
+    const recreated = new RecreatedIds(mirror.restores.idMap(source));
+    const ids = new Set(own.map(({ id }) => id));
+    return own.filter((key) => recreated.places(kind, key).find(({ id }) => ids.has(id))?.id === key.id);
+  });
 }
 
 /** The id or name among the first records that was probably meant. */

@@ -276,16 +276,17 @@ export function changesBetween(
   const firstReads = newlyReadRecords(openMirrorState(mirror, source, from));
   const definitions = definitionsFor(config, source);
   const again = RecreatedBetween.runs(mirror, runs, definitions);
+  const selected = { ...filter, sources: [source], followsIds: true };
   const document = diffPoints(mirror, from, to, {
     mode: 'default',
-    filter: { ...again.widened(filter), sources: [source] },
+    filter: selected,
     definitions,
     // As in a diff: a filter that names the kind shows all of them.
     isUnknown: (key, change) =>
       filter.kinds?.includes(key.kind) !== true && firstReads.isUnknown(key, change),
-    through: (changes) => again.joined(changes, filter),
+    through: (changes) => again.joined(changes),
   });
-  const repeating = { ...filter, kinds: repeatingKinds(filter.kinds), sources: [source] };
+  const repeating = { ...selected, kinds: repeatingKinds(filter.kinds) };
   const keysAt = ({ run }: RunRow): Iterable<RecordKey> =>
     repeating.kinds.length === 0 ? [] : mirror.records.keysAt(run, repeating);
   const once = withoutRepeats(document, filter.kinds, inBoth(keysAt(runs.from), keysAt(runs.to)));

@@ -7,6 +7,8 @@ import { compareScopes, compareTexts } from '../catalog/order.ts';
 import type { Connection } from './database.ts';
 import { HEAD_COLUMNS, type HistoryHead, textAt, textsOf } from './history.ts';
 import { param, prepared } from './query.ts';
+import { RecreatedIds } from './recreated-ids.ts';
+import { readIdMap } from './restores.ts';
 import { type CollectionRow, readCollections } from './run-rows.ts';
 import { records } from './schema/record-tables.ts';
 
@@ -19,6 +21,8 @@ export interface RecordFilter {
   /** These projects: their own records, and everything below them. */
   readonly projects?: readonly string[];
   readonly ids?: readonly string[];
+  /** True also selects under the other ids of the named records: had before a restore created them again, or since then. */
+  readonly followsIds?: boolean;
   /** Exactly this scope. */
   readonly scope?: Scope;
 }
@@ -51,11 +55,36 @@ export function prepareSelection(
   run = LATEST,
 ): (place: Place) => readonly string[] | null | undefined {
   const organizationsOf = projectParents(connection, run);
+  const idsOf = filter.followsIds === true ? everyId(connection) : (ids: readonly string[]) => ids;
   return (place) => {
     if (filter.sources?.includes(place.source) === false) return undefined;
     if (filter.kinds?.includes(place.kind) === false) return undefined;
     if (filter.scope !== undefined && compareScopes(filter.scope, place.scope) !== 0) return undefined;
-    return selectIds(filter, place, organizationsOf);
+    return selectIds(named(filter, place, idsOf), place, organizationsOf);
+  };
+}
+
+/** Ids of records of a kind in a source, with all others that these records had. */
+type IdsOf = (ids: readonly string[], source: string, kind: Kind) => readonly string[];
+
+function everyId(connection: Connection): IdsOf {
+  const bySource = new Map<string, RecreatedIds>();
+  return (ids, source, kind) => {
+    const recreated = bySource.get(source) ?? new RecreatedIds(readIdMap(connection, source));
+    bySource.set(source, recreated);
+    return [...new Set(ids.flatMap((id) => recreated.all(kind, id)))];
+  };
+}
+
+/** What the filter names, by the ids of one source. */
+function named(filter: RecordFilter, { source, kind }: Place, idsOf: IdsOf): RecordFilter {
+  const { ids, organizations, projects } = filter;
+  return {
+    ...(ids === undefined ? {} : { ids: idsOf(ids, source, kind) }),
+    ...(organizations === undefined
+      ? {}
+      : { organizations: idsOf(organizations, source, SCOPE_KIND.organization_id) }),
+    ...(projects === undefined ? {} : { projects: idsOf(projects, source, SCOPE_KIND.project_id) }),
   };
 }
 

@@ -10,7 +10,6 @@ import { MatchedIds } from '../diff/match-records.ts';
 import type { RecordKey } from '../catalog/order.ts';
 import type { ChangedRecord } from '../mirror/changes-between.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RecordFilter } from '../mirror/record-filter.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { openMirrorState } from './mirror-diff.ts';
@@ -74,29 +73,11 @@ export class RecreatedBetween {
     return new RecreatedBetween(mirror, to.source, { from: from.run, to: to.run, isNone }, definitions);
   }
 
-  /** The filter with both ids of a recreated record, where it names one of them. */
-  widened(filter: RecordFilter): RecordFilter {
-    if (this.#ids.isEmpty) return filter;
-    const both = (asked: readonly string[], only?: Kind): string[] => {
-      const others = [...this.#ids.pairs()]
-        .filter(({ kind }) => only === undefined || kind === only)
-        .flatMap(({ from, to }) => (asked.includes(from) || asked.includes(to) ? [from, to] : []));
-      return [...new Set([...asked, ...others])];
-    };
-    const { ids, organizations, projects } = filter;
-    return {
-      ...filter,
-      ...(ids === undefined ? {} : { ids: both(ids) }),
-      ...(organizations === undefined ? {} : { organizations: both(organizations, 'organizations') }),
-      ...(projects === undefined ? {} : { projects: both(projects, 'projects') }),
-    };
-  }
-
   /**
    * The changes, with the two of a recreated record joined (these come last) and with references to recreated records by
-   * their new ids. `filter` as the user gave it; the changes are those that the `widened` filter selects.
+   * their new ids. Changes selected by id are selected by all ids of their records (`followsIds`), or the two may not meet.
    */
-  *joined(changes: Iterable<ChangedRecord>, filter: RecordFilter): Generator<ChangedRecord> {
+  *joined(changes: Iterable<ChangedRecord>): Generator<ChangedRecord> {
     if (this.#ids.isEmpty) {
       yield* changes;
       return;
@@ -104,7 +85,6 @@ export class RecreatedBetween {
     const left = new Map<string, { readonly own: ChangedRecord; readonly later: RecordKey }>();
     const came = new Map<string, ChangedRecord>();
     for (const change of changes) {
-      if (!this.#isAsked(change, filter)) continue;
       const { kind, scope, id, before, after } = change;
       const later = { kind, scope: this.#ids.renamedScope(scope), id: this.#ids.renamed(kind, id) };
       const isMoved = later.id !== id || later.scope !== scope;
@@ -166,12 +146,6 @@ export class RecreatedBetween {
 
   #isNewId({ kind, scope, id }: RecordKey): boolean {
     return this.#back.counterpart(kind, id) !== undefined || this.#back.renamedScope(scope) !== scope;
-  }
-
-  #isAsked({ kind, id }: RecordKey, { ids }: RecordFilter): boolean {
-    if (ids === undefined) return true;
-    const other = this.#ids.counterpart(kind, id) ?? this.#back.counterpart(kind, id);
-    return ids.includes(id) || (other !== undefined && ids.includes(other));
   }
 }
 

@@ -188,6 +188,34 @@ describe('records that a restore created again', () => {
     await story.applied(0, 'restore', 'run:2', '--apply', '--kind', 'batch_exports');
     const synced = await story.expectRun(0, 'sync');
     expect(synced.stdout).not.toContain('created again');
+    const again = await story.named('batch_exports', 'Gone');
+    for (const asked of [String(id), String(again['id']), 'Gone', 'gon']) {
+      const changed = await json<{ summary: object; runs: { run: number; changes: Change[] | null }[] }>(
+        story,
+        0,
+        ...['changes', '--since', 'run:1', '--id', asked],
+      );
+      expect(
+        changed.runs.flatMap(({ run, changes }) =>
+          (changes ?? []).map((each) => [run, each.change, each.id]),
+        ),
+        asked,
+      ).toEqual([
+        [2, 'added', id],
+        [3, 'removed', id],
+        [4, 'added', again['id']],
+      ]);
+      const { stdout } = await story.expectRun(0, 'export', '--history', '--id', asked);
+      const revisions = stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as { run: number; id: string; change: string });
+      expect(revisions.map((each) => [each.run, each.change, each.id]).sort(), asked).toEqual([
+        [2, 'added', id],
+        [3, 'removed', id],
+        [4, 'recreated', again['id']],
+      ]);
+    }
     const { stdout } = await story.expectRun(0, 'log', 'batch_exports', 'Gone');
     expect(stdout).toMatch(/returned, created again by restore 1 \(\S+@\S+; id .*\) seen by run 4/);
     expect(stdout).toMatch(/removed by run 3/);

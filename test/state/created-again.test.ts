@@ -4,6 +4,7 @@ import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { Scope } from '../../src/catalog/definition.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
+import type { RecordFilter } from '../../src/mirror/record-filter.ts';
 import { compareRecords } from '../../src/diff/change.ts';
 import { parseLossless } from '../../src/core/json.ts';
 import { RecreatedBetween, recreatedIn } from '../../src/state/recreated.ts';
@@ -46,12 +47,9 @@ function restore(
 function changes(mirror: Mirror, from: number, to: number, ids?: readonly string[]): string[] {
   const runs = { from: mirror.runs.get(from)!, to: mirror.runs.get(to)! };
   const again = RecreatedBetween.runs(mirror, runs, definitionOf);
-  const filter = ids === undefined ? {} : { ids };
-  const between = mirror.records.changesBetween(from, to, {
-    ...again.widened(filter),
-    sources: ['production'],
-  });
-  return [...again.joined(between, filter)].flatMap(({ kind, scope, id, before, after }) => {
+  const filter = ids === undefined ? {} : { ids, followsIds: true };
+  const between = mirror.records.changesBetween(from, to, { ...filter, sources: ['production'] });
+  return [...again.joined(between)].flatMap(({ kind, scope, id, before, after }) => {
     const side = (body: string | undefined): Parameters<typeof compareRecords>[1] =>
       body === undefined ? undefined : { kind, scope, id, body: parseLossless(body) };
     const change = compareRecords(definitionOf(kind), side(before), side(after), 'default');
@@ -74,11 +72,33 @@ describe('what was created again between two runs', () => {
     const second = await sync(mirror, 'roles', ORG, [role('r3'), role('x2')]);
     const whole = ['roles x1 removed', 'roles x2 added', 'roles r3 changed r1 2 /id'];
     expect(changes(mirror, first.run, second.run).sort()).toEqual(whole.sort());
-    for (const id of ['r1', 'r3'])
+    for (const id of ['r1', 'r2', 'r3'])
       expect(changes(mirror, first.run, second.run, [id])).toEqual(['roles r3 changed r1 2 /id']);
     expect(
       recreatedIn(mirror, { from: mirror.runs.get(first.run)!, to: mirror.runs.get(second.run)! }),
     ).toEqual([{ kind: 'roles', restore: 2, records: 1 }]);
+  });
+
+  it('is found by each of its ids, and nothing of another kind or source that has one of them', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, [role('1')]);
+    await sync(mirror, 'invites', ORG, [role('2')]);
+    await sync(mirror, 'roles', ORG, []);
+    restore(mirror, [{ kind: 'roles', ids: ['1', '2'] }]);
+    await sync(mirror, 'roles', ORG, [role('2')]);
+    const found = (filter: RecordFilter): string[] =>
+      [...mirror.records.history(filter)].map(
+        ({ run, kind, id, change }) => `${run} ${kind} ${id} ${change}`,
+      );
+    const whole = ['1 roles 1 initial', '3 roles 1 removed', '4 roles 2 recreated'];
+    expect(found({ ids: ['1'], followsIds: true })).toEqual(whole);
+    expect(found({ ids: ['2'], kinds: ['roles'], followsIds: true })).toEqual(whole);
+    expect(found({ ids: ['1'] })).toEqual(whole.slice(0, 2));
+    expect(changes(mirror, 1, 3, ['2'])).toEqual(['roles 1 removed', 'invites 2 added']);
+    const names = ({ kind, id }: { kind: string; id: string }): string => `${kind} ${id}`;
+    expect([...mirror.records.changesBetween(0, 4, { ids: ['1'], followsIds: true })].map(names)).toEqual([
+      'roles 2',
+    ]);
   });
 
   it('takes what hangs from it along, and tells what was only recognised', async () => {
@@ -100,7 +120,7 @@ describe('what was created again between two runs', () => {
       { kind: 'roles', restore: 1, records: 1 },
       { kind: 'role_memberships', restore: 2, records: 1 },
     ]);
-    const joined = [...again.joined(mirror.records.changesBetween(first.run, last.run), {})];
+    const joined = [...again.joined(mirror.records.changesBetween(first.run, last.run))];
     expect(joined.map(({ id, scope }) => `${id} ${scope.role_id ?? ''}`).sort()).toEqual(['m2 r2', 'r2 ']);
     // The role that it names is the same one.
     expect(joined.find(({ id }) => id === 'm2')?.before).toBe(membership('m1', 'r2'));

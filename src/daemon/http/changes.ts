@@ -232,7 +232,7 @@ async function gather(
     sources: [run.source],
     ...(kinds === null ? {} : { kinds }),
   });
-  for (const { kind, scope, id, before: was, after: is } of again.joined(between, {})) {
+  for (const { kind, scope, id, before: was, after: is } of again.joined(between)) {
     const definition = definitions(kind);
     const parsed = (body: string | undefined): Parameters<typeof compareRecords>[1] =>
       body === undefined ? undefined : { kind, scope, id, body: parseLossless(body) };
