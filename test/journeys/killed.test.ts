@@ -1,9 +1,9 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
-import { environment, scratch, start, startHere, tidemark } from './harness.ts';
+import { environment, scratch, start, tidemark } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
 const DOMAINS = `/api/organizations/${ORG}/domains/`;
@@ -114,7 +114,7 @@ describe('killed at any instant', () => {
 });
 
 describe('two at once', () => {
-  it('the second says who holds the lock and since when', async () => {
+  it('the process that comes second is kept out, and says which one holds the lock and since when', async () => {
     const service = await FakeService.start();
     const env = environment(service.url, scratch());
     let release = (): void => undefined;
@@ -129,11 +129,16 @@ describe('two at once', () => {
         return true;
       });
     });
-    const first = startHere(['sync'], { env });
+    const first = start(['sync'], { env });
+    onTestFinished(() => void first.child.kill('SIGKILL'));
     await reached;
-    const second = await tidemark(['sync'], { env });
+    // In this process, not in that of the first; its requests would be known by their key.
+    const key = 'key-of-the-second-sync';
+    const second = await tidemark(['sync'], { env: { ...env, TIDEMARK_API_KEY: key } });
     expect(second.code).toBe(1);
-    expect(second.stderr).toContain(`pid ${process.pid}`);
+    expect(/\(pid (\d+)/.exec(second.stderr)?.[1], second.stderr).toBe(String(first.child.pid));
+    expect(second.stderr).not.toContain(`pid ${process.pid}`);
+    expect(service.seen.filter(({ headers }) => headers.authorization?.includes(key))).toEqual([]);
     expect(second.stderr).toMatch(/since \d{4}-\d\d-\d\dT/);
     expect((await tidemark(['status'], { env })).code).not.toBe(130); // readers are not kept out
     release();
