@@ -233,12 +233,14 @@ export function* readKeysAsOf(
 }
 
 /**
- * All revisions of a record with their texts, newest first; those under the ids that it had before a restore created it
- * again, or has had since, among them.
+ * The revisions of a record up to run `until` with their texts, newest first; those under the ids that it had before a
+ * restore created it again, or has had since, among them.
+ * @throws DamagedContent for a body that does not match its hash
  */
 export function readRevisions(
   connection: Connection,
   { source, kind, scope, id, collection }: RecordRow,
+  until = Infinity,
 ): Revision[] {
   const timeOf = prepareTimes(connection);
   const recreated = new RecreatedIds(readIdMap(connection, source));
@@ -251,19 +253,20 @@ export function readRevisions(
     // An id that the mirror has never seen has no history.
     const head = own === undefined ? undefined : headOfId(connection, own, place.id);
     if (head === undefined) continue;
-    const first = revisions.at(-1)?.run ?? Infinity;
+    const bodies = checkedBodies(connection, { id: head.collection, kind });
+    // An earlier id may have been seen beside the later one, until its removal was confirmed: its history ended before.
+    const last = Math.min(revisions.at(-1)?.run ?? Infinity, until);
     for (const { revision, text } of textsOf(connection, head)) {
       const { run, change } = revision;
-      // An earlier id may have been seen beside the later one, until its removal was confirmed: its history ended before.
-      if (run <= first)
-        revisions.push({
-          run,
-          at: timeOf(run),
-          change,
-          id: head.id,
-          collection: head.collection,
-          body: text,
-        });
+      if (run > last) continue;
+      revisions.push({
+        run,
+        at: timeOf(run),
+        change,
+        id: head.id,
+        collection: head.collection,
+        body: text === null ? null : bodies.of(text, revision),
+      });
     }
   }
   return revisions;

@@ -32,6 +32,16 @@ function nameOf(
   const removed = { sources: [source], kinds: [definition.kind], ids: [id] };
   const body = row?.body ?? [...mirror.records.removedBodies(removed)][0]?.body;
   if (body === undefined) return undefined;
-  const name = recordName(definition, parseLossless(body), id);
+  const name = storedName(definition, body, id);
   return name === id ? undefined : name;
+}
+
+/** The name in a stored body; the id where it has none, or where it is damaged: only who shows the body refuses it. */
+export function storedName(definition: ResourceDefinition, body: string, id: string): string {
+  try {
+    return recordName(definition, parseLossless(body), id);
+  } catch (error) {
+    if (error instanceof SyntaxError) return id;
+    throw error;
+  }
 }

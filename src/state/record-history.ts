@@ -23,14 +23,17 @@ interface RecordHistory {
   readonly withRestores: (log: readonly LogEntry[]) => LogEntry[];
 }
 
-/** The history of a record as of run `until`. */
+/**
+ * The history of a record as of run `until`.
+ * @throws TidemarkError `mirror_corrupt` when one of its bodies does not match its hash
+ */
 export function recordHistory(
   mirror: Mirror,
   row: RecordRow,
   until: number,
   definitions: (kind: Kind) => ResourceDefinition,
 ): RecordHistory {
-  const found = mirror.records.revisions(row).filter(({ run }) => run <= until);
+  const found = mirror.records.revisions(row, until);
   const revisions = continuous(mirror, row, found, definitions);
   const [newest] = found;
   const written = found.find(({ body }) => body !== null);

@@ -29,8 +29,15 @@ async function damaged(): Promise<{ story: Story; id: string; other: string }> {
 }
 
 it('is refused wherever it would be shown, handed on or rehearsed', async () => {
-  const { story } = await damaged();
+  const { story, id } = await damaged();
   const commands = [
+    ['show', 'roles', id],
+    ['show', 'roles', id, '--at', 'run:1'],
+    ['log', 'roles', id],
+    ['log', 'roles', 'xNight'],
+    ['log', 'roles', id, '--limit', '1', '--json'],
+    ['blame', 'roles', id],
+    ['blame', 'roles', id, '--at', 'run:1', '--deep', '--json'],
     ['diff', 'run:1', 'latest'],
     ['diff', 'latest', 'live'],
     ['diff', 'latest', 'live', '--kind', 'roles', '--json'],
@@ -53,6 +60,29 @@ it('is refused wherever it would be shown, handed on or rehearsed', async () => 
     expect(code, what).toBe(1);
   }
   expect(existsSync(story.file('imports.tf'))).toBe(false);
+});
+
+it('is refused by log and blame also where only an older version is altered, which show does not read', async () => {
+  const { story, other: id } = await damaged();
+  const run = 1;
+  await story.call('PATCH', `/api/organizations/${KITTIWAKE_ID}/roles/${id}/`, { name: 'Second' });
+  await story.expectRun(0, 'sync', '--quiet');
+  const mirror = new Database(story.file('mirror.db'));
+  const body = Buffer.from(JSON.stringify({ id, name: 'Never so' }));
+  const { changes } = mirror
+    .prepare(
+      `UPDATE revisions SET encoding = 3, body = ? WHERE run = ? AND record = (SELECT record FROM records WHERE remote_id = ?)`,
+    )
+    .run(body, run, id);
+  mirror.close();
+  expect(changes).toBe(1);
+  for (const command of ['log', 'blame']) {
+    const { stdout, stderr } = await story.expectRun(1, command, 'roles', id);
+    expect(stderr).toContain('does not match its hash: role "Never so"');
+    expect(stdout).toBe('');
+  }
+  await story.expectRun(1, 'show', 'roles', id, '--at', `run:${run}`);
+  expect((await story.expectRun(0, 'show', 'roles', id)).stdout).toContain('name: Second');
 });
 
 it('leaves drift unknown in a status, not none', async () => {

@@ -1,9 +1,11 @@
 /** A state beside an export whose secrets are fingerprints of another mirror. */
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
+import { CATALOG } from '../../src/catalog/catalog.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
-import { besideFingerprints } from '../../src/state/export-secrets.ts';
+import { besideFingerprints, secretsFrom } from '../../src/state/export-secrets.ts';
 import { openMirrorState } from '../../src/state/mirror-diff.ts';
+import { redactionWith } from '../../src/sync/redaction.ts';
 import { open, PROJECT, sync } from '../mirror/fixture.ts';
 
 const KIND = 'session_recordings';
@@ -25,4 +27,21 @@ it('is refused by who believes it where a body does not match its hash', async (
   file.exec(`UPDATE records SET body = replace(body, '"n":1', '"n":2')`);
   file.close();
   expect(bodies).toThrow(expect.objectContaining({ code: 'mirror_corrupt' }));
+});
+
+it('takes no secret from a version that does not match its hash', async () => {
+  const mirror = open();
+  const of = (secret: string): string => `{"id":"a","secret":${JSON.stringify(secret)},"n":1}`;
+  const definition = CATALOG.find(({ kind }) => kind === KIND)!;
+  await sync(mirror, KIND, PROJECT, [of('s3cret')]);
+  const redaction = redactionWith(mirror.acceptances.fingerprintKey());
+  const body = redaction.text(definition, of('s3cret'));
+  const secrets = (): string =>
+    secretsFrom(mirror, 'production', () => definition)({ kind: KIND, scope: PROJECT, id: 'a', body });
+  expect(body).toContain('[redacted:');
+  expect(secrets()).toBe(of('s3cret'));
+  const file = new Database(mirror.path);
+  file.exec(`UPDATE records SET body = replace(body, '"n":1', '"n":2')`);
+  file.close();
+  expect(secrets).toThrow(expect.objectContaining({ code: 'mirror_corrupt' }));
 });

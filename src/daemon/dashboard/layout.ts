@@ -2,7 +2,6 @@
 import { hash } from 'node:crypto';
 import type { Context } from 'hono';
 import { type Clock, isoTime } from '../../core/clock.ts';
-import type { TidemarkError } from '../../core/errors.ts';
 import { escapeMarkup } from '../../report/markup.ts';
 import type { Refusal } from '../http/request.ts';
 import { capital, hintHtml } from './components.ts';
@@ -227,12 +226,15 @@ export function answerPage(
   return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });
 }
 
-function problemPage(error: TidemarkError, hasRecords: boolean): PageContent {
+function problemPage(refusal: Refusal, hasRecords: boolean): PageContent {
+  const { code, message, hint = '', httpStatus } = refusal;
   const search = markup`<form class="search" method="get" action="/records" role="search">
 <label class="grow">Name or id<input type="search" name="q" autocomplete="off" maxlength="200"></label>
 <button>Search</button></form>`;
-  const body = markup`<h1>${capital(error.message)}</h1>
-${hintHtml(capital(error.hint ?? ''))}${hasRecords ? search : NOTHING}`;
+  // By which the problem is found in docs and alerts. Whoever asked for the wrong thing needs none.
+  const named = httpStatus >= 500 ? markup`<p class="faint">Error code <code>${code}</code></p>` : NOTHING;
+  const body = markup`<h1>${capital(message)}</h1>
+${hintHtml(capital(hint))}${named}${hasRecords ? search : NOTHING}`;
   return { title: 'Problem', body };
 }
 

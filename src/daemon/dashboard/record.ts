@@ -13,7 +13,6 @@ import {
   recordLog,
   withWriters,
 } from '../../diff/history.ts';
-import { recordName } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
 import { escapeMarkup } from '../../report/markup.ts';
@@ -22,7 +21,7 @@ import { fieldsForPeople } from '../../report/diff-report.ts';
 import { SIGN } from '../../report/document.ts';
 import { placeText, recreatedText, restoreText, writtenText } from '../../report/notes.ts';
 import { foldedValue, nameText } from '../../report/value-text.ts';
-import { parentNames } from '../../state/parent-names.ts';
+import { parentNames, storedName } from '../../state/parent-names.ts';
 import { recordHistory } from '../../state/record-history.ts';
 import {
   ageHtml,
@@ -59,6 +58,7 @@ const FIELDS_SHOWN = 8;
 const VALUE_LIMIT = 160; // characters of a value in the table of fields
 const BODY_LIMIT = 100_000; // characters of a body: longer ones would not open
 
+/** @throws TidemarkError `mirror_corrupt` when a body of the record does not match its hash */
 export function recordPage({ mirror, config, row, hasOthers, query, now }: RecordFacts): PageContent {
   const definitions = definitionsFor(config, row.source);
   const definition = definitions(row.kind);
@@ -66,7 +66,7 @@ export function recordPage({ mirror, config, row, hasOthers, query, now }: Recor
   const { revisions, sightingBefore, withRestores } = recordHistory(mirror, row, latest, definitions);
   const body = revisions.find(({ body: text }) => text !== null)?.body ?? row.body;
   const value = body === null ? null : parseLossless(body);
-  const own = shownName(row, value, definition);
+  const own = shownName(row, body, definition);
   const parentName = parentNames(mirror, row.source, definitions);
   const place = placeText(row.scope, { definitions, parentName });
   const options = { mode: 'default', sightingBefore } as const;
@@ -127,10 +127,10 @@ function olderHtml(more: number, kind: Kind, id: string): Html {
 /** Id and name of a record, masked where they are secret. */
 function shownName(
   { id }: RecordRow,
-  value: JsonValue | null,
+  body: string | null,
   definition: ResourceDefinition,
 ): { readonly id: string; readonly name: string } {
-  const name = value === null ? id : recordName(definition, value, id);
+  const name = body === null ? id : storedName(definition, body, id);
   const own = withMaskedId({ id, name }, definition);
   return { id: nameText(own.id), name: nameText(own.name) };
 }
@@ -143,7 +143,7 @@ export function choicePage(
   const items = rows.map((row) => {
     const definitions = definitionsFor(config, row.source);
     const definition = definitions(row.kind);
-    const own = shownName(row, row.body === null ? null : parseLossless(row.body), definition);
+    const own = shownName(row, row.body, definition);
     const masked = maskedId(row.id, definition);
     return [
       markup`<a href="${recordPath(row.kind, masked, row.record)}">${nameHtml(own.name)}</a>`,
