@@ -3,7 +3,7 @@ import { asc } from 'drizzle-orm';
 import type { RecordKey } from '../catalog/order.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { RESTORE_HINT } from '../core/hints.ts';
-import type { AuditEntry, RestoredBackup } from './audit-log.ts';
+import { type AuditEntry, type RestoredBackup, runOfBackup } from './audit-log.ts';
 import type { Connection } from './database.ts';
 import { prepared } from './query.ts';
 import { knownKind, storedScope } from './stored-names.ts';
@@ -36,8 +36,8 @@ export type AuditSubject =
       readonly source: string;
       readonly planHash: string;
       readonly from: string;
-      /** The run that it was when the plan was made; null for any other state, and where the plan cannot be read. */
-      readonly fromRun: number | null;
+      /** True where the mirror was moved since it began: runs that its plan names may have other numbers. */
+      readonly isRenumbered: boolean;
       readonly undoes: number | null;
       readonly startedAt: string;
       readonly by: string;
@@ -54,7 +54,11 @@ export type AuditSubject =
       readonly runs: readonly (readonly [first: number, last: number])[];
       readonly runCount: number;
     }
-  | ({ readonly about: 'backup' } & RestoredBackup);
+  | (Omit<RestoredBackup, 'run'> & {
+      readonly about: 'backup';
+      /** The number that it has by now; null where the mirror was moved, and what it was moved into does not know the run. */
+      readonly run: number | null;
+    });
 
 export interface AuditLogEntry extends Pick<AuditEntry, 'entry' | 'at' | 'by' | 'via' | 'action'> {
   readonly subject: AuditSubject;
@@ -66,27 +70,20 @@ const ENTRIES = prepared((db) => db.select().from(auditLog).orderBy(asc(auditLog
 
 /** All entries, oldest first. @throws TidemarkError `mirror_corrupt` for one that cannot be read */
 export function readAuditLog(connection: Connection): AuditLogEntry[] {
-  const runs = plannedRuns(connection);
-  return ENTRIES(connection)
-    .all()
-    .map((row) => {
-      const { entry, at, by, via, action, hash } = row;
-      return { entry, at, by, via, action, hash: hash.toString('hex'), subject: subjectOf(row, runs) };
-    });
-}
-
-type PlannedRuns = ReadonlyMap<number, number | null>;
-
-/** Of each restore, which run its reference was when the plan was made. */
-function plannedRuns(connection: Connection): PlannedRuns {
-  return new Map(
-    connection
-      .prepare<[], [restore: number, run: number | null]>(
-        `SELECT restore, iif(json_valid(plan), plan ->> '$.from.run', NULL) FROM restores`,
-      )
-      .raw()
-      .all(),
+  const rows = ENTRIES(connection).all();
+  const moved = rows.findLastIndex(({ action }) => action === 'move');
+  // A move leaves an entry of each restore that it takes.
+  const renumbered = new Set(
+    rows.flatMap(({ about, member }, place) => (place <= moved && about === 'restores' ? [member] : [])),
   );
+  return rows.map((row) => {
+    const { entry, at, by, via, action, hash } = row;
+    const subject = subjectOf(row, {
+      isRenumbered: renumbered.has(row.member),
+      run: row.about === 'backups' ? runOfBackup(connection, entry) : null,
+    });
+    return { entry, at, by, via, action, hash: hash.toString('hex'), subject };
+  });
 }
 
 /** The names of the columns, as `audit-log.ts` records them. */
@@ -107,7 +104,14 @@ interface Stored {
   readonly backups: Readonly<{ run: number; root: string; made_at: string; sources: readonly string[] }>;
 }
 
-function subjectOf({ entry, about, member, row }: AuditEntry, runs: PlannedRuns): AuditSubject {
+interface Numbers {
+  /** Of a restore. */
+  readonly isRenumbered: boolean;
+  /** Of a backup. */
+  readonly run: number | null;
+}
+
+function subjectOf({ entry, about, member, row }: AuditEntry, numbers: Numbers): AuditSubject {
   try {
     const key = JSON.parse(member) as readonly (string | number)[];
     const [first = ''] = key;
@@ -131,7 +135,7 @@ function subjectOf({ entry, about, member, row }: AuditEntry, runs: PlannedRuns)
           source,
           planHash: rest.plan_hash,
           from: rest.from_ref,
-          fromRun: runs.get(Number(first)) ?? null,
+          isRenumbered: numbers.isRenumbered,
           undoes,
           startedAt: rest.started_at,
           by: rest.started_by,
@@ -151,8 +155,8 @@ function subjectOf({ entry, about, member, row }: AuditEntry, runs: PlannedRuns)
         };
       }
       case 'backups': {
-        const { run, root, made_at: madeAt, sources } = stored as Stored['backups'];
-        return { about: 'backup', name: String(first), run, root, madeAt, sources };
+        const { root, made_at: madeAt, sources } = stored as Stored['backups'];
+        return { about: 'backup', name: String(first), run: numbers.run, root, madeAt, sources };
       }
     }
   } catch (cause) {

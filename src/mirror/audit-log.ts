@@ -213,16 +213,31 @@ const LATEST_OF = prepared((db) => {
 export interface RestoredBackupEntry extends Pick<AuditEntry, 'entry' | 'at' | 'by'> {
   /** Null where the entry was damaged, as `run`. */
   readonly name: string | null;
+  /** Null too where the mirror was moved since, and what it was moved into does not know the run. */
   readonly run: number | null;
+}
+
+/** The number of the backup's run, of an entry in `log`: after a move, which may give runs other numbers, by its root. */
+const RUN_OF_BACKUP = `CASE
+  WHEN NOT json_valid(log."row") THEN NULL
+  WHEN NOT EXISTS (SELECT 1 FROM audit_log m WHERE m.action = 'move' AND m.entry > log.entry) THEN log."row" ->> '$.run'
+  ELSE coalesce((SELECT run FROM runs WHERE root = unhex(log."row" ->> '$.root')),
+    (SELECT run FROM replaced_roots WHERE root = unhex(log."row" ->> '$.root') ORDER BY forget LIMIT 1)) END`;
+
+/** The number that the run has by now of the backup that an entry is about; null if it is not known any more. */
+export function runOfBackup(connection: Connection, entry: number): number | null {
+  const found = connection.prepare<[number], number | null>(
+    `SELECT ${RUN_OF_BACKUP} FROM audit_log log WHERE entry = ?`,
+  );
+  return found.pluck().get(entry) ?? null;
 }
 
 /** Undefined where the mirror was never restored from one. Reads a damaged log too. */
 export function lastRestoredBackup(connection: Connection): RestoredBackupEntry | undefined {
   return connection
     .prepare<[], RestoredBackupEntry>(
-      `SELECT entry, at, "by", iif(json_valid(member), member ->> '$[0]', NULL) AS name,
-         iif(json_valid("row"), "row" ->> '$.run', NULL) AS run
-       FROM audit_log WHERE action = 'restore_backup' ORDER BY entry DESC LIMIT 1`,
+      `SELECT entry, at, "by", iif(json_valid(member), member ->> '$[0]', NULL) AS name, ${RUN_OF_BACKUP} AS run
+       FROM audit_log log WHERE action = 'restore_backup' ORDER BY entry DESC LIMIT 1`,
     )
     .get();
 }

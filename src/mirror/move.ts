@@ -43,6 +43,8 @@ interface MovedTable {
   readonly common?: string;
   /** Columns that hold a number which another file has for something else. */
   readonly refs?: Readonly<Record<string, Ref>>;
+  /** Columns of JSON with such numbers: by column and key. */
+  readonly refsIn?: Readonly<Record<string, Readonly<Record<string, Ref>>>>;
   /** Columns that order the rows, the same before and after. */
   readonly key: string;
   /** Columns that the new chain gives another value. */
@@ -111,6 +113,7 @@ const TABLES: readonly MovedTable[] = [
   { name: 'schedules', own: 'false', common: 'true', key: 'schedule' },
   {
     ...{ name: 'notice_states', common: `source = ''`, key: 'source, subject' },
+    refsIn: { detail: { restore: 'restore', run: 'run' } },
     // Findings are known by their fingerprints: under another key they are reported again, as what they are.
     own: `${BY_NAME} AND (subject NOT LIKE 'drift:%' OR (SELECT key FROM $.fingerprint_key) IS (SELECT key FROM main.fingerprint_key))`,
   },
@@ -305,10 +308,17 @@ function columnsOf(connection: Connection, table: MovedTable): string[] {
 
 /** A column of the part as the new file has it. */
 function mapped(table: MovedTable, column: string, { offsets, runs }: Numbered): string {
+  if (runs === null) return `"${column}"`;
+  const numbered = (ref: Ref, value: string): string =>
+    ref === 'run' ? `(SELECT new FROM temp.run_map WHERE old = ${value})` : `${value} + ${offsets[ref]}`;
   const ref = table.refs?.[column];
-  if (ref === undefined || runs === null) return `"${column}"`;
-  if (ref === 'run') return `(SELECT new FROM temp.run_map WHERE old = "${column}")`;
-  return `"${column}" + ${offsets[ref]}`;
+  if (ref !== undefined) return numbered(ref, `"${column}"`);
+  const keys = Object.entries(table.refsIn?.[column] ?? {}).map(([key, each]) => {
+    const value = `"${column}" ->> '$.${key}'`;
+    return `'$.${key}', ${numbered(each, `(${value})`)}`;
+  });
+  // A key that is not there stays away.
+  return keys.length === 0 ? `"${column}"` : `json_replace("${column}", ${keys.join(', ')})`;
 }
 
 function copyPart(target: Connection, numbered: Numbered, shared: SharedRows, index: number): void {

@@ -112,6 +112,11 @@ export class RestoreStore {
     return this.#access.read((connection) => readRestores(connection, { restore })[0]);
   }
 
+  /** The run that its reference was when the plan was made; null for any other state, and where the plan cannot be read. */
+  plannedRun(restore: number): number | null {
+    return this.#access.read((connection) => PLANNED_RUN(connection).get({ restore })?.run ?? null);
+  }
+
   /** Numbers of the restores of a source that may have sent something between two times (ISO 8601), newest first. */
   numbersBetween(source: string, after: string, until: string): number[] {
     const rows = this.#access.read((connection) => BETWEEN(connection).all({ source, after, until }));
@@ -280,6 +285,16 @@ const BETWEEN = prepared((db) =>
       ),
     )
     .orderBy(desc(restores.restore))
+    .prepare(),
+);
+
+const PLANNED_RUN = prepared((db) =>
+  db
+    .select({
+      run: sql<number | null>`iif(json_valid(${restores.plan}), ${restores.plan} ->> '$.from.run', NULL)`,
+    })
+    .from(restores)
+    .where(eq(restores.restore, param('restore')))
     .prepare(),
 );
 

@@ -13,6 +13,8 @@ export interface ShownEntry extends AuditLogEntry {
   readonly source: string | null;
   /** Of an acceptance: what its record is called. */
   readonly recordName: string | null;
+  /** Of a restore: the run that its state was when the plan was made; null where it was none, or where that is not known. */
+  readonly fromRun: number | null;
   readonly definitions: (kind: Kind) => ResourceDefinition;
 }
 
@@ -74,7 +76,10 @@ export function subjectText({ subject, recordName, definitions }: ShownEntry): s
 }
 
 /** What else a reader wants to know of it, in one line. */
-export function detailText({ action, subject }: ShownEntry, timeText: (at: string) => string): string {
+export function detailText(
+  { action, subject, fromRun }: ShownEntry,
+  timeText: (at: string) => string,
+): string {
   switch (subject.about) {
     case 'acceptance': {
       const { reason, until } = subject;
@@ -84,16 +89,18 @@ export function detailText({ action, subject }: ShownEntry, timeText: (at: strin
       return `run ${subject.run}`;
     case 'restore':
       if (action === 'end') return subject.outcome;
-      return subject.undoes === null ? `from ${fromText(subject)}` : `undoes restore ${subject.undoes}`;
+      return subject.undoes === null
+        ? `from ${fromText(subject.from, fromRun)}`
+        : `undoes restore ${subject.undoes}`;
     case 'forget':
       return `${plural(subject.runCount, 'run')}: ${rangesText(subject.runs)}`;
     case 'backup':
-      return `run ${subject.run}, root ${subject.root}, made ${timeText(subject.madeAt)}`;
+      return `${subject.run === null ? '' : `run ${subject.run}, `}root ${subject.root}, made ${timeText(subject.madeAt)}`;
   }
 }
 
 /** `baseline (run 3)`: what a name stands for changes. */
-function fromText({ from, fromRun }: Extract<AuditSubject, { about: 'restore' }>): string {
+function fromText(from: string, fromRun: number | null): string {
   return fromRun === null || from === `run:${fromRun}`
     ? nameText(from)
     : `${nameText(from)} (run ${fromRun})`;
@@ -133,7 +140,7 @@ export function* auditCsv(entries: Iterable<ShownEntry>): Generator<string> {
       ...(subject.about === 'snapshot' ? { snapshot: subject.name, run: String(subject.run) } : {}),
       ...(subject.about === 'restore' ? { restore: String(subject.restore) } : {}),
       ...(subject.about === 'backup'
-        ? { backup: subject.name, run: String(subject.run), root: subject.root }
+        ? { backup: subject.name, run: String(subject.run ?? ''), root: subject.root }
         : {}),
       hash: entry.hash,
     };
@@ -147,7 +154,7 @@ export function auditEntryDocument(shown: ShownEntry): object {
   return { entry, at, by, via, action, source, [subject.about]: subjectDocument(shown, subject), hash };
 }
 
-function subjectDocument({ recordName, source }: ShownEntry, subject: AuditSubject): object {
+function subjectDocument({ recordName, source, fromRun }: ShownEntry, subject: AuditSubject): object {
   switch (subject.about) {
     case 'acceptance': {
       const { kind, scope, id, path, fingerprint, reason, acceptedAt, by, until } = subject;
@@ -159,7 +166,7 @@ function subjectDocument({ recordName, source }: ShownEntry, subject: AuditSubje
       return { name, run, source, pinned_at: pinnedAt, by, is_baseline: isBaseline };
     }
     case 'restore': {
-      const { restore, planHash, from, fromRun, undoes, startedAt, by, finishedAt, outcome } = subject;
+      const { restore, planHash, from, undoes, startedAt, by, finishedAt, outcome } = subject;
       const times = { started_at: startedAt, by, finished_at: finishedAt };
       return { restore, source, plan: planHash, from, from_run: fromRun, undoes, outcome, ...times };
     }

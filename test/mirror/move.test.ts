@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { addToRestored } from '../../src/mirror/backup.ts';
 import { compareMoved, makeMovedMirror, readMirrorFacts } from '../../src/mirror/move.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { open, ORG, PROJECT, sync, temporaryDirectory, testClock, type TestClock } from './fixture.ts';
@@ -90,5 +91,73 @@ describe('a move of a mirror', () => {
     readMirrorFacts(parts[0]?.path ?? '', ({ mark }) =>
       expect(mark).toMatchObject({ rootBefore: root, isUntouched: true }),
     );
+  });
+
+  it('of several into one takes along which restore was reported as interrupted, and says no run by a number that it has no more', async () => {
+    const clock = testClock();
+    const plan = JSON.stringify({ from: { ref: 'baseline', run: 1 } });
+    const start = { planHash: 'abc', plan, from: 'baseline', approved: {}, steps: [] };
+    const parts: { path: string; sources: string[] }[] = [];
+    for (const [name, restores] of [
+      ['acme', 2],
+      ['beta', 1],
+    ] as const) {
+      const mirror = open({ clock });
+      clock.move(60_000);
+      await sync(mirror, 'roles', ORG, ['{"id":"r1"}'], {
+        source: { name, baseUrl: 'https://svc.example.com' },
+      });
+      const startedAt = new Date(clock.now()).toISOString();
+      for (let n = 0; n < restores; n += 1) mirror.restores.begin({ ...start, source: name, startedAt });
+      const about = { source: name, since: startedAt };
+      mirror.daemon.recordNotices({
+        states: [
+          { ...about, subject: 'restore', state: 'interrupted', detail: { restore: restores } },
+          { ...about, subject: 'schema', state: 'reported', detail: { run: 1 } },
+          { ...about, subject: 'fresh', state: 'overdue', detail: {} },
+        ],
+        ...{ cleared: [], notices: [] },
+      });
+      expect(mirror.restores.plannedRun(1)).toBe(1);
+      expect(mirror.auditLog().map(({ subject }) => subject)).toMatchObject(
+        Array.from({ length: restores }, () => ({ about: 'restore', isRenumbered: false })),
+      );
+      const { path } = mirror;
+      const root = mirror.runs.list()[0]?.root ?? '';
+      mirror.close();
+      const actor = { by: 'ann', via: 'root@here' };
+      const backup = { name: `${name}.zst`, run: 1, root, madeAt: startedAt, sources: [name] };
+      addToRestored(path, { states: [], entry: { actor, at: startedAt, backup } });
+      parts.push({ path, sources: [name] });
+    }
+    const joined = join(temporaryDirectory(), 'whole.db');
+    makeMovedMirror(joined, parts, FACTS);
+    compareMoved(joined, parts);
+    const mirror = open({ path: joined, clock });
+    const detailOf = (source: string): unknown[] =>
+      mirror.daemon.noticeStates(source).map(({ subject, detail }) => [subject, detail]);
+    expect(detailOf('acme')).toEqual([
+      ['fresh', {}],
+      ['restore', { restore: 2 }],
+      ['schema', { run: 1 }],
+    ]);
+    expect(detailOf('beta')).toEqual([
+      ['fresh', {}],
+      ['restore', { restore: 3 }],
+      ['schema', { run: 2 }],
+    ]);
+    expect(mirror.restores.list({ source: 'beta' })).toMatchObject([{ restore: 3 }]);
+    const startedAt = new Date(clock.now()).toISOString();
+    const again = mirror.restores.begin({ ...start, source: 'beta', startedAt });
+    const said = mirror.auditLog().map(({ subject }) => subject);
+    const renumbered = said.flatMap((subject) =>
+      subject.about === 'restore' ? [[subject.restore, subject.isRenumbered]] : [],
+    );
+    expect(new Map(renumbered as [number, boolean][])).toEqual(
+      new Map([...[1, 2, 3].map((restore) => [restore, true] as const), [again, false]]),
+    );
+    expect(said.flatMap((subject) => (subject.about === 'backup' ? [subject.run] : []))).toEqual([1, 2]);
+    expect(mirror.lastRestoredBackup()).toMatchObject({ name: 'beta.zst', run: 2 });
+    expect(await mirror.verify()).toMatchObject({ problems: [] });
   });
 });

@@ -66,7 +66,7 @@ type NamedEntry = ShownEntry & { readonly damage: TidemarkError | null };
 
 function shownEntry(mirror: Mirror, config: Config, entry: AuditLogEntry): NamedEntry {
   const { subject } = entry;
-  const shown = { ...entry, recordName: null, damage: null };
+  const shown = { ...entry, recordName: null, fromRun: null, damage: null };
   switch (subject.about) {
     case 'acceptance': {
       const definitions = definitionsFor(config, subject.source);
@@ -85,8 +85,11 @@ function shownEntry(mirror: Mirror, config: Config, entry: AuditLogEntry): Named
       const source = mirror.runs.get(subject.run)?.source ?? (others.length === 0 ? (only ?? null) : null);
       return { ...shown, source, definitions: definitionsFor(config, source ?? '') };
     }
-    case 'restore':
-      return { ...shown, source: subject.source, definitions: definitionsFor(config, subject.source) };
+    case 'restore': {
+      const { source, restore, isRenumbered } = subject;
+      const fromRun = isRenumbered ? null : mirror.restores.plannedRun(restore);
+      return { ...shown, source, fromRun, definitions: definitionsFor(config, source) };
+    }
     case 'forget':
     case 'backup': {
       const [source, ...others] = subject.sources;
