@@ -146,11 +146,13 @@ async function unpackChecked(
     onBytes: (bytes) => onProgress?.('unpacking', backup.bytes === 0 ? 1 : bytes / backup.bytes),
   });
   compare(backup, digests);
-  return await checkPlainBackup(to, backup.path, {
+  const facts = await checkPlainBackup(to, backup.path, {
     clock,
     signal,
     onVerify: ({ records, of }) => onProgress?.('verifying', of === 0 ? 1 : records / of),
   });
+  compareRun(backup, facts);
+  return facts;
 }
 
 /** How much larger than the backup what is in it may be: mirrors of very like records come to some 30. */
@@ -170,6 +172,19 @@ async function mostBytesAt(to: string, packedBytes: number): Promise<number> {
 function compare({ path, manifest }: Backup, { plain, packed }: Digests): void {
   if (manifest === null) return;
   if (packed.sha256 !== manifest.sha256 || plain.sha256 !== manifest.plain_sha256) throw damaged(path);
+}
+
+/** The file may be what was written, and its manifest not: lists go by the manifest alone. */
+function compareRun({ path, manifest }: Backup, { run, root }: PlainFacts): void {
+  if (manifest === null || (manifest.run === run && manifest.root === root)) return;
+  const what = manifest.run === run ? 'another seal' : `run ${manifest.run}`;
+  throw new TidemarkError(
+    'mirror_corrupt',
+    `the manifest of ${path} names ${what}; the mirror in it holds run ${run}, ${root}`,
+    {
+      hint: 'the file itself is valid: fetch its manifest again from where backups are kept, or move that away to read the backup without it',
+    },
+  );
 }
 
 /** A manifest that cannot be read, or a size that is not right: no need to look further. */

@@ -69,7 +69,11 @@ export function reachReport(
     summary: total === 0 ? 'nothing could be read' : parts.join(', '),
     ...(isVerbose ? { facts: facts(reach) } : {}),
     ...(isVerbose && fatal !== null ? { notes: ['nothing more was asked: see below'] } : {}),
-    parts: isVerbose ? organizationTables(reach) : unread.length === 0 ? [] : [kindTable(unread)],
+    parts: isVerbose
+      ? organizationTables(reach)
+      : unread.length === 0
+        ? []
+        : [kindTable(unread, organizations)],
   };
 }
 
@@ -98,12 +102,23 @@ function organizationTables({ kinds, organizations, organizationCount }: SourceR
   ];
 }
 
-function kindTable(rows: readonly KindReach[]): TablePart {
+/** With a column for the organization where `organizations` are several. */
+function kindTable(rows: readonly KindReach[], organizations: SourceReach['organizations'] = []): TablePart {
+  const named = organizations.length > 1;
+  const nameOf = (id: string | null): string =>
+    organizations.find((each) => each.id === id)?.name ?? id ?? '·';
   return {
     type: 'table',
-    columns: ['kind', 'state', 'records', 'list', 'note'],
-    align: ['left', 'left', 'right', 'left', 'left'],
-    rows: rows.map((row) => [row.kind, STATES[row.state], records(row), shape(row), note(row)]),
+    columns: ['kind', ...(named ? ['organization'] : []), 'state', 'records', 'list', 'note'],
+    align: ['left', ...(named ? (['left'] as const) : []), 'left', 'right', 'left', 'left'],
+    rows: rows.map((row) => [
+      row.kind,
+      ...(named ? [nameOf(row.organization)] : []),
+      STATES[row.state],
+      records(row),
+      shape(row),
+      note(row),
+    ]),
   };
 }
 

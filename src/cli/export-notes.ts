@@ -228,5 +228,6 @@ export function age(at: string | null, nowMs: number): string {
 /** How a run that published nothing ended, after `run 3 `. */
 export function runFailure({ outcome, error, finishedAt }: RunRow): string {
   if (finishedAt === null) return 'has not ended: it still runs, or its process died';
-  return error === null ? outcome : `${outcome}: ${error}`;
+  // What the service says may be a sentence; more follows here.
+  return error === null ? outcome : `${outcome}: ${error.replace(/\.$/, '')}`;
 }

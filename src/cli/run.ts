@@ -94,7 +94,7 @@ export function crashedRunNote(mirror: Pick<Mirror, 'runs'>, source: string): st
   const published = mirror.runs.latest(source);
   return [
     `run ${last.run} of ${source}, begun ${localTime(last.startedAt)}, did not end: its process died; ` +
-      (published === undefined ? 'nothing was published before' : `continuing run ${published.run}`),
+      (published === undefined ? 'nothing was published before' : `the mirror holds run ${published.run}`),
   ];
 }
 

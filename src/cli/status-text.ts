@@ -231,7 +231,10 @@ function unreadLines({ unread, unreadCount }: SourceStatus, now: number, isVerbo
       const kinds = new Set(rows.map(({ kind }) => kind)).size;
       const names = kinds === 1 ? groupText(rows) : `${plural(rows.length, 'collection')} of ${kinds} kinds`;
       const why = `${outcome ?? 'never read'}${error === null ? '' : `: ${error}`}`;
-      return [`    ${names}: ${why}`, `      ${lastCompleteText(rows, now)}`];
+      // Its list was read completely: only what it lacks is in doubt.
+      const last = lastCompleteText(rows, now);
+      const since = outcome === 'held' ? last.replace('last complete', 'list read completely') : last;
+      return [`    ${names}: ${why}`, `      ${since}`];
     }),
     ...(groups.length > shown.length ? [`    and more: \`tidemark status --verbose\``] : []),
   ];

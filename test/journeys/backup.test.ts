@@ -149,6 +149,14 @@ describe('backups elsewhere', () => {
       expect(code).toBe(1);
       expect(stderr).toContain(`${other} is damaged: its manifest is that of ${name}`);
     }
+    // A manifest that says another run than the mirror in the file.
+    const manifest = readFileSync(join(directory, `${other}.json`), 'utf8');
+    renameSync(join(directory, other), join(home, 'moved.zst'));
+    writeFileSync(join(home, 'moved.zst.json'), manifest.replace('"run": 1,', '"run": 99,'));
+    const edited = await run('backup', 'verify', 'moved.zst');
+    expect(edited.code).toBe(1);
+    expect(edited.stderr).toContain('moved.zst names run 99; the mirror in it holds run 1, ');
+    renameSync(join(home, 'moved.zst'), join(directory, other));
     // Under a name that says nothing, it is what its manifest says.
     renameSync(join(directory, other), join(home, 'copy.zst'));
     renameSync(join(directory, `${other}.json`), join(home, 'copy.zst.json'));

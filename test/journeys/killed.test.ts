@@ -83,7 +83,7 @@ describe('killed at any instant', () => {
       sources: [{ last_run: { outcome: 'failed', error: { code: 'interrupted' } } }],
     });
     const second = await tidemark(['sync', '--json'], { env });
-    expect(second.stderr).toMatch(/^tidemark: run 3 of default, .*did not end: .*continuing run 2\n$/);
+    expect(second.stderr).toMatch(/^tidemark: run 3 of default, .*did not end: .*the mirror holds run 2\n$/);
     expect(JSON.parse(second.stdout)).toMatchObject({ runs: [{ run: 4, outcome: 'complete' }] });
     expect((await tidemark(['sync'], { env })).stderr).toBe('');
   });

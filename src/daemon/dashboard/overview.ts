@@ -201,7 +201,7 @@ function scheduleSection(view: DaemonView, { now }: HealthSnapshot): Html {
     const lost = skippedTicks + missedTicks === 0 ? '' : ` (${skippedTicks} skipped, ${missedTicks} missed)`;
     return [
       schedule,
-      dueAt === null ? faint('never') : aheadHtml(dueAt, now),
+      dueAt === null ? faint('not configured') : aheadHtml(dueAt, now),
       faint(`${cron}${zone === 'UTC' ? '' : ` ${zone}`}${lost}`),
     ];
   });

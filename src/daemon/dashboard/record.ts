@@ -8,6 +8,7 @@ import { plural } from '../../core/wording.ts';
 import {
   type BlameField,
   type LogEntry,
+  type RenewedId,
   type Sighting,
   recordBlame,
   recordLog,
@@ -19,7 +20,7 @@ import { escapeMarkup } from '../../report/markup.ts';
 import { maskedAt, maskedBody, maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
 import { fieldsForPeople } from '../../report/diff-report.ts';
 import { SIGN } from '../../report/document.ts';
-import { placeText, recreatedText, restoreText, writtenText } from '../../report/notes.ts';
+import { placeText, recreatedByText, recreatedText, restoreText, writtenText } from '../../report/notes.ts';
 import { foldedValue, nameText } from '../../report/value-text.ts';
 import { parentNames, storedName } from '../../state/parent-names.ts';
 import { recordHistory } from '../../state/record-history.ts';
@@ -63,30 +64,37 @@ export function recordPage({ mirror, config, row, hasOthers, query, now }: Recor
   const definitions = definitionsFor(config, row.source);
   const definition = definitions(row.kind);
   const latest = mirror.runs.latest(row.source)?.run ?? 0;
-  const { revisions, sightingBefore, withRestores } = recordHistory(mirror, row, latest, definitions);
-  const body = revisions.find(({ body: text }) => text !== null)?.body ?? row.body;
+  const history = recordHistory(mirror, row, latest, definitions);
+  const { revisions, sightingBefore, withRestores } = history;
+  // Of a record that continues under another id: what it was under this one. Its log has all of it.
+  const later = history.renewals.findIndex(({ was }) => was === row.id);
+  const own = revisions.slice(1 + revisions.findIndex((each) => each.created_again?.was === row.id));
+  const body = own.find(({ body: text }) => text !== null)?.body ?? row.body;
   const value = body === null ? null : parseLossless(body);
-  const own = shownName(row, body, definition);
+  const shownAs = shownName(row, body, definition);
   const parentName = parentNames(mirror, row.source, definitions);
   const place = placeText(row.scope, { definitions, parentName });
   const options = { mode: 'default', sightingBefore } as const;
   const [newest] = revisions;
   const first = revisions.at(-1);
   const facts = factsHtml([
-    ['Id', markup`<span class="id">${own.id}</span>`],
+    ['Id', markup`<span class="id">${shownAs.id}</span>`],
+    ...history.renewals.map((renewal, index) => renewalFact(row, definition, renewal, index <= later)),
     ...(place === '' ? [] : [['In', place] as const]),
     ...(hasOthers ? [['Source', nameHtml(row.source)] as const] : []),
     ...(first === undefined ? [] : [['First seen', sightingHtml(first)] as const]),
-    ...(newest === undefined
-      ? []
-      : [[row.isRemoved ? 'Removed' : 'Last changed', sightingHtml(newest)] as const]),
+    ...(row.isRemoved
+      ? [['Removed', sightingHtml(row)] as const]
+      : newest === undefined
+        ? []
+        : [['Last changed', sightingHtml(newest)] as const]),
   ]);
   const shown = revisions.slice(0, REVISIONS_SHOWN + 1);
   // The changes of the oldest revision shown are unknown without the one before it.
   const log = withRestores(recordLog(definition, shown, options)).filter(
     (entry) => shown.length <= REVISIONS_SHOWN || entry.run !== shown.at(-1)?.run,
   );
-  const blame = withWriters(recordBlame(definition, revisions, { ...options, isDeep: false }), log);
+  const blame = withWriters(recordBlame(definition, own, { ...options, isDeep: false }), log);
   const kinds = markup`<a href="/records?kind=${row.kind}">${capital(definition.title.many)}</a>`;
   const held = mirror.runs.heldSince(row);
   const state = row.isRemoved
@@ -96,7 +104,7 @@ export function recordPage({ mirror, config, row, hasOthers, query, now }: Recor
       : markup`, <strong class="removed">missing since run ${held.run}</strong>, its removal is held`;
   const asOf = `${row.isRemoved || held !== undefined ? 'as last seen' : 'current values'}, and since when`;
   const content = markup`<p class="crumbs faint"><a href="/records">Records</a> / ${kinds}</p>
-<h1>${nameHtml(own.name)}</h1><p class="faint">${definition.title.one}${state}</p>
+<h1>${nameHtml(shownAs.name)}</h1><p class="faint">${definition.title.one}${state}</p>
 ${facts}
 <nav class="contents" aria-label="On this page">
 <a href="#fields">Fields</a><a href="#versions">Versions</a><a href="#history">History</a>
@@ -108,10 +116,22 @@ ${section(
   'History',
   NOTHING,
   log.map((entry, index) => entryHtml(entry, definition, now, versionLinks(row, definition, log, index))),
-  olderHtml(revisions.length - REVISIONS_SHOWN, row.kind, own.id),
+  olderHtml(revisions.length - REVISIONS_SHOWN, row.kind, shownAs.id),
 )}
 ${section('body', 'Body', aside('secrets masked'), bodyHtml(value, definition))}`;
-  return { title: own.name, body: content };
+  return { title: shownAs.name, body: content };
+}
+
+/** The id under which the record continues, or the one that it had, with a link to its page. */
+function renewalFact(
+  { kind }: RecordRow,
+  definition: ResourceDefinition,
+  renewal: RenewedId,
+  isLater: boolean,
+): readonly [string, Html] {
+  const id = maskedId(isLater ? renewal.id : renewal.was, definition);
+  const link = markup`<a class="id" href="${recordPath(kind, id)}">${nameText(id)}</a>`;
+  return [isLater ? 'Continues as' : 'Id before', markup`${link} ${faint(recreatedByText(renewal))}`];
 }
 
 function aside(text: string): Html {
