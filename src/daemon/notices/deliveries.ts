@@ -259,12 +259,12 @@ export class Deliveries {
   #draftCandidates(
     state: ChannelState,
     events: readonly PendingEvent[],
-    { on }: ChannelConfig,
+    channel: ChannelConfig,
     now: number,
   ): Candidate[] {
     const times = this.#options.times() ?? { waitMs: 0, intervalMs: 0 };
     this.#forgetSources(state, now);
-    return draftsOf(state.groups, events, on).map((draft) => ({
+    return draftsOf(state.groups, events, channel).map((draft) => ({
       dueAt: draftDueAt(draft, times),
       at: draft.events[0]?.about.at ?? '',
       mirror: draft.events[0]?.mirror ?? '',

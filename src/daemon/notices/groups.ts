@@ -4,12 +4,21 @@
  * keep an interval, and the end is reported once.
  */
 import type { Severity } from '../../catalog/definition.ts';
+import type { ChannelConfig } from '../../config/channels.ts';
 import { ENDED_BY, IMPROVEMENTS, type NoticeEvent } from '../../config/notice-events.ts';
 import { type ErrorCode, isLocalError } from '../../core/errors.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { Notice } from '../../mirror/daemon.ts';
-import { contentOf, firstNames, incidentKey, type Message, shortHash, subjectName } from './message.ts';
+import {
+  contentOf,
+  firstNames,
+  incidentKey,
+  leftOpen,
+  type Message,
+  shortHash,
+  subjectName,
+} from './message.ts';
 
 /** Milliseconds. */
 export interface GroupTimes {
@@ -83,31 +92,41 @@ export function causeOf(about: Notice, origin: string): string {
   return job === 'sync' || job === 'drift' || job === 'drill' ? origin : 'this machine';
 }
 
+/** What a channel gets. */
+type Filter = Pick<ChannelConfig, 'on' | 'severity'>;
+
 /**
  * Puts each event into one group: that of the source's event before it, else that in which its source fails, else one with the same event and cause that a source
  * joined within the last hour, else a new one.
  * @param events of one channel, oldest first
- * @param on the events that the channel gets
  */
 export function draftsOf(
   groups: readonly NoticeGroup[],
   events: readonly PendingEvent[],
-  on: readonly string[],
+  channel: Filter,
 ): Draft[] {
-  const open = groups.map((group) => new OpenGroup(group, group));
+  const open = groups.map((group) => new OpenGroup(group, group, channel));
+  const latest = new Map<string, OpenGroup>();
   for (const event of events) {
-    const ofSubject = open.filter(({ group }) => group.subject === event.about.subject);
+    const { subject } = event.about;
     const name = subjectName(event.source);
+    const key = incidentKey(event.source, subject);
+    const isOver = leftOpen(event.about, channel.severity) === null;
+    const ofSubject = open.filter(({ group }) => group.subject === subject && (isOver || !isOfEnds(group)));
+    const before = latest.get(key);
     let chosen =
       // The events of a source are reported in their order.
-      ofSubject.find((each) => each.news.has(name)) ??
+      ofSubject.find((each) => each === before) ??
       ofSubject.find((each) => each.failing.has(name)) ??
+      // Its end alone would end what has failed of others.
+      ofSubject.find((each) => isOver && each.failing.size > 0 && each.group.key === key) ??
       ofSubject.find((each) => each.isJoinable(event));
     if (chosen === undefined) {
-      chosen = new OpenGroup(null, newGroup(event, on));
+      chosen = new OpenGroup(null, newGroup(event, channel), channel);
       open.push(chosen);
     }
     chosen.add(event);
+    latest.set(key, chosen);
   }
   return open.flatMap((each) => each.draft() ?? []);
 }
@@ -117,15 +136,15 @@ class OpenGroup {
   readonly before: NoticeGroup | null;
   readonly group: NoticeGroup;
   readonly failing: Map<string, FailingSource>;
-  /** Sources of which it has events. */
-  readonly news = new Set<string>();
+  readonly #channel: Filter;
   readonly #sources: Set<string>;
   readonly #events: PendingEvent[] = [];
   #joinedAt: number;
 
-  constructor(before: NoticeGroup | null, group: NoticeGroup) {
+  constructor(before: NoticeGroup | null, group: NoticeGroup, channel: Filter) {
     this.before = before;
     this.group = group;
+    this.#channel = channel;
     this.failing = new Map(Object.entries(group.failing));
     this.#sources = new Set(group.sources);
     this.#joinedAt = group.joinedAt;
@@ -143,27 +162,46 @@ class OpenGroup {
     const { about, source } = event;
     const name = subjectName(source);
     this.#events.push(event);
-    this.news.add(name);
     if (!this.#sources.has(name)) this.#joinedAt = Math.max(this.#joinedAt, Date.parse(about.at));
     this.#sources.add(name);
     if (!this.group.isLasting) return;
-    const { severity, isResolved } = contentOf(about);
-    if (!IMPROVEMENTS.has(about.event)) this.failing.set(name, { event: about.event, severity });
-    else if (isResolved) this.failing.delete(name);
+    const severity = leftOpen(about, this.#channel.severity);
+    if (severity === null) {
+      this.failing.delete(name);
+      return;
+    }
+    const known = this.failing.get(name);
+    const isBetter = IMPROVEMENTS.has(about.event);
+    this.failing.set(name, {
+      event: isBetter ? (known?.event ?? this.group.event) : about.event,
+      // New findings leave those before them open.
+      severity:
+        isBetter || known === undefined || about.subject !== 'drift'
+          ? severity
+          : worst([known.severity, severity]),
+    });
   }
 
   /** Null if no event was added to it. */
   draft(): Draft | null {
     const { before, group, failing } = this;
-    if (this.#events.length === 0) return null;
+    const [first, ...others] = this.#events;
+    if (first === undefined) return null;
+    if (this.#sources.size === 1 && others.length > 0) {
+      // As if there were no groups: one after the other.
+      const alone = new OpenGroup(before, group, this.#channel);
+      alone.add(first);
+      return alone.draft();
+    }
     const [sources, joinedAt] = [[...this.#sources], this.#joinedAt];
     const after = { ...group, sources, joinedAt, failing: Object.fromEntries(failing) };
     return { before, events: this.#events, after };
   }
 }
 
-function newGroup({ about, cause, source }: PendingEvent, on: readonly string[]): NoticeGroup {
-  const { event, subject, at } = about;
+function newGroup({ about, cause, source }: PendingEvent, { on, severity }: Filter): NoticeGroup {
+  const { subject, at } = about;
+  const event = leftOpen(about, severity) === null ? about.event : openingOf(about.event);
   const ending = ENDED_BY[event];
   return {
     event,
@@ -177,6 +215,12 @@ function newGroup({ about, cause, source }: PendingEvent, on: readonly string[])
     sources: [],
     failing: {},
   };
+}
+
+/** What opens that of which this event says that something is open. */
+function openingOf(event: string): string {
+  if (!IMPROVEMENTS.has(event)) return event;
+  return Object.keys(ENDED_BY).find((each) => ENDED_BY[each] === event) ?? event;
 }
 
 /** When the message is to be sent, epoch milliseconds. */
@@ -194,8 +238,13 @@ export function draftDueAt({ before, events, after }: Draft, { waitMs, intervalM
 }
 
 /** True where all of it is as it should be. */
-function isOver({ isLasting, failing }: NoticeGroup): boolean {
-  return isLasting && Object.keys(failing).length === 0;
+function isOver(group: NoticeGroup): boolean {
+  return isOfEnds(group) || (group.isLasting && Object.keys(group.failing).length === 0);
+}
+
+/** True for ends of what was opened without this group, or perhaps never. */
+function isOfEnds({ event }: NoticeGroup): boolean {
+  return IMPROVEMENTS.has(event);
 }
 
 /** False for a group that gets no further event. */
@@ -219,14 +268,13 @@ export interface Batch {
 export function batchOf({ events, after }: Draft, now: number): Batch {
   const ids = events.map(({ id }) => id);
   const [first = ''] = ids;
-  const isOpened = !IMPROVEMENTS.has(after.event);
   const own = events.map(({ source, about }) => incidentKey(source, about.subject));
   return {
     id: ids.length === 1 ? first : shortHash(ids),
     events,
     group: { ...after, sentAt: now, messages: after.messages + 1 },
     // What was opened without this group has the keys of its sources.
-    incidents: isOpened ? [after.key] : [...new Set(own)],
+    incidents: isOfEnds(after) ? [...new Set(own)] : [after.key],
   };
 }
 

@@ -100,10 +100,21 @@ export function incidentKey(source: string, subject: string): string {
   return `tidemark/${subjectName(source)}/${subject}`;
 }
 
+/**
+ * How grave what stays open of its subject is after a notice, of what a channel with this threshold gets; null where
+ * all of it is as it should be.
+ */
+export function leftOpen(about: Notice, threshold: Severity): Severity | null {
+  const content = contentOf(about);
+  const { isResolved, severity } = shownOf(about, content, threshold, '');
+  return isResolved ? null : severity;
+}
+
 function shownOf(about: Notice, content: NoticeContent, threshold: Severity, source: string) {
   const lines = content.lines.map((line) => escapeControlCharacters(line));
   if (content.severities === null)
     return {
+      severity: content.severity,
       title: escapeControlCharacters(content.title),
       lines,
       more: 0,

@@ -39,6 +39,7 @@ import { job } from './seen.ts';
 const START = Date.parse('2026-03-01T12:00:00.000Z');
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
+const CHANNEL = { on: NOTICE_EVENTS, severity: 'low' } as const;
 const TIMES = { waitMs: 30 * SECOND, intervalMs: 5 * MINUTE };
 
 let numbers = 0;
@@ -69,7 +70,7 @@ class Simulated {
   look(now: number): void {
     for (;;) {
       this.groups = this.groups.filter((group) => isKept(group, now));
-      const draft = draftsOf(this.groups, this.pending, NOTICE_EVENTS).find(
+      const draft = draftsOf(this.groups, this.pending, CHANNEL).find(
         (each) => draftDueAt(each, TIMES) <= now,
       );
       if (draft === undefined) return;
@@ -203,7 +204,7 @@ describe('the message of a group', () => {
 
   it('names the outage, how many sources, the first of them, and why', () => {
     const events = Array.from({ length: 25 }, (_each, index) => event(`s${index}`, 'run_failed', START));
-    const [draft] = draftsOf([], events, NOTICE_EVENTS);
+    const [draft] = draftsOf([], events, CHANNEL);
     const batch = batchOf(draft!, START);
     const message = batchMessage(batch, messagesOf(events), options);
     expect(message.title).toBe('25 of 40 sources at http://a: the sync failed');
@@ -226,18 +227,18 @@ describe('the message of a group', () => {
     expect(new Set(document.group.events.map(({ id }) => id)).size).toBe(25);
     // Another event of some is told apart.
     const refused = events.slice(0, 3).map(({ source }) => event(source, 'key_refused', START + MINUTE));
-    const [changed] = draftsOf([batch.group!], refused, NOTICE_EVENTS);
+    const [changed] = draftsOf([batch.group!], refused, CHANNEL);
     const other = batchMessage(batchOf(changed!, START), messagesOf(refused), options);
     expect(other.title).toBe('22 of 40 sources at http://a: the sync failed; 3: the service refused the key');
     // Some work again, others not.
     const better = events.slice(0, 10).map(({ source }) => event(source, 'run_recovered', START + MINUTE));
-    const [partly] = draftsOf([batch.group!], better, NOTICE_EVENTS);
+    const [partly] = draftsOf([batch.group!], better, CHANNEL);
     const second = batchMessage(batchOf(partly!, START), messagesOf(better), options);
     expect(second.title).toBe('10 sources at http://a: the sync works again; 15 of 25 not yet');
     expect(second).toMatchObject({ isResolved: false, incidents: ['tidemark/s0/run'] });
     expect(linesOf(second).at(-1)).toMatch(/^reported before, and not over: s10, .* and 5 more$/);
     const rest = events.slice(10).map(({ source }) => event(source, 'run_recovered', START + MINUTE));
-    const [end] = draftsOf([partly!.after], rest, NOTICE_EVENTS);
+    const [end] = draftsOf([partly!.after], rest, CHANNEL);
     const last = batchMessage(batchOf(end!, START), messagesOf(rest), options);
     expect(last).toMatchObject({
       title: '25 sources at http://a: the sync works again',
@@ -250,14 +251,14 @@ describe('the message of a group', () => {
 
   it('of one source and one event is what it would be by itself', () => {
     const only = event('s1', 'run_failed', START);
-    const [draft] = draftsOf([], [only], NOTICE_EVENTS);
+    const [draft] = draftsOf([], [only], CHANNEL);
     const [own] = messagesOf([only]);
     expect(batchMessage(batchOf(draft!, START), [own!], options)).toEqual({ ...own, id: only.id });
   });
 
   it('of ends without a beginning ends the incident of each source', () => {
     const ends = ['s1', 's2'].map((source) => event(source, 'run_recovered', START));
-    const [draft] = draftsOf([], ends, NOTICE_EVENTS);
+    const [draft] = draftsOf([], ends, CHANNEL);
     expect(batchOf(draft!, START).incidents).toEqual(['tidemark/s1/run', 'tidemark/s2/run']);
   });
 });
