@@ -3,19 +3,22 @@
  * `deliveries.ts` keeps the groups. As Alertmanager does, the first message waits a moment for further sources, later ones
  * keep an interval, and the end is reported once.
  */
-import type { Severity } from '../../catalog/definition.ts';
+import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import type { ChannelConfig } from '../../config/channels.ts';
 import { ENDED_BY, IMPROVEMENTS, type NoticeEvent } from '../../config/notice-events.ts';
 import { type ErrorCode, isLocalError } from '../../core/errors.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { Notice } from '../../mirror/daemon.ts';
+import { type DriftNews, driftNews } from './drift-news.ts';
 import {
   contentOf,
+  findingLine,
   firstNames,
   incidentKey,
   leftOpen,
   type Message,
+  NAMED_IN_NOTICE,
   shortHash,
   subjectName,
 } from './message.ts';
@@ -63,6 +66,8 @@ export interface NoticeGroup {
   readonly sources: readonly string[];
   /** Those that are not as they should be, with the event that was reported last of each. */
   readonly failing: Readonly<Record<string, FailingSource>>;
+  /** The worst that was reported, where it is not known what is still failing. */
+  readonly worst: Severity | null;
 }
 
 interface FailingSource {
@@ -140,6 +145,7 @@ class OpenGroup {
   readonly #sources: Set<string>;
   readonly #events: PendingEvent[] = [];
   #joinedAt: number;
+  #worst: Severity | null;
 
   constructor(before: NoticeGroup | null, group: NoticeGroup, channel: Filter) {
     this.before = before;
@@ -148,6 +154,7 @@ class OpenGroup {
     this.failing = new Map(Object.entries(group.failing));
     this.#sources = new Set(group.sources);
     this.#joinedAt = group.joinedAt;
+    this.#worst = group.worst;
   }
 
   isJoinable({ about, cause }: PendingEvent): boolean {
@@ -164,8 +171,11 @@ class OpenGroup {
     this.#events.push(event);
     if (!this.#sources.has(name)) this.#joinedAt = Math.max(this.#joinedAt, Date.parse(about.at));
     this.#sources.add(name);
-    if (!this.group.isLasting) return;
     const severity = leftOpen(about, this.#channel.severity);
+    if (!this.group.isLasting) {
+      if (severity !== null) this.#worst = worst(this.#worst === null ? [severity] : [this.#worst, severity]);
+      return;
+    }
     if (severity === null) {
       this.failing.delete(name);
       return;
@@ -194,7 +204,7 @@ class OpenGroup {
       return alone.draft();
     }
     const [sources, joinedAt] = [[...this.#sources], this.#joinedAt];
-    const after = { ...group, sources, joinedAt, failing: Object.fromEntries(failing) };
+    const after = { ...group, sources, joinedAt, failing: Object.fromEntries(failing), worst: this.#worst };
     return { before, events: this.#events, after };
   }
 }
@@ -214,6 +224,7 @@ function newGroup({ about, cause, source }: PendingEvent, { on, severity }: Filt
     messages: 0,
     sources: [],
     failing: {},
+    worst: null,
   };
 }
 
@@ -230,11 +241,38 @@ export function draftDueAt({ before, events, after }: Draft, { waitMs, intervalM
   if (before?.sentAt === undefined || before.sentAt === null) return first + waitMs;
   // The end is waited for by nobody else.
   if (isOver(after)) return Math.max(...times);
+  // One source is reported as if there were no groups.
+  if (after.sources.length === 1 || isWorse(before, events)) return first + waitMs;
   const intervals = intervalMs * 2 ** (before.messages - 1);
   return Math.max(
     first + waitMs,
     before.sentAt + Math.min(intervals, Math.max(intervalMs, LONGEST_INTERVAL_MS)),
   );
+}
+
+/** True where something new is worse than what was reported and is still open. */
+function isWorse({ failing, worst: reported }: NoticeGroup, events: readonly PendingEvent[]): boolean {
+  const fresh = events.filter(({ about }) => !IMPROVEMENTS.has(about.event));
+  if (fresh.length === 0) return false;
+  const open = Object.entries(failing).flatMap(([name, { severity }]) => {
+    const own = events.filter(({ source }) => subjectName(source) === name);
+    return openBefore(own) ?? [severity];
+  });
+  const known = reported === null ? open : [reported, ...open];
+  const newest = worst(fresh.map(({ about }) => contentOf(about).severity));
+  return known.length === 0 || compareSeverities(newest, worst(known)) < 0;
+}
+
+/** The severities of the findings of a source that stay open and are not of these events; null where they do not say it. */
+function openBefore(events: readonly PendingEvent[]): Severity[] | null {
+  const contents = events.map(({ about }) => contentOf(about));
+  const left = contents.findLast(({ stillOpen }) => stillOpen !== null)?.stillOpen ?? null;
+  if (left === null) return null;
+  const fresh = contents.filter(({ stillOpen }) => stillOpen === null);
+  return SEVERITIES.filter((severity) => {
+    const added = fresh.reduce((sum, { severities }) => sum + (severities?.[severity] ?? 0), 0);
+    return left[severity] > added;
+  });
 }
 
 /** True where all of it is as it should be. */
@@ -329,15 +367,20 @@ export function batchMessage(
   if (last === undefined) throw new Error('a message without an event');
   if (group === null || (group.sources.length === 1 && events.length === 1))
     return { ...last, id, incidents };
-  const bySource = new Map(events.map((event) => [event.source, event]));
-  const worse = [...bySource.values()].filter(({ event }) => !IMPROVEMENTS.has(event));
-  const better = [...bySource.values()].filter(({ event }) => IMPROVEMENTS.has(event));
+  const bySource = Map.groupBy(events, ({ source }) => source);
+  const latest = [...bySource.values()].map((all) => standingOf(all));
+  const worse = latest.filter(({ event }) => !IMPROVEMENTS.has(event));
+  const better = latest.filter(({ event }) => IMPROVEMENTS.has(event));
   const failing = Object.keys(group.failing);
   const isResolved = isOver(group);
   const severity = isResolved
     ? 'low'
     : worst([...Object.values(group.failing), ...worse].map((each) => each.severity));
-  const lead = worse.find((each) => each.severity === severity) ?? worse[0] ?? last;
+  const fresh = worse.filter(({ event }) => event === 'drift_new');
+  const leads = fresh.length > 0 ? fresh : worse;
+  const lead = leads.find((each) => each.severity === severity) ?? leads[0] ?? last;
+  const only = group.subject === 'drift' && latest.length === 1 && !isResolved ? lead : null;
+  const news = group.subject === 'drift' && only === null && worse.length > 0 ? driftNews(events) : null;
   const told = new Set([...bySource.keys()].map((source) => subjectName(source)));
   const before = failing.filter((name) => !told.has(name));
   const hints = new Set(worse.map(({ hint }) => hint));
@@ -348,10 +391,12 @@ export function batchMessage(
     at: last.at,
     source: '',
     severity,
-    title: groupTitle(group, { lead, worse, better: better.length, configured, isResolved }),
+    title:
+      only?.title ?? groupTitle(group, { lead, worse, better: better.length, configured, isResolved, news }),
     lines: [
-      ...reasonLines(worse),
-      ...reasonLines(better),
+      ...(only === null
+        ? [...reasonLines(worse), ...reasonLines(better), ...namedFindings(worse)]
+        : only.lines),
       ...(before.length === 0 ? [] : [`reported before, and not over: ${firstNames(before)}`]),
     ],
     hint: isResolved
@@ -359,16 +404,47 @@ export function batchMessage(
       : hints.size === 1
         ? lead.hint
         : '`tidemark status` shows every source, and what is wrong with it',
-    link: publicUrl === null ? null : `${publicUrl}/`,
+    link: only !== null || publicUrl === null ? lead.link : `${publicUrl}/`,
     run: null,
     error: new Set(worse.map(({ error }) => error?.code)).size === 1 ? lead.error : null,
-    count: isResolved ? group.sources.length : Math.max(failing.length, worse.length),
-    severities: null,
-    findings: [],
-    more: 0,
+    count: only?.count ?? (isResolved ? group.sources.length : Math.max(failing.length, worse.length)),
+    severities: only?.severities ?? null,
+    findings: only?.findings ?? [],
+    more: only?.more ?? 0,
     isResolved,
     group: { key: group.key, sources: group.sources, failing, events },
   };
+}
+
+/** What the events of a source say together. @param events oldest first */
+function standingOf(events: readonly Message[]): Message {
+  const last = events.at(-1);
+  if (last === undefined) throw new Error('a source without an event');
+  if (last.subject !== 'drift' || last.isResolved || events.length === 1) return last;
+  const news = driftNews(events);
+  const lead = events.findLast(({ event }) => event === news?.event);
+  if (news === null || lead === undefined) return last;
+  const { event, severities, count } = news;
+  const findings = news.findings.slice(0, NAMED_IN_NOTICE);
+  return {
+    ...lead,
+    event,
+    severities,
+    count,
+    severity: worst(SEVERITIES.filter((severity) => severities[severity] > 0)),
+    title: `${subjectName(lead.source)}: ${news.title}`,
+    findings,
+    more: count - findings.length,
+  };
+}
+
+/** The new findings of several sources, the most severe first. */
+function namedFindings(events: readonly Message[]): string[] {
+  const named = events.flatMap(({ source, findings }) => findings.map((finding) => ({ source, finding })));
+  return named
+    .toSorted((a, b) => compareSeverities(a.finding.severity, b.finding.severity))
+    .slice(0, NAMED_IN_NOTICE)
+    .map(({ source, finding }) => `${subjectName(source)}: ${findingLine(finding)}`);
 }
 
 interface TitleFacts {
@@ -377,9 +453,13 @@ interface TitleFacts {
   readonly better: number;
   readonly configured: number;
   readonly isResolved: boolean;
+  readonly news: DriftNews | null;
 }
 
-function groupTitle(group: NoticeGroup, { lead, worse, better, configured, isResolved }: TitleFacts): string {
+function groupTitle(
+  group: NoticeGroup,
+  { lead, worse, better, configured, isResolved, news }: TitleFacts,
+): string {
   const [only, ...more] = group.sources;
   if (only !== undefined && more.length === 0) return lead.title;
   const at = group.cause.includes('://') ? ` at ${group.cause}` : '';
@@ -394,6 +474,8 @@ function groupTitle(group: NoticeGroup, { lead, worse, better, configured, isRes
     const left = failing.length === 0 ? '' : `; ${failing.length} of ${group.sources.length} not yet`;
     return `${plural(better, 'source')}${at}: ${sharedTitle(lead.event)}${left}`;
   }
+  if (news !== null)
+    return `${worse.length} of ${plural(Math.max(configured, worse.length), 'source')}${at}: ${news.title}`;
   // Of one that nothing ends, only what is new is known.
   const byEvent = Map.groupBy(failing.length > 0 ? failing : worse, ({ event }) => event);
   const [first, ...others] = [...byEvent].sort(

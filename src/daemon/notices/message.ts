@@ -101,7 +101,7 @@ export function incidentKey(source: string, subject: string): string {
 }
 
 /**
- * How grave what stays open of its subject is after a notice, of what a channel with this threshold gets; null where
+ * How severe what stays open of its subject is after a notice, of what a channel with this threshold gets; null where
  * all of it is as it should be.
  */
 export function leftOpen(about: Notice, threshold: Severity): Severity | null {
@@ -124,6 +124,9 @@ function shownOf(about: Notice, content: NoticeContent, threshold: Severity, sou
   const { severities: all } = content;
   const reported = SEVERITIES.filter((severity) => isReported(severity) && all[severity] > 0);
   const count = reported.reduce((sum, severity) => sum + all[severity], 0);
+  const severities = Object.fromEntries(
+    SEVERITIES.map((severity) => [severity, isReported(severity) ? all[severity] : 0]),
+  ) as Record<Severity, number>;
   const findings = content.findings.filter(({ severity }) => isReported(severity));
   // A notice that an earlier version stored does not have them.
   const open = (content as Partial<NoticeContent>).stillOpen ?? null;
@@ -137,11 +140,9 @@ function shownOf(about: Notice, content: NoticeContent, threshold: Severity, sou
     severity: worst(left.length > 0 ? left : reported),
     // All that is reported to this channel has ended, whatever else is open.
     isResolved: content.isResolved || (open !== null && left.length === 0),
-    severities: Object.fromEntries(
-      SEVERITIES.map((severity) => [severity, isReported(severity) ? all[severity] : 0]),
-    ) as Record<Severity, number>,
+    severities,
     count,
-    title: `${subjectName(source)}: ${driftTitle(about.event, count)} (${countsText(all, reported)})${rest}`,
+    title: `${subjectName(source)}: ${driftTitle(about.event, severities)}${rest}`,
     lines,
     findings,
     more: Math.max(0, count - findings.length),
@@ -152,7 +153,14 @@ function countsText(counts: Readonly<Record<Severity, number>>, shown: readonly 
   return shown.map((severity) => `${counts[severity]} ${severity}`).join(', ');
 }
 
-function driftTitle(event: string, count: number): string {
+/** `2 new findings of drift (1 critical, 1 high)`. */
+export function driftTitle(event: string, severities: Readonly<Record<Severity, number>>): string {
+  const shown = SEVERITIES.filter((severity) => severities[severity] > 0);
+  const count = shown.reduce((sum, severity) => sum + severities[severity], 0);
+  return `${driftWords(event, count)} (${countsText(severities, shown)})`;
+}
+
+function driftWords(event: string, count: number): string {
   if (event === 'drift_new') return plural(count, 'new finding of drift', 'new findings of drift');
   const findings = plural(count, 'finding of drift', 'findings of drift');
   return `${findings} ${event === 'drift_changed' ? 'changed again' : count === 1 ? 'is no longer open' : 'are no longer open'}`;
@@ -168,7 +176,7 @@ export function linesOf({ lines, findings, more }: Message): string[] {
 }
 
 /** People are not named, by intent: their level says how much it matters. */
-function findingLine({ severity, kind, id, name, level, change, path }: FindingSummary): string {
+export function findingLine({ severity, kind, id, name, level, change, path }: FindingSummary): string {
   const role = level === undefined ? '' : ` (${LEVELS[level] ?? `level ${level}`})`;
   return escapeControlCharacters(`${severity}: ${kind} ${name ?? id}${role}: ${path === '' ? change : path}`);
 }
