@@ -4,12 +4,14 @@ import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
 import type { BackupConfig, RateLimits, RetentionPolicy } from '../config/config.ts';
 import { MIRROR_VARIABLE } from '../config/environment.ts';
 import { hasMirrorPerSource, type LoadedConfig, mirrorConfigs, mirrorOf } from '../config/mirrors.ts';
-import { type ExitCode, EXIT } from '../core/errors.ts';
+import { systemClock } from '../core/clock.ts';
+import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import { count, duration, plural } from '../core/wording.ts';
 import { backupInterval } from '../daemon/http/wording.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { openMirrorAsItIs } from '../mirror/open.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { type CommandContext, print, printDocument } from './context.ts';
-import { openToInspect } from './doctor-report.ts';
 import { otherSourcesNote } from './other-sources.ts';
 import { windowsText } from './rate-text.ts';
 import { configJsonSchema } from '../config/json-schema.ts';
@@ -62,16 +64,24 @@ export function isMirrorSetByVariable({ env }: Pick<CommandContext, 'env'>): boo
   return (env[MIRROR_VARIABLE] ?? '') !== '';
 }
 
-/** A mirror that cannot be opened is `doctor`'s to report: here only the configuration is checked. */
+/**
+ * Only the configuration is checked here: a mirror that is damaged or older, or could be read only from a copy, is for
+ * `doctor` to report, and is left as it is.
+ */
 function otherSourceWarnings(context: CommandContext, loaded: LoadedConfig): string[] {
   return mirrorConfigs(loaded).flatMap((config) => {
-    const { mirror } = openToInspect(context, config, 'config check');
-    if (mirror === null) return [];
+    if (!existsSync(config.mirror)) return [];
+    let mirror: Mirror | null = null;
     try {
-      const note = otherSourcesNote(mirror, config);
+      const { mirror: path } = config;
+      mirror = openMirrorAsItIs(path, { command: 'config check', clock: systemClock, pid: context.pid });
+      const note = mirror === null ? null : otherSourcesNote(mirror, config);
       return note === null ? [] : [`${note.message}: ${note.next}`];
+    } catch (error) {
+      if (error instanceof TidemarkError) return [];
+      throw error;
     } finally {
-      mirror.close();
+      mirror?.close();
     }
   });
 }

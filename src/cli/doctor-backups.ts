@@ -24,27 +24,36 @@ const WAIT_MS = 15_000;
 /**
  * Looks at every configured target at once: that a directory can be listed and written and has not lost its backups, that a
  * bucket can be listed.
- * @param mirror null where it cannot be read
+ * @param owners as `targetOwners`
  */
 export async function checkTargets(
   config: Config,
-  mirror: Mirror | null,
+  owners: TargetOwners,
   signal: AbortSignal,
 ): Promise<readonly TargetCheck[]> {
   const checks = await Promise.all(
-    (config.backup?.targets ?? []).map((target) => checkTarget(target, { config, mirror, signal })),
+    (config.backup?.targets ?? []).map((target) => checkTarget(target, { config, owners, signal })),
   );
   signal.throwIfAborted();
   return checks;
+}
+
+/** The id of this mirror for each target that has to have some of its backups. */
+type TargetOwners = ReadonlyMap<TargetConfig, string>;
+
+/** @throws TidemarkError `mirror_corrupt` where the mirror cannot say it */
+export function targetOwners(mirror: Mirror, { backup }: Config): TargetOwners {
+  const stored = (backup?.targets ?? []).filter((target) => hasStoredIn(mirror, target));
+  return new Map(stored.map((target) => [target, mirrorId(mirror)]));
 }
 
 async function checkTarget(
   target: TargetConfig,
   {
     config,
-    mirror,
+    owners,
     signal,
-  }: { readonly config: Config; readonly mirror: Mirror | null; readonly signal: AbortSignal },
+  }: { readonly config: Config; readonly owners: TargetOwners; readonly signal: AbortSignal },
 ): Promise<TargetCheck> {
   const address = addressOf(target);
   const waiting = new AbortController();
@@ -53,12 +62,14 @@ async function checkTarget(
     () => new TidemarkError('timeout', `${address} did not answer within ${WAIT_MS / 1000} s`),
     () => null,
   );
-  // Where it has to have some of this mirror.
-  const owner = mirror !== null && hasStoredIn(mirror, target) ? mirrorId(mirror) : null;
+  const owner = owners.get(target);
   const check = async (): Promise<TargetCheck> => {
     const opened = await openTarget(target, systemClock);
     await opened.check(limited);
-    if (owner !== null && !(await listBackups(opened)).some(({ manifest }) => manifest?.mirror === owner))
+    if (
+      owner !== undefined &&
+      !(await listBackups(opened)).some(({ manifest }) => manifest?.mirror === owner)
+    )
       throw emptiedError(address);
     return { address, error: null, isOnMirrorDisk: await isOnMirrorDisk(target, config.mirror) };
   };

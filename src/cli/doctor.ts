@@ -1,8 +1,7 @@
 /** `tidemark doctor`: what the key reaches, and how this machine's half is. */
 import { hostname } from 'node:os';
-import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
-import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
 import { type Problem, byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
@@ -19,7 +18,7 @@ import {
   problemReport,
   reachReport,
 } from './doctor-report.ts';
-import { checkTargets, targetProblems } from './doctor-backups.ts';
+import { checkTargets, targetOwners, targetProblems } from './doctor-backups.ts';
 import { otherSourcesNote } from './other-sources.ts';
 import { probeSource } from './source-probe.ts';
 import { readFileSync, statSync } from 'node:fs';
@@ -55,11 +54,17 @@ export async function doctor(
       if (isInteractive(context)) context.stderr.write(`looking at ${source.baseUrl.host} …\n`);
       reaches.push(await probeSource(context, source, mirror, config.rateLogBeside));
     }
-    const targets = await checkTargets(config, mirror, context.signal);
+    const inMirror = new MirrorQuestions(mirror);
+    const owners = inMirror.ask((each) => targetOwners(each, config)) ?? new Map();
+    const targets = await checkTargets(config, owners, context.signal);
+    const otherSources = inMirror.ask((each) => otherSourcesNote(each, config));
     const problems = byGravity([
       ...reaches.flatMap((reach) => [...reachProblems(reach), ...clockProblems(reach)]),
       ...mirrorProblems(health, { isDaemonAlive: daemon !== null, now }),
-      ...otherSourceProblems(mirror, config),
+      ...inMirror.problems(),
+      ...(otherSources === null
+        ? []
+        : [{ gravity: 'warning', code: 'other_sources', ...otherSources } as const]),
       ...targetProblems(targets),
       // Of the configuration as a whole: once.
       ...(context.ofSeveral?.isFirst === false ? [] : config.warnings).map((warning): Problem => ({
@@ -92,9 +97,32 @@ export async function doctor(
   }
 }
 
-function otherSourceProblems(mirror: Mirror | null, config: Config): Problem[] {
-  const note = mirror === null ? null : otherSourcesNote(mirror, config);
-  return note === null ? [] : [{ gravity: 'warning', code: 'other_sources', ...note }];
+/** Reads from the mirror what the quick check does not see damaged. What cannot be read is reported beside the rest. */
+class MirrorQuestions {
+  readonly #mirror: Mirror | null;
+  readonly #errors = new Map<string, TidemarkError>();
+
+  constructor(mirror: Mirror | null) {
+    this.#mirror = mirror;
+  }
+
+  /** Null without a mirror, and where it cannot answer. */
+  ask<T>(question: (mirror: Mirror) => T): T | null {
+    try {
+      return this.#mirror === null ? null : question(this.#mirror);
+    } catch (thrown) {
+      const error = asTidemarkError(thrown);
+      this.#errors.set(error.message, error);
+      return null;
+    }
+  }
+
+  problems(): Problem[] {
+    return [...this.#errors.values()].map(({ code, message, hint }) => ({
+      ...{ gravity: 'error', code, source: null, message },
+      next: hint ?? '`tidemark verify` says what is damaged',
+    }));
+  }
 }
 
 // `tidemark doctor --openapi FILE`: where the catalog and a document of the service differ. Sends nothing.

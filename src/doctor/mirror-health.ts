@@ -82,9 +82,9 @@ const DELIVERIES = 200;
 export function mirrorHealth(options: HealthOptions): MirrorHealth {
   const { config, mirror, error, now, looker } = options;
   const isThere = existsSync(config.mirror);
-  const damage = mirror === null ? [] : quickCheck(mirror);
-  const isSound = mirror !== null && damage.length === 0;
-  const names = config.sources.map(({ name }) => name);
+  const found = mirror === null ? [] : quickCheck(mirror);
+  const { state, damage } =
+    mirror === null || found.length > 0 ? { state: NO_STATE, damage: found } : readState(mirror, options);
   return {
     path: config.mirror,
     isThere,
@@ -93,13 +93,46 @@ export function mirrorHealth(options: HealthOptions): MirrorHealth {
     bytes: sizeOf(config.mirror) + sizeOf(`${config.mirror}-wal`),
     freeBytes: freeBytesBeside(config.mirror),
     ...lockCheck(config.mirror, now, looker),
-    sources: isSound ? readSourceStatuses(mirror, names, now, []) : [],
-    schedules: isSound ? schedules(config, mirror, now) : [],
-    notices: isSound ? notices(mirror) : { pending: 0, oldestPendingAt: null, givenUp: 0, lastError: null },
-    interrupted: isSound ? names.flatMap((name) => interruptedRestore(mirror, name) ?? []) : [],
-    verification: isSound ? options.verificationOf(mirror) : null,
-    lastDrill: isSound ? (mirror.daemon.jobs({ name: 'drill', limit: 1 })[0] ?? null) : null,
+    ...state,
   };
+}
+
+/** What the mirror says itself. */
+type MirrorState = Pick<
+  MirrorHealth,
+  'sources' | 'schedules' | 'notices' | 'interrupted' | 'verification' | 'lastDrill'
+>;
+
+const NO_STATE: MirrorState = {
+  sources: [],
+  schedules: [],
+  notices: { pending: 0, oldestPendingAt: null, givenUp: 0, lastError: null },
+  interrupted: [],
+  verification: null,
+  lastDrill: null,
+};
+
+/** With the damage that only reading shows. */
+function readState(
+  mirror: Mirror,
+  { config, verificationOf, now }: HealthOptions,
+): { readonly state: MirrorState; readonly damage: string[] } {
+  const names = config.sources.map(({ name }) => name);
+  try {
+    const state = {
+      sources: readSourceStatuses(mirror, names, now, []),
+      schedules: schedules(config, mirror, now),
+      notices: notices(mirror),
+      interrupted: names.flatMap((name) => interruptedRestore(mirror, name) ?? []),
+      verification: verificationOf(mirror),
+      lastDrill: mirror.daemon.jobs({ name: 'drill', limit: 1 })[0] ?? null,
+    };
+    return { state, damage: [] };
+  } catch (error) {
+    const { code, message } = asTidemarkError(error);
+    if (code !== 'mirror_corrupt') throw error;
+    return { state: NO_STATE, damage: [message.replace(`${mirror.path} is damaged: `, '')] };
+  }
 }
 
 function quickCheck(mirror: Mirror): string[] {

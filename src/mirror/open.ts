@@ -56,12 +56,7 @@ function openForReading(path: string, holder: LockHolder): ReaderConnection {
  * `read_only`, `file_system`, `mirror_corrupt`
  */
 export function openMirror(name: string, options: MirrorOptions): Mirror {
-  const holder: LockHolder = {
-    command: options.command,
-    pid: options.pid ?? process.pid,
-    host: options.host ?? hostname(),
-    since: isoTime(options.clock.now()),
-  };
+  const holder = holderOf(options);
   if (options.mode === 'read') {
     const path = realMirrorPath(name);
     const reader = openForReading(path, holder);
@@ -89,6 +84,30 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
     lock.release();
     throw error;
   }
+}
+
+/**
+ * Opens the mirror at `name` for reading as it is: an older schema is not upgraded, and no private copy is made.
+ * @returns null where it has an older schema
+ * @throws TidemarkError as `openMirror` for reading, and where its directory cannot be written
+ */
+export function openMirrorAsItIs(name: string, options: Omit<MirrorOptions, 'mode'>): Mirror | null {
+  const path = realMirrorPath(name);
+  const holder = holderOf(options);
+  return translated(path, () => {
+    if (fileSize(path) === 0) throw missing(path);
+    const reader = lookAt(path, holder);
+    return reader === null ? null : new Mirror('read', new MirrorAccess(path, options, reader, null));
+  });
+}
+
+function holderOf({ command, pid, host, clock }: Omit<MirrorOptions, 'mode'>): LockHolder {
+  return {
+    command,
+    pid: pid ?? process.pid,
+    host: host ?? hostname(),
+    since: isoTime(clock.now()),
+  };
 }
 
 /**

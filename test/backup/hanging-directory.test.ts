@@ -63,18 +63,15 @@ it.each<[string, TargetConfig]>([
   ['', HANGING],
   ['the one of a source in it', { ...HANGING, path: `${disk.path}/one`, within: disk.path }],
 ])('never stops the process that shows backups, nor doctor %s', async (_which, target) => {
-  const { BackupCatalog, checkTargets, setting } = modules;
+  const { BackupCatalog, checkTargets, targetOwners, setting } = modules;
   const { mirror } = await setting();
   disk.asked = [];
   const shown = await new BackupCatalog(systemClock).look([target], mirror);
   expect(shown).toEqual([]);
   expect(disk.asked, 'it was looked at').toHaveLength(1);
   const stop = new AbortController();
-  const checked = checkTargets(
-    { backup: { targets: [target] }, mirror: mirror.path } as unknown as Config,
-    mirror,
-    stop.signal,
-  );
+  const config = { backup: { targets: [target] }, mirror: mirror.path } as unknown as Config;
+  const checked = checkTargets(config, targetOwners(mirror, config), stop.signal);
   await expect.poll(() => disk.asked).toHaveLength(2);
   stop.abort(new Error('stopped'));
   await expect(checked).rejects.toThrow('stopped');

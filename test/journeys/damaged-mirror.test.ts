@@ -205,6 +205,17 @@ describe('a mirror with overwritten pages', () => {
     expect(backup.stderr).toContain('`tidemark backup restore latest --to ');
   });
 
+  it.each(['runs', 'sources'])('%s: a configuration is valid beside it', async (table) => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    overwriteTable(join(directory, 'mirror.db'), table);
+    const checked = await tidemark(['config', 'check'], { env: { ...env, TIDEMARK_NAME: 'another' } });
+    expect(checked, checked.stderr).toMatchObject({ code: 0, stderr: '' });
+    expect(checked.stdout).toMatch(/\nvalid\n$/);
+  });
+
   it('its beginning: what looks like no mirror may be one, and a backup is the way back', async () => {
     const service = await FakeService.start();
     const directory = scratch();
@@ -263,4 +274,59 @@ describe('a mirror that another version of Tidemark made', () => {
     },
     30_000,
   );
+});
+
+describe('a mirror with damage that SQLite does not see', () => {
+  it.each([
+    [
+      'a verification whose summary is not JSON',
+      `UPDATE jobs SET name = 'verify', summary = '{"problems": '`,
+      /^\S+mirror\.db is damaged: (?!\/)\S/,
+    ],
+    [
+      'an older backup whose summary is not JSON',
+      `INSERT INTO jobs (job, name, trigger, started_at, finished_at, outcome, summary)
+         SELECT 0, 'backup', trigger, '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:01.000Z', outcome, '{"stored": ['
+         FROM jobs LIMIT 1`,
+      /^\S+mirror\.db is damaged: malformed JSON/,
+    ],
+    [
+      'the key of the fingerprints gone',
+      'DELETE FROM fingerprint_key',
+      /the key of the drift fingerprints is gone/,
+    ],
+  ])('%s: doctor reports it, and all the rest', async (_name, damage, message) => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const backups = join(directory, 'backups');
+    mkdirSync(backups);
+    const env = {
+      ...environment(service.url, directory),
+      TIDEMARK_BACKUP_TARGETS: backups,
+      TIDEMARK_BACKUP_EVERY: '0s',
+      TIDEMARK_SCHEDULES_SYNC_CRON: '* * * * * *',
+    };
+    expect((await tidemark(['daemon', '--once'], { env })).code).toBe(0);
+    expect(readdirSync(backups)).not.toEqual([]);
+    const file = new Database(join(directory, 'mirror.db'));
+    file.exec(damage);
+    file.close();
+    const doctor = await tidemark(['doctor', '--json'], { env });
+    expect(doctor.code, doctor.stdout + doctor.stderr).toBe(1);
+    const {
+      problems,
+      sources,
+      backups: targets,
+    } = JSON.parse(doctor.stdout) as {
+      problems: { code: string; message: string; next: string }[];
+      sources: object[];
+      backups: object[];
+    };
+    const damages = problems.filter(({ code }) => code === 'mirror_corrupt');
+    expect(damages).toEqual([
+      expect.objectContaining({ message: expect.stringMatching(message) as string, source: null }),
+    ]);
+    expect(sources).toHaveLength(1);
+    expect(targets).toEqual([expect.objectContaining({ target: backups, error: null })]);
+  });
 });

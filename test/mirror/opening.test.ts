@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { asMirrorError } from '../../src/mirror/database.ts';
-import { openMirror } from '../../src/mirror/open.ts';
+import { openMirror, openMirrorAsItIs } from '../../src/mirror/open.ts';
 import { ORG, begin, bodies, open, sync, temporaryDirectory, testClock } from './fixture.ts';
 
 const ROLE = '{"id":"r1","name":"Admins"}';
@@ -377,5 +377,34 @@ describe('the writer lock', () => {
     expect(() => open({ path })).toThrow(expect.objectContaining({ code: 'file_system', hint }));
     expect(() => writerOf(path)).toThrow(expect.objectContaining({ code: 'file_system', hint }));
     expect(readFileSync(`${path}-lock`, 'utf8')).toBe('my notes '.repeat(300));
+  });
+});
+
+describe('opening a mirror as it is', () => {
+  const look = (path: string) => openMirrorAsItIs(path, { command: 'look', clock: testClock() });
+
+  it('reads one of this version, and leaves an older one as it is', async () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    const writer = open({ path });
+    await sync(writer, 'roles', ORG, [ROLE]);
+    writer.close();
+    const mirror = look(path);
+    expect(mirror?.runs.sources()).toEqual(['production']);
+    mirror?.close();
+
+    const file = new Database(path);
+    file.exec('DELETE FROM __drizzle_migrations');
+    file.pragma('user_version = 0');
+    file.close();
+    const before = readFileSync(path);
+    expect(look(path)).toBeNull();
+    expect(readFileSync(path).equals(before)).toBe(true);
+  });
+
+  it('refuses what is no mirror, and says where none is', () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    expect(() => look(path)).toThrow(expect.objectContaining({ code: 'mirror_missing' }));
+    writeFileSync(path, 'dear diary, '.repeat(500));
+    expect(() => look(path)).toThrow(expect.objectContaining({ code: 'mirror_foreign' }));
   });
 });
