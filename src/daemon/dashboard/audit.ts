@@ -1,12 +1,24 @@
 /** The audit log: who did what, newest first, with the filters of `tidemark audit`. */
 import type { Config } from '../../config/config.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import { suggest } from '../../core/suggest.ts';
 import { plural } from '../../core/wording.ts';
 import { AUDIT_ACTIONS, type AuditAction } from '../../mirror/audit-actions.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { byText, detailText, type ShownEntry, subjectText } from '../../report/audit-report.ts';
 import { choosePeriod } from '../../state/period.ts';
+import { unknownSource } from '../daemon-view.ts';
 import { damageNotes, findAuditEntries } from '../http/audit-entries.ts';
-import { breakable, emptyHtml, hintHtml, nameHtml, selectHtml, tableHtml, timeHtml } from './components.ts';
+import {
+  breakable,
+  chipsHtml,
+  emptyHtml,
+  hintHtml,
+  nameHtml,
+  selectHtml,
+  tableHtml,
+  timeHtml,
+} from './components.ts';
 import { type Html, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 
@@ -30,7 +42,10 @@ interface AuditFacts {
   readonly now: number;
 }
 
-/** @throws TidemarkError as `choosePeriod` for a time or state that is unknown, and `mirror_corrupt` */
+/**
+ * @throws TidemarkError `usage` for an action or source that is unknown, as `choosePeriod` for a time or state that is, and
+ * `mirror_corrupt`
+ */
 export function auditPage({ mirror, config, sources, now }: AuditFacts, query: URLSearchParams): PageContent {
   const asked = questionOf(query, sources);
   const { actions, by, source } = asked;
@@ -57,21 +72,37 @@ ${entries.length === 0 ? nothingHtml(of) : entriesHtml(entries, sources.length >
 
 function questionOf(query: URLSearchParams, sources: readonly string[]): AuditQuestion {
   const text = (name: string): string => (query.get(name) ?? '').trim().slice(0, MOST_TEXT);
-  const asked = new Set(query.getAll('action'));
+  const source = text('source');
+  if (source !== '' && !sources.includes(source)) throw unknownSource(source, sources);
+  const asked = new Set(query.getAll('action').filter((each) => each !== ''));
+  for (const each of asked) if (!isAction(each)) throw unknownAction(each.slice(0, MOST_TEXT));
   return {
     since: text('since'),
     until: text('until'),
     by: text('by'),
     actions: AUDIT_ACTIONS.filter((action) => asked.has(action)),
-    source: sources.length < 2 ? null : (sources.find((each) => each === query.get('source')) ?? null),
+    source: sources.length < 2 || source === '' ? null : source,
   };
 }
 
-function chooser({ since, until, by, actions, source }: AuditQuestion, sources: readonly string[]): Html {
+function isAction(text: string): text is AuditAction {
+  return (AUDIT_ACTIONS as readonly string[]).includes(text);
+}
+
+function unknownAction(asked: string): TidemarkError {
+  const near = suggest(asked, AUDIT_ACTIONS);
+  return new TidemarkError(
+    'usage',
+    `there is no action ${asked}${near === undefined ? '' : `; did you mean ${near}?`}`,
+    { hint: `actions are: ${AUDIT_ACTIONS.join(', ')}` },
+  );
+}
+
+function chooser(asked: AuditQuestion, sources: readonly string[]): Html {
+  const { since, until, by, actions, source } = asked;
   const box = (label: string, name: string, value: string): Html =>
     markup`<label class="grow">${label}<input type="search" name="${name}" value="${value}" autocomplete="off"
 spellcheck="false" maxlength="${MOST_TEXT}"></label>`;
-  const [first = '', ...others] = actions;
   const ofSources =
     sources.length < 2
       ? NOTHING
@@ -81,16 +112,25 @@ spellcheck="false" maxlength="${MOST_TEXT}"></label>`;
           [['', 'all sources'], ...sources.map((each) => [each, each] as const)],
           source ?? '',
         );
-  // Several are asked for in the address.
-  const several = others.length === 0 ? '' : actions.join(', ');
-  const options = [
-    ['', several === '' ? 'all actions' : several],
-    ...AUDIT_ACTIONS.map((each) => [each, each]),
-  ];
+  const chips = chipsHtml(
+    'Action',
+    'action',
+    AUDIT_ACTIONS.map((each) => [each, each]),
+    actions,
+  );
+  // Without a box that is checked, all are shown.
+  const all = actions.length === 0 ? NOTHING : markup`<a href="${withoutActions(asked)}">All actions</a>`;
   return markup`<form class="search" method="get" action="/audit" role="search">
 ${box('Since (time, age or state)', 'since', since)}${box('Until', 'until', until)}${box('By', 'by', by)}
-${selectHtml('Action', 'action', options as [string, string][], several === '' ? first : '')}${ofSources}
-<button>Show</button></form>`;
+${ofSources}<button>Show</button>
+${chips}${all}</form>`;
+}
+
+/** The same page, with every action. */
+function withoutActions({ since, until, by, source }: AuditQuestion): string {
+  const given = Object.entries({ since, until, by, source: source ?? '' }).filter(([, text]) => text !== '');
+  const query = new URLSearchParams(given).toString();
+  return query === '' ? '/audit' : `/audit?${query}`;
 }
 
 function countText(count: number, of: number): string {

@@ -75,7 +75,8 @@ describe('the page of the audit log', () => {
   it.each([
     ['?action=pin', ['pin']],
     ['?action=pin&action=accept', ['accept', 'pin']],
-    ['?action=pin&action=no-such', ['pin']],
+    ['?action=&source=', ['restore_backup', 'accept', 'pin']],
+    ['?action=pin&source=default', ['pin']],
     ['?by=ann+oncall', ['restore_backup']],
     ['?by=ROOT%40here', ['restore_backup']],
     ['?by=nobody', []],
@@ -86,6 +87,24 @@ describe('the page of the audit log', () => {
     expect(actions).toEqual(expected);
     expect(html).toContain(expected.length === 3 ? '3 entries' : `${expected.length} of 3 entries`);
     expect(html.includes('No entry matches.')).toBe(expected.length === 0);
+  });
+
+  it('shows the actions that it is narrowed to in its form, and a way to all', async () => {
+    const { html } = await page('?since=2020-01-01&by=Ann+%26+Co&action=pin&action=accept');
+    const checked = [...html.matchAll(/<input type="checkbox" name="action" value="(\w+)" checked>/g)];
+    expect(checked.map(([, action]) => action)).toEqual(['accept', 'pin']);
+    expect(html).toContain('<a href="/audit?since=2020-01-01&amp;by=Ann+%26+Co">All actions</a>');
+    expect((await page()).html).not.toContain('All actions');
+  });
+
+  it.each([
+    ['?action=acept', 'There is no action acept; did you mean accept?'],
+    ['?action=pin&action=no-such', 'There is no action no-such'],
+    ['?source=defalt', 'There is no source defalt; did you mean default?'],
+  ])('refuses %s in words', async (query, message) => {
+    const { status, html, actions } = await page(query);
+    expect([status, actions]).toEqual([400, []]);
+    expect(html).toContain(message);
   });
 
   it('is whole where the record of an entry is damaged, and says so', async () => {
