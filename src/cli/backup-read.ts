@@ -19,6 +19,7 @@ import { directoryTarget } from '../backup/targets/directory.ts';
 import { openTarget } from '../backup/targets/open.ts';
 import { restoredStates } from '../daemon/notices/perhaps-open.ts';
 import { openCheckDirectory } from '../backup/work-directory.ts';
+import { realMirrorPath } from '../mirror/real-path.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
@@ -109,12 +110,14 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   const backup = await backupNamed(context, options.file, true);
   const identities = await identitiesOf(context, options.identity);
   const to = resolve(context.cwd, options.to);
+  // Whatever link leads there: before the file is made.
+  const isConfigured = realMirrorPath(to) === realMirrorPath(config.mirror);
   const facts = await restoreBackup(backup, to, {
     ...openOptions(context, identities),
     holder: holder(context, 'backup restore'),
-    actor: to === config.mirror ? actor : undefined,
+    actor: isConfigured ? actor : undefined,
     noticeStates: ({ sources }) => {
-      const configured = to === config.mirror ? config.sources : [];
+      const configured = isConfigured ? config.sources : [];
       const names = [...sources.map(({ source }) => source), ...configured.map(({ name }) => name)];
       return restoredStates([...new Set(names)], isoTime(systemClock.now()));
     },
@@ -146,7 +149,7 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
     `from ${backup.name}, made ${age(backup.madeAt, systemClock.now())}`,
     `sources in it: ${held.join(', ')}`,
     ...(missing.length === 0 ? [] : [unconfiguredText(held, missing, config)]),
-    to === config.mirror
+    isConfigured
       ? `→ this is the configured mirror, and its audit log has an entry of the restore: the next sync continues from there${missing.length === 0 ? '' : ', but only for sources that are in it'}`
       : `→ inspect it with TIDEMARK_MIRROR=${to} tidemark status; to continue from it, stop the daemon, move ${config.mirror} with its -wal and -shm away, and set \`mirror\` to it`,
   ];

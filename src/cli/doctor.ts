@@ -8,7 +8,14 @@ import { type Problem, byGravity, doctorExitCode, reachProblems } from '../docto
 import type { SourceReach } from '../doctor/source-reach.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
-import { isInteractive, lineOptions, print, printShownReason, type CommandContext } from './context.ts';
+import {
+  isInteractive,
+  isOneTerminal,
+  lineOptions,
+  print,
+  printReason,
+  type CommandContext,
+} from './context.ts';
 import {
   doctorDocument,
   inspectMirror,
@@ -90,7 +97,9 @@ export async function doctor(
       await print(context, reports.map((report) => renderText(report, lineOptions(context))).join('\n'));
     }
     const code = doctorExitCode(reaches, problems);
-    if (code !== EXIT.done) printShownReason(context, problemReason(problems));
+    // One terminal has them above.
+    if (isOneTerminal(context)) context.onReasonPrinted?.();
+    else if (code !== EXIT.done) printReason(context, problemReason(problems));
     return code;
   } finally {
     opened.mirror?.close();

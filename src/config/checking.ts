@@ -185,10 +185,10 @@ export function readSecretText(path: string): SecretFile {
 export function readSecretFile(path: string): SecretFile {
   return readSmallFile(path, (text) => {
     const value = text.trim();
-    if (value === '') return { mistake: `${path} is empty: expected the key in it` };
+    if (value === '') return { mistake: `${path} is empty: expected the secret in it` };
     return /^[\x21-\x7e]+$/.test(value)
       ? { value }
-      : { mistake: `${path}: expected one key of visible ASCII characters without spaces` };
+      : { mistake: `${path}: expected one secret of visible ASCII characters without spaces` };
   });
 }
 

@@ -93,7 +93,9 @@ export function detailText(
         ? `from ${fromText(subject.from, fromRun)}`
         : `undoes restore ${subject.undoes}`;
     case 'forget':
-      return `${plural(subject.runCount, 'run')}: ${rangesText(subject.runs)}`;
+      return subject.runCount === 0
+        ? 'no runs'
+        : `${plural(subject.runCount, 'run')}: ${rangesText(subject.runs)}`;
     case 'backup':
       return `${subject.run === null ? '' : `run ${subject.run}, `}root ${subject.root}, made ${timeText(subject.madeAt)}`;
   }

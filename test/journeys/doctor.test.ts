@@ -396,6 +396,22 @@ describe('doctor', () => {
     expect(wide).toEqual([]);
   });
 
+  it('says each error once where one terminal shows report and reason, and beside a report in a file', async () => {
+    const { service, directory, env } = await rig();
+    service.quirks.push(
+      ({ path }, response) => path.endsWith('/plugins/') && forbidden(response, 'plugin:read'),
+    );
+    const [stdout, stderr] = [new Terminal(), new Terminal()];
+    const code = await runCommandLine(['doctor'], {
+      ...{ env, cwd: directory, stdin: { isTTY: false }, stdout, stderr, pid: process.pid },
+      ...{ signal: new AbortController().signal, execPath: process.execPath, entry: '' },
+    });
+    expect(code).toBe(3);
+    expect(stdout.text).toContain('add the permission');
+    expect(stderr.text).not.toContain('plugins');
+    expect((await text(env, directory)).stderr).toContain('add the permission plugin:read');
+  });
+
   it('looks only at the sources that are named', async () => {
     const { service, directory } = await rig();
     const file = join(directory, 'tidemark.yaml');

@@ -1,5 +1,5 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { commandActor } from '../../src/core/actor.ts';
@@ -185,7 +185,7 @@ describe('verify --backups', () => {
 
 describe('an older backup that was restored in place of the mirror', () => {
   /** The backup of run 1, restored after run 2. */
-  async function restored() {
+  async function restored(to: (path: string) => string = (path) => path) {
     const world = await mirrored();
     const { run, next, verified, directory, path } = world;
     await run('snapshots', 'pin', 'first');
@@ -195,9 +195,9 @@ describe('an older backup that was restored in place of the mirror', () => {
     await next('B');
     const lost = await verified();
     for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
-    const ended = await run('backup', 'restore', name, '--to', path, '--as', 'Ann Oncall');
+    const ended = await run('backup', 'restore', name, '--to', to(path), '--as', 'Ann Oncall');
     expect(ended, ended.stderr).toMatchObject({ code: 0, stderr: '' });
-    return { ...world, name, before, lost };
+    return { ...world, name, before, lost, said: ended.stdout };
   }
 
   it('is an entry of the audit log, and the roots of before hold', async () => {
@@ -226,6 +226,16 @@ describe('an older backup that was restored in place of the mirror', () => {
     );
     change(`DELETE FROM audit_log WHERE entry = 2`);
     expect((await run('verify')).stdout).toContain('run 2 sealed entry 2 of the audit log, which is gone');
+  });
+
+  it('is an entry also where it was restored through a symbolic link', async () => {
+    const { run, said } = await restored((path) => {
+      const link = join(scratch(), 'by-link');
+      symlinkSync(dirname(path), link);
+      return join(link, basename(path));
+    });
+    expect(said).toContain('this is the configured mirror, and its audit log has an entry');
+    expect((await run('audit')).stdout).toContain('restore_backup');
   });
 
   it('is named where a root, or a backup, of after it is not found', async () => {
