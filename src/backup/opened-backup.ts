@@ -11,6 +11,8 @@ import { addToRestored } from '../mirror/backup.ts';
 import type { NoticeState } from '../mirror/daemon.ts';
 import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
 import type { Backup } from './list.ts';
+import type { BackupManifest } from './manifest.ts';
+import { parseBackupName } from './name.ts';
 import { damaged, digestOf, formatOf, unpack, type Digests } from './packing.ts';
 import { type PlainFacts, checkPlainBackup } from './plain-backup.ts';
 import { syncDirectory } from './targets/directory.ts';
@@ -30,7 +32,8 @@ export interface OpenOptions {
 }
 
 /**
- * Verifies a backup: its file against the manifest, then unpacked into `workDirectory`, opened, and every seal in it.
+ * Verifies a backup: its file against the manifest, then unpacked into `workDirectory`, opened, and every seal in it; then what
+ * the manifest says against that.
  * @throws TidemarkError `mirror_corrupt` where it is not what was written, `usage` for identities that do not open it
  */
 export async function verifyBackup(
@@ -44,6 +47,7 @@ export async function verifyBackup(
   if (options.identities.length === 0 && (await formatOf(file)) === 'age') {
     const packed = await digestOf(file, { signal: options.signal });
     if (backup.manifest !== null && packed.sha256 !== backup.manifest.sha256) throw damaged(backup.path);
+    refuseContradiction(backup, null);
     return { facts: null, isCompared };
   }
   const facts = await unpackChecked(backup, file, join(workDirectory, 'backup.db'), options);
@@ -151,8 +155,57 @@ async function unpackChecked(
     signal,
     onVerify: ({ records, of }) => onProgress?.('verifying', of === 0 ? 1 : records / of),
   });
-  compareRun(backup, facts);
+  refuseContradiction(backup, facts);
   return facts;
+}
+
+/** A second backup within a second is named after the next one. */
+const NAMED_LATER_MS = 60_000;
+
+/**
+ * The manifest is a file beside the backup that anybody may have written. What the mirror in the backup says of itself is compared
+ * with it; the time, which the mirror does not know, with the name only.
+ * @param facts null where the backup was not opened
+ * @throws TidemarkError `mirror_corrupt` that names the first field that differs
+ */
+function refuseContradiction({ name, path, manifest }: Backup, facts: PlainFacts | null): void {
+  if (manifest === null) return;
+  const differs = (field: string, said: unknown, found: unknown, where = 'the file'): void => {
+    const [one, other] = [JSON.stringify(said), JSON.stringify(found)];
+    if (one === other) return;
+    throw new TidemarkError(
+      'mirror_corrupt',
+      `${path} is not what its manifest says: ${field} is ${one} there, and ${other} in ${where}`,
+      {
+        hint: 'somebody changed the manifest, or put another one there: fetch it again from where backups are kept; moved away, the backup is read without it',
+      },
+    );
+  };
+  if (facts !== null) {
+    const { audit_log: entry, sources } = manifest as Partial<BackupManifest>;
+    differs('mirror', manifest.mirror, facts.mirror);
+    differs('run', manifest.run, facts.run);
+    differs('root', manifest.root, facts.root);
+    // Left out by versions that did not write them yet.
+    if (sources !== undefined) differs('sources', ordered(sources), ordered(facts.sources));
+    if (entry !== undefined) differs('audit_log', ordered(entry), ordered(facts.audit_log ?? null));
+  }
+  const named = parseBackupName(name);
+  if (named === undefined) return;
+  if (facts === null) differs('run', manifest.run, named.run, 'its name');
+  const laterMs = Date.parse(named.madeAt) - Date.parse(manifest.made_at);
+  if (Math.abs(laterMs) > NAMED_LATER_MS) differs('made_at', manifest.made_at, named.madeAt, 'its name');
+}
+
+/** With the members of objects in one order. */
+function ordered(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(ordered);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, inner]) => [key, ordered(inner)]),
+  );
 }
 
 /** How much larger than the backup what is in it may be: mirrors of very like records come to some 30. */
@@ -172,19 +225,6 @@ async function mostBytesAt(to: string, packedBytes: number): Promise<number> {
 function compare({ path, manifest }: Backup, { plain, packed }: Digests): void {
   if (manifest === null) return;
   if (packed.sha256 !== manifest.sha256 || plain.sha256 !== manifest.plain_sha256) throw damaged(path);
-}
-
-/** The file may be what was written, and its manifest not: lists go by the manifest alone. */
-function compareRun({ path, manifest }: Backup, { run, root }: PlainFacts): void {
-  if (manifest === null || (manifest.run === run && manifest.root === root)) return;
-  const what = manifest.run === run ? 'another seal' : `run ${manifest.run}`;
-  throw new TidemarkError(
-    'mirror_corrupt',
-    `the manifest of ${path} names ${what}; the mirror in it holds run ${run}, ${root}`,
-    {
-      hint: 'the file itself is valid: fetch its manifest again from where backups are kept, or move that away to read the backup without it',
-    },
-  );
 }
 
 /** A manifest that cannot be read, or a size that is not right: no need to look further. */

@@ -97,7 +97,7 @@ export function detailText(
         ? 'no runs'
         : `${plural(subject.runCount, 'run')}: ${rangesText(subject.runs)}`;
     case 'backup':
-      return `${subject.run === null ? '' : `run ${subject.run}, `}root ${subject.root}, made ${timeText(subject.madeAt)}`;
+      return `${subject.run === null ? '' : `run ${subject.run}, `}root ${subject.root}, said to be made ${timeText(subject.madeAt)}`;
   }
 }
 

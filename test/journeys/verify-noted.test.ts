@@ -215,7 +215,9 @@ describe('an older backup that was restored in place of the mirror', () => {
       },
     ]);
     expect((await run('audit')).stdout).toMatch(
-      new RegExp(`Ann Oncall \\(.*\\) +restore_backup +backup ${name} +run 1, root ${before.root}, made `),
+      new RegExp(
+        `Ann Oncall \\(.*\\) +restore_backup +backup ${name} +run 1, root ${before.root}, said to be made `,
+      ),
     );
     await next('C');
     await run('backup', 'create');

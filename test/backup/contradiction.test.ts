@@ -1,0 +1,43 @@
+/** A manifest that says something else than the backup that it lies beside: neither verified nor restored. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
+import { Story } from '../journeys/restore-story.ts';
+
+const HASH = '0'.repeat(64);
+
+it('is refused, naming the field', async () => {
+  const story = await Story.start({ TIDEMARK_BACKUP_TARGETS: './bak' });
+  mkdirSync(story.file('bak'));
+  await story.expectRun(0, 'snapshots', 'pin', 'base');
+  await story.expectRun(0, 'backup', 'create');
+  const { stdout } = await story.expectRun(0, 'backup', 'list', story.file('bak'), '--json');
+  const name = /tidemark-\w+-run1\.db\.zst/.exec(stdout)?.[0] ?? '';
+  const file = `${story.file('bak')}/${name}`;
+  const text = readFileSync(`${file}.json`, 'utf8');
+  const manifest = JSON.parse(text) as { sources: object[] };
+  await story.expectRun(0, 'backup', 'verify', file);
+  const forged = {
+    mirror: '0123456789abcdef',
+    run: 99,
+    root: HASH,
+    made_at: '2020-01-01T00:00:00.000Z',
+    sources: [{ ...manifest.sources[0], source: 'evil' }],
+    audit_log: { entry: 3, hash: HASH },
+  };
+  const to = story.file('restored.db');
+  for (const [field, value] of Object.entries(forged)) {
+    writeFileSync(`${file}.json`, JSON.stringify({ ...manifest, [field]: value }));
+    for (const command of [
+      ['verify', file],
+      ['restore', file, '--to', to],
+    ]) {
+      const { stderr } = await story.expectRun(1, 'backup', ...command);
+      expect(stderr).toContain(`is not what its manifest says: ${field} is `);
+    }
+    expect(existsSync(to)).toBe(false);
+  }
+  // Keys in another order say the same.
+  writeFileSync(`${file}.json`, JSON.stringify(Object.fromEntries(Object.entries(manifest).reverse())));
+  await story.expectRun(0, 'backup', 'verify', file);
+  await story.expectRun(0, 'backup', 'restore', file, '--to', to);
+});
