@@ -122,7 +122,19 @@ export function printReason(
 }
 
 function toRunHere({ options }: Pick<CommandContext, 'options'>): (line: string) => string {
-  return (line) => withConfigOption(line, options.config);
+  return (line) => withConfigOption(withSourceOption(line, options.source), options.config);
+}
+
+/**
+ * Commands on a restore by its number, with the source that was given: with a mirror per source, the number alone does not
+ * tell which restore is meant.
+ */
+function withSourceOption(text: string, sources: readonly string[] | undefined): string {
+  const [source, ...others] = sources ?? [];
+  if (source === undefined || others.length > 0) return text;
+  return text.replaceAll(/`tidemark (?:restore --resume|restores show|undo) \d+[^`]*`/g, (command) =>
+    /--source\b/.test(command) ? command : `${command.slice(0, -1)} --source ${source}\``,
+  );
 }
 
 /** True where one terminal shows stdout and stderr: what results say in full, the reason need not say again. */

@@ -1,5 +1,6 @@
 /** `tidemark doctor`: what the key reaches, and how this machine's half is. */
 import { hostname } from 'node:os';
+import { ownerOf } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
@@ -67,7 +68,7 @@ export async function doctor(
     const otherSources = inMirror.ask((each) => otherSourcesNote(each, config));
     const problems = byGravity([
       ...reaches.flatMap((reach) => [...reachProblems(reach), ...clockProblems(reach)]),
-      ...mirrorProblems(health, { isDaemonAlive: daemon !== null, now }),
+      ...mirrorProblems(health, { isDaemonAlive: daemon !== null, now, owner: ownerOf(config) }),
       ...inMirror.problems(),
       ...(otherSources === null
         ? []

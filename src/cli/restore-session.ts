@@ -43,6 +43,8 @@ interface SessionOptions {
   readonly as: string | undefined;
   /** The source that a plan names. */
   readonly source?: string;
+  /** The source of a restore in the journal, where several are configured: given their names. */
+  readonly sourceIn?: (mirror: Mirror, names: readonly string[]) => string;
 }
 
 /** How often it is tried again to take the lock, and for how long. */
@@ -57,11 +59,14 @@ const LOCK_WAIT_MS = 3_600_000;
  */
 export async function openSession(context: CommandContext, options: SessionOptions): Promise<RestoreSession> {
   const config = configOf(context, options.source);
-  const source = oneSource(config, options.source);
-  const definitions = definitionsFor(config, source.name);
+  const { sourceIn } = options;
+  const isInJournal = sourceIn !== undefined && config.sources.length > 1;
+  const known = isInJournal ? null : oneSource(config, options.source);
   const mirror = await whenFree(context, config.mirror, options, () =>
     openMirrorFor(context, config, options),
   );
+  const source = known ?? journaledSource(config, mirror, sourceIn);
+  const definitions = definitionsFor(config, source.name);
   const opener = new StateOpener(context, config, options.command, mirror);
   return {
     context,
@@ -78,6 +83,21 @@ export async function openSession(context: CommandContext, options: SessionOptio
       }),
     close: () => opener.close(),
   };
+}
+
+/** Closes the mirror if it tells no source. */
+function journaledSource(
+  config: Config,
+  mirror: Mirror | null,
+  sourceIn: SessionOptions['sourceIn'],
+): SourceConfig {
+  try {
+    const names = config.sources.map(({ name }) => name);
+    return oneSource(config, mirror === null ? undefined : sourceIn?.(mirror, names));
+  } catch (error) {
+    mirror?.close();
+    throw error;
+  }
 }
 
 async function whenFree<T>(

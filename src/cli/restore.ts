@@ -4,7 +4,12 @@ import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { localTime } from '../core/wording.ts';
 import type { DesiredLookup } from '../restore/apply/ready-step.ts';
-import { unfinishedNote, readResumable, type ResumableRestore } from '../restore/apply/resume.ts';
+import {
+  unfinishedNote,
+  readResumable,
+  sourceToResume,
+  type ResumableRestore,
+} from '../restore/apply/resume.ts';
 import type { Gathered, RestoreRequest } from '../restore/plan/gather.ts';
 import { makePlan } from '../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../restore/plan/plan.ts';
@@ -196,6 +201,7 @@ async function resumeRestore(context: CommandContext, options: RestoreOptions): 
     writes: true,
     needsNoMirror: false,
     as: options.as,
+    sourceIn: (mirror, names) => sourceToResume(mirror, names, number),
   });
   try {
     const resumable = readResumable(journalOf(session), session.source.name, number);

@@ -11,6 +11,7 @@ import {
   type UndoOptions,
   existingNamesakes,
 } from '../restore/undo/undo.ts';
+import { sourceOfRestore } from '../restore/apply/resume.ts';
 import type { CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
 import { planFormat, type PlanFormat } from './plan.ts';
@@ -39,6 +40,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     writes: options.apply === true,
     needsNoMirror: false,
     as: options.as,
+    sourceIn: (mirror) => sourceOfRestore(mirror, number),
   });
   try {
     const { source, definitions } = session;

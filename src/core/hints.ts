@@ -12,7 +12,11 @@ export function goneHint(path: string): string {
 export const EMPTIED_HINT =
   'mount the disk: the next complete run is backed up there. If it was emptied on purpose, or is a new disk, run `tidemark backup create`';
 
-/** What to do about a restore that was stopped or killed before its end. */
-export function resumeHint(restore: number): string {
-  return `\`tidemark restores show ${restore}\` lists what was done; \`tidemark restore --resume ${restore}\` continues it`;
+/**
+ * What to do about a restore that was stopped or killed before its end.
+ * @param owner the source, where each has a mirror of its own: only there a number does not tell which restore is meant
+ */
+export function resumeHint(restore: number, owner: string | null): string {
+  const of = owner === null ? '' : ` --source ${owner}`;
+  return `\`tidemark restores show ${restore}${of}\` lists what was done; \`tidemark restore --resume ${restore}${of}\` continues it`;
 }

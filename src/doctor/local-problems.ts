@@ -33,7 +33,16 @@ export function clockProblems({ skew, source }: SourceReach): Problem[] {
 
 export function mirrorProblems(
   health: MirrorHealth,
-  { isDaemonAlive, now }: { readonly isDaemonAlive: boolean; readonly now: number },
+  {
+    isDaemonAlive,
+    now,
+    owner,
+  }: {
+    readonly isDaemonAlive: boolean;
+    readonly now: number;
+    /** The source, where each has a mirror of its own. */
+    readonly owner: string | null;
+  },
 ): Problem[] {
   const { path, isThere, error, damage, writeError, verification } = health;
   const problems: Problem[] = [];
@@ -70,7 +79,7 @@ export function mirrorProblems(
     freshness(source, now, add);
     failures(source, add);
   }
-  for (const restore of health.interrupted) interrupted(restore, add);
+  for (const restore of health.interrupted) interrupted(restore, owner, add);
   schedules(health, isDaemonAlive, add);
   notices(health, add);
   return problems;
@@ -152,12 +161,12 @@ function disk({ freeBytes, bytes, path }: MirrorHealth, add: Add): void {
     );
 }
 
-function interrupted({ restore, source, startedAt }: RestoreRow, add: Add): void {
+function interrupted({ restore, source, startedAt }: RestoreRow, owner: string | null, add: Add): void {
   add(
     'warning',
     'restore_interrupted',
     `${source}: restore ${restore} of ${localTime(startedAt)} was interrupted`,
-    resumeHint(restore),
+    resumeHint(restore, owner),
     source,
   );
 }

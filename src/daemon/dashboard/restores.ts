@@ -1,5 +1,6 @@
 /** Restores: the plan that is applied from the page with a second confirmation, past restores, and the journal of each. */
 import type { Config } from '../../config/config.ts';
+import { ownerOf } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import { count, plural } from '../../core/wording.ts';
@@ -269,10 +270,12 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     { head: 'Note', style: 'wide below' },
   ];
   const more = report.steps.length - rows.length;
+  const owner = ownerOf(config);
+  const of = owner === null ? '' : ` --source ${owner}`;
   const undo =
     outcome === 'running'
       ? NOTHING
-      : markup`<p class="hint faint"><code>tidemark undo ${restore}</code> plans how to undo it${outcome === 'interrupted' ? markup`; <code>tidemark restore --resume ${restore}</code> continues it` : NOTHING}.</p>`;
+      : markup`<p class="hint faint"><code>tidemark undo ${restore}${of}</code> plans how to undo it${outcome === 'interrupted' ? markup`; <code>tidemark restore --resume ${restore}${of}</code> continues it` : NOTHING}.</p>`;
   const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${facts}${undo}
 ${handHtml(report, definitions)}${section('journal', 'Journal', NOTHING, tableHtml('Steps of the restore', columns, rows), more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING)}`;
   return { title: `Restore ${restore}`, body, isWorking: outcome === 'running' };

@@ -1,5 +1,6 @@
 /** The facts for the health check, from the running daemon and the mirror. */
 import type { Config } from '../../config/config.ts';
+import { ownerOf } from '../../config/mirrors.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, isLocalError } from '../../core/errors.ts';
 import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirror/daemon.ts';
@@ -308,12 +309,13 @@ function sourceFacts(
   const { source, lastComplete, lastEnded, lastWholeEnded, firstTriedAt, held, unreadCount } = sourceStatus;
   const narrowed = lastEnded?.kinds ?? null;
   const restore = restores.get(source);
+  const interrupted = restore?.isAtWork === true ? null : (restore?.row ?? null);
   return {
     ...unreadSource(view, config, source),
     lastComplete,
     lastEnded: lastWholeEnded,
     lastSync: wholeSyncs.get(source) ?? null,
-    interrupted: restore?.isAtWork === true ? null : (restore?.row ?? null),
+    interrupted: interrupted === null ? null : { ...interrupted, owner: ownerOf(config) },
     lastNarrowed: lastEnded === null || narrowed === null ? null : { ...lastEnded, kinds: narrowed },
     firstTriedAt,
     held: {

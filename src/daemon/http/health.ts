@@ -70,7 +70,11 @@ export interface SourceFacts {
   /** Removals that wait, and how many an acceptance has to allow. */
   readonly held: { readonly records: number; readonly ceiling: number };
   /** Its latest restore, if that was stopped or killed before its end; null for none, and while it is being applied. */
-  readonly interrupted: { readonly restore: number; readonly startedAt: string } | null;
+  readonly interrupted: {
+    readonly restore: number;
+    readonly startedAt: string;
+    readonly owner: string | null;
+  } | null;
   /** Collections that the latest run did not read completely. */
   readonly unread: number;
 }
@@ -488,14 +492,14 @@ function held({ held: { records, ceiling }, source }: SourceFacts): HealthReason
 /** The service may be restored only in part. */
 function interruptedRestore({ interrupted }: SourceFacts): HealthReason[] {
   if (interrupted === null) return [];
-  const { restore, startedAt } = interrupted;
+  const { restore, startedAt, owner } = interrupted;
   return [
     {
       code: 'restore_interrupted',
       state: 'degraded',
       message: `restore ${restore} was interrupted`,
       since: startedAt,
-      hint: resumeHint(restore),
+      hint: resumeHint(restore, owner),
     },
   ];
 }

@@ -97,7 +97,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
         const { source } = each;
         const at = isoTime(clock.now());
         const states = mirror.daemon.noticeStates(source);
-        const change = restoreTransition(states, each, at);
+        const change = restoreTransition(states, { ...each, owner }, at);
         return joined([change, settled(states, { source, at, run: null }, ['restore'], change)]);
       }),
     );
@@ -171,7 +171,7 @@ export interface UnfinishedRestore extends ReturnType<typeof latestUnfinished> {
 
 function restoreTransition(
   states: readonly NoticeState[],
-  { source, row }: Pick<UnfinishedRestore, 'source' | 'row'>,
+  { source, row, owner }: Pick<UnfinishedRestore, 'source' | 'row'> & { readonly owner: string | null },
   at: string,
 ): Transition {
   const before = stateOf(states, source, 'restore');
@@ -192,7 +192,7 @@ function restoreTransition(
       severity: 'high',
       title: `${name}: restore ${restore} was interrupted`,
       lines: [`it began at ${startedAt}, by ${by}`, 'the service may be restored only in part'],
-      hint: resumeHint(restore),
+      hint: resumeHint(restore, owner),
     },
   );
   const state = { source, subject: 'restore', state: 'interrupted', since: at, detail: { restore } };

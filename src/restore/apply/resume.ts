@@ -28,6 +28,39 @@ export function readResumable(mirror: Mirror, source: string, restore?: number):
 }
 
 /**
+ * The source of the restore to resume, where several share a mirror: a number tells it; without one, that of the only
+ * source of `sources` that has an unfinished restore.
+ * @throws TidemarkError `reference_unknown` when there is none of that number, `not_found` when none is unfinished, `usage`
+ * when several sources have one
+ */
+export function sourceToResume(mirror: Mirror, sources: readonly string[], restore?: number): string {
+  if (restore !== undefined) return sourceOfRestore(mirror, restore);
+  const found = sources.flatMap(
+    (source) => mirror.restores.list({ source }).find((row) => isUnfinished(mirror, row)) ?? [],
+  );
+  const [first, ...others] = found;
+  if (first === undefined) {
+    throw new TidemarkError('not_found', 'no restore is unfinished', {
+      hint: '`tidemark restores` lists them',
+    });
+  }
+  if (others.length === 0) return first.source;
+  const named = found.map((row) => `${row.restore} of ${row.source}`).join(', ');
+  throw new TidemarkError('usage', `several sources have an unfinished restore: ${named}`, {
+    hint: `give the number, such as \`tidemark restore --resume ${first.restore}\``,
+  });
+}
+
+/** @throws TidemarkError `reference_unknown` when there is none of that number */
+export function sourceOfRestore(mirror: Mirror, restore: number): string {
+  const row = mirror.restores.get(restore);
+  if (row !== undefined) return row.source;
+  throw new TidemarkError('reference_unknown', `there is no restore ${restore}`, {
+    hint: '`tidemark restores` lists them',
+  });
+}
+
+/**
  * The note, when another restore is planned, that the source's latest one was interrupted; null if it was not.
  */
 export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolean): string | null {

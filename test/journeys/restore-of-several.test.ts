@@ -1,0 +1,73 @@
+/** Several sources: the commands that are printed about an interrupted restore run as printed. */
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { expect, it } from 'vitest';
+import { begin } from './command-line.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+const RESUME = /`tidemark (restore --resume 1[^`]*)`/;
+
+it('a restore by its number, or the only unfinished one, tells its source where sources share a mirror', async () => {
+  const story = await Story.start();
+  const owen = await story.member('Owen');
+  await story.call('PATCH', ORGANIZATION, { enforce_2fa: false });
+  await story.call('PATCH', `${ORGANIZATION}members/${owen.id}/`, { level: 8 });
+  const key = story.env['TIDEMARK_API_KEY'] ?? '';
+  const configure = (mirror: string): void => {
+    const rest = `baseUrl: "${story.proxy.url}", apiKey: "\${KEY}", rate: { concurrency: 1 }, retry: { attempts: 1 }, kinds: { exclude: [session_recordings, recording_sharing] }`;
+    writeFileSync(
+      story.file('tidemark.yaml'),
+      `mirror: ${mirror}\nsources:\n  - { name: default, ${rest} }\n  - { name: staging, ${rest} }\n`,
+      { mode: 0o600 },
+    );
+  };
+  for (const name of Object.keys(story.env)) Reflect.deleteProperty(story.env, name);
+  story.env['KEY'] = key;
+  configure('./mirror.db');
+
+  const none = await story.expectRun(1, 'restore', '--resume');
+  expect(none.stderr).toContain('no restore is unfinished');
+  const unknown = await story.expectRun(4, 'restore', '--resume', '1');
+  expect(unknown.stderr).toContain('there is no restore 1');
+  await story.expectRun(4, 'undo', '1');
+
+  const opened = Promise.withResolvers<undefined>();
+  const came = Promise.withResolvers<undefined>();
+  const fault = { kind: 'gate', until: opened.promise, reached: () => came.resolve(undefined) } as const;
+  story.proxy.setRules([{ method: 'PATCH', nth: 1, fault }]);
+  const begun = begin(['restore', '--source', 'default', '--apply', '--yes'], {
+    env: story.env,
+    cwd: story.directory,
+  });
+  await came.promise;
+  begun.stop();
+  opened.resolve(undefined);
+  const stopped = await begun.ended;
+  expect(stopped.code, stopped.stderr).toBe(130);
+  expect(RESUME.exec(stopped.stdout)?.[1]).toBe('restore --resume 1 --source default');
+  story.proxy.setRules([]);
+
+  // Where each source has a mirror of its own, a number alone says nothing: the printed commands name the source.
+  configure('./{source}/mirror.db');
+  const own = story.file('default/mirror.db');
+  mkdirSync(dirname(own));
+  renameSync(story.file('mirror.db'), own);
+  for (const command of [['status'], ['restores', 'show', '1']]) {
+    const { stdout } = await story.run(...command, '--source', 'default');
+    expect(RESUME.exec(stdout)?.[1], stdout).toBe('restore --resume 1 --source default');
+  }
+  renameSync(own, story.file('mirror.db'));
+  configure('./mirror.db');
+
+  for (const command of [['status'], ['restores', 'show', '1']]) {
+    const { stdout } = await story.run(...command);
+    expect(RESUME.exec(stdout)?.[1], stdout).toBe('restore --resume 1');
+  }
+  const resumed = await story.expectRun(0, 'restore', '--resume');
+  expect(resumed.stderr).toContain('continuing restore 1');
+  expect(resumed.stdout).toContain('`tidemark undo 1`');
+  const undo = await story.expectRun(2, 'undo', '1');
+  expect(undo.stdout).toContain('/enforce_2fa');
+  const over = await story.expectRun(4, 'restore', '--resume', '1');
+  expect(over.stderr).toContain('restore 1 is complete: there is nothing to continue');
+});
