@@ -7,6 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import {
   type Ended,
   childOf,
+  childrenOf,
   environment,
   runProgram,
   scratch,
@@ -23,6 +24,8 @@ class Story {
   isHeld = false;
   /** Of the process that starts those of the jobs. */
   #pid = 0;
+  /** Its children that are not of this test. */
+  #others: readonly number[] = [];
   #text: () => string = () => '';
 
   private constructor(service: FakeService, more: Readonly<Record<string, string>>) {
@@ -41,6 +44,7 @@ class Story {
 
   /** Begins the daemon in this process: its jobs have processes of their own. */
   start(args: readonly string[] = []): { stop(): Promise<Ended> } {
+    this.#others = childrenOf(process.pid);
     const { ended, stop, stderr } = startHere(['daemon', ...args], { env: this.env, isOneProcess: false });
     this.#pid = process.pid;
     this.#text = stderr;
@@ -59,6 +63,7 @@ class Story {
     child.stderr?.on('data', (chunk: string) => (text += chunk));
     onTestFinished(() => void child.kill('SIGKILL'));
     this.#pid = child.pid ?? 0;
+    this.#others = [];
     this.#text = () => text;
     return { child, ended };
   }
@@ -91,7 +96,7 @@ class Story {
     await this.until(
       () => this.service.seen.filter(({ url }) => url.includes('/members/')).length > before || before > 0,
     );
-    return childOf(this.#pid);
+    return childOf(this.#pid, this.#others);
   }
 
   /** Of the latest run, which is under way. */

@@ -164,13 +164,18 @@ describe('a disk that cannot be written', () => {
   async function asOwner(args: readonly string[], env: Readonly<Record<string, string>>): Promise<Ended> {
     if (!isRoot) return await tidemark(args, { env });
     const [group = 0, user = 0] = [process.getegid?.(), process.geteuid?.()];
+    const asBefore = (): void => {
+      process.seteuid?.(user);
+      process.setegid?.(group);
+    };
+    // Also where the command is still at work when the time of the test is over.
+    onTestFinished(asBefore);
     process.setegid?.(NOBODY);
     process.seteuid?.(NOBODY);
     try {
       return await tidemark(args, { env });
     } finally {
-      process.seteuid?.(user);
-      process.setegid?.(group);
+      asBefore();
     }
   }
 

@@ -55,9 +55,12 @@ export function tidemark(
   return commandLine(args, { env: { ...inheritedEnvironment(), ...env }, cwd });
 }
 
+/** How long a command that was told to stop may take; longer than the grace of any daemon here that holds on to its job. */
+const STOPPED_MS = 60_000;
+
 /**
  * Begins `tidemark ARGS` in this process, which saves its start and those of its jobs: for what runs until it is stopped, where no
- * signal and no death of a process is what the test is about. It is stopped with the test.
+ * signal and no death of a process is what the test is about. It is stopped with the test, which fails if it goes on.
  */
 export function startHere(
   args: readonly string[],
@@ -67,7 +70,7 @@ export function startHere(
   onTestFinished(async () => {
     running.stop();
     await running.ended;
-  });
+  }, STOPPED_MS);
   return running;
 }
 
@@ -92,9 +95,9 @@ export function childrenOf(parent: number | undefined): number[] {
     .map(Number);
 }
 
-/** The only one. */
-export function childOf(parent: number | undefined): number {
-  const children = childrenOf(parent);
+/** The only one, apart from `others`: what this process began for other tests may not have ended yet. */
+export function childOf(parent: number | undefined, others: readonly number[] = []): number {
+  const children = childrenOf(parent).filter((pid) => !others.includes(pid));
   if (children.length !== 1) throw new Error(`${parent} has ${children.length} children instead of one`);
   return Number(children[0]);
 }

@@ -152,16 +152,20 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Paths of the files that this process has open, as often as it has. */
-function openFiles(): string[] {
-  return readdirSync('/proc/self/fd').flatMap((descriptor) => {
+/** What this process has open, as the system names it: the path of a file, or the kind and number. By descriptor. */
+function descriptors(): ReadonlyMap<string, string> {
+  const open = readdirSync('/proc/self/fd').flatMap((descriptor): [string, string][] => {
     try {
-      return [readlinkSync(`/proc/self/fd/${descriptor}`)];
+      return [[descriptor, readlinkSync(`/proc/self/fd/${descriptor}`)]];
     } catch {
       return []; // It was that of the directory.
     }
   });
+  return new Map(open);
 }
+
+/** Something may be open for a moment. */
+const ENOUGH = { timeout: 20_000, interval: 50 };
 
 interface GroupDocument {
   readonly id: string;
@@ -274,9 +278,10 @@ describe('the process of a job', () => {
     expect((await story.run('sync', '--quiet')).code).toBe(0);
     const daemon = story.start({ isOneProcess: false });
     await story.until(() => story.said(/^daemon started/).length > 0);
+    const others = childrenOf(process.pid);
     expect((await story.ask('/api/v1/runs', { job: 'verify', sources: [hanging] })).status).toBe(202);
-    await story.until(() => childrenOf(process.pid).length > 0);
-    const job = childOf(process.pid);
+    await story.until(() => childrenOf(process.pid).some((pid) => !others.includes(pid)));
+    const job = childOf(process.pid, others);
     // It does not even hear that it is to end.
     process.kill(job, 'SIGSTOP');
     expect((await story.ask('/api/v1/runs', { job: 'sync', sources: [other] })).status).toBe(202);
@@ -297,7 +302,11 @@ describe('the process of a job', () => {
 
 describe('HTTP over many mirrors', () => {
   it('answers for all from memory, for one from its mirror, and starts syncs by the token for webhooks', async () => {
+    const before = descriptors();
+    const opened = (): string[] =>
+      [...descriptors()].filter(([each, what]) => before.get(each) !== what).map(([, what]) => what);
     const story = await Story.create(6, ['daemon: { slots: 4 }']);
+    const data = join(story.directory, 'data');
     story.start();
     await story.until(() => story.said(/^sync is done/).length >= 6);
     let status = await story.json('/api/v1/status');
@@ -311,9 +320,24 @@ describe('HTTP over many mirrors', () => {
     expect(all[0]).toMatchObject({ state: 'whole', schema_changes: null, collections: null, records: 1 });
     const one = await story.json('/api/v1/status?source=s04');
     expect(one['sources']).toMatchObject([{ source: 's04', schema_changes: [], collections: [{}, {}] }]);
-    // Each connection has the log of its file open: not more are open than readers are kept.
-    const open = openFiles().filter((path) => path.startsWith(story.directory) && path.endsWith('-wal'));
-    expect(open.sort()).toEqual(story.names.map((name) => join(story.directory, 'data', `${name}.db-wal`)));
+    // Each connection has the log of its file open: as soon as all jobs have ended, not more are open than readers are kept, and
+    // no lock and no log of requests is.
+    const kept = story.names.flatMap((name) => [`${name}.db-shm`, `${name}.db-wal`]);
+    await expect
+      .poll(
+        () =>
+          opened()
+            .filter((path) => path.startsWith(data) && !path.endsWith('.db'))
+            .sort(),
+        ENOUGH,
+      )
+      .toEqual(['s01.db.daemon-lock', ...kept].map((name) => join(data, name)).sort());
+    // Those that listen, the service and the daemon, and both ends of few connections: fewer than one is left of each sync.
+    await expect
+      .poll(() => opened().filter((what) => what.startsWith('socket:')).length, ENOUGH)
+      .toBeLessThan(12);
+    // All in all. SQLite keeps up to four of a mirror itself: a closed connection's, while another has the file open.
+    await expect.poll(() => opened().length, ENOUGH).toBeLessThan(60);
 
     const { runs } = await story.json('/api/v1/runs?limit=5');
     const times = (runs as { started_at: string; source: string }[]).map(({ started_at: at }) => at);
@@ -355,8 +379,10 @@ describe('HTTP over many mirrors', () => {
         .sort(),
     ).toEqual(['s03', 's05']);
 
-    // Findings of some: counts of all, documents page by page.
     await story.stop();
+    await expect.poll(() => opened().filter((path) => path.startsWith(story.directory)), ENOUGH).toEqual([]);
+
+    // Findings of some: counts of all, documents page by page.
     for (const name of story.names.slice(0, 3)) {
       expect((await story.run('snapshots', 'pin', 'base', '--source', name)).code).toBe(0);
       expect((await story.run('snapshots', 'baseline', 'base', '--source', name)).code).toBe(0);

@@ -1,6 +1,6 @@
 /** The page of the audit log: the rows and filters of `tidemark audit`, and no action. */
 import Database from 'better-sqlite3';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { addToRestored } from '../../../src/mirror/backup.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { World } from '../http/world.ts';
@@ -11,12 +11,41 @@ const HOSTILE = '<b onclick="x">&`hm`\u202e';
 const ends: (() => Promise<void>)[] = [];
 let world: World;
 let url: string;
+/** Before anything was done. */
+let whileEmpty: Awaited<ReturnType<typeof page>>;
+/** Of the record that an entry is about: a secret. */
+let inviteId: string;
 
 beforeAll(async () => {
   const later = (end: () => Promise<void>): void => void ends.push(end);
   world = await World.create({ TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing' }, later);
   await world.sync();
   ({ url } = await world.listen({}, later));
+  whileEmpty = await page();
+  const [invite] = world.mirror().records.read({ kinds: ['invites'] });
+  inviteId = invite?.id ?? '';
+  world.write((mirror) => {
+    mirror.snapshots.pin('as-approved', 1);
+    mirror.acceptances.add({
+      source: 'default',
+      fingerprint: 'f1',
+      kind: 'invites',
+      scope: { organization_id: KITTIWAKE_ID },
+      id: inviteId,
+      path: '',
+      reason: HOSTILE,
+      acceptedAt: AT,
+    });
+  });
+  const backup = {
+    name: 'tidemark-1.db.zst',
+    run: 1,
+    root: 'ab'.repeat(32),
+    madeAt: AT,
+    sources: ['default'],
+  };
+  const actor = { by: 'Ann Oncall', via: 'root@here' };
+  addToRestored(world.mirrorPath, { states: [], entry: { actor, at: AT, backup } });
 });
 afterAll(async () => {
   for (const end of ends.reverse()) await end();
@@ -30,44 +59,21 @@ async function page(query = ''): Promise<{ status: number; html: string; actions
 }
 
 describe('the page of the audit log', () => {
-  it('says so while nothing was done', async () => {
-    const { status, html, actions } = await page();
+  it('says so while nothing was done', () => {
+    const { status, html, actions } = whileEmpty;
     expect([status, actions]).toEqual([200, []]);
     expect(html).toContain('The audit log is empty:');
     expect(html).toContain('<a href="/audit" aria-current="page">Audit</a>');
   });
 
   it('has the entries, newest first, without secrets and without markup of theirs', async () => {
-    world.write((mirror) => {
-      mirror.snapshots.pin('as-approved', 1);
-      const [invite] = mirror.records.read({ kinds: ['invites'] });
-      mirror.acceptances.add({
-        ...{
-          source: 'default',
-          fingerprint: 'f1',
-          kind: 'invites',
-          scope: { organization_id: KITTIWAKE_ID },
-        },
-        ...{ id: invite?.id ?? '', path: '', reason: HOSTILE, acceptedAt: AT },
-      });
-    });
-    const [invite] = world.mirror().records.read({ kinds: ['invites'] });
-    expect(invite?.id).toMatch(/.{8}/);
-    const backup = {
-      name: 'tidemark-1.db.zst',
-      run: 1,
-      root: 'ab'.repeat(32),
-      madeAt: AT,
-      sources: ['default'],
-    };
-    const actor = { by: 'Ann Oncall', via: 'root@here' };
-    addToRestored(world.mirrorPath, { states: [], entry: { actor, at: AT, backup } });
+    expect(inviteId).toMatch(/.{8}/);
     const { html, actions } = await page();
     expect(actions).toEqual(['restore_backup', 'accept', 'pin']);
     expect(html).toContain('3 entries');
     expect(html).toContain('Ann Oncall (root@here)');
     expect(html).toContain('ab'.repeat(32));
-    expect(html).not.toContain(invite?.id ?? '?');
+    expect(html).not.toContain(inviteId);
     expect(html).not.toContain('<b onclick');
     expect(html).not.toMatch(/<form[^>]*method="post"(?![^>]*logout)/);
   });
@@ -109,8 +115,16 @@ describe('the page of the audit log', () => {
 
   it('is whole where the record of an entry is damaged, and says so', async () => {
     const file = new Database(world.mirrorPath);
-    file.exec(`UPDATE records SET body = substr(body, 1, 20) WHERE body LIKE '%target_email%'`);
-    file.close();
+    onTestFinished(() => void file.close());
+    const whole = file
+      .prepare<[], { row: number; body: string }>(
+        `SELECT rowid AS row, body FROM records WHERE body LIKE '%target_email%'`,
+      )
+      .all();
+    const put = file.prepare<[string, number]>('UPDATE records SET body = ? WHERE rowid = ?');
+    onTestFinished(() => whole.forEach(({ row, body }) => put.run(body, row)));
+    expect(whole).not.toEqual([]);
+    for (const { row, body } of whole) put.run(body.slice(0, 20), row);
     const { html, actions } = await page();
     expect(actions).toEqual(['restore_backup', 'accept', 'pin']);
     expect(html).toContain('its records go by their ids here');
