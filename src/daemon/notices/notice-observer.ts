@@ -21,6 +21,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import { goneHint } from '../../core/hints.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { writerOf } from '../../mirror/lock.ts';
 import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { mirrorFileState } from '../cell-status.ts';
 import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from '../http/health-snapshot.ts';
@@ -94,7 +95,7 @@ class NotifyingObserver implements JobObserver {
   #removedOf: Config | null = null;
   /** True once the directories for backups were looked at before a sync. */
   #hasLooked = false;
-  /** True while a restore is applied: the process that does it may die without a trace. */
+  /** True while a restore is applied, whose process may die without a trace, or was not looked for yet. */
   #isRestoring = true;
   /** Until then no source becomes overdue and no backup, under this configuration: epoch milliseconds. */
   #quiet: { readonly until: number; readonly config: Config } | null = null;
@@ -292,9 +293,12 @@ class NotifyingObserver implements JobObserver {
   }
 
   async #checkRestores(): Promise<void> {
-    const sources = readUnfinished(this.#view());
-    if (sources === null) return;
-    this.#isRestoring = sources.some(({ isAtWork }) => isAtWork);
+    const found = readUnfinished(this.#view());
+    if (found === null) return;
+    const { sources, isHeld } = found;
+    // Not waited for: other notices would wait with it. It is looked at again in a minute, and once the job has ended.
+    this.#isRestoring = isHeld || sources.some(({ isAtWork }) => isAtWork);
+    if (isHeld) return;
     await this.#notifier.checkRestores(sources);
   }
 
@@ -396,11 +400,15 @@ class NotifyingObserver implements JobObserver {
   }
 }
 
-/** The latest restore of each source that has not ended; null if the mirror cannot be read. */
-function readUnfinished(view: DaemonView): UnfinishedRestore[] | null {
+/** The latest restore of each source that has not ended, and whether a writer holds the mirror; null if it cannot be read. */
+function readUnfinished(
+  view: DaemonView,
+): { readonly sources: UnfinishedRestore[]; readonly isHeld: boolean } | null {
   try {
     const mirror = view.mirror();
-    return view.config().sources.map(({ name }) => ({ source: name, ...latestUnfinished(mirror, name) }));
+    const names = view.config().sources.map(({ name }) => name);
+    const sources = names.map((source) => ({ source, ...latestUnfinished(mirror, source) }));
+    return { sources, isHeld: writerOf(mirror.path) !== null };
   } catch {
     // Health and the jobs report why it cannot be read.
     return null;

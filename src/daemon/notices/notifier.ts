@@ -6,7 +6,7 @@ import { compareSeverities } from '../../diff/severity.ts';
 import type { JobRow, Notice, NoticeState } from '../../mirror/daemon.ts';
 import { namedRemovals } from '../../state/held-names.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { latestUnfinished } from '../../mirror/unfinished-restore.ts';
+import { type latestUnfinished, newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { resumeHint } from '../../core/hints.ts';
 import type { Freshness } from '../http/health-snapshot.ts';
 import type { HealthReason } from '../http/health.ts';
@@ -127,7 +127,13 @@ export function createNotifier(options: NotifierOptions): Notifier {
       const settledOnes = sources.filter(({ isAtWork }) => !isAtWork);
       const { states, cleared } = interruptedRestores(options.mirror(), settledOnes);
       if (states.length + cleared.length === 0) return 0;
-      return write((mirror) => interruptedRestores(mirror, settledOnes));
+      // Who waits for the lock too may have continued it first. While it is held, nobody applies one.
+      return write((mirror) =>
+        interruptedRestores(
+          mirror,
+          settledOnes.map((each) => ({ ...each, row: newestUnfinished(mirror, each.source) })),
+        ),
+      );
     },
     endRemoved: async (isRemoved) => {
       const at = isoTime(clock.now());

@@ -400,6 +400,51 @@ describe('the observer', () => {
     expect(reasons()).toEqual([]);
   });
 
+  it('does not wait for a sync to tell of an interrupted restore, and tells nothing of one that was continued meanwhile', async () => {
+    const { observer, context, clock, sent, mirror } = rig();
+    const minute = async (): Promise<void> => {
+      clock.advance(60_000);
+      await observer.wake!(context);
+    };
+    const at = new Date(clock.now()).toISOString();
+    const start = { planHash: 'abc', plan: '{}', from: 'latest', approved: {}, steps: [], startedAt: at };
+    const writer = (command: string): Mirror => openMirror(mirror, { mode: 'write', command, clock });
+    const begun = writer('restore');
+    const restore = begun.restores.begin({ ...start, source: 'production' });
+    begun.close();
+    const syncing = writer('sync');
+    // Each ends, although the mirror is held all the time.
+    for (let minutes = 0; minutes < 3; minutes += 1) await minute();
+    expect(sent).toEqual([]);
+    syncing.restores.resume(restore);
+    syncing.restores.finish(restore, 'complete', at);
+    syncing.close();
+    await minute();
+    expect(sent).toEqual([]);
+
+    const other = writer('restore');
+    const second = other.restores.begin({ ...start, source: 'production' });
+    other.close();
+    const { write } = context.mirrorAccess;
+    // It is continued between the look and the writing.
+    context.mirrorAccess.write = async (...given) => {
+      context.mirrorAccess.write = write;
+      const first = writer('restore');
+      first.restores.finish(second, 'complete', at);
+      first.close();
+      return write.apply(context.mirrorAccess, given) as never;
+    };
+    await minute();
+    await minute();
+    expect(context.mirrorAccess.write).toBe(write);
+    expect(sent).toEqual([]);
+    const third = writer('restore');
+    third.restores.begin({ ...start, source: 'production' });
+    third.close();
+    await minute();
+    expect(sent).toEqual(['restore_interrupted']);
+  });
+
   it('says that a sync is overdue, after it had the time to make up for what was missed', async () => {
     const { observer, context, clock, sent } = rig();
     for (let minutes = 0; minutes <= 37; minutes += 1) {
