@@ -7,6 +7,7 @@ import { TidemarkError, type ExitCode, type ErrorCode } from '../core/errors.ts'
 import { asFileError } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
+import { newlyFound } from '../diff/found-again.ts';
 import { fieldLine } from '../report/value-text.ts';
 import { isSecretId, withMaskedId } from '../report/mask.ts';
 import { changedSincePlan, type Moved } from '../restore/apply/moved.ts';
@@ -14,6 +15,7 @@ import type { DesiredLookup } from '../restore/apply/ready-step.ts';
 import { kindsToRead } from '../restore/plan/dependents.ts';
 import { planSide } from '../restore/plan/gather.ts';
 import { readPlan, isExecutable, type Plan, type PlanStep } from '../restore/plan/plan.ts';
+import { recordKey } from '../restore/records.ts';
 import type { Coverage, LoadedState } from '../state/state.ts';
 import type { CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
@@ -75,7 +77,7 @@ async function planIn(context: CommandContext, file: string): Promise<Plan> {
 /** @throws TidemarkError `unsafe_plan` that names what moved; where nothing is known to have, why live could not be read */
 async function requireUnmoved(session: RestoreSession, plan: Plan, desired: DesiredLookup): Promise<void> {
   const sent = plan.steps.filter(isExecutable);
-  if (sent.length === 0) return;
+  if (sent.length === 0) return requireFound(session, plan);
   const { definitions } = session;
   const removes = sent.some(({ action }) => action === 'remove');
   const kinds = kindsToRead(new Set(sent.map(({ kind }) => kind)), definitions, removes);
@@ -102,6 +104,31 @@ async function requireUnmoved(session: RestoreSession, plan: Plan, desired: Desi
       ...lines,
     ].join('\n'),
     { hint: 'nothing was sent; make a new plan with `tidemark restore --out FILE` and look at it' },
+  );
+}
+
+/** Of a plan that only records ids. @throws TidemarkError `unsafe_plan` where live does not show a record that it found */
+async function requireFound(session: RestoreSession, plan: Plan): Promise<void> {
+  const found = newlyFound(plan);
+  if (found.length === 0 || plan.refused.length > 0) return;
+  const { definitions } = session;
+  const filter = { kinds: kindsToRead(new Set(found.map(({ kind }) => kind)), definitions, false) };
+  const live = await session.readLive(filter);
+  requireAnswered(live);
+  const shown = new Set(planSide(live, filter).records.map(recordKey));
+  const lost = found.filter(({ kind, scope, live_id: id }) => !shown.has(recordKey({ kind, scope, id })));
+  if (lost.length === 0) return;
+  const lines = lost.slice(0, MOVED_SHOWN).map((each) => {
+    const definition = definitions(each.kind);
+    return `${definition.title.one} ${withMaskedId({ id: each.live_id, name: each.name }, definition).name}`;
+  });
+  if (lost.length > MOVED_SHOWN) lines.push(`and ${lost.length - MOVED_SHOWN} more`);
+  throw new TidemarkError(
+    'unsafe_plan',
+    ['the service does not show what the plan found under other ids:', ...lines].join('\n'),
+    {
+      hint: 'nothing was recorded; make a new plan with `tidemark restore --out FILE` and look at it',
+    },
   );
 }
 

@@ -7,6 +7,7 @@ import { formatInteger } from '../core/wording.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import type { ParsedRecord } from '../diff/change.ts';
+import { continuedIds } from '../diff/found-again.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { maskedPlan, maskedRestore } from '../report/plan-mask.ts';
 import { planReport, planSummary, sentItems } from '../report/plan-report.ts';
@@ -59,11 +60,12 @@ export async function showAndSend(
   const { context } = session;
   const format = planFormat(context, options);
   const sends = plan.refused.length === 0 && plan.steps.some(isExecutable);
-  const isApplied = options.apply === true && sends;
+  const continued = unrecordedIds(session, plan);
+  const isApplied = options.apply === true && (sends || continued > 0);
   printNote(context, notes);
   // One JSON document: of the plan, or of the restore. With `--yes --quiet` the plan is not shown.
   const isSeen = options.yes === true && context.options.quiet === true;
-  if (options.apply === true && format === 'json' && plan.refused.length === 0 && !sends) {
+  if (options.apply === true && format === 'json' && plan.refused.length === 0 && !isApplied) {
     const { definitions, source } = session;
     const report = unsentReport(plan, source.name, sending.undoes ?? null, isoTime(systemClock.now()));
     await print(context, `${JSON.stringify(maskedRestore(report, definitions))}\n`);
@@ -87,7 +89,7 @@ export async function showAndSend(
           ? 'dry run: apply with --apply, or save with --out FILE for `tidemark apply`'
           : 'dry run: apply with --apply',
       ]);
-    }
+    } else if (continued > 0 && format === 'text') printNote(context, [recordingText(continued)]);
     return planExitCode(plan);
   }
   if (!(await consents(context, options, plan, session))) {
@@ -96,6 +98,23 @@ export async function showAndSend(
     return planExitCode(plan);
   }
   return sendPlan(session, { plan, ...sending });
+}
+
+/** How many ids applying the plan would record as continued; those of a saved plan may be recorded by now. */
+function unrecordedIds({ mirror, source }: RestoreSession, { adopted, refused }: Plan): number {
+  if (refused.length > 0) return 0;
+  const mapped = mirror?.restores.idMap(source.name) ?? [];
+  const known = new Set(mapped.map(({ kind, oldId, newId }) => `${kind} ${oldId} ${newId}`));
+  return continuedIds({
+    adopted: adopted.filter((each) => !known.has(`${each.kind} ${each.desired_id} ${each.live_id}`)),
+  });
+}
+
+/** What `--apply` is for where it would send nothing. */
+function recordingText(continued: number): string {
+  const [ids, they, are] =
+    continued === 1 ? ['1 id', 'it', 'it is'] : [`${formatInteger(continued)} ids`, 'them', 'they are'];
+  return `dry run: nothing would be sent, and --apply records ${ids} as continued: drift lists ${they} as added and removed until \`restore --apply\` records that ${are} the same`;
 }
 
 /** For plans whose desired state is in memory. Only records that are looked up are parsed. */
@@ -156,11 +175,15 @@ export async function consents(
 ): Promise<boolean> {
   if (yes === true) return true;
   const { askYesNo } = await import('./prompt.ts');
+  const sends = plan.steps.some(isExecutable);
   const answer = await askYesNo(
     context,
-    [`${planSummary(plan)}: send this to ${source.name}?`, ...riskiest(plan, definitions)].join('\n'),
+    [
+      `${planSummary(plan)}: ${sends ? `send this to` : `record this for`} ${source.name}?`,
+      ...riskiest(plan, definitions),
+    ].join('\n'),
     {
-      yes: 'Yes, send it',
+      yes: sends ? 'Yes, send it' : 'Yes, record it',
       no: 'No',
     },
   );
@@ -234,6 +257,7 @@ async function printPlan(
     definitions,
     parentName: (kind: Kind, id: string) => parentName?.(kind, id) ?? planned.get(`${kind} ${id}`),
     generatedAt: isoTime(systemClock.now()),
+    isWhole: context.options.verbose === true,
     ...(format === 'text' ? {} : { notes }),
   });
   if (format === 'text') {
@@ -255,10 +279,11 @@ function namesIn({ steps, adopted }: Plan): ReadonlyMap<string, string> {
 export async function savePlan(context: CommandContext, plan: Plan, file: string): Promise<void> {
   await writeWhole(resolve(context.cwd, file), [`${JSON.stringify(planDocument(plan), null, 1)}\n`], context);
   const sends = plan.steps.some(isExecutable);
+  const does = sends ? 'sends it' : 'records the ids';
   printNote(context, [
     plan.refused.length > 0
       ? `the plan is refused: saved to ${file} to be read, \`tidemark apply\` will not send it`
-      : `plan saved to ${file}${sends ? `: \`tidemark apply ${file}\` sends it` : ''}`,
+      : `plan saved to ${file}${sends || continuedIds(plan) > 0 ? `: \`tidemark apply ${file}\` ${does}` : ''}`,
   ]);
 }
 

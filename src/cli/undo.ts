@@ -53,7 +53,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     }
     if (undoKinds(mirror, number, definitions).length === 0) {
       throw new TidemarkError('usage', `restore ${number} applied nothing: there is nothing to take back`, {
-        hint: `\`tidemark restores show ${number}\` shows its result`,
+        hint: `\`tidemark restores show ${number}\` shows its result; ids that it recorded as continued stay so`,
       });
     }
     const undone = undoneInWords(mirror, number);

@@ -28,6 +28,8 @@ export interface ReportOptions {
   readonly forms?: readonly ExplainedForm[];
   /** How times are written; left out, as ISO 8601 in UTC. */
   readonly timeText?: (at: string) => string;
+  /** True lists what is only counted otherwise. */
+  readonly isWhole?: boolean;
   /** When the report was made, ISO 8601; left out, it does not say. */
   readonly generatedAt?: string;
 }

@@ -5,6 +5,7 @@ import { formatInteger, plural } from '../core/wording.ts';
 import { type JsonObject, getOwn } from '../core/json.ts';
 import { escapeSegment, pointerTo, splitPointer } from '../core/json-pointer.ts';
 import type { FieldChange } from '../diff/compare.ts';
+import { continuedIds, newlyFound } from '../diff/found-again.ts';
 import type { Plan, PlanStep, StepAction } from '../restore/plan/plan.ts';
 import {
   type Item,
@@ -45,10 +46,7 @@ export function planReport(whole: Plan, options: ReportOptions): ReportDocument 
       ...obstructedPart('blocked', unsent('blocked'), options),
       ...codePart(SECRETS_INTRO, 'yaml', secretLines(plan.steps, options)),
       ...obstructedPart(MANUAL, unsent('manual'), options),
-      // One record may be in the lists of several organizations.
-      ...listPart('found again under another id', [
-        ...new Set(plan.adopted.map((each) => adoptionText(each, options))),
-      ]),
+      ...listPart('found again under another id', adoptionLines(plan, options)),
       ...listPart(
         'left as they are',
         plan.left.map((each) => leftText(each, options)),
@@ -190,7 +188,9 @@ function sentMembers(body: JsonObject): FieldChange[] {
 }
 
 /** E.g. `12 to create, 1 to update, 2 blocked; 340 unchanged`. */
-export function planSummary({ summary, steps }: Plan): string {
+export function planSummary(plan: Plan): string {
+  const { summary, steps } = plan;
+  const continued = continuedIds(plan);
   const count = (value: number, what: string): string | null =>
     value === 0 ? null : `${formatInteger(value)} ${what}`;
   const parts = [
@@ -200,7 +200,9 @@ export function planSummary({ summary, steps }: Plan): string {
     count(summary.remove, `to remove${finalText(steps)}`),
     count(summary.blocked, 'blocked'),
     count(summary.manual, summary.manual === 1 ? 'needs manual work' : 'need manual work'),
+    ...(continued === 0 ? [] : [`${plural(continued, 'id')} to record as continued`]),
   ].filter((part) => part !== null);
+  if (continued > 0 && steps.length === 0) parts.unshift('nothing to send');
   const unchanged = `${formatInteger(summary.unchanged)} unchanged`;
   return parts.length === 0 ? `nothing to do; ${unchanged}` : `${parts.join(', ')}; ${unchanged}`;
 }
@@ -299,6 +301,24 @@ function variableName(name: string, pointer: string, taken: Set<string>): string
   for (let n = 2; taken.has(free); n += 1) free = `${wanted}_${n}`;
   taken.add(free);
   return free;
+}
+
+/**
+ * Records that were found under other ids, a line each; those that earlier restores have recorded are only counted, unless all
+ * are wanted.
+ */
+export function adoptionLines(
+  plan: Pick<Plan, 'adopted'>,
+  options: Pick<ReportOptions, 'definitions' | 'isWhole'>,
+): string[] {
+  // One record may be in the lists of several organizations.
+  const linesOf = (adopted: Plan['adopted']): string[] => [
+    ...new Set(adopted.map((each) => adoptionText(each, options))),
+  ];
+  const known = linesOf(plan.adopted.filter(({ by }) => by === 'id_map'));
+  const counted = `${plural(known.length, 'record')} ${ADOPTED_BY.id_map} (-v lists ${known.length === 1 ? 'it' : 'them'})`;
+  const isCounted = known.length > 0 && options.isWhole !== true;
+  return [...linesOf(newlyFound(plan)), ...(isCounted ? [counted] : known)];
 }
 
 /** E.g. `role Growth: 12 → 34, found by its name`: a record that was found under another id. */

@@ -85,6 +85,7 @@ function byText({ by, resumed_by: others = [] }: RestoreReport): string {
 /** E.g. `12 applied and verified, 1 failed, 2 blocked`; of a resumed one, what was done this time. */
 function restoreSummary(report: RestoreReport): string {
   const { steps, summary, outcome, this_time: now = summary, undone_by: undo, by_hand: byHand = [] } = report;
+  const { continued = 0 } = report;
   const { applied, unverified, failed, skipped, blocked, manual, open } = now;
   const unread = Math.min(
     unverified,
@@ -109,6 +110,11 @@ function restoreSummary(report: RestoreReport): string {
     ...(outcome === 'interrupted' ? ['interrupted'] : []),
     parts.length === 0 ? nothing : parts.join(', '),
     ...(earlier === 0 ? [] : [`${formatInteger(earlier)} applied before`]),
+    ...(continued === 0
+      ? []
+      : [
+          `${plural(continued, 'id')} recorded as continued: drift no longer lists ${continued === 1 ? 'it' : 'them'} as added and removed`,
+        ]),
     ...(byHand.length === 0 ? [] : [`${formatInteger(byHand.length)} to complete by hand`]),
     ...(undo === undefined ? [] : [`undone by restore ${undo}`]),
   ].join('; ');

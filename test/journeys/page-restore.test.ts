@@ -13,6 +13,8 @@ const ORGANIZATION = `/api/organizations/${KITTIWAKE_ID}/`;
 
 interface Story {
   readonly env: Record<string, string>;
+  /** To the service, past the daemon. */
+  readonly call: (method: string, path: string, body?: object) => Promise<Record<string, unknown>>;
   /** As the service has it. */
   readonly enforces: () => Promise<unknown>;
   readonly get: (path: string) => Promise<string>;
@@ -62,6 +64,11 @@ async function story(more: Readonly<Record<string, string>>): Promise<Story> {
   const session = { cookie: login.headers.get('set-cookie')?.split(';')[0] ?? '' };
   return {
     env,
+    call: async (method, path, content) => {
+      const sent = content === undefined ? {} : { body: JSON.stringify(content) };
+      const text = await (await fetch(url + ORGANIZATION + path, { method, headers, ...sent })).text();
+      return text === '' ? {} : (JSON.parse(text) as Record<string, unknown>);
+    },
     enforces: async () => {
       const answer = await fetch(url + ORGANIZATION, { headers });
       return ((await answer.json()) as { enforce_2fa: unknown }).enforce_2fa;
@@ -129,6 +136,47 @@ describe('a restore from the dashboard', () => {
     expect(await get('/restores')).toMatch(/href="\/restores\/1">1<\/a>/);
     const listed = await tidemark(['restores', '--json'], { env });
     expect(JSON.parse(listed.stdout)).toMatchObject({ restores: [{ outcome: 'complete', by: 'Ada' }] });
+  });
+
+  it('that would only record records that somebody recreated names them, asks, and records them', async () => {
+    const { get, post, env, call } = await story({ TIDEMARK_HTTP_ALLOW_RESTORE: 'true' });
+    const mine = {
+      name: 'Mine',
+      model: 'events',
+      interval: 'day',
+      destination: { type: 'NoOp', config: {} },
+    };
+    const old = String((await call('POST', 'batch_exports/', mine))['id']);
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    expect((await tidemark(['snapshots', 'pin', 'good', '--baseline'], { env })).code).toBe(0);
+    await call('DELETE', `batch_exports/${old}/`);
+    const now = String((await call('POST', 'batch_exports/', mine))['id']);
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    const pair = `batch export Mine: ${old} → ${now}, found by its name`;
+    const records = [old, now].map((id): [string, string] => [
+      'record',
+      `batch_exports {"organization_id":"${KITTIWAKE_ID}"} ${id}`,
+    ]);
+    const query = new URLSearchParams([['source', 'default'], ...records]).toString();
+    const wouldDo = await eventually(() => get(`/restore?${query}`), /What it would do/);
+    expect(wouldDo).toContain('nothing to send, 1 id to record as continued');
+    expect(wouldDo).toContain(pair);
+    const path = (await post('plan', { query })).headers.get('location') ?? '';
+    const plan = await eventually(() => get(path), /To record 1 id for default, type 1 or default/);
+    expect(plan).toContain(pair);
+    const id = path.split('/').at(-1) ?? '';
+    expect((await post('apply', { plan: id, confirm: '0' })).status).toBe(400);
+    expect((await tidemark(['restores', '--json'], { env })).stdout).toContain('"restores":[]');
+    expect((await post('apply', { plan: id, confirm: '1' })).status).toBe(303);
+    expect(await eventually(() => get(path), /1 id recorded as continued|Ended with/)).toContain(
+      'Journal of restore 1',
+    );
+    const journal = await get('/restores/1');
+    expect(journal).toContain('1 id as continued');
+    expect(journal).not.toContain('tidemark undo');
+    const drift = await tidemark(['drift'], { env });
+    expect([drift.code, drift.stdout]).toEqual([0, expect.stringContaining('No differences')]);
+    expect((await tidemark(['verify'], { env })).code).toBe(0);
   });
 
   it('that the service has moved under is refused, with the reason', async () => {

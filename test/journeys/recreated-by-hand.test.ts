@@ -104,4 +104,93 @@ describe('records that were made again', () => {
     expect(stdout).toMatch(/created again by restore 1/);
     expect(stdout).toMatch(/created again by restore 2/);
   });
+
+  it('by hand, and found again: recorded as the same by a restore that sends nothing, once', async () => {
+    const story = await Story.start();
+    await createAll(story, ['Again 1']);
+    await story.expectRun(0, 'sync', '--quiet');
+    await story.expectRun(0, 'snapshots', 'pin', 'good', 'latest');
+    await story.expectRun(0, 'snapshots', 'baseline', 'good');
+    const { id: old } = await story.named('batch_exports', 'Again 1');
+    await story.call('DELETE', `${EXPORTS}${String(old)}/`);
+    await createAll(story, ['Again 1']);
+    const { id: now } = await story.named('batch_exports', 'Again 1');
+    await story.expectRun(0, 'sync', '--quiet');
+    const pair = `batch export Again 1: ${String(old)} → ${String(now)}, found by its name`;
+    expect((await story.expectRun(2, 'drift')).stdout).toMatch(/1 added, 1 removed/);
+
+    const planned = await story.expectRun(0, 'restore', 'baseline', '--out', 'found.json');
+    expect(planned.stdout).toMatch(/^nothing to send, 1 id to record as continued; \d+ unchanged$/m);
+    expect(planned.stdout).toContain(pair);
+    expect(planned.stderr).toContain('`tidemark apply found.json` records the ids');
+    const dry = await story.expectRun(0, 'restore', 'baseline');
+    expect(dry.stderr).toContain(
+      'nothing would be sent, and --apply records 1 id as continued: drift lists it as added and removed until `restore --apply` records that it is the same',
+    );
+    await story.expectRun(2, 'drift');
+    expect((await story.run('restore', 'baseline', '--apply')).code).toBe(4);
+
+    const recorded = await story.expectRun(0, 'restore', 'baseline', '--apply', '--yes');
+    expect(recorded.stdout).toContain(
+      'restore 1 of default: nothing to send; 1 id recorded as continued: drift no longer lists it as added and removed',
+    );
+    expect(story.writes()).toEqual([]);
+    // The time of the pause that created it is its own.
+    const drift = await story.expectRun(2, 'drift');
+    expect(drift.stdout).toMatch(/1 changed \(210 records/);
+    expect(drift.stdout).toContain('~ Again 1 changed [low]');
+    expect((await story.expectRun(0, 'verify')).stdout).not.toContain('earlier id');
+    const { stdout } = await story.expectRun(0, 'restores', 'show', '1');
+    expect(stdout).toContain('1 id recorded as continued');
+    expect((await story.expectRun(0, 'audit')).stdout).toMatch(/restore/);
+    expect((await story.expectRun(0, 'log', 'batch_exports', 'Again 1')).stdout).toContain(String(old));
+
+    // Known by now: neither a new plan nor the saved one records it again.
+    const again = await story.expectRun(0, 'restore', 'baseline', '--apply', '--yes');
+    expect(again.stdout).toContain('nothing to do');
+    expect(again.stdout).toContain('1 record known from an earlier restore (-v lists it)');
+    const whole = await story.expectRun(0, 'restore', 'baseline', '-v');
+    expect(whole.stdout).toContain(`${String(old)} → ${String(now)}, known from an earlier restore`);
+    expect((await story.expectRun(0, 'apply', 'found.json', '--yes')).stderr).toContain('nothing was sent');
+    expect((await story.expectRun(1, 'restore', '--resume')).stderr).toContain('unfinished');
+    const kept = await story.expectRun(4, 'undo', '1');
+    expect(kept.stderr).toMatch(/restore 1 applied nothing: .*\n.*recorded as continued stay so/);
+  });
+
+  it('by hand: a saved plan records them, unless they are gone again', async () => {
+    const story = await Story.start();
+    await createAll(story, ['Again 1', 'Again 2']);
+    await story.expectRun(0, 'sync', '--quiet');
+    const remove = async (name: string): Promise<void> => {
+      const { id } = await story.named('batch_exports', name);
+      await story.call('DELETE', `${EXPORTS}${String(id)}/`);
+    };
+    for (const name of ['Again 1', 'Again 2']) await remove(name);
+    await createAll(story, ['Again 1', 'Again 2']);
+    await story.expectRun(0, 'restore', 'run:2', '--out', 'found.json');
+    const { stdout } = await story.expectRun(0, 'apply', 'found.json', '--yes', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ restore: 1, outcome: 'complete', steps: [], continued: 2 });
+
+    await remove('Again 1');
+    await createAll(story, ['Again 1']);
+    await story.expectRun(0, 'restore', 'run:2', '--out', 'lost.json');
+    await remove('Again 1');
+    const { stderr } = await story.expectRun(6, 'apply', 'lost.json', '--yes');
+    expect(stderr).toContain('does not show what the plan found under other ids:\n  batch export Again 1');
+    expect((await story.expectRun(0, 'verify')).stdout).not.toContain('earlier id');
+  });
+
+  it('by hand beside a step that is blocked: recorded all the same', async () => {
+    const story = await Story.start();
+    await createAll(story, ['Again 1']);
+    await story.expectRun(0, 'sync', '--quiet');
+    for (const name of ['Again 1', 'Checkout funnel → S3']) {
+      const { id } = await story.named('batch_exports', name);
+      await story.call('DELETE', `${EXPORTS}${String(id)}/`);
+    }
+    await createAll(story, ['Again 1']);
+    const report = await story.applied(3, 'restore', 'run:2', ...ONLY, '--apply');
+    expect(report).toMatchObject({ restore: 1, outcome: 'partial', continued: 1, summary: { blocked: 1 } });
+    expect(story.writes()).toEqual([]);
+  });
 });

@@ -5,11 +5,12 @@ import { TidemarkError } from '../../core/errors.ts';
 import { plural } from '../../core/wording.ts';
 import { type RecordChange, recordName } from '../../diff/change.ts';
 import { compareBodies, placeOf } from '../../diff/compare.ts';
+import { continuedIds } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
 import { maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
 import { maskedPlan } from '../../report/plan-mask.ts';
-import { planSummary, sentItems } from '../../report/plan-report.ts';
+import { adoptionLines, planSummary, sentItems } from '../../report/plan-report.ts';
 import { nameText } from '../../report/value-text.ts';
 import { makePlan } from '../../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../../restore/plan/plan.ts';
@@ -133,8 +134,15 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
       ({ kind, count, reason }) =>
         markup`<li><span class="tag">left</span> ${plural(count, definitions(kind).title.one, definitions(kind).title.many)}: ${reason}</li>`,
     );
+    const again = adoptionLines(plan, { definitions, isWhole: true }).map(
+      (line) => markup`<li><span class="tag">same</span> ${line}</li>`,
+    );
+    const why =
+      continuedIds(plan) === 0
+        ? NOTHING
+        : markup` Drift lists these as added and removed until the restore records that they are the same.`;
     return markup`<section><h2>What it would do</h2>
-<p>From the newest run of the mirror: ${planSummary(plan)}.</p><ul class="steps">${sent}${unsent}${left}</ul></section>`;
+<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p><ul class="steps">${sent}${unsent}${left}${again}</ul></section>`;
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
     return markup`<p class="warning" role="note">! It is not known here what can be sent: ${error.message}</p>`;

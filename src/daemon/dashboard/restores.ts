@@ -4,10 +4,11 @@ import { ownerOf } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import { count, plural } from '../../core/wording.ts';
+import { continuedIds } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { maskedFields } from '../../report/mask.ts';
 import { maskedPlan, maskedRestore } from '../../report/plan-mask.ts';
-import { verbOf } from '../../report/plan-report.ts';
+import { adoptionLines, verbOf } from '../../report/plan-report.ts';
 import { handLines } from '../../report/restore-report.ts';
 import { nameText } from '../../report/value-text.ts';
 import { type RestoreReport, restoreReport } from '../../restore/apply/report.ts';
@@ -83,14 +84,18 @@ function stateHtml(restore: PageRestore, mirror: Mirror, definitions: Definition
   const report = own === undefined ? null : maskedRestore(restoreReport(mirror, own.restore), definitions);
   const left = report === null ? NOTHING : handHtml(report, definitions);
   const isHandAlone = report?.outcome === 'complete' && (report.by_hand ?? []).length > 0;
+  const recorded = report === null || report.steps.length > 0 ? 0 : (report.continued ?? 0);
   const result =
     exitCode === EXIT.done
-      ? badge('good', 'Applied and verified')
+      ? badge(
+          'good',
+          recorded > 0 ? `${plural(recorded, 'id')} recorded as continued` : 'Applied and verified',
+        )
       : isHandAlone
         ? badge('warn', 'Applied; the rest is to do by hand')
         : badge('warn', report === null ? `Ended with exit code ${exitCode ?? '?'}` : appliedText(report));
   const next =
-    own === undefined
+    own === undefined || recorded > 0
       ? NOTHING
       : markup`<p class="faint">The mirror and the drift page show it after the next sync.</p>
 ${actionForm(
@@ -119,6 +124,17 @@ function confirmHtml({ id, source }: PageRestore, plan: Plan): HtmlPart {
     const reasons = plan.refused.map(({ reason, hint }) => markup`<li>${reason}${hintHtml(hint)}</li>`);
     return markup`<div class="warning" role="note"><strong>! Refused</strong>:<ul>${reasons}</ul></div>`;
   }
+  const continued = continuedIds(plan);
+  if (steps === 0 && continued > 0) {
+    const ids = plural(continued, 'id');
+    return section(
+      'apply',
+      'Apply it',
+      NOTHING,
+      markup`<p>Nothing is sent. ${ids} will be recorded as continued: drift lists the records as added and removed until it is recorded that they are the same.</p>`,
+      applyForm(id, `To record ${ids} for ${source}, type ${continued} or ${source}`),
+    );
+  }
   if (steps === 0)
     return emptyHtml('Nothing to send.', 'The service is as the state says, or what differs is blocked.');
   const others = plan.steps.length - steps;
@@ -129,15 +145,19 @@ function confirmHtml({ id, source }: PageRestore, plan: Plan): HtmlPart {
     'Apply it',
     NOTHING,
     markup`<p>${plural(steps, 'request')} will change the service.${rest} The service is read again first: if it has changed, nothing is sent.</p>`,
-    actionForm(
-      'apply',
-      [
-        ['plan', id],
-        ['to', `/restores/plans/${id}`],
-      ],
-      markup`<label class="grow">${label}<input name="confirm" required autocomplete="off" spellcheck="false" maxlength="200"></label>
+    applyForm(id, label),
+  );
+}
+
+function applyForm(id: string, label: string): Html {
+  return actionForm(
+    'apply',
+    [
+      ['plan', id],
+      ['to', `/restores/plans/${id}`],
+    ],
+    markup`<label class="grow">${label}<input name="confirm" required autocomplete="off" spellcheck="false" maxlength="200"></label>
 <button>Apply</button>`,
-    ),
   );
 }
 
@@ -152,7 +172,13 @@ function stepsHtml(plan: Plan, definitions: DefinitionOf): HtmlPart {
     skipped.length === 0
       ? NOTHING
       : markup`<div class="warning" role="note"><strong>! Not compared</strong>:<ul>${skipped}</ul></div>`;
-  return section('steps', plural(plan.steps.length, 'step'), NOTHING, unread, shown, rest);
+  const again = adoptionLines(plan, { definitions, isWhole: true }).map((line) => markup`<li>${line}</li>`);
+  return [
+    section('steps', plural(plan.steps.length, 'step'), NOTHING, unread, shown, rest),
+    again.length === 0
+      ? NOTHING
+      : section('again', 'Found again under another id', NOTHING, markup`<ul>${again}</ul>`),
+  ];
 }
 
 const ACTION_STYLE = {
@@ -237,6 +263,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     source,
     undoes,
     summary,
+    continued = 0,
   } = report;
   const facts = factsHtml([
     ['Source', nameHtml(source)],
@@ -252,6 +279,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
       'Steps',
       `${count(summary.applied)} applied, ${count(summary.failed)} failed, ${count(summary.blocked + summary.manual)} not sent`,
     ],
+    ...(continued === 0 ? [] : [['Recorded', `${plural(continued, 'id')} as continued`] as const]),
   ]);
   const rows = report.steps
     .slice(0, STEPS_SHOWN)
@@ -273,7 +301,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
   const owner = ownerOf(config);
   const of = owner === null ? '' : ` --source ${owner}`;
   const undo =
-    outcome === 'running'
+    outcome === 'running' || report.steps.length === 0
       ? NOTHING
       : markup`<p class="hint faint"><code>tidemark undo ${restore}${of}</code> plans how to undo it${outcome === 'interrupted' ? markup`; <code>tidemark restore --resume ${restore}${of}</code> continues it` : NOTHING}.</p>`;
   const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${facts}${undo}

@@ -7,6 +7,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Actor } from '../../core/actor.ts';
+import { continuedIds } from '../../diff/found-again.ts';
 import { type Clock, isoTime, settlesWithin } from '../../core/clock.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
@@ -102,7 +103,7 @@ export class PageRestores {
 
   /**
    * Begins to apply a plan.
-   * @param confirmation the number of its steps, or the name of its source
+   * @param confirmation the number of its steps, or of the ids that it only records, or the name of its source
    * @throws TidemarkError `usage` for another text, `not_found` for a plan that cannot be applied
    */
   apply(id: string, confirmation: string, { by }: Actor): PageRestore {
@@ -113,9 +114,10 @@ export class PageRestores {
         hint: 'make a new one',
       });
     const steps = plan.steps.filter(isExecutable).length;
-    if (confirmation !== String(steps) && confirmation !== restore.source)
+    const number = steps === 0 ? continuedIds(plan) : steps;
+    if (confirmation !== String(number) && confirmation !== restore.source)
       throw new TidemarkError('usage', 'the confirmation does not match: nothing was sent', {
-        hint: `go back and type the number of steps that are sent (${steps}), or the name of the source (${restore.source})`,
+        hint: `go back and type the number of ${steps === 0 ? 'ids that are recorded' : 'steps that are sent'} (${number}), or the name of the source (${restore.source})`,
       });
     this.#requireFree();
     restore.state = 'applying';

@@ -2,6 +2,7 @@
 import { type Clock, isoTime, realPause } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
+import { newlyFound } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type {
   Durability,
@@ -64,12 +65,10 @@ export class RestoreJournal {
       approved,
       startedAt: isoTime(clock.now()),
       steps: plan.steps.map(firstRow),
-      mappings: plan.adopted
-        .filter(({ by }) => by !== 'id_map')
-        .map(({ kind, scope, desired_scope, desired_id, live_id }) => ({
-          ...{ source, kind, oldScope: desired_scope, oldId: desired_id },
-          ...{ newScope: scope, newId: live_id, at: isoTime(clock.now()) },
-        })),
+      mappings: newlyFound(plan).map(({ kind, scope, desired_scope, desired_id, live_id }) => ({
+        ...{ source, kind, oldScope: desired_scope, oldId: desired_id },
+        ...{ newScope: scope, newId: live_id, at: isoTime(clock.now()) },
+      })),
       ...(undoes === undefined ? {} : { undoes }),
     };
     return new RestoreJournal(mirror, clock, mirror.restores.begin(start));

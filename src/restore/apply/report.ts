@@ -4,6 +4,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import { type ErrorCode, type ExitCode, EXIT, TidemarkError } from '../../core/errors.ts';
 import type { Skipped } from '../../diff/change.ts';
 import type { FieldChange } from '../../diff/compare.ts';
+import { continuedIds } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreStepRow } from '../../mirror/restores.ts';
 import {
@@ -102,6 +103,8 @@ export interface RestoreReport {
   readonly skipped?: readonly Skipped[];
   /** As in the plan: records that no step is about though the states differ, and why; left out without any. */
   readonly left?: readonly UntouchedRecords[];
+  /** Ids that it recorded as those of records that the plan had found under others; left out without any. */
+  readonly continued?: number;
   /** Records that were created without what the API does not offer of them: left to do by a person; left out without any. */
   readonly by_hand?: readonly HandWork[];
 }
@@ -175,6 +178,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   const uncompared = (plan.skipped ?? []).filter(({ unconfirmed }) => unconfirmed !== true);
   const undo = undoOf(mirror, row.source, restore);
   const byHand = handWork(plan, steps);
+  const continued = continuedIds(plan);
   const resumedBy = mirror.restores.resumedBy(restore);
   return {
     schema: 'tidemark.restore/1',
@@ -192,6 +196,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     ...(undo === undefined ? {} : { undone_by: undo }),
     ...(uncompared.length === 0 ? {} : { skipped: uncompared }),
     ...(plan.left.length === 0 ? {} : { left: plan.left }),
+    ...(continued === 0 ? {} : { continued }),
     ...(byHand.length === 0 ? {} : { by_hand: byHand }),
   };
 }
