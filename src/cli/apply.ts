@@ -21,7 +21,7 @@ import type { CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
 import { desiredOf } from './plan.ts';
 import { showAndSend } from './plan.ts';
-import { type RestoreSession, openSession } from './restore-session.ts';
+import { type RestoreSession, openSession, closedAfter } from './restore-session.ts';
 
 /** For how many steps the changes since the plan are listed; the rest is counted. */
 const MOVED_SHOWN = 20;
@@ -44,7 +44,7 @@ export async function apply(context: CommandContext, options: ApplyCommandOption
     as: options.as,
     ...(plan.to.source === undefined ? {} : { source: plan.to.source }),
   });
-  try {
+  return closedAfter(session, async () => {
     const desired = await desiredOf(session, plan);
     await requireUnmoved(session, plan, desired);
     return await showAndSend(
@@ -56,9 +56,7 @@ export async function apply(context: CommandContext, options: ApplyCommandOption
         savedAs: options.plan,
       },
     );
-  } finally {
-    session.close();
-  }
+  });
 }
 
 async function planIn(context: CommandContext, file: string): Promise<Plan> {

@@ -47,6 +47,8 @@ interface Shown {
   readonly plan: Plan;
   readonly desired: DesiredLookup;
   readonly notes: readonly string[];
+  /** What stderr ends with, below the plan: that another restore is unfinished. */
+  readonly unfinished?: string | null;
   readonly approved?: Readonly<Record<string, JsonValue>>;
   readonly undoes?: number;
 }
@@ -54,7 +56,7 @@ interface Shown {
 /** Exit code of the plan if nothing was sent, else that of the restore. */
 export async function showAndSend(
   session: RestoreSession,
-  { plan, notes, ...sending }: Shown,
+  { plan, notes, unfinished = null, ...sending }: Shown,
   options: ShowOptions,
 ): Promise<ExitCode> {
   const { context } = session;
@@ -63,6 +65,7 @@ export async function showAndSend(
   const continued = unrecordedIds(session, plan);
   const isApplied = options.apply === true && (sends || continued > 0);
   printNote(context, notes);
+  const last = unfinished === null ? [] : [unfinished];
   // One JSON document: of the plan, or of the restore. With `--yes --quiet` the plan is not shown.
   const isSeen = options.yes === true && context.options.quiet === true;
   if (options.apply === true && format === 'json' && plan.refused.length === 0 && !isApplied) {
@@ -70,7 +73,7 @@ export async function showAndSend(
     const report = unsentReport(plan, source.name, sending.undoes ?? null, isoTime(systemClock.now()));
     await print(context, `${JSON.stringify(maskedRestore(report, definitions))}\n`);
     printReason(context, planReason(plan, definitions));
-    printNote(context, ['nothing was sent']);
+    printNote(context, ['nothing was sent', ...last]);
     return planExitCode(plan);
   }
   const isAsked = isApplied && options.yes !== true;
@@ -90,8 +93,11 @@ export async function showAndSend(
           : 'dry run: apply with --apply',
       ]);
     } else if (continued > 0 && format === 'text') printNote(context, [recordingText(continued)]);
+    printNote(context, last);
     return planExitCode(plan);
   }
+  // Before the question: the other restore may be the one that is wanted.
+  printNote(context, last);
   if (!(await consents(context, options, plan, session))) {
     printReason(context, reason);
     printNote(context, ['nothing was sent']);

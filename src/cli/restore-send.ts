@@ -1,8 +1,8 @@
 /** Sends a plan that was approved, shows its progress, and prints the report. */
 import type { RequestStats } from '../api/request-stats.ts';
 import { systemClock, type Clock } from '../core/clock.ts';
-import type { ExitCode } from '../core/errors.ts';
-import { count, duration } from '../core/wording.ts';
+import { asTidemarkError, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { count, duration, plural } from '../core/wording.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { maskedRestore } from '../report/plan-mask.ts';
 import { renderText } from '../report/render-text.ts';
@@ -31,6 +31,8 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
   const level = context.options.logLevel ?? 'warn';
   let progress: RestoreProgress | null = null;
   let restore = sending.restore ?? 0;
+  const before = sending.restore === undefined ? [] : mirror.restores.steps(sending.restore);
+  const sent = new Set(before.flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])));
   const log = loggingAbove(commandLog(context), level, () => progress?.clear());
   const client = openWriteClient(source, log, config.rateLogBeside);
   const onAbort = (): void => {
@@ -50,7 +52,14 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
       clock: systemClock,
       log,
       signal: context.signal,
-      events: progress?.events ?? { ...NO_EVENTS, started: (number) => (restore = number) },
+      events: {
+        ...(progress?.events ?? NO_EVENTS),
+        started: (number, steps) => {
+          restore = number;
+          progress?.events.started(number, steps);
+        },
+        sent: ({ n }) => void sent.add(n),
+      },
       secrets: configuredSecrets(source.secrets),
       concurrency: applyConcurrency(source.rate),
     });
@@ -63,11 +72,25 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
     );
     printReason(context, restoreReason(report, definitions));
     return restoreExitCode(report);
+  } catch (error) {
+    progress?.stop();
+    throw restore === 0 ? error : withResuming(error, restore, sent.size);
   } finally {
     context.signal.removeEventListener('abort', onAbort);
     progress?.stop();
     await client.close();
   }
+}
+
+/** The error that ended a restore, such as a full disk, with what continues it: the command itself would make a new plan. */
+function withResuming(thrown: unknown, restore: number, sent: number): TidemarkError {
+  const error = asTidemarkError(thrown);
+  const resume = `\`tidemark restore --resume ${restore}\``;
+  const steps = `restore ${restore} is interrupted: ${plural(sent, 'step')} ${sent === 1 ? 'was' : 'were'} sent`;
+  const defect = error.code === 'internal' && error.hint !== undefined ? `${error.hint}; ` : '';
+  const then =
+    error.code === 'disk_full' ? `free space, then ${resume}` : `once that is mended, ${resume} continues it`;
+  return new TidemarkError(error.code, error.message, { hint: `${defect}${steps}; ${then}`, cause: error });
 }
 
 // Progress of a restore on a terminal: one bar, the records being written, and the wait.
@@ -173,6 +196,7 @@ function showRestoreProgress(
         state.done += 1;
         if (outcome === 'failed') state.failed += 1;
       },
+      sent: () => undefined,
       lookingUp: () => undefined,
     },
     clear: () => painter.clear(),

@@ -198,3 +198,25 @@ export function openExistingMirror(config: Config, command: string, pid: number,
   openConfiguredMirror(config, 'read', command, pid).close();
   return openConfiguredMirror(config, 'write', command, pid, commandActor(as));
 }
+
+// Closing after the work, done or not.
+
+/** Does the work, then closes the session. Where both fail, as on a full disk, the error of the work says what was done. */
+export async function closedAfter<T>(
+  session: Pick<RestoreSession, 'close'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  let result: T;
+  try {
+    result = await work();
+  } catch (error) {
+    try {
+      session.close();
+    } catch {
+      // Closing empties the log: it fails for the reason that the work failed for.
+    }
+    throw error;
+  }
+  session.close();
+  return result;
+}

@@ -28,7 +28,7 @@ import { lookupIn, showAndSend } from './plan.ts';
 import { restoreNumber } from './restore-session.ts';
 import { sendPlan } from './restore-send.ts';
 import { snapshotNames } from './state-opener.ts';
-import { type RestoreSession, openSession, journalOf } from './restore-session.ts';
+import { type RestoreSession, openSession, journalOf, closedAfter } from './restore-session.ts';
 import { latestLoss } from './recorded-loss.ts';
 import { readForUndo } from './undo.ts';
 import { age } from './export-notes.ts';
@@ -68,7 +68,7 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
     needsNoMirror: reference.form === 'file',
     as: asked.as,
   });
-  try {
+  return closedAfter(session, async () => {
     const { config, source, mirror } = session;
     const options = withRealIds(asked, config, {
       mirror: () => mirror,
@@ -84,17 +84,18 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
     );
     const unfinished = mirror === null ? null : unfinishedNote(mirror, source.name, asked.apply === true);
     const notes = [
-      ...(unfinished === null ? [] : [unfinished]),
       ...gathered.notes,
       ...unsetSecrets(session, plan),
       ...earlierStateNotes(session, plan, reference, options),
     ];
     if (options.out !== undefined) await savePlan(context, plan, options.out);
     const desired = lookupIn(gathered.input.desired);
-    return await showAndSend(session, { plan, desired, notes, approved: approvedOf(options) }, options);
-  } finally {
-    session.close();
-  }
+    return await showAndSend(
+      session,
+      { plan, desired, notes, unfinished, approved: approvedOf(options) },
+      options,
+    );
+  });
 }
 
 function checkOptions(context: CommandContext, options: RestoreOptions): Reference {
@@ -203,7 +204,7 @@ async function resumeRestore(context: CommandContext, options: RestoreOptions): 
     as: options.as,
     sourceIn: (mirror, names) => sourceToResume(mirror, names, number),
   });
-  try {
+  return closedAfter(session, async () => {
     const resumable = readResumable(journalOf(session), session.source.name, number);
     const { row, plan } = resumable;
     printNote(context, [`continuing restore ${row.restore} of ${localTime(row.startedAt)} by ${row.by}`]);
@@ -213,9 +214,7 @@ async function resumeRestore(context: CommandContext, options: RestoreOptions): 
       restore: row.restore,
       ...(row.undoes === null ? {} : { undoes: row.undoes }),
     });
-  } finally {
-    session.close();
-  }
+  });
 }
 
 async function desiredFor(session: RestoreSession, { row, plan }: ResumableRestore): Promise<DesiredLookup> {

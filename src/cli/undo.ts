@@ -17,7 +17,7 @@ import { requireConsent } from './plan.ts';
 import { planFormat, type PlanFormat } from './plan.ts';
 import { lookupIn, showAndSend } from './plan.ts';
 import { restoreNumber } from './restore-session.ts';
-import { type RestoreSession, journalOf, openSession } from './restore-session.ts';
+import { type RestoreSession, journalOf, openSession, closedAfter } from './restore-session.ts';
 
 interface UndoCommandOptions {
   readonly restore: string;
@@ -42,7 +42,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     as: options.as,
     sourceIn: (mirror) => sourceOfRestore(mirror, number),
   });
-  try {
+  return closedAfter(session, async () => {
     const { source, definitions } = session;
     const mirror = journalOf(session);
     const row = mirror.restores.get(number);
@@ -76,9 +76,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
       },
       options,
     );
-  } finally {
-    session.close();
-  }
+  });
 }
 
 /** What undoing a restore is planned from: the records as they are now. */

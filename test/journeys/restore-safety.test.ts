@@ -1,7 +1,9 @@
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
+import { TidemarkError } from '../../src/core/errors.ts';
+import { RestoreStore } from '../../src/mirror/restores.ts';
 import { start } from './harness.ts';
 import { ORGANIZATION, Story, type RestoreJson } from './restore-story.ts';
 
@@ -252,6 +254,48 @@ describe('Ctrl-C', () => {
     await story.expectRun(0, 'diff', 'latest', 'live');
     const { stderr } = await story.expectRun(1, 'restore', '--resume');
     expect(stderr).toContain('no restore of default is unfinished');
+  });
+});
+
+describe('a disk that is full in the middle of a restore', () => {
+  it('ends with how to continue, as does a new plan, also a refused one', async () => {
+    const story = await Story.start();
+    for (const name of ['One', 'Two', 'Three', 'Four', 'Five', 'Six', 'Seven', 'Eight', 'Nine', 'Ten']) {
+      const destination = { type: 'NoOp', config: {} };
+      const content = { name, model: 'events', interval: 'day', destination };
+      await story.call('POST', `${ORGANIZATION}batch_exports/`, content);
+    }
+    await story.expectRun(0, 'sync', '--quiet');
+    for (const { id, destination } of await story.list('batch_exports')) {
+      if ((destination as { type: string }).type === 'NoOp')
+        await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
+    }
+    const args = ['restore', 'latest', '--kind', 'batch_exports', '--apply', '--yes'];
+    let calls = 0;
+    const disk = vi.spyOn(RestoreStore.prototype, 'settled').mockImplementation(() => {
+      calls += 1;
+      return calls < 3
+        ? Promise.resolve()
+        : Promise.reject(
+            new TidemarkError('disk_full', 'the disk is full', { hint: 'run the command again' }),
+          );
+    });
+    const full = await story.expectRun(1, ...args);
+    disk.mockRestore();
+    const sent = new Set(story.writes().map(({ body }) => body)).size;
+    expect(sent).toBeGreaterThan(0);
+    expect(full.stderr).toBe(
+      `tidemark: the disk is full\n  → restore 1 is interrupted: ${sent} step${sent === 1 ? ' was' : 's were'} sent; free space, then \`tidemark restore --resume 1\`\n`,
+    );
+    const last = /restore 1 of \S+ by \S+ is unfinished: `tidemark restore --resume 1` continues it\n$/;
+    const dry = await story.run(...args.slice(0, 4));
+    expect(dry.stderr).toMatch(last);
+    const refused = await story.expectRun(6, ...args, '--max-share', '0.001', '--prune');
+    expect(refused.stderr).toMatch(/the plan is refused(.*\n)+.*nothing was sent\n/);
+    expect(refused.stderr).toMatch(last);
+    await story.run('restore', '--resume', '1');
+    const names = (await story.list('batch_exports')).map(({ name }) => name);
+    for (const name of ['One', 'Ten']) expect(names.filter((each) => each === name)).toHaveLength(1);
   });
 });
 

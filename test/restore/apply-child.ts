@@ -35,7 +35,7 @@ process.once('message', (plan: Plan) => {
     clock: systemClock,
     log: silentLogger,
     signal: new AbortController().signal,
-    events: { started: say, stepStarted: say, stepEnded: say, lookingUp: say },
+    events: { started: say, stepStarted: say, stepEnded: say, sent: say, lookingUp: say },
     secrets: NO_SECRETS,
     desired: () => undefined,
     concurrency: 2,

@@ -82,6 +82,7 @@ describe('a plan is applied', () => {
       started: (restore, steps) => seen.push(`${restore}: ${steps}`),
       stepStarted: ({ n }) => seen.push(`> ${n}`),
       stepEnded: ({ n }, { outcome }) => seen.push(`< ${n} ${outcome}`),
+      sent: () => undefined,
       lookingUp: () => seen.push('?'),
     };
     const report = await rig.apply(plan, { events, concurrency: 1 });

@@ -23,6 +23,7 @@ export const NO_EVENTS: ApplyEvents = {
   started: () => undefined,
   stepStarted: () => undefined,
   stepEnded: () => undefined,
+  sent: () => undefined,
   lookingUp: () => undefined,
 };
 
@@ -275,8 +276,8 @@ function endAfterProblem(journal: RestoreJournal, log: Logger): void {
   try {
     journal.finish('interrupted');
   } catch (error) {
-    // The next opening for writing marks it as interrupted.
-    log.warn({ restore: journal.restore, error }, 'the end of the restore could not be journaled');
+    // The next opening for writing marks it as interrupted, and the caller's error says that the journal could not be written.
+    log.debug({ restore: journal.restore, error }, 'the end of the restore could not be journaled');
   }
 }
 

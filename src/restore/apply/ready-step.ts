@@ -248,6 +248,8 @@ export interface ApplyEvents {
   started(restore: number, steps: number): void;
   stepStarted(step: PlanStep): void;
   stepEnded(step: PlanStep, row: Pick<RestoreStepRow, 'outcome'>): void;
+  /** The request of the step was sent, answered or not; called again for each time. */
+  sent(step: PlanStep): void;
   /** A write whose answer was lost is being looked up before it is sent again. */
   lookingUp(step: PlanStep): void;
 }

@@ -248,6 +248,7 @@ class StepRun {
     }
     this.#isJournaled = false;
     this.#sends += 1;
+    this.#context.events.sent(this.#ready.step);
     this.#answer = answer;
     return 'answered';
   }
