@@ -85,7 +85,7 @@ export async function openSession(context: CommandContext, options: SessionOptio
   };
 }
 
-/** Closes the mirror if it tells no source. */
+/** Closes the mirror if the source is not known from it. */
 function journaledSource(
   config: Config,
   mirror: Mirror | null,

@@ -155,7 +155,9 @@ describe('backups elsewhere', () => {
     writeFileSync(join(home, 'moved.zst.json'), manifest.replace('"run": 1,', '"run": 99,'));
     const edited = await run('backup', 'verify', 'moved.zst');
     expect(edited.code).toBe(1);
-    expect(edited.stderr).toContain('moved.zst is not what its manifest says: run is 99 there, and 1 in the file');
+    expect(edited.stderr).toContain(
+      'moved.zst is not what its manifest says: run is 99 there, and 1 in the file',
+    );
     renameSync(join(home, 'moved.zst'), join(directory, other));
     // Under a name that says nothing, it is what its manifest says.
     renameSync(join(directory, other), join(home, 'copy.zst'));

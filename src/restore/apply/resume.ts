@@ -28,7 +28,7 @@ export function readResumable(mirror: Mirror, source: string, restore?: number):
 }
 
 /**
- * The source of the restore to resume, where several share a mirror: a number tells it; without one, that of the only
+ * The source of the restore to resume, where several share a mirror: the number decides; without one, that of the only
  * source of `sources` that has an unfinished restore.
  * @throws TidemarkError `reference_unknown` when there is none of that number, `not_found` when none is unfinished, `usage`
  * when several sources have one
