@@ -15,6 +15,7 @@ import {
   type UnfinishedRestore,
 } from './notifier.ts';
 import { begunAnew } from '../../backup/earlier.ts';
+import { mirrorId } from '../../backup/plain-backup.ts';
 import type { Config } from '../../config/config.ts';
 import { namesOf } from '../../config/mirrors.ts';
 import { TidemarkError } from '../../core/errors.ts';
@@ -62,6 +63,11 @@ const BACKUP_QUIET_MS = 10 * 60_000;
 /** How long a directory for backups may take to be listed: it may be on a network disk that hangs. */
 const DIRECTORY_WAIT_MS = 5_000;
 
+const CONTINUED = 'it continues without its earlier history';
+
+/** Whether the mirror is in its place: `other` for another one after it was gone. */
+type Presence = 'there' | 'gone' | 'other';
+
 const VERIFY_KEY = keyOf({ source: '' }, 'verify');
 
 /** Latest syncs that are searched for an earlier attempt. */
@@ -85,6 +91,10 @@ class NotifyingObserver implements JobObserver {
   #file = '';
   /** True while the last notice about the mirror's file says that it is gone. */
   #isToldGone = false;
+  /** The mirror that was in its place at the last job: another one there is not its return. */
+  #known: { readonly path: string; readonly id: string } | null = null;
+  /** True while the last notice about the mirror's file says that another mirror is in its place. */
+  #isToldOther = false;
   /** True where this process has said something about the mirror's file. */
   #hasToldOfMirror = false;
   /** True until it is written down that nobody knows what the daemon before has reported. */
@@ -147,6 +157,7 @@ class NotifyingObserver implements JobObserver {
     this.#recorded.add(row);
     for (const key of keys) this.#unwritten.delete(key);
     this.#verify = stateOf(mirror.daemon.noticeStates(''), '', 'verify');
+    if (!this.#isToldGone) this.#known = { path: mirror.path, id: mirrorId(mirror) };
   }
 
   async ended(ended: EndedJob, context: ObserverContext): Promise<void> {
@@ -185,7 +196,7 @@ class NotifyingObserver implements JobObserver {
     if (this.#isToldGone || this.#isToldBegunAnew)
       this.#sendUnstored(removedNotice({ at, source: '', subject: 'mirror' }, at));
     this.#unwritten.clear();
-    [this.#isToldGone, this.#isToldBegunAnew] = [false, false];
+    [this.#isToldGone, this.#isToldOther, this.#isToldBegunAnew] = [false, false, false];
   }
 
   async sent({ signal }: ObserverContext): Promise<void> {
@@ -208,7 +219,7 @@ class NotifyingObserver implements JobObserver {
     const { view: viewOf, clock, deliveries } = this.#options;
     const view = viewOf();
     if (view === null) return null;
-    if (isMirrorGone(view) !== this.#isToldGone) return clock.now();
+    if (this.#presence(view) !== this.#toldPresence()) return clock.now();
     return Math.min(deliveries.nextDueAt(this.#notifier.outbox) ?? this.#checkAt, this.#checkAt);
   }
 
@@ -310,21 +321,59 @@ class NotifyingObserver implements JobObserver {
     return now <= quiet.until && quiet.until - now <= QUIET_MS;
   }
 
-  /** Reports once that the mirror's file is gone, and once that it is back. */
+  /** Reports once that the mirror's file is gone, once that another mirror is in its place, and once that it is back. */
   #tellAbsence(): void {
     const view = this.#options.view();
-    if (view === null || isMirrorGone(view) === this.#isToldGone) return;
-    this.#isToldGone = !this.#isToldGone;
+    if (view === null) return;
+    const presence = this.#presence(view);
+    if (presence === this.#toldPresence()) return;
+    this.#isToldGone = presence !== 'there';
+    this.#isToldOther = presence === 'other';
     this.#hasToldOfMirror = true;
     const now = this.#options.clock.now();
-    this.#sendUnstored(this.#isToldGone ? gone(now, this.#options.config()) : back(now));
+    const config = this.#options.config();
+    if (presence === 'gone') this.#sendUnstored(gone(now, config));
+    else if (presence === 'other') this.#sendUnstored(replaced(now, config));
+    else
+      this.#sendUnstored(
+        back(now, this.#known === null || this.#isKnown(view.mirror()) ? undefined : CONTINUED),
+      );
+  }
+
+  #toldPresence(): Presence {
+    if (!this.#isToldGone) return 'there';
+    return this.#isToldOther ? 'other' : 'gone';
+  }
+
+  /**
+   * After the mirror was gone, another one is not its return, unless a baseline in it says that a person continues with it.
+   * One that cannot be read is taken for what was there before.
+   */
+  #presence(view: DaemonView): Presence {
+    // Nothing new is reported when the other one is moved away.
+    if (isMirrorGone(view)) return this.#isToldGone ? this.#toldPresence() : 'gone';
+    if (!this.#isToldGone || this.#known === null) return 'there';
+    try {
+      const mirror = view.mirror();
+      return this.#isKnown(mirror) || mirror.snapshots.baseline() !== undefined ? 'there' : 'other';
+    } catch {
+      // The jobs report why it cannot be read.
+      return this.#toldPresence();
+    }
+  }
+
+  /** True for the mirror that was in its place at the last job, and where that is not known. */
+  #isKnown(mirror: Mirror): boolean {
+    const known = this.#known;
+    return known === null || mirror.path !== known.path || mirrorId(mirror) === known.id;
   }
 
   /** Reports once that the mirror may have been begun by mistake, and once that this is settled. Returns whether it reported. */
   #tellBegunAnew(): boolean {
     const view = this.#view();
     const config = view.config();
-    if (config.backup === null) return false;
+    // What is in the place of a mirror that is gone was reported with that.
+    if (config.backup === null || this.#isToldGone) return false;
     const { targets } = config.backup;
     // Those that are known are read again where something else needs them, which is after each backup.
     if (this.#isToldBegunAnew || view.backups.remembered(targets).length < targets.length)
@@ -339,7 +388,7 @@ class NotifyingObserver implements JobObserver {
     this.#hasToldOfMirror = true;
     const now = this.#options.clock.now();
     if (problem === null) {
-      this.#sendUnstored(isSettled ? back(now, 'it continues without its earlier history') : back(now));
+      this.#sendUnstored(isSettled ? back(now, CONTINUED) : back(now));
       return true;
     }
     const { message, hint } = problem;
@@ -458,6 +507,20 @@ function gone(now: number, { mirror, sources }: Config): Notice {
         `${mirror} (${namesOf(sources.map(({ name }) => name))}) is gone: nothing is synced, and no new mirror is created automatically`,
       ],
       hint: goneHint(mirror),
+    },
+  );
+}
+
+function replaced(now: number, { mirror, sources }: Config): Notice {
+  return noticeOf(
+    { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_gone' },
+    {
+      severity: 'critical',
+      title: `${subjectName('')}: another mirror is in its place`,
+      lines: [
+        `${mirror} (${namesOf(sources.map(({ name }) => name))}) is another mirror than the one that is gone: it was begun without that history`,
+      ],
+      hint: `move the new mirror away, then ${goneHint(mirror)}. To continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
     },
   );
 }

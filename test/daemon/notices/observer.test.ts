@@ -291,6 +291,48 @@ describe('the observer', () => {
     expect(sent).toEqual(['mirror_gone', 'mirror_back']);
   });
 
+  it('does not take another mirror in its place for the one that is gone, until a baseline is pinned in it', async () => {
+    const { observer, context, clock, end, sent, texts, mirrorAccess, mirror } = rig();
+    await end(job('sync', 'done'));
+    const wake = async (): Promise<void> => {
+      mirrorAccess.isThere();
+      clock.advance(60_000);
+      await observer.wake!(context);
+    };
+    renameSync(mirror, `${mirror}.aside`);
+    await wake();
+    const other = openMirror(mirror, { mode: 'write', command: 'sync', clock });
+    const { run } = await begin(other).publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+    other.close();
+    await wake();
+    await end(job('sync', 'done'));
+    await wake();
+    expect(sent).toEqual(['mirror_gone', 'mirror_gone']);
+    expect(texts[1]).toContain('is another mirror than the one that is gone');
+    expect(observer.wakeAt!()).toBeGreaterThan(clock.now());
+
+    renameSync(mirror, `${mirror}.other`);
+    await wake();
+    renameSync(`${mirror}.aside`, mirror);
+    await wake();
+    expect(sent).toEqual(['mirror_gone', 'mirror_gone', 'mirror_back']);
+
+    renameSync(mirror, `${mirror}.aside`);
+    await wake();
+    renameSync(`${mirror}.other`, mirror);
+    await wake();
+    expect(sent.slice(3)).toEqual(['mirror_gone', 'mirror_gone']);
+    await mirrorAccess.write('job', context.signal, ({ snapshots }) => {
+      snapshots.pin('approved', run);
+      snapshots.setBaseline('approved');
+    });
+    await wake();
+    expect(sent.slice(5)).toEqual(['mirror_back']);
+    await end(job('sync', 'done'));
+    await wake();
+    expect(sent).toHaveLength(6);
+  });
+
   it('tells once that the mirror was begun without the history of which there are backups, until a baseline is pinned', async () => {
     const { observer, context, clock, sent, texts, mirrorAccess, view, mirror } = rig();
     const { name, targets, backups } = withEarlierBackup(view, clock);
