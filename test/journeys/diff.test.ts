@@ -108,8 +108,11 @@ describe('diff of two states of the mirror', () => {
       { op: 'replace', path: '/jit_provisioning_enabled', value: true },
     ]);
     await expectRun(4, 'diff', 'run:1', 'run:2', '--json', '--format', 'html');
-    const nowhere = await expectRun(1, 'diff', 'run:1', 'run:2', '--output', 'no/such/place');
-    expect(nowhere.stderr).toContain('no/such/place');
+    // Directories that are missing are made; where a file is in the way, they cannot be.
+    await expectRun(2, 'diff', 'run:1', 'run:2', '--output', 'new/directory/out.txt');
+    expect(readFileSync(join(directory, 'new/directory/out.txt'), 'utf8')).toContain('three.example');
+    const nowhere = await expectRun(1, 'diff', 'run:1', 'run:2', '--output', 'out.text/place');
+    expect(nowhere.stderr).toContain('out.text/place');
   });
 
   it('writes JUnit that is well-formed XML and keeps the main rules of its schema', async () => {
