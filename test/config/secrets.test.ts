@@ -35,8 +35,8 @@ describe('a key file', () => {
     ['missing', undefined, 'does not exist'],
     ['empty', '', 'is empty'],
     ['blank', ' \n\n', 'is empty'],
-    ['of two lines', 'phx_leak\nphx_leak\n', 'expected one key'],
-    ['binary', '\u0000phx_leak\u0001', 'expected one key'],
+    ['of two lines', 'phx_leak\nphx_leak\n', 'expected one secret'],
+    ['binary', '\u0000phx_leak\u0001', 'expected one secret'],
     ['huge', 'k'.repeat(20_000), 'too large'],
   ])('that is %s is a mistake', (name, content, message) => {
     if (content !== undefined) write(name, content);
