@@ -21,7 +21,7 @@ export const EVENT_MEANINGS = {
   drift_resolved: 'A finding no longer differs, was accepted or is ignored.',
   mirror_gone:
     'The mirror file disappeared while the daemon runs, and nothing is written until it is back; or the daemon began a mirror without history although a backup target has backups of another one.',
-  mirror_back: 'The mirror file is back.',
+  mirror_back: 'The mirror file is back, or a baseline was pinned in the new mirror.',
   verify_failed: 'The contents of the mirror do not match the stored hashes.',
   verify_recovered: 'The contents of the mirror match the stored hashes again.',
   drill_fell:
