@@ -3,7 +3,9 @@
  * mounted then: the daemon, or a sync by hand, began an empty one in its place.
  */
 import type { Config } from '../config/config.ts';
+import { type MirrorOwnership, placeOf } from '../config/mirrors.ts';
 import { type Clock, settlesWithin } from '../core/clock.ts';
+import { goneHint, restoreCommand } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { type Backup, listBackups } from './list.ts';
 import type { BackupManifest } from './manifest.ts';
@@ -83,33 +85,47 @@ export interface BegunAnew {
   readonly since: string | null;
 }
 
+/** What a target has of the time before a mirror. */
+interface TargetEarlier {
+  readonly address: string;
+  readonly earlier: readonly EarlierBackup[];
+}
+
+/** The first of them that is of one of these sources. */
+function firstOf(
+  targets: readonly TargetEarlier[],
+  sources: ReadonlySet<string>,
+): (EarlierBackup & { readonly address: string }) | undefined {
+  return targets
+    .flatMap(({ address, earlier }) => earlier.map((each) => ({ ...each, address })))
+    .find(({ source }) => sources.has(source));
+}
+
 /**
  * What is to be said of a mirror that was begun, or is about to be, although a target has earlier backups of a source that it
  * has or that is configured; null if there are none. Mirrors of other sources may share the target. A baseline in the mirror shows that a person continues with it.
  * @param mirror null before it exists
  */
 export function begunAnew(
-  { sources, mirror: path }: Pick<Config, 'sources' | 'mirror'>,
-  targets: readonly { readonly address: string; readonly earlier: readonly EarlierBackup[] }[],
+  config: MirrorOwnership,
+  targets: readonly TargetEarlier[],
   mirror: Mirror | null,
 ): BegunAnew | null {
   if (mirror?.snapshots.baseline() !== undefined) return null;
-  const names = new Set([...sources.map(({ name }) => name), ...(mirror?.runs.sources() ?? [])]);
-  const found = targets
-    .flatMap(({ address, earlier }) => earlier.map((each) => ({ ...each, address })))
-    .find(({ source }) => names.has(source));
+  const names = new Set([...config.sources.map(({ name }) => name), ...(mirror?.runs.sources() ?? [])]);
+  const found = firstOf(targets, names);
   if (found === undefined) return null;
   const { source, address, name, madeAt, run } = found;
   const since = mirror === null ? null : begunAt(mirror);
   const begun = since === null ? 'a new mirror is begun' : `the mirror was begun at ${since}`;
   return {
     message: `${begun} without history, although ${address} has backups of ${source} from another mirror, the newest of ${madeAt} (run ${run}): is the mirror's volume mounted?`,
-    hint: `stop the daemon and move the new mirror away, or it is used again whenever the volume is missing; then mount the volume, or restore the backup if that is lost (\`tidemark backup restore ${name} --to ${path}\`); to continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
+    hint: `stop the daemon and move the new mirror away, or it is used again whenever the volume is missing; then mount the volume, or restore the backup if that is lost (${restoreCommand(placeOf(config), name)}); to continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
     since,
   };
 }
 
-/** How long a directory may take: it may be on a network disk that hangs. */
+/** A directory may be on a network disk that hangs. */
 const WAIT_MS = 2_000;
 
 /**
@@ -117,11 +133,38 @@ const WAIT_MS = 2_000;
  * @param config of one mirror
  */
 export async function aboutToBeginAnew(
-  config: Pick<Config, 'sources' | 'mirror' | 'backup'>,
+  config: MirrorOwnership & Pick<Config, 'backup'>,
   clock: Clock,
 ): Promise<BegunAnew | null> {
-  const found: { readonly address: string; readonly earlier: readonly EarlierBackup[] }[] = [];
-  const directories = (config.backup?.targets ?? []).filter(({ type }) => type === 'directory');
+  return begunAnew(config, await lookIntoDirectories(config, clock), null);
+}
+
+/**
+ * What is to be said where the mirror is needed and is not in its place, although a directory has backups of one of its sources:
+ * the end of a sentence, and what to do. Null if none has, or none answers.
+ * @param config of one mirror
+ */
+export async function backupsOfMissing(
+  config: MirrorOwnership & Pick<Config, 'backup'>,
+  clock: Clock,
+): Promise<{ readonly found: string; readonly hint: string } | null> {
+  const names = new Set(config.sources.map(({ name }) => name));
+  const backup = firstOf(await lookIntoDirectories(config, clock), names);
+  if (backup === undefined) return null;
+  const { address, source, madeAt, run, name } = backup;
+  return {
+    found: `${address} has backups of ${source}, the newest of ${madeAt} (run ${run})`,
+    hint: goneHint(placeOf(config), name),
+  };
+}
+
+/** Those that have answered in time. */
+async function lookIntoDirectories(
+  { backup }: Pick<Config, 'backup'>,
+  clock: Clock,
+): Promise<readonly TargetEarlier[]> {
+  const found: TargetEarlier[] = [];
+  const directories = (backup?.targets ?? []).filter(({ type }) => type === 'directory');
   const looks = directories.map(async (target) => {
     try {
       const place = await openTarget(target, clock);
@@ -131,5 +174,5 @@ export async function aboutToBeginAnew(
     }
   });
   if (looks.length > 0) await settlesWithin(Promise.all(looks), WAIT_MS, clock);
-  return begunAnew(config, found, null);
+  return found;
 }

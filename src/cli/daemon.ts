@@ -1,11 +1,13 @@
 /** `tidemark daemon`: the schedules, until it is stopped. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import type { Config } from '../config/config.ts';
+import { existsSync } from 'node:fs';
+import type { Config, HttpConfig } from '../config/config.ts';
 import { type LoadedConfig, mirrorConfigs, namesOf } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError, type ExitCode, EXIT } from '../core/errors.ts';
+import { listeningAt } from '../core/local-url.ts';
 import type { Logger } from '../core/logger.ts';
 import { backupWork } from '../daemon/jobs/works.ts';
 import { type Daemon, startDaemon } from '../daemon/daemon.ts';
@@ -189,7 +191,7 @@ const STATUS_BY_STATE: Readonly<Record<string, number>> = {
  * @throws TidemarkError `unreachable` where no daemon is running on this mirror, or it does not answer
  */
 async function daemonCheck(context: CommandContext): Promise<ExitCode> {
-  const { mirrors, names, mistake } = mirrorsToAsk(context);
+  const { mirrors, names, mistake, http } = mirrorsToAsk(context);
   const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
   // A daemon of many mirrors is beside each of them, but not beside one that could not be taken.
   const card = mirrors.reduce<DaemonLockfile | null>(
@@ -197,6 +199,8 @@ async function daemonCheck(context: CommandContext): Promise<ExitCode> {
     null,
   );
   if (card === null) {
+    const answering = http === null ? null : await daemonAt(http, context.signal);
+    if (answering !== null) throw withoutCard(answering, names, mirrors);
     const none = `no daemon is running on ${names}, or this user may not see it`;
     throw new TidemarkError('unreachable', mistake === null ? none : `${none}; ${mistake.message}`, {
       cause: mistake,
@@ -231,6 +235,8 @@ interface MirrorsToAsk {
   readonly names: string;
   /** What is wrong with the configuration: a daemon that runs works on without it, and says so itself. */
   readonly mistake: TidemarkError | null;
+  /** Where it listens, if it runs; null if the configuration cannot be read. */
+  readonly http: Pick<HttpConfig, 'host' | 'port'> | null;
 }
 
 /** @throws TidemarkError `unreachable` where the configuration does not tell where a mirror is */
@@ -240,14 +246,14 @@ function mirrorsToAsk(context: CommandContext): MirrorsToAsk {
   try {
     const loaded = readLoadedConfig(context, options, 'unused');
     const mirrors = mirrorConfigs(loaded).map(({ mirror }) => mirror);
-    return { mirrors, names: loaded.mirrorPath, mistake: null };
+    return { mirrors, names: loaded.mirrorPath, mistake: null, http: loaded.http };
   } catch (error) {
     mistake = asTidemarkError(error);
     if (mistake.code !== 'config_invalid' && mistake.code !== 'config_missing') throw error;
   }
   try {
     const mirrors = locateMirrors(context, options);
-    return { mirrors, names: namesOf(mirrors), mistake };
+    return { mirrors, names: namesOf(mirrors), mistake, http: null };
   } catch (error) {
     const { message, hint } = asTidemarkError(error);
     throw new TidemarkError(
@@ -278,30 +284,101 @@ interface Readiness {
   readonly sources?: readonly Readiness[];
 }
 
-function readiness(
+interface Answering {
+  readonly url: string;
+  /** Its state, if it tells that without a token. */
+  readonly state: string | null;
+}
+
+/**
+ * The daemon that answers where this one would listen; null if none does. It is not known to be this one: that is proved with the
+ * token beside the mirror, and a token is not sent to somebody unknown.
+ */
+async function daemonAt(
+  { host, port }: Pick<HttpConfig, 'host' | 'port'>,
+  signal: AbortSignal,
+): Promise<Answering | null> {
+  if (port === 0) return null;
+  const { url } = listeningAt(host, { address: host, port, family: '' });
+  try {
+    const answer = await get(new URL('/readyz', url), { accept: 'text/plain' }, signal);
+    const [state = ''] = answer.text.split('\n', 1);
+    if (answer.instance !== undefined && STATUS_BY_STATE[state] === answer.status) return { url, state };
+    return answer.status === 401 && isRefusal(answer.text) ? { url, state: null } : null;
+  } catch {
+    // Nobody listens there: no daemon runs.
+    return null;
+  }
+}
+
+/** Whether it is how a daemon with `http.token` answers without one. */
+function isRefusal(text: string): boolean {
+  try {
+    return (JSON.parse(text) as { error?: { code?: unknown } }).error?.code === 'unauthorized';
+  } catch {
+    // No JSON: somebody else's.
+    return false;
+  }
+}
+
+/** Nothing beside the mirror says where its daemon is, but one answers. */
+function withoutCard({ url, state }: Answering, names: string, mirrors: readonly string[]): TidemarkError {
+  const away = mirrors.find((mirror) => !existsSync(mirror));
+  const answers = `a daemon answers at ${url}${state === null ? '' : ` with ${state}`}`;
+  if (away === undefined)
+    return new TidemarkError(
+      'unreachable',
+      `no daemon is running on ${names}, or this user may not see it; ${answers}`,
+      {
+        hint: 'ask as the user that it runs as, with the same configuration. If the volume of its mirror is away and another mirror is in its place, move that one away and mount the volume. If it is the daemon of another mirror, start one for this with an `http.listen` of its own',
+      },
+    );
+  return new TidemarkError(
+    'unreachable',
+    `${answers}, but ${away} and the daemon's file beside it are missing: is the volume mounted?`,
+    {
+      hint: 'mount the volume that the mirror belongs to, or put the file back: a restart of the daemon begins a new mirror instead, without history. If it is the daemon of another mirror, start one for this with an `http.listen` of its own',
+    },
+  );
+}
+
+async function readiness(
   card: DaemonLockfile,
   accept: string,
   signal: AbortSignal,
-): Promise<{ readonly status: number; readonly instance: string | undefined; readonly text: string }> {
+): Promise<ReadinessAnswer> {
   const { url, token } = card;
   if (url === null) throw unreachable(card, 'it answers no HTTP');
+  try {
+    return await get(new URL('/readyz', url), { accept, authorization: `Bearer ${token.reveal()}` }, signal);
+  } catch (error) {
+    throw unreachable(card, error instanceof Error ? error.message : String(error), error);
+  }
+}
+
+interface ReadinessAnswer {
+  readonly status: number;
+  readonly instance: string | undefined;
+  readonly text: string;
+}
+
+/** @throws Error where there is no answer in time, or one that does not end */
+function get(url: URL, headers: Record<string, string>, signal: AbortSignal): Promise<ReadinessAnswer> {
   return new Promise((resolve, reject) => {
-    const fail = (error: Error): void => reject(unreachable(card, error.message, error));
-    const headers = { accept, authorization: `Bearer ${token.reveal()}` };
     const limit = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
-    const sent = request(new URL('/readyz', url), { agent: NO_PROXY, headers, signal: limit }, (answer) => {
+    const sent = request(url, { agent: NO_PROXY, headers, signal: limit }, (answer) => {
       let text = '';
       answer.setEncoding('utf8');
       answer.on('data', (chunk: string) => {
         text += chunk;
         if (text.length > LARGEST_CHARACTERS) answer.destroy(new Error('its answer does not end'));
       });
-      answer.on('error', fail);
+      answer.on('error', reject);
       const instance = [answer.headers[INSTANCE_HEADER.toLowerCase()] ?? []].flat()[0];
       answer.on('end', () => resolve({ status: answer.statusCode ?? 0, instance, text }));
     });
     sent.on('error', (error) =>
-      fail(limit.aborted && !signal.aborted ? new Error(`no answer within ${TIMEOUT_MS / 1000} s`) : error),
+      reject(limit.aborted && !signal.aborted ? new Error(`no answer within ${TIMEOUT_MS / 1000} s`) : error),
     );
     sent.end();
   });

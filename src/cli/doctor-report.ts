@@ -190,26 +190,31 @@ export function healthReport(
     daemon,
     targets,
     isVerbose,
+    isMissing,
   }: {
     readonly now: number;
     readonly daemon: DaemonLockfile | null;
     readonly targets: readonly TargetCheck[];
     readonly isVerbose: boolean;
+    /** True where there was a mirror, and nothing is in its place. */
+    readonly isMissing: boolean;
   },
 ): ReportDocument {
   const { path, isThere, damage, error, bytes, freeBytes, schedules, notices, lastDrill, heldBy } = health;
   const size = isThere ? `, ${byteSize(bytes)}` : '';
   const found = health.verification?.problems ?? 0;
   const isSound = damage.length === 0 && error === null && found === 0;
-  const state = !isThere
-    ? 'not there yet'
-    : damage.length > 0
-      ? 'DAMAGED'
-      : error !== null
-        ? 'CANNOT BE OPENED'
-        : found > 0
-          ? `DAMAGED (${plural(found, 'problem')} in the last verification)`
-          : 'sound (quick check)';
+  const state = isMissing
+    ? 'MISSING'
+    : !isThere
+      ? 'not there yet'
+      : damage.length > 0
+        ? 'DAMAGED'
+        : error !== null
+          ? 'CANNOT BE OPENED'
+          : found > 0
+            ? `DAMAGED (${plural(found, 'problem')} in the last verification)`
+            : 'sound (quick check)';
   const planned = schedules.map(({ schedule, dueAt, isOverdue, missed }) => {
     const when =
       dueAt === null ? 'not planned yet' : `${isOverdue ? 'OVERDUE since' : 'due'} ${localTime(dueAt)}`;
@@ -251,7 +256,7 @@ export function healthReport(
     title: 'mirror',
     textTitle: 'label',
     summary: `${path}, ${state}${size}, ${freeBytes === null ? 'free space not known' : `${byteSize(freeBytes)} free`}`,
-    ...(isThere ? { tone: isSound ? 'good' : 'bad' } : {}),
+    ...(isThere || isMissing ? { tone: isSound && !isMissing ? 'good' : 'bad' } : {}),
     facts: isVerbose ? all : targetFacts(targets),
     parts: [],
   };

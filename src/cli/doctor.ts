@@ -27,6 +27,7 @@ import {
   reachReport,
 } from './doctor-report.ts';
 import { checkTargets, targetOwners, targetProblems } from './doctor-backups.ts';
+import { missingMirror } from './missing-mirror.ts';
 import { otherSourcesNote } from './other-sources.ts';
 import { probeSource } from './source-probe.ts';
 import { readFileSync, statSync } from 'node:fs';
@@ -57,6 +58,8 @@ export async function doctor(
       ? findDaemon(config.mirror, { pid: context.pid, host: hostname(), now })
       : null;
     const mirror = health.damage.length === 0 ? opened.mirror : null;
+    const missing =
+      health.isThere && health.error?.code !== 'mirror_missing' ? null : await missingMirror(context, config);
     const reaches: SourceReach[] = [];
     for (const source of config.sources) {
       if (isInteractive(context)) context.stderr.write(`looking at ${source.baseUrl.host} …\n`);
@@ -68,7 +71,7 @@ export async function doctor(
     const otherSources = inMirror.ask((each) => otherSourcesNote(each, config));
     const problems = byGravity([
       ...reaches.flatMap((reach) => [...reachProblems(reach), ...clockProblems(reach)]),
-      ...mirrorProblems(health, { isDaemonAlive: daemon !== null, now, owner: ownerOf(config) }),
+      ...mirrorProblems(health, { isDaemonAlive: daemon !== null, now, owner: ownerOf(config), missing }),
       ...inMirror.problems(),
       ...(otherSources === null
         ? []
@@ -92,7 +95,7 @@ export async function doctor(
       const isVerbose = context.options.verbose === true;
       const reports = [
         ...reaches.map((reach) => reachReport(reach, { isVerbose })),
-        healthReport(health, { now, daemon, targets, isVerbose }),
+        healthReport(health, { now, daemon, targets, isVerbose, isMissing: missing !== null }),
         problemReport(problems.filter(({ gravity }) => isVerbose || gravity !== 'note')),
       ];
       await print(context, reports.map((report) => renderText(report, lineOptions(context))).join('\n'));

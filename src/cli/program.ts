@@ -165,7 +165,16 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
       options,
       onReasonPrinted: () => (run.isReasonPrinted = true),
     };
-    const action = await load();
+    const loaded = await load();
+    const action: typeof loaded = async (called, given) => {
+      try {
+        return await loaded(called, given);
+      } catch (error) {
+        if (!(error instanceof TidemarkError) || error.code !== 'mirror_missing') throw error;
+        const { explainMissing } = await import('./missing-mirror.ts');
+        throw await explainMissing(called, error);
+      }
+    };
     const named = Object.fromEntries(
       (row.arguments ?? []).map(({ name, key }, index) => [
         key,

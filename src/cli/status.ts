@@ -15,7 +15,6 @@ import {
   EXIT,
   exitCodeFor,
   type ExitCode,
-  TidemarkError,
 } from '../core/errors.ts';
 import { count, plural, outcomeText } from '../core/wording.ts';
 import { DriftNow } from '../daemon/http/drift-now.ts';
@@ -47,6 +46,7 @@ import {
   terminalWidth,
 } from './context.ts';
 import { progressInDaemon } from './daemon-requests.ts';
+import { explainMissing } from './missing-mirror.ts';
 import { statusText } from './status-text.ts';
 import { renderTable } from '../report/table.ts';
 
@@ -60,7 +60,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
   const { json, verbose } = context.options;
   if (configs.length > 1 && json !== true && verbose !== true) return await statusOfMirrors(context, configs);
   const config = onlyMirrorConfig(loaded);
-  const mirror = openForStatus(context, config);
+  const mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
   try {
     const now = systemClock.now();
     const { view, snapshot, writer, backups, hasDaemon } = await lookAtHealth(context, config, mirror, now);
@@ -108,26 +108,6 @@ export async function status(context: CommandContext): Promise<ExitCode> {
 }
 
 const EMPTY = 'no run yet, and no source is configured: set one up and run `tidemark sync`';
-
-/** A daemon that runs without its mirror has lost it, and a sync does not help then. */
-function openForStatus(context: CommandContext, config: Config): Mirror {
-  try {
-    return openConfiguredMirror(config, 'read', 'status', context.pid);
-  } catch (error) {
-    if (!(error instanceof TidemarkError) || error.code !== 'mirror_missing') throw error;
-    const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
-    const daemon = findDaemon(config.mirror, looker);
-    if (daemon === null) throw error;
-    throw new TidemarkError(
-      'mirror_missing',
-      `there is no mirror at ${config.mirror}, although a daemon runs on it (pid ${daemon.pid} on ${daemon.host})`,
-      {
-        hint: 'if there was one, mount the volume that it belongs to, or put the file back; `tidemark daemon --check` says what the daemon reports',
-        cause: error,
-      },
-    );
-  }
-}
 
 interface HealthShown {
   readonly view: HealthView;
@@ -318,7 +298,7 @@ async function mirrorLine(context: CommandContext, config: Config): Promise<Mirr
   const source = config.sources.map(({ name }) => name).join(', ');
   let mirror: Mirror | null = null;
   try {
-    const opened = (mirror = openForStatus(context, config));
+    const opened = (mirror = openConfiguredMirror(config, 'read', 'status', context.pid));
     const now = systemClock.now();
     const { snapshot } = await lookAtHealth(context, config, opened, now);
     const own = snapshot.sourceStatuses
@@ -333,7 +313,7 @@ async function mirrorLine(context: CommandContext, config: Config): Promise<Mirr
       exitCode: exitCode(own),
     };
   } catch (thrown) {
-    const { code, message, hint } = asTidemarkError(thrown);
+    const { code, message, hint } = asTidemarkError(await explainMissing(context, thrown));
     const reason = [`${source}: ${message}`, ...(hint === undefined ? [] : [`  → ${hint}`])];
     return { source, records: 0, answers: [], reason, exitCode: exitCodeFor(code) };
   } finally {

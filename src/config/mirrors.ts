@@ -2,6 +2,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
+import type { MirrorPlace } from '../core/hints.ts';
 import {
   type BackupConfig,
   type Config,
@@ -125,9 +126,19 @@ function backupOf(source: string, backup: BackupConfig | null): BackupConfig | n
   return Object.freeze({ ...backup, targets: Object.freeze(targets) });
 }
 
+/** What of a `Config` says where its mirror is, and whose. */
+export type MirrorOwnership = Pick<Config, 'mirror' | 'rateLogBeside'> & {
+  readonly sources: readonly { readonly name: string }[];
+};
+
 /** Name of the source whose mirror it is alone; null for one mirror of all sources. */
-export function ownerOf({ mirror, rateLogBeside, sources }: Config): string | null {
+export function ownerOf({ mirror, rateLogBeside, sources }: MirrorOwnership): string | null {
   return mirror === rateLogBeside ? null : (sources[0]?.name ?? null);
+}
+
+/** The mirror as hints name it. */
+export function placeOf(config: MirrorOwnership): MirrorPlace {
+  return { path: config.mirror, owner: ownerOf(config) };
 }
 
 /** Absolute path beside which the log of request starts is, for this path of the mirror. */

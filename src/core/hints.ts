@@ -3,9 +3,23 @@
 /** The command that brings back the newest backup; it says itself how to continue from there. */
 export const RESTORE_HINT = 'restore a backup (`tidemark backup restore latest --to ./restored/mirror.db`)';
 
-/** What to do about a mirror that was there and is gone: first what is likeliest. */
-export function goneHint(path: string): string {
-  return `mount the volume that it belongs to, or put the file back; if it is lost, restore a backup (\`tidemark backup restore latest --to ${path}\`). Restarting the daemon instead begins a new mirror, without history`;
+/** Where a mirror is, or was: its path, and the source if each has a mirror of its own (a backup is restored for one of them). */
+export interface MirrorPlace {
+  readonly path: string;
+  readonly owner: string | null;
+}
+
+/** The command that restores the mirror to its place. @param backup name of the file, or `latest` */
+export function restoreCommand({ path, owner }: MirrorPlace, backup = 'latest'): string {
+  return `\`tidemark backup restore ${backup} --to ${path}${owner === null ? '' : ` --source ${owner}`}\``;
+}
+
+/**
+ * What to do about a mirror that was there and is gone: first what is likeliest.
+ * @param backup name of the file to restore; the newest without
+ */
+export function goneHint(place: MirrorPlace, backup?: string): string {
+  return `mount the volume that it belongs to, or put the file back; if it is lost, restore a backup (${restoreCommand(place, backup)}). A restart of the daemon, or \`tidemark sync\`, begins a new mirror instead, without history`;
 }
 
 /** What to do about a directory that has none of the backups that were stored in it. */

@@ -4,6 +4,7 @@
  */
 import { statSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
+import { placeOf } from '../config/mirrors.ts';
 import type { Actor } from '../core/actor.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { goneHint } from '../core/hints.ts';
@@ -212,11 +213,12 @@ export class MirrorConnections {
    * again.
    */
   isThere(): boolean {
-    const { mirror } = this.#config();
+    const config = this.#config();
+    const { mirror } = config;
     const isThere = fileIdentity(mirror) !== '';
     if (!isThere && this.#wasThere && !this.#isGone) {
       this.#isGone = true;
-      this.#problems.begin('mirror', mirrorGone(mirror));
+      this.#problems.begin('mirror', mirrorGone(config));
     }
     if (isThere && this.#isGone) {
       this.#isGone = false;
@@ -234,7 +236,7 @@ export class MirrorConnections {
 
   /** @throws TidemarkError `mirror_missing` */
   #requireNotGone(): void {
-    if (!this.isThere() && this.#isGone) throw mirrorGone(this.#config().mirror);
+    if (!this.isThere() && this.#isGone) throw mirrorGone(this.#config());
   }
 
   /**
@@ -243,10 +245,11 @@ export class MirrorConnections {
    * @throws TidemarkError `mirror_missing`
    */
   #requireNotEmptied(): void {
-    const { mirror } = this.#config();
+    const config = this.#config();
+    const { mirror } = config;
     if (!this.#hadContent || !isEmpty(mirror)) return;
     throw new TidemarkError('mirror_missing', `the mirror was emptied: ${mirror} has no content any more`, {
-      hint: `nothing is written until it has: ${goneHint(mirror)}`,
+      hint: `nothing is written until it has: ${goneHint(placeOf(config))}`,
     });
   }
 
@@ -291,9 +294,9 @@ export class MirrorConnections {
   }
 }
 
-function mirrorGone(path: string): TidemarkError {
-  return new TidemarkError('mirror_missing', `the mirror is gone: ${path} is not there any more`, {
-    hint: `nothing is written until it is back: ${goneHint(path)}`,
+function mirrorGone(config: Config): TidemarkError {
+  return new TidemarkError('mirror_missing', `the mirror is gone: ${config.mirror} is not there any more`, {
+    hint: `nothing is written until it is back: ${goneHint(placeOf(config))}`,
   });
 }
 

@@ -37,11 +37,14 @@ export function mirrorProblems(
     isDaemonAlive,
     now,
     owner,
+    missing,
   }: {
     readonly isDaemonAlive: boolean;
     readonly now: number;
     /** The source, where each has a mirror of its own. */
     readonly owner: string | null;
+    /** What shows that there was a mirror, where there is none. */
+    readonly missing: { readonly message: string; readonly hint: string } | null;
   },
 ): Problem[] {
   const { path, isThere, error, damage, writeError, verification } = health;
@@ -56,7 +59,7 @@ export function mirrorProblems(
       `${path} is damaged: ${damage[0] ?? ''}`,
       `\`tidemark verify\` says what is damaged; keep the file, and ${RESTORE_HINT}`,
     );
-  else if (error !== null && isThere)
+  else if (error !== null && isThere && missing === null)
     add('error', error.code, error.message, error.hint ?? 'check the file and its directory');
   if (verification !== null && verification.problems > 0)
     add(
@@ -65,7 +68,8 @@ export function mirrorProblems(
       `the last verification (${localTime(verification.at)}) found ${plural(verification.problems, 'problem')} in ${path}`,
       `\`tidemark verify\` lists them and says what to do; a sync does not repair them`,
     );
-  if (!isThere)
+  if (missing !== null) add('error', 'mirror_missing', missing.message, missing.hint);
+  else if (!isThere)
     add('note', 'mirror_missing', `there is no mirror at ${path} yet`, 'run `tidemark sync` once');
   if (writeError !== null)
     add(

@@ -328,20 +328,31 @@ function movedAway(path: string): TidemarkError {
   );
 }
 
+/** Nothing is in the place of the mirror. Whether one was there, others may know: a daemon, or the backups. */
+export class NoMirror extends TidemarkError {
+  /** Without symbolic links. */
+  readonly path: string;
+
+  constructor(path: string, message: string, hint: string) {
+    super('mirror_missing', message, { hint });
+    this.path = path;
+  }
+}
+
 function missing(path: string): TidemarkError {
   if (existsSync(path + MOVED_SUFFIX)) return movedAway(path);
   const left = ['-wal', '-shm', '-lock'].find((suffix) => existsSync(path + suffix));
   if (left !== undefined)
-    return new TidemarkError(
-      'mirror_missing',
+    return new NoMirror(
+      path,
       `there is no mirror at ${path}, only its ${basename(path)}${left}`,
-      {
-        hint: `if one was there, ${RESTORE_HINT}, or move the file back; otherwise run \`tidemark sync\` for a new one`,
-      },
+      `if one was there, ${RESTORE_HINT}, or move the file back; otherwise run \`tidemark sync\` for a new one`,
     );
-  return new TidemarkError('mirror_missing', `there is no mirror at ${path} yet`, {
-    hint: 'run `tidemark sync` first, or set `mirror` (or TIDEMARK_MIRROR) to where it is',
-  });
+  return new NoMirror(
+    path,
+    `there is no mirror at ${path} yet`,
+    'run `tidemark sync` first, or set `mirror` (or TIDEMARK_MIRROR) to where it is',
+  );
 }
 
 // A copy of a mirror that is where nothing can be written, so that SQLite cannot share its log with a writer (who may

@@ -1,10 +1,11 @@
 /** What the command line asks the daemon on this machine goes to it alone, and only its own answer counts. */
 import { createServer, type RequestListener } from 'node:http';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { renameSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
+import { Secret } from '../../src/core/secret.ts';
 import { type DaemonRegistration, registerDaemon } from '../../src/daemon/lockfile.ts';
 import { MINUTE_MS, NARROW_KEY, World } from '../daemon/http/world.ts';
 import { commandLine } from './command-line.ts';
@@ -134,6 +135,59 @@ describe('daemon --check', () => {
       expect([absent.code, absent.stderr]).toEqual([
         1,
         expect.stringContaining('no configuration file at') as string,
+      ]);
+    });
+  });
+
+  describe('where no file beside the mirror says where the daemon is', () => {
+    /** A daemon that listens as configured, and whose file went away with the volume. */
+    async function withoutCard(more: Parameters<World['listen']>[0] = {}) {
+      const world = await World.create();
+      await world.sync();
+      const { url } = await world.listen(more);
+      const cwd = dirname(world.mirrorPath);
+      const env = { ...environment(world.url, cwd), TIDEMARK_HTTP_LISTEN: new URL(url).host };
+      return { world, url, check: () => commandLine(['daemon', '--check'], { env, cwd }) };
+    }
+
+    it.each([
+      ['without a token', {}, ' with failing'],
+      ['with a token, which is not sent to whoever listens there', { token: new Secret('x'.repeat(32)) }, ''],
+    ])('and the mirror is away, it is found at its address, %s', async (_name, more, state) => {
+      const { world, url, check } = await withoutCard(more);
+      renameSync(world.mirrorPath, `${world.mirrorPath}.away`);
+      const { code, stdout, stderr } = await check();
+      expect([code, stdout]).toEqual([1, '']);
+      expect(stderr).toMatch(
+        new RegExp(`^tidemark: a daemon answers at ${url}${state}, but ${world.mirrorPath} and the daemon's`),
+      );
+      expect(stderr).toContain('is the volume mounted?\n  → mount the volume');
+      expect(stderr).not.toContain('start one with');
+    });
+
+    it('and another mirror is in the place, that is said', async () => {
+      const { url, check } = await withoutCard();
+      const { code, stderr } = await check();
+      expect(code).toBe(1);
+      expect(stderr).toMatch(
+        new RegExp(`^tidemark: no daemon is running on .*, or .* see it; a daemon answers at ${url} with `),
+      );
+      expect(stderr).toContain('another mirror is in its place, move that one away and mount the volume');
+    });
+
+    it.each([
+      ['nobody', null],
+      ['a web page', (_request, answer) => void answer.end('ok\n')],
+      ['who refuses otherwise', (_request, answer) => void answer.writeHead(401).end('{"detail":"no"}')],
+    ] as [string, RequestListener | null][])('and %s answers, none is running', async (_name, answer) => {
+      const world = await World.create();
+      const cwd = dirname(world.mirrorPath);
+      const listen = answer === null ? '127.0.0.1:1' : new URL(await server(answer)).host;
+      const env = { ...environment(world.url, cwd), TIDEMARK_HTTP_LISTEN: listen };
+      const { code, stderr } = await commandLine(['daemon', '--check'], { env, cwd });
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringMatching(/^tidemark: no daemon is running on \S+, or this user may not see it\n/),
       ]);
     });
   });

@@ -17,7 +17,7 @@ import {
 import { begunAnew } from '../../backup/earlier.ts';
 import { mirrorId } from '../../backup/plain-backup.ts';
 import type { Config } from '../../config/config.ts';
-import { namesOf } from '../../config/mirrors.ts';
+import { namesOf, placeOf } from '../../config/mirrors.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { goneHint } from '../../core/hints.ts';
 import type { Logger } from '../../core/logger.ts';
@@ -497,7 +497,8 @@ function isCatchingUp(
     .some(({ outcome, startedAt }) => outcome !== 'running' && startedAt > overdueAt);
 }
 
-function gone(now: number, { mirror, sources }: Config): Notice {
+function gone(now: number, config: Config): Notice {
+  const { mirror, sources } = config;
   return noticeOf(
     { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_gone' },
     {
@@ -506,12 +507,13 @@ function gone(now: number, { mirror, sources }: Config): Notice {
       lines: [
         `${mirror} (${namesOf(sources.map(({ name }) => name))}) is gone: nothing is synced, and no new mirror is created automatically`,
       ],
-      hint: goneHint(mirror),
+      hint: goneHint(placeOf(config)),
     },
   );
 }
 
-function replaced(now: number, { mirror, sources }: Config): Notice {
+function replaced(now: number, config: Config): Notice {
+  const { mirror, sources } = config;
   return noticeOf(
     { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_gone' },
     {
@@ -520,7 +522,7 @@ function replaced(now: number, { mirror, sources }: Config): Notice {
       lines: [
         `${mirror} (${namesOf(sources.map(({ name }) => name))}) is another mirror than the one that is gone: it was begun without that history`,
       ],
-      hint: `move the new mirror away, then ${goneHint(mirror)}. To continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
+      hint: `move the new mirror away, then ${goneHint(placeOf(config))}. To continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
     },
   );
 }

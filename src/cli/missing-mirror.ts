@@ -1,0 +1,63 @@
+/** What a command says where the mirror that it needs is not in its place, although there was one. */
+import { hostname } from 'node:os';
+import { backupsOfMissing } from '../backup/earlier.ts';
+import type { Config } from '../config/config.ts';
+import { mirrorConfigs } from '../config/mirrors.ts';
+import { systemClock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { findDaemon } from '../daemon/lockfile.ts';
+import { NoMirror } from '../mirror/open.ts';
+import { realMirrorPath } from '../mirror/real-path.ts';
+import { readLoadedConfig } from '../wire.ts';
+import type { CommandContext } from './context.ts';
+
+/**
+ * The error of a command, with what shows that its mirror was there before: then the volume may not be mounted, and a sync would
+ * begin an empty one in its place. Any other error is returned as it is.
+ */
+export async function explainMissing(context: CommandContext, thrown: unknown): Promise<unknown> {
+  if (!(thrown instanceof NoMirror)) return thrown;
+  let configs: readonly Config[];
+  try {
+    configs = mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
+  } catch {
+    // The command had none to read: what it threw says all that is known.
+    return thrown;
+  }
+  const config = configs.find(({ mirror }) => realMirrorPath(mirror) === thrown.path);
+  const missing = config === undefined ? null : await missingMirror(context, config);
+  if (missing === null) return thrown;
+  return new TidemarkError('mirror_missing', missing.message, { hint: missing.hint, cause: thrown });
+}
+
+interface MissingMirror {
+  readonly message: string;
+  readonly hint: string;
+}
+
+/**
+ * What is to be said of a mirror that is not in its place, although a daemon runs on it or a directory has backups of one of its
+ * sources; null if neither is so.
+ * @param config of that mirror
+ */
+export async function missingMirror(
+  context: Pick<CommandContext, 'pid'>,
+  config: Config,
+): Promise<MissingMirror | null> {
+  const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
+  const daemon = findDaemon(config.mirror, looker);
+  const backups = await backupsOfMissing(config, systemClock);
+  const signs = [
+    ...(daemon === null ? [] : [`a daemon runs on it (pid ${daemon.pid} on ${daemon.host})`]),
+    ...(backups === null ? [] : [backups.found]),
+  ];
+  if (signs.length === 0) return null;
+  const doubt = backups === null ? '' : ': is its volume mounted?';
+  return {
+    message: `there is no mirror at ${config.mirror}, although ${signs.join(', and ')}${doubt}`,
+    hint: backups?.hint ?? DAEMON_HINT,
+  };
+}
+
+const DAEMON_HINT =
+  'if there was one, mount the volume that it belongs to, or put the file back; `tidemark daemon --check` says what the daemon reports';

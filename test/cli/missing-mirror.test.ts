@@ -1,0 +1,114 @@
+/** A mirror that is away, of which there are backups: every command that needs it says so, and names what brings it back. */
+import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { commandLine, type Ended } from '../journeys/command-line.ts';
+import { environment, scratch } from '../journeys/harness.ts';
+import { FakeService } from '../journeys/service.ts';
+
+type Run = (...args: string[]) => Promise<Ended>;
+
+/** A mirror with a run and a backup, on a volume that is then unmounted: its directory is there, and empty. */
+async function away(): Promise<{ run: Run; home: string; backup: string }> {
+  const service = await FakeService.start();
+  service.set('plugins', [{ id: 1, name: 'Readers' }]);
+  const home = scratch();
+  for (const name of ['backups', 'volume']) mkdirSync(join(home, name));
+  const env = environment(service.url, home, {
+    TIDEMARK_MIRROR: join(home, 'volume/mirror.db'),
+    TIDEMARK_BACKUP_TARGETS: join(home, 'backups'),
+  });
+  const run: Run = (...args) => commandLine(args, { env, cwd: home });
+  expect(await run('sync', '--quiet')).toMatchObject({ code: 0, stderr: '' });
+  expect(await run('backup', 'create')).toMatchObject({ code: 0, stderr: '' });
+  const [backup = ''] = readdirSync(join(home, 'backups'));
+  renameSync(join(home, 'volume'), join(home, 'unmounted'));
+  mkdirSync(join(home, 'volume'));
+  return { run, home, backup };
+}
+
+/** The command in backticks that begins so. */
+function commandIn(text: string, begin: string): string[] {
+  const [, found = ''] = new RegExp(`\`tidemark (${begin}[^\`]*)\``).exec(text) ?? [];
+  expect(found, text).not.toBe('');
+  return found.split(' ');
+}
+
+describe('a mirror that is away, of which a directory has backups', () => {
+  it.each([
+    [['status']],
+    [['runs']],
+    [['verify']],
+    [['drift']],
+    [['restore', 'latest']],
+    [['show', 'plugins', 'Readers']],
+    [['backup', 'create']],
+  ])('%s says that there was one, and begins with the volume', async (args) => {
+    const { run, home } = await away();
+    const { code, stdout, stderr } = await run(...args);
+    expect([code, stdout], stderr).toEqual([1, '']);
+    const [message, hint] = stderr.split('\n');
+    expect(message).toMatch(
+      /^tidemark: there is no mirror at \S+mirror\.db, although \S+\/backups has backups of default, the newest of 2\S+Z \(run 1\): is its volume mounted\?$/,
+    );
+    expect(hint).toMatch(
+      /^ {2}→ mount the volume that it belongs to, .* A restart of the daemon, or `tidemark sync`, begins a new mirror instead, without history$/,
+    );
+    expect(readdirSync(join(home, 'volume')), 'nothing is made').toEqual([]);
+  });
+
+  it('the restore that the hint names runs as printed, and the mirror is as it was', async () => {
+    const { run, backup } = await away();
+    const command = commandIn((await run('status')).stderr, 'backup restore');
+    expect(command[2]).toBe(backup);
+    const restored = await run(...command);
+    expect(restored.code, restored.stderr).toBe(0);
+    expect((await run('status')).code).toBe(0);
+  });
+
+  it('doctor takes it for an error, and a mirror that never was for none', async () => {
+    const { run, home } = await away();
+    const found = await run('doctor');
+    expect(found.code).toBe(3);
+    expect(found.stdout).toMatch(/mirror\.db, MISSING,/);
+    expect(found.stdout).toMatch(/there is no mirror at .*although .* has\s+backups\s+of\s+default/);
+    expect(found.stdout + found.stderr).not.toContain('run `tidemark sync` once');
+    for (const name of readdirSync(join(home, 'backups'))) rmSync(join(home, 'backups', name));
+    const fresh = await run('doctor');
+    expect(fresh.code, fresh.stderr).toBe(0);
+    expect(fresh.stdout).toMatch(/mirror\.db, not there yet,/);
+    expect((await run('status')).stderr).toMatch(/there is no mirror at \S+ yet\n.*`tidemark sync` first/);
+  });
+
+  it('of sources with mirrors of their own, the one that is away is named, and its command is for it', async () => {
+    const service = await FakeService.start();
+    service.set('plugins', [{ id: 1, name: 'Readers' }]);
+    const home = scratch();
+    mkdirSync(join(home, 'backups'));
+    const source = (name: string): string =>
+      `  - { name: ${name}, baseUrl: "${service.url}", apiKey: "\${KEY}", kinds: { include: [organizations, plugins] } }\n`;
+    writeFileSync(
+      join(home, 'tidemark.yaml'),
+      `mirror: ./data/{source}.db\nsources:\n${source('acme')}${source('beta')}backup: { targets: [./backups] }\n`,
+      { mode: 0o600 },
+    );
+    const run: Run = (...args) => commandLine(args, { env: { KEY: 'test-key-of-some-length' }, cwd: home });
+    expect((await run('sync', '--quiet')).code).toBe(0);
+    expect((await run('backup', 'create')).code).toBe(0);
+    for (const name of readdirSync(join(home, 'data')))
+      if (name.startsWith('beta.db')) rmSync(join(home, 'data', name), { recursive: true });
+    for (const args of [['status'], ['runs']]) {
+      const { code, stderr } = await run(...args);
+      expect([code, stderr]).toEqual([
+        3,
+        expect.stringMatching(
+          /^tidemark: beta: there is no mirror at \S+beta\.db, although \S+\/backups\/beta has backups of beta, /,
+        ),
+      ]);
+      expect(stderr).not.toContain('acme');
+    }
+    const restored = await run(...commandIn((await run('status')).stderr, 'backup restore'));
+    expect(restored.code, restored.stderr).toBe(0);
+    expect((await run('status')).code).toBe(0);
+  });
+});
