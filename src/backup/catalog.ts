@@ -4,7 +4,7 @@
  */
 import { statfs } from 'node:fs/promises';
 import type { TargetConfig } from '../config/config.ts';
-import { type Clock, settlesWithin } from '../core/clock.ts';
+import { type Clock, ownTime, settlesWithin } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { type EarlierBackup, earlierBackups, originOf } from './earlier.ts';
@@ -97,7 +97,7 @@ export class BackupCatalog {
     waitMs = WAIT_MS,
   ): Promise<readonly TargetShown[]> {
     const reading = targets.flatMap((target) => this.#refresh(target, mirror) ?? []);
-    if (reading.length > 0) await settlesWithin(Promise.all(reading), waitMs, this.#clock);
+    if (reading.length > 0) await settlesWithin(Promise.all(reading), waitMs, ownTime(this.#clock));
     return this.remembered(targets);
   }
 
@@ -173,10 +173,14 @@ async function readShown(config: TargetConfig, mirror: Mirror | null, clock: Clo
     const shown = { address, whole, damaged, problem: null, newest, volume, isEmptied, earlier };
     return { ...shown, isOnMirrorDisk: isOnDisk };
   } catch (error) {
-    const problem = asTidemarkError(error).message;
-    const nothing = { newest: null, volume: null, isOnMirrorDisk: false, isEmptied: false, earlier: [] };
-    return { address, whole: [], damaged: 0, problem, ...nothing };
+    return unreadTarget(address, asTidemarkError(error).message);
   }
+}
+
+/** A target of which nothing is known, for that reason. */
+export function unreadTarget(address: string, problem: string): TargetShown {
+  const nothing = { newest: null, volume: null, isOnMirrorDisk: false, isEmptied: false, earlier: [] };
+  return { address, whole: [], damaged: 0, problem, ...nothing };
 }
 
 /** Null where that cannot be read. */

@@ -4,7 +4,7 @@
  */
 import type { Config } from '../config/config.ts';
 import { type MirrorOwnership, placeOf } from '../config/mirrors.ts';
-import { type Clock, settlesWithin } from '../core/clock.ts';
+import { type Clock, ownTime, settlesWithin } from '../core/clock.ts';
 import { goneHint, restoreCommand } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { type Backup, listBackups } from './list.ts';
@@ -173,6 +173,6 @@ async function lookIntoDirectories(
       // The next backup reports why it cannot be used.
     }
   });
-  if (looks.length > 0) await settlesWithin(Promise.all(looks), WAIT_MS, clock);
+  if (looks.length > 0) await settlesWithin(Promise.all(looks), WAIT_MS, ownTime(clock));
   return found;
 }

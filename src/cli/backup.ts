@@ -257,12 +257,15 @@ async function warnOfEmptied(context: CommandContext, config: Config): Promise<v
   }
 }
 
+/** A directory may be on a network disk that hangs; this one has just taken a backup. */
+const EARLIER_WAIT_MS = 3_000;
+
 /** What was backed up may be a mirror that was begun by mistake, beside the backups of the true one. */
 async function warnOfEarlier(context: CommandContext, config: Config): Promise<void> {
   const mirror = openConfiguredMirror(config, 'read', 'backup create', context.pid);
   try {
     const directories = (config.backup?.targets ?? []).filter(({ type }) => type === 'directory');
-    const shown = await new BackupCatalog(systemClock).look(directories, mirror);
+    const shown = await new BackupCatalog(systemClock).look(directories, mirror, EARLIER_WAIT_MS);
     const anew = begunAnew(config, shown, mirror);
     if (anew !== null) printReason(context, [anew.message, `  → ${anew.hint}`]);
   } finally {

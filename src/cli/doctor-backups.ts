@@ -5,7 +5,7 @@ import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
 import { openTarget } from '../backup/targets/open.ts';
 import { addressOf } from '../backup/targets/target.ts';
 import type { Config, TargetConfig } from '../config/config.ts';
-import { systemClock } from '../core/clock.ts';
+import { ownTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Problem } from '../doctor/problems.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -58,10 +58,12 @@ async function checkTarget(
   const address = addressOf(target);
   const waiting = new AbortController();
   const limited = AbortSignal.any([signal, waiting.signal]);
-  const late = systemClock.sleep(WAIT_MS, limited).then(
-    () => new TidemarkError('timeout', `${address} did not answer within ${WAIT_MS / 1000} s`),
-    () => null,
-  );
+  const late = ownTime(systemClock)
+    .sleep(WAIT_MS, limited)
+    .then(
+      () => new TidemarkError('timeout', `${address} did not answer within ${WAIT_MS / 1000} s`),
+      () => null,
+    );
   const owner = owners.get(target);
   const check = async (): Promise<TargetCheck> => {
     const opened = await openTarget(target, systemClock);

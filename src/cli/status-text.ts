@@ -295,7 +295,7 @@ function unaskedText(buckets: number): string {
 }
 
 function directoryLine(backup: BackupConfig, shown: BackupsShown | null, now: number): string {
-  if (shown === null) return 'Backups: their directory has not answered';
+  if (shown === null) return 'Backups: not known';
   const [latest] = shown.whole;
   const problems = shown.problems.join('; ');
   if (latest === undefined && problems !== '') return `Backups: not readable: ${problems}`;

@@ -5,7 +5,8 @@
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { createColors } from 'picocolors';
-import { BackupCatalog, type BackupsShown } from '../backup/catalog.ts';
+import { BackupCatalog, type BackupsShown, unreadTarget } from '../backup/catalog.ts';
+import { addressOf } from '../backup/targets/target.ts';
 import type { Config, TargetConfig } from '../config/config.ts';
 import { mirrorConfigs, onlyMirrorConfig } from '../config/mirrors.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
@@ -118,18 +119,24 @@ interface HealthShown {
   readonly hasDaemon: boolean;
 }
 
+/** For how long the directories of backups are waited for: one may be on a network disk that hangs. */
+const BACKUPS_WAIT_MS = 3_000;
+/** The same of further mirrors, once one could not be read: hundreds may share a disk. */
+const BACKUPS_IMPATIENT_MS = 250;
+
 /** The mirror's health, of the sources that are asked for. @throws TidemarkError what reading the mirror throws */
 async function lookAtHealth(
   context: CommandContext,
   config: Config,
   mirror: Mirror,
   now: number,
+  waitMs = BACKUPS_WAIT_MS,
 ): Promise<HealthShown> {
   const configured = config.sources.map(({ name }) => name);
   const hasDaemon = findDaemon(config.mirror, { pid: context.pid, host: hostname(), now }) !== null;
   const view = healthView(config, mirror, now, hasDaemon);
   // Before the snapshot, which has what is known of them then.
-  const backups = await lookAtBackups(view);
+  const backups = await lookAtBackups(view, waitMs);
   // A mirror that cannot be read is this command's error: nothing is known then.
   const { inputs, writer } = readWithWriter(mirror, () =>
     readHealthInputs(view, mirror, now, {
@@ -190,7 +197,13 @@ function healthView(config: Config, mirror: Mirror, now: number, hasDaemon: bool
     configProblem: () => null,
     mirror: () => mirror,
     backups: {
-      look: (targets, own) => catalog.look(local(targets), own),
+      look: async (targets, own, waitMs = BACKUPS_WAIT_MS) => {
+        await catalog.look(local(targets), own, waitMs);
+        return local(targets).map((target) => {
+          const [shown] = catalog.remembered([target]);
+          return shown ?? unreadTarget(addressOf(target), `it has not answered for ${waitMs / 1000} s`);
+        });
+      },
       known: (targets, own) => catalog.known(local(targets), own),
       remembered: (targets) => catalog.remembered(local(targets)),
     },
@@ -253,6 +266,8 @@ interface MirrorLine {
   readonly records: number;
   /** Empty where the mirror could not be opened. */
   readonly answers: readonly Answer[];
+  /** False if a directory of its backups could not be read. */
+  readonly areBackupsRead: boolean;
   readonly reason: readonly string[];
   readonly exitCode: ExitCode;
 }
@@ -262,7 +277,10 @@ const TONES_WORST_FIRST = ['bad', 'warn', 'plain', 'good'] as const;
 /** One screen for all of them: the five answers of each in a word, the worst first. `--source` has the rest. */
 async function statusOfMirrors(context: CommandContext, configs: readonly Config[]): Promise<ExitCode> {
   const lines: MirrorLine[] = [];
-  for (const config of configs) lines.push(await mirrorLine(context, config));
+  for (const config of configs) {
+    const isPatient = lines.every(({ areBackupsRead }) => areBackupsRead);
+    lines.push(await mirrorLine(context, config, isPatient ? BACKUPS_WAIT_MS : BACKUPS_IMPATIENT_MS));
+  }
   const rankOf = ({ answers, exitCode }: MirrorLine): number =>
     TONES_WORST_FIRST.indexOf(exitCode === EXIT.done ? worstTone(answers) : 'bad');
   const ordered = lines.toSorted((one, other) => rankOf(one) - rankOf(other));
@@ -294,13 +312,13 @@ function worstTone(answers: readonly Answer[]): Answer['tone'] {
 }
 
 /** A mirror that cannot be opened is reported with its source, and the others are shown. */
-async function mirrorLine(context: CommandContext, config: Config): Promise<MirrorLine> {
+async function mirrorLine(context: CommandContext, config: Config, waitMs: number): Promise<MirrorLine> {
   const source = config.sources.map(({ name }) => name).join(', ');
   let mirror: Mirror | null = null;
   try {
     const opened = (mirror = openConfiguredMirror(config, 'read', 'status', context.pid));
     const now = systemClock.now();
-    const { snapshot } = await lookAtHealth(context, config, opened, now);
+    const { snapshot, backups } = await lookAtHealth(context, config, opened, now, waitMs);
     const own = snapshot.sourceStatuses
       .filter(({ isConfigured }) => isConfigured)
       .map((status) => withDeadRun(opened, status));
@@ -309,13 +327,14 @@ async function mirrorLine(context: CommandContext, config: Config): Promise<Mirr
       source,
       records: own.reduce((sum, { records }) => sum + records, 0),
       answers: fiveAnswers(snapshot, drift),
+      areBackupsRead: (backups?.problems ?? []).length === 0,
       reason: own.flatMap(statusReason),
       exitCode: exitCode(own),
     };
   } catch (thrown) {
     const { code, message, hint } = asTidemarkError(await explainMissing(context, thrown));
     const reason = [`${source}: ${message}`, ...(hint === undefined ? [] : [`  → ${hint}`])];
-    return { source, records: 0, answers: [], reason, exitCode: exitCodeFor(code) };
+    return { source, records: 0, answers: [], areBackupsRead: true, reason, exitCode: exitCodeFor(code) };
   } finally {
     mirror?.close();
   }

@@ -95,7 +95,11 @@ export function abortReason(signal: AbortSignal): Error {
  * Waits until it is over, for `ms` at most: true where it was over in time. Nothing is left waiting afterwards.
  * @throws what it ended with
  */
-export async function settlesWithin(over: Promise<unknown>, ms: number, clock: Clock): Promise<boolean> {
+export async function settlesWithin(
+  over: Promise<unknown>,
+  ms: number,
+  clock: Pick<Clock, 'sleep'>,
+): Promise<boolean> {
   const timer = new AbortController();
   const late = clock.sleep(ms, timer.signal).then(
     () => false,
@@ -106,4 +110,19 @@ export async function settlesWithin(over: Promise<unknown>, ms: number, clock: C
   } finally {
     timer.abort();
   }
+}
+
+/** Milliseconds. A sleep this short that ends late has cost no more than this, and what has arrived meanwhile is taken before the next. */
+const SLICE_MS = 50;
+
+/**
+ * The same clock, whose sleeps count only time in which this process could take an answer. A machine that is too busy to run it, or its
+ * own work, makes them longer. For limits on what answers at once or never, such as a disk.
+ */
+export function ownTime(clock: Clock): Pick<Clock, 'sleep'> {
+  return {
+    sleep: async (ms, signal) => {
+      for (let left = ms; left > 0; left -= SLICE_MS) await clock.sleep(Math.min(left, SLICE_MS), signal);
+    },
+  };
 }

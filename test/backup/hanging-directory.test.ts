@@ -9,6 +9,7 @@ import type * as Work from '../../src/backup/work.ts';
 import type * as DoctorBackups from '../../src/cli/doctor-backups.ts';
 import type { Config, TargetConfig } from '../../src/config/config.ts';
 import { systemClock } from '../../src/core/clock.ts';
+import type * as CommandLine from '../journeys/command-line.ts';
 import type * as Fixture from './fixture.ts';
 
 const disk = { path: '/hanging/backups', stoodStill: [] as string[], asked: [] as string[] };
@@ -39,7 +40,7 @@ vi.doMock('node:fs/promises', async (original) => {
   return { ...real, ...Object.fromEntries(names.map((name) => [name, hanging(name)])) };
 });
 
-let modules: typeof Catalog & typeof Work & typeof DoctorBackups & typeof Fixture;
+let modules: typeof Catalog & typeof Work & typeof DoctorBackups & typeof Fixture & typeof CommandLine;
 
 // Files of one worker share their modules: those that are loaded already have the real functions, and the next file is to have them.
 beforeAll(async () => {
@@ -49,6 +50,7 @@ beforeAll(async () => {
     ...(await import('../../src/backup/work.ts')),
     ...(await import('../../src/cli/doctor-backups.ts')),
     ...(await import('./fixture.ts')),
+    ...(await import('../journeys/command-line.ts')),
   };
 });
 afterAll(() => {
@@ -76,6 +78,19 @@ it.each<[string, TargetConfig]>([
   stop.abort(new Error('stopped'));
   await expect(checked).rejects.toThrow('stopped');
   expect(disk.stoodStill).toEqual([]);
+});
+
+it('status names it, and for how long it was waited for', async () => {
+  const { commandLine, setting } = modules;
+  const { mirror, home } = await setting();
+  const env = {
+    TIDEMARK_BASE_URL: 'http://127.0.0.1:1',
+    TIDEMARK_API_KEY: 'test-key-of-some-length',
+    TIDEMARK_MIRROR: mirror.path,
+    TIDEMARK_BACKUP_TARGETS: disk.path,
+  };
+  const { stdout, stderr } = await commandLine(['status'], { env, cwd: home });
+  expect(stdout, stderr).toContain(`Backups: not readable: ${disk.path}: it has not answered for 3 s`);
 });
 
 /** The times that a directory is waited for are over soon, but a minute not before it is reported that it is waited for. */
