@@ -141,12 +141,14 @@ export interface DueTarget {
    * and a backup would go to the disk below it.
    */
   readonly isEmptied: boolean;
+  /** True for a directory in which the daemon stored a backup of this mirror, whether or not it could be listed now. */
+  readonly hadSome: boolean;
 }
 
 /**
  * The targets whose newest complete backup of this mirror is as old as `every`. Backups of the future, made before the clock
  * stepped back, do not count: they would put off the next one for long. A target that cannot be listed, or does not answer, is due:
- * the attempt reports why.
+ * the attempt reports why, or finds that it is emptied.
  */
 export async function dueTargets(
   mirror: Mirror,
@@ -156,13 +158,15 @@ export async function dueTargets(
   const now = clock.now();
   const dueIn = async (config: TargetConfig): Promise<DueTarget | null> => {
     let own: readonly Backup[];
+    // Before anything is waited for: the mirror may be closed then.
+    const hadSome = hasStoredIn(mirror, config);
     try {
       const listing = openTarget(config, clock).then(listBackups);
-      if (!(await settlesWithin(listing, DUE_WAIT_MS, clock))) return { config, isEmptied: false };
+      if (!(await settlesWithin(listing, DUE_WAIT_MS, clock))) return { config, isEmptied: false, hadSome };
       own = (await listing).filter(({ manifest }) => manifest?.mirror === owner);
     } catch {
       // The attempt to store a backup there fails with this error, and reports it.
-      return { config, isEmptied: false };
+      return { config, isEmptied: false, hadSome };
     }
     const isDue = own
       .filter(({ state }) => state === 'whole')
@@ -170,7 +174,7 @@ export async function dueTargets(
       .filter((at) => at <= now)
       .every((at) => now - at >= backup.everyMs);
     if (!isDue) return null;
-    return { config, isEmptied: own.length === 0 && hasStoredIn(mirror, config) };
+    return { config, isEmptied: own.length === 0 && hadSome, hadSome };
   };
   return (await Promise.all(backup.targets.map(dueIn))).filter((each) => each !== null);
 }
@@ -178,6 +182,30 @@ export async function dueTargets(
 /** True for a directory in which the daemon stored backups of this mirror. If it has none, it lost them. */
 export function hasStoredIn(mirror: Mirror, target: TargetConfig): boolean {
   return target.type === 'directory' && mirror.daemon.hasStoredIn(target.path);
+}
+
+/**
+ * True if one of these files is the manifest of a backup of that mirror.
+ * @param names of the files in the target
+ * @throws TidemarkError where the target does not answer
+ */
+export async function holdsBackupOf(
+  target: BackupTarget,
+  owner: string,
+  names: ReadonlySet<string>,
+): Promise<boolean> {
+  const manifests = [...names].filter((name) => backupOfManifest(name) !== undefined);
+  // The newest first: usually it is one.
+  for (const name of manifests.toSorted().toReversed()) {
+    try {
+      const text = await target.readText(name);
+      if (text !== null && parseManifest(text, target.pathOf(name)).mirror === owner) return true;
+    } catch (error) {
+      // A damaged one does not tell whose it is.
+      if (asTidemarkError(error).isRetryable) throw error;
+    }
+  }
+  return false;
 }
 
 /** The directory that such a target is. */

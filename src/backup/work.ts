@@ -5,6 +5,7 @@ import { type Clock, isoTime, settlesWithin } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { programVersion } from '../core/package-root.ts';
 import { duration } from '../core/wording.ts';
+import { emptiedError, holdsBackupOf } from './list.ts';
 import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from './manifest.ts';
 import { backupName, manifestName } from './name.ts';
 import { type Digests, damaged, digestOf, pack, unpack } from './packing.ts';
@@ -21,6 +22,8 @@ export interface BackupJob {
   readonly recipients: readonly string[];
   /** Whose unfinished files these are: `mirrorId`. */
   readonly owner: string;
+  /** Directories in which backups of this mirror were stored before: one that has none now gets nothing, its disk may not be mounted. */
+  readonly mustHaveSome?: readonly string[];
   /** Of the worker of a fleet that makes it: part of the backup's name. */
   readonly fence?: number | null;
   /** How long a target may take before it has answered for the first time, in milliseconds; without it, a minute. */
@@ -51,6 +54,8 @@ export interface StoredBackup {
   readonly path: string | null;
   /** Why it could not; null where it was stored. */
   readonly error: TidemarkError | null;
+  /** True if that is because it has none of the backups that it must have (`mustHaveSome`). */
+  readonly isEmptied: boolean;
 }
 
 export interface MadeBackup {
@@ -133,6 +138,8 @@ interface Place {
   readonly names: ReadonlySet<string>;
   /** Why it cannot be used; null where it can. */
   readonly error: TidemarkError | null;
+  /** As in `StoredBackup`. */
+  readonly isEmptied: boolean;
 }
 
 /** Waits until a target has answered that can be used. @throws TidemarkError the first target's error if none can */
@@ -175,7 +182,7 @@ async function storeInTurn(
     if (place === undefined) throw new Error('a target was not opened');
     if (!(await settlesWithin(place, QUIET_WAIT_MS, clock)))
       onProgress({ phase: 'waiting', share: 0, target: addressOf(config) });
-    const { target, names, error } = await place;
+    const { target, names, error, isEmptied } = await place;
     const before = 2 * outcomes.length * bytes;
     const onBytes = (done: number): void =>
       onProgress({ phase: 'storing', share: Math.min(1, (before + done) / (2 * bytes * places.length)) });
@@ -185,7 +192,7 @@ async function storeInTurn(
     };
     const failure = error ?? (await failureOf(store));
     const path = failure === null ? target.pathOf(name) : null;
-    outcomes.push({ index, outcome: { address: target.address, path, error: failure } });
+    outcomes.push({ index, outcome: { address: target.address, path, error: failure, isEmptied } });
   }
   return outcomes.toSorted((a, b) => a.index - b.index).map(({ outcome }) => outcome);
 }
@@ -200,16 +207,21 @@ function taken(path: string): TidemarkError {
 
 async function openPlace(
   config: TargetConfig,
-  { owner, answersWithinMs }: BackupJob,
+  { owner, answersWithinMs, mustHaveSome = [] }: BackupJob,
   clock: Clock,
 ): Promise<Place> {
   const target = await openTarget(config, clock);
   let names: ReadonlySet<string> = new Set();
+  let isEmptied = false;
   const error = await failureOf(async () => {
     const files = await answered(target, target.sweep(owner), answersWithinMs ?? ANSWERS_MS, clock);
     names = new Set(files.map((file) => file.name));
+    // Whoever looked before may have looked while it was away.
+    if (config.type !== 'directory' || !mustHaveSome.includes(config.path)) return;
+    isEmptied = !(await holdsBackupOf(target, owner, names));
+    if (isEmptied) throw emptiedError(config.path);
   });
-  return { config, target, names, error };
+  return { config, target, names, error, isEmptied };
 }
 
 /**

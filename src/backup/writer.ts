@@ -15,7 +15,7 @@ import { manifestName } from './name.ts';
 import { mirrorId } from './plain-backup.ts';
 import { backUpInProcess } from './process.ts';
 import { openTarget } from './targets/open.ts';
-import type { BackupWork, BackupWorkProgress, StoredBackup } from './work.ts';
+import type { BackupJob, BackupWork, BackupWorkProgress, StoredBackup } from './work.ts';
 import { openWorkDirectory } from './work-directory.ts';
 
 export interface BackupWriterOptions {
@@ -86,7 +86,7 @@ export interface BackupWriter {
 export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
   const { backup } = options;
   return {
-    make: (signal, onProgress = () => undefined) => makeOne(options, backup.targets, signal, onProgress),
+    make: (signal, onProgress = () => undefined) => makeOne(options, { targets: backup.targets, mustHaveSome: [] }, signal, onProgress),
     afterCompleteRun: async (mirror, runs, signal) => {
       if (!runs.some((run) => isBackedUpAfter(mirror, run))) return null;
       const due = await dueTargets(mirror, options);
@@ -97,7 +97,13 @@ export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
           : [],
       );
       const targets = due.filter(({ isEmptied }) => !isEmptied).map(({ config }) => config);
-      const made = targets.length === 0 ? null : await makeOne(options, targets, signal, () => undefined);
+      const mustHaveSome = due.flatMap(({ config, hadSome }) =>
+        hadSome && config.type === 'directory' ? [config.path] : [],
+      );
+      const made =
+        targets.length === 0
+          ? null
+          : await makeOne(options, { targets, mustHaveSome }, signal, () => undefined);
       return { made, emptied };
     },
   };
@@ -105,7 +111,7 @@ export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
 
 async function makeOne(
   options: BackupWriterOptions,
-  targets: readonly TargetConfig[],
+  { targets, mustHaveSome }: Required<Pick<BackupJob, 'targets' | 'mustHaveSome'>>,
   signal: AbortSignal,
   onProgress: (progress: BackupWorkProgress) => void,
 ): Promise<BackupOutcome> {
@@ -118,7 +124,10 @@ async function makeOne(
   const workDirectory = openWorkDirectory(options.mirror, 'backups', holder);
   try {
     const { directory } = workDirectory;
-    const job = { mirrorPath: options.mirror, workDirectory: directory, targets, recipients, owner };
+    const job = {
+      ...{ mirrorPath: options.mirror, workDirectory: directory },
+      ...{ targets, mustHaveSome, recipients, owner },
+    };
     const report = (progress: BackupWorkProgress): void => {
       const { phase, target } = progress;
       if (phase === 'waiting') log.info({ target }, 'waiting for a target of the backup to answer');

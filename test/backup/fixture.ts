@@ -33,6 +33,8 @@ export interface Setting {
     onStart?: (pid: number | undefined) => void;
     /** The clock of the work itself. */
     hereWith?: Clock;
+    /** What happens after the targets were looked at, and before the work begins. */
+    beforeWork?: () => void;
   }) => BackupWriter;
   /** One more complete run. */
   readonly sync: () => Promise<number>;
@@ -58,6 +60,7 @@ export async function setting(): Promise<Setting> {
     mirror: path = mirror.path,
     onStart,
     hereWith = systemClock,
+    beforeWork = () => undefined,
   }) =>
     createBackupWriter({
       backup: { ...backupsOf(directory, retention), ...backups },
@@ -70,7 +73,11 @@ export async function setting(): Promise<Setting> {
       host: 'here',
       pid: 4711,
       // A process takes longer to start: a few tests show that it does the same.
-      work: onStart === undefined ? backUpHere(hereWith) : backUpInProcess({ env, onStart }),
+      work: async (job, options) => {
+        beforeWork();
+        const work = onStart === undefined ? backUpHere(hereWith) : backUpInProcess({ env, onStart });
+        return await work(job, options);
+      },
     });
   return { mirror, home, directory, writer: writer({}), with: writer, sync: run };
 }

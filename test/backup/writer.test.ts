@@ -182,6 +182,44 @@ describe('after a run', () => {
     expect(await alone.afterCompleteRun(mirror, [1], never)).toMatchObject({ made: {}, emptied: [] });
   });
 
+  it.each([
+    ['in this process', {}],
+    ['in the process of a backup', { onStart: () => undefined }],
+  ])('a directory that comes back empty after it was looked at gets none, %s', async (_where, how) => {
+    const { with: writer, mirror, directory, home } = await setting();
+    const other = join(home, 'other');
+    mkdirSync(other);
+    const targets = [directory, other].map((path): TargetConfig => ({
+      type: 'directory',
+      path,
+      retention: null,
+    }));
+    for (const address of [directory, other])
+      record(mirror, { job: 'backup', file: 'a', targets: [{ address, error: null }] });
+    await writer({ backups: { targets } }).make(never);
+    const name = readdirSync(other);
+    // Its disk is not mounted; then the mount point is made again.
+    rmSync(directory, { recursive: true });
+    const clock = movedClock();
+    clock.move(25 * HOUR);
+    const late = writer({ clock, backups: { targets }, beforeWork: () => mkdirSync(directory), ...how });
+    const due = await late.afterCompleteRun(mirror, [1], never);
+    expect(due?.made?.targets).toMatchObject([
+      {
+        address: directory,
+        path: null,
+        isEmptied: true,
+        error: {
+          message: `${directory} has none of the backups that were stored there: is its disk mounted?`,
+        },
+      },
+      { address: other, error: null, isEmptied: false },
+    ]);
+    expect(readdirSync(directory)).toEqual([]);
+    expect(readdirSync(other)).toEqual(expect.arrayContaining(name));
+    expect(readdirSync(other)).toHaveLength(4);
+  });
+
   it('a directory that a source has of its own is not made again below a disk that is gone', async () => {
     const { with: writer, mirror, home } = await setting();
     const within = join(home, 'disk');

@@ -177,7 +177,11 @@ function summaryOf(
     isEncrypted: manifest.encryption !== null,
     removed: targets.reduce((sum, { removed }) => sum + removed.length, 0),
     targets: [
-      ...targets.map(({ address, error }) => ({ address, error: error?.message ?? null })),
+      ...targets.map(({ address, error, isEmptied }) => ({
+        address,
+        error: error?.message ?? null,
+        ...(isEmptied ? { isEmptied } : {}),
+      })),
       ...refused,
     ],
     command: hook?.outcome ?? null,
