@@ -86,7 +86,8 @@ export interface BackupWriter {
 export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
   const { backup } = options;
   return {
-    make: (signal, onProgress = () => undefined) => makeOne(options, { targets: backup.targets, mustHaveSome: [] }, signal, onProgress),
+    make: (signal, onProgress = () => undefined) =>
+      makeOne(options, { targets: backup.targets, mustHaveSome: [] }, signal, onProgress),
     afterCompleteRun: async (mirror, runs, signal) => {
       if (!runs.some((run) => isBackedUpAfter(mirror, run))) return null;
       const due = await dueTargets(mirror, options);

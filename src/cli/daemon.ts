@@ -286,7 +286,7 @@ interface Readiness {
 
 interface Answering {
   readonly url: string;
-  /** Its state, if it tells that without a token. */
+  /** Its state; null if it answers only who has a token. */
   readonly state: string | null;
 }
 

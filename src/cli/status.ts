@@ -10,13 +10,7 @@ import { addressOf } from '../backup/targets/target.ts';
 import type { Config, TargetConfig } from '../config/config.ts';
 import { mirrorConfigs, onlyMirrorConfig } from '../config/mirrors.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
-import {
-  asTidemarkError,
-  combinedExitCode,
-  EXIT,
-  exitCodeFor,
-  type ExitCode,
-} from '../core/errors.ts';
+import { asTidemarkError, combinedExitCode, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
 import { count, plural, outcomeText } from '../core/wording.ts';
 import { DriftNow } from '../daemon/http/drift-now.ts';
 import { type Answer, driftCounts, driftStatus, fiveAnswers } from '../daemon/http/five-answers.ts';
@@ -197,7 +191,8 @@ function healthView(config: Config, mirror: Mirror, now: number, hasDaemon: bool
     configProblem: () => null,
     mirror: () => mirror,
     backups: {
-      look: async (targets, own, waitMs = BACKUPS_WAIT_MS) => {
+      look: async (targets, own, givenMs) => {
+        const waitMs = givenMs ?? BACKUPS_WAIT_MS;
         await catalog.look(local(targets), own, waitMs);
         return local(targets).map((target) => {
           const [shown] = catalog.remembered([target]);

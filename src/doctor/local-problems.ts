@@ -43,7 +43,7 @@ export function mirrorProblems(
     readonly now: number;
     /** The source, where each has a mirror of its own. */
     readonly owner: string | null;
-    /** What shows that there was a mirror, where there is none. */
+    /** What shows that there was a mirror, if there is none now. */
     readonly missing: { readonly message: string; readonly hint: string } | null;
   },
 ): Problem[] {
