@@ -1,10 +1,11 @@
 /** `tidemark show KIND ID`: one record, current or at a point in time. */
 import { createColors } from 'picocolors';
+import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless, type JsonValue } from '../core/json.ts';
 import { stringifyYaml } from '../core/yaml.ts';
-import type { Sighting } from '../diff/history.ts';
+import type { RenewedId, Sighting } from '../diff/history.ts';
 import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { Fact } from '../report/document.ts';
@@ -14,10 +15,17 @@ import { escapeControlCharacters } from '../core/escape-control.ts';
 import { folded } from '../report/value-text.ts';
 import { requireIntact } from '../state/intact.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
-import { lastSeen } from '../state/record-history.ts';
+import { lastSeen, renewalsAt } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
-import { notThereYet, recordReport, notesOf, sightingText } from './record-heading.ts';
+import {
+  notThereYet,
+  recordReport,
+  notesOf,
+  renewalFacts,
+  shownRenewal,
+  sightingText,
+} from './record-heading.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 import { printPage } from './pager.ts';
 
@@ -55,12 +63,14 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
       now: systemClock.now(),
     });
     const shown = stateAt(mirror, found, point.run);
+    const renewals = renewalsAt(mirror, found.row, point.run, definitionsFor(config, found.row.source));
     printNote(context, notesOf(found.note, point.note));
     if (context.options.json === true) {
-      await print(context, `${JSON.stringify(document(found, point, shown, options))}\n`);
+      await print(context, `${JSON.stringify(document(found, point, { ...shown, renewals }, options))}\n`);
     } else {
       const named = { name: shown.name, showsSecrets: options.showSecrets === true };
-      const [summary, ...facts] = factsOf(point, shown);
+      const [summary, ...sightings] = factsOf(point, shown);
+      const facts = [...renewalFacts(renewals, found, options), ...sightings];
       const report = { ...recordReport(mirror, config, found, named, facts), summary, parts: [] };
       const heading = `${renderText(report, lineOptions(context))}\n`;
       await printPage(context, text(context, heading, found, shown, options));
@@ -97,11 +107,13 @@ function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number):
 }
 
 function document(
-  { row, definition }: FoundRecord,
+  found: FoundRecord,
   point: Point,
-  shown: Shown,
-  { showSecrets }: ShowOptions,
+  shown: Shown & { readonly renewals: readonly RenewedId[] },
+  options: ShowOptions,
 ): object {
+  const { row, definition } = found;
+  const { showSecrets } = options;
   const { body } = shown;
   const own = { id: row.id, name: shown.name };
   return {
@@ -120,6 +132,7 @@ function document(
     last_seen: shown.lastSeen,
     removed: shown.removed,
     missing_since: shown.missingSince,
+    created_again: shown.renewals.map((each) => shownRenewal(each, found, options)),
     body: body === null || showSecrets === true ? body : maskedBody(body, definition),
   };
 }

@@ -7,6 +7,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { HistoryRevision, LogEntry, RenewedId, Sighting } from '../diff/history.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow, Revision } from '../mirror/records.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import { RecreatedBetween } from './recreated.ts';
 import { RestoreWrites } from './written-by-restore.ts';
 
@@ -53,6 +54,32 @@ export function recordHistory(
     renewals: revisions.flatMap(({ created_again: again }) => again ?? []),
     withRestores: (log) => withRestores(mirror, row, found, log),
   };
+}
+
+/**
+ * Where a record got another id, newest first, also after this one, as far as run `until` knew these ids: the `renewals` of
+ * its history, without reading that.
+ */
+export function renewalsAt(
+  mirror: Mirror,
+  { source, kind, scope, id }: RecordRow,
+  until: number,
+  definitions: (kind: Kind) => ResourceDefinition,
+): RenewedId[] {
+  const { records, restores } = mirror;
+  const seen = new RecreatedIds(restores.idMap(source))
+    .places(kind, { scope, id })
+    .filter((place) =>
+      records
+        .find(kind, place.id, { sources: [source], scope: place.scope })
+        .some((row) => records.asOf(row, until) !== undefined),
+    );
+  const between = new RecreatedBetween(mirror, source, { from: until, to: until, isNone: true }, definitions);
+  return seen.flatMap((own, index) => {
+    const before = seen[index + 1];
+    const again = before === undefined ? undefined : between.recreationOf(kind, own.id, before.id);
+    return again === undefined ? [] : [{ ...again, id: own.id }];
+  });
 }
 
 function withRestores(

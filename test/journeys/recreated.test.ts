@@ -216,6 +216,19 @@ describe('records that a restore created again', () => {
         [4, 'recreated', again['id']],
       ]);
     }
+    // The record that is gone names what it continues as, but not as of a run that did not know that yet.
+    const own = { was: String(id), restore: 1, by: commandActor().by, id: String(again['id']) };
+    const shown = async (...args: string[]): Promise<object> =>
+      await json<object>(story, 0, 'show', 'batch_exports', ...args);
+    expect(await shown(String(id))).toMatchObject({ state: 'removed', created_again: [own] });
+    expect(await shown(String(id), '--at', 'run:3')).toMatchObject({ state: 'removed', created_again: [] });
+    expect(await shown(String(again['id']))).toMatchObject({ state: 'present', created_again: [own] });
+    const then = (await story.expectRun(0, 'show', 'batch_exports', String(id))).stdout;
+    expect(then).toContain(`continues as  ${own.id}, created again by restore 1`);
+    expect(then).toMatch(/^batch export Gone: removed, as of run 4/);
+    expect((await story.expectRun(0, 'show', 'batch_exports', own.id)).stdout).toContain(
+      `id before  ${own.was}, created again by restore 1`,
+    );
     const { stdout } = await story.expectRun(0, 'log', 'batch_exports', 'Gone');
     expect(stdout).toMatch(/returned, created again by restore 1 \(\S+@\S+; id .*\) seen by run 4/);
     expect(stdout).toMatch(/removed by run 3/);
