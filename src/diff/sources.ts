@@ -32,6 +32,8 @@ interface SourceCompareOptions extends CompareOptions {
   readonly kinds?: ReadonlySet<Kind>;
   /** Records that the user says are counterparts, whatever they are called. */
   readonly counterparts?: readonly { readonly kind: Kind; readonly from: string; readonly to: string }[];
+  /** True: of the union of a family (`plugins`), only what no compared list of the family has is compared. */
+  readonly isOnce?: boolean;
 }
 
 /**
@@ -60,12 +62,11 @@ export function diffSources(from: State, to: State, options: SourceCompareOption
   for (const { kind } of CATALOG) {
     const definition = definitions(kind);
     const reporting = isReported(kind) ? builder : new DiffBuilder(from.reference, to.reference);
-    const match = matchRecords(
-      definition,
-      comparable(kind, sides.from, isSkipped, reporting),
-      comparable(kind, sides.to, isSkipped, reporting),
-      counterparts,
-    );
+    const recordsOf = (side: Side): ParsedRecord[] => {
+      const own = comparable(kind, side, isSkipped, reporting);
+      return options.isOnce === true && isReported(kind) ? withoutListed(definition, side, own) : own;
+    };
+    const match = matchRecords(definition, recordsOf(sides.from), recordsOf(sides.to), counterparts);
     settle(kind, match, sides, counterparts, reporting);
     if (!isReported(kind)) continue;
     for (const change of recordChanges(definition, match, options.mode, counterparts, builder)) {
@@ -80,10 +81,29 @@ export function diffSources(from: State, to: State, options: SourceCompareOption
 interface Side {
   readonly records: ReadonlyMap<Kind, readonly RecordState[]>;
   readonly lineage: Lineage;
+  /** Places of records in the lists of families, as far as these were compared. */
+  readonly listed: Set<string>;
 }
 
 function side(records: Iterable<RecordState>): Side {
-  return { records: Map.groupBy(records, (record) => record.kind), lineage: new Lineage() };
+  return {
+    records: Map.groupBy(records, (record) => record.kind),
+    lineage: new Lineage(),
+    listed: new Set(),
+  };
+}
+
+/** Without what was compared in the list of a family already (the catalog has these lists before their union). */
+function withoutListed(
+  { family, isUnionOfFamily }: ResourceDefinition,
+  { listed }: Side,
+  records: ParsedRecord[],
+): ParsedRecord[] {
+  if (family === null) return records;
+  const placeOf = ({ scope, id }: ParsedRecord): string => `${family} ${scopeKey(scope)} ${id}`;
+  if (isUnionOfFamily === true) return records.filter((record) => !listed.has(placeOf(record)));
+  for (const record of records) listed.add(placeOf(record));
+  return records;
 }
 
 /** The root kind's only record on either side: a comparison of two sources with one organization each means these. */

@@ -117,6 +117,9 @@ const ORGANIZATION = `(SELECT CAST(json_extract(o.body, '$."name"') AS TEXT) FRO
     WHERE ol.source = l.source AND ol.kind = '${SCOPE_KIND.organization_id}' AND o.remote_id = ${ORGANIZATION_ID}
       AND o.hash IS NOT NULL)`;
 
+/** Each kind with the kinds whose lists show its records: a component is in the list of its family and in `plugins`. */
+const SHOWN_IN = `family(kind, shown) AS (VALUES ${CATALOG.flatMap(({ kind }) => familyKinds(kind).map((shown) => `('${kind}', '${shown}')`)).join(', ')})`;
+
 /** Worked out once for each collection, not for each of its records. */
 function collectionsQuery({ kind }: ResourceDefinition): string {
   return `SELECT l.id, s.name AS source, ${ORGANIZATION_ID} AS organization_id,
@@ -145,7 +148,8 @@ FROM c CROSS JOIN records r ON r.collection = c.id WHERE r.hash IS NOT NULL`;
  * them. What the first kept run added is `initial`: it may be older. The name is the newest one, of a removed record its last.
  */
 function changesQuery(): string {
-  return `WITH c AS MATERIALIZED (SELECT l.id, s.name AS source, l.kind, l.scope,
+  return `WITH ${SHOWN_IN},
+c AS MATERIALIZED (SELECT l.id, s.name AS source, l.kind, l.scope,
   ${ORGANIZATION_ID} AS organization_id, ${ORGANIZATION} AS organization,
   l.project_id, l.role_id FROM collections l JOIN sources s ON s.id = l.source),
 f AS MATERIALIZED (SELECT source, min(run) AS run FROM runs WHERE root IS NOT NULL GROUP BY source)
@@ -167,8 +171,9 @@ function changesFrom(revision: string, tables: string): string {
   c.role_id AS "role_id",
   CAST(CASE ${revision}.change WHEN 2 THEN 'changed' WHEN 3 THEN 'removed' ELSE
     CASE WHEN n.run = f.run THEN 'initial'
-    WHEN EXISTS (SELECT 1 FROM id_map i WHERE i.source = c.source AND i.kind = c.kind AND i.new_scope = c.scope
-      AND i.new_id = r.remote_id) THEN 'recreated' ELSE 'added' END END AS TEXT) AS "change"
+    WHEN EXISTS (SELECT 1 FROM family m CROSS JOIN id_map i ON i.kind = m.kind
+      WHERE m.shown = c.kind AND i.source = c.source AND i.new_scope = c.scope AND i.new_id = r.remote_id)
+    THEN 'recreated' ELSE 'added' END END AS TEXT) AS "change"
 FROM runs n CROSS JOIN ${tables}
   CROSS JOIN c ON c.id = r.collection CROSS JOIN f ON f.source = n.source
 WHERE ${revision}.change <> 4`;
@@ -178,7 +183,7 @@ WHERE ${revision}.change <> 4`;
  * Every two ids of a record that restores created again (`id_map`, either way and over several of them), for each kind that
  * shows it.
  */
-const SAME_RECORDS = `family(kind, shown) AS (VALUES ${CATALOG.flatMap(({ kind }) => familyKinds(kind).map((shown) => `('${kind}', '${shown}')`)).join(', ')}),
+const SAME_RECORDS = `${SHOWN_IN},
 step AS MATERIALIZED (SELECT i.source, f.shown AS kind, i.old_id AS id, i.new_id AS other FROM id_map i JOIN family f ON f.kind = i.kind
   UNION SELECT i.source, f.shown, i.new_id, i.old_id FROM id_map i JOIN family f ON f.kind = i.kind),
 linked AS (SELECT source, kind, id, other FROM step

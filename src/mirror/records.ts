@@ -1,5 +1,5 @@
 /** Records, current and as of a run, in a stable order: catalog order of kinds, source, scope, remote id. */
-import { scopeKey } from '../catalog/catalog.ts';
+import { familyKinds, scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { RecordKey } from '../catalog/order.ts';
@@ -306,12 +306,13 @@ function prepareAdditions(
   const first = FIRST_KEPT(connection).get({ source })?.run;
   const keyText = (kind: Kind, scope: Scope, id: string): string =>
     JSON.stringify([kind, scopeKey(scope), id]);
-  // The last restore that gave an id counts.
+  // The last restore that gave an id counts, in each list that shows the record.
   const givenBy = new Map(
-    readIdMap(connection, source).map((mapping) => [
-      keyText(mapping.kind, mapping.newScope, mapping.newId),
-      mapping,
-    ]),
+    readIdMap(connection, source).flatMap((mapping) =>
+      familyKinds(mapping.kind).map(
+        (shown) => [keyText(shown, mapping.newScope, mapping.newId), mapping] as const,
+      ),
+    ),
   );
   return ({ kind, scope, id }, run) => {
     if (run === first) return { change: 'initial' };

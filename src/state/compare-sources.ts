@@ -72,7 +72,9 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
     records,
     collections,
   });
-  const options = { mode, fields, definitions, kinds: reported, skipped };
+  // As in a comparison of one source: what the user asks for by its kind is reported there.
+  const isOnce = filter.kinds?.some((kind) => definitionOf(kind).isUnionOfFamily === true) !== true;
+  const options = { mode, fields, definitions, kinds: reported, skipped, isOnce };
   const document: DiffDocument = {
     ...withoutUnknown(diffSources(state(sides[0]), state(sides[1]), options), sides),
     stale: sides.flatMap(({ stale }, index) =>

@@ -230,6 +230,45 @@ describe('diffSources', () => {
     expect(document.compared).toEqual({ collections: 1, records: 1 });
   });
 
+  it('compares a component in the list of its family alone, unless the union of all was asked for', () => {
+    const components = (scope: Scope, first: number, more: object): RecordState[] => {
+      const own = (n: number, name: string, body: object = {}): [string, object] => [
+        String(first + n),
+        { id: first + n, name, ...body },
+      ];
+      const destinations = [own(1, 'Warehouse', more), own(2, 'Same')];
+      // Called as a destination is: `plugins` alone has two of the name.
+      const transformations = [own(3, 'Same')];
+      const only = [own(4, 'Elsewhere')];
+      return [
+        ...destinations.map((each) => record('pipeline_destinations', scope, ...each)),
+        ...transformations.map((each) => record('pipeline_transformations', scope, ...each)),
+        ...[...destinations, ...transformations, ...only].map((each) => record('plugins', scope, ...each)),
+      ];
+    };
+    const sides = [
+      [organizations[0], ...components(a, 10, { description: 'one' })],
+      [organizations[1], ...components(b, 20, { description: 'two' })],
+    ] as const;
+    const once = diff([...sides[0]], [...sides[1]], { isOnce: true });
+    expect(once.skipped).toEqual([]);
+    expect(once.changes.map(({ kind, id, change }) => `${kind} ${id} ${change}`)).toEqual([
+      'pipeline_destinations 21 changed',
+    ]);
+    expect(once.summary).toEqual({ added: 0, removed: 0, changed: 1, unchanged: 4 });
+    expect(once.compared.records).toBe(5);
+    // Where the list of the family was not compared, the union has it.
+    const unread = [{ kind: 'pipeline_destinations' as const, scope: {}, reason: 'not read' }];
+    const left = diff([...sides[0]], [...sides[1]], { isOnce: true, skipped: unread });
+    expect(left.changes.map(({ kind, id }) => `${kind} ${id}`)).toEqual(['plugins 21']);
+    const each = diff([...sides[0]], [...sides[1]]);
+    expect(each.changes.map(({ kind, id }) => `${kind} ${id}`)).toEqual([
+      'pipeline_destinations 21',
+      'plugins 21',
+    ]);
+    expect(each.skipped).toMatchObject([{ kind: 'plugins', name: 'Same' }]);
+  });
+
   it('shows what the service gives only with every field', () => {
     const from = [
       organizations[0],
