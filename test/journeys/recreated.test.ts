@@ -224,10 +224,10 @@ describe('records that a restore created again', () => {
     expect(await shown(String(id), '--at', 'run:3')).toMatchObject({ state: 'removed', created_again: [] });
     expect(await shown(String(again['id']))).toMatchObject({ state: 'present', created_again: [own] });
     const then = (await story.expectRun(0, 'show', 'batch_exports', String(id))).stdout;
-    expect(then).toContain(`continues as  ${own.id}, created again by restore 1`);
+    expect(then).toMatch(new RegExp(`continues as +${own.id}, created again by restore 1`));
     expect(then).toMatch(/^batch export Gone: removed, as of run 4/);
-    expect((await story.expectRun(0, 'show', 'batch_exports', own.id)).stdout).toContain(
-      `id before  ${own.was}, created again by restore 1`,
+    expect((await story.expectRun(0, 'show', 'batch_exports', own.id)).stdout).toMatch(
+      new RegExp(`id before +${own.was}, created again by restore 1`),
     );
     const { stdout } = await story.expectRun(0, 'log', 'batch_exports', 'Gone');
     expect(stdout).toMatch(/returned, created again by restore 1 \(\S+@\S+; id .*\) seen by run 4/);
