@@ -251,7 +251,8 @@ function formFacts(
   };
   // The mirror reads in the order of `compareKeys`; one record is held.
   function* valuesThen({ kind, field, runs }: FormChange): Generator<ValueThen> {
-    for (const record of mirror.records.readAt(runs.at(-1) ?? 0, { sources: [source], kinds: [kind] })) {
+    const own = { sources: [source], kinds: [kind] };
+    for (const record of mirror.records.readAt(runs.at(-1) ?? 0, own, { isChecked: true })) {
       const value = resolvePointer(parseState(record).body, field);
       if (value !== undefined) yield { kind, scope: record.scope, id: record.id, value };
     }

@@ -1,4 +1,6 @@
 /** Changes of the form of records are told apart from drift, and hide none of it. */
+import Database from 'better-sqlite3';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { world, type World } from './comparison.ts';
 
@@ -105,6 +107,28 @@ describe('drift where the service changed the form of its records', () => {
     await sync(bodies((n) => ({ level: String(n), mode: 'a', region: n === 1 ? 'us' : 'eu' })));
     const later = await drift(2);
     expect(later.findings.map(({ id, path, to }) => [id, path, to])).toEqual([['p2', '/region', 'us']]);
+  });
+
+  it('refuses a version in between that is not what was stored, by which a real change would be none', async () => {
+    const { sync, drift, expectRun, directory } = await baselined(bodies((n) => ({ level: n })));
+    await sync(bodies((n) => ({ level: n, region: 'eu' })));
+    const last = bodies((n) => ({ level: n, region: n === 1 ? 'us' : 'eu' }));
+    await sync(last);
+    expect((await drift(2)).findings.map(({ id, to }) => [id, to])).toEqual([['p2', 'us']]);
+    const mirror = new Database(join(directory, 'mirror.db'));
+    const replace = mirror.prepare(`UPDATE revisions SET encoding = 3, body = ? WHERE run = ?
+      AND record = (SELECT record FROM records WHERE remote_id = 'p2')`);
+    // The older one no longer needs the one in between, which is altered.
+    const [first, between] = [bodies((n) => ({ level: n }))[1], last[1]];
+    for (const [body, run] of [
+      [first, 1],
+      [between, 2],
+    ] as const)
+      expect(replace.run(Buffer.from(JSON.stringify(body)), run).changes).toBe(1);
+    mirror.close();
+    await expectRun(2, 'diff', 'run:1', 'run:3');
+    const { stderr, stdout } = await expectRun(1, 'drift');
+    expect(stderr + stdout).toContain('the stored content of 1 record does not match its hash: proxy record');
   });
 
   it('takes a managed field for drift though every record gained it, as diff and restore do', async () => {
