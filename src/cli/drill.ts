@@ -189,7 +189,7 @@ function sourceReport(
   return {
     source,
     exitCode: document.outcome === 'equal' ? EXIT.done : EXIT.partial,
-    reason: document.outcome === 'equal' ? [] : shortReason(document, shared),
+    reason: document.outcome === 'equal' ? [] : shortReason(document, shared, hasRunbook),
     json: () => renderDrillJson(document, shared).trimEnd(),
     render: (format) =>
       format === 'html'
@@ -201,12 +201,12 @@ function sourceReport(
   };
 }
 
-function shortReason(document: DrillDocument, { definitions }: ReportOptions): string[] {
+function shortReason(document: DrillDocument, { definitions }: ReportOptions, hasRunbook: boolean): string[] {
   return [
     outcomeText(document),
     `  ${drillVerdictText(document)}`,
     ...groupedNotes('not in the snapshot', document.skipped, definitions).map((line) => `  ${line}`),
-    '  → `tidemark drill --runbook FILE` writes down what is left to do',
+    ...(hasRunbook ? [] : ['  → `tidemark drill --runbook FILE` writes down what is left to do']),
   ];
 }
 

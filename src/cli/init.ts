@@ -341,6 +341,8 @@ async function look(
   const first = await probed(draft.profile);
   if (options.profile !== undefined || first.fatal !== null) return first;
   const { profile, signs } = fittingProfile(first);
+  // Where nothing can be read, address or key is wrong, and the profile not yet the question.
+  if (signs.length === 0 && doctorExitCode([first], []) !== EXIT.done) return first;
   printNote(context, signs.length === 0 ? [] : [`this looks like ${profile}: ${signs.join('; ')}`]);
   const chosen = canAsk(context)
     ? answered(

@@ -93,6 +93,8 @@ describe('tidemark drill', () => {
   it('writes a runbook whose lines of configuration, once filled in, bring the exports back', async () => {
     const runbook = await drill('--kind', 'batch_exports', '--runbook', 'runbook.md');
     expect(runbook.code).toBe(3);
+    expect(runbook.stderr).toContain('runbook written to runbook.md');
+    expect(runbook.stderr + runbook.stdout).not.toContain('drill --runbook');
     const text = readFileSync(join(directory, 'runbook.md'), 'utf8');
     const [, snippet = ''] = /```yaml\n([\s\S]*?)```/.exec(text) ?? [];
     const names = [...snippet.matchAll(/\$\{([A-Z0-9_]+)\}/g)].map((match) => match[1] ?? '');

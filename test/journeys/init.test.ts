@@ -113,6 +113,17 @@ describe('init away from a terminal', () => {
     expect(readdirSync(directory)).toEqual([]);
   });
 
+  it('says nothing of the profile where nothing is at the address', async () => {
+    const { run, service, directory } = await rig();
+    const { code, stderr } = await run('init', '--url', `${service.url}/nope`, '--key-env', 'SVC_KEY');
+    expect(code).toBe(1);
+    expect(stderr).toContain('nothing was written');
+    expect(stderr).not.toMatch(/profile svc restores|not offered here/);
+    expect(readdirSync(directory)).toEqual([]);
+    const there = await run('init', '--url', service.url, '--key-env', 'SVC_KEY');
+    expect(there.stderr).toContain('profile svc restores documented fields only');
+  });
+
   it('drops what the paths bring along from the address', async () => {
     const { run, service, written } = await rig();
     const ended = await run('init', '--url', `${service.url}/api/`, '--key-env', 'SVC_KEY');
