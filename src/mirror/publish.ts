@@ -314,8 +314,8 @@ const SET_LATEST_SWEEP = prepared((db) => {
 });
 
 /**
- * `changesRecords` is false for a failed run: then no sweep of it counts as complete. The last complete run of a
- * collection stays recorded through incomplete ones.
+ * `changesRecords` is false for a failed run: then no sweep of it counts as complete, and no collection goes away. The last
+ * complete run of a collection stays recorded through incomplete ones.
  */
 function prepareSweepRecorder(
   writer: Connection,
@@ -325,7 +325,7 @@ function prepareSweepRecorder(
   return (collection, stats) => {
     const { id, sweep, isRetired } = collection;
     if (stats.added !== stats.removed) ADD_RECORDS(writer).run({ added: stats.added - stats.removed, id });
-    if (isRetired) RETIRE(writer).run({ retiredRun: run, id });
+    if (isRetired && changesRecords) RETIRE(writer).run({ retiredRun: run, id });
     if (sweep === null) return;
     const errorCode = sweep.error?.code ?? null;
     const error = sweep.error?.message ?? null;

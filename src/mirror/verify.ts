@@ -126,6 +126,7 @@ function* parts(
   }
   yield shapes.report(findings);
   yield verifySweeps(connection, findings);
+  yield verifyRetired(connection, findings);
   yield verifyChain(connection, findings);
   yield verifyAudit(connection, findings);
   yield* rowParts(connection, findings);
@@ -164,17 +165,20 @@ function rulesOf(connection: Connection, { source, kind }: CollectionRow): reado
   return id === undefined ? [] : readRules(connection, id, kind);
 }
 
-// The latest sweeps in the rows of collections against the sweeps themselves, which the runs have sealed.
+// The rows of collections against the sweeps, which the runs have sealed.
+
+/** Every sweep that is known. */
+const SEEN = `seen AS (
+  SELECT s.collection, s.run, r.finished_at AS at, s.outcome, s.mode, s.error_code, s.error, r.root IS NOT NULL AS is_published
+  FROM sweeps s JOIN runs r ON r.run = s.run
+  UNION ALL
+  SELECT collection, seen_run, seen_at, outcome, mode, error_code, error, is_published FROM carried_sweeps
+)`;
 
 function* verifySweeps(connection: Connection, findings: Findings): Generator<undefined> {
   const contradicted = connection
     .prepare<[], { kind: string; scope: string; run: number | null }>(
-      `WITH seen AS (
-         SELECT s.collection, s.run, r.finished_at AS at, s.outcome, s.mode, s.error_code, s.error, r.root IS NOT NULL AS is_published
-         FROM sweeps s JOIN runs r ON r.run = s.run
-         UNION ALL
-         SELECT collection, seen_run, seen_at, outcome, mode, error_code, error, is_published FROM carried_sweeps
-       ), latest AS (
+      `WITH ${SEEN}, latest AS (
          SELECT collection, max(run) AS run, at, outcome, error_code, error FROM seen GROUP BY collection
        ), proved AS (
          SELECT collection, max(run) AS run, max(iif(outcome = 'complete', run, 0)) AS unheld,
@@ -196,11 +200,44 @@ function* verifySweeps(connection: Connection, findings: Findings): Generator<un
     findings.add({
       kind: 'index',
       message: `what ${kind} says of its latest sweeps is not what the runs saw`,
-      ...(isKind(kind) ? { recordKind: kind, scope: JSON.parse(scope) as Scope } : {}),
+      ...placeOf(kind, scope),
       ...(run === null ? {} : { run }),
     });
   }
   yield undefined;
+}
+
+/**
+ * Collections that are marked as gone with their parent. Such a one has no records, and no published run has tried to read it
+ * since: that would have taken the mark away. The run that set it walked no list.
+ */
+function* verifyRetired(connection: Connection, findings: Findings): Generator<undefined> {
+  const contradicted = connection
+    .prepare<[], { kind: string; scope: string; run: number; records: number }>(
+      `WITH ${SEEN}, tried AS (
+         SELECT collection, max(run) AS run, outcome, mode FROM seen
+         WHERE is_published AND outcome <> 'skipped' GROUP BY collection
+       )
+       SELECT c.kind AS kind, c.scope AS scope, c.retired_run AS run, c.records AS records
+       FROM collections c LEFT JOIN tried t ON t.collection = c.id
+       WHERE c.retired_run IS NOT NULL AND (c.records > 0 OR t.run > c.retired_run
+         OR t.run = c.retired_run AND (t.mode IS NOT NULL OR t.outcome <> 'complete'))`,
+    )
+    .all();
+  for (const { kind, scope, run, records } of contradicted) {
+    const but = records > 0 ? `has ${records} records` : 'was read then or later';
+    findings.add({
+      kind: 'index',
+      message: `${kind} is marked as gone with its parent since run ${run}, and ${but}`,
+      ...placeOf(kind, scope),
+      run,
+    });
+  }
+  yield undefined;
+}
+
+function placeOf(kind: string, scope: string): Pick<VerifyProblem, 'recordKind' | 'scope'> {
+  return isKind(kind) ? { recordKind: kind, scope: JSON.parse(scope) as Scope } : {};
 }
 
 // The counts of fields against the bodies that a verification reads anyway.

@@ -197,7 +197,9 @@ function withIds(records: readonly ScannedRecord[]): (ScannedRecord & { readonly
   );
 }
 
-function isGoneWithParent({ outcome }: WalkVerdict, { parentRemoved }: SweepOptions): boolean {
+function isGoneWithParent({ outcome, pages }: WalkVerdict, { parentRemoved }: SweepOptions): boolean {
+  // What a page has shown is there.
+  if (pages > 0) return false;
   return (
     (outcome === 'missing' && parentRemoved !== null) || (outcome === 'denied' && parentRemoved === 'before')
   );

@@ -499,10 +499,15 @@ describe('absent records', () => {
     await sync(mirror, 'roles', ORG, [role('a', 'A'), role('b', 'B')]);
     const run = begin(mirror);
     await run.retire('roles', ORG);
-    expect(await run.publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 })).toMatchObject({
+    await run.publish({ outcome: 'failed', sweeps: [], requests: 1, retries: 0 });
+    // A failed run removes nothing.
+    expect(mirror.runs.collections()).toMatchObject([{ records: 2, retiredRun: null }]);
+    const second = begin(mirror);
+    await second.retire('roles', ORG);
+    expect(await second.publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 })).toMatchObject({
       removed: 2,
     });
-    expect(mirror.runs.collections()).toMatchObject([{ records: 0, retiredRun: 2, lastOutcome: 'complete' }]);
+    expect(mirror.runs.collections()).toMatchObject([{ records: 0, retiredRun: 3, lastOutcome: 'complete' }]);
     await sync(mirror, 'roles', ORG, [role('a', 'A')]);
     expect(mirror.runs.collections()).toMatchObject([{ records: 1, retiredRun: null }]);
     expect((await mirror.verify()).problems).toEqual([]);

@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import type { VerifyResult } from '../../src/mirror/verify.ts';
 import type { VerifyProblem } from '../../src/mirror/verify-records.ts';
-import { ORG, PROJECT, begin, open, sync } from './fixture.ts';
+import { ORG, PROJECT, begin, isEqual, open, sweep, sync } from './fixture.ts';
 
 const role = (id: string, name: string): string => `{"id":"${id}","name":"${name}"}`;
 
@@ -97,6 +97,7 @@ describe('verify', () => {
       `UPDATE collections SET last_complete_run = 2 WHERE kind = 'roles'`,
       'index',
     ],
+    ['that a list went with its parent', `UPDATE collections SET retired_run = 3`, 'index'],
     ['a pin', `UPDATE snapshots SET run = 2 WHERE name = 'before'`, 'chain'],
     ['the name of a pin', `UPDATE snapshots SET name = 'else' WHERE name = 'after'`, 'chain'],
     ['the baseline', `UPDATE snapshots SET is_baseline = (name = 'after')`, 'chain'],
@@ -192,6 +193,49 @@ describe('verify', () => {
       expect((await verify(path)).problems).not.toEqual([]);
     },
   );
+
+  it.each([
+    ['that was read then', 2],
+    ['that was read later', 1],
+  ])('sees that an empty list %s did not go with its parent', async (_name, run) => {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, [role('a', 'A')]);
+    await sync(mirror, 'roles', ORG, []);
+    mirror.close();
+    const file = new Database(mirror.path);
+    file.exec(`UPDATE collections SET retired_run = ${run}`);
+    file.close();
+    expect((await verify(mirror.path)).problems).toMatchObject([
+      {
+        kind: 'index',
+        message: `roles is marked as gone with its parent since run ${run}, and was read then or later`,
+        recordKind: 'roles',
+        scope: ORG,
+        run,
+      },
+    ]);
+  });
+
+  it('finds nothing wrong with a list that did go with its parent, also after retention', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, [role('a', 'A')]);
+    const run = begin(mirror);
+    await run.retire('roles', ORG);
+    const went = sweep('roles', ORG, 0, { mode: null });
+    await run.publish({ outcome: 'complete', sweeps: [went], requests: 1, retries: 0 });
+    const problems = async (): Promise<unknown> => (await mirror.verify()).problems;
+    expect(await problems()).toEqual([]);
+    await sync(mirror, 'domains', ORG, []);
+    const skipped = sweep('roles', ORG, 0, { mode: null, outcome: 'skipped' });
+    await begin(mirror).publish({ outcome: 'partial', sweeps: [skipped], requests: 1, retries: 0 });
+    expect(await problems()).toEqual([]);
+    await mirror.retention.forget({
+      policy: { last: 1 },
+      isEqual: (_source, kind, one, other) => isEqual(kind, one, other),
+    });
+    expect(mirror.runs.collections()).toMatchObject([{ retiredRun: 3 }, { retiredRun: null }]);
+    expect(await problems()).toEqual([]);
+  });
 
   it('goes on past a damaged page and reports it', async () => {
     const mirror = open();
