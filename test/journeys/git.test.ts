@@ -4,6 +4,7 @@ import { createServer, type Server } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { hasOpenssl, selfSigned } from '../faults/certificate.ts';
 import { environment, mirrorOnce, scratch, tidemark } from './harness.ts';
@@ -462,7 +463,11 @@ describe('the daemon', () => {
         command: ['/bin/sh', '-c', 'cat >> "$0"', sent],
       },
     ]);
-    const once = (): Promise<Ended> => story.run('daemon', '--once', '--no-http');
+    // The sync is due each second: in the next one, so that it is due again.
+    const once = async (): Promise<Ended> => {
+      await setTimeout(1000 - (Date.now() % 1000));
+      return story.run('daemon', '--once', '--no-http');
+    };
     const subjects = (): string[] => git(story.bare, 'log', '--format=%s', 'main').split('\n');
     expect((await once()).code).toBe(0);
     expect(subjects()).toHaveLength(1);
