@@ -132,7 +132,7 @@ function toRunHere({ options }: Pick<CommandContext, 'options'>): (line: string)
 function withSourceOption(text: string, sources: readonly string[] | undefined): string {
   const [source, ...others] = sources ?? [];
   if (source === undefined || others.length > 0) return text;
-  return text.replaceAll(/`tidemark (?:restore --resume|restores show|undo) \d+[^`]*`/g, (command) =>
+  return text.replaceAll(/`tidemark (?:restore --resume|restore --abandon|restores show|undo) \d+[^`]*`/g, (command) =>
     /--source\b/.test(command) ? command : `${command.slice(0, -1)} --source ${source}\``,
   );
 }

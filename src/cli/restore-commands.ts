@@ -105,6 +105,11 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
         description:
           'resume the latest unfinished restore, or this one; sends without asking, since its plan was confirmed',
       },
+      {
+        flags: '--abandon [restore]',
+        description:
+          'end the latest restore, or this one, if it was interrupted and nobody is to resume it; asks, and sends nothing',
+      },
     ],
     examples: [
       'tidemark restore                                # what was lost since the last sync',
@@ -112,6 +117,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       'tidemark restore baseline --out plan.json && tidemark apply plan.json',
       'tidemark restore snapshot:before-cleanup --prune --max-removals 3 --apply',
       'tidemark restore --resume',
+      'tidemark restore --abandon 3 --yes',
     ],
     outlivesOutput: sends,
     load: async () => (await import('./restore.ts')).restore,

@@ -39,6 +39,8 @@ interface SessionOptions {
   readonly writes: boolean;
   /** True if the mirror may be created: only its journal is needed. */
   readonly needsNoMirror: boolean;
+  /** True if the service is not asked. */
+  readonly needsNoKey?: boolean;
   /** The name given with `--as`. */
   readonly as: string | undefined;
   /** The source that a plan names. */
@@ -58,7 +60,7 @@ const LOCK_WAIT_MS = 3_600_000;
  * `interrupted` where the wait was ended
  */
 export async function openSession(context: CommandContext, options: SessionOptions): Promise<RestoreSession> {
-  const config = configOf(context, options.source);
+  const config = configOf(context, options);
   const { sourceIn } = options;
   const isInJournal = sourceIn !== undefined && config.sources.length > 1;
   const known = isInJournal ? null : oneSource(config, options.source);
@@ -151,8 +153,11 @@ function openMirrorFor(
 }
 
 /** Of a plan it is the mirror of its source, where each has one. */
-function configOf(context: CommandContext, source: string | undefined): Config {
-  const loaded = readLoadedConfig(context, context.options);
+function configOf(
+  context: CommandContext,
+  { source, needsNoKey }: Pick<SessionOptions, 'source' | 'needsNoKey'>,
+): Config {
+  const loaded = readLoadedConfig(context, context.options, needsNoKey === true ? 'unused' : 'required');
   const meant = loaded.sources.filter(({ name }) => name === source);
   const isNarrowed = hasMirrorPerSource(loaded) && meant.length > 0;
   return onlyMirrorConfig(isNarrowed ? { ...loaded, sources: meant } : loaded);

@@ -28,6 +28,7 @@ import { lookupIn, showAndSend } from './plan.ts';
 import { restoreNumber } from './restore-session.ts';
 import { sendPlan } from './restore-send.ts';
 import { snapshotNames } from './state-opener.ts';
+import { abandonRestore } from './restore-abandon.ts';
 import { type RestoreSession, openSession, journalOf, closedAfter } from './restore-session.ts';
 import { latestLoss } from './recorded-loss.ts';
 import { readForUndo } from './undo.ts';
@@ -51,6 +52,8 @@ export interface RestoreOptions {
   readonly yes?: boolean;
   /** A number as text, or true for the latest unfinished one. */
   readonly resume?: string | true;
+  /** A number as text, or true for the latest one. */
+  readonly abandon?: string | true;
   readonly format?: PlanFormat;
   readonly as?: string;
 }
@@ -61,6 +64,7 @@ export interface RestoreOptions {
  */
 export async function restore(context: CommandContext, asked: RestoreOptions): Promise<ExitCode> {
   if (asked.resume !== undefined) return resumeRestore(context, asked);
+  if (asked.abandon !== undefined) return abandonRestore(context, asked);
   const reference = checkOptions(context, asked);
   const session = await openSession(context, {
     command: 'restore',

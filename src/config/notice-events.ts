@@ -14,7 +14,7 @@ export const EVENT_MEANINGS = {
   restore_interrupted:
     'A restore was stopped or killed before its end: the service may be restored only in part.',
   restore_settled:
-    'An interrupted restore was continued to its end, or given up: another restore came after it.',
+    'An interrupted restore was continued to its end or abandoned, or another restore came after it.',
   schema_changed: 'Records have fields that they never had, lost some, or hold another type of value.',
   drift_new: 'Something drifted from the baseline.',
   drift_changed: 'A finding changed to another value.',

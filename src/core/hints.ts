@@ -32,5 +32,5 @@ export const EMPTIED_HINT =
  */
 export function resumeHint(restore: number, owner: string | null): string {
   const of = owner === null ? '' : ` --source ${owner}`;
-  return `\`tidemark restores show ${restore}${of}\` lists what was done; \`tidemark restore --resume ${restore}${of}\` continues it`;
+  return `\`tidemark restores show ${restore}${of}\` lists what was done; \`tidemark restore --resume ${restore}${of}\` continues it; \`tidemark restore --abandon ${restore}${of}\` leaves it as it is`;
 }

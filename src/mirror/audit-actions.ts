@@ -11,6 +11,8 @@ export const AUDIT_ACTIONS = [
   'resume',
   /** Of a restore. */
   'end',
+  /** Of an interrupted restore: nobody is to continue it. */
+  'abandon',
   'undo',
   'forget',
   /** Into this file, by `mirror move`. */

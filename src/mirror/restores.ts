@@ -2,7 +2,21 @@
  * Restores, their journal and the id map. What is written before a request and after its answer has reached the disk
  * when it returns, so that it is known after a power cut too (design.md, Never broken 6).
  */
-import { and, asc, desc, eq, getTableColumns, gte, isNull, lte, min, ne, or, sql } from 'drizzle-orm';
+import {
+  and,
+  asc,
+  desc,
+  eq,
+  getTableColumns,
+  gte,
+  inArray,
+  isNull,
+  lte,
+  min,
+  ne,
+  or,
+  sql,
+} from 'drizzle-orm';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -128,6 +142,14 @@ export class RestoreStore {
     return this.#access.read((connection) => RESUMED_BY(connection).all({ restore })).map(({ by }) => by);
   }
 
+  /** Who abandoned a restore; null where it was not, or was resumed since. */
+  abandonedBy(restore: number): string | null {
+    const last = this.#access.read((connection) =>
+      LAST_ACTION(connection).get({ member: JSON.stringify([restore]) }),
+    );
+    return last?.action === 'abandon' ? last.by : null;
+  }
+
   /** The journal of a restore in the order of its plan. */
   steps(restore: number): RestoreStepRow[] {
     const rows = this.#access.read((connection) => STEPS(connection).all({ restore }));
@@ -184,6 +206,12 @@ export class RestoreStore {
     this.#setOutcome('end', at, { restore, outcome, finishedAt: at });
   }
 
+  /** Ends an interrupted restore that nobody is to continue. @throws TidemarkError `reference_unknown` */
+  abandon(restore: number, outcome: 'failed' | 'partial'): void {
+    const at = isoTime(this.#access.clock.now());
+    this.#setOutcome('abandon', at, { restore, outcome, finishedAt: at });
+  }
+
   /**
    * Replaces steps' rows in one transaction; `mappings` go into the id map in the same one.
    * @throws TidemarkError `reference_unknown` for a step that the restore does not have
@@ -218,7 +246,7 @@ export class RestoreStore {
   }
 
   #setOutcome(
-    action: 'resume' | 'end',
+    action: 'resume' | 'end' | 'abandon',
     at: string,
     row: Pick<RestoreRow, 'restore' | 'outcome' | 'finishedAt'>,
   ): void {
@@ -307,6 +335,20 @@ const RESUMED_BY = prepared((db) => {
     .where(and(eq(about, 'restores'), eq(member, sql`json_array(${restores.restore})`), eq(action, 'resume')))
     .groupBy(by)
     .orderBy(asc(min(entry)))
+    .prepare();
+});
+
+const LAST_ACTION = prepared((db) => {
+  const { entry, by, about, member, action } = auditLog;
+  return db
+    .select({ action, by })
+    .from(auditLog)
+    .where(
+      // A move of the mirror changes nothing of it.
+      and(eq(about, 'restores'), eq(member, param('member')), inArray(action, ['resume', 'end', 'abandon'])),
+    )
+    .orderBy(desc(entry))
+    .limit(1)
     .prepare();
 });
 

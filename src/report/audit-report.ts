@@ -88,7 +88,7 @@ export function detailText(
     case 'snapshot':
       return `run ${subject.run}`;
     case 'restore':
-      if (action === 'end') return subject.outcome;
+      if (action === 'end' || action === 'abandon') return subject.outcome;
       return subject.undoes === null
         ? `from ${fromText(subject.from, fromRun)}`
         : `undoes restore ${subject.undoes}`;

@@ -76,10 +76,11 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
   };
 }
 
-/** E.g. ` by ann, resumed by bea`. */
-function byText({ by, resumed_by: others = [] }: RestoreReport): string {
+/** E.g. ` by ann, resumed by bea, abandoned by cid`. */
+function byText({ by, resumed_by: others = [], abandoned_by: last }: RestoreReport): string {
   const resumed = others.length === 0 ? '' : `, resumed by ${others.map(nameText).join(', ')}`;
-  return ` by ${nameText(by)}${resumed}`;
+  const abandoned = last === undefined ? '' : `, abandoned by ${nameText(last)}`;
+  return ` by ${nameText(by)}${resumed}${abandoned}`;
 }
 
 /** E.g. `12 applied and verified, 1 failed, 2 blocked`; of a resumed one, what was done this time. */
@@ -108,6 +109,7 @@ function restoreSummary(report: RestoreReport): string {
   const earlier = summary.applied - applied;
   return [
     ...(outcome === 'interrupted' ? ['interrupted'] : []),
+    ...(report.abandoned_by === undefined ? [] : ['abandoned']),
     parts.length === 0 ? nothing : parts.join(', '),
     ...(earlier === 0 ? [] : [`${formatInteger(earlier)} applied before`]),
     ...(continued === 0
@@ -219,11 +221,13 @@ function nextLines(report: RestoreReport): Text[] {
   const { restore, steps, outcome, summary, this_time: now = summary, undone_by: undo } = report;
   const { applied, failed, skipped, open } = summary;
   const resume = { code: `tidemark restore --resume ${restore}` };
+  const abandon = { code: `tidemark restore --abandon ${restore}` };
   const isOver = outcome !== 'interrupted' && outcome !== 'running';
   const isLost = steps.every(({ outcome: end, error }) => end !== 'failed' || LOST.has(error?.code ?? ''));
   const lines: Text[] = [];
   if (outcome === 'running') lines.push('it is running: wait until it has ended');
-  else if (!isOver || open > 0) lines.push(['continue with ', resume]);
+  else if (!isOver) lines.push(['continue with ', resume, ', or leave it as it is: ', abandon]);
+  else if (open > 0) lines.push(['continue with ', resume]);
   else if (failed + skipped > 0 && !isLost) lines.push(['retry what failed: ', resume]);
   if (applied > 0 && (undo === undefined || now.applied > 0))
     lines.push(['to undo it: ', { code: `tidemark undo ${restore}` }]);

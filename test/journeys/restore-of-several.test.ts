@@ -1,5 +1,5 @@
 /** Several sources: the commands that are printed about an interrupted restore run as printed. */
-import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { expect, it } from 'vitest';
 import { begin } from './command-line.ts';
@@ -56,13 +56,22 @@ it('a restore by its number, or the only unfinished one, tells its source where 
     const { stdout } = await story.run(...command, '--source', 'default');
     expect(RESUME.exec(stdout)?.[1], stdout).toBe('restore --resume 1 --source default');
   }
-  renameSync(own, story.file('mirror.db'));
+  copyFileSync(own, story.file('kept.db'));
+  const { stdout: hint } = await story.run('status', '--source', 'default');
+  const abandon = /`tidemark (restore --abandon 1[^`]*)`/.exec(hint)?.[1];
+  expect(abandon, hint).toBe('restore --abandon 1 --source default');
+  const left = await story.expectRun(0, ...(abandon ?? '').split(' '), '--yes');
+  expect(RESUME.exec(left.stdout)?.[1], left.stdout).toBe('restore --resume 1 --source default');
+  expect((await story.run('status', '--source', 'default')).stdout).not.toContain('interrupted');
+  renameSync(story.file('kept.db'), story.file('mirror.db'));
   configure('./mirror.db');
 
   for (const command of [['status'], ['restores', 'show', '1']]) {
     const { stdout } = await story.run(...command);
     expect(RESUME.exec(stdout)?.[1], stdout).toBe('restore --resume 1');
   }
+  await story.expectRun(4, 'restore', '--abandon', '1', '--source', 'staging', '--yes');
+  await story.expectRun(0, 'restore', '--abandon', '--yes');
   const resumed = await story.expectRun(0, 'restore', '--resume');
   expect(resumed.stderr).toContain('continuing restore 1');
   expect(resumed.stdout).toContain('`tidemark undo 1`');

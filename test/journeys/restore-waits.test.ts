@@ -7,6 +7,7 @@ import { Story } from './restore-story.ts';
 it.each([
   ['restore --apply', ['restore', 'run:1', '--kind', 'roles', '--apply', '--yes']],
   ['restore --resume', ['restore', '--resume', '1', '--yes']],
+  ['restore --abandon', ['restore', '--abandon', '1', '--yes']],
   ['undo --apply', ['undo', '1', '--apply', '--yes']],
 ])('%s waits until the mirror is free, and says for whom', async (_name, args) => {
   const story = await Story.start();

@@ -260,6 +260,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     finished_at: finishedAt,
     by,
     resumed_by: resumedBy = [],
+    abandoned_by: abandonedBy,
     source,
     undoes,
     summary,
@@ -272,6 +273,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     ['Ended', finishedAt === null ? faint('not yet') : timeHtml(finishedAt)],
     ['By', nameText(by)],
     ...(resumedBy.length === 0 ? [] : [['Resumed by', resumedBy.map(nameText).join(', ')] as const]),
+    ...(abandonedBy === undefined ? [] : [['Abandoned by', nameText(abandonedBy)] as const]),
     ...(undoes === null
       ? []
       : [['Undoes', markup`<a href="/restores/${undoes}">restore ${undoes}</a>`] as const]),
@@ -298,15 +300,29 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     { head: 'Note', style: 'wide below' },
   ];
   const more = report.steps.length - rows.length;
-  const owner = ownerOf(config);
-  const of = owner === null ? '' : ` --source ${owner}`;
-  const undo =
-    outcome === 'running' || report.steps.length === 0
-      ? NOTHING
-      : markup`<p class="hint faint"><code>tidemark undo ${restore}${of}</code> plans how to undo it${outcome === 'interrupted' ? markup`; <code>tidemark restore --resume ${restore}${of}</code> continues it` : NOTHING}.</p>`;
-  const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${facts}${undo}
+  const next = nextHtml(report, ownerOf(config));
+  const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${facts}${next}
 ${handHtml(report, definitions)}${section('journal', 'Journal', NOTHING, tableHtml('Steps of the restore', columns, rows), more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING)}`;
   return { title: `Restore ${restore}`, body, isWorking: outcome === 'running' };
+}
+
+/** The commands for what can be done next. */
+function nextHtml({ restore, outcome, steps }: RestoreReport, owner: string | null): HtmlPart {
+  const of = owner === null ? '' : ` --source ${owner}`;
+  const ways = [
+    ...(outcome === 'interrupted'
+      ? [
+          markup`<code>tidemark restore --resume ${restore}${of}</code> continues it`,
+          markup`; <code>tidemark restore --abandon ${restore}${of}</code> leaves it as it is`,
+        ]
+      : []),
+    ...(outcome === 'running' || steps.length === 0
+      ? []
+      : [
+          markup`${outcome === 'interrupted' ? '; ' : ''}<code>tidemark undo ${restore}${of}</code> plans how to undo it`,
+        ]),
+  ];
+  return ways.length === 0 ? NOTHING : markup`<p class="hint faint">${ways}.</p>`;
 }
 
 /** What the restore left to a person. */

@@ -187,7 +187,7 @@ function restoreTransition(
   const name = subjectName(source);
   if (row === null) {
     const title = `${name}: restore ${known ?? 0} is no longer interrupted`;
-    const lines = ['it was continued to its end, or another restore came after it'];
+    const lines = ['it was continued to its end or abandoned, or another restore came after it'];
     const over = noticeOf({ ...of, event: 'restore_settled' }, { severity: 'low', title, lines });
     return { states: [], cleared: [{ source, subject: 'restore' }], notices: [over] };
   }

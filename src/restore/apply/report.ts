@@ -84,7 +84,7 @@ export interface RestoreReport {
   /**
    * `complete`: every step was applied and verified, or was as desired already. `partial`: only some were. `failed`: there
    * were requests to send, and none was applied. `interrupted`: a signal or an error of this machine ended it;
-   * `restore --resume` continues.
+   * `restore --resume` continues, `restore --abandon` makes it `partial` or `failed`.
    */
   readonly outcome: 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
   readonly started_at: string;
@@ -92,6 +92,8 @@ export interface RestoreReport {
   readonly by: string;
   /** Others who resumed it; left out without any. */
   readonly resumed_by?: readonly string[];
+  /** Who ended it with `restore --abandon`; left out where nobody did, or it was resumed since. */
+  readonly abandoned_by?: string;
   readonly finished_at: string | null;
   readonly steps: readonly StepReport[];
   readonly summary: RestoreSummary;
@@ -180,6 +182,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   const byHand = handWork(plan, steps);
   const continued = continuedIds(plan);
   const resumedBy = mirror.restores.resumedBy(restore);
+  const abandonedBy = mirror.restores.abandonedBy(restore);
   return {
     schema: 'tidemark.restore/1',
     restore,
@@ -190,6 +193,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     started_at: row.startedAt,
     by: row.by,
     ...(resumedBy.length === 0 ? {} : { resumed_by: resumedBy }),
+    ...(abandonedBy === null ? {} : { abandoned_by: abandonedBy }),
     finished_at: row.finishedAt,
     steps,
     summary: summaryOf(steps),

@@ -1,4 +1,4 @@
-/** Unfinished restores, and how they are resumed (design.md, Never broken 6). */
+/** Unfinished restores, and how they are resumed (design.md, Never broken 6) or abandoned. */
 import { TidemarkError } from '../../core/errors.ts';
 import { localTime } from '../../core/wording.ts';
 import { latestUnfinished, newestUnfinished } from '../../mirror/unfinished-restore.ts';
@@ -38,16 +38,23 @@ export function sourceToResume(mirror: Mirror, sources: readonly string[], resto
   const found = sources.flatMap(
     (source) => mirror.restores.list({ source }).find((row) => isUnfinished(mirror, row)) ?? [],
   );
+  return onlySourceOf(found, { state: 'unfinished', option: '--resume' });
+}
+
+function onlySourceOf(
+  found: readonly RestoreRow[],
+  { state, option }: { readonly state: string; readonly option: string },
+): string {
   const [first, ...others] = found;
   if (first === undefined) {
-    throw new TidemarkError('not_found', 'no restore is unfinished', {
+    throw new TidemarkError('not_found', `no restore is ${state}`, {
       hint: '`tidemark restores` lists them',
     });
   }
   if (others.length === 0) return first.source;
   const named = found.map((row) => `${row.restore} of ${row.source}`).join(', ');
-  throw new TidemarkError('usage', `several sources have an unfinished restore: ${named}`, {
-    hint: `give the number, such as \`tidemark restore --resume ${first.restore}\``,
+  throw new TidemarkError('usage', `several sources have an ${state} restore: ${named}`, {
+    hint: `give the number, such as \`tidemark restore ${option} ${first.restore}\``,
   });
 }
 
@@ -99,16 +106,19 @@ function latest(mirror: Mirror, source: string): RestoreRow {
 }
 
 function numbered(mirror: Mirror, source: string, restore: number): RestoreRow {
-  const row = mirror.restores.list({ source }).find((each) => each.restore === restore);
-  if (row === undefined) {
-    throw new TidemarkError('reference_unknown', `there is no restore ${restore} of ${source}`, {
-      hint: '`tidemark restores` lists them',
-    });
-  }
+  const row = rowOf(mirror, source, restore);
   if (isUnfinished(mirror, row)) return row;
   const state = row.outcome === 'complete' ? 'is complete' : 'has sent everything that it could send';
   throw new TidemarkError('usage', `restore ${row.restore} ${state}: there is nothing to continue`, {
     hint: '`tidemark restore` makes a new plan',
+  });
+}
+
+function rowOf(mirror: Mirror, source: string, restore: number): RestoreRow {
+  const row = mirror.restores.get(restore);
+  if (row?.source === source) return row;
+  throw new TidemarkError('reference_unknown', `there is no restore ${restore} of ${source}`, {
+    hint: '`tidemark restores` lists them',
   });
 }
 
@@ -123,4 +133,48 @@ function isOpenStep(step: RestoreStepRow): boolean {
   const { outcome, verified } = step;
   if (outcome === 'applied') return verified === null;
   return !isAlreadyApplied(step) && outcome !== 'blocked' && outcome !== 'manual';
+}
+
+// An interrupted restore that nobody is to continue. The caller holds the writer lock, so no process applies one, and none is
+// `running`: opening for writing has ended those whose process died.
+
+/**
+ * The restore to abandon: the one of that number, or the source's latest, if it was interrupted.
+ * @throws TidemarkError `reference_unknown` when there is none of that number and source, `usage` when that one has ended,
+ * `not_found` when the latest has ended, or there is none
+ */
+export function readInterrupted(mirror: Mirror, source: string, restore?: number): RestoreRow {
+  if (restore === undefined) {
+    const newest = newestUnfinished(mirror, source);
+    if (newest !== null) return newest;
+    throw new TidemarkError('not_found', `the latest restore of ${source} is not interrupted`, {
+      hint: '`tidemark restores` lists them',
+    });
+  }
+  const row = rowOf(mirror, source, restore);
+  if (row.outcome === 'interrupted') return row;
+  throw new TidemarkError(
+    'usage',
+    `restore ${restore} has ended (${row.outcome}): there is nothing to abandon`,
+    {
+      hint: `\`tidemark restores show ${restore}\` lists what was done`,
+    },
+  );
+}
+
+/**
+ * The source of the restore to abandon, where several share a mirror: the number decides; without one, the only source of
+ * `sources` whose latest restore was interrupted.
+ * @throws TidemarkError as `sourceToResume`
+ */
+export function sourceToAbandon(mirror: Mirror, sources: readonly string[], restore?: number): string {
+  if (restore !== undefined) return sourceOfRestore(mirror, restore);
+  const found = sources.flatMap((source) => newestUnfinished(mirror, source) ?? []);
+  return onlySourceOf(found, { state: 'interrupted', option: '--abandon' });
+}
+
+/** How an interrupted restore ends that nobody continues: as `failed` if it applied nothing, else as `partial`. */
+export function abandonedOutcome(mirror: Mirror, restore: number): 'failed' | 'partial' {
+  const isAnyApplied = mirror.restores.steps(restore).some(({ outcome }) => outcome === 'applied');
+  return isAnyApplied ? 'partial' : 'failed';
 }

@@ -1,0 +1,105 @@
+/** `tidemark restore --abandon [N]`: ends an interrupted restore that nobody is to resume. Sends nothing. */
+import { TidemarkError, EXIT, type ExitCode } from '../core/errors.ts';
+import { localTime, plural } from '../core/wording.ts';
+import type { RestoreRow } from '../mirror/restores.ts';
+import { maskedRestore } from '../report/plan-mask.ts';
+import { renderText } from '../report/render-text.ts';
+import { resultReport } from '../report/restore-report.ts';
+import { restoreReport, type RestoreReport } from '../restore/apply/report.ts';
+import { abandonedOutcome, readInterrupted, sourceToAbandon } from '../restore/apply/resume.ts';
+import { readPlan } from '../restore/plan/plan.ts';
+import { lineOptions, print, printReason, type CommandContext } from './context.ts';
+import { closedAfter, journalOf, openSession, restoreNumber } from './restore-session.ts';
+
+interface AbandonOptions {
+  /** A number as text, or true for the latest one. */
+  readonly abandon?: string | true;
+  readonly yes?: boolean;
+  readonly as?: string;
+}
+
+const TAKEN: ReadonlySet<string> = new Set(['abandon', 'yes', 'as'] satisfies (keyof AbandonOptions)[]);
+
+/**
+ * Exit 0 when it has ended, 1 when the user declines.
+ * @throws TidemarkError `usage` with any other choice, and for one that has ended; `reference_unknown` for an unknown number;
+ * `not_found` when none is interrupted; `mirror_locked` while one is applied; `interrupted` when the question was left
+ */
+export async function abandonRestore(context: CommandContext, options: AbandonOptions): Promise<ExitCode> {
+  const others = Object.entries(options).filter(([name, value]) => value !== undefined && !TAKEN.has(name));
+  if (others.length > 0) {
+    throw new TidemarkError(
+      'usage',
+      '--abandon sends nothing, and takes no other option than --yes and --as',
+      {
+        hint: 'give --abandon alone, or with the number of the restore',
+      },
+    );
+  }
+  const number = typeof options.abandon === 'string' ? restoreNumber(options.abandon) : undefined;
+  requireAnswer(context, options, number);
+  const session = await openSession(context, {
+    // Not named as what applies a plan: while it asks, the restore is interrupted.
+    command: 'restore --abandon',
+    writes: true,
+    needsNoMirror: false,
+    needsNoKey: true,
+    as: options.as,
+    sourceIn: (mirror, names) => sourceToAbandon(mirror, names, number),
+  });
+  return closedAfter(session, async () => {
+    const { source, definitions } = session;
+    const mirror = journalOf(session);
+    const row = readInterrupted(mirror, source.name, number);
+    const outcome = abandonedOutcome(mirror, row.restore);
+    const before = restoreReport(mirror, row.restore);
+    if (options.yes !== true && !(await agrees(context, row, before, outcome))) {
+      printReason(context, [`restore ${row.restore} is still interrupted: nothing was changed`]);
+      return EXIT.failed;
+    }
+    mirror.restores.abandon(row.restore, outcome);
+    const report = restoreReport(mirror, row.restore);
+    await print(
+      context,
+      context.options.json === true
+        ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
+        : renderText(resultReport(report, { definitions, plan: readPlan(row.plan) }), lineOptions(context)),
+    );
+    return EXIT.done;
+  });
+}
+
+/** @throws TidemarkError `usage` without `--yes` where no terminal can ask */
+function requireAnswer(context: CommandContext, { yes }: AbandonOptions, number: number | undefined): void {
+  const { options, stdin, stderr } = context;
+  if (yes === true || (options.json !== true && stdin.isTTY && stderr.isTTY === true)) return;
+  const look = number === undefined ? 'tidemark restores' : `tidemark restores show ${number}`;
+  throw new TidemarkError(
+    'usage',
+    options.json === true
+      ? 'with --json, nobody is asked before the restore is abandoned'
+      : 'no terminal to ask on, and --yes was not given',
+    { hint: `look at what was done with \`${look}\`, then give --yes; nothing was changed` },
+  );
+}
+
+async function agrees(
+  context: CommandContext,
+  { restore, startedAt, by }: RestoreRow,
+  { source, steps, summary }: RestoreReport,
+  outcome: 'failed' | 'partial',
+): Promise<boolean> {
+  const { askYesNo } = await import('./prompt.ts');
+  const unanswered = steps.filter((step) => step.outcome === 'sent').length;
+  const done = [
+    `${summary.applied} of ${plural(steps.length, 'step')} applied`,
+    ...(unanswered === 0 ? [] : [`${unanswered} sent without an answer`]),
+  ].join(', ');
+  const answer = await askYesNo(
+    context,
+    `restore ${restore} of ${source}, begun ${localTime(startedAt)} by ${by}: ${done}. End it as ${outcome}? What it did stays, and the rest is not sent.`,
+    { yes: 'Yes, leave it as it is', no: 'No' },
+  );
+  if (answer !== null) return answer;
+  throw new TidemarkError('interrupted', `restore ${restore} is still interrupted: nothing was changed`);
+}

@@ -1,0 +1,256 @@
+/** `restore --abandon`: an interrupted restore that nobody is to resume ends, and with it what a daemon reported of it. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { PassThrough, Writable } from 'node:stream';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { runCommandLine } from '../../src/cli/program.ts';
+import { commandActor } from '../../src/core/actor.ts';
+import { receiver } from '../daemon/notices/receiver.ts';
+import { begin } from './command-line.ts';
+import { start, startHere } from './harness.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+const { via } = commandActor();
+const RESTORE = ['restore', '--apply', '--yes'];
+
+/** Two records differ from run 1; a request at a time is sent. */
+async function damaged(): Promise<Story> {
+  const story = await Story.start();
+  const owen = await story.member('Owen');
+  await story.call('PATCH', ORGANIZATION, { enforce_2fa: false });
+  await story.call('PATCH', `${ORGANIZATION}members/${owen.id}/`, { level: 8 });
+  story.env['TIDEMARK_RATE_CONCURRENCY'] = '1';
+  return story;
+}
+
+/** Holds the first PATCH back until `open` is called; `reached` resolves when it came. */
+function gate(story: Story): { open: () => void; reached: Promise<unknown> } {
+  const opened = Promise.withResolvers<undefined>();
+  const came = Promise.withResolvers<undefined>();
+  const fault = { kind: 'gate', until: opened.promise, reached: () => came.resolve(undefined) } as const;
+  story.proxy.setRules([{ method: 'PATCH', nth: 1, fault }]);
+  return { open: () => opened.resolve(undefined), reached: came.promise };
+}
+
+/** Restore 1 was stopped after the first of its two steps; `meanwhile` is called while it runs. */
+async function interrupted(
+  story: Story,
+  meanwhile: () => Promise<void> = () => Promise.resolve(),
+): Promise<void> {
+  const held = gate(story);
+  const running = begin(RESTORE, { env: story.env, cwd: story.directory });
+  await held.reached;
+  await meanwhile();
+  running.stop();
+  held.open();
+  expect((await running.ended).code).toBe(130);
+  story.proxy.setRules([]);
+}
+
+/** Restore 1 was killed before its first request was answered. */
+async function killed(story: Story): Promise<void> {
+  const held = gate(story);
+  const { child, ended } = start(RESTORE, { env: story.env, cwd: story.directory });
+  await Promise.race([held.reached, ended.then(({ stderr }) => expect(stderr).toBe('still running'))]);
+  child.kill('SIGKILL');
+  expect((await ended).code).toBe(null);
+  story.proxy.setRules([]);
+}
+
+describe('restore --abandon', () => {
+  it('ends the incident beside a running daemon, under the name of who did it; the restore can still be resumed', async () => {
+    const story = await damaged();
+    const told = await receiver({ status: 200 });
+    const { TIDEMARK_API_KEY: KEY = '' } = story.env;
+    for (const name of Object.keys(story.env)) Reflect.deleteProperty(story.env, name);
+    story.env['KEY'] = KEY;
+    const rest = 'rate: { perMinute: 0, perHour: 0, concurrency: 1 }, retry: { attempts: 1 }';
+    const config = [
+      'mirror: ./mirror.db',
+      'sources:',
+      `  - { name: default, baseUrl: "${story.proxy.url}", apiKey: "\${KEY}", ${rest}, kinds: { exclude: [session_recordings, recording_sharing] } }`,
+      'schedules: { sync: { cron: "0 0 1 1 *" }, drift: { cron: "off" }, verify: { cron: "off" }, drill: { cron: "off" } }',
+      'http: { listen: "127.0.0.1:0" }',
+      `notices: [{ name: hook, type: webhook, url: "${told.url}" }]`,
+    ];
+    writeFileSync(story.file('tidemark.yaml'), config.join('\n'), { mode: 0o600 });
+
+    await interrupted(story, async () => {
+      const living = await story.expectRun(1, 'restore', '--abandon', '1', '--yes');
+      expect(living.stderr).toMatch(/is held by `restore` \(pid \d+ on /);
+    });
+    const daemon = startHere(['daemon'], { env: story.env, cwd: story.directory });
+    const get = async (path: string): Promise<string> => {
+      const card = JSON.parse(readFileSync(story.file('mirror.db.daemon'), 'utf8')) as Record<
+        'url' | 'token',
+        string
+      >;
+      const headers = { authorization: `Bearer ${card.token}`, accept: 'text/html, application/json' };
+      return (await fetch(card.url + path, { headers })).text();
+    };
+    const page = async (path: string): Promise<string> => {
+      const text = await get(path).catch(() => '');
+      return text.replaceAll(/<[^>]*>/g, '');
+    };
+    await expect.poll(() => page('/'), { timeout: 60_000 }).toContain('restore 1 was interrupted');
+    // After a job the daemon looks at once.
+    await story.expectRun(0, 'sync', '--quiet');
+    await told.came(1);
+    const notice = (at: number): Record<string, unknown> =>
+      JSON.parse(told.received[at]?.body ?? '{}') as Record<string, unknown>;
+    expect(notice(0)).toMatchObject({
+      event: 'restore_interrupted',
+      hint: expect.stringContaining('`tidemark restore --abandon 1` leaves it as it is') as string,
+    });
+    const way = 'tidemark restore --abandon 1 leaves it as it is';
+    expect(await page('/restores/1')).toContain(way);
+
+    const from = story.writes().length;
+    const abandoned = await story.expectRun(0, 'restore', '--abandon', '1', '--yes', '--as', 'Bea', '--json');
+    expect(JSON.parse(abandoned.stdout)).toMatchObject({
+      ...{ schema: 'tidemark.restore/1', restore: 1, outcome: 'partial', by: via, abandoned_by: 'Bea' },
+      summary: { applied: 1, open: 1 },
+    });
+    expect(story.writes()).toHaveLength(from);
+    await expect.poll(() => page('/'), { timeout: 60_000 }).not.toContain('restore 1 was interrupted');
+    const journal = await page('/restores/1');
+    expect(journal).toMatch(/Abandoned by\s*Bea/);
+    expect(journal).not.toContain(way);
+    await story.expectRun(0, 'sync', '--quiet');
+    await told.came(2);
+    expect(notice(1)).toMatchObject({ event: 'restore_settled' });
+    expect(told.received).toHaveLength(2);
+
+    const { stdout } = await story.expectRun(0, 'audit', '--action', 'abandon', '--json');
+    const { entries } = JSON.parse(stdout) as { entries: unknown[] };
+    expect(entries).toEqual([
+      expect.objectContaining({
+        ...{ action: 'abandon', by: 'Bea', via, source: 'default' },
+        restore: expect.objectContaining({ restore: 1, outcome: 'partial', by: via }) as unknown,
+      }),
+    ]);
+    await story.expectRun(0, 'verify');
+    const shown = await story.expectRun(0, 'restores', 'show', '1');
+    expect(shown.stdout).toContain(`by ${via}, abandoned by Bea: `);
+    expect(shown.stdout).toContain('continue with `tidemark restore --resume 1`');
+
+    const resumed = await story.expectRun(0, 'restore', '--resume', '1', '--json');
+    const report = JSON.parse(resumed.stdout) as object;
+    expect(report).toMatchObject({ outcome: 'complete', summary: { applied: 2 } });
+    expect(report).not.toHaveProperty('abandoned_by');
+    daemon.stop();
+    expect((await daemon.ended).code).toBe(0);
+  });
+
+  it('of one that was killed before anything was applied ends it as failed, for the command line too', async () => {
+    const story = await damaged();
+    await killed(story);
+    const refused = await story.expectRun(4, 'restore', '--abandon', '1');
+    expect(refused.stderr).toContain(
+      'look at what was done with `tidemark restores show 1`, then give --yes',
+    );
+    expect((await story.expectRun(4, 'restore', '--abandon', '--json')).stdout).toContain('give --yes');
+    expect((await story.run('status')).stdout).toContain('restore 1 was interrupted');
+
+    const { stdout } = await story.expectRun(0, 'restore', '--abandon', '--yes');
+    expect(stdout).toMatch(
+      /^restore 1 of default: abandoned; (?:2 sent without an answer|1 sent without an answer, 1 not reached)\n/,
+    );
+    const listed = JSON.parse((await story.expectRun(0, 'restores', '--json')).stdout) as object;
+    expect(listed).toMatchObject({ restores: [{ restore: 1, outcome: 'failed' }] });
+    expect((await story.run('status')).stdout).not.toContain('interrupted');
+    expect((await story.run('doctor', '--json')).stdout).not.toContain('restore_interrupted');
+    expect((await story.expectRun(2, 'restore')).stderr).not.toContain('unfinished');
+    const audited = await story.expectRun(0, 'audit', '--json');
+    const { entries } = JSON.parse(audited.stdout) as { entries: { action: string }[] };
+    expect(entries.map(({ action }) => action)).toEqual(['abandon', 'end', 'restore']);
+    // What was without an answer is looked up, as ever.
+    await story.expectRun(0, 'restore', '--resume', '1');
+    await story.expectRun(0, 'diff', 'latest', 'live');
+  });
+
+  it('refuses what has ended, what there is not, and other options', async () => {
+    const story = await damaged();
+    const none = await story.expectRun(1, 'restore', '--abandon', '--yes');
+    expect(none.stderr).toContain('the latest restore of default is not interrupted');
+    await interrupted(story);
+    await story.expectRun(0, 'restore', '--resume', '1');
+    const cases = [
+      [4, ['1', '--yes'], 'restore 1 has ended (complete): there is nothing to abandon'],
+      [4, ['2', '--yes'], 'there is no restore 2'],
+      [4, ['last', '--yes'], 'a restore is a number, not last'],
+      [
+        4,
+        ['1', '--yes', '--apply'],
+        '--abandon sends nothing, and takes no other option than --yes and --as',
+      ],
+      [4, ['1', '--yes', '--resume'], 'takes no other option'],
+      [1, ['--yes'], 'the latest restore of default is not interrupted'],
+    ] as const;
+    for (const [code, args, said] of cases) {
+      const { stderr } = await story.expectRun(code, 'restore', '--abandon', ...args);
+      expect(stderr).toContain(said);
+    }
+    await story.expectRun(4, 'restore', 'run:1', '--abandon', '1', '--yes');
+    const { stdout } = await story.expectRun(0, 'audit', '--json');
+    expect(stdout).not.toContain('"abandon"');
+  });
+
+  it.each([
+    ['no', 'n', 1, 'restore 1 is still interrupted: nothing was changed', 'interrupted'],
+    ['Ctrl-C', '\u0003', 130, 'restore 1 is still interrupted: nothing was changed', 'interrupted'],
+    ['yes', 'y', 0, '1 of 2 steps applied', 'partial'],
+  ])('asks on a terminal; the answer is %s', async (_name, keys, code, said, outcome) => {
+    const story = await damaged();
+    await interrupted(story);
+    const asked = await onTerminal(story, ['restore', '--abandon'], keys);
+    expect(asked.code, asked.text).toBe(code);
+    expect(asked.text.replaceAll(/\s+/g, ' ')).toContain('End it as partial?');
+    expect(asked.text).toContain(said);
+    const { stdout } = await story.expectRun(0, 'restores', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ restores: [{ restore: 1, outcome }] });
+  });
+});
+
+/** Keys as a terminal sends them. */
+class Keyboard extends PassThrough {
+  readonly isTTY = true;
+  setRawMode(): this {
+    return this;
+  }
+}
+
+class Screen extends Writable {
+  readonly isTTY = true;
+  readonly columns = 200;
+  text = '';
+  /** Called once something is asked. */
+  onAsked: () => void = () => undefined;
+
+  override _write(chunk: unknown, _encoding: string, done: () => void): void {
+    this.text += String(chunk);
+    if (this.text.includes('End it as')) this.onAsked();
+    done();
+  }
+}
+
+/** Runs the command with a person at the terminal, who presses these keys when asked. */
+async function onTerminal(
+  story: Story,
+  args: readonly string[],
+  keys: string,
+): Promise<{ readonly code: number; readonly text: string }> {
+  const [keyboard, screen] = [new Keyboard(), new Screen()];
+  onTestFinished(() => void keyboard.destroy());
+  let isPressed = false;
+  screen.onAsked = () => {
+    if (isPressed) return;
+    isPressed = true;
+    setImmediate(() => keyboard.write(keys));
+  };
+  const code = await runCommandLine([...args, '--no-color'], {
+    ...{ env: story.env, cwd: story.directory, stdin: keyboard, stdout: screen, stderr: screen },
+    ...{ signal: new AbortController().signal, pid: process.pid, execPath: process.execPath, entry: '' },
+    isOneProcess: true,
+  });
+  return { code, text: screen.text };
+}
