@@ -3,6 +3,7 @@ import type { ReadStream } from 'node:tty';
 import { createColors } from 'picocolors';
 import type { Writable } from 'node:stream';
 import type { ExitCode } from '../core/errors.ts';
+import { withSource } from '../core/hints.ts';
 import type { LogLevel } from '../core/logger.ts';
 import { escapeForTerminal, escapeControlCharacters } from '../core/escape-control.ts';
 import { wrapLines } from '../core/wrap.ts';
@@ -122,19 +123,13 @@ export function printReason(
 }
 
 function toRunHere({ options }: Pick<CommandContext, 'options'>): (line: string) => string {
-  return (line) => withConfigOption(withSourceOption(line, options.source), options.config);
+  return (line) => toRun(line, options);
 }
 
-/**
- * Commands on a restore by its number, with the source that was given: with a mirror per source, the number alone does not
- * tell which restore is meant.
- */
-function withSourceOption(text: string, sources: readonly string[] | undefined): string {
-  const [source, ...others] = sources ?? [];
-  if (source === undefined || others.length > 0) return text;
-  return text.replaceAll(/`tidemark (?:restore --resume|restore --abandon|restores show|undo) \d+[^`]*`/g, (command) =>
-    /--source\b/.test(command) ? command : `${command.slice(0, -1)} --source ${source}\``,
-  );
+/** A text whose commands, as `tidemark …` in backticks, can be run as they are: with the source and configuration file that were given. */
+export function toRun(text: string, { source, config }: Pick<GlobalOptions, 'source' | 'config'>): string {
+  const [only, ...others] = source ?? [];
+  return withConfigOption(only === undefined || others.length > 0 ? text : withSource(text, only), config);
 }
 
 /** True where one terminal shows stdout and stderr: what results say in full, the reason need not say again. */
@@ -151,7 +146,7 @@ export function printShownReason(context: CommandContext, lines: readonly string
   printReason(context, isOneTerminal(context) ? lines.filter((line) => !line.startsWith(' ')) : lines);
 }
 
-/** A text whose commands, as `tidemark …` in backticks, can be run as they are: with the configuration file that was given. */
+/** As `toRun`, for commands that no source was given to. */
 export function withConfigOption(text: string, config: string | undefined): string {
   if (config === undefined) return text;
   const word = /^[\w@%+=:,./-]+$/.test(config) ? config : `'${config.replaceAll("'", "'\\''")}'`;

@@ -12,6 +12,7 @@ import {
 } from '../core/errors.ts';
 import { getOwn, isJsonObject, type JsonObject, type JsonValue, parseLossless } from '../core/json.ts';
 import type { Config } from '../config/config.ts';
+import { withSource } from '../core/hints.ts';
 import { namesOf } from '../config/mirrors.ts';
 import { isDetailed } from '../core/logger.ts';
 import { plural } from '../core/wording.ts';
@@ -92,7 +93,7 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
       isVerbose,
       isJson: false,
       hasBegun: true,
-      config: context.options.config,
+      options: { ...context.options, source: [source] },
     });
     context.onReasonPrinted?.();
   }
@@ -220,7 +221,7 @@ function jsonOf(
   failures: readonly Failure[],
 ): string {
   const errors = failures.map(({ source, error: { code, message, hint } }) => ({
-    ...{ source, code, message, hint: hint ?? null },
+    ...{ source, code, message, hint: hint === undefined ? null : withSource(hint, source) },
   }));
   if (isReport === true) {
     const all = documents.flatMap(({ text: document }) => reportsIn(parseLossless(document)));

@@ -1,6 +1,6 @@
 /** How a failure ends a command: one clear line, what to do about it, the exit code. One of the places that end errors. */
 import { asTidemarkError, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
-import { printLines, type ProcessContext, withConfigOption } from './context.ts';
+import { type GlobalOptions, printLines, type ProcessContext, toRun } from './context.ts';
 
 /**
  * Prints the error on stderr (wrong usage only if no document is printed) and returns the exit code of its code. Where `isJson`, also as one document on stdout, in the
@@ -13,12 +13,12 @@ export function reportFailure(
     readonly isVerbose: boolean;
     readonly isJson: boolean;
     readonly hasBegun: boolean;
-    /** The configuration file that was given. */
-    readonly config: string | undefined;
+    /** Those that were given: the commands of the hint get them. */
+    readonly options: Pick<GlobalOptions, 'source' | 'config'>;
   },
 ): ExitCode {
   const error = asTidemarkError(thrown);
-  const hint = error.hint === undefined ? undefined : withConfigOption(error.hint, mode.config);
+  const hint = error.hint === undefined ? undefined : toRun(error.hint, mode.options);
   if (mode.isJson && !mode.hasBegun) {
     const document = {
       schema: 'tidemark.error/1',

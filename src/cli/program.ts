@@ -72,7 +72,7 @@ export async function runCommandLine(
       isVerbose: isDetailed(program.opts<GlobalOptions>().logLevel),
       isJson,
       hasBegun: output.hasBegun(),
-      config: program.opts<GlobalOptions>().config,
+      options: program.opts<GlobalOptions>(),
     });
   }
 }

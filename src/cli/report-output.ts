@@ -128,7 +128,7 @@ export async function deliver(
       isVerbose,
       isJson: false,
       hasBegun: false,
-      config: context.options.config,
+      options: { ...context.options, ...(source === null ? {} : { source: [source] }) },
     });
     context.onReasonPrinted?.();
   }

@@ -71,7 +71,9 @@ export async function openSession(context: CommandContext, options: SessionOptio
   const definitions = definitionsFor(config, source.name);
   const opener = new StateOpener(context, config, options.command, mirror);
   return {
-    context,
+    // What is printed is about this source, also where only the journal knew it.
+    context:
+      known === null ? { ...context, options: { ...context.options, source: [source.name] } } : context,
     config,
     source,
     definitions,

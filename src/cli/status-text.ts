@@ -32,7 +32,7 @@ import {
 } from '../state/source-status.ts';
 import { ifDead } from '../state/runs.ts';
 import { progressText } from './daemon-requests.ts';
-import { isColoured, type CommandContext, terminalWidth } from './context.ts';
+import { isColoured, type CommandContext, terminalWidth, toRun } from './context.ts';
 import { age, runFailure } from './export-notes.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 import { schemaChangeLines } from './run.ts';
@@ -76,7 +76,10 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
     bold(`${verdictText(snapshot, drift, needs)}.`),
     ...answerLines(context, fiveAnswers(snapshot, drift, facts.config.sources.length > 0), width),
     '',
-    ...lines.flatMap((line) => line.split('\n')).map(escapeControlCharacters),
+    ...lines
+      .flatMap((line) => line.split('\n'))
+      .map(escapeControlCharacters)
+      .map((line) => (/^ *→ /.test(line) ? toRun(line, context.options) : line)),
   ];
   return `${text.join('\n')}\n`;
 }

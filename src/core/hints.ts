@@ -26,11 +26,28 @@ export function goneHint(place: MirrorPlace, backup?: string): string {
 export const EMPTIED_HINT =
   'mount the disk: the next complete run is backed up there. If it was emptied on purpose, or is a new disk, run `tidemark backup create`';
 
+/** Commands that need `--source` where each source has a mirror of its own, and some where several share one. */
+const OF_ONE_SOURCE =
+  /^`tidemark (?:restore|undo|restores show|runs show|drill|serve|backup restore|drift accept|drift unaccept)\b/;
+
+/** Arguments that only one mirror has, or that are meant for one source: commands over all mirrors need it for them. */
+const OF_ONE_MIRROR = /\brun:-?\d|--accept-removals\b/;
+
+/** The text, with `--source` in the commands (`tidemark …` in backticks) that need it, and do not name their source. */
+export function withSource(text: string, source: string): string {
+  return text.replaceAll(/`tidemark [^`]*`/g, (command) => {
+    const isNeeded = OF_ONE_SOURCE.test(command) || OF_ONE_MIRROR.test(command);
+    return isNeeded && !/--(?:source|help)\b/.test(command)
+      ? `${command.slice(0, -1)} --source ${source}\``
+      : command;
+  });
+}
+
 /**
  * What to do about a restore that was stopped or killed before its end.
  * @param owner the source, where each has a mirror of its own: only there a number does not tell which restore is meant
  */
 export function resumeHint(restore: number, owner: string | null): string {
-  const of = owner === null ? '' : ` --source ${owner}`;
-  return `\`tidemark restores show ${restore}${of}\` lists what was done; \`tidemark restore --resume ${restore}${of}\` continues it; \`tidemark restore --abandon ${restore}${of}\` leaves it as it is`;
+  const hint = `\`tidemark restores show ${restore}\` lists what was done; \`tidemark restore --resume ${restore}\` continues it; \`tidemark restore --abandon ${restore}\` leaves it as it is`;
+  return owner === null ? hint : withSource(hint, owner);
 }

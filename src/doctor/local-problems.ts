@@ -1,5 +1,5 @@
 /** What is wrong on this side: clock, disk, mirror, schedules, notices. Pure. */
-import { RESTORE_HINT, resumeHint } from '../core/hints.ts';
+import { RESTORE_HINT, resumeHint, withSource } from '../core/hints.ts';
 import { byteSize, formatInteger, localTime, plural } from '../core/wording.ts';
 import type { RestoreRow } from '../mirror/restores.ts';
 import { freeText, fullDisk, LEAST_FREE } from './disk.ts';
@@ -50,7 +50,10 @@ export function mirrorProblems(
   const { path, isThere, error, damage, writeError, verification } = health;
   const problems: Problem[] = [];
   const add = (gravity: Problem['gravity'], code: string, message: string, next: string, source?: string) =>
-    void problems.push({ gravity, code, source: source ?? null, message, next });
+    void problems.push({
+      ...{ gravity, code, source: source ?? null, message },
+      next: owner === null ? next : withSource(next, owner),
+    });
 
   if (damage.length > 0)
     add(

@@ -53,7 +53,7 @@ const INDENT = ' '.repeat(6);
 
 /** The report as lines of text, the last one ended; summary first. */
 export function renderText(document: ReportDocument, options: TextOptions): string {
-  const { colors, toRun = (line: string) => line } = options;
+  const { colors, toRun = String } = options;
   const { title, textTitle, states, summary, tone, detail, facts = [], notes = [], next = [] } = document;
   const paint = tone === undefined ? colors.bold : toned(tone, colors);
   const shownTitle = colors.bold(escapeControlCharacters(title));
@@ -95,7 +95,8 @@ function partLines(parts: readonly Part[], options: TextOptions): string[] {
     return shown === 0 ? [] : recordsLines(part, shown, options);
   });
   if (left === 0) return lines;
-  const hint = options.moreHint === undefined ? '' : `: \`${options.moreHint}\` shows all`;
+  const { moreHint, toRun = String } = options;
+  const hint = moreHint === undefined ? '' : `: ${toRun(`\`${moreHint}\``)} shows all`;
   return [...lines, '', `… ${plural(left, 'more record')}${hint}`];
 }
 
@@ -103,7 +104,7 @@ function otherLines(part: Exclude<Part, RecordsPart>, options: TextOptions): str
   const { colors } = options;
   switch (part.type) {
     case 'notice':
-      return noticeLines(part, colors);
+      return noticeLines(part, options);
     case 'list':
       return listLines(part, colors);
     case 'table':
@@ -121,13 +122,14 @@ function headingLines({ heading }: { readonly heading?: string }, colors: Colors
   return heading === undefined ? [] : [colors.bold(escapeControlCharacters(heading))];
 }
 
-function noticeLines({ tone, text, items, hint, isListed }: Notice, colors: Colors): string[] {
+function noticeLines({ tone, text, items, hint, isListed }: Notice, options: LineOptions): string[] {
+  const { colors } = options;
   const paint = tone === 'note' ? String : toned(tone, colors);
   const sign = isListed === true ? `${TONE_SIGN[tone]} ` : '';
   return [
     paint(`${sign}${escapeControlCharacters(text)}${items.length === 0 ? '' : ':'}`),
     ...items.map((item) => paint(`  ! ${escapeControlCharacters(item)}`)),
-    ...(hint === undefined ? [] : [`  → ${escapeControlCharacters(hint)}`]),
+    ...(hint === undefined ? [] : [`  ${hintText(hint, options)}`]),
   ];
 }
 
@@ -156,7 +158,8 @@ function kindsLines({ heading, kinds }: KindsPart, colors: Colors): string[] {
 /** Least columns for a value: a UUID in its quotes. */
 const LEAST_VALUE = 38;
 
-function tableLines(part: TablePart, { colors, width, tableWidth }: LineOptions): string[] {
+function tableLines(part: TablePart, options: LineOptions): string[] {
+  const { colors, width, tableWidth } = options;
   const { columns, rows, total, hint } = part;
   const all = total === undefined ? rows : [...rows, total];
   const table = renderTable(
@@ -169,7 +172,7 @@ function tableLines(part: TablePart, { colors, width, tableWidth }: LineOptions)
       ...(total === undefined ? {} : { paintLast: colors.bold }),
     },
   );
-  return [...table.split('\n'), ...(hint === undefined ? [] : [`→ ${escapeControlCharacters(hint)}`])];
+  return [...table.split('\n'), ...(hint === undefined ? [] : [hintText(hint, options)])];
 }
 
 /** The values folded to what room the other columns leave. */
@@ -240,7 +243,7 @@ function itemLines(
     ...lines.map((line) => `${INDENT}${plainText(line)}`),
     ...shown.flatMap((field) => fieldLines(field, options)),
     ...(rest > 0 ? [`${INDENT}${colors.dim(`… ${plural(rest, 'more field')} (--json shows all)`)}`] : []),
-    ...(hint === undefined ? [] : [`${INDENT}→ ${escapeControlCharacters(hint)}`]),
+    ...(hint === undefined ? [] : [`${INDENT}${hintText(hint, options)}`]),
   ];
 }
 
@@ -288,6 +291,10 @@ function toned(tone: 'good' | 'warning' | 'bad', colors: Colors): (text: string)
 function severityTag(severity: NonNullable<Item['severity']>, colors: Colors): string {
   const paint = { critical: colors.inverse, high: colors.red, medium: colors.yellow, low: colors.dim };
   return paint[severity](`[${severity}]`);
+}
+
+function hintText(hint: string, { toRun = String }: LineOptions): string {
+  return `→ ${toRun(escapeControlCharacters(hint))}`;
 }
 
 function plainText(text: Text): string {

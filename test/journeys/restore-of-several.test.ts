@@ -3,6 +3,7 @@ import { copyFileSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { expect, it } from 'vitest';
 import { begin } from './command-line.ts';
+import { start } from './harness.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 
 const RESUME = /`tidemark (restore --resume 1[^`]*)`/;
@@ -74,9 +75,65 @@ it('a restore by its number, or the only unfinished one, tells its source where 
   await story.expectRun(0, 'restore', '--abandon', '--yes');
   const resumed = await story.expectRun(0, 'restore', '--resume');
   expect(resumed.stderr).toContain('continuing restore 1');
-  expect(resumed.stdout).toContain('`tidemark undo 1`');
+  expect(resumed.stdout).toContain('`tidemark undo 1 --source default`');
   const undo = await story.expectRun(2, 'undo', '1');
   expect(undo.stdout).toContain('/enforce_2fa');
   const over = await story.expectRun(4, 'restore', '--resume', '1');
   expect(over.stderr).toContain('restore 1 is complete: there is nothing to continue');
+});
+
+it('with a mirror per source, every command that is printed about a restore runs as printed', async () => {
+  const story = await Story.start();
+  const owen = await story.member('Owen');
+  await story.call('PATCH', ORGANIZATION, { enforce_2fa: false });
+  await story.call('PATCH', `${ORGANIZATION}members/${owen.id}/`, { level: 8 });
+  const key = story.env['TIDEMARK_API_KEY'] ?? '';
+  for (const name of Object.keys(story.env)) Reflect.deleteProperty(story.env, name);
+  story.env['KEY'] = key;
+  const rest = `baseUrl: "${story.proxy.url}", apiKey: "\${KEY}", rate: { concurrency: 1 }, retry: { attempts: 1 }, kinds: { exclude: [session_recordings, recording_sharing] }`;
+  const sources = ['default', 'staging'].map((name) => `  - { name: ${name}, ${rest} }`);
+  const file = ['mirror: ./{source}/mirror.db', 'sources:', ...sources].join('\n');
+  writeFileSync(story.file('several.yaml'), file, { mode: 0o600 });
+  mkdirSync(story.file('default'));
+  renameSync(story.file('mirror.db'), story.file('default/mirror.db'));
+  const own = ['--source', 'default', '--config', 'several.yaml'];
+
+  // Killed before the answer: what the request did is not known.
+  const came = Promise.withResolvers<undefined>();
+  const never = new Promise<void>(() => undefined);
+  const fault = { kind: 'gate', until: never, reached: () => came.resolve(undefined) } as const;
+  story.proxy.setRules([{ method: 'PATCH', nth: 1, fault }]);
+  const restore = ['restore', '--apply', '--yes', ...own];
+  const { child, ended } = start(restore, { env: story.env, cwd: story.directory });
+  await Promise.race([came.promise, ended.then(({ stderr }) => expect(stderr).toBe('still running'))]);
+  child.kill('SIGKILL');
+  await ended;
+  story.proxy.setRules([]);
+
+  const printed = new Map<string, string>();
+  const collect = async (code: number, ...args: string[]): Promise<void> => {
+    const { stdout, stderr } = await story.expectRun(code, ...args, ...own);
+    for (const [, command = ''] of (stdout + stderr).matchAll(/`tidemark ([^`]*)`/g))
+      printed.set(command, args.join(' '));
+  };
+  await collect(4, 'undo', '1');
+  expect([...printed]).toEqual([['restore --resume 1 --source default --config several.yaml', 'undo 1']]);
+  await collect(2, 'restore');
+  await collect(0, 'restores', 'show', '1');
+  await collect(4, 'restore', '--abandon', '1');
+  await story.run('status', ...own).then(({ stdout }) => {
+    for (const [, command = ''] of stdout.matchAll(/`tidemark ([^`]*)`/g)) printed.set(command, 'status');
+  });
+  await collect(0, 'restore', '--abandon', '1', '--yes');
+  await collect(4, 'restore', '--abandon', '1', '--yes');
+  await collect(0, 'restore', '--resume', '1');
+  await collect(4, 'restore', '--resume', '1');
+  expect(printed.size).toBeGreaterThan(6);
+  for (const [command, from] of printed) {
+    if (/^(?:daemon|sync)\b/.test(command)) continue;
+    const { stderr } = await story.run(...command.replace(' FILE', ' plan.json').split(' '));
+    expect(stderr, `${command}, printed by ${from}`).not.toMatch(
+      /name one with --source|config_missing|TIDEMARK_BASE_URL/,
+    );
+  }
 });

@@ -87,7 +87,12 @@ function sourceHtml(facts: DrillFacts, source: string): HtmlPart {
   const title = sources.length > 1 ? source : 'Latest drill';
   const id = `drill-${sources.indexOf(source)}`;
   if (latest === undefined)
-    return section(id, title, NOTHING, emptyHtml('Not tried.', 'Start one here, or with `tidemark drill`.'));
+    return section(
+      id,
+      title,
+      NOTHING,
+      emptyHtml('Not tried.', `Start one here, or with \`tidemark drill --source ${quoted(source)}\`.`),
+    );
   const failed =
     latest === done
       ? NOTHING
@@ -144,7 +149,7 @@ const TO_DO: Readonly<Partial<Record<DrillVerdict, string>>> = {
   needs_secret: 'add the values under `secrets` in the configuration',
   needs_person: 'the runbook lists the steps',
   unknown:
-    'no request is known for them, or they need a record that does not come back; `tidemark drill` says which',
+    'no request is known for them, or they need a record that does not come back; the drill says which',
   cannot: 'lost, or assigned again by the service',
 };
 

@@ -7,12 +7,13 @@ import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirro
 import type { Mirror } from '../../mirror/mirror.ts';
 import { backupsShown, type BackupsShown } from '../../backup/catalog.ts';
 import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
-import { EMPTIED_HINT } from '../../core/hints.ts';
+import { EMPTIED_HINT, withSource } from '../../core/hints.ts';
 import { hasEmptiedTarget, summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import {
   type Health,
   type HealthFacts,
+  type HealthReason,
   type SourceFacts,
   allowedAgeMs,
   assessHealth,
@@ -130,7 +131,7 @@ export function readHealthInputs(
 export function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health {
   const { sourceStatuses, lastJobs, pending, recent, backups, begunAnew: anew } = inputs;
   const config = view.config();
-  return assessHealth({
+  const health = assessHealth({
     now,
     startedAt: view.startedAt,
     configProblem: view.configProblem()?.message ?? null,
@@ -147,6 +148,20 @@ export function healthFrom(view: HealthView, inputs: HealthInputs, now: number):
     ...jobFacts(inputs),
     failingChannels: failingChannels(pending, recent, now),
   });
+  return toRun(health, config);
+}
+
+/** With hints whose commands run as they are: with a mirror per source, some need its name. */
+function toRun(health: Health, config: Config): Health {
+  const owner = ownerOf(config);
+  if (owner === null) return health;
+  const named = <Reasons extends { readonly reasons: readonly HealthReason[] }>(whole: Reasons): Reasons => ({
+    ...whole,
+    reasons: whole.reasons.map((reason) =>
+      reason.hint === null ? reason : { ...reason, hint: withSource(reason.hint, owner) },
+    ),
+  });
+  return { ...named(health), sources: health.sources.map(named) };
 }
 
 /** The state of the daemon where the mirror cannot be read, for that reason. */
@@ -156,7 +171,7 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
   const isSyncing = [...view.running(), ...view.queued()].some(({ name }) => name === 'sync');
   // A mirror that existed and is gone is not created again.
   const isComing = code === 'mirror_missing' && isSyncing && !isMirrorGone(view);
-  const health = assessHealth({
+  const unread = assessHealth({
     now,
     startedAt: view.startedAt,
     configProblem: view.configProblem()?.message ?? null,
@@ -170,6 +185,7 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
     failedJobs: [],
     failingChannels: [],
   });
+  const health = toRun(unread, config);
   const nothing = {
     sourceStatuses: [],
     withBaseline: new Set<string>(),

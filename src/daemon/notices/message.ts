@@ -4,6 +4,7 @@
  */
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { IMPROVEMENTS, type NoticeEvent, type TemplateValues } from '../../config/notice-events.ts';
+import { withSource } from '../../core/hints.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { JobName, Notice } from '../../mirror/daemon.ts';
 import type { FindingSummary } from '../jobs/summaries.ts';
@@ -68,6 +69,7 @@ export function messageOf(
     ...content,
     ...shown,
     title: isOfWhole ? `${source}: ${shown.title.slice(whole.length)}` : shown.title,
+    hint: owner === null || content.hint === null ? content.hint : withSource(content.hint, owner),
     id: noticeId(notice, about, owner),
     event,
     at,

@@ -1,0 +1,57 @@
+/** Commands in hints run as printed where each source has a mirror of its own. */
+import { describe, expect, it } from 'vitest';
+import { COMMANDS } from '../../src/cli/command-table.ts';
+import { namedCommands } from '../../src/cli/command-row.ts';
+import { resumeHint, withSource } from '../../src/core/hints.ts';
+
+/** Of those that do not work through all mirrors, the commands that are about no source, or know it otherwise. */
+const NEED_NONE = [
+  ...['init', 'config check', 'config schema', 'catalog', 'demo', 'sandbox', 'completion', 'man'],
+  // A plan names its source; the daemon and MCP serve all; channels are of no source.
+  ...['apply', 'daemon', 'mcp', 'notify test', 'mirror move'],
+].map((name) => `tidemark ${name}`);
+
+describe('a command in a hint', () => {
+  it.each([
+    ['run `tidemark restore`, then go on', 'run `tidemark restore --source acme`, then go on'],
+    [
+      '`tidemark restore --resume 1` continues it',
+      '`tidemark restore --resume 1 --source acme` continues it',
+    ],
+    ['`tidemark undo 3` and `tidemark sync`', '`tidemark undo 3 --source acme` and `tidemark sync`'],
+    ['`tidemark restores show 1 --source beta`', '`tidemark restores show 1 --source beta`'],
+    ['`tidemark restores` lists them', '`tidemark restores` lists them'],
+    ['`tidemark restore --help`', '`tidemark restore --help`'],
+    ['`tidemark drift accepted` lists it', '`tidemark drift accepted` lists it'],
+    [
+      '`tidemark drift accept roles r1 --reason R`',
+      '`tidemark drift accept roles r1 --reason R --source acme`',
+    ],
+    ['`tidemark diff run:3 run:4`', '`tidemark diff run:3 run:4 --source acme`'],
+    ['`tidemark sync --accept-removals 12`', '`tidemark sync --accept-removals 12 --source acme`'],
+    ['tidemark restore', 'tidemark restore'],
+  ])('%s', (text, expected) => {
+    expect(withSource(text, 'acme')).toBe(expected);
+  });
+
+  it('names the source if the command does not work through all mirrors', () => {
+    const single = namedCommands(COMMANDS).filter(
+      ({ name, row }) =>
+        row.load !== undefined && row.mirrors === undefined && !name.startsWith('tidemark fleet'),
+    );
+    const unnamed = single.filter(({ name }) => withSource(`\`${name} X\``, 'acme') === `\`${name} X\``);
+    expect(unnamed.map(({ name }) => name).toSorted()).toEqual(NEED_NONE.toSorted());
+    const all = namedCommands(COMMANDS).filter(({ row }) => row.mirrors !== undefined);
+    expect(all.length).toBeGreaterThan(10);
+    for (const { name } of all) expect(withSource(`\`${name} X\``, 'acme')).toBe(`\`${name} X\``);
+  });
+
+  it('of an interrupted restore names what was done, what continues it, and what leaves it', () => {
+    expect(resumeHint(4, null)).toBe(
+      '`tidemark restores show 4` lists what was done; `tidemark restore --resume 4` continues it; `tidemark restore --abandon 4` leaves it as it is',
+    );
+    const commands = [...resumeHint(4, 'acme').matchAll(/`([^`]*)`/g)].map(([, command]) => command);
+    expect(commands).toHaveLength(3);
+    for (const command of commands) expect(command).toMatch(/ --source acme$/);
+  });
+});
