@@ -116,10 +116,10 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
     ...openOptions(context, identities),
     holder: holder(context, 'backup restore'),
     actor: isConfigured ? actor : undefined,
-    noticeStates: ({ sources }) => {
+    noticeStates: ({ sources, run }) => {
       const configured = isConfigured ? config.sources : [];
       const names = [...sources.map(({ source }) => source), ...configured.map(({ name }) => name)];
-      return restoredStates([...new Set(names)], isoTime(systemClock.now()));
+      return restoredStates([...new Set(names)], run, isoTime(systemClock.now()));
     },
   });
   if (isInteractive(context)) context.stderr.write('\r\u001b[K');

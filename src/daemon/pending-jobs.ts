@@ -7,12 +7,13 @@ import { asTidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { JobName, JobRow } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { lastCompleteRun } from '../state/runs.ts';
+import { isReadAfter, lastCompleteRun } from '../state/runs.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { EndedJob } from './jobs/observers.ts';
 import { summaryOf } from './jobs/summaries.ts';
 import type { QueuedJob } from './jobs/work.ts';
 import type { MirrorConnections } from './mirror-access.ts';
+import { runOfBackup } from './notices/perhaps-open.ts';
 import type { ActiveProblems } from './problems.ts';
 import type { Timetable } from './schedule/timetable.ts';
 
@@ -44,13 +45,16 @@ export function pendingJobs(
 /**
  * True if a run changed something since the last finished drift job of the source, or since the baseline. A drift job
  * that could compare only part of the records counts as finished: what was unread then is a change of the run that
- * reads it.
+ * reads it. In a mirror that was restored from a backup: true once a run has read the source, whatever it changed, since
+ * nobody knows what was reported before.
  */
 function isDriftPending(mirror: Mirror, source: string): boolean {
   const baseline = mirror.snapshots.baseline();
   if (baseline === undefined) return false;
   const last = mirror.daemon.newestFinishedJobs('drift').find((job) => job.source === source);
   const seenRun = (last === undefined ? null : summaryOf('drift', last)?.to) ?? baseline.run;
+  const backupRun = runOfBackup(mirror.daemon.noticeStates(source), source);
+  if (backupRun !== null && seenRun <= backupRun) return isReadAfter(mirror, source, backupRun);
   return mirror.runs.hasChangesAfter(source, seenRun);
 }
 

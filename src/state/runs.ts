@@ -46,6 +46,12 @@ export function lastCompleteRun(mirror: Pick<Mirror, 'runs'>, source: string): R
   return mirror.runs.list({ source, outcome: 'complete', isOfAllKinds: true, limit: 1 })[0] ?? null;
 }
 
+/** True where a run of all kinds has read the source after this run: completely, or as far as it could. */
+export function isReadAfter(mirror: Pick<Mirror, 'runs'>, source: string, run: number): boolean {
+  const [newest] = mirror.runs.list({ source, isPublished: true, isOfAllKinds: true, limit: 1 });
+  return newest !== undefined && newest.run > run;
+}
+
 /** The latest one that ended, however it did. */
 export function lastEndedRunOfAllKinds(mirror: Pick<Mirror, 'runs'>, source: string): RunRow | null {
   const newest = mirror.runs.list({ source, isOfAllKinds: true, limit: UNENDED_RUNS });

@@ -1,10 +1,12 @@
 /** What a daemon owes when it starts, whatever ended the one before it: read from the mirror, done once. */
 import { describe, expect, it } from 'vitest';
 import type { JobEnd, JobName, JobTrigger } from '../../src/mirror/daemon.ts';
+import { addToRestored } from '../../src/mirror/backup.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { readHealthSnapshot } from '../../src/daemon/http/health-snapshot.ts';
 import { openBySource } from '../../src/daemon/http/five-answers.ts';
+import { restoredStates } from '../../src/daemon/notices/perhaps-open.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
@@ -166,6 +168,22 @@ describe('drift of what a sync changed', () => {
     });
     await (await rig.start()).stop();
     expect(outcomes(rig)).toEqual([]);
+  });
+});
+
+describe('drift of a mirror that was restored from a backup', () => {
+  it('waits until a sync has read the source, and then comes though that changed nothing', async () => {
+    const rig = await stoppedInSync();
+    addToRestored(rig.mirrorPath, { states: restoredStates(['a'], 2, ''), entry: null });
+    await (await rig.start()).stop();
+    expect(outcomes(rig)).toEqual([]);
+    await rig.start();
+    await rig.advanceMinutes(60);
+    expect(rig.jobs({ name: 'sync' }).at(-1)).toMatchObject({ outcome: 'done', run: 3 });
+    expect(outcomes(rig)).toEqual(['after_run done']);
+    expect(rig.jobs({ name: 'drift' })[0]?.summary).toMatchObject({ to: 3, open: 1 });
+    await rig.advanceMinutes(60);
+    expect(outcomes(rig)).toEqual(['after_run done']);
   });
 });
 

@@ -5,6 +5,7 @@ import { type Clock, isoTime } from '../../core/clock.ts';
 import { compareSeverities } from '../../diff/severity.ts';
 import type { JobRow, Notice, NoticeState } from '../../mirror/daemon.ts';
 import { namedRemovals } from '../../state/held-names.ts';
+import { isReadAfter } from '../../state/runs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type latestUnfinished, newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { resumeHint } from '../../core/hints.ts';
@@ -13,7 +14,7 @@ import type { HealthReason } from '../http/health.ts';
 import { contentOf, noticeOf, sourceOf, span, subjectName } from './message.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { Outbox, OutboxOptions } from './outbox.ts';
-import { markedSubject, settled, usualEnd } from './perhaps-open.ts';
+import { markedSubject, runOfBackup, settled, usualEnd } from './perhaps-open.ts';
 import { type JobDetails, type Transition, joined, NO_TRANSITION, stateOf } from './run-transitions.ts';
 import { transitionsOf } from './transitions.ts';
 
@@ -309,7 +310,9 @@ export function recordJobNotices(
   const held = job.name === 'sync' ? namedRemovals(mirror, source) : [];
   const schemaChanges =
     job.name === 'sync' && job.run !== null ? mirror.runs.schemaChanges({ run: job.run, source }) : [];
-  const change = transitionsOf(states, { job, details, held, schemaChanges, at });
+  const backupRun = job.name === 'drift' ? runOfBackup(states, source) : null;
+  const isOfBackup = backupRun !== null && !isReadAfter(mirror, source, backupRun);
+  const change = transitionsOf(states, { job, details, held, schemaChanges, isOfBackup, at });
   const moved = [...change.states, ...change.cleared];
   const kept = assumed.filter(
     (state) => !moved.some((each) => each.source === state.source && each.subject === state.subject),

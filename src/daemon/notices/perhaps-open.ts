@@ -22,9 +22,9 @@ const STORED_OF_MIRROR = ['backup'];
 /** Why nobody knows what is open. */
 type Reason = 'restored' | 'cut short';
 
-/** The marks of a mirror that is restored from a backup. @param at ISO 8601 */
-export function restoredStates(sources: readonly string[], at: string): NoticeState[] {
-  const mark = markOf('restored', at);
+/** The marks of a mirror that is restored from a backup. @param run the latest in it @param at ISO 8601 */
+export function restoredStates(sources: readonly string[], run: number, at: string): NoticeState[] {
+  const mark = markOf('restored', at, { run });
   return [
     ...[...JOBS_OF_MIRROR, ...STORED_OF_MIRROR].map(mark('')),
     ...sources.flatMap((source) => [...JOBS_OF_SOURCE, ...STORED_OF_SOURCE].map(mark(source))),
@@ -49,15 +49,27 @@ export function cutShortStates(
   ].filter(({ source, subject }) => !known.has(`${subject} ${source}`));
 }
 
-function markOf(reason: Reason, since: string) {
+/** @param more what else is known of it */
+function markOf(reason: Reason, since: string, more: { readonly run?: number } = {}) {
   return (source: string) =>
     (subject: string): NoticeState => ({
       source,
       subject: PREFIX + subject,
       state: 'unknown',
       since,
-      detail: { reason },
+      detail: { reason, ...more },
     });
+}
+
+/**
+ * The latest run of the backup that the mirror was restored from, until the drift of the source was measured since; null
+ * where nothing is to be waited for. The state up to that run may be older than what was reported.
+ * @param states those of the source
+ */
+export function runOfBackup(states: readonly NoticeState[], source: string): number | null {
+  const mark = states.find((state) => state.source === source && state.subject === `${PREFIX}drift`);
+  const run = mark?.detail['run'];
+  return typeof run === 'number' ? run : null;
 }
 
 function isCutShort({ detail }: Pick<NoticeState, 'detail'>): boolean {
@@ -120,7 +132,7 @@ export function perhapsOpenTransition(
 }
 
 /** The subjects of its source that an ended job says something about. */
-function settledBy({ job, details }: JobObservation): readonly string[] {
+function settledBy({ job, details, isOfBackup }: JobObservation): readonly string[] {
   const { name, outcome } = job;
   const isDone = outcome === 'done';
   switch (name) {
@@ -133,7 +145,7 @@ function settledBy({ job, details }: JobObservation): readonly string[] {
       return isDone && summaryOf('backup', job)?.file === null ? [] : ['job:backup'];
     case 'drift': {
       const found = summaryOf('drift', job);
-      const isMeasured = isDone && found?.hasBaseline === true && found.skipped === 0;
+      const isMeasured = isDone && isOfBackup !== true && found?.hasBaseline === true && found.skipped === 0;
       return isMeasured ? ['job:drift', 'drift'] : ['job:drift'];
     }
     case 'drill':

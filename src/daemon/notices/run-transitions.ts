@@ -331,6 +331,8 @@ export interface JobObservation {
   readonly held: readonly NamedRemovals[];
   /** Of a sync: what its run found of the form of records. */
   readonly schemaChanges?: readonly SchemaChange[];
+  /** Of drift: true for the state of a restored backup, which may be older than what was reported. */
+  readonly isOfBackup?: boolean;
   /** ISO 8601. */
   readonly at: string;
 }

@@ -259,8 +259,8 @@ const MASS = 'drift';
 
 function driftTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
   const summary = summaryOf('drift', seen.job);
-  // Without a baseline drift cannot be measured, and the reported state stays.
-  if (summary?.hasBaseline !== true) return NO_TRANSITION;
+  // Without a baseline, or before the service was read again, drift cannot be measured, and the reported state stays.
+  if (summary?.hasBaseline !== true || seen.isOfBackup === true) return NO_TRANSITION;
   const findings = seen.details.drift?.findings ?? summary.findings;
   const source = seen.job.source ?? '';
   const mass = stateOf(states, source, MASS);

@@ -15,7 +15,7 @@ import { FakeClock } from '../../faults/fake-clock.ts';
 import { commandLine } from '../../journeys/command-line.ts';
 import { environment, scratch } from '../../journeys/harness.ts';
 import { FakeService } from '../../journeys/service.ts';
-import { open } from '../../mirror/fixture.ts';
+import { ORG, open, sync } from '../../mirror/fixture.ts';
 import { email, pagerduty, slack, webhook } from './channel.ts';
 import { driftJob, finding, job } from './seen.ts';
 
@@ -110,9 +110,9 @@ describe('a mirror restored from a backup', () => {
       );
       expect(await after(job('sync', 'done'))).toEqual([]);
       expect(await after(verified(0))).toEqual(programs('job_recovered tidemark/mirror/job:verify'));
-      expect(await after(driftJob([]))).toEqual(
-        programs('drift_resolved tidemark/default/drift', 'job_recovered tidemark/default/job:drift'),
-      );
+      expect(await after(driftJob([]))).toEqual(programs('job_recovered tidemark/default/job:drift'));
+      await sync(restored, 'roles', ORG, [], { source: { name: 'default', baseUrl: service.url } });
+      expect(await after(driftJob([]))).toEqual(programs('drift_resolved tidemark/default/drift'));
       expect(await after(job('forget', 'done'))).toEqual(
         programs('job_recovered tidemark/mirror/job:forget'),
       );
@@ -122,7 +122,7 @@ describe('a mirror restored from a backup', () => {
   it('reports what is still wrong, and ends that as always, once', async () => {
     const mirror = open();
     mirror.daemon.recordNotices({
-      states: restoredStates(['production'], '2026-03-01T11:00:00.000Z'),
+      states: restoredStates(['production'], 0, '2026-03-01T11:00:00.000Z'),
       cleared: [],
       notices: [],
     });
@@ -144,16 +144,40 @@ describe('a mirror restored from a backup', () => {
     expect((await after(job('sync', 'done'))).filter((each) => each.includes('run_recovered'))).toEqual(
       everybody('run_recovered tidemark/production/run'),
     );
+    await sync(mirror, 'roles', ORG, []);
     expect(await after(driftJob([finding('f1')]))).toContainEqual(
       'pager drift_new tidemark/production/drift',
     );
     expect(await after(driftJob([]))).toEqual(everybody('drift_resolved tidemark/production/drift'));
   });
 
+  it('says nothing of drift, neither what is new nor what is over, before a run has read the source', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, []);
+    const { after } = watched(mirror);
+    const everybody = (event: string): string[] => CHANNELS.map(({ name }) => `${name} ${event}`).toSorted();
+    const open1 = finding('f1');
+    expect(await after(driftJob([open1]))).toEqual(everybody('drift_new tidemark/production/drift'));
+    const states = restoredStates(['production'], 1, '2026-03-01T11:00:00.000Z');
+    mirror.daemon.recordNotices({ states, cleared: [], notices: [] });
+    expect(await after(driftJob([]))).toEqual(
+      programs('job_recovered tidemark/production/job:drift', 'mirror_back tidemark/mirror/mirror')
+        .concat(programs('verify_recovered tidemark/mirror/verify'))
+        .toSorted(),
+    );
+    expect(await after(driftJob([finding('f2')]))).toEqual([]);
+    // A run of some kinds does not show the others.
+    await sync(mirror, 'roles', ORG, [], { kinds: ['roles'] });
+    expect(await after(driftJob([]))).toEqual([]);
+    await sync(mirror, 'roles', ORG, []);
+    expect(await after(driftJob([open1]))).toEqual([]);
+    expect(await after(driftJob([]))).toEqual(everybody('drift_resolved tidemark/production/drift'));
+  });
+
   it('ends overdue syncs and backups once it knows that none is', async () => {
     const mirror = open();
     mirror.daemon.recordNotices({
-      states: restoredStates(['production'], '2026-03-01T11:00:00.000Z'),
+      states: restoredStates(['production'], 0, '2026-03-01T11:00:00.000Z'),
       cleared: [],
       notices: [],
     });
@@ -229,7 +253,7 @@ describe('a mirror whose daemon was killed', () => {
     expect(mirror.daemon.noticeStates()).toHaveLength(5 + 4 * 500);
     expect(cutShortStates(mirror.daemon.noticeStates(), sources, AT)).toEqual([]);
     // What a restore has marked keeps its reason.
-    const restored = restoredStates(['a'], AT);
+    const restored = restoredStates(['a'], 0, AT);
     expect(cutShortStates(restored, ['a'], AT)).toEqual([]);
   });
 });
