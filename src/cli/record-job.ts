@@ -4,6 +4,7 @@
  */
 import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
+import { commandActor, requestTrigger } from '../core/actor.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { TidemarkError, asTidemarkError } from '../core/errors.ts';
 import { endOf } from '../daemon/jobs/job-log.ts';
@@ -74,7 +75,12 @@ function store(
 ): void {
   const state = mirror.daemon;
   const now = systemClock.now();
-  const start: JobStart = { name, source, trigger: 'request', startedAt: isoTime(startedAt) };
+  const start: JobStart = {
+    name,
+    source,
+    trigger: requestTrigger(commandActor().by),
+    startedAt: isoTime(startedAt),
+  };
   const end = endOf(result, isoTime(now));
   const job = state.beginJob(start);
   state.finishJob(job, end);

@@ -37,17 +37,17 @@ export function actorName(text: string): string | undefined {
   return isName ? name : undefined;
 }
 
-// What started a run, as its row has it: one column for both.
+// What started a run or a job, as its row has it: one column for both.
 
 const REQUEST = 'request';
 const REQUEST_OF = `${REQUEST} of `;
 
-/** The trigger of a run that somebody asked the daemon for: `request of ann@host`; without a name where nobody gave one. */
-export function requestTrigger(by: string | undefined): string {
+/** The trigger of a run or job that somebody asked the daemon for: `request of ann@host`; without a name where nobody gave one. */
+export function requestTrigger(by: string | undefined): 'request' | `request of ${string}` {
   return by === undefined ? REQUEST : `${REQUEST_OF}${by}`;
 }
 
-/** What started a run, and who asked for it; null where nobody did, or that is not known. */
+/** What started a run or job, and who asked for it; null where nobody did, or that is not known. */
 export function splitTrigger(trigger: string): { readonly trigger: string; readonly by: string | null } {
   if (!trigger.startsWith(REQUEST_OF)) return { trigger, by: null };
   return { trigger: REQUEST, by: trigger.slice(REQUEST_OF.length) };

@@ -251,7 +251,8 @@ export const JOB_NAMES = [
   'backup',
   'git',
 ] as const satisfies readonly JobName[];
-export type JobTrigger = JobRow['trigger'];
+/** Without who asked. */
+export type JobTrigger = 'schedule' | 'overdue' | 'request' | 'after_run';
 export type JobOutcome = JobRow['outcome'];
 
 export type JobStart = Pick<JobRow, 'name' | 'source' | 'trigger' | 'startedAt'>;

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { commandActor } from '../../src/core/actor.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { type Receiver, receiver } from '../daemon/notices/receiver.ts';
@@ -26,6 +27,12 @@ interface Status {
     readonly last_complete_run: { readonly run: number; readonly finished_at: string } | null;
     readonly last_run: { readonly run: number; readonly kinds: readonly string[] | null };
   }[];
+}
+
+interface Job {
+  readonly trigger: string;
+  readonly by: string | null;
+  readonly outcome: string;
 }
 
 class Story {
@@ -114,6 +121,12 @@ class Story {
     return answer.text();
   }
 
+  async post(path: string, content: object): Promise<Response> {
+    const card = JSON.parse(readFileSync(`${this.mirror}.daemon`, 'utf8')) as { url: string; token: string };
+    const headers = { authorization: `Bearer ${card.token}`, 'content-type': 'application/json' };
+    return fetch(card.url + path, { method: 'POST', headers, body: JSON.stringify(content) });
+  }
+
   async health(): Promise<Health> {
     return JSON.parse(await this.get('/readyz')) as Health;
   }
@@ -139,8 +152,8 @@ class Story {
     ];
   }
 
-  async jobs(name: string): Promise<readonly object[]> {
-    return (JSON.parse(await this.get(`/api/v1/jobs?name=${name}`)) as { jobs: object[] }).jobs;
+  async jobs(name: string): Promise<readonly Job[]> {
+    return (JSON.parse(await this.get(`/api/v1/jobs?name=${name}`)) as { jobs: Job[] }).jobs;
   }
 
   /** Events of all notices that are written down, delivered or not. */
@@ -245,7 +258,7 @@ describe('how sound the copy is', () => {
     expect((await story.cli('verify')).code).toBe(0);
     expect(await story.get('/metrics')).toMatch(/^tidemark_verify_problems 0$/m);
     expect(await story.jobs('verify')).toMatchObject([
-      { trigger: 'request', outcome: 'done', summary: { problems: 0 } },
+      { trigger: 'request', by: commandActor().by, outcome: 'done', summary: { problems: 0 } },
     ]);
 
     tamper(
@@ -285,6 +298,35 @@ describe('how sound the copy is', () => {
     const { code, stderr } = await story.cli('verify');
     expect([code, writer.daemon.jobs({ name: 'verify' }).length]).toEqual([0, 1]);
     expect(stderr).toMatch(/^tidemark: `tidemark status` will not know of this verification: .* is held by /);
+  });
+});
+
+describe('the jobs of the daemon', () => {
+  it('are kept with who asked for them, in whatever way', async () => {
+    const story = await Story.create();
+    story.start();
+    await story.until(() => story.lines(0, /^sync is done/).length === 1);
+    for (const [job, by] of [
+      ['verify', 'Ada'],
+      ['sync', 'request of Bea'],
+      ['forget', null],
+    ] as const) {
+      const { status } = await story.post('/api/v1/runs', { job, ...(by === null ? {} : { by }) });
+      expect(status).toBe(202);
+      await story.until(async () => (await story.jobs(job))[0]?.outcome === 'done');
+    }
+    await story.until(async () => (await story.jobs('sync')).length === 2);
+    expect((await story.cli('sync')).code).toBe(0);
+    const asked = async (name: string): Promise<unknown[]> =>
+      (await story.jobs(name)).map(({ trigger, by }) => [trigger, by]);
+    expect(await asked('verify')).toEqual([['request', 'Ada']]);
+    expect(await asked('forget')).toEqual([['request', 'token@http']]);
+    expect(await asked('sync')).toEqual([
+      ['request', commandActor().by],
+      ['request', 'request of Bea'],
+      ['overdue', null],
+    ]);
+    await story.stop();
   });
 });
 

@@ -411,12 +411,7 @@ function jobsAsked(
     limit: numberIn(query, 'limit', 20, MOST_ROWS),
   });
   const own = isPerSource ? sourceNameOf(view) : null;
-  return rows.map((row) => {
-    // Of a job that made no run nobody knows it.
-    const run = row.run === null ? undefined : mirror.runs.get(row.run);
-    const by = run === undefined ? null : splitTrigger(run.trigger).by;
-    return { ...row, source: row.source ?? own, by };
-  });
+  return rows.map((row) => ({ ...row, ...splitTrigger(row.trigger), source: row.source ?? own }));
 }
 
 async function changesShown(

@@ -28,7 +28,7 @@ export function sweepDocument(sweep: SweepRow): object {
 }
 
 /** A job, and who asked for it; null where nobody did, or that is not known. */
-export type AskedJob = JobRow & { readonly by: string | null };
+export type AskedJob = Omit<JobRow, 'trigger'> & { readonly trigger: string; readonly by: string | null };
 
 export function jobDocument(job: AskedJob): object {
   return {

@@ -1,5 +1,6 @@
 /** Log lines of jobs: one at each start and end, above `info` only if the outcome differs from the last one. */
 import { collectionText } from '../../catalog/catalog.ts';
+import { splitTrigger } from '../../core/actor.ts';
 import { TidemarkError, asTidemarkError, exitCodeFor } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { JobEnd, JobRow, JobName } from '../../mirror/daemon.ts';
@@ -25,7 +26,9 @@ export class JobLog {
   }
 
   began({ job, name, source, trigger }: JobRow): void {
-    this.#log.info({ job, ...named(source), trigger }, `${name} began`);
+    const { trigger: what, by } = splitTrigger(trigger);
+    const asked = { trigger: what, ...(by === null ? {} : { by }) };
+    this.#log.info({ job, ...named(source), ...asked }, `${name} began`);
   }
 
   /** @param isMirrorGone true while that is reported separately: then a job that misses the mirror is not news */

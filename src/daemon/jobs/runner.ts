@@ -5,6 +5,7 @@
 import type { ReadClient } from '../../api/read-client.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { Config, ScheduleName, SourceConfig } from '../../config/config.ts';
+import { requestTrigger } from '../../core/actor.ts';
 import { isoTime, settlesWithin } from '../../core/clock.ts';
 import { asTidemarkError, exitCodeFor, TidemarkError, type ExitCode } from '../../core/errors.ts';
 import { duration } from '../../core/wording.ts';
@@ -350,8 +351,8 @@ export class JobRunner implements SlotUser {
   async #begin(current: Current, turn: WriterTurn): Promise<void> {
     const { job } = current;
     const { saveSchedule, observers, problems } = this.#options;
-    const { name, source, trigger } = job;
-    const start = { name, source, trigger, startedAt: current.startedAt };
+    const { name, source } = job;
+    const start = { name, source, trigger: storedTrigger(job), startedAt: current.startedAt };
     const record = (mirror: Mirror): void => {
       saveSchedule(mirror);
       current.number = mirror.daemon.beginJob(start);
@@ -374,8 +375,9 @@ export class JobRunner implements SlotUser {
       else if (current.number === 0) this.#options.notBegun(job.schedule);
     }
     const end = endOf(result, isoTime(effects.clock.now()));
-    const { name, source, trigger } = job;
-    const row: JobRow = { job: current.number, name, source, trigger, startedAt: current.startedAt, ...end };
+    const { name, source } = job;
+    const start = { name, source, trigger: storedTrigger(job), startedAt: current.startedAt };
+    const row: JobRow = { job: current.number, ...start, ...end };
     const ended: EndedJob = { row, kinds: current.kinds, report: result.report };
     const record = (mirror: Mirror): void => {
       mirror.daemon.finishJob(current.number, end);
@@ -472,4 +474,9 @@ class RequestLog {
 
 function identity({ name, source }: JobIdentity): JobIdentity {
   return { name, source };
+}
+
+/** As the row has it: with who asked. */
+function storedTrigger({ trigger, by }: QueuedJob): JobRow['trigger'] {
+  return trigger === 'request' ? requestTrigger(by) : trigger;
 }
