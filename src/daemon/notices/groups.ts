@@ -412,6 +412,7 @@ export function batchMessage(
     findings: only?.findings ?? [],
     more: only?.more ?? 0,
     isResolved,
+    isAssumed: events.every(({ isAssumed }) => isAssumed),
     group: { key: group.key, sources: group.sources, failing, events },
   };
 }

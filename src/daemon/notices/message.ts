@@ -224,6 +224,7 @@ function eventDocument(message: Message): object {
     severities,
     findings,
     more,
+    isAssumed,
   } = message;
   return {
     id,
@@ -242,6 +243,7 @@ function eventDocument(message: Message): object {
     severities,
     findings,
     more,
+    is_assumed: isAssumed,
   };
 }
 

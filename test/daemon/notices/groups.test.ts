@@ -260,6 +260,16 @@ describe('the message of a group', () => {
     const ends = ['s1', 's2'].map((source) => event(source, 'run_recovered', START));
     const [draft] = draftsOf([], ends, CHANNEL);
     expect(batchOf(draft!, START).incidents).toEqual(['tidemark/s1/run', 'tidemark/s2/run']);
+    const documentOf = (assumed: readonly boolean[]): object => {
+      const messages = messagesOf(ends).map((each, index) => ({ ...each, isAssumed: assumed[index]! }));
+      return noticeDocument(batchMessage(batchOf(draft!, START), messages, options));
+    };
+    expect(documentOf([true, true])).toMatchObject({ is_assumed: true });
+    // One of them was reported.
+    expect(documentOf([false, true])).toMatchObject({
+      is_assumed: false,
+      group: { events: [{ is_assumed: false }, { is_assumed: true }] },
+    });
   });
 });
 

@@ -12,11 +12,12 @@ import {
 import { requireAccepted, scrubbed } from '../../../src/daemon/notices/channels/shared.ts';
 import { NOTICE_EVENTS } from '../../../src/config/notice-events.ts';
 import { slackRequest } from '../../../src/daemon/notices/channels/chat.ts';
+import { cutShortStates } from '../../../src/daemon/notices/perhaps-open.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { mailOf } from '../../../src/daemon/notices/channels/email.ts';
 import { webhookRequest } from '../../../src/daemon/notices/channels/webhook.ts';
 import { email, slack, webhook } from './channel.ts';
-import { driftJob, finding, seen } from './seen.ts';
+import { driftJob, finding, job, seen } from './seen.ts';
 
 const AT = '2026-03-01T12:00:00.000Z';
 
@@ -52,7 +53,18 @@ describe('a message', () => {
       more: 0,
       severities: { low: 0 },
       severity: 'critical',
+      is_assumed: false,
     });
+  });
+
+  it('of an end that nobody may be waiting for says so to programs', () => {
+    const states = cutShortStates([], ['production'], '2026-03-01T11:00:00.000Z');
+    const { notices } = transitionsOf(states, seen(job('sync', 'done')));
+    expect(notices.map((notice) => noticeDocument(messageOf(4, notice, 'low')))).toMatchObject([
+      { event: 'run_recovered', is_assumed: true },
+      { event: 'mirror_back', is_assumed: true },
+    ]);
+    expect(transitionsOf([], seen(job('sync', 'done'))).notices).toEqual([]);
   });
 
   it('of drift that is over in part says what is still open, and is as grave as that; what a channel is told of may be over', () => {
