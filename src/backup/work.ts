@@ -102,7 +102,7 @@ export async function createBackup(
   const directories = opening.filter((_opening, index) => job.targets[index]?.type === 'directory');
   await settlesWithin(Promise.all(directories), QUIET_WAIT_MS, clock);
   // That no target can be used is known before the work begins; a usable one is enough to begin.
-  if (known.every(({ error }) => error !== null)) await anyUsable(opening, { job, clock, onProgress });
+  if (known.every(({ error }) => error !== null)) await anyUsable(opening, { job, known, clock, onProgress });
   const plainPath = join(job.workDirectory, 'backup.db');
   const copying = share('copying');
   const verifying = share('verifying');
@@ -145,15 +145,18 @@ interface Place {
 /** Waits until a target has answered that can be used. @throws TidemarkError the first target's error if none can */
 async function anyUsable(
   opening: readonly Promise<Place>[],
-  { job, clock, onProgress }: Pick<Storing, 'job' | 'clock' | 'onProgress'>,
+  { job, known, clock, onProgress }: Pick<Storing, 'job' | 'known' | 'clock' | 'onProgress'>,
 ): Promise<void> {
   const usable = opening.map(async (each) => {
     const { error } = await each;
     if (error !== null) throw error;
   });
   const first = Promise.any(usable).catch(async () => requireOne(await Promise.all(opening)));
-  if (!(await settlesWithin(first, QUIET_WAIT_MS, clock)))
-    onProgress({ phase: 'waiting', share: 0, target: job.targets.map(addressOf).join(' or ') });
+  if (!(await settlesWithin(first, QUIET_WAIT_MS, clock))) {
+    // What has answered, and cannot be used, is not waited for.
+    const silent = job.targets.filter((config) => known.every((place) => place.config !== config));
+    onProgress({ phase: 'waiting', share: 0, target: silent.map(addressOf).join(' or ') });
+  }
   await first;
 }
 

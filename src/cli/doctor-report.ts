@@ -200,7 +200,7 @@ export function healthReport(
     readonly isMissing: boolean;
   },
 ): ReportDocument {
-  const { path, isThere, damage, error, bytes, freeBytes, schedules, notices, lastDrill, heldBy } = health;
+  const { path, isThere, damage, error, bytes, space, schedules, notices, lastDrill, heldBy } = health;
   const size = isThere ? `, ${byteSize(bytes)}` : '';
   const found = health.verification?.problems ?? 0;
   const isSound = damage.length === 0 && error === null && found === 0;
@@ -255,7 +255,7 @@ export function healthReport(
   return {
     title: 'mirror',
     textTitle: 'label',
-    summary: `${path}, ${state}${size}, ${freeBytes === null ? 'free space not known' : `${byteSize(freeBytes)} free`}`,
+    summary: `${path}, ${state}${size}, ${space === null ? 'free space not known' : `${byteSize(space.freeBytes)} free`}`,
     ...(isThere || isMissing ? { tone: isSound && !isMissing ? 'good' : 'bad' } : {}),
     facts: isVerbose ? all : targetFacts(targets),
     parts: [],
@@ -407,7 +407,7 @@ function kindDocument(row: KindReach): object {
 }
 
 function mirrorDocument(health: MirrorHealth, daemon: DaemonLockfile | null): object {
-  const { path, isThere, error, damage, bytes, freeBytes, heldBy, lastDrill, verification } = health;
+  const { path, isThere, error, damage, bytes, space, heldBy, lastDrill, verification } = health;
   const isSound = error === null && damage.length === 0 && (verification?.problems ?? 0) === 0;
   return {
     path,
@@ -417,7 +417,7 @@ function mirrorDocument(health: MirrorHealth, daemon: DaemonLockfile | null): ob
     damage,
     error: error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null },
     bytes,
-    free_bytes: freeBytes,
+    free_bytes: space?.freeBytes ?? null,
     held_by: heldBy,
     daemon: daemon === null ? null : { pid: daemon.pid, host: daemon.host, since: daemon.since },
     sources: health.sources.map(({ source, lastPublished, lastEnded }) => ({

@@ -22,7 +22,7 @@ import {
   lookAtBackups,
   readHealthInputs,
 } from '../daemon/http/health-snapshot.ts';
-import { freeBytesBeside, fullDisk } from '../doctor/disk.ts';
+import { fullDisk, spaceBeside } from '../doctor/disk.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { Timetable } from '../daemon/schedule/timetable.ts';
 import type { LockHolder } from '../mirror/lock.ts';
@@ -160,7 +160,7 @@ function readWithWriter<Inputs extends Pick<HealthSnapshot, 'sourceStatuses'>>(
 
 /** On a full disk nothing can be recorded, so that the mirror does not tell why syncs fail. */
 function withDisk(health: Health, path: string): Health {
-  const full = fullDisk(path, freeBytesBeside(path));
+  const full = fullDisk(path, spaceBeside(path));
   if (full === null) return health;
   const reason = { code: 'daemon_problem', state: 'degraded', since: null, ...full } as const;
   return { ...health, state: worst([health, reason]), reasons: [reason, ...health.reasons] };
@@ -170,7 +170,7 @@ function withDisk(health: Health, path: string): Health {
 function diskReasons(configs: readonly Config[]): string[] {
   const byDirectory = new Map(configs.map(({ mirror }) => [dirname(mirror), mirror]));
   return [...byDirectory.values()].flatMap((path) => {
-    const full = fullDisk(path, freeBytesBeside(path));
+    const full = fullDisk(path, spaceBeside(path));
     return full === null ? [] : [full.message, `  → ${full.hint}`];
   });
 }

@@ -1,10 +1,12 @@
 /** `sources[].git`: the repository that the records of a source are committed to. */
+import { existsSync } from 'node:fs';
 import * as z from 'zod';
 import { CATALOG } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { isIdSecret } from '../catalog/masks.ts';
 import { Secret } from '../core/secret.ts';
 import { absolutePath, type Checking, fileSecret } from './checking.ts';
+import { place } from './mistakes.ts';
 import * as t from './schema.ts';
 import { section } from './schema.ts';
 import { valueAt, type Path } from './tree.ts';
@@ -155,8 +157,13 @@ export function checkGit(
     mistakes.add(tree, [...at, 'token'], 'is for an https:// repository only');
   const author = AUTHOR.exec(parsed.author ?? '');
   const path = parsed.path ?? source;
+  const clone = absolutePath(checking, [...at, 'directory'], directory);
+  if (repository === undefined && !existsSync(clone))
+    warnings.push(
+      `${place(tree, [...at, 'directory'])}there is no clone in ${clone}, and nothing is committed until there is: clone the repository there, or set git.repository`,
+    );
   return {
-    directory: absolutePath(checking, [...at, 'directory'], directory),
+    directory: clone,
     repository: repository === undefined ? null : address(checking, at, repository),
     branch: parsed.branch,
     path: path === '.' ? '' : path.replaceAll(/^\/+|\/+$/g, ''),

@@ -1,7 +1,7 @@
 /** The space left beside the mirror. */
 import { existsSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { byteSize } from '../core/wording.ts';
+import { byteSize, percent } from '../core/wording.ts';
 
 const MIB = 1024 * 1024;
 /** Below this the next run may not be able to publish. */
@@ -13,25 +13,33 @@ interface FullDisk {
   readonly hint: string;
 }
 
-/** Null while there is enough space. @param freeBytes null if the system does not report it */
-export function fullDisk(path: string, freeBytes: number | null): FullDisk | null {
-  if (freeBytes === null || freeBytes >= LEAST_FREE) return null;
-  const word = freeBytes < MIB ? 'full' : 'almost full';
+export interface Space {
+  readonly freeBytes: number;
+  /** Of the volume. */
+  readonly sizeBytes: number;
+}
+
+/** Null while there is enough space. @param space null if the system does not report it */
+export function fullDisk(path: string, space: Space | null): FullDisk | null {
+  if (space === null || space.freeBytes >= LEAST_FREE) return null;
+  const word = space.freeBytes < MIB ? 'full' : 'almost full';
   return {
-    message: `the disk is ${word}: ${freeText(path, freeBytes)}`,
-    hint: 'free some space: the next run may not be able to publish',
+    message: `the disk is ${word}: ${freeText(path, space)}`,
+    hint: `free some space, or enlarge the volume: with less than ${byteSize(LEAST_FREE)} the next run may not be able to publish`,
   };
 }
 
-export function freeText(path: string, freeBytes: number): string {
-  return `${byteSize(freeBytes)} free beside ${path}`;
+export function freeText(path: string, { freeBytes, sizeBytes }: Space): string {
+  // Some file systems have no size.
+  const of = sizeBytes === 0 ? '' : ` of ${byteSize(sizeBytes)} (${percent(freeBytes / sizeBytes)})`;
+  return `${byteSize(freeBytes)}${of} free beside ${path}`;
 }
 
 /** Beside the file at `path`, which may not exist yet; null if the system does not report it. */
-export function freeBytesBeside(path: string): number | null {
+export function spaceBeside(path: string): Space | null {
   try {
-    const { bavail, bsize } = statfsSync(nearestDirectory(path));
-    return bavail * bsize;
+    const { bavail, blocks, bsize } = statfsSync(nearestDirectory(path));
+    return { freeBytes: bavail * bsize, sizeBytes: blocks * bsize };
   } catch {
     // Some file systems do not report it: the text says that it is unknown.
     return null;

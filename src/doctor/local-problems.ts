@@ -153,17 +153,17 @@ function narrowing({ kinds }: RunRow): string {
   return kinds === null ? '' : ` (${kinds.join(', ')} only)`;
 }
 
-function disk({ freeBytes, bytes, path }: MirrorHealth, add: Add): void {
-  if (freeBytes === null) return;
-  const full = fullDisk(path, freeBytes);
+function disk({ space, bytes, path }: MirrorHealth, add: Add): void {
+  if (space === null) return;
+  const full = fullDisk(path, space);
   if (full !== null) add('error', 'disk_full', full.message, full.hint);
   // What a run has not published yet, and its log, are about as large as the mirror at most.
   const forRuns = Math.min(LEAST_FREE + bytes, MOST_FOR_RUNS);
-  if (full === null && freeBytes < bytes + forRuns)
+  if (full === null && space.freeBytes < bytes + forRuns)
     add(
       'warning',
       'disk_low',
-      freeText(path, freeBytes),
+      freeText(path, space),
       `free some space: \`forget\`, backups and upgrades need as much as the mirror has (${byteSize(bytes)}), and a run up to ${byteSize(forRuns)}`,
     );
 }

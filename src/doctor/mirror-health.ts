@@ -11,7 +11,7 @@ import { realMirrorPath } from '../mirror/real-path.ts';
 import type { RestoreRow } from '../mirror/restores.ts';
 import { interruptedRestore } from '../mirror/unfinished-restore.ts';
 import { type SourceStatus, readSourceStatuses } from '../state/source-status.ts';
-import { freeBytesBeside, nearestDirectory } from './disk.ts';
+import { nearestDirectory, type Space, spaceBeside } from './disk.ts';
 
 interface ScheduleHealth {
   readonly schedule: ScheduleName;
@@ -40,7 +40,7 @@ export interface MirrorHealth {
   /** Of the file and its log. */
   readonly bytes: number;
   /** Null if the system does not report it. */
-  readonly freeBytes: number | null;
+  readonly space: Space | null;
   /** The process that holds it for writing, as text; null without one. */
   readonly heldBy: string | null;
   /** Why it cannot be written, other than that another process holds it. */
@@ -91,7 +91,7 @@ export function mirrorHealth(options: HealthOptions): MirrorHealth {
     error,
     damage,
     bytes: sizeOf(config.mirror) + sizeOf(`${config.mirror}-wal`),
-    freeBytes: freeBytesBeside(config.mirror),
+    space: spaceBeside(config.mirror),
     ...lockCheck(config.mirror, now, looker),
     ...state,
   };

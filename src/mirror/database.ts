@@ -110,7 +110,7 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
   // Such as SQLITE_IOERR_FSTAT: before it creates its log, SQLite reads the mode of the file, by its path.
   if (primaryCode(code) === 'SQLITE_IOERR' && !existsSync(path)) {
     return new TidemarkError('mirror_missing', `${path} is not there any more`, {
-      hint: 'it was moved or removed while it was in use: move it to its place again, or restore a backup (`tidemark backup restore`)',
+      hint: `it was moved or removed while it was in use: move it to its place again, or ${RESTORE_HINT}`,
       cause,
     });
   }

@@ -123,6 +123,16 @@ log: { level: debug }
     for (const mistake of mistakes) expect(refused(text, KEY).message).toMatch(mistake);
   });
 
+  it('warns of a clone that is not there and that nothing makes', () => {
+    const warnings = (git: string): readonly string[] =>
+      yaml(oneSource(`git: { ${git} }`), KEY).warnings.filter((line) => line.includes('no clone'));
+    expect(warnings('directory: ./never-made')).toEqual([
+      expect.stringMatching(/git\.directory: there is no clone in \S+never-made, .* or set git\.repository$/),
+    ]);
+    expect(warnings('directory: ./never-made, repository: ./origin.git')).toEqual([]);
+    expect(warnings('directory: .')).toEqual([]);
+  });
+
   it('is frozen all the way down', () => {
     const config = yaml(oneSource(), KEY);
     const thaw: string[] = [];

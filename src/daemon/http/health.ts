@@ -3,8 +3,9 @@
  * the dashboard are all computed from it.
  */
 import { emptiedError } from '../../backup/list.ts';
+import { namesOf } from '../../config/mirrors.ts';
 import type { ErrorCode } from '../../core/errors.ts';
-import { EMPTIED_HINT, resumeHint } from '../../core/hints.ts';
+import { EMPTIED_HINT, RESTORE_HINT, resumeHint } from '../../core/hints.ts';
 import { byteSize, duration, percent, plural } from '../../core/wording.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
 import { backupInterval, tookMs } from './wording.ts';
@@ -189,7 +190,7 @@ function sourceHealth(facts: SourceFacts, { now, startedAt }: HealthFacts): Sour
 }
 
 function daemonReasons(facts: HealthFacts): HealthReason[] {
-  const { mirrorProblem, configProblem, problems, verify, drills, failedJobs, failingChannels } = facts;
+  const { mirrorProblem, configProblem, problems, drills, failedJobs, failingChannels } = facts;
   const degraded = (
     code: HealthCode,
     message: string,
@@ -210,16 +211,7 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
             '`tidemark config check` lists all mistakes',
           ),
         ]),
-    ...(verify === null || verify.problems === 0
-      ? []
-      : [
-          degraded(
-            'verify_failed',
-            `the last check of the mirror found ${plural(verify.problems, 'problem')}`,
-            endOf(verify),
-            '`tidemark verify` names them; `tidemark backup list` shows earlier backups',
-          ),
-        ]),
+    ...damageReasons(facts),
     ...drills.flatMap((drill) =>
       drill.score !== null && drill.scoreBefore !== null && hasDrillFallen(drill.score, drill.scoreBefore)
         ? [
@@ -232,14 +224,16 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
           ]
         : [],
     ),
-    ...failedJobs.map((job) =>
-      degraded(
-        'job_failed',
-        `the last ${job.name}${of(job.source)} ${OUTCOME_WORDS[job.outcome] ?? 'failed'}${job.error === null ? '' : `: ${job.error}`}`,
-        endOf(job),
-        job.hint ?? `\`tidemark ${job.name === 'backup' ? 'backup create' : job.name}\``,
+    ...failedJobs
+      .filter((job) => !isOfDamage(job))
+      .map((job) =>
+        degraded(
+          'job_failed',
+          `the last ${job.name}${of(job.source)} ${OUTCOME_WORDS[job.outcome] ?? 'failed'}${job.error === null ? '' : `: ${job.error}`}`,
+          endOf(job),
+          job.hint ?? `\`tidemark ${job.name === 'backup' ? 'backup create' : job.name}\``,
+        ),
       ),
-    ),
     ...backupReasons(facts),
     ...(facts.backups?.volumes ?? []).flatMap(({ address, freeBytes, backupBytes }) =>
       freeBytes >= BACKUPS_OF_ROOM * backupBytes
@@ -264,6 +258,39 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
         `\`tidemark notify test\` tries the channels`,
       ),
     ),
+  ];
+}
+
+function isOfDamage({ errorCode }: EndedJob): boolean {
+  return errorCode === ('mirror_corrupt' satisfies ErrorCode);
+}
+
+/** A damaged mirror is one reason, whatever jobs fail for it: their commands would fail too. */
+function damageReasons({ verify, failedJobs }: HealthFacts): HealthReason[] {
+  const failed = failedJobs.filter(isOfDamage);
+  const names = namesOf(failed.map(({ name, source }) => `${name}${of(source)}`));
+  const [first] = failed;
+  if (verify !== null && verify.problems > 0) {
+    const also = first === undefined ? '' : `; ${names} failed for it`;
+    return [
+      {
+        code: 'verify_failed',
+        state: 'degraded',
+        message: `the last check of the mirror found ${plural(verify.problems, 'problem')}${also}`,
+        since: verify.finishedAt ?? verify.startedAt,
+        hint: `\`tidemark verify\` names them; keep the file, and ${RESTORE_HINT}`,
+      },
+    ];
+  }
+  if (first === undefined) return [];
+  return [
+    {
+      code: 'job_failed',
+      state: 'degraded',
+      message: `the last ${names} failed${first.error === null ? '' : `: ${first.error}`}`,
+      since: first.finishedAt ?? first.startedAt,
+      hint: `\`tidemark verify\` says what is damaged; keep the file, and ${RESTORE_HINT}`,
+    },
   ];
 }
 

@@ -177,6 +177,12 @@ export function linesOf({ lines, findings, more }: Message): string[] {
   ];
 }
 
+/** The same as one text; the title where it says all. */
+export function textOf(message: Message): string {
+  const lines = linesOf(message);
+  return lines.length === 0 ? message.title : lines.join('\n');
+}
+
 /** People are not named, by intent: their level says how much it matters. */
 export function findingLine({ severity, kind, id, name, level, change, path }: FindingSummary): string {
   const role = level === undefined ? '' : ` (${LEVELS[level] ?? `level ${level}`})`;
@@ -233,7 +239,7 @@ function eventDocument(message: Message): object {
     source: source === '' ? null : source,
     severity,
     title,
-    text: linesOf(message).join('\n'),
+    text: textOf(message),
     hint,
     link,
     job,
@@ -260,7 +266,7 @@ export function templateValues(message: Message): TemplateValues {
       message.group === null ? subjectName(message.source) : plural(message.group.sources.length, 'source'),
     severity: message.severity,
     title: message.title,
-    text: linesOf(message).join('\n'),
+    text: textOf(message),
     hint: message.hint ?? '',
     link: message.link ?? '',
     job: message.job ?? '',

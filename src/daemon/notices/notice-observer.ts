@@ -336,7 +336,11 @@ class NotifyingObserver implements JobObserver {
     else if (presence === 'other') this.#sendUnstored(replaced(now, config));
     else
       this.#sendUnstored(
-        back(now, this.#known === null || this.#isKnown(view.mirror()) ? undefined : CONTINUED),
+        back(
+          now,
+          this.#view().config(),
+          this.#known === null || this.#isKnown(view.mirror()) ? undefined : CONTINUED,
+        ),
       );
   }
 
@@ -388,7 +392,7 @@ class NotifyingObserver implements JobObserver {
     this.#hasToldOfMirror = true;
     const now = this.#options.clock.now();
     if (problem === null) {
-      this.#sendUnstored(isSettled ? back(now, CONTINUED) : back(now));
+      this.#sendUnstored(isSettled ? back(now, config, CONTINUED) : back(now, config));
       return true;
     }
     const { message, hint } = problem;
@@ -527,9 +531,13 @@ function replaced(now: number, config: Config): Notice {
   );
 }
 
-function back(now: number, what = 'it is in its place again'): Notice {
+function back(now: number, { mirror, sources }: Config, what = 'it is in its place again'): Notice {
   return noticeOf(
     { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_back' },
-    { severity: 'low', title: `${subjectName('')}: ${what}` },
+    {
+      severity: 'low',
+      title: `${subjectName('')}: ${what}`,
+      lines: [`${mirror} (${namesOf(sources.map(({ name }) => name))}): syncs, checks and backups continue`],
+    },
   );
 }

@@ -224,7 +224,12 @@ export function freshnessTransition(
   if (!isOverdue) {
     const onTime = noticeOf(
       { ...of, event: 'sync_on_time' },
-      { severity: 'low', title: `${name}: a sync was complete again`, job: 'sync' },
+      {
+        severity: 'low',
+        title: `${name}: a sync was complete again`,
+        lines: [`the last one ended at ${completeAt ?? at}; one was overdue since ${before?.since ?? at}`],
+        job: 'sync',
+      },
     );
     return { states: [], cleared: [{ source, subject: 'fresh' }], notices: [onTime] };
   }

@@ -5,7 +5,7 @@ import type { NoticeEvent } from '../../config/notice-events.ts';
 import { formatInteger, percent, plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { NoticeState, Notice } from '../../mirror/daemon.ts';
-import { EMPTIED_HINT } from '../../core/hints.ts';
+import { EMPTIED_HINT, RESTORE_HINT } from '../../core/hints.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
 import { hasEmptiedTarget, summaryOf, type DriftSummary, type FindingSummary } from '../jobs/summaries.ts';
 import {
@@ -173,7 +173,7 @@ function verifyTransition(states: readonly NoticeState[], { job, at }: JobObserv
       job: 'verify',
       hint:
         summary?.hint ??
-        'restore the mirror from a backup (`tidemark backup restore latest`), or move it away and sync again (without history)',
+        `\`tidemark verify\` names what is damaged; ${RESTORE_HINT}, or move the mirror away and sync again (without history)`,
     },
   );
   return {

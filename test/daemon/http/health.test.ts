@@ -296,6 +296,36 @@ describe('health', () => {
     expect(allowedAgeMs({ ...SOURCE, schedule: null })).toBeNull();
   });
 
+  it.each([
+    [0, 'the last drift of acme and backup failed: m.db is damaged', 'job_failed'],
+    [
+      2,
+      'the last check of the mirror found 2 problems; drift of acme and backup failed for it',
+      'verify_failed',
+    ],
+  ])('a damaged mirror is one reason, whatever fails for it (%i found)', (problems, message, code) => {
+    const failed = {
+      ...job,
+      outcome: 'failed',
+      errorCode: 'mirror_corrupt',
+      error: 'm.db is damaged',
+      hint: null,
+    };
+    const { reasons } = assessHealth({
+      ...FACTS,
+      verify: { ...job, problems },
+      failedJobs: [
+        { ...failed, name: 'drift', source: 'acme' },
+        { ...failed, name: 'backup', source: null },
+        { ...failed, name: 'drill', source: 'acme', errorCode: 'disk_full', error: 'no space' },
+      ],
+    });
+    expect(reasons).toMatchObject([
+      { code, message, hint: expect.stringContaining('`tidemark backup restore latest --to') as string },
+      { code: 'job_failed', message: 'the last drill of acme failed: no space', hint: '`tidemark drill`' },
+    ]);
+  });
+
   it('a job that failed before its run began names no run', () => {
     const row = { ...job, run: null, outcome: 'failed', errorCode: 'disk_full', error: 'no space' };
     const [{ reasons } = { reasons: [] }] = assessHealth(source({ lastSync: row })).sources;

@@ -85,6 +85,11 @@ describe('a message', () => {
     });
   });
 
+  it('has no empty text: without details the title says it', () => {
+    expect(noticeDocument(message('it is well again'))).toMatchObject({ text: 'it is well again' });
+    expect(noticeDocument(message('it failed', ['no space']))).toMatchObject({ text: 'no space' });
+  });
+
   it('writes out what would move a cursor or turn the reading direction', () => {
     expect(message('a\u001b[2Jb').title).toBe('a\\u{001b}[2Jb');
     expect(linesOf(message('x', ['a\u202eb\nc']))).toEqual(['a\\u{202e}b\\nc']);

@@ -396,6 +396,9 @@ describe('time alone', () => {
     });
     const back = freshnessTransition(states, { ...source, completeAt: new Date(now).toISOString() }, now);
     expect(back.notices.map(({ event }) => event)).toEqual(events.length === 0 ? [] : ['sync_on_time']);
+    const time = new Date(now).toISOString();
+    for (const { content } of back.notices)
+      expect(content['lines']).toEqual([`the last one ended at ${time}; one was overdue since ${time}`]);
   });
 });
 

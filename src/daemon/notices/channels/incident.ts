@@ -1,7 +1,7 @@
 /** Services that keep incidents: PagerDuty (Events API v2) and Opsgenie (Alert API). One key opens and closes an incident. */
 import type { ChannelOf } from '../../../config/channels.ts';
 import { Secret } from '../../../core/secret.ts';
-import { firstNames, type Message, linesOf, subjectName } from '../message.ts';
+import { firstNames, type Message, textOf, subjectName } from '../message.ts';
 import {
   actionsOf,
   bodyLines,
@@ -46,7 +46,7 @@ function pagerDutyEvent(
       timestamp: at,
       component: 'tidemark',
       class: event,
-      custom_details: { text: linesOf(message).join('\n'), hint, run },
+      custom_details: { text: textOf(message), hint, run },
     },
   };
 }
