@@ -428,6 +428,49 @@ describe('diff over several sources', () => {
     expect(told(document)).toEqual(['d2 removed']);
   });
 
+  it('counts a component in two lists once, and shows both lists where plugins are asked for', async () => {
+    const { first, second, other, run } = await twoServices();
+    const lists = (id: number, description: string): [listed: object, all: object[]] => {
+      const listed = { id, name: 'Warehouse', description };
+      return [listed, [listed, { id: id + 1, name: 'In no family', description: 'same' }]];
+    };
+    const [listed, all] = lists(1, 'one');
+    first.set('pipeline_destinations', [listed]);
+    first.set('plugins', all);
+    const [otherListed, otherAll] = lists(11, 'two');
+    const path = `/api/organizations/${other}`;
+    second.lists.set(`${path}/pipeline_destinations/`, [JSON.stringify(otherListed)]);
+    second.lists.set(
+      `${path}/plugins/`,
+      otherAll.map((each) => JSON.stringify(each)),
+    );
+    expect((await run('sync', '--quiet')).code).toBe(0);
+    const changed = async (...args: string[]): Promise<DiffJson> => {
+      const { stdout, stderr } = await run(
+        'diff',
+        '--source',
+        'one',
+        '--to-source',
+        'two',
+        ...args,
+        '--json',
+      );
+      expect(stderr).not.toContain('ambiguous');
+      return JSON.parse(stdout) as DiffJson;
+    };
+    const every = await changed();
+    expect(told(every)).toEqual([`${other} changed`, '11 changed']);
+    const sum = Object.values(every.summary).reduce((total, each) => total + each, 0);
+    expect(sum).toBe(every.compared.records);
+    const names = every.changes.map(({ kind }) => kind);
+    expect(names).toEqual(['organizations', 'pipeline_destinations']);
+    // Beside the component of the family, and that of none.
+    const others = ['organizations', 'projects', 'domains', 'members'].flatMap((kind) => ['--kind', kind]);
+    expect(every.compared.records).toBe((await changed(...others)).compared.records + 2);
+    expect(told(await changed('--managed-only', '--kind', 'pipeline_destinations'))).toEqual(['11 changed']);
+    expect(told(await changed('--kind', 'plugins'))).toEqual(['11 changed']);
+  });
+
   it('refuses what cannot be meant', async () => {
     const { run } = await twoServices();
     await run('sync', '--quiet');
