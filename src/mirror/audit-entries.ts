@@ -6,6 +6,7 @@ import { RESTORE_HINT } from '../core/hints.ts';
 import { type AuditEntry, type RestoredBackup, runOfBackup } from './audit-log.ts';
 import type { Connection } from './database.ts';
 import { prepared } from './query.ts';
+import { isMove } from './verify-chain.ts';
 import { knownKind, storedScope } from './stored-names.ts';
 import { auditLog } from './schema/retention-tables.ts';
 
@@ -53,6 +54,8 @@ export type AuditSubject =
       /** The runs that went, as ranges. */
       readonly runs: readonly (readonly [first: number, last: number])[];
       readonly runCount: number;
+      /** True for what `mirror move` records: the file was made of one with these sources, without these runs. */
+      readonly isMove: boolean;
     }
   | (Omit<RestoredBackup, 'run'> & {
       readonly about: 'backup';
@@ -150,6 +153,7 @@ function subjectOf({ entry, about, member, row }: AuditEntry, numbers: Numbers):
           forget: Number(first),
           sources: JSON.parse(sources) as string[],
           policy: JSON.parse(policy) as unknown,
+          isMove: isMove({ policy }),
           runs: JSON.parse(runs) as [number, number][],
           runCount,
         };

@@ -57,7 +57,7 @@ export function byText({ by, via }: Pick<AuditLogEntry, 'by' | 'via'>): string {
   return by === via ? nameText(by) : `${nameText(by)} (${nameText(via)})`;
 }
 
-/** What the entry is about: `role Contractors /name`, `snapshot as-approved`, `restore 1`, `forget 1`. */
+/** What the entry is about: `role Contractors /name`, `snapshot as-approved`, `restore 1`, `forget 1`; of a move, `mirror`. */
 export function subjectText({ subject, recordName, definitions }: ShownEntry): string {
   switch (subject.about) {
     case 'acceptance': {
@@ -69,7 +69,7 @@ export function subjectText({ subject, recordName, definitions }: ShownEntry): s
     case 'restore':
       return `restore ${subject.restore}`;
     case 'forget':
-      return `forget ${subject.forget}`;
+      return subject.isMove ? 'mirror' : `forget ${subject.forget}`;
     case 'backup':
       return `backup ${nameText(subject.name)}`;
   }
@@ -82,20 +82,27 @@ export function detailText(
 ): string {
   switch (subject.about) {
     case 'acceptance': {
-      const { reason, until } = subject;
-      return `reason: ${nameText(reason)}${until === null ? '' : `; until ${timeText(until)}`}`;
+      const { reason, until, by } = subject;
+      // Who withdraws it gives no reason.
+      const accepted = action === 'unaccept' ? `accepted by ${nameText(by)}, ` : '';
+      return `${accepted}reason: ${nameText(reason)}${until === null ? '' : `; until ${timeText(until)}`}`;
     }
     case 'snapshot':
       return `run ${subject.run}`;
     case 'restore':
+      // Only one whose process died has no time of its end.
+      if (action === 'end' && subject.outcome === 'interrupted' && subject.finishedAt === null)
+        return 'interrupted: its process died; recorded by the process that noticed it';
       if (action === 'end' || action === 'abandon') return subject.outcome;
       return subject.undoes === null
         ? `from ${fromText(subject.from, fromRun)}`
         : `undoes restore ${subject.undoes}`;
-    case 'forget':
-      return subject.runCount === 0
-        ? 'no runs'
-        : `${plural(subject.runCount, 'run')}: ${rangesText(subject.runs)}`;
+    case 'forget': {
+      const { runCount, sources } = subject;
+      const runs = runCount === 0 ? 'no runs' : `${plural(runCount, 'run')}: ${rangesText(subject.runs)}`;
+      if (!subject.isMove) return runs;
+      return `made of a mirror of ${sources.join(', ')}${runCount === 0 ? '' : `, without ${runs}`}`;
+    }
     case 'backup':
       return `${subject.run === null ? '' : `run ${subject.run}, `}root ${subject.root}, said to be made ${timeText(subject.madeAt)}`;
   }

@@ -76,7 +76,7 @@ describe('the audit log', () => {
       `T | ${via} | undo | restore 2 | undoes restore 1`,
       `T | ${via} | end | restore 1 | complete`,
       `T | ${via} | restore | restore 1 | from baseline (run 1)`,
-      `T | ${via} | unaccept | role Night shift /name | reason: renamed, SEC-12; until 2130-12-31T00:00:00Z`,
+      `T | ${via} | unaccept | role Night shift /name | accepted by ann, reason: renamed, SEC-12; until 2130-12-31T00:00:00Z`,
       `T | ann (${via}) | accept | role Night shift /name | reason: renamed, SEC-12; until 2130-12-31T00:00:00Z`,
       `T | Bea Auditor (${via}) | baseline | snapshot q4 | run 1`,
       `T | Bea Auditor (${via}) | pin | snapshot q4 | run 1`,
@@ -176,6 +176,47 @@ describe('the audit log', () => {
     expect((await run()).stdout).toMatch(/^acme:\nAudit log: 1 entry [^]*\nbeta:\nAudit log: 1 entry /);
     expect((await run('--format', 'csv')).stderr).toContain('--format csv holds one source');
     expect((await run('--format', 'csv', '--source', 'beta')).stdout.split('\r\n')).toHaveLength(3);
+  });
+
+  it('of one mirror of two sources has snapshots of both, and says of what a moved mirror was made', async () => {
+    const cwd = scratch();
+    const mirror = open({ path: join(cwd, 'mirror.db') });
+    for (const name of ['acme', 'beta'])
+      await sync(mirror, 'roles', ORG, ['{"id":"r1","name":"A"}'], {
+        source: { name, baseUrl: 'https://svc.example.com' },
+      });
+    mirror.snapshots.pin('good', 2);
+    mirror.snapshots.setBaseline('good');
+    mirror.close();
+    const configure = (path: string): void => {
+      const sources = ['acme', 'beta'].map(
+        (name) => `  - { name: ${name}, baseUrl: "https://svc.example.com", apiKey: key-of-${name} }`,
+      );
+      const lines = [`mirror: "${path}"`, 'sources:', ...sources];
+      writeFileSync(join(cwd, 'tidemark.yaml'), lines.join('\n'), { mode: 0o600 });
+    };
+    configure('./mirror.db');
+    const run = (...args: string[]) => commandLine(['audit', ...args], { env: {}, cwd });
+    for (const args of [[], ['--source', 'acme'], ['--source', 'beta']]) {
+      const { entries } = JSON.parse((await run('--json', ...args)).stdout) as AuditJson;
+      expect(entries).toMatchObject([
+        { action: 'baseline', source: null, snapshot: { name: 'good', source: null } },
+        { action: 'pin', source: null, snapshot: { name: 'good', source: null } },
+      ]);
+    }
+    const moved = await commandLine(['mirror', 'move', '--to', './{source}.db'], { env: {}, cwd });
+    expect(moved.code, moved.stderr).toBe(0);
+    configure('./{source}.db');
+    const rows = async (source: string): Promise<string[]> => {
+      const { stdout } = await run('--action', 'move', '--source', source);
+      return stdout.split('\n').map((line) => line.replaceAll(/ {2,}/g, ' | '));
+    };
+    const made = (run: number) =>
+      expect.stringContaining(
+        `| move | mirror | made of a mirror of acme, beta, without 1 run: ${run}`,
+      ) as string;
+    expect(await rows('acme')).toContainEqual(made(2));
+    expect(await rows('beta')).toContainEqual(made(1));
   });
 
   it('is empty at first; an id that is a secret is masked', async () => {

@@ -163,6 +163,8 @@ describe('restore --abandon', () => {
     const audited = await story.expectRun(0, 'audit', '--json');
     const { entries } = JSON.parse(audited.stdout) as { entries: { action: string }[] };
     expect(entries.map(({ action }) => action)).toEqual(['abandon', 'end', 'restore']);
+    const text = (await story.expectRun(0, 'audit', '--action', 'end')).stdout;
+    expect(text).toContain('interrupted: its process died; recorded by the process that noticed it');
     // What was without an answer is looked up, as ever.
     await story.expectRun(0, 'restore', '--resume', '1');
     await story.expectRun(0, 'diff', 'latest', 'live');

@@ -5,21 +5,12 @@ import { suggest } from '../../core/suggest.ts';
 import { plural } from '../../core/wording.ts';
 import { AUDIT_ACTIONS, type AuditAction } from '../../mirror/audit-actions.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { byText, detailText, type ShownEntry, subjectText } from '../../report/audit-report.ts';
+import { auditCsv, byText, detailText, type ShownEntry, subjectText } from '../../report/audit-report.ts';
 import { choosePeriod } from '../../state/period.ts';
 import { unknownSource } from '../daemon-view.ts';
 import { damageNotes, findAuditEntries } from '../http/audit-entries.ts';
-import {
-  breakable,
-  chipsHtml,
-  emptyHtml,
-  hintHtml,
-  nameHtml,
-  selectHtml,
-  tableHtml,
-  timeHtml,
-} from './components.ts';
-import { type Html, markup, NOTHING } from './html.ts';
+import { breakable, chipsHtml, emptyHtml, hintHtml, nameHtml, selectHtml, tableHtml } from './components.ts';
+import { clockTime, type Html, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 
 const ENTRIES_SHOWN = 200;
@@ -48,16 +39,7 @@ interface AuditFacts {
  */
 export function auditPage({ mirror, config, sources, now }: AuditFacts, query: URLSearchParams): PageContent {
   const asked = questionOf(query, sources);
-  const { actions, by, source } = asked;
-  const given = (text: string): string | undefined => (text === '' ? undefined : text);
-  const period = choosePeriod(mirror, { since: given(asked.since), until: given(asked.until) }, now);
-  const { entries, count, of } = findAuditEntries(mirror, config, {
-    period,
-    actions: actions.length === 0 ? undefined : actions,
-    by: by === '' ? undefined : [by],
-    sources: source === null ? undefined : [source],
-    limit: ENTRIES_SHOWN,
-  });
+  const { period, entries, count, of } = foundBy(mirror, config, asked, { now, limit: ENTRIES_SHOWN });
   const notes = [
     ...period.notes,
     ...damageNotes(entries),
@@ -65,9 +47,32 @@ export function auditPage({ mirror, config, sources, now }: AuditFacts, query: U
   ];
   const body = markup`<h1>Audit log</h1>
 <p class="faint">Who accepted, pinned, restored or forgot what, newest first.</p>
-${chooser(asked, sources)}${of === 0 ? NOTHING : markup`<p class="faint">${countText(count, of)}</p>`}${notes.map(hintHtml)}
+${chooser(asked, sources)}${of === 0 ? NOTHING : markup`<p class="faint">${countText(count, of)}${count === 0 ? NOTHING : markup`, <a href="${pathOf('/audit.csv', asked)}" download>as CSV</a>`}</p>`}${notes.map(hintHtml)}
 ${entries.length === 0 ? nothingHtml(of) : entriesHtml(entries, sources.length > 1)}`;
   return { title: 'Audit log', body };
+}
+
+/** The entries of the page, all of them, as `tidemark audit --format csv` has them. @throws as `auditPage` */
+export function auditCsvText({ mirror, config, sources, now }: AuditFacts, query: URLSearchParams): string {
+  return [...auditCsv(foundBy(mirror, config, questionOf(query, sources), { now }).entries)].join('');
+}
+
+function foundBy(
+  mirror: Mirror,
+  config: Config,
+  { since, until, by, actions, source }: AuditQuestion,
+  { now, limit }: { readonly now: number; readonly limit?: number },
+): ReturnType<typeof findAuditEntries> & { readonly period: ReturnType<typeof choosePeriod> } {
+  const given = (text: string): string | undefined => (text === '' ? undefined : text);
+  const period = choosePeriod(mirror, { since: given(since), until: given(until) }, now);
+  const filter = {
+    period,
+    actions: actions.length === 0 ? undefined : actions,
+    by: by === '' ? undefined : [by],
+    sources: source === null ? undefined : [source],
+    ...(limit === undefined ? {} : { limit }),
+  };
+  return { ...findAuditEntries(mirror, config, filter), period };
 }
 
 function questionOf(query: URLSearchParams, sources: readonly string[]): AuditQuestion {
@@ -119,18 +124,22 @@ spellcheck="false" maxlength="${MOST_TEXT}"></label>`;
     actions,
   );
   // Without a box that is checked, all are shown.
-  const all = actions.length === 0 ? NOTHING : markup`<a href="${withoutActions(asked)}">All actions</a>`;
+  const all =
+    actions.length === 0
+      ? NOTHING
+      : markup`<a href="${pathOf('/audit', { ...asked, actions: [] })}">All actions</a>`;
   return markup`<form class="search" method="get" action="/audit" role="search">
 ${box('Since (time, age or state)', 'since', since)}${box('Until', 'until', until)}${box('By', 'by', by)}
 ${ofSources}<button>Show</button>
 ${chips}${all}</form>`;
 }
 
-/** The same page, with every action. */
-function withoutActions({ since, until, by, source }: AuditQuestion): string {
+/** A path with this question. */
+function pathOf(path: string, { since, until, by, actions, source }: AuditQuestion): string {
   const given = Object.entries({ since, until, by, source: source ?? '' }).filter(([, text]) => text !== '');
-  const query = new URLSearchParams(given).toString();
-  return query === '' ? '/audit' : `/audit?${query}`;
+  const chosen = actions.map((action) => ['action', action] as [string, string]);
+  const query = new URLSearchParams([...given, ...chosen]).toString();
+  return query === '' ? path : `${path}?${query}`;
 }
 
 function countText(count: number, of: number): string {
@@ -157,7 +166,7 @@ function entriesHtml(entries: readonly ShownEntry[], namesSource: boolean): Html
     ...(namesSource ? [{ head: 'Source', style: 'below', label: 'of' }] : []),
   ];
   const rows = entries.map((entry) => [
-    timeHtml(entry.at),
+    clockTime(entry.at, 19),
     markup`<strong>${entry.action}</strong>`,
     subjectHtml(entry),
     markup`${breakable(detailText(entry, (at) => at.replace(/\.\d+Z$/, 'Z')))}`,

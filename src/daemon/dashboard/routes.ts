@@ -22,7 +22,7 @@ import { asRefusal, kindFrom } from '../http/request.ts';
 import type { PageRestores } from '../http/restores.ts';
 import type { CellSummary } from '../cell-status.ts';
 import type { DaemonView } from '../view.ts';
-import { auditPage } from './audit.ts';
+import { auditCsvText, auditPage } from './audit.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
 import { driftFilter, driftPage } from './drift.ts';
 import { drillPage } from './drill.ts';
@@ -61,6 +61,12 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 export function createDashboard(parts: DashboardParts): Hono {
   const { view, clock } = parts;
   const dashboard = new Hono();
+  const refusedPage = (context: Context, error: unknown, current: string): Response => {
+    const refusal = asRefusal(error);
+    // Defects go where all of them go.
+    if (refusal.httpStatus === 500) throw error;
+    return refusalPage(parts, context, refusal, current);
+  };
   const page = (
     path: string,
     make: (context: Context) => Promise<PageContent> | PageContent,
@@ -70,10 +76,7 @@ export function createDashboard(parts: DashboardParts): Hono {
       try {
         return answerPage(parts, context, { content: await make(context), current }, 200);
       } catch (error) {
-        const refusal = asRefusal(error);
-        // Defects go where all of them go.
-        if (refusal.httpStatus === 500) throw error;
-        return refusalPage(parts, context, refusal, current);
+        return refusedPage(context, error, current);
       }
     });
   };
@@ -128,6 +131,18 @@ export function createDashboard(parts: DashboardParts): Hono {
   page('/audit', (context) => {
     const sources = knownSources(view, view.mirror());
     return auditPage({ ...facts(), sources }, queryOf(context));
+  });
+  dashboard.get('/audit.csv', (context) => {
+    try {
+      const text = auditCsvText({ ...facts(), sources: knownSources(view, view.mirror()) }, queryOf(context));
+      const headers = { 'Content-Type': 'text/csv; charset=utf-8' };
+      return context.body(text, 200, {
+        ...headers,
+        'Content-Disposition': 'attachment; filename="audit.csv"',
+      });
+    } catch (error) {
+      return refusedPage(context, error, '/audit');
+    }
   });
   page('/organizations', async (context) => {
     const asked = queryOf(context).get('page') ?? '1';

@@ -80,9 +80,9 @@ function shownEntry(mirror: Mirror, config: Config, entry: AuditLogEntry): Named
       return { ...shown, ...named, subject: masked, source: subject.source, definitions };
     }
     case 'snapshot': {
-      // Of a run that retention dropped nobody knows whose it was, where the mirror has several sources.
+      // It is the state of every source as of its run, whosever that run was.
       const [only, ...others] = mirror.runs.sources();
-      const source = mirror.runs.get(subject.run)?.source ?? (others.length === 0 ? (only ?? null) : null);
+      const source = others.length === 0 ? (only ?? null) : null;
       return { ...shown, source, definitions: definitionsFor(config, source ?? '') };
     }
     case 'restore': {

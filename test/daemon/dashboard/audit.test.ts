@@ -95,6 +95,29 @@ describe('the page of the audit log', () => {
     expect(html.includes('No entry matches.')).toBe(expected.length === 0);
   });
 
+  it('shows times to the second, and leads to the same entries as CSV', async () => {
+    const { html } = await page('?action=pin&action=accept&since=2020-01-01');
+    const clocks = [...html.matchAll(/<time [^>]*data-clock="(\d+)">[\d-]+ ([\d:]+) UTC</g)];
+    // Of each entry, and the page's own.
+    expect(clocks.map(([, length, time = '']) => [length, time.length])).toEqual([
+      ['19', 8],
+      ['19', 8],
+      ['19', 8],
+    ]);
+    const [, path = ''] = /<a href="([^"]*)" download>as CSV</.exec(html) ?? [];
+    const answer = await fetch(url + path.replaceAll('&amp;', '&'));
+    expect(answer.headers.get('content-type')).toBe('text/csv; charset=utf-8');
+    expect(answer.headers.get('content-disposition')).toBe('attachment; filename="audit.csv"');
+    const lines = (await answer.text()).trimEnd().split('\r\n');
+    expect(lines[0]).toMatch(/^entry,at,by,via,action,/);
+    expect(lines.slice(1).map((line) => line.split(',')[4])).toEqual(['accept', 'pin']);
+    expect(lines.join('')).not.toContain(inviteId);
+    const all = await (await fetch(`${url}/audit.csv`)).text();
+    expect(all.trimEnd().split('\r\n')).toHaveLength(4);
+    expect((await fetch(`${url}/audit.csv?action=acept`)).status).toBe(400);
+    expect(whileEmpty.html).not.toContain('as CSV');
+  });
+
   it('shows the actions that it is narrowed to in its form, and a way to all', async () => {
     const { html } = await page('?since=2020-01-01&by=Ann+%26+Co&action=pin&action=accept');
     const checked = [...html.matchAll(/<input type="checkbox" name="action" value="(\w+)" checked>/g)];
