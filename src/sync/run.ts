@@ -59,9 +59,12 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       dependents: (kind, id) => {
         const key = scopeKeyNaming(kind);
         if (key === undefined) return 0;
-        return held.filter(({ scope }) => scope[key] === id).reduce((sum, { records }) => sum + records, 0);
+        // The scope of recordings names their project only: which of them are in an organization is for the mirror to say.
+        if (key !== 'organization_id') return sumOfRecords(held.filter(({ scope }) => scope[key] === id));
+        const within = mirror.records.countsAt(run.run, { sources: [source.name], organizations: [id] });
+        return sumOfRecords(within.filter((collection) => collection.kind !== kind));
       },
-      sourceRecords: held.reduce((sum, { records }) => sum + records, 0),
+      sourceRecords: sumOfRecords(held),
       pageSize: source.pageSize,
       concurrency: Math.max(1, source.rate.concurrency),
       signal,
@@ -123,6 +126,10 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
   } finally {
     limit.end();
   }
+}
+
+function sumOfRecords(collections: readonly { readonly records: number }[]): number {
+  return collections.reduce((sum, { records }) => sum + records, 0);
 }
 
 /** The longest time of a timer, 24 days; one that is set to more ends at once. */

@@ -182,6 +182,30 @@ describe('a collection whose parent is gone', () => {
   });
 });
 
+describe('an organization that is gone', () => {
+  it('is held where what it takes along is too much, the recordings of its projects included', async () => {
+    const gone = '0190a8c2-0000-7000-8000-0000000000ff';
+    const service = await FakeService.start();
+    const organization = (id: string): string => JSON.stringify({ id, name: id, teams: [] });
+    service.lists.set('/api/organizations/', [organization(ORG), organization(gone)]);
+    service.lists.set(`/api/organizations/${gone}/projects/`, ['{"id":1,"name":"P1"}']);
+    service.lists.set('/api/projects/1/session_recordings/', recordings(12));
+    const { sync, mirrored } = user(service, NO_SHARING);
+    await sync();
+    service.lists.set('/api/organizations/', [organization(ORG)]);
+    service.lists.delete(`/api/organizations/${gone}/projects/`);
+    service.lists.delete('/api/projects/1/session_recordings/');
+    const { code, sweeps } = await sync();
+    expect(code).toBe(3);
+    expect(sweeps.find(({ kind }) => kind === 'organizations')).toMatchObject({
+      outcome: 'held',
+      removed: 0,
+      error: { message: expect.stringContaining('with 13 records below') as string },
+    });
+    expect(await mirrored('session_recordings')).toHaveLength(12);
+  });
+});
+
 /** A project with recordings, all of them shared. */
 async function shared(count: number): Promise<FakeService> {
   const service = await FakeService.start();
