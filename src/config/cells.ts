@@ -119,11 +119,14 @@ export function readCells(path: string): readonly CellDeclaration[] {
   if (mistakes.hasTextMistake) refuse();
   const { defaults = {}, cells: given } = parseTree(FILE, tree, mistakes);
   checkNames(tree, mistakes, given);
+  // What is missing may be under a key that is refused already, such as a misspelt `defaults`.
+  const isMisspelt = isMapping(tree.root) && Object.keys(tree.root).some((key) => !(key in FILE.shape));
   const cells = given.map((cell, index): CellDeclaration => {
     const own = { ...defaults, ...defined(cell) };
     for (const key of ['name', 'address', 'secret'] as const) {
       const at = ['cells', index, key];
-      const isWrong = mistakes.covers(tree, at) || mistakes.covers(tree, ['defaults', key]);
+      const isDefaultWrong = key !== 'name' && (isMisspelt || mistakes.covers(tree, ['defaults', key]));
+      const isWrong = mistakes.covers(tree, at) || isDefaultWrong;
       if ((key === 'name' ? cell.name : own[key]) === undefined && !isWrong)
         mistakes.add(tree, at, `missing; expected ${MISSING[key]}`);
     }

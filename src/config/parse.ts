@@ -143,7 +143,7 @@ function unknownKey(root: z.core.$ZodType, tree: Tree, path: Path): string {
   const siblings = Object.keys(shapeOf(schema));
   const near = suggest(key, siblings);
   if (aboutOf(schema).description === undefined)
-    return `unknown key ${JSON.stringify(key)}; expected ${siblings.join(', ')}`;
+    return `unknown key ${JSON.stringify(key)}; expected ${siblings.join(', ')}${didYouMean(near)}`;
   if (near !== undefined || above.length === 0)
     return `unknown option${didYouMean(near ?? elsewhere(root, key))}`;
   // An option of that name in another section is hardly what is meant here: a schedule has no `every`, backups have.

@@ -113,6 +113,16 @@ cells:
     expect(found).not.toContain('phx_');
   });
 
+  it('with a misspelt section is one mistake, not one for each cell', () => {
+    const cells = ['a', 'b', 'c'].map((name) => `  - { name: ${name} }\n`).join('');
+    const text = `defualts: { address: "https://x.example.com", secret: env:KEY }\ncells:\n${cells}`;
+    const found = mistakesOf('bad.yaml', text);
+    expect(found).toContain(
+      'bad.yaml:1: defualts: unknown key "defualts"; expected defaults, cells; did you mean defaults?',
+    );
+    expect(found).not.toContain('missing');
+  });
+
   it.each([
     [
       'a column that is none',

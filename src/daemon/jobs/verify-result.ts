@@ -3,6 +3,7 @@ import { definitionOf } from '../../catalog/catalog.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
+import { RESTORE_HINT } from '../../core/hints.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { VerifyResult } from '../../mirror/verify.ts';
 import type { AuditedTable } from '../../mirror/audit-log.ts';
@@ -52,8 +53,7 @@ export function mendingOf(problems: readonly Pick<VerifyProblem, 'about'>[]): st
   return `records and history match their hashes; ${ways.join('; ')}`;
 }
 
-const MENDING =
-  'restore the mirror from a backup, or move it away and run `tidemark sync` for a new one (without history)';
+const MENDING = `${RESTORE_HINT}, or move the mirror away and run \`tidemark sync\` for a new one (without history)`;
 
 /** What people can do again or take back, after which the audit log has a new entry of it. */
 const AGAIN: Readonly<Partial<Record<AuditedTable, string>>> = {
