@@ -214,7 +214,7 @@ describe('the overview', () => {
   it('reads a target again as soon as a backup job has ended', async () => {
     const shelf = new BackupCatalog(world.clock);
     const newest = async (): Promise<string | undefined> =>
-      (await shelf.look([targetAt(directory)], world.mirror()))[0]?.newest?.madeAt;
+      (await shelf.look([targetAt(directory)], world.mirror(), MINUTE_MS))[0]?.newest?.madeAt;
     const before = await newest();
     const at = world.clock.at - MINUTE_MS;
     writeBackup(at);
