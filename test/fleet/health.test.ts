@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import type { CellOverview } from '../../src/fleet/registry/overview.ts';
-import { problemOf } from '../../src/fleet/serve/health.ts';
+import { CELL_HEALTHS, type CellOverview } from '../../src/fleet/registry/overview.ts';
+import { isWrong, problemOf } from '../../src/fleet/serve/health.ts';
 
 const KEY_MISSING = 'this worker has no variable ORG_21_KEY';
 
@@ -51,4 +51,9 @@ it('says why a cell counts as not in storage', () => {
 it('is one line of a length that a table can show', () => {
   expect(problem({ health: 'new', error: 'first\nsecond' })).toBe('no run yet: first');
   expect(problem({ health: 'new', error: 'x'.repeat(1000) })).toBe(`no run yet: ${'x'.repeat(200)}…`);
+});
+
+it('counts no cell as wrong that is fine, that a person has, or that is retired', () => {
+  const wrong = CELL_HEALTHS.filter((health) => isWrong({ health } as CellOverview));
+  expect(wrong).toEqual(['quarantined', 'failing', 'not_stored', 'late', 'new', 'partial']);
 });

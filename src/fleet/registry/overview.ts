@@ -5,29 +5,20 @@ import type { BaselineOrder, CellChange, CellRun } from '../cell.ts';
 import type { Database } from './connection.ts';
 import { type CellState, cells, changes, findings, groups, records, runs, workers } from './schema.ts';
 
-/** What is most wrong with a cell; `fine` where nothing is. */
-export type CellHealth =
-  | 'quarantined' // it failed five times and is retried once an hour
-  | 'failing' // the last job failed
-  | 'not_stored' // storage lacks its newest mirror, and it is not expected to get it soon
-  | 'late' // it is overdue, and nobody works on it
-  | 'new' // nothing was published yet
-  | 'partial' // the last run could not read all
-  | 'checked_out' // a person has it
-  | 'fine'
-  | 'retired';
-
-const ORDER: readonly CellHealth[] = [
-  'quarantined',
-  'failing',
-  'not_stored',
-  'late',
-  'new',
-  'partial',
-  'checked_out',
+/** What is most wrong with a cell, the worst first; `fine` where nothing is. */
+export const CELL_HEALTHS = [
+  'quarantined', // it failed five times and is retried once an hour
+  'failing', // the last job failed
+  'not_stored', // storage lacks its newest mirror, and it is not expected to get it soon
+  'late', // it is overdue, and nobody works on it
+  'new', // nothing was published yet
+  'partial', // the last run could not read all
+  'checked_out', // a person has it
   'fine',
   'retired',
-];
+] as const;
+
+export type CellHealth = (typeof CELL_HEALTHS)[number];
 
 /** A cell that is due for longer is late: workers are missing, or have too few slots. */
 const LATE_MS = 15 * 60_000;
@@ -158,7 +149,9 @@ export async function cellOverviews(
       const cell = { ...row, isStored: row.unstoredAgeMs === null && !isMissed(row) };
       return { ...cell, health: healthOf(cell) };
     })
-    .toSorted((a, b) => ORDER.indexOf(a.health) - ORDER.indexOf(b.health) || (a.name < b.name ? -1 : 1));
+    .toSorted(
+      (a, b) => CELL_HEALTHS.indexOf(a.health) - CELL_HEALTHS.indexOf(b.health) || (a.name < b.name ? -1 : 1),
+    );
 }
 
 function healthOf(cell: Omit<CellOverview, 'health'>): CellHealth {

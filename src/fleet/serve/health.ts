@@ -14,17 +14,8 @@ export const HEALTH_TEXT: Readonly<Record<CellHealth, string>> = {
   retired: 'retired',
 };
 
-const WRONG: ReadonlySet<CellHealth> = new Set([
-  'quarantined',
-  'failing',
-  'not_stored',
-  'late',
-  'new',
-  'partial',
-]);
-
 export function isWrong({ health }: CellOverview): boolean {
-  return WRONG.has(health);
+  return health !== 'fine' && health !== 'checked_out' && health !== 'retired';
 }
 
 /** True if cells are registered and no worker is alive. */

@@ -1,6 +1,6 @@
 /** The metrics of a fleet, read from the registry at each scrape. */
 import { Gauge, Registry as MetricRegistry } from 'prom-client';
-import type { CellHealth, CellOverview, WorkerOverview } from '../registry/overview.ts';
+import { CELL_HEALTHS, type CellOverview, type WorkerOverview } from '../registry/overview.ts';
 
 interface FleetFacts {
   readonly cells: readonly CellOverview[];
@@ -17,16 +17,8 @@ interface FleetMetric {
   readonly samples: (facts: FleetFacts) => readonly Sample[];
 }
 
-const STATUSES: readonly CellHealth[] = [
-  'quarantined',
-  'failing',
-  'not_stored',
-  'late',
-  'new',
-  'partial',
-  'checked_out',
-  'fine',
-];
+/** Those of the cells that a scrape is given: a retired one is not among them. */
+const STATUSES = CELL_HEALTHS.filter((health) => health !== 'retired');
 
 /** @internal */
 export const FLEET_METRICS: readonly FleetMetric[] = [
