@@ -45,25 +45,32 @@ export function pendingJobs(
 /**
  * True if a run changed something since the last finished drift job of the source, or since the baseline. A drift job
  * that could compare only part of the records counts as finished: what was unread then is a change of the run that
- * reads it. In a mirror that was restored from a backup: true once a run has read the source, whatever it changed, since
- * nobody knows what was reported before.
+ * reads it.
  */
 function isDriftPending(mirror: Mirror, source: string): boolean {
   const baseline = mirror.snapshots.baseline();
   if (baseline === undefined) return false;
   const last = mirror.daemon.newestFinishedJobs('drift').find((job) => job.source === source);
   const seenRun = (last === undefined ? null : summaryOf('drift', last)?.to) ?? baseline.run;
-  const backupRun = runOfBackup(mirror.daemon.noticeStates(source), source);
-  if (backupRun !== null && seenRun <= backupRun) return isReadAfter(mirror, source, backupRun);
-  return mirror.runs.hasChangesAfter(source, seenRun);
+  return isUnseen(mirror, source, seenRun);
 }
 
 /** True where a run changed something since the last finished git job of the source; after a failed one in any case. */
 function isGitPending(mirror: Mirror, { name, git }: SourceConfig): boolean {
   if (git === null || mirror.runs.latest(name) === undefined) return false;
   const last = mirror.daemon.newestFinishedJobs('git').find(({ source }) => source === name);
-  const seenRun = last === undefined ? null : (summaryOf('git', last)?.run ?? null);
-  return seenRun === null || mirror.runs.hasChangesAfter(name, seenRun);
+  return isUnseen(mirror, name, (last === undefined ? null : summaryOf('git', last)?.run) ?? null);
+}
+
+/**
+ * True where a run changed something since `seenRun`; null for no run that was seen. In a mirror that was restored from
+ * a backup: true once a run has read the source, whatever it changed, since nobody knows what was reported or committed
+ * after the backup.
+ */
+function isUnseen(mirror: Mirror, source: string, seenRun: number | null): boolean {
+  const backupRun = runOfBackup(mirror.daemon.noticeStates(source), source);
+  if (backupRun !== null && (seenRun ?? 0) <= backupRun) return isReadAfter(mirror, source, backupRun);
+  return seenRun === null || mirror.runs.hasChangesAfter(source, seenRun);
 }
 
 function isCutShort(mirror: Mirror, source: string): boolean {

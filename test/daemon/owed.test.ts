@@ -1,4 +1,7 @@
 /** What a daemon owes when it starts, whatever ended the one before it: read from the mirror, done once. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { JobEnd, JobName, JobTrigger } from '../../src/mirror/daemon.ts';
 import { addToRestored } from '../../src/mirror/backup.ts';
@@ -184,6 +187,30 @@ describe('drift of a mirror that was restored from a backup', () => {
     expect(rig.jobs({ name: 'drift' })[0]?.summary).toMatchObject({ to: 3, open: 1 });
     await rig.advanceMinutes(60);
     expect(outcomes(rig)).toEqual(['after_run done']);
+  });
+});
+
+describe('the commit of a mirror that was restored from a backup', () => {
+  it('waits until a sync has read the source, and then comes though that changed nothing', async () => {
+    const rig = await Rig.create(HOURLY);
+    await (await rig.start()).stop();
+    const clone = join(rig.directory, 'clone');
+    execFileSync('git', ['init', '--quiet', '--initial-branch=main', clone]);
+    const ofSource = `  - name: a\n    git: { directory: ${clone}, author: A <a@harbor.example> }\n`;
+    writeFileSync(rig.configFile, readFileSync(rig.configFile, 'utf8').replace('  - name: a\n', ofSource));
+    addToRestored(rig.mirrorPath, { states: restoredStates(['a'], 1, ''), entry: null });
+    await (await rig.start()).stop();
+    expect(outcomes(rig, 'git')).toEqual([]);
+    await rig.start();
+    await rig.advanceMinutes(60);
+    expect(rig.jobs({ name: 'sync' }).at(-1)).toMatchObject({ outcome: 'done', run: 2 });
+    expect(outcomes(rig, 'git')).toEqual(['after_run done']);
+    expect(rig.jobs({ name: 'git' })[0]?.summary).toMatchObject({ run: 2 });
+    expect(execFileSync('git', ['-C', clone, 'log', '--format=%B'], { encoding: 'utf8' })).toContain(
+      'Tidemark-Run: 2',
+    );
+    await rig.advanceMinutes(60);
+    expect(outcomes(rig, 'git')).toEqual(['after_run done']);
   });
 });
 
