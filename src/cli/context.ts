@@ -64,6 +64,8 @@ export interface CommandContext extends ProcessContext {
   readonly ofSeveral?: { readonly isFirst: boolean; readonly sources: readonly string[] };
   /** Called once stderr says why the command ends as it does. */
   readonly onReasonPrinted?: () => void;
+  /** Called with the source that the command is about, where the command line did not name it. */
+  readonly onSourceKnown?: (source: string) => void;
 }
 
 /** What a command does when it is called: its own options in, the exit code out. */

@@ -13,7 +13,7 @@ export function reportFailure(
     readonly isVerbose: boolean;
     readonly isJson: boolean;
     readonly hasBegun: boolean;
-    /** Those that were given: the commands of the hint get them. */
+    /** Those that were given, with the source that the command found itself: the commands of the hint get them. */
     readonly options: Pick<GlobalOptions, 'source' | 'config'>;
   },
 ): ExitCode {

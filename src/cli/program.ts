@@ -28,6 +28,7 @@ export async function runCommandLine(
     exitCode: EXIT.done,
     command: null,
     isReasonPrinted: false,
+    source: null,
     refusing: null,
     help: '',
   };
@@ -68,11 +69,12 @@ export async function runCommandLine(
     } else if (process.signal.aborted && !(error instanceof TidemarkError && error.code !== 'interrupted')) {
       failure = new TidemarkError('interrupted', 'interrupted; what was published before is untouched');
     }
+    const options = program.opts<GlobalOptions>();
     return reportFailure(process, failure, {
-      isVerbose: isDetailed(program.opts<GlobalOptions>().logLevel),
+      isVerbose: isDetailed(options.logLevel),
       isJson,
       hasBegun: output.hasBegun(),
-      options: program.opts<GlobalOptions>(),
+      options: state.source === null ? options : { ...options, source: [state.source] },
     });
   }
 }
@@ -86,6 +88,8 @@ interface CommandRun {
   /** The command that ran. */
   command: string | null;
   isReasonPrinted: boolean;
+  /** What it found to be about, without `--source`. */
+  source: string | null;
   /** The command that found the command line wrong. */
   refusing: Command | null;
   /** What it would have printed to stderr: help, where a command is missing. */
@@ -164,6 +168,7 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
       ...process,
       options,
       onReasonPrinted: () => (run.isReasonPrinted = true),
+      onSourceKnown: (source) => (run.source = source),
     };
     const loaded = await load();
     const action: typeof loaded = async (called, given) => {

@@ -2,7 +2,7 @@
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
-import { hasMirrorPerSource, onlyMirrorConfig } from '../config/mirrors.ts';
+import { hasMirrorPerSource, onlyMirrorConfig, ownerOf } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { commandActor } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
@@ -70,10 +70,12 @@ export async function openSession(context: CommandContext, options: SessionOptio
   const source = known ?? journaledSource(config, mirror, sourceIn);
   const definitions = definitionsFor(config, source.name);
   const opener = new StateOpener(context, config, options.command, mirror);
+  // What is printed is about this source, also where only the journal or the plan knew it.
+  const isOnly = ownerOf(config) === null && config.configured.length === 1;
+  const isNamed = isOnly || context.options.source?.length === 1;
+  if (!isNamed) context.onSourceKnown?.(source.name);
   return {
-    // What is printed is about this source, also where only the journal knew it.
-    context:
-      known === null ? { ...context, options: { ...context.options, source: [source.name] } } : context,
+    context: isNamed ? context : { ...context, options: { ...context.options, source: [source.name] } },
     config,
     source,
     definitions,

@@ -80,6 +80,18 @@ it('a restore by its number, or the only unfinished one, tells its source where 
   expect(undo.stdout).toContain('/enforce_2fa');
   const over = await story.expectRun(4, 'restore', '--resume', '1');
   expect(over.stderr).toContain('restore 1 is complete: there is nothing to continue');
+  expect(over.stderr).toContain('`tidemark restore --source default` makes a new plan');
+  const document = await story.expectRun(4, 'restore', '--resume', '1', '--json');
+  expect(JSON.parse(document.stdout)).toMatchObject({
+    hint: '`tidemark restore --source default` makes a new plan',
+  });
+
+  // A saved plan names its source as well.
+  await story.call('PATCH', ORGANIZATION, { enforce_2fa: false });
+  await story.expectRun(2, 'restore', '--source', 'default', '--out', 'plan.json');
+  await story.call('PATCH', ORGANIZATION, { enforce_2fa: true });
+  const moved = await story.expectRun(6, 'apply', 'plan.json', '--yes');
+  expect(moved.stderr).toContain('`tidemark restore --out FILE --source default`');
 });
 
 it('with a mirror per source, every command that is printed about a restore runs as printed', async () => {
