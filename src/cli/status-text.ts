@@ -27,6 +27,7 @@ import {
   type SourceStatus,
   isStuck,
   listedTwiceText,
+  hasOtherSources,
   nextSteps,
   recentSchemaChanges,
 } from '../state/source-status.ts';
@@ -128,11 +129,11 @@ const NO_DAEMON = '  → no daemon is running: start it (`tidemark daemon`), or 
 /** What is wrong with a source, and what to do; with `isVerbose` its runs and kinds as well. */
 function sourceLines(
   status: SourceStatus,
-  { mirror, snapshot, writer: ofMirror, progress }: StatusFacts,
+  { config, mirror, snapshot, writer: ofMirror, progress }: StatusFacts,
   isVerbose: boolean,
 ): string[] {
   const { sourceStatuses, now } = snapshot;
-  const hasOthers = sourceStatuses.length > 1;
+  const hasOthers = hasOtherSources(config, sourceStatuses);
   const { lastRun } = status;
   const writer = lastRun?.outcome === 'running' ? ofMirror : undefined;
   const settled = writer === null && lastRun !== null ? { ...status, lastRun: ifDead(lastRun) } : status;

@@ -28,7 +28,7 @@ import { Timetable } from '../daemon/schedule/timetable.ts';
 import type { LockHolder } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { withWriter } from '../mirror/under-way.ts';
-import { type SourceStatus, sourceDocuments, withDeadRun } from '../state/source-status.ts';
+import { type SourceStatus, hasOtherSources, sourceDocuments, withDeadRun } from '../state/source-status.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import { lookCommands } from '../state/held-names.ts';
 import { collectionsText, groupAlike } from './plan-reason.ts';
@@ -68,10 +68,16 @@ export async function status(context: CommandContext): Promise<ExitCode> {
     const names = statuses.map(({ source }) => source);
     const found = await new DriftNow().ofAll(mirror, config, names, now);
     if (context.options.json === true) {
-      const sources = sourceDocuments(mirror, statuses, now, {
-        progressOf: (source) => progress.get(source) ?? null,
-        driftOf: (source) => driftStatus(found, snapshot.lastJobs, source),
-      });
+      const hasOthers = hasOtherSources(config, statuses);
+      const sources = sourceDocuments(
+        mirror,
+        statuses,
+        { now, hasOthers },
+        {
+          progressOf: (source) => progress.get(source) ?? null,
+          driftOf: (source) => driftStatus(found, snapshot.lastJobs, source),
+        },
+      );
       const document = { schema: 'tidemark.status/1', mirror: mirror.path, sources };
       await print(context, `${JSON.stringify(document)}\n`);
     } else if (statuses.length === 0) {

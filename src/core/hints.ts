@@ -28,19 +28,20 @@ export const EMPTIED_HINT =
 
 /** Commands that need `--source` where each source has a mirror of its own, and some where several share one. */
 const OF_ONE_SOURCE =
-  /^`tidemark (?:restore|undo|restores show|runs show|drill|serve|backup restore|drift accept|drift unaccept)\b/;
+  /^tidemark (?:restore|undo|restores show|runs show|drill|serve|backup restore|drift accept|drift unaccept)\b/;
 
 /** Arguments that only one mirror has, or that are meant for one source: commands over all mirrors need it for them. */
 const OF_ONE_MIRROR = /\brun:-?\d|--accept-removals\b/;
 
 /** The text, with `--source` in the commands (`tidemark …` in backticks) that need it, and do not name their source. */
 export function withSource(text: string, source: string): string {
-  return text.replaceAll(/`tidemark [^`]*`/g, (command) => {
-    const isNeeded = OF_ONE_SOURCE.test(command) || OF_ONE_MIRROR.test(command);
-    return isNeeded && !/--(?:source|help)\b/.test(command)
-      ? `${command.slice(0, -1)} --source ${source}\``
-      : command;
-  });
+  return text.replaceAll(/`(tidemark [^`]*)`/g, (_, command: string) => `\`${commandOf(command, source)}\``);
+}
+
+/** The command (`tidemark …`), with `--source` if it needs it, and does not name its source. */
+export function commandOf(command: string, source: string): string {
+  const isNeeded = OF_ONE_SOURCE.test(command) || OF_ONE_MIRROR.test(command);
+  return isNeeded && !/--(?:source|help)\b/.test(command) ? `${command} --source ${source}` : command;
 }
 
 /**

@@ -4,7 +4,9 @@
  */
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import { type MirrorOwnership, ownerOf } from '../config/mirrors.ts';
 import type { ErrorCode } from '../core/errors.ts';
+import { withSource } from '../core/hints.ts';
 import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, KindStatus, RunRow, UnreadCollection } from '../mirror/run-rows.ts';
@@ -141,8 +143,18 @@ function stateOf(
 
 // What a person can do about the state of a source: one sentence each, the most pressing first.
 
+/** True for a mirror beside others, and for one of several sources: commands about a source have to name it. */
+export function hasOtherSources(config: MirrorOwnership, statuses: readonly SourceStatus[]): boolean {
+  return ownerOf(config) !== null || statuses.length > 1;
+}
+
 /** Empty if no action is needed. `hasOthers`: commands then name the source. */
 export function nextSteps(status: SourceStatus, hasOthers: boolean): string[] {
+  const steps = stepsFor(status, hasOthers);
+  return hasOthers ? steps.map((step) => withSource(step, status.source)) : steps;
+}
+
+function stepsFor(status: SourceStatus, hasOthers: boolean): string[] {
   const sync = `tidemark sync${hasOthers ? ` --source ${status.source}` : ''}`;
   if (!status.isConfigured)
     return [
@@ -213,15 +225,18 @@ export interface LivingFacts {
   readonly driftOf: (source: string) => object | null;
 }
 
-/** The `sources` of `tidemark.status/1`. Keys may be added within the version, never renamed. Times are ISO 8601 UTC. */
+/**
+ * The `sources` of `tidemark.status/1`. Keys may be added within the version, never renamed. Times are ISO 8601 UTC.
+ * @param hasOthers as of `nextSteps`
+ */
 export function sourceDocuments(
   mirror: Mirror,
   statuses: readonly SourceStatus[],
-  now: number,
+  { now, hasOthers }: { readonly now: number; readonly hasOthers: boolean },
   living: LivingFacts,
 ): object[] {
   return statuses.map((status) => ({
-    ...sourceSummary(withDeadRun(mirror, status), statuses.length > 1, living),
+    ...sourceSummary(withDeadRun(mirror, status), hasOthers, living),
     schema_changes: recentSchemaChanges(mirror, status.source, now).map(schemaChangeDocument),
     collections: mirror.runs
       .collections(status.source)

@@ -328,6 +328,9 @@ describe('status', () => {
     expect(text).toContain('run `tidemark sync --source fresh`');
     expect(text).toMatch(/plugins \(organization .*\): denied: .*\n {6}never complete/);
     expect(text).toContain('old is no longer configured');
+    const [, shown = ''] = /`tidemark (runs show \d+ --source denied)`/.exec(text) ?? [];
+    const ran = await tidemark(shown.split(' '), { cwd: directory });
+    expect(ran.stdout, ran.stderr).toContain('of denied');
     configure('first');
     expect((await status({}, directory)).code).toBe(0);
     rmSync(join(directory, 'tidemark.yaml'));

@@ -161,6 +161,16 @@ describe('sources with mirrors of their own', () => {
     const failed = await run(3, 'sync');
     expect(failed.stdout).toContain('of beta: complete');
     expect(failed.stderr).toContain('core');
+    // What is to be done runs as it is printed.
+    const { sources } = await json(3, 'status');
+    const [core] = (sources as { source: string; next_steps: string[] }[]).filter(
+      ({ source }) => source === 'core',
+    );
+    const steps = [...(core?.next_steps.join(' ') ?? '').matchAll(/`tidemark ([^`]*)`/g)].map(
+      ([, command]) => command,
+    );
+    expect(steps).toEqual(['sync --source core', 'runs show 2 --source core']);
+    await run(0, 'runs', 'show', '2', '--source', 'core');
     rmSync(configs[1]?.mirror ?? '');
     const runs = await json(3, 'runs');
     expect(runs['errors']).toMatchObject([{ source: 'beta', code: 'mirror_missing' }]);

@@ -385,7 +385,7 @@ function actionsHtml(
   const definition = drift.definitions(change.kind);
   // A secret id is never written out: such a record is restored by its kind, on the command line.
   const select = isSecretId(definition)
-    ? markup`<span class="hint faint">not to be selected here: its id is a secret; use <code>tidemark restore baseline --kind ${change.kind}${change.change === 'added' ? ' --prune --max-removals 1' : ''}</code></span>`
+    ? markup`<span class="hint faint">not to be selected here: its id is a secret; use <code>tidemark restore baseline --source ${drift.source} --kind ${change.kind}${change.change === 'added' ? ' --prune --max-removals 1' : ''}</code></span>`
     : markup`<label class="pick"><input type="checkbox" name="record" form="${planId(drift.source)}"
  value="${selectionOf(change)}">Select</label>`;
   const accept = acceptTo === null ? NOTHING : acceptForm(drift.source, fingerprints, acceptTo);

@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto';
 import type { Context } from 'hono';
 import { type Clock, isoTime } from '../../core/clock.ts';
+import { commandOf } from '../../core/hints.ts';
 import { escapeMarkup } from '../../report/markup.ts';
 import type { Refusal } from '../http/request.ts';
 import { capital, hintHtml } from './components.ts';
@@ -156,6 +157,17 @@ function linksOf(html: Html, source: string | null): Html {
   );
 }
 
+/** The commands of a page run as they are: with a mirror per source some need its name. In one place, as `linksOf`. */
+function commandsOf(html: Html, source: string | null): Html {
+  if (source === null) return html;
+  return trusted(
+    html.text.replace(
+      /(<code\b[^>]*>)(tidemark [^<]*)(?=<\/code>)/g,
+      (_, tag: string, command: string) => `${tag}${commandOf(command, escapeMarkup(source))}`,
+    ),
+  );
+}
+
 function navigationLink(path: string, label: string, current: string | null): Html {
   const mark = current === path ? trusted(' aria-current="page"') : NOTHING;
   return markup`<a href="${path}"${mark}>${label}</a>`;
@@ -164,14 +176,12 @@ function navigationLink(path: string, label: string, current: string | null): Ht
 /** Only the content, for a page that is open already. */
 function mainHtml({ title, body, isWide }: PageContent, { now, source }: PageFrame): Html {
   const style = isWide === true ? markup` class="wide-page"` : NOTHING;
-  return linksOf(
-    markup`<main id="main" tabindex="-1"${style} data-live data-title="${titleOf(title, source)}">
+  const main = markup`<main id="main" tabindex="-1"${style} data-live data-title="${titleOf(title, source)}">
 ${body}
 <footer class="foot faint"><span>As of ${clockTime(isoTime(now), 19)}</span>
 <a href="/api/v1/status">Status as JSON</a><a href="/metrics">Metrics</a><a href="/readyz">Health</a></footer>
-</main>`,
-    source,
-  );
+</main>`;
+  return commandsOf(linksOf(main, source), source);
 }
 
 function titleOf(title: string, source: string | null): string {

@@ -1,6 +1,5 @@
 /** Restores: the plan that is applied from the page with a second confirmation, past restores, and the journal of each. */
 import type { Config } from '../../config/config.ts';
-import { ownerOf } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import { count, plural } from '../../core/wording.ts';
@@ -300,26 +299,25 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     { head: 'Note', style: 'wide below' },
   ];
   const more = report.steps.length - rows.length;
-  const next = nextHtml(report, ownerOf(config));
+  const next = nextHtml(report);
   const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${facts}${next}
 ${handHtml(report, definitions)}${section('journal', 'Journal', NOTHING, tableHtml('Steps of the restore', columns, rows), more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING)}`;
   return { title: `Restore ${restore}`, body, isWorking: outcome === 'running' };
 }
 
 /** The commands for what can be done next. */
-function nextHtml({ restore, outcome, steps }: RestoreReport, owner: string | null): HtmlPart {
-  const of = owner === null ? '' : ` --source ${owner}`;
+function nextHtml({ restore, outcome, steps }: RestoreReport): HtmlPart {
   const ways = [
     ...(outcome === 'interrupted'
       ? [
-          markup`<code>tidemark restore --resume ${restore}${of}</code> continues it`,
-          markup`; <code>tidemark restore --abandon ${restore}${of}</code> leaves it as it is`,
+          markup`<code>tidemark restore --resume ${restore}</code> continues it`,
+          markup`; <code>tidemark restore --abandon ${restore}</code> leaves it as it is`,
         ]
       : []),
     ...(outcome === 'running' || steps.length === 0
       ? []
       : [
-          markup`${outcome === 'interrupted' ? '; ' : ''}<code>tidemark undo ${restore}${of}</code> plans how to undo it`,
+          markup`${outcome === 'interrupted' ? '; ' : ''}<code>tidemark undo ${restore}</code> plans how to undo it`,
         ]),
   ];
   return ways.length === 0 ? NOTHING : markup`<p class="hint faint">${ways}.</p>`;

@@ -14,7 +14,12 @@ import { nameText } from '../../report/value-text.ts';
 import { forgottenInto, newestRunIfFailed, previousRun, withInterrupted } from '../../state/runs.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../../state/newly-read.ts';
 import { failedRunDocument, runDocument } from '../../state/documents.ts';
-import { type LivingFacts, sourceDocuments, sourceSummary } from '../../state/source-status.ts';
+import {
+  type LivingFacts,
+  hasOtherSources,
+  sourceDocuments,
+  sourceSummary,
+} from '../../state/source-status.ts';
 import type { DaemonCells } from '../cells.ts';
 import { unknownSource } from '../daemon-view.ts';
 import type { DaemonView } from '../view.ts';
@@ -284,13 +289,19 @@ async function statusShown(
       mirror === null
         ? { drifts: [], problems: [] }
         : await pagesOf(view).drift.ofAll(mirror, view.config(), names, now);
+    const hasOthers = hasOtherSources(view.config(), sourceStatuses);
     const sources =
       mirror === null
         ? []
-        : sourceDocuments(mirror, sourceStatuses, now, {
-            progressOf: (source) => progressOf(view, source),
-            driftOf: (source) => driftStatus(found, lastJobs, source),
-          });
+        : sourceDocuments(
+            mirror,
+            sourceStatuses,
+            { now, hasOthers },
+            {
+              progressOf: (source) => progressOf(view, source),
+              driftOf: (source) => driftStatus(found, lastJobs, source),
+            },
+          );
     const own = {
       startedAt: view.startedAt,
       mirrorPath: mirror?.path ?? view.config().mirror,
@@ -315,7 +326,9 @@ async function statusShown(
         await rowsOf(views, (each) => {
           const names = each.config().sources.map(({ name }) => name);
           const statuses = snapshot.sourceStatuses.filter(({ source }) => names.includes(source));
-          return statuses.length === 0 ? [] : sourceDocuments(each.mirror(), statuses, now, living);
+          return statuses.length === 0
+            ? []
+            : sourceDocuments(each.mirror(), statuses, { now, hasOthers: true }, living);
         })
       ).rows;
   return statusDocument(

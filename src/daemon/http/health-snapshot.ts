@@ -331,7 +331,7 @@ function sourceFacts(
     lastComplete,
     lastEnded: lastWholeEnded,
     lastSync: wholeSyncs.get(source) ?? null,
-    interrupted: interrupted === null ? null : { ...interrupted, owner: ownerOf(config) },
+    interrupted,
     lastNarrowed: lastEnded === null || narrowed === null ? null : { ...lastEnded, kinds: narrowed },
     firstTriedAt,
     held: {

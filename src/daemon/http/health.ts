@@ -71,11 +71,7 @@ export interface SourceFacts {
   /** Removals that wait, and how many an acceptance has to allow. */
   readonly held: { readonly records: number; readonly ceiling: number };
   /** Its latest restore, if that was stopped or killed before its end; null for none, and while it is being applied. */
-  readonly interrupted: {
-    readonly restore: number;
-    readonly startedAt: string;
-    readonly owner: string | null;
-  } | null;
+  readonly interrupted: { readonly restore: number; readonly startedAt: string } | null;
   /** Collections that the latest run did not read completely. */
   readonly unread: number;
 }
@@ -519,14 +515,14 @@ function held({ held: { records, ceiling }, source }: SourceFacts): HealthReason
 /** The service may be restored only in part. */
 function interruptedRestore({ interrupted }: SourceFacts): HealthReason[] {
   if (interrupted === null) return [];
-  const { restore, startedAt, owner } = interrupted;
+  const { restore, startedAt } = interrupted;
   return [
     {
       code: 'restore_interrupted',
       state: 'degraded',
       message: `restore ${restore} was interrupted`,
       since: startedAt,
-      hint: resumeHint(restore, owner),
+      hint: resumeHint(restore, null),
     },
   ];
 }

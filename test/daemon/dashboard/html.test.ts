@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { markup, trusted } from '../../../src/daemon/dashboard/html.ts';
-import { nameHtml } from '../../../src/daemon/dashboard/components.ts';
+import { emptyHtml, nameHtml } from '../../../src/daemon/dashboard/components.ts';
 import { columnChart } from '../../../src/daemon/dashboard/charts.ts';
 import { PAGE_POLICY, pageHtml } from '../../../src/daemon/dashboard/layout.ts';
 
@@ -46,6 +46,34 @@ describe('HTML as values', () => {
       expect(PAGE_POLICY).toContain(`${directive} 'sha256-${digest}'`);
     }
     expect(html).not.toMatch(/ style=| on[a-z]+=/);
+  });
+});
+
+describe('a page of one of several mirrors', () => {
+  const html = (source: string | null): string =>
+    pageHtml(
+      {
+        title: 'T',
+        body: markup`${emptyHtml('Too many:', '`tidemark runs show 7` lists them.')}<code>tidemark undo ${3}</code>
+<code>tidemark changes</code><code>tidemark drill --source ${'other'}</code><code>${'<code>tidemark undo 4</code>'}</code>`,
+      },
+      { now: 0, current: '/', hasSession: false, user: null, source },
+    );
+  const commands = (source: string | null): string[] =>
+    [...html(source).matchAll(/<code[^>]*>([^<]*)<\/code>/g)].map(([, command = '']) => command);
+
+  it('names it in the commands that need it', () => {
+    const others = [
+      'tidemark changes',
+      'tidemark drill --source other',
+      '&lt;code&gt;tidemark undo 4&lt;/code&gt;',
+    ];
+    expect(commands('acme')).toEqual([
+      'tidemark runs show 7 --source acme',
+      'tidemark undo 3 --source acme',
+      ...others,
+    ]);
+    expect(commands(null)).toEqual(['tidemark runs show 7', 'tidemark undo 3', ...others]);
   });
 });
 

@@ -214,7 +214,7 @@ describe('health', () => {
     ['removals held', source({ held: { records: 12, ceiling: 14 } }), 'degraded', ['removals_held']],
     [
       'a restore that was interrupted',
-      source({ interrupted: { restore: 3, startedAt: run(5).startedAt, owner: null } }),
+      source({ interrupted: { restore: 3, startedAt: run(5).startedAt } }),
       'degraded',
       ['restore_interrupted'],
     ],
