@@ -29,7 +29,8 @@ export function parseTree<S extends z.ZodType>(schema: S, tree: Tree, mistakes: 
     const result = schema.safeParse(given);
     if (result.success) return result.data;
     given = copyOf(given);
-    const refused = result.error.issues.flatMap((issue) => pathsOf(issue).map((path) => ({ issue, path })));
+    const issues = result.error.issues.flatMap((issue) => inForm(given, issue));
+    const refused = issues.flatMap((issue) => pathsOf(issue).map((path) => ({ issue, path })));
     for (const { issue, path } of refused) {
       const isFollowUp = path.some((_part, index) => cut.has(pathKey(path.slice(0, index + 1))));
       // zod reports a number that is too large and no safe integer twice; and what is wrong with a part may be wrong with the rule.
@@ -56,8 +57,21 @@ function copyOf<T>(value: T): T {
   return copy as T;
 }
 
+/** Of a mapping where a text may stand as well, such as a backup's target: what is wrong in the mapping. */
+function inForm(root: Mapping, issue: z.core.$ZodIssue): readonly z.core.$ZodIssue[] {
+  if (issue.code !== 'invalid_union' || !isMapping(valueAt(root, pathOf(issue)))) return [issue];
+  const isInside = ({ code, path }: z.core.$ZodIssue): boolean =>
+    path.length > 0 || code === 'unrecognized_keys';
+  const form = issue.errors.find((issues) => issues.length > 0 && issues.every(isInside));
+  return form?.map((each) => ({ ...each, path: [...issue.path, ...each.path] })) ?? [issue];
+}
+
+function pathOf({ path }: z.core.$ZodIssue): Path {
+  return path.map((part) => (typeof part === 'symbol' ? String(part) : part));
+}
+
 function pathsOf(issue: z.core.$ZodIssue): Path[] {
-  const path = issue.path.map((part) => (typeof part === 'symbol' ? String(part) : part));
+  const path = pathOf(issue);
   return issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...path, key]) : [path];
 }
 

@@ -32,6 +32,14 @@ describe('backup', () => {
     );
     expect(slash).toMatch(/backup\.targets\[1\]\.address: .* did you mean s3:\/\/bucket\?/);
     expect(slash.match(/backup\.targets/g)).toHaveLength(2);
+    const misspelt = mistakesOf('{ targets: [./a, { adress: ./b }, { address: ./c, keepLast: many }, 7] }');
+    expect(misspelt).toMatch(
+      /backup\.targets\[1\]\.adress: unknown key "adress"; .*; did you mean address\?/,
+    );
+    expect(misspelt).toMatch(/backup\.targets\[1\]\.address: expected a path, or s3:.*, got nothing/);
+    expect(misspelt).toMatch(/backup\.targets\[2\]\.keepLast: expected .*, got "many"/);
+    expect(misspelt).toMatch(/backup\.targets\[3\]: expected a list of targets, .*, got 7/);
+    expect(misspelt).not.toContain('got a mapping');
     const targets = mistakesOf("{ targets: [./a, 's3://'] }");
     expect(targets).toMatch(/backup\.targets\[1\]: expected/);
     expect(targets).not.toContain('missing');
