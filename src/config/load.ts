@@ -90,14 +90,14 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
     .map((source, index) => checkSource(checking, source, index))
     .filter((source) => source !== null);
   checkNames(checking, parsed);
-  const names = parsed.sources.map(({ name }) => name);
+  const names = sourceNames(tree, parsed);
   const http = checkHttp(checking, parsed);
   const config: LoadedConfig = {
     file,
     mirrorPath: absolutePath(checking, ['mirror'], parsed.mirror),
     sources,
     configured: sources,
-    schedules: checkSchedules(checking, parsed),
+    schedules: checkSchedules(checking, parsed, names),
     retention: rulesOf(parsed.retention),
     backup: checkBackupOptions(checking, parsed),
     daemon: parsed.daemon,
@@ -237,7 +237,19 @@ function checkNames({ tree, mistakes }: Checking, parsed: ParsedOptions): void {
   }
 }
 
-function checkSchedules(checking: Checking, parsed: ParsedOptions): Config['schedules'] {
+/** The names of the sources; an invalid one as it was given, so that a reference to it is not a second mistake. */
+function sourceNames(tree: Tree, { sources }: ParsedOptions): string[] {
+  return sources.map(({ name }, index) => {
+    const given = valueAt(tree.root, ['sources', index, 'name']);
+    return typeof given === 'string' ? given : name;
+  });
+}
+
+function checkSchedules(
+  checking: Checking,
+  parsed: ParsedOptions,
+  configured: readonly string[],
+): Config['schedules'] {
   const schedules: Record<ScheduleName, Schedule | null> = {
     sync: null,
     drift: null,
@@ -245,7 +257,6 @@ function checkSchedules(checking: Checking, parsed: ParsedOptions): Config['sche
     forget: null,
     drill: null,
   };
-  const configured = parsed.sources.map(({ name }) => name);
   for (const name of SCHEDULE_NAMES) {
     const { cron, zone, sources } = parsed.schedules[name];
     const jitterMs = name === 'sync' ? parsed.schedules.sync.jitter : 0;

@@ -214,6 +214,22 @@ log: { level: loud }
     ]);
   });
 
+  it('a reference to a source names the sources as they were given, and to one of a wrong name is no further mistake', () => {
+    const error = refused(
+      `sources:
+  - { name: One, baseUrl: https://svc.example.com, apiKey: "\${KEY}" }
+  - { name: Two, baseUrl: https://svc.example.com, apiKey: "\${KEY}" }
+schedules: { sync: { sources: [Two, other] } }
+`,
+      KEY,
+    );
+    expect(error.message.split('\n').slice(1)).toEqual([
+      expect.stringContaining('sources[0].name: expected a name'),
+      expect.stringContaining('sources[1].name: expected a name'),
+      'tidemark.yaml:4: schedules.sync.sources[1]: expected the name of a source; "other" is none (configured: One, Two)',
+    ]);
+  });
+
   it.each([
     ['a text for a number', 'rate: { perMinute: "480" }', 'rate.perMinute: expected a whole number'],
     ['a negative number', 'rate: { perMinute: -1 }', 'rate.perMinute: expected a whole number from 0'],
