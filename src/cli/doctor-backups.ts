@@ -24,15 +24,16 @@ const WAIT_MS = 15_000;
 /**
  * Looks at every configured target at once: that a directory can be listed and written and has not lost its backups, that a
  * bucket can be listed.
- * @param owners as `targetOwners`
+ * @param known.owners as `targetOwners`
+ * @param known.isMirrorAway true where the mirror was there and is not: the disk in its place is not its own
  */
 export async function checkTargets(
   config: Config,
-  owners: TargetOwners,
+  known: KnownOfMirror,
   signal: AbortSignal,
 ): Promise<readonly TargetCheck[]> {
   const checks = await Promise.all(
-    (config.backup?.targets ?? []).map((target) => checkTarget(target, { config, owners, signal })),
+    (config.backup?.targets ?? []).map((target) => checkTarget(target, { ...known, config, signal })),
   );
   signal.throwIfAborted();
   return checks;
@@ -40,6 +41,11 @@ export async function checkTargets(
 
 /** The id of this mirror for each target that has to have some of its backups. */
 type TargetOwners = ReadonlyMap<TargetConfig, string>;
+
+interface KnownOfMirror {
+  readonly owners: TargetOwners;
+  readonly isMirrorAway: boolean;
+}
 
 /** @throws TidemarkError `mirror_corrupt` where the mirror cannot say it */
 export function targetOwners(mirror: Mirror, { backup }: Config): TargetOwners {
@@ -52,8 +58,9 @@ async function checkTarget(
   {
     config,
     owners,
+    isMirrorAway,
     signal,
-  }: { readonly config: Config; readonly owners: TargetOwners; readonly signal: AbortSignal },
+  }: KnownOfMirror & { readonly config: Config; readonly signal: AbortSignal },
 ): Promise<TargetCheck> {
   const address = addressOf(target);
   const waiting = new AbortController();
@@ -73,7 +80,8 @@ async function checkTarget(
       !(await listBackups(opened)).some(({ manifest }) => manifest?.mirror === owner)
     )
       throw emptiedError(address);
-    return { address, error: null, isOnMirrorDisk: await isOnMirrorDisk(target, config.mirror) };
+    const isOnDisk = !isMirrorAway && (await isOnMirrorDisk(target, config.mirror));
+    return { address, error: null, isOnMirrorDisk: isOnDisk };
   };
   const unusable = (error: TidemarkError | null) => ({ address, error, isOnMirrorDisk: false });
   try {

@@ -67,7 +67,8 @@ export async function doctor(
     }
     const inMirror = new MirrorQuestions(mirror);
     const owners = inMirror.ask((each) => targetOwners(each, config)) ?? new Map();
-    const targets = await checkTargets(config, owners, context.signal);
+    const isMirrorAway = missing !== null;
+    const targets = await checkTargets(config, { owners, isMirrorAway }, context.signal);
     const otherSources = inMirror.ask((each) => otherSourcesNote(each, config));
     const problems = byGravity([
       ...reaches.flatMap((reach) => [...reachProblems(reach), ...clockProblems(reach)]),

@@ -73,7 +73,8 @@ it.each<[string, TargetConfig]>([
   expect(disk.asked, 'it was looked at').toHaveLength(1);
   const stop = new AbortController();
   const config = { backup: { targets: [target] }, mirror: mirror.path } as unknown as Config;
-  const checked = checkTargets(config, targetOwners(mirror, config), stop.signal);
+  const known = { owners: targetOwners(mirror, config), isMirrorAway: false };
+  const checked = checkTargets(config, known, stop.signal);
   await expect.poll(() => disk.asked).toHaveLength(2);
   stop.abort(new Error('stopped'));
   await expect(checked).rejects.toThrow('stopped');

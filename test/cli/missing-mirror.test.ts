@@ -73,10 +73,14 @@ describe('a mirror that is away, of which a directory has backups', () => {
     expect(found.stdout).toMatch(/mirror\.db, MISSING,/);
     expect(found.stdout).toMatch(/there is no mirror at .*although .* has\s+backups\s+of\s+default/);
     expect(found.stdout + found.stderr).not.toContain('run `tidemark sync` once');
+    // The disk in its place is not its own: whether a target lies on that one is not known.
+    const onDisk = /on\s+the\s+disk\s+of\s+the\s+mirror/;
+    expect(found.stdout).not.toMatch(onDisk);
     for (const name of readdirSync(join(home, 'backups'))) rmSync(join(home, 'backups', name));
     const fresh = await run('doctor');
     expect(fresh.code, fresh.stderr).toBe(0);
     expect(fresh.stdout).toMatch(/mirror\.db, not there yet,/);
+    expect(fresh.stdout).toMatch(onDisk);
     expect((await run('status')).stderr).toMatch(/there is no mirror at \S+ yet\n.*`tidemark sync` first/);
   });
 
