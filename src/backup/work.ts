@@ -216,13 +216,16 @@ async function openPlace(
   const target = await openTarget(config, clock);
   let names: ReadonlySet<string> = new Set();
   let isEmptied = false;
-  const error = await failureOf(async () => {
-    const files = await answered(target, target.sweep(owner), answersWithinMs ?? ANSWERS_MS, clock);
-    names = new Set(files.map((file) => file.name));
+  const look = async (): Promise<Pick<Place, 'names' | 'isEmptied'>> => {
+    const found = new Set((await target.sweep(owner)).map(({ name }) => name));
     // Whoever looked before may have looked while it was away.
-    if (config.type !== 'directory' || !mustHaveSome.includes(config.path)) return;
-    isEmptied = !(await holdsBackupOf(target, owner, names));
-    if (isEmptied) throw emptiedError(config.path);
+    const mustHave = config.type === 'directory' && mustHaveSome.includes(config.path);
+    return { names: found, isEmptied: mustHave && !(await holdsBackupOf(target, owner, found)) };
+  };
+  const error = await failureOf(async () => {
+    // The manifests too: a disk may hang in the middle.
+    ({ names, isEmptied } = await answered(target, look(), answersWithinMs ?? ANSWERS_MS, clock));
+    if (isEmptied) throw emptiedError(target.address);
   });
   return { config, target, names, error, isEmptied };
 }

@@ -1,7 +1,7 @@
 /** A directory on a network disk that hangs: what asks the system about it gets no answer, and what asks at once stands still. */
 import type * as Files from 'node:fs';
 import type * as FilesLater from 'node:fs/promises';
-import { mkdirSync, readdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import type * as Catalog from '../../src/backup/catalog.ts';
@@ -13,6 +13,8 @@ import type * as CommandLine from '../journeys/command-line.ts';
 import type * as Fixture from './fixture.ts';
 
 const disk = { path: '/hanging/backups', stoodStill: [] as string[], asked: [] as string[] };
+/** Name of a file that cannot be read to its end, in a directory that can be listed. */
+const HANGING_FILE = 'tidemark-20990101T000000Z-run1.db.zst.json';
 
 vi.doMock('node:fs', async (original) => {
   const real = await original<typeof Files>();
@@ -28,15 +30,16 @@ vi.doMock('node:fs', async (original) => {
 
 vi.doMock('node:fs/promises', async (original) => {
   const real = await original<typeof FilesLater>();
-  const hanging = (name: 'stat' | 'statfs' | 'readdir' | 'access' | 'mkdir') => {
+  const hanging = (name: 'stat' | 'statfs' | 'readdir' | 'access' | 'mkdir' | 'readFile') => {
     return async (path: unknown, ...rest: unknown[]): Promise<unknown> => {
-      if (!String(path).startsWith(disk.path))
+      const isHanging = String(path).startsWith(disk.path) || String(path).endsWith(HANGING_FILE);
+      if (!isHanging || (name !== 'readFile' && String(path).endsWith(HANGING_FILE)))
         return await (real[name] as (...all: unknown[]) => Promise<unknown>)(path, ...rest);
       disk.asked.push(`${name} ${String(path)}`);
       return await new Promise(() => undefined);
     };
   };
-  const names = ['stat', 'statfs', 'readdir', 'access', 'mkdir'] as const;
+  const names = ['stat', 'statfs', 'readdir', 'access', 'mkdir', 'readFile'] as const;
   return { ...real, ...Object.fromEntries(names.map((name) => [name, hanging(name)])) };
 });
 
@@ -105,30 +108,39 @@ function hurriedClock() {
   return { clock: { ...systemClock, sleep }, endMinute };
 }
 
-it('is given up after a minute, and the directory that answers has the backup before that', async () => {
-  const { createBackup, never, setting } = modules;
-  const { home, directory, mirror } = await setting();
-  const workDirectory = join(home, 'work');
-  mkdirSync(workDirectory);
-  const { clock, endMinute } = hurriedClock();
-  const waiting: unknown[] = [];
-  const work = { mirrorPath: mirror.path, workDirectory, recipients: [], owner: 'test' };
-  const { stored } = await createBackup(
-    { ...work, targets: [HANGING, { type: 'directory', path: directory, retention: null }] },
-    {
-      clock,
-      signal: never,
-      onProgress: ({ phase, target = '' }) => {
-        // Where no time is left, it may also be reported while no directory has answered yet.
-        if (phase !== 'waiting' || target.includes(' or ')) return;
-        waiting.push([target, readdirSync(directory).length]);
-        if (target === HANGING.path) endMinute();
+it.each(['the directory', 'a manifest in it, which tells whether it lost its backups'])(
+  'is given up after a minute, and the directory that answers has the backup before that: %s',
+  async (what) => {
+    const { createBackup, never, setting } = modules;
+    const { home, directory, mirror } = await setting();
+    const workDirectory = join(home, 'work');
+    const listed = join(home, 'listed');
+    for (const path of [workDirectory, listed]) mkdirSync(path);
+    writeFileSync(join(listed, HANGING_FILE), '');
+    const path = what === 'the directory' ? disk.path : listed;
+    const { clock, endMinute } = hurriedClock();
+    const waiting: unknown[] = [];
+    const work = { mirrorPath: mirror.path, workDirectory, recipients: [], owner: 'test' };
+    const targets = [path, directory].map((each): TargetConfig => ({ ...HANGING, path: each }));
+    const { stored } = await createBackup(
+      { ...work, targets, mustHaveSome: [listed] },
+      {
+        clock,
+        signal: never,
+        onProgress: ({ phase, target = '' }) => {
+          // Where no time is left, it may also be reported while no directory has answered yet.
+          if (phase !== 'waiting' || target.includes(' or ')) return;
+          waiting.push([target, readdirSync(directory).length]);
+          if (target === path) endMinute();
+        },
       },
-    },
-  );
-  expect(stored.map(({ error }) => error?.code ?? null)).toEqual(['timeout', null]);
-  expect(waiting, 'with the backup and its manifest in the directory').toEqual([[disk.path, 2]]);
-});
+    );
+    expect(stored.map(({ error }) => error?.code ?? null)).toEqual(['timeout', null]);
+    expect(stored[0]).toMatchObject({ path: null, isEmptied: false });
+    expect(waiting, 'with the backup and its manifest in the directory').toEqual([[path, 2]]);
+    expect(readdirSync(listed)).toEqual([HANGING_FILE]);
+  },
+);
 
 it('does not keep a backup that failed from ending', async () => {
   const { never, setting } = modules;
