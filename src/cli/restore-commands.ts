@@ -103,7 +103,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--resume [restore]',
         description:
-          'resume the latest unfinished restore, or this one; sends without asking, since its plan was confirmed',
+          'resume the latest restore if it is unfinished and not abandoned, or this one; sends without asking, since its plan was confirmed',
       },
       {
         flags: '--abandon [restore]',

@@ -223,13 +223,16 @@ function nextLines(report: RestoreReport): Text[] {
   const resume = { code: `tidemark restore --resume ${restore}` };
   const abandon = { code: `tidemark restore --abandon ${restore}` };
   const isOver = outcome !== 'interrupted' && outcome !== 'running';
+  const isUnknown = steps.some((step) => step.outcome === 'sent');
   const isLost = steps.every(({ outcome: end, error }) => end !== 'failed' || LOST.has(error?.code ?? ''));
   const lines: Text[] = [];
   if (outcome === 'running') lines.push('it is running: wait until it has ended');
   else if (!isOver) lines.push(['continue with ', resume, ', or leave it as it is: ', abandon]);
-  else if (open > 0) lines.push(['continue with ', resume]);
+  else if (open > 0)
+    lines.push([report.abandoned_by === undefined ? 'continue with ' : 'to continue it even so: ', resume]);
   else if (failed + skipped > 0 && !isLost) lines.push(['retry what failed: ', resume]);
-  if (applied > 0 && (undo === undefined || now.applied > 0))
+  if (isOver && isUnknown) lines.push('to undo it, continue it first: a request has no answer');
+  else if (applied > 0 && !isUnknown && (undo === undefined || now.applied > 0))
     lines.push(['to undo it: ', { code: `tidemark undo ${restore}` }]);
   if (applied > 0) lines.push([{ code: 'tidemark sync' }, ' brings the mirror up to date']);
   return lines;

@@ -131,7 +131,12 @@ describe('restore --abandon', () => {
     await story.expectRun(0, 'verify');
     const shown = await story.expectRun(0, 'restores', 'show', '1');
     expect(shown.stdout).toContain(`by ${via}, abandoned by Bea: `);
-    expect(shown.stdout).toContain('continue with `tidemark restore --resume 1`');
+    expect(shown.stdout).toContain('to continue it even so: `tidemark restore --resume 1`');
+    expect(shown.stdout).toContain('to undo it: `tidemark undo 1`');
+    const writes = story.writes().length;
+    expect((await story.expectRun(1, 'restore', '--resume')).stderr).toContain('restore 1 was abandoned');
+    await story.expectRun(2, 'undo', '1');
+    expect(story.writes()).toHaveLength(writes);
 
     const resumed = await story.expectRun(0, 'restore', '--resume', '1', '--json');
     const report = JSON.parse(resumed.stdout) as object;
@@ -141,7 +146,7 @@ describe('restore --abandon', () => {
     expect((await daemon.ended).code).toBe(0);
   });
 
-  it('of one that was killed before anything was applied ends it as failed, for the command line too', async () => {
+  it('of one that was killed before it was answered ends it as partial; only a resume by its number looks it up', async () => {
     const story = await damaged();
     await killed(story);
     const refused = await story.expectRun(4, 'restore', '--abandon', '1');
@@ -156,7 +161,7 @@ describe('restore --abandon', () => {
       /^restore 1 of default: abandoned; (?:2 sent without an answer|1 sent without an answer, 1 not reached)\n/,
     );
     const listed = JSON.parse((await story.expectRun(0, 'restores', '--json')).stdout) as object;
-    expect(listed).toMatchObject({ restores: [{ restore: 1, outcome: 'failed' }] });
+    expect(listed).toMatchObject({ restores: [{ restore: 1, outcome: 'partial' }] });
     expect((await story.run('status')).stdout).not.toContain('interrupted');
     expect((await story.run('doctor', '--json')).stdout).not.toContain('restore_interrupted');
     expect((await story.expectRun(2, 'restore')).stderr).not.toContain('unfinished');
@@ -165,6 +170,17 @@ describe('restore --abandon', () => {
     expect(entries.map(({ action }) => action)).toEqual(['abandon', 'end', 'restore']);
     const text = (await story.expectRun(0, 'audit', '--action', 'end')).stdout;
     expect(text).toContain('interrupted: its process died; recorded by the process that noticed it');
+    // Whether the request had an effect is not known, and undo guesses nothing.
+    expect(stdout).toContain('to continue it even so: `tidemark restore --resume 1`');
+    expect(stdout).toContain('to undo it, continue it first: a request has no answer');
+    const unknown = await story.expectRun(4, 'undo', '1');
+    expect(unknown.stderr).toContain('`tidemark restore --resume 1` looks it up; then undo it');
+    const writes = story.writes().length;
+    const bare = await story.expectRun(1, 'restore', '--resume');
+    expect(bare.stderr).toContain(
+      'restore 1 was abandoned: `tidemark restore --resume 1` continues it even so',
+    );
+    expect(story.writes()).toHaveLength(writes);
     // What was without an answer is looked up, as ever.
     await story.expectRun(0, 'restore', '--resume', '1');
     await story.expectRun(0, 'diff', 'latest', 'live');

@@ -73,7 +73,9 @@ it('a restore by its number, or the only unfinished one, tells its source where 
   }
   await story.expectRun(4, 'restore', '--abandon', '1', '--source', 'staging', '--yes');
   await story.expectRun(0, 'restore', '--abandon', '--yes');
-  const resumed = await story.expectRun(0, 'restore', '--resume');
+  const bare = await story.expectRun(1, 'restore', '--resume');
+  expect(bare.stderr).toContain('`tidemark restore --resume 1` continues it even so');
+  const resumed = await story.expectRun(0, 'restore', '--resume', '1');
   expect(resumed.stderr).toContain('continuing restore 1');
   expect(resumed.stdout).toContain('`tidemark undo 1 --source default`');
   const undo = await story.expectRun(2, 'undo', '1');

@@ -222,9 +222,11 @@ describe('what became of a restore', () => {
       'old → new',
       'unpause organization',
       'tidemark restore --resume 7',
-      'tidemark undo 7',
+      'to undo it, continue it first: a request has no answer',
     ])
       expect(shown).toContain(part);
+    // It would be refused.
+    expect(shown).not.toContain('tidemark undo 7');
     expect(shown).not.toContain(INVITE_ID);
     expect(shown).not.toContain(TOKEN);
     expect(shown).not.toContain('\u001b');
@@ -237,7 +239,8 @@ describe('what became of a restore', () => {
   });
 
   it('names commands that can be run as they are', () => {
-    const applied = { ...report, summary: { ...report.summary, applied: 1 } };
+    const answered = report.steps.filter(({ outcome }) => outcome !== 'sent');
+    const applied = { ...report, steps: answered, summary: { ...report.summary, applied: 1 } };
     const toRun = (line: string): string => line.replaceAll(/(`tidemark [^`]*)`/g, '$1 --config other.yaml`');
     const shown = renderRestoreText(applied, { ...text, toRun });
     expect(shown).toContain('to undo it: `tidemark undo 7 --config other.yaml`');

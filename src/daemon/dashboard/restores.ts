@@ -307,14 +307,20 @@ ${handHtml(report, definitions)}${section('journal', 'Journal', NOTHING, tableHt
 
 /** The commands for what can be done next. */
 function nextHtml({ restore, outcome, steps }: RestoreReport): HtmlPart {
+  // Until that is known, undo is refused.
+  const isUnknown = steps.some((step) => step.outcome === 'sent');
   const ways = [
     ...(outcome === 'interrupted'
       ? [
           markup`<code>tidemark restore --resume ${restore}</code> continues it`,
           markup`; <code>tidemark restore --abandon ${restore}</code> leaves it as it is`,
         ]
-      : []),
-    ...(outcome === 'running' || steps.length === 0
+      : outcome !== 'running' && isUnknown
+        ? [
+            markup`<code>tidemark restore --resume ${restore}</code> looks up what has no answer, and sends the rest`,
+          ]
+        : []),
+    ...(outcome === 'running' || steps.length === 0 || isUnknown
       ? []
       : [
           markup`${outcome === 'interrupted' ? '; ' : ''}<code>tidemark undo ${restore}</code> plans how to undo it`,

@@ -16,7 +16,13 @@ import { idLookup } from '../../state/recreated-ids.ts';
 import { RestoreJournal } from './journal.ts';
 import { LiveRecords } from './live-records.ts';
 import type { ApplyEvents, DesiredLookup, StepContext } from './ready-step.ts';
-import { type RestoreReport, isAlreadyApplied, restoreReport, resumedReport } from './report.ts';
+import {
+  type RestoreReport,
+  isAlreadyApplied,
+  mayHaveActed,
+  restoreReport,
+  resumedReport,
+} from './report.ts';
 import { runStep } from './step.ts';
 
 export const NO_EVENTS: ApplyEvents = {
@@ -267,8 +273,7 @@ function outcomeOf(
   const isDone = (row: RestoreStepRow): boolean =>
     (row.outcome === 'applied' && row.verified === true) || isAlreadyApplied(row);
   if (rows.every(isDone)) return 'complete';
-  const isAnyApplied = rows.some(({ outcome }) => outcome === 'applied');
-  return plan.steps.some(isExecutable) && !isAnyApplied ? 'failed' : 'partial';
+  return plan.steps.some(isExecutable) && !rows.some(mayHaveActed) ? 'failed' : 'partial';
 }
 
 /** Records that the restore ended, if the journal can still be written; the caller reports the error. */

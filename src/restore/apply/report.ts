@@ -82,8 +82,8 @@ export interface RestoreReport {
   /** The restore that this one undoes; null for an ordinary one. */
   readonly undoes: number | null;
   /**
-   * `complete`: every step was applied and verified, or was as desired already. `partial`: only some were. `failed`: there
-   * were requests to send, and none was applied. `interrupted`: a signal or an error of this machine ended it;
+   * `complete`: every step was applied and verified, or was as desired already. `partial`: only some were, or may have been:
+   * a request has no answer. `failed`: there were requests to send, and none was applied. `interrupted`: a signal or an error of this machine ended it;
    * `restore --resume` continues, `restore --abandon` makes it `partial` or `failed`.
    */
   readonly outcome: 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
@@ -277,6 +277,11 @@ export function undoOf(mirror: Mirror, source: string, restore: number): number 
 /** True for a step that was skipped because live already was as desired. */
 export function isAlreadyApplied({ outcome, errorCode }: RestoreStepRow): boolean {
   return outcome === 'skipped' && errorCode === ('as_desired' satisfies StepErrorCode);
+}
+
+/** True for a step that was applied, or sent without an answer. */
+export function mayHaveActed({ outcome }: RestoreStepRow): boolean {
+  return outcome === 'applied' || outcome === 'sent';
 }
 
 /** A step's report from the journal. */

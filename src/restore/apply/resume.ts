@@ -6,7 +6,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
 import type { Plan } from '../plan/plan.ts';
 import { storedPlan } from '../plan/stored-plan.ts';
-import { isAlreadyApplied, undoOf } from './report.ts';
+import { isAlreadyApplied, mayHaveActed, undoOf } from './report.ts';
 
 const NAMES_SHOWN = 10;
 
@@ -17,8 +17,9 @@ export interface ResumableRestore {
 }
 
 /**
- * The restore to resume: the one of that number, or the source's latest, if it is unfinished and was not undone. Applied
- * steps stay applied; a step that was sent without an answer is looked up first; failed and skipped ones are tried again.
+ * The restore to resume: the one of that number, or the source's latest, if it is unfinished and was neither undone nor
+ * abandoned. Applied steps stay applied; a step that was sent without an answer is looked up first; failed and skipped ones
+ * are tried again.
  * @throws TidemarkError `reference_unknown` when there is none of that number and source, `not_found` when none is
  * unfinished, `usage` when that one has nothing left to send, or when only an older one or an undone one is unfinished
  */
@@ -29,33 +30,56 @@ export function readResumable(mirror: Mirror, source: string, restore?: number):
 
 /**
  * The source of the restore to resume, where several share a mirror: the number decides; without one, that of the only
- * source of `sources` that has an unfinished restore.
+ * source of `sources` that has an unfinished restore which was not abandoned.
  * @throws TidemarkError `reference_unknown` when there is none of that number, `not_found` when none is unfinished, `usage`
  * when several sources have one
  */
 export function sourceToResume(mirror: Mirror, sources: readonly string[], restore?: number): string {
   if (restore !== undefined) return sourceOfRestore(mirror, restore);
-  const found = sources.flatMap(
-    (source) => mirror.restores.list({ source }).find((row) => isUnfinished(mirror, row)) ?? [],
+  const found = sources.map((source) => unfinishedOf(mirror, mirror.restores.list({ source })));
+  const [abandoned] = found.flatMap((each) => each.abandoned);
+  return onlySourceOf(
+    found.flatMap(({ wanted: [newest] }) => newest ?? []),
+    { state: 'unfinished', option: '--resume', ...(abandoned === undefined ? {} : { abandoned }) },
   );
-  return onlySourceOf(found, { state: 'unfinished', option: '--resume' });
 }
 
-function onlySourceOf(
-  found: readonly RestoreRow[],
-  { state, option }: { readonly state: string; readonly option: string },
-): string {
+/** Unfinished restores, in the order of `rows`: those that nobody is to continue without being asked for, and the others. */
+function unfinishedOf(
+  mirror: Mirror,
+  rows: readonly RestoreRow[],
+): { readonly wanted: readonly RestoreRow[]; readonly abandoned: readonly RestoreRow[] } {
+  const unfinished = rows.filter((row) => isUnfinished(mirror, row));
+  const isAbandoned = ({ restore }: RestoreRow): boolean => mirror.restores.abandonedBy(restore) !== null;
+  return {
+    wanted: unfinished.filter((row) => !isAbandoned(row)),
+    abandoned: unfinished.filter(isAbandoned),
+  };
+}
+
+interface SourceChoice {
+  readonly state: string;
+  readonly option: string;
+  /** One that is passed over. */
+  readonly abandoned?: RestoreRow;
+}
+
+function onlySourceOf(found: readonly RestoreRow[], { state, option, abandoned }: SourceChoice): string {
   const [first, ...others] = found;
-  if (first === undefined) {
-    throw new TidemarkError('not_found', `no restore is ${state}`, {
-      hint: '`tidemark restores` lists them',
-    });
-  }
+  if (first === undefined) throw noneFound(`no restore is ${state}`, abandoned);
   if (others.length === 0) return first.source;
   const named = found.map((row) => `${row.restore} of ${row.source}`).join(', ');
   throw new TidemarkError('usage', `several sources have an ${state} restore: ${named}`, {
     hint: `give the number, such as \`tidemark restore ${option} ${first.restore}\``,
   });
+}
+
+function noneFound(message: string, abandoned: RestoreRow | undefined): TidemarkError {
+  const hint =
+    abandoned === undefined
+      ? '`tidemark restores` lists them'
+      : `restore ${abandoned.restore} was abandoned: \`tidemark restore --resume ${abandoned.restore}\` continues it even so`;
+  return new TidemarkError('not_found', message, { hint });
 }
 
 /** @throws TidemarkError `reference_unknown` when there is none of that number */
@@ -82,27 +106,26 @@ export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolea
   return `restore ${restore} of ${localTime(startedAt)} by ${by} is unfinished: \`tidemark restore --resume ${restore}\` continues it`;
 }
 
-/** The latest restore: an older one, or one that was undone, may no longer be wanted. */
+/** The latest restore: an older one, or one that was undone or abandoned, may no longer be wanted. */
 function latest(mirror: Mirror, source: string): RestoreRow {
   const rows = mirror.restores.list({ source });
-  const unfinished = rows.filter((row) => isUnfinished(mirror, row));
-  if (unfinished.length === 0) {
-    throw new TidemarkError('not_found', `no restore of ${source} is unfinished`, {
-      hint: '`tidemark restores` lists them',
-    });
-  }
-  const [newest] = rows;
-  const [first] = unfinished;
-  if (first !== undefined && first === newest && undoOf(mirror, source, first.restore) === undefined) {
-    return first;
-  }
-  const named = unfinished.slice(0, NAMES_SHOWN).map((row) => {
+  const { wanted, abandoned } = unfinishedOf(mirror, rows);
+  const [first, ...others] = wanted;
+  if (first === undefined) throw noneFound(`no restore of ${source} is unfinished`, abandoned[0]);
+  if (first === rows[0] && undoOf(mirror, source, first.restore) === undefined) return first;
+  const named = wanted.slice(0, NAMES_SHOWN).map((row) => {
     const undo = undoOf(mirror, source, row.restore);
-    return `${row.restore} of ${row.startedAt}${undo === undefined ? '' : `, undone by restore ${undo}`}`;
+    return `${row.restore} of ${row.startedAt}${undo === undefined ? '' : ` (undone by restore ${undo})`}`;
   });
-  throw new TidemarkError('usage', `several restores are unfinished: ${named.join('; ')}`, {
-    hint: `\`tidemark restores\` lists what came after; give the number: \`tidemark restore --resume ${first?.restore ?? 'N'}\``,
-  });
+  throw new TidemarkError(
+    'usage',
+    others.length === 0
+      ? `restore ${named.join('')} is unfinished, but is not the latest one`
+      : `several restores are unfinished: ${named.join('; ')}`,
+    {
+      hint: `\`tidemark restores\` lists what came after; give the number: \`tidemark restore --resume ${first.restore}\``,
+    },
+  );
 }
 
 function numbered(mirror: Mirror, source: string, restore: number): RestoreRow {
@@ -173,8 +196,10 @@ export function sourceToAbandon(mirror: Mirror, sources: readonly string[], rest
   return onlySourceOf(found, { state: 'interrupted', option: '--abandon' });
 }
 
-/** How an interrupted restore ends that nobody continues: as `failed` if it applied nothing, else as `partial`. */
+/**
+ * How an interrupted restore ends that nobody continues: as `partial` if it applied something, or sent something without an
+ * answer, else as `failed`.
+ */
 export function abandonedOutcome(mirror: Mirror, restore: number): 'failed' | 'partial' {
-  const isAnyApplied = mirror.restores.steps(restore).some(({ outcome }) => outcome === 'applied');
-  return isAnyApplied ? 'partial' : 'failed';
+  return mirror.restores.steps(restore).some(mayHaveActed) ? 'partial' : 'failed';
 }

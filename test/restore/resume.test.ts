@@ -1,0 +1,90 @@
+/** Which restore `restore --resume` continues, and as what an abandoned one ends. */
+import { describe, expect, it } from 'vitest';
+import type { Mirror } from '../../src/mirror/mirror.ts';
+import type { RestoreStepRow } from '../../src/mirror/restores.ts';
+import { abandonedOutcome, readResumable, sourceToResume } from '../../src/restore/apply/resume.ts';
+import { open } from '../mirror/fixture.ts';
+
+const AT = '2026-03-01T12:00:00.000Z';
+
+/** A restore of two steps whose journal ends with these outcomes. */
+function restoreOf(
+  mirror: Mirror,
+  source: string,
+  end: 'interrupted' | 'abandoned' | 'complete',
+  outcomes: readonly RestoreStepRow['outcome'][] = ['applied', 'planned'],
+): number {
+  const restore = mirror.restores.begin({
+    ...{ source, planHash: 'abc', plan: '{"schema":"tidemark.plan/1"}', from: 'latest', approved: {} },
+    startedAt: AT,
+    steps: [1, 2].map((n) => ({
+      n,
+      outcome: 'planned' as const,
+      inverse: null,
+      errorCode: null,
+      error: null,
+    })),
+  });
+  const rows = mirror.restores.steps(restore);
+  mirror.restores.journal(
+    rows.map((row, at) => ({ row: { ...row, outcome: outcomes[at] ?? row.outcome, verified: true } })),
+  );
+  mirror.restores.finish(restore, end === 'abandoned' ? 'interrupted' : end, AT);
+  if (end === 'abandoned') mirror.restores.abandon(restore, abandonedOutcome(mirror, restore));
+  return restore;
+}
+
+describe('restore --resume without a number', () => {
+  it('passes over an abandoned restore, and names the command that continues it', () => {
+    const mirror = open();
+    restoreOf(mirror, 'acme', 'abandoned');
+    const refused = {
+      code: 'not_found',
+      message: 'no restore of acme is unfinished',
+      hint: 'restore 1 was abandoned: `tidemark restore --resume 1` continues it even so',
+    };
+    expect(() => readResumable(mirror, 'acme')).toThrow(expect.objectContaining(refused));
+    expect(() => sourceToResume(mirror, ['acme', 'beta'])).toThrow(
+      expect.objectContaining({ ...refused, message: 'no restore is unfinished' }),
+    );
+    expect(sourceToResume(mirror, ['acme', 'beta'], 1)).toBe('acme');
+    mirror.restores.resume(1);
+    mirror.restores.finish(1, 'interrupted', AT);
+    expect(sourceToResume(mirror, ['acme', 'beta'])).toBe('acme');
+  });
+
+  it('takes the source of the only restore that is unfinished and was not abandoned', () => {
+    const mirror = open();
+    restoreOf(mirror, 'acme', 'abandoned');
+    restoreOf(mirror, 'beta', 'interrupted');
+    expect(sourceToResume(mirror, ['acme', 'beta'])).toBe('beta');
+    restoreOf(mirror, 'acme', 'interrupted');
+    expect(() => sourceToResume(mirror, ['acme', 'beta'])).toThrow(
+      'several sources have an unfinished restore: 3 of acme, 2 of beta',
+    );
+  });
+
+  it('refuses one that a later restore came after, and does not name the abandoned one', () => {
+    const mirror = open();
+    restoreOf(mirror, 'acme', 'interrupted');
+    restoreOf(mirror, 'acme', 'abandoned');
+    expect(() => readResumable(mirror, 'acme')).toThrow(
+      expect.objectContaining({
+        code: 'usage',
+        message: `restore 1 of ${AT} is unfinished, but is not the latest one`,
+        hint: '`tidemark restores` lists what came after; give the number: `tidemark restore --resume 1`',
+      }),
+    );
+  });
+});
+
+it.each([
+  ['nothing was sent', ['planned', 'planned'], 'failed'],
+  ['a step failed', ['failed', 'planned'], 'failed'],
+  ['a step was applied', ['applied', 'planned'], 'partial'],
+  ['a step was sent without an answer', ['sent', 'planned'], 'partial'],
+] as const)('an abandoned restore of which %s', (_name, outcomes, outcome) => {
+  const mirror = open();
+  restoreOf(mirror, 'acme', 'abandoned', outcomes);
+  expect(mirror.restores.get(1)?.outcome).toBe(outcome);
+});
