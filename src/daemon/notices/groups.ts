@@ -102,7 +102,7 @@ type Filter = Pick<ChannelConfig, 'on' | 'severity'>;
 
 /**
  * Puts each event into one group: that of the source's event before it, else that in which its source fails, else one with the same event and cause that a source
- * joined within the last hour, else a new one.
+ * joined within the last hour, else one whose incident has the key of its source and is open for others, else a new one.
  * @param events of one channel, oldest first
  */
 export function draftsOf(
@@ -125,7 +125,9 @@ export function draftsOf(
       ofSubject.find((each) => each.failing.has(name)) ??
       // Its end alone would end what has failed of others.
       ofSubject.find((each) => isOver && each.failing.size > 0 && each.group.key === key) ??
-      ofSubject.find((each) => each.isJoinable(event));
+      ofSubject.find((each) => each.isJoinable(event)) ??
+      // A group of its own would have the same key, and the end of one would close the incident of both.
+      ofSubject.find((each) => each.failing.size > 0 && each.group.key === key);
     if (chosen === undefined) {
       chosen = new OpenGroup(null, newGroup(event, channel), channel);
       open.push(chosen);

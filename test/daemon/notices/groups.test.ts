@@ -79,6 +79,8 @@ class Simulated {
       this.groups = [...this.groups.filter((each) => each !== draft.before), group];
       this.pending = this.pending.filter((each) => !events.includes(each));
       this.sent.push({ at: now, events, group });
+      const keys = this.groups.flatMap(({ failing, key }) => (Object.keys(failing).length > 0 ? [key] : []));
+      expect(new Set(keys).size, 'an incident is of one group').toBe(keys.length);
     }
   }
 }
@@ -176,6 +178,29 @@ describe('grouping', () => {
     old.pending.push(event('s1', 'run_recovered', later + 2 * MINUTE));
     old.look(later + 2 * MINUTE);
     expect(old.sent.at(-1)?.group).toMatchObject({ key: 'tidemark/s1/run', failing: {} });
+  });
+
+  it('ends no incident that is open for others: who fails again, and gave its key, comes back into it', () => {
+    const channel = new Simulated();
+    const tell = (at: number, ...events: readonly PendingEvent[]): void => {
+      channel.pending.push(...events);
+      for (let now = at; now <= at + 2 * 3_600_000; now += 10 * SECOND) channel.look(now);
+    };
+    tell(START, event('a', 'run_failed', START), event('b', 'run_failed', START));
+    const [first, second, third, last] = [3, 6, 9, 12].map((hours) => START + hours * 3_600_000);
+    tell(first!, event('a', 'run_recovered', first!));
+    // For another reason, and hours later: else it would be a group of its own.
+    tell(second!, event('a', 'key_refused', second!, 'http://other'));
+    tell(third!, event('a', 'run_recovered', third!));
+    expect(failingIn(channel.groups)).toEqual(['b']);
+    tell(last!, event('b', 'run_recovered', last!));
+    expect(channel.sent.map(({ group }) => [group.key, Object.keys(group.failing)])).toEqual([
+      ['tidemark/a/run', ['a', 'b']],
+      ['tidemark/a/run', ['b']],
+      ['tidemark/a/run', ['b', 'a']],
+      ['tidemark/a/run', ['b']],
+      ['tidemark/a/run', []],
+    ]);
   });
 
   it('keeps causes apart: another service, another event, this machine', () => {
