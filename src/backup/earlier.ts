@@ -7,7 +7,7 @@ import { type MirrorOwnership, placeOf } from '../config/mirrors.ts';
 import { type Clock, ownTime, settlesWithin } from '../core/clock.ts';
 import { goneHint, restoreCommand } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { type Backup, listBackups } from './list.ts';
+import { type Backup, listBackups, newestFirst } from './list.ts';
 import type { BackupManifest } from './manifest.ts';
 import { mirrorId } from './plain-backup.ts';
 import { openTarget } from './targets/open.ts';
@@ -18,6 +18,9 @@ export interface EarlierBackup {
   readonly name: string;
   readonly madeAt: string;
   readonly run: number;
+  /** `mirrorId` of the mirror that it is of, and how many runs it has. */
+  readonly mirror: string;
+  readonly runs: number;
 }
 
 /** What identifies the backups of a mirror, and those from before it. */
@@ -46,16 +49,14 @@ function begunAt(mirror: Mirror): string | null {
  * run, or any where there was no run yet. The newest may be younger: a mirror that was begun by mistake may be found again after
  * the other one was in use. Of several such mirrors that with the most runs: others may have been begun by mistake too.
  * @param backups newest first
- * @param origin null where there is no mirror yet
  */
 export function earlierBackups(
   backups: readonly Backup[],
-  origin: MirrorOrigin | null,
+  { id, begun }: MirrorOrigin,
 ): readonly EarlierBackup[] {
-  const found = new Map<string, EarlierBackup & { readonly runs: number }>();
-  const begun = origin?.begun ?? null;
+  const found = new Map<string, EarlierBackup>();
   const all = backups.flatMap(({ state, manifest, name, madeAt, run }) =>
-    state !== 'whole' || manifest === null || manifest.mirror === origin?.id
+    state !== 'whole' || manifest === null || manifest.mirror === id
       ? []
       : manifest.sources.map(({ source }) => ({
           ...{ manifest, source, name, madeAt, run },
@@ -71,7 +72,8 @@ export function earlierBackups(
       seen.add(key);
       // A manifest is read as far as backups need it.
       const runs = (manifest as Partial<BackupManifest>).checked?.runs ?? 0;
-      if (runs > (found.get(source)?.runs ?? -1)) found.set(source, { source, name, madeAt, run, runs });
+      if (runs > (found.get(source)?.runs ?? -1))
+        found.set(source, { source, name, madeAt, run, mirror: manifest.mirror, runs });
     }
   }
   return [...found.values()];
@@ -91,32 +93,41 @@ interface TargetEarlier {
   readonly earlier: readonly EarlierBackup[];
 }
 
-/** The first of them that is of one of these sources. */
-function firstOf(
-  targets: readonly TargetEarlier[],
-  sources: ReadonlySet<string>,
-): (EarlierBackup & { readonly address: string }) | undefined {
-  return targets
-    .flatMap(({ address, earlier }) => earlier.map((each) => ({ ...each, address })))
-    .find(({ source }) => sources.has(source));
+/** A backup, the target that has it, and one of its sources. */
+interface FoundBackup extends Pick<Backup, 'name' | 'madeAt' | 'run'> {
+  readonly address: string;
+  readonly source: string;
 }
 
 /**
- * What is to be said of a mirror that was begun, or is about to be, although a target has earlier backups of a source that it
- * has or that is configured; null if there are none. Mirrors of other sources may share the target. A baseline in the mirror shows that a person continues with it.
- * @param mirror null before it exists
+ * What is to be said of a mirror that was begun although a target has earlier backups of a source that it has or that is
+ * configured; null if there are none. Mirrors of other sources may share the target. A baseline in the mirror shows that a
+ * person continues with it.
  */
 export function begunAnew(
   config: MirrorOwnership,
   targets: readonly TargetEarlier[],
-  mirror: Mirror | null,
+  mirror: Mirror,
 ): BegunAnew | null {
-  if (mirror?.snapshots.baseline() !== undefined) return null;
-  const names = new Set([...config.sources.map(({ name }) => name), ...(mirror?.runs.sources() ?? [])]);
-  const found = firstOf(targets, names);
-  if (found === undefined) return null;
-  const { source, address, name, madeAt, run } = found;
-  const since = mirror === null ? null : begunAt(mirror);
+  if (mirror.snapshots.baseline() !== undefined) return null;
+  const names = new Set([...config.sources.map(({ name }) => name), ...mirror.runs.sources()]);
+  const found = targets
+    .flatMap(({ address, earlier }) => earlier.map((each) => ({ ...each, address })))
+    .filter(({ source }) => names.has(source))
+    .toSorted(newestFirst);
+  // Targets may have backups of different age of one mirror.
+  const [longest] = [...Map.groupBy(found, (each) => each.mirror).values()]
+    .flatMap(([newest]) => newest ?? [])
+    .toSorted((a, b) => b.runs - a.runs);
+  return longest === undefined ? null : anew(config, longest, begunAt(mirror));
+}
+
+/** @param since when the mirror's first run began, ISO 8601; null before that */
+function anew(
+  config: MirrorOwnership,
+  { source, address, name, madeAt, run }: FoundBackup,
+  since: string | null,
+): BegunAnew {
   const begun = since === null ? 'a new mirror is begun' : `the mirror was begun at ${since}`;
   return {
     message: `${begun} without history, although ${address} has backups of ${source} from another mirror, the newest of ${madeAt} (run ${run}): is the mirror's volume mounted?`,
@@ -136,7 +147,8 @@ export async function aboutToBeginAnew(
   config: MirrorOwnership & Pick<Config, 'backup'>,
   clock: Clock,
 ): Promise<BegunAnew | null> {
-  return begunAnew(config, await lookIntoDirectories(config, clock), null);
+  const found = newestBackup(await lookIntoDirectories(config, clock), namesIn(config));
+  return found === undefined ? null : anew(config, found, null);
 }
 
 /**
@@ -148,8 +160,7 @@ export async function backupsOfMissing(
   config: MirrorOwnership & Pick<Config, 'backup'>,
   clock: Clock,
 ): Promise<{ readonly found: string; readonly hint: string } | null> {
-  const names = new Set(config.sources.map(({ name }) => name));
-  const backup = firstOf(await lookIntoDirectories(config, clock), names);
+  const backup = newestBackup(await lookIntoDirectories(config, clock), namesIn(config));
   if (backup === undefined) return null;
   const { address, source, madeAt, run, name } = backup;
   return {
@@ -158,21 +169,52 @@ export async function backupsOfMissing(
   };
 }
 
-/** Those that have answered in time. */
+function namesIn({ sources }: MirrorOwnership): ReadonlySet<string> {
+  return new Set(sources.map(({ name }) => name));
+}
+
+interface DirectoryBackups {
+  readonly address: string;
+  readonly backups: readonly Backup[];
+}
+
+/**
+ * The newest complete backup of one of these sources, of whichever mirror: an older one would lose what came after it. Of several
+ * of the same time, that in the first directory.
+ * @internal
+ */
+export function newestBackup(
+  directories: readonly DirectoryBackups[],
+  sources: ReadonlySet<string>,
+): FoundBackup | undefined {
+  const [newest] = directories
+    .flatMap(({ address, backups }) =>
+      backups
+        .filter(({ state }) => state === 'whole')
+        .flatMap(({ manifest, name, madeAt, run }) =>
+          (manifest?.sources ?? []).map(({ source }) => ({ address, source, name, madeAt, run })),
+        ),
+    )
+    .filter(({ source }) => sources.has(source))
+    .toSorted(newestFirst);
+  return newest;
+}
+
+/** Those that have answered in time, in the order of the configuration. */
 async function lookIntoDirectories(
   { backup }: Pick<Config, 'backup'>,
   clock: Clock,
-): Promise<readonly TargetEarlier[]> {
-  const found: TargetEarlier[] = [];
+): Promise<readonly DirectoryBackups[]> {
   const directories = (backup?.targets ?? []).filter(({ type }) => type === 'directory');
-  const looks = directories.map(async (target) => {
+  const found = directories.map((): DirectoryBackups | null => null);
+  const looks = directories.map(async (target, index) => {
     try {
       const place = await openTarget(target, clock);
-      found.push({ address: place.address, earlier: earlierBackups(await listBackups(place), null) });
+      found[index] = { address: place.address, backups: await listBackups(place) };
     } catch {
       // The next backup reports why it cannot be used.
     }
   });
   if (looks.length > 0) await settlesWithin(Promise.all(looks), WAIT_MS, ownTime(clock));
-  return found;
+  return found.flatMap((each) => each ?? []);
 }

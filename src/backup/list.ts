@@ -95,8 +95,13 @@ export async function readBackup(path: string): Promise<Backup> {
   });
 }
 
-function newestFirst(a: Backup, b: Backup): number {
-  return Date.parse(b.madeAt) - Date.parse(a.madeAt) || b.run - a.run || (a.name < b.name ? 1 : -1);
+/** For sorting; where it is the same backup, 0. */
+export function newestFirst(
+  a: Pick<Backup, 'madeAt' | 'run' | 'name'>,
+  b: Pick<Backup, 'madeAt' | 'run' | 'name'>,
+): number {
+  const byName = a.name === b.name ? 0 : a.name < b.name ? 1 : -1;
+  return Date.parse(b.madeAt) - Date.parse(a.madeAt) || b.run - a.run || byName;
 }
 
 async function describe(target: BackupTarget, named: BackupName, bytes: number | null): Promise<Backup> {

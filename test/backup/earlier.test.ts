@@ -1,6 +1,6 @@
 /** Which backup of another mirror is meant where the configured one was begun without history. */
 import { describe, expect, it } from 'vitest';
-import { begunAnew, earlierBackups, originOf } from '../../src/backup/earlier.ts';
+import { begunAnew, earlierBackups, newestBackup, originOf } from '../../src/backup/earlier.ts';
 import type { Backup } from '../../src/backup/list.ts';
 import type { BackupManifest } from '../../src/backup/manifest.ts';
 import { backupName } from '../../src/backup/name.ts';
@@ -69,6 +69,24 @@ it('of any time, before the mirror has a run', () => {
   expect(found).toMatchObject([{ source: 'production', run: 4 }]);
 });
 
+describe('where there is no mirror', () => {
+  const replaced = { day: 1, mirror: 'replaced', runs: 1000 };
+  const missing = { day: 9, mirror: 'missing', runs: 200 };
+
+  it.each<[string, readonly (readonly Made[])[], string, number]>([
+    ['of two mirrors in one directory', [[replaced, missing]], '/0', 200],
+    ['of the first of two directories', [[missing], [replaced]], '/0', 200],
+    ['of the second', [[replaced], [missing]], '/1', 200],
+    ['that both have: of the first', [[missing], [missing]], '/0', 200],
+    ['that is whole', [[replaced], [{ ...missing, state: 'damaged' }]], '/0', 1000],
+    ['of a configured source', [[replaced], [{ ...missing, sources: ['staging'] }]], '/0', 1000],
+  ])('the newest backup is meant, %s', (_name, directories, address, run) => {
+    const all = directories.map((made, index) => ({ address: `/${index}`, backups: listed(...made) }));
+    const found = newestBackup(all, new Set(['production']));
+    expect(found).toMatchObject({ address, run, source: 'production' });
+  });
+});
+
 describe('a mirror that has had runs of production since day 5', () => {
   const begunOn5 = async (): Promise<Mirror> => {
     const clock = testClock();
@@ -112,5 +130,34 @@ describe('a mirror that has had runs of production since day 5', () => {
         ) as string,
         since: mirror.runs.firstStartedAt('production'),
       });
+  });
+
+  it.each<[string, readonly (readonly Made[])[], string, number]>([
+    [
+      'the newest of it',
+      [[{ day: 1, mirror: 'other', runs: 9 }], [{ day: 2, mirror: 'other', runs: 8 }]],
+      '/1',
+      8,
+    ],
+    [
+      'that of the mirror with the longest history',
+      [[{ day: 4, mirror: 'begun by mistake', runs: 2 }], [{ day: 2, mirror: 'true', runs: 40 }]],
+      '/1',
+      40,
+    ],
+  ])('of several targets, names %s', async (_name, targets, address, run) => {
+    const mirror = await begunOn5();
+    const config = { sources: [{ name: 'production' }], mirror: mirror.path } as unknown as Config;
+    for (const order of [1, -1]) {
+      const earlier = targets
+        .map((made, index) => ({
+          address: `/${index}`,
+          earlier: earlierBackups(listed(...made), originOf(mirror)),
+        }))
+        .toSorted((a, b) => order * (a.address < b.address ? -1 : 1));
+      const message = begunAnew(config, earlier, mirror)?.message;
+      expect(message).toContain(`although ${address} has backups`);
+      expect(message).toContain(`(run ${run})`);
+    }
   });
 });

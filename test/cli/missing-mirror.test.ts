@@ -9,7 +9,12 @@ import { FakeService } from '../journeys/service.ts';
 type Run = (...args: string[]) => Promise<Ended>;
 
 /** A mirror with a run and a backup, on a volume that is then unmounted: its directory is there, and empty. */
-async function away(): Promise<{ run: Run; home: string; backup: string }> {
+async function away(): Promise<{
+  run: Run;
+  home: string;
+  backup: string;
+  env: Record<string, string>;
+}> {
   const service = await FakeService.start();
   service.set('plugins', [{ id: 1, name: 'Readers' }]);
   const home = scratch();
@@ -24,7 +29,7 @@ async function away(): Promise<{ run: Run; home: string; backup: string }> {
   const [backup = ''] = readdirSync(join(home, 'backups'));
   renameSync(join(home, 'volume'), join(home, 'unmounted'));
   mkdirSync(join(home, 'volume'));
-  return { run, home, backup };
+  return { run, home, backup, env };
 }
 
 /** The command in backticks that begins so. */
@@ -64,6 +69,29 @@ describe('a mirror that is away, of which a directory has backups', () => {
     const restored = await run(...command);
     expect(restored.code, restored.stderr).toBe(0);
     expect((await run('status')).code).toBe(0);
+  });
+
+  it.each([
+    ['backups', 'newer'],
+    ['newer', 'backups'],
+  ])('of the directories %s and %s, the newest backup of all is named', async (...targets) => {
+    const { home, env } = await away();
+    mkdirSync(join(home, 'newer'));
+    rmSync(join(home, 'volume'), { recursive: true });
+    renameSync(join(home, 'unmounted'), join(home, 'volume'));
+    const run: Run = (...args) => commandLine(args, { env, cwd: home });
+    expect((await run('sync', '--quiet')).code).toBe(0);
+    env['TIDEMARK_BACKUP_TARGETS'] = join(home, 'newer');
+    expect((await run('backup', 'create')).code).toBe(0);
+    // It answers last: it has more to read.
+    for (let year = 2000; year < 2020; year += 1)
+      writeFileSync(join(home, 'newer', `tidemark-${year}0101T000000Z-run1.db.zst.json`), '{}');
+    rmSync(join(home, 'volume'), { recursive: true });
+    env['TIDEMARK_BACKUP_TARGETS'] = targets.map((name) => join(home, name)).join(',');
+    const { stderr } = await run('status');
+    expect(stderr).toMatch(/\/newer has backups of default, the newest of 2\S+Z \(run 2\)/);
+    const restored = await run(...commandIn(stderr, 'backup restore'));
+    expect(restored.stdout, restored.stderr).toContain('run 2 is at');
   });
 
   it('doctor takes it for an error, and a mirror that never was for none', async () => {
