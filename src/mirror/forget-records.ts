@@ -347,17 +347,18 @@ export function linkOf(
   return createHash('sha256').update(lines.join('\n')).digest();
 }
 
+const REPLACED = streamed((db) =>
+  db
+    .select({ run: replacedRoots.run, root: replacedRoots.root, into: replacedRoots.intoRun })
+    .from(replacedRoots)
+    .where(eq(replacedRoots.forget, param('forget')))
+    .orderBy(asc(replacedRoots.run)),
+);
+
 /** SHA-256 over the roots that a forget replaced: a line each, run, root and where the run went, in order of runs. */
 export function digestReplaced(connection: Connection, forget: number): Buffer {
   const digest = createHash('sha256');
-  const rows = streamed(connection, (db) =>
-    db
-      .select({ run: replacedRoots.run, root: replacedRoots.root, into: replacedRoots.intoRun })
-      .from(replacedRoots)
-      .where(eq(replacedRoots.forget, param('forget')))
-      .orderBy(asc(replacedRoots.run)),
-  );
-  for (const { run, root, into } of rows({ forget })) {
+  for (const { run, root, into } of REPLACED(connection)({ forget })) {
     digest.update(`${run} ${root.toString('hex')} ${into ?? ''}\n`);
   }
   return digest.digest();

@@ -112,15 +112,14 @@ const LATEST_UP_TO = prepared((db) =>
 );
 
 /** Read on demand: a long history is not read entirely. */
-const LATER = prepared((db) =>
-  streamed(db.$client, () =>
-    db
-      .select(REVISION_COLUMNS)
-      .from(revisions)
-      .where(and(IS_OF_RECORD, gt(revisions.run, param('run'))))
-      .orderBy(asc(revisions.run)),
-  ),
+const LATER_ROWS = streamed((db) =>
+  db
+    .select(REVISION_COLUMNS)
+    .from(revisions)
+    .where(and(IS_OF_RECORD, gt(revisions.run, param('run'))))
+    .orderBy(asc(revisions.run)),
 );
+const LATER = prepared((db) => LATER_ROWS(db.$client));
 
 const FIRST = prepared((db) =>
   db

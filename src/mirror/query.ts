@@ -38,26 +38,33 @@ export interface RowQuery<Row> {
 }
 
 /**
- * A query whose rows are read one by one, which Drizzle cannot: better-sqlite3's own statement with the builder's text.
+ * A query whose rows are read one by one, which Drizzle cannot: better-sqlite3's own statement with the builder's text. The
+ * text is built once; each call has a statement of its own, so that several may be under way on one connection.
  * Only plain columns and `sql` fragments may be selected; a column's decoder is not called.
  */
 export function streamed<Row extends object>(
-  connection: Connection,
   build: (db: QueryBuilder) => RowQuery<Row>,
-): (values?: Readonly<Record<string, unknown>>) => Generator<Row, undefined> {
-  const query = build(queryBuilder(connection));
-  const names = Object.keys(query._.selectedFields);
-  const { sql: text, params } = query.toSQL();
-  const statement = connection.prepare<unknown[], unknown[]>(text).raw();
-  return function* (values = {}) {
-    const given = fillPlaceholders([...params], { ...values });
-    for (const row of statement.iterate(...given)) {
-      const named: Record<string, unknown> = {};
-      for (const [index, name] of names.entries()) named[name] = row[index];
-      yield named as Row;
-    }
-    return undefined;
+): (connection: Connection) => (values?: Readonly<Record<string, unknown>>) => Generator<Row, undefined> {
+  let built: ReturnType<typeof textOf> | undefined;
+  return (connection) => {
+    built ??= textOf(build(queryBuilder(connection)));
+    const { names, text, params } = built;
+    const statement = connection.prepare<unknown[], unknown[]>(text).raw();
+    return function* (values = {}) {
+      const given = fillPlaceholders([...params], { ...values });
+      for (const row of statement.iterate(...given)) {
+        const named: Record<string, unknown> = {};
+        for (const [index, name] of names.entries()) named[name] = row[index];
+        yield named as Row;
+      }
+      return undefined;
+    };
   };
+}
+
+function textOf(query: RowQuery<object>) {
+  const { sql: text, params } = query.toSQL();
+  return { names: Object.keys(query._.selectedFields), text, params };
 }
 
 /** A value that is given when the query runs. */

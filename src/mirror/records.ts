@@ -7,7 +7,6 @@ import { type SQL, and, asc, eq, isNotNull, isNull, sql } from 'drizzle-orm';
 import type { Connection } from './database.ts';
 import {
   HEAD_COLUMNS,
-  type HistoryHead,
   type RevisionChange,
   headOf,
   firstRun,
@@ -92,31 +91,58 @@ interface RemovedRecord extends RecordKey {
 const IS_CURRENT = isNotNull(records.hash);
 
 /** Rows by remote id: those of the entire collection, or those of the requested ids in the order of the request. */
-function* selectedRows<Row extends object>(
-  connection: Connection,
-  { id: collection, ids }: SelectedCollection,
+function selectedRows<Row extends object>(
   build: (db: QueryBuilder, isSelected: SQL | undefined) => RowQuery<Row>,
-): Generator<Row, undefined> {
+): (connection: Connection, collection: SelectedCollection) => Generator<Row, undefined> {
   const isOfCollection = eq(records.collection, param('collection'));
-  if (ids === null) {
-    yield* streamed(connection, (db) => build(db, isOfCollection))({ collection });
+  const all = streamed((db) => build(db, isOfCollection));
+  const one = streamed((db) => build(db, and(isOfCollection, eq(records.remoteId, param('id')))));
+  return function* (connection, { id: collection, ids }) {
+    if (ids === null) {
+      yield* all(connection)({ collection });
+      return undefined;
+    }
+    const rowsOf = one(connection);
+    for (const id of ids) yield* rowsOf({ collection, id });
     return undefined;
-  }
-  const hasId = and(isOfCollection, eq(records.remoteId, param('id')));
-  const one = streamed(connection, (db) => build(db, hasId));
-  for (const id of ids) yield* one({ collection, id });
-  return undefined;
+  };
 }
 
-function heads(
-  connection: Connection,
-  collection: SelectedCollection,
-  condition: SQL | undefined,
-): Generator<HistoryHead> {
-  return selectedRows(connection, collection, (db, isSelected) =>
+const CURRENT_BODIES = selectedRows((db, isSelected) =>
+  db
+    .select({
+      ...{ id: records.remoteId, body: sql<string>`${records.body}`, run: records.run },
+      hash: sql<Buffer | null>`${records.hash}`,
+    })
+    .from(records)
+    .where(and(isSelected, IS_CURRENT))
+    .orderBy(asc(records.remoteId)),
+);
+
+const CURRENT_IDS = selectedRows((db, isSelected) =>
+  db
+    .select({ id: records.remoteId })
+    .from(records)
+    .where(and(isSelected, IS_CURRENT))
+    .orderBy(asc(records.remoteId)),
+);
+
+const NEWEST_RUNS = selectedRows((db, isSelected) =>
+  db
+    .select({ record: records.record, id: records.remoteId, run: records.run, change: records.change })
+    .from(records)
+    .where(isSelected)
+    .orderBy(asc(records.remoteId)),
+);
+
+const heads = (condition?: SQL) =>
+  selectedRows((db, isSelected) =>
     db.select(HEAD_COLUMNS).from(records).where(and(isSelected, condition)).orderBy(asc(records.remoteId)),
   );
-}
+
+const HEADS = heads();
+const CURRENT_HEADS = heads(IS_CURRENT);
+const REMOVED_HEADS = heads(isNull(records.hash));
 
 /** How bodies are read. */
 interface ReadOptions {
@@ -133,17 +159,7 @@ export function* readCurrent(
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
     const bodies = isChecked ? checkedBodies(connection, collection) : null;
-    const rows = selectedRows(connection, collection, (db, isSelected) =>
-      db
-        .select({
-          ...{ id: records.remoteId, body: sql<string>`${records.body}`, run: records.run },
-          hash: sql<Buffer | null>`${records.hash}`,
-        })
-        .from(records)
-        .where(and(isSelected, IS_CURRENT))
-        .orderBy(asc(records.remoteId)),
-    );
-    for (const row of rows)
+    for (const row of CURRENT_BODIES(connection, collection))
       yield { source, kind, scope, id: row.id, body: bodies === null ? row.body : bodies.of(row.body, row) };
   }
 }
@@ -158,7 +174,7 @@ export function* readAsOf(
   for (const collection of selectCollections(connection, filter, run)) {
     const { source, kind, scope } = collection;
     const bodies = isChecked ? checkedBodies(connection, collection) : null;
-    for (const head of heads(connection, collection, undefined)) {
+    for (const head of HEADS(connection, collection)) {
       const body = bodies === null ? textAt(connection, head, run) : bodies.at(head, run);
       if (body !== undefined) yield { source, kind, scope, id: head.id, body };
     }
@@ -181,7 +197,7 @@ export function* readDated(
   for (const collection of selectCollections(connection, filter, run ?? undefined)) {
     const { source, kind, scope } = collection;
     const bodies = checkedBodies(connection, collection);
-    for (const head of heads(connection, collection, run === null ? IS_CURRENT : undefined)) {
+    for (const head of (run === null ? CURRENT_HEADS : HEADS)(connection, collection)) {
       const body = bodies.at(head, run ?? head.run);
       if (body === undefined) continue;
       yield {
@@ -197,14 +213,7 @@ export function* readDated(
 export function* readCurrentKeys(connection: Connection, filter: RecordFilter = {}): Generator<MirrorKey> {
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
-    const ids = selectedRows(connection, collection, (db, isSelected) =>
-      db
-        .select({ id: records.remoteId })
-        .from(records)
-        .where(and(isSelected, IS_CURRENT))
-        .orderBy(asc(records.remoteId)),
-    );
-    for (const { id } of ids) yield { source, kind, scope, id };
+    for (const { id } of CURRENT_IDS(connection, collection)) yield { source, kind, scope, id };
   }
 }
 
@@ -216,14 +225,7 @@ export function* readKeysAsOf(
 ): Generator<MirrorKey> {
   for (const collection of selectCollections(connection, filter, run)) {
     const { source, kind, scope } = collection;
-    const rows = selectedRows(connection, collection, (db, isSelected) =>
-      db
-        .select({ record: records.record, id: records.remoteId, run: records.run, change: records.change })
-        .from(records)
-        .where(isSelected)
-        .orderBy(asc(records.remoteId)),
-    );
-    for (const { record, id, run: newest, change } of rows) {
+    for (const { record, id, run: newest, change } of NEWEST_RUNS(connection, collection)) {
       const head = newest <= run ? undefined : headOf(connection, record);
       const isThere =
         head === undefined ? change !== REVISION_CHANGE.removed : textAt(connection, head, run) !== undefined;
@@ -285,7 +287,7 @@ export function* readHistory(connection: Connection, filter: RecordFilter = {}):
     const bodies = checkedBodies(connection, collection);
     const additionOf = additions.get(source) ?? prepareAdditions(connection, source);
     additions.set(source, additionOf);
-    for (const head of heads(connection, collection, undefined)) {
+    for (const head of HEADS(connection, collection)) {
       for (const { revision, text } of [...textsOf(connection, head)].reverse()) {
         const { run } = revision;
         if (revision.change === 'rewritten') continue;
@@ -358,7 +360,7 @@ export function* readRemoved(connection: Connection, filter: RecordFilter = {}):
   const timeOf = prepareTimes(connection);
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
-    for (const { id, run } of heads(connection, collection, isNull(records.hash))) {
+    for (const { id, run } of REMOVED_HEADS(connection, collection)) {
       yield { source, kind, scope, id, run, at: timeOf(run) };
     }
   }
@@ -371,7 +373,7 @@ export function* readRemovedBodies(
 ): Generator<MirrorRecord & { readonly run: number }> {
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
-    for (const head of heads(connection, collection, isNull(records.hash))) {
+    for (const head of REMOVED_HEADS(connection, collection)) {
       const body = head.previous === null ? undefined : textIn(connection, head, head.previous);
       if (body !== undefined) yield { source, kind, scope, id: head.id, body, run: head.run };
     }
