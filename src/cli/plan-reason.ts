@@ -3,12 +3,12 @@ import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText, collectionText } from '../catalog/catalog.ts';
-import { EXIT } from '../core/errors.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import { plural, count, outcomeText } from '../core/wording.ts';
 import type { FirstRead } from '../diff/change.ts';
 import { groupedNotes } from '../report/notes.ts';
 import { maskedPlan, maskedRestore } from '../report/plan-mask.ts';
-import { restoreExitCode, type RestoreReport } from '../restore/apply/report.ts';
+import type { RestoreReport } from '../restore/apply/report.ts';
 import { isExecutable, type Plan } from '../restore/plan/plan.ts';
 import { withoutSecretIds } from '../restore/secrets.ts';
 import type { RestoreSession } from './restore-session.ts';
@@ -36,8 +36,7 @@ export function planReason(whole: Plan, definitions: Definitions): string[] {
 }
 
 /** What was not applied, or not as planned. */
-export function restoreReason(whole: RestoreReport, definitions: Definitions): string[] {
-  const code = restoreExitCode(whole);
+export function restoreReason(whole: RestoreReport, code: ExitCode, definitions: Definitions): string[] {
   if (code === EXIT.done || code === EXIT.interrupted) return [];
   const report = maskedRestore(whole, definitions);
   // stderr is kept as logs are.

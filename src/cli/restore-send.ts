@@ -70,8 +70,9 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
         ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
         : `\n${renderText(resultReport(report, { definitions, plan: sending.plan }), lineOptions(context))}`,
     );
-    printReason(context, restoreReason(report, definitions));
-    return restoreExitCode(report);
+    const code = restoreExitCode(report, context.signal.aborted);
+    printReason(context, restoreReason(report, code, definitions));
+    return code;
   } catch (error) {
     progress?.stop();
     throw restore === 0 ? error : withResuming(error, restore, sent.size);

@@ -12,7 +12,7 @@ export const EVENT_MEANINGS = {
   removals_held: 'More records are missing than the removal limit allows; their removals are held.',
   removals_settled: 'No removals are held any more.',
   restore_interrupted:
-    'A restore was stopped or killed before its end: the service may be restored only in part.',
+    'A restore was stopped, killed or cut off (the key was refused, the service no longer answered) before its end: the service may be restored only in part.',
   restore_settled:
     'An interrupted restore was continued to its end or abandoned, or another restore came after it.',
   schema_changed: 'Records have fields that they never had, lost some, or hold another type of value.',

@@ -335,11 +335,11 @@ describe('what cannot simply be sent', () => {
     expect(stderr).toContain('`tidemark restore run:1`');
     const named = await story.expectRun(4, 'restore', '--id', 'Events → BigQuery');
     expect(named.stderr).toMatch(
-      /neither in FROM nor live\n.*run 2 \(just now\) recorded 1 record removed: `tidemark restore run:1`/,
+      /neither in FROM nor live\n.*run 2 \([^)]+\) recorded 1 record removed: `tidemark restore run:1`/,
     );
     const same = await story.expectRun(0, 'diff', 'latest', 'live');
     expect(same.stderr).toMatch(
-      /the latest run is equal to the live state; run 2 \(just now\) recorded 2 records removed, 1 record added: `tidemark diff run:1 live` shows them/,
+      /the latest run is equal to the live state; run 2 \([^)]+\) recorded 2 records removed, 1 record added: `tidemark diff run:1 live` shows them/,
     );
     const elsewhere = await story.expectRun(0, 'diff', 'latest', 'live', '--kind', 'roles');
     const asJson = await story.expectRun(0, 'diff', 'latest', 'live', '--json');

@@ -29,7 +29,7 @@ async function damaged(live: (records: ParsedRecord[]) => ParsedRecord[]) {
 function expectRestored(rig: Rig, report: RestoreReport, exit: 0 | 3 = 0): void {
   expect(report.steps.filter(({ verified }) => verified !== true)).toEqual([]);
   expect(report.outcome).toBe('complete');
-  expect(restoreExitCode(report)).toBe(exit);
+  expect(restoreExitCode(report, false)).toBe(exit);
   expect(counts(rig.live())).toEqual(counts(native));
   expect(rig.plan(native).steps).toEqual([]);
 }
@@ -188,7 +188,7 @@ describe('what the service can do to a write', () => {
         report.steps.filter(({ kind, outcome }) => kind === 'proxy_records' && outcome === 'applied').length,
       ).toBeGreaterThan(0);
       expect(report.outcome).toBe('partial');
-      expect(restoreExitCode(report)).toBe(exit);
+      expect(restoreExitCode(report, false)).toBe(exit);
       // What failed is tried again, what it held up follows.
       rig.proxy.setRules([]);
       const { row, plan: approved } = readResumable(rig.mirror(), 'production');
@@ -200,7 +200,7 @@ describe('what the service can do to a write', () => {
     const { rig, plan } = await damaged((all) => without(all, isKind('roles')));
     rig.proxy.setRules([{ method: 'POST', fault: { kind: 'answer', status: 401, body: { detail: 'no' } } }]);
     const report = await rig.apply(plan, { concurrency: 1 });
-    expect(restoreExitCode(report)).toBe(5);
+    expect(restoreExitCode(report, false)).toBe(5);
     expect(report.summary).toMatchObject({ failed: 1, open: plan.steps.length - 1 });
     rig.proxy.setRules([]);
     expectRestored(rig, await rig.apply(plan, { restore: report.restore }));
@@ -223,7 +223,7 @@ describe('what the service can do to a write', () => {
       differences: [{ path: '/timezone', from: 'UTC+0' }],
     });
     expect(report.outcome).toBe('partial');
-    expect(restoreExitCode(report)).toBe(3);
+    expect(restoreExitCode(report, false)).toBe(3);
   });
 });
 
@@ -273,7 +273,7 @@ describe('a masked secret that the plan shows and nothing sends', () => {
       expect([outcome, verified]).toEqual(['applied', false]);
       expect(differences.map(({ path }) => path)).toEqual(['/destination/config/password']);
     }
-    expect(restoreExitCode(report)).toBe(3);
+    expect(restoreExitCode(report, false)).toBe(3);
   });
 });
 
@@ -342,7 +342,7 @@ describe('live moved since the plan', () => {
     rig.put(without(rig.live(), isKind('projects')));
     const report = await rig.apply(plan);
     expect(report.outcome).toBe('failed');
-    expect(restoreExitCode(report)).toBe(6);
+    expect(restoreExitCode(report, false)).toBe(6);
     expect(rig.proxy.requests.filter(({ method }) => method !== 'GET')).toEqual([]);
   });
 });
@@ -365,9 +365,28 @@ describe('interrupted', () => {
     open();
     const report = await applying;
     expect(report.outcome).toBe('interrupted');
-    expect(restoreExitCode(report)).toBe(130);
+    expect(restoreExitCode(report, true)).toBe(130);
     expect(report.summary).toMatchObject({ applied: 1, open: plan.steps.length - 1 });
     rig.proxy.setRules([]);
     expectRestored(rig, await rig.apply(plan, { restore: report.restore }));
   });
+
+  it.each([
+    ['the service is lost', { kind: 'reset' }],
+    ['the key is revoked', { kind: 'answer', status: 401, body: { detail: 'no' } }],
+  ] as const)(
+    'is one that ends half-way because %s, with the exit code of a failed step',
+    async (_, fault) => {
+      const { rig, plan } = await damaged((all) => without(all, isKind('roles')));
+      const others = Array.from({ length: 200 }, (_each, index) => index + 2);
+      rig.proxy.setRules([{ method: 'POST', nth: others, fault }]);
+      const report = await rig.apply(plan, { concurrency: 1 });
+      expect(report.outcome).toBe('interrupted');
+      expect(report.summary.applied).toBe(1);
+      expect(report.summary.open).toBeGreaterThan(0);
+      expect(restoreExitCode(report, false)).toBe(3);
+      rig.proxy.setRules([]);
+      expect((await rig.apply(plan, { restore: report.restore })).outcome).toBe('complete');
+    },
+  );
 });

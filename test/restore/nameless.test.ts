@@ -70,7 +70,7 @@ describe('a record without a name is created', () => {
     expect(report.steps[0]).toMatchObject({ outcome: 'failed', error: { code: 'moved' } });
     expect(report.steps[0]?.error?.message).toContain('of the same content already');
     expect(report.steps[0]?.error?.hint).toContain('tidemark restore');
-    expect(restoreExitCode(report)).toBe(6);
+    expect(restoreExitCode(report, false)).toBe(6);
     expect(posts(rig)).toBe(0);
     expect(there(rig)).toHaveLength(1);
   });
@@ -83,7 +83,7 @@ describe('a record without a name is created', () => {
     expect(report.steps[0]?.warning).toBeUndefined();
     // Only since its settings are left to enter by hand.
     expect(report.by_hand).toHaveLength(1);
-    expect(restoreExitCode(report)).toBe(3);
+    expect(restoreExitCode(report, false)).toBe(3);
     expect(posts(rig)).toBe(1);
     expect(there(rig)).toHaveLength(1);
   });
@@ -95,7 +95,7 @@ describe('a record without a name is created', () => {
     expect(posts(rig)).toBe(2);
     expect(there(rig)).toHaveLength(1);
     expect(report.steps[0]?.warning).toMatch(/sent 2 times.*see whether it is there twice/);
-    expect(restoreExitCode(report)).toBe(3);
+    expect(restoreExitCode(report, false)).toBe(3);
   });
 
   it('is nobody else’s membership, where an answer shows nothing of what was sent', async () => {

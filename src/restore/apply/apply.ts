@@ -265,11 +265,12 @@ function named(plan: Plan, n: number): string {
 function outcomeOf(
   plan: Plan,
   journal: RestoreJournal,
-  isInterrupted: boolean,
+  isStopped: boolean,
 ): Exclude<RestoreReport['outcome'], 'running'> {
   const rows = journal.rows();
   const isUnfinished = rows.some(({ outcome }) => outcome === 'planned' || outcome === 'sent');
-  if (isInterrupted && isUnfinished) return 'interrupted';
+  // Whatever ended it: the service may be left half-way, so it is named until somebody continues or abandons it.
+  if (isUnfinished && (isStopped || rows.some(mayHaveActed))) return 'interrupted';
   const isDone = (row: RestoreStepRow): boolean =>
     (row.outcome === 'applied' && row.verified === true) || isAlreadyApplied(row);
   if (rows.every(isDone)) return 'complete';

@@ -82,9 +82,10 @@ export interface RestoreReport {
   /** The restore that this one undoes; null for an ordinary one. */
   readonly undoes: number | null;
   /**
-   * `complete`: every step was applied and verified, or was as desired already. `partial`: only some were, or may have been:
-   * a request has no answer. `failed`: there were requests to send, and none was applied. `interrupted`: a signal or an error of this machine ended it;
-   * `restore --resume` continues, `restore --abandon` makes it `partial` or `failed`.
+   * `complete`: every step was applied and verified, or was as desired already. `partial`: only some were. `failed`: there
+   * were requests to send, and none was applied. `interrupted`: it was stopped before every step had ended, by a signal, an
+   * error of this machine, a refused key or a service that no longer answers, or it is not known whether a request was
+   * executed; `restore --resume` continues, `restore --abandon` makes it `partial` or `failed`.
    */
   readonly outcome: 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
   readonly started_at: string;
@@ -139,12 +140,14 @@ export const PERHAPS_SENT = 'perhaps_sent';
 const REFUSED: ReadonlySet<StepErrorCode> = new Set(['unauthorized', 'forbidden']);
 
 /**
- * Exit code of a restore (design.md, Commands): 130 interrupted; 0 all applied and verified without a warning, every
+ * Exit code of a restore (design.md, Commands): 130 stopped by a signal; 0 all applied and verified without a warning, every
  * requested collection compared, and nothing left to do by hand, since a script would take it for done; 5 nothing applied this time because the key was refused; 6 nothing applied this time
  * because live had changed; 3 anything else.
+ * @param isStopped whether a signal stopped it
  */
-export function restoreExitCode(report: RestoreReport): ExitCode {
-  if (report.outcome === 'interrupted' || report.outcome === 'running') return EXIT.interrupted;
+export function restoreExitCode(report: RestoreReport, isStopped: boolean): ExitCode {
+  if (report.outcome === 'running' || (report.outcome === 'interrupted' && isStopped))
+    return EXIT.interrupted;
   if (report.outcome === 'complete') {
     const isDoubtful = report.steps.some(({ warning }) => warning !== undefined);
     const { skipped = [], by_hand: byHand = [] } = report;
