@@ -6,6 +6,7 @@ import type { Config } from '../config/config.ts';
 import { onlyMirrorConfig } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
+import { isMovedAway } from '../mirror/open.ts';
 import { silentEvents } from '../sync/events.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
@@ -120,6 +121,8 @@ async function syncHere(
 async function warnOfNewMirror(context: CommandContext, config: Config): Promise<void> {
   // A copy that failed leaves a file of no bytes, in which a new mirror is begun too.
   if ((statSync(config.mirror, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
+  // Opening it for writing is refused then.
+  if (isMovedAway(config.mirror)) return;
   const anew = await aboutToBeginAnew(config, systemClock);
   if (anew !== null) printReason(context, [anew.message, `  → ${anew.hint}`]);
 }

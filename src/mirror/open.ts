@@ -65,7 +65,7 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
   translated(name, () => createDirectory(name));
   // Lock and stage by the file's own name: a writer that comes by a link must meet the same ones.
   const path = realMirrorPath(name);
-  if (fileSize(path) === 0 && existsSync(path + MOVED_SUFFIX)) throw movedAway(path);
+  if (fileSize(path) === 0 && isMovedAway(path)) throw movedAway(path);
   const lock = acquireWriterLock(path, holder);
   let writer: Connection | undefined;
   let reader: ReaderConnection | null = null;
@@ -317,6 +317,11 @@ function configure(connection: Connection, cacheKib: number): void {
 /** What `mirror move` appends to the name of a file that it put away. */
 export const MOVED_SUFFIX = '.moved';
 
+/** True where `mirror move` put the mirror at `name` away: none is begun there while the old file is beside it. */
+export function isMovedAway(name: string): boolean {
+  return existsSync(realMirrorPath(name) + MOVED_SUFFIX);
+}
+
 /** Whoever does not know of the move yet must not begin a new history in the old place. */
 function movedAway(path: string): TidemarkError {
   return new TidemarkError(
@@ -340,7 +345,7 @@ export class NoMirror extends TidemarkError {
 }
 
 function missing(path: string): TidemarkError {
-  if (existsSync(path + MOVED_SUFFIX)) return movedAway(path);
+  if (isMovedAway(path)) return movedAway(path);
   const left = ['-wal', '-shm', '-lock'].find((suffix) => existsSync(path + suffix));
   if (left !== undefined)
     return new NoMirror(

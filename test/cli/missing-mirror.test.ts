@@ -112,6 +112,16 @@ describe('a mirror that is away, of which a directory has backups', () => {
     expect((await run('status')).stderr).toMatch(/there is no mirror at \S+ yet\n.*`tidemark sync` first/);
   });
 
+  it('sync where the mirror was moved away: the refusal alone, no word of a new mirror', async () => {
+    const { run, home } = await away();
+    renameSync(join(home, 'unmounted/mirror.db'), join(home, 'volume/mirror.db.moved'));
+    const { code, stdout, stderr } = await run('sync');
+    expect([code, stdout], stderr).toEqual([1, '']);
+    expect(stderr).toMatch(
+      /^tidemark: the mirror at \S+mirror\.db was moved: mirror\.db\.moved is beside it\n {2}→ set `mirror` .*\n$/,
+    );
+  });
+
   it('of sources with mirrors of their own, the one that is away is named, and its command is for it', async () => {
     const service = await FakeService.start();
     service.set('plugins', [{ id: 1, name: 'Readers' }]);
