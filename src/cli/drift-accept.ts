@@ -1,4 +1,5 @@
 /** `tidemark drift accept KIND ID`: accepts the present drift, by the fingerprint of its value. */
+import type { Kind } from '../catalog/kinds.ts';
 import { scopeKey, scopeText } from '../catalog/catalog.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
@@ -98,7 +99,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
     );
     const taken = new Set(accepted.map(({ fingerprint }) => fingerprint));
     const open = drift.open.filter(({ fingerprint }) => !taken.has(fingerprint)).length;
-    await say(context, drift, accepted, acceptances, open);
+    await say(context, drift, accepted, acceptances, { kind, open });
     return EXIT.done;
   } finally {
     opener.close();
@@ -218,7 +219,7 @@ async function say(
   { source, definitions }: SourceDrift,
   accepted: readonly Finding[],
   acceptances: readonly DriftAcceptance[],
-  open: number,
+  { kind, open }: { readonly kind: Kind; readonly open: number },
 ): Promise<void> {
   if (context.options.json === true) {
     const document = {
@@ -249,6 +250,6 @@ async function say(
   const end = until === undefined ? `until ${change}` : `until ${localTime(until)}, or ${change}`;
   return print(
     context,
-    `${[...lines, `${plural(accepted.length, 'finding')} accepted ${end}; ${open === 0 ? 'none' : count(open)} still open`].join('\n')}\n`,
+    `${[...lines, `${plural(accepted.length, 'finding')} accepted ${end}; ${open === 0 ? 'none' : count(open)} of ${definitions(kind).title.many} still open`].join('\n')}\n`,
   );
 }

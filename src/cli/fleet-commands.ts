@@ -147,7 +147,11 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
             isRepeatable: true,
             values: 'free',
           },
-          { flags: '--no-wait', description: 'do not wait until the workers have set it' },
+          {
+            flags: '--no-wait',
+            description:
+              'do not wait until the workers have set it: exit code 0 once every cell is asked for',
+          },
           asOption,
         ],
         notes: [

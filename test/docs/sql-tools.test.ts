@@ -39,7 +39,7 @@ beforeAll(async () => {
   writeFileSync(join(directory, 'history.parquet'), parquet);
   const tables = ['export', '--format', 'parquet', '--output', join(directory, 'tables')];
   expect(await commandLine(tables, { cwd: directory, env })).toMatchObject({ code: 0 });
-}, 120_000);
+});
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 describe('DuckDB', () => {
