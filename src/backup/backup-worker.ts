@@ -3,6 +3,7 @@ import process from 'node:process';
 import { toErrorMessage } from '../core/child-process.ts';
 import { systemClock } from '../core/clock.ts';
 import type { BackupMessage } from './process.ts';
+import { NoTargetError, toStoredMessage } from './stored-backup.ts';
 import { type BackupJob, type BackupWorkProgress, createBackup } from './work.ts';
 
 /** Without its parent nothing removes its unfinished files later: it stops at once, before a backup gets its final name. */
@@ -25,17 +26,10 @@ async function make(job: BackupJob): Promise<void> {
       signal,
       onProgress: progressSender(),
     });
-    message = {
-      made: {
-        manifest,
-        stored: stored.map((each) => ({
-          ...each,
-          error: each.error === null ? null : toErrorMessage(each.error),
-        })),
-      },
-    };
+    message = { made: { manifest, stored: stored.map(toStoredMessage) } };
   } catch (error) {
-    message = { error: toErrorMessage(error) };
+    const outcomes = error instanceof NoTargetError ? { outcomes: error.outcomes.map(toStoredMessage) } : {};
+    message = { error: toErrorMessage(error), ...outcomes };
   }
   // The parent disconnects once it has received the result.
   process.off('disconnect', orphaned);

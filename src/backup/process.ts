@@ -8,18 +8,18 @@ import { type ErrorMessage, fromErrorMessage, workInChild } from '../core/child-
 import { TidemarkError } from '../core/errors.ts';
 import { workerFile } from '../core/package-root.ts';
 import type { Environment } from './hook.ts';
-import type { BackupWork, BackupWorkProgress, MadeBackup, StoredBackup } from './work.ts';
+import { fromStoredMessage, NoTargetError, type StoredMessage } from './stored-backup.ts';
+import type { BackupWork, BackupWorkProgress, MadeBackup } from './work.ts';
 
 /** A message of the process: its progress, and once its result. */
 export type BackupMessage =
   | { readonly progress: BackupWorkProgress }
   | { readonly made: MadeMessage }
-  | { readonly error: ErrorMessage };
+  /** `outcomes` where no target could take it. */
+  | { readonly error: ErrorMessage; readonly outcomes?: readonly StoredMessage[] };
 
 /** `MadeBackup` with its errors as messages carry them. */
-type MadeMessage = Omit<MadeBackup, 'stored'> & {
-  readonly stored: readonly (Omit<StoredBackup, 'error'> & { readonly error: ErrorMessage | null })[];
-};
+type MadeMessage = Omit<MadeBackup, 'stored'> & { readonly stored: readonly StoredMessage[] };
 
 interface BackupProcessOptions {
   /** Of this process: the child gets the variables that it needs, and no key. */
@@ -89,15 +89,13 @@ export function backUpInProcess({ env, onStart }: BackupProcessOptions): BackupW
           },
         );
       }
-      if ('error' in end.result) throw fromErrorMessage(end.result.error);
+      if ('error' in end.result) {
+        const { error, outcomes } = end.result;
+        const first = fromErrorMessage(error);
+        throw outcomes === undefined ? first : new NoTargetError(first, outcomes.map(fromStoredMessage));
+      }
       const { manifest, stored } = end.result.made;
-      return {
-        manifest,
-        stored: stored.map((each) => ({
-          ...each,
-          error: each.error === null ? null : fromErrorMessage(each.error),
-        })),
-      };
+      return { manifest, stored: stored.map(fromStoredMessage) };
     } finally {
       signal.removeEventListener('abort', stop);
     }

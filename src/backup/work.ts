@@ -10,6 +10,7 @@ import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from './manifest.t
 import { backupName, manifestName } from './name.ts';
 import { type Digests, damaged, digestOf, pack, unpack } from './packing.ts';
 import { takePlainBackup, type PlainFacts } from './plain-backup.ts';
+import { requireOne, type StoredBackup } from './stored-backup.ts';
 import { openTarget } from './targets/open.ts';
 import { addressOf, type BackupTarget, type LocalBackup } from './targets/target.ts';
 
@@ -47,17 +48,6 @@ export interface BackupWorkProgress {
   readonly target?: string;
 }
 
-/** The outcome of the backup in a target. */
-export interface StoredBackup {
-  readonly address: string;
-  /** Path or address of the backup there; null where it could not be stored. */
-  readonly path: string | null;
-  /** Why it could not; null where it was stored. */
-  readonly error: TidemarkError | null;
-  /** True if that is because it has none of the backups that it must have (`mustHaveSome`). */
-  readonly isEmptied: boolean;
-}
-
 export interface MadeBackup {
   readonly manifest: BackupManifest;
   /** In the order of the job's targets; at least one was stored. */
@@ -74,7 +64,7 @@ export type BackupWork = (
  * Makes a backup: takes it, verifies it by opening it, packs it, reads what was packed back, and stores it in each target,
  * where it is read back again before it gets its name. Targets that fail do not keep the others from having it, and those
  * that have answered have it before another one is waited for.
- * @throws TidemarkError as its steps do, or as the first target did if none could take it
+ * @throws TidemarkError as its steps do, and `NoTargetError` if none could take it
  */
 export async function createBackup(
   job: BackupJob,
@@ -142,7 +132,7 @@ interface Place {
   readonly isEmptied: boolean;
 }
 
-/** Waits until a target has answered that can be used. @throws TidemarkError the first target's error if none can */
+/** Waits until a target has answered that can be used. @throws NoTargetError if none can */
 async function anyUsable(
   opening: readonly Promise<Place>[],
   { job, known, clock, onProgress }: Pick<Storing, 'job' | 'known' | 'clock' | 'onProgress'>,
@@ -151,7 +141,7 @@ async function anyUsable(
     const { error } = await each;
     if (error !== null) throw error;
   });
-  const first = Promise.any(usable).catch(async () => requireOne(await Promise.all(opening)));
+  const first = Promise.any(usable).catch(async () => requireOne((await Promise.all(opening)).map(untried)));
   if (!(await settlesWithin(first, QUIET_WAIT_MS, clock))) {
     // What has answered, and cannot be used, is not waited for.
     const silent = job.targets.filter((config) => known.every((place) => place.config !== config));
@@ -247,11 +237,9 @@ export async function answered<T>(
   });
 }
 
-/** @throws TidemarkError the first error where all have one */
-function requireOne(all: readonly { readonly error: TidemarkError | null }[]): void {
-  const [first] = all;
-  if (first !== undefined && first.error !== null && all.every(({ error }) => error !== null))
-    throw first.error;
+/** The outcome in a target that cannot be used. */
+function untried({ target, error, isEmptied }: Place): StoredBackup {
+  return { address: target.address, path: null, error, isEmptied };
 }
 
 async function failureOf(work: () => Promise<void>): Promise<TidemarkError | null> {

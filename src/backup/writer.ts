@@ -15,7 +15,8 @@ import { manifestName } from './name.ts';
 import { mirrorId } from './plain-backup.ts';
 import { backUpInProcess } from './process.ts';
 import { openTarget } from './targets/open.ts';
-import type { BackupJob, BackupWork, BackupWorkProgress, StoredBackup } from './work.ts';
+import { NoTargetError, type StoredBackup } from './stored-backup.ts';
+import type { BackupJob, BackupWork, BackupWorkProgress } from './work.ts';
 import { openWorkDirectory } from './work-directory.ts';
 
 export interface BackupWriterOptions {
@@ -56,18 +57,28 @@ export interface BackupOutcome {
   readonly seconds: number;
 }
 
+interface RefusedTarget {
+  readonly address: string;
+  readonly error: TidemarkError;
+}
+
 /** What came of the targets in which a backup was due. */
 export interface DueOutcome {
-  /** Null where no target was left to make one for. */
+  /** Null where no target has one. */
   readonly made: BackupOutcome | null;
-  /** The directories that have none of the backups that the daemon stored there: nothing is stored in them. */
-  readonly emptied: readonly { readonly address: string; readonly error: TidemarkError }[];
+  /**
+   * The directories that have none of the backups that the daemon stored there: nothing is stored in them. One that shows this only
+   * while a backup is made is among the targets of `made`.
+   */
+  readonly emptied: readonly RefusedTarget[];
+  /** If no backup was made: the other targets. */
+  readonly failed: readonly RefusedTarget[];
 }
 
 export interface BackupWriter {
   /**
    * Makes a backup for the targets that need one when one of these runs was complete; null if none does.
-   * @throws TidemarkError as `make` does
+   * @throws TidemarkError as `make` does; but where a directory lost its backups, that no target could take it is a result
    */
   afterCompleteRun(mirror: Mirror, runs: readonly number[], signal: AbortSignal): Promise<DueOutcome | null>;
   /**
@@ -101,11 +112,22 @@ export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
       const mustHaveSome = due.flatMap(({ config, hadSome }) =>
         hadSome && config.type === 'directory' ? [config.path] : [],
       );
-      const made =
-        targets.length === 0
-          ? null
-          : await makeOne(options, { targets, mustHaveSome }, signal, () => undefined);
-      return { made, emptied };
+      if (targets.length === 0) return { made: null, emptied, failed: [] };
+      try {
+        const made = await makeOne(options, { targets, mustHaveSome }, signal, () => undefined);
+        return { made, emptied, failed: [] };
+      } catch (error) {
+        if (!(error instanceof NoTargetError)) throw error;
+        const refused = error.outcomes.flatMap((each) =>
+          each.error === null ? [] : [{ ...each, error: each.error }],
+        );
+        const lost = [...emptied, ...refused.filter(({ isEmptied }) => isEmptied)];
+        if (lost.length === 0) throw error;
+        const failed = refused.filter(({ isEmptied }) => !isEmptied);
+        for (const each of failed)
+          options.log.error({ target: each.address, code: each.error.code }, each.error.message);
+        return { made: null, emptied: lost, failed };
+      }
     },
   };
 }

@@ -9,7 +9,7 @@ import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError, type ExitCode, EXIT } from '../core/errors.ts';
 import { listeningAt } from '../core/local-url.ts';
 import type { Logger } from '../core/logger.ts';
-import { backupWork } from '../daemon/jobs/works.ts';
+import { backupWork, backUpInOneProcess } from '../daemon/jobs/works.ts';
 import { type Daemon, startDaemon } from '../daemon/daemon.ts';
 import type { DaemonEffects, StartJob } from '../daemon/effects.ts';
 import type { StartHttp } from '../daemon/http-endpoint.ts';
@@ -54,7 +54,7 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
       isOnce: options.once === true,
       startHttp: options.http === false ? null : httpStarter(context, log),
       observers: noticing.observersOf,
-      backup: backupWork(env, context.isOneProcess),
+      backup: backupWork(env, context.isOneProcess ? backUpInOneProcess : null),
     });
     living.daemon = running;
     if (living.isReloadAsked) running.reload();

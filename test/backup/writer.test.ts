@@ -189,8 +189,8 @@ describe('after a run', () => {
     const { with: writer, mirror, directory, home } = await setting();
     const other = join(home, 'other');
     mkdirSync(other);
-    const targets = [directory, other].map((path): TargetConfig => ({
-      type: 'directory',
+    const targets = [directory, other].map((path) => ({
+      type: 'directory' as const,
       path,
       retention: null,
     }));
@@ -218,6 +218,21 @@ describe('after a run', () => {
     expect(readdirSync(directory)).toEqual([]);
     expect(readdirSync(other)).toEqual(expect.arrayContaining(name));
     expect(readdirSync(other)).toHaveLength(4);
+
+    // Where there is no other target, or that one fails, it is the same.
+    for (const failed of [[], [other]]) {
+      for (const path of [directory, ...failed]) rmSync(path, { recursive: true });
+      const alone = writer({
+        ...{ clock, beforeWork: () => mkdirSync(directory), ...how },
+        backups: { targets: targets.filter(({ path }) => path === directory || failed.includes(path)) },
+      });
+      expect(await alone.afterCompleteRun(mirror, [1], never)).toMatchObject({
+        made: null,
+        emptied: [{ address: directory, error: { code: 'file_system' } }],
+        failed: failed.map((address) => ({ address, error: { code: 'file_system' } })),
+      });
+      expect(readdirSync(directory)).toEqual([]);
+    }
   });
 
   it('a directory that a source has of its own is not made again below a disk that is gone', async () => {

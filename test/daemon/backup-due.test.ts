@@ -1,15 +1,21 @@
 /** The job of backups within the daemon: it comes after complete syncs, and leaves a row only where a backup is due. */
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { backUpHere } from '../../src/backup/work.ts';
 import { openWorkDirectory } from '../../src/backup/work-directory.ts';
 import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import type { Config } from '../../src/config/config.ts';
 import { systemClock } from '../../src/core/clock.ts';
+import { EMPTIED_HINT } from '../../src/core/hints.ts';
+import { readHealthSnapshot } from '../../src/daemon/http/health-snapshot.ts';
 import { backupWork } from '../../src/daemon/jobs/works.ts';
 import type { JobWork } from '../../src/daemon/jobs/work.ts';
+import { contentOf } from '../../src/daemon/notices/message.ts';
+import { transitionsOf } from '../../src/daemon/notices/transitions.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { begin } from '../mirror/fixture.ts';
+import { seen } from './notices/seen.ts';
 import { Rig } from './rig.ts';
 
 async function rigWithBackups(): Promise<Rig> {
@@ -91,3 +97,50 @@ it('waits for a backup that somebody makes by hand, five minutes at most', async
     expect.stringMatching(/^backup failed: .* is held by `backup create` \(pid 4711/),
   ]);
 });
+
+it.each(['alone', 'beside one that is away'])(
+  'says that a directory (%s) lost its backups, where it comes back empty after it was looked at',
+  async (where) => {
+    const rig = await rigWithBackups();
+    const directory = join(rig.directory, 'backups');
+    const targets = where === 'alone' ? [directory] : [join(rig.directory, 'away'), directory];
+    for (const path of targets) mkdirSync(path, { recursive: true });
+    rig.configure({ sync: '*/10 * * * *' }, `backup: { targets: ${JSON.stringify(targets)}, every: 25m }`);
+    let beforeWork = (): void => undefined;
+    const backup = backupWork({}, () => {
+      const work = backUpHere(systemClock);
+      return Promise.resolve((job, options) => {
+        beforeWork();
+        return work(job, options);
+      });
+    });
+    await rig.start({ backup });
+    await expect.poll(() => backups(rig)).toEqual(['after_run 10:01 done']);
+
+    // Its disk is not mounted; then the mount point is made again.
+    for (const path of targets) rmSync(path, { recursive: true });
+    beforeWork = () => {
+      mkdirSync(directory);
+    };
+    rig.view.request('backup', null);
+    await expect.poll(() => backups(rig).slice(1)).toEqual(['request 10:01 failed']);
+    const error = `${directory} has none of the backups that were stored there: is its disk mounted?`;
+    const row = rig.jobs({ name: 'backup' }).at(-1)!;
+    expect(row).toMatchObject({ errorCode: 'file_system', error, summary: { file: null } });
+    expect(row.summary['targets']).toContainEqual({ address: directory, error, isEmptied: true });
+    expect((row.summary['targets'] as { address: string }[]).map(({ address }) => address).sort()).toEqual(
+      targets.toSorted(),
+    );
+    expect(readdirSync(directory)).toEqual([]);
+
+    const [notice] = transitionsOf([], seen(row)).notices;
+    const { lines, hint } = contentOf(notice!);
+    expect([notice?.event, hint]).toEqual(['backup_failed', EMPTIED_HINT]);
+    expect(lines).toContain(error);
+    const { reasons } = readHealthSnapshot(rig.view, rig.clock.now()).health;
+    expect(reasons).toMatchObject([{ code: 'job_failed', hint: EMPTIED_HINT }]);
+    expect(reasons[0]?.message).toContain(error);
+    // The daemon remembers that it stored backups there.
+    expect(rig.read((mirror) => mirror.daemon.hasStoredIn(directory))).toBe(true);
+  },
+);

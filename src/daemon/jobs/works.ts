@@ -2,7 +2,9 @@
  * The work of each job. Modules are loaded when a job first needs them: a drill, for example, loads a server and runs
  * once a week.
  */
+import type { BackupWork } from '../../backup/work.ts';
 import type { BackupOutcome, DueOutcome } from '../../backup/writer.ts';
+import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { JobName } from '../../mirror/daemon.ts';
@@ -84,13 +86,21 @@ const FORGET_JOB: JobWork = {
 
 // A backup after each complete sync, where one is due.
 
+/** Makes backups in the daemon's process. */
+export async function backUpInOneProcess(clock: Clock): Promise<BackupWork> {
+  return (await import('../../backup/work.ts')).backUpHere(clock);
+}
+
 /**
  * The backup job, with the environment of the command after a backup. If backups are off or none is due, it ends at
  * once. If the command fails or old backups cannot be deleted, it is `partial`: the backup itself exists. It is so too where a
  * directory has lost its backups, and `failed` where no other target is due.
- * @param isOneProcess whether the backup is made in this process
+ * @param loadWork what makes the backup; without it, a process of its own
  */
-export function backupWork(env: Readonly<Record<string, string | undefined>>, isOneProcess = false): JobWork {
+export function backupWork(
+  env: Readonly<Record<string, string | undefined>>,
+  loadWork: ((clock: Clock) => Promise<BackupWork>) | null = null,
+): JobWork {
   return {
     holds: 'reader',
     isPerSource: false,
@@ -104,7 +114,7 @@ export function backupWork(env: Readonly<Record<string, string | undefined>>, is
       if (config.backup === null) return resultOf(null);
       // What packs and encrypts is loaded where the work is done.
       const { createBackupWriter } = await import('../../backup/writer.ts');
-      const work = isOneProcess ? (await import('../../backup/work.ts')).backUpHere(effects.clock) : null;
+      const work = loadWork === null ? null : await loadWork(effects.clock);
       const { withheldBy } = await import('../../backup/hook.ts');
       const writer = createBackupWriter({
         backup: config.backup,
@@ -143,14 +153,14 @@ const OTHER_BACKUP_MS = 5 * 60_000;
 const LOOK_AGAIN_MS = 2000;
 
 function resultOf(due: DueOutcome | null): JobResult {
-  const { made = null, emptied = [] } = due ?? {};
+  const { made = null, emptied = [], failed = [] } = due ?? {};
   const error = emptied[0]?.error ?? made?.errors[0] ?? null;
   const outcome = error === null ? 'done' : made === null ? 'failed' : 'partial';
   return {
     outcome,
     exitCode: error === null ? EXIT.done : made === null ? exitCodeFor(error.code) : EXIT.partial,
     run: null,
-    summary: summaryOf(made, emptied),
+    summary: summaryOf(made, { emptied, failed }),
     error,
     report: null,
   };
@@ -158,9 +168,12 @@ function resultOf(due: DueOutcome | null): JobResult {
 
 function summaryOf(
   made: BackupOutcome | null,
-  emptied: DueOutcome['emptied'],
+  { emptied, failed }: Pick<DueOutcome, 'emptied' | 'failed'>,
 ): Readonly<Record<string, JsonValue>> {
-  const refused = emptied.map(({ address, error }) => ({ address, error: error.message, isEmptied: true }));
+  const refused = [
+    ...emptied.map(({ address, error }) => ({ address, error: error.message, isEmptied: true })),
+    ...failed.map(({ address, error }) => ({ address, error: error.message })),
+  ];
   if (made === null)
     return storedSummary({
       job: 'backup',

@@ -79,9 +79,14 @@ function workTransition(states: readonly NoticeState[], { job, at }: JobObservat
     );
     return { states: [], cleared: [{ source, subject }], notices: [recovered] };
   }
-  const known = (before?.detail['targets'] ?? []) as readonly string[];
+  const told = (key: 'targets' | 'emptied'): readonly string[] =>
+    (before?.detail[key] ?? []) as readonly string[];
+  const known = told('targets');
   const added = failing.filter(({ address }) => !known.includes(address));
-  if (before !== undefined && added.length === 0) return NO_TRANSITION;
+  const emptied = failing.filter(({ isEmptied }) => isEmptied).map(({ address }) => address);
+  // It was away and is empty now: what was advised before would store a backup there.
+  const isEmptiedNow = emptied.some((address) => !told('emptied').includes(address));
+  if (before !== undefined && added.length === 0 && !isEmptiedNow) return NO_TRANSITION;
   const title =
     failing.length === 0
       ? `${job.name} failed`
@@ -99,12 +104,16 @@ function workTransition(states: readonly NoticeState[], { job, at }: JobObservat
     },
   );
   const targets = failing.map(({ address }) => address);
-  const detail = { targets, ...(isFollowing ? { follows: 'verify_failed' } : {}) };
+  const detail = {
+    targets,
+    ...(emptied.length === 0 ? {} : { emptied }),
+    ...(isFollowing ? { follows: 'verify_failed' } : {}),
+  };
   return {
     states: [{ source, subject, state: 'failed', since: before?.since ?? at, detail }],
     cleared: [],
     // A job that failed as a whole was reported, and names its targets only now.
-    notices: before !== undefined && known.length === 0 ? [] : [failed],
+    notices: before !== undefined && known.length === 0 && !isEmptiedNow ? [] : [failed],
   };
 }
 
@@ -129,9 +138,13 @@ function workHint(job: JobObservation['job']): string {
 }
 
 /** The targets that a backup could not be stored in. A target stays due until it has one, so that each backup tries it again. */
-function failedTargets(job: JobObservation['job']): readonly { address: string; error: string }[] {
+function failedTargets(
+  job: JobObservation['job'],
+): readonly { address: string; error: string; isEmptied: boolean }[] {
   const targets = summaryOf('backup', job)?.targets ?? [];
-  return targets.flatMap(({ address, error }) => (error === null ? [] : [{ address, error }]));
+  return targets.flatMap(({ address, error, isEmptied = false }) =>
+    error === null ? [] : [{ address, error, isEmptied }],
+  );
 }
 
 /**

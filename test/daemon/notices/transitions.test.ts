@@ -257,6 +257,17 @@ describe('the other jobs', () => {
     },
   );
 
+  it.each([
+    ['the whole job failed', {}],
+    ['it failed in it', { job: 'backup', file: 'x', targets: [{ address: '/mnt', error: 'is away' }] }],
+  ])('a directory that was away (%s) and comes back empty is news, once', (_how, summary) => {
+    const error = '/mnt has none of the backups that were stored there: is its disk mounted?';
+    const targets = [{ address: '/mnt', error, isEmptied: true }];
+    const away = seen(job('backup', 'failed', { error: 'is away', errorCode: 'file_system', summary }));
+    const empty = seen(job('backup', 'failed', { error, summary: { job: 'backup', file: null, targets } }));
+    expect(told(away, away, empty, empty)).toEqual([['backup_failed'], [], ['backup_failed'], []]);
+  });
+
   it('that fail because the mirror is damaged are reported only to those who did not hear of the damage', () => {
     const damage = { errorCode: 'mirror_corrupt', error: 'it is damaged' } as const;
     const all = webhook('all', 'http://a');
