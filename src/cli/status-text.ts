@@ -102,6 +102,9 @@ function answerLines(
   });
 }
 
+/** What the part about a source does not explain. */
+const WITH_HINT: ReadonlySet<string> = new Set(['restore_interrupted', 'drift_waiting']);
+
 /** What concerns a source is explained with the source. */
 function needsLines({ snapshot, hasDaemon }: StatusFacts): string[] {
   const needs = needsOf(snapshot);
@@ -115,7 +118,7 @@ function needsLines({ snapshot, hasDaemon }: StatusFacts): string[] {
       const since = sinceOf(need);
       return [
         `  ${source === null ? '' : `${source}: `}${message.replace(/\.$/, '')}${since === null ? '' : `, ${age(since, snapshot.now)}`}`,
-        ...(hint === null || (source !== null && code !== 'restore_interrupted') ? [] : [`    → ${hint}`]),
+        ...(hint === null || (source !== null && !WITH_HINT.has(code)) ? [] : [`    → ${hint}`]),
       ];
     }),
     ...(isFailing ? [hasDaemon ? ASK_DAEMON : NO_DAEMON] : []),

@@ -230,6 +230,29 @@ it.each(['interrupted', 'failed'] as const)(
   },
 );
 
+it('health says that drift waits for a run of all kinds, however many of some kinds there are', async () => {
+  const rig = await withBaseline();
+  await rig.start();
+  const waiting = (): unknown[] => {
+    const { sources } = readHealthSnapshot(rig.view, rig.clock.now()).health;
+    return sources.flatMap(({ reasons }) => reasons.filter(({ code }) => code === 'drift_waiting'));
+  };
+  expect(waiting()).toEqual([]);
+  const since = '2026-03-02T09:00:00.000Z';
+  addToRestored(rig.mirrorPath, { states: restoredStates(['a'], 1, since), entry: null });
+  const [reason] = waiting();
+  expect(reason).toMatchObject({ state: 'degraded', since });
+  expect(reason).toMatchObject({ hint: expect.stringMatching(/^`tidemark sync --source a`/) as string });
+  // As \`tidemark sync --kind\` does it.
+  rig.view.request('sync', ['a'], { kinds: ['roles'] });
+  await rig.settle();
+  expect(rig.jobs({ name: 'sync' }).at(-1)).toMatchObject({ run: 2, outcome: 'done' });
+  expect(waiting()).toEqual([reason]);
+  rig.view.request('sync', ['a']);
+  await rig.settle();
+  expect(waiting()).toEqual([]);
+});
+
 describe('a source that never had a complete run', () => {
   it('is synced at each start, whatever cut the last one short', async () => {
     const rig = await Rig.create(YEARLY);

@@ -9,6 +9,7 @@ import { backupsShown, type BackupsShown } from '../../backup/catalog.ts';
 import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
 import { EMPTIED_HINT, withSource } from '../../core/hints.ts';
 import { hasEmptiedTarget, summaryOf } from '../jobs/summaries.ts';
+import { driftWaitsSince } from '../notices/perhaps-open.ts';
 import type { DaemonView } from '../view.ts';
 import {
   type Health,
@@ -46,6 +47,8 @@ interface HealthInputs extends MirrorFacts {
   readonly wholeSyncs: ReadonlyMap<string, JobRow | null>;
   /** By source, its latest restore that has not ended. */
   readonly restores: ReadonlyMap<string, ReturnType<typeof latestUnfinished>>;
+  /** The sources whose drift is not reported yet, and since when. */
+  readonly driftWaits: ReadonlyMap<string, string | null>;
 }
 
 /** The state of daemon and mirror at one time, for a page. */
@@ -123,8 +126,15 @@ export function readHealthInputs(
         sourceStatuses.map((status) => [status.source, lastWholeSync(mirror, status, lastJobs)]),
       ),
       restores,
+      driftWaits: driftWaitsOf(config, mirror),
     };
   });
+}
+
+/** Without a baseline, or a drift job, there is nothing to report. */
+function driftWaitsOf({ schedules }: Config, mirror: Mirror): HealthInputs['driftWaits'] {
+  const sources = mirror.snapshots.baseline() === undefined ? [] : (schedules.drift?.sources ?? []);
+  return new Map(sources.map((source) => [source, driftWaitsSince(mirror, source)]));
 }
 
 /** Health as of now, from what was read of the mirror now or before. */
@@ -320,7 +330,7 @@ function sourceFacts(
   view: HealthView,
   config: Config,
   sourceStatus: SourceStatus,
-  { wholeSyncs, restores }: Pick<HealthInputs, 'wholeSyncs' | 'restores'>,
+  { wholeSyncs, restores, driftWaits }: Pick<HealthInputs, 'wholeSyncs' | 'restores' | 'driftWaits'>,
 ): SourceFacts {
   const { source, lastComplete, lastEnded, lastWholeEnded, firstTriedAt, held, unreadCount } = sourceStatus;
   const narrowed = lastEnded?.kinds ?? null;
@@ -332,6 +342,7 @@ function sourceFacts(
     lastEnded: lastWholeEnded,
     lastSync: wholeSyncs.get(source) ?? null,
     interrupted,
+    driftWaitsSince: driftWaits.get(source) ?? null,
     lastNarrowed: lastEnded === null || narrowed === null ? null : { ...lastEnded, kinds: narrowed },
     firstTriedAt,
     held: {
@@ -359,6 +370,7 @@ function unreadSource(view: HealthView, config: Config, source: string): SourceF
     firstTriedAt: null,
     held: { records: 0, ceiling: 0 },
     interrupted: null,
+    driftWaitsSince: null,
     unread: 0,
   };
 }

@@ -24,6 +24,7 @@ type HealthCode =
   | 'run_partial'
   | 'removals_held'
   | 'restore_interrupted'
+  | 'drift_waiting'
   | 'config_problem'
   | 'daemon_problem'
   | 'verify_failed'
@@ -72,6 +73,11 @@ export interface SourceFacts {
   readonly held: { readonly records: number; readonly ceiling: number };
   /** Its latest restore, if that was stopped or killed before its end; null for none, and while it is being applied. */
   readonly interrupted: { readonly restore: number; readonly startedAt: string } | null;
+  /**
+   * Since when its drift is not reported, because the mirror was restored from a backup and no run of all kinds has read the source
+   * since; ISO 8601, null where nothing is waited for.
+   */
+  readonly driftWaitsSince: string | null;
   /** Collections that the latest run did not read completely. */
   readonly unread: number;
 }
@@ -386,6 +392,7 @@ function sourceReasons(
     ...(ofLastRun.length === 0 ? narrowedRun(facts) : ofLastRun),
     ...held(facts),
     ...interruptedRestore(facts),
+    ...waitingDrift(facts),
   ];
 }
 
@@ -508,6 +515,21 @@ function held({ held: { records, ceiling }, source }: SourceFacts): HealthReason
       message: `${plural(records, 'removal')} held: more than are removed without approval`,
       since: null,
       hint: `\`tidemark diff latest live --source ${source}\` shows them, \`tidemark restore --source ${source}\` plans to put them back; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``,
+    },
+  ];
+}
+
+/** Runs of some kinds do not end it: without a run of all kinds, no drift would ever be reported again. */
+function waitingDrift({ driftWaitsSince: since, source }: SourceFacts): HealthReason[] {
+  if (since === null) return [];
+  return [
+    {
+      code: 'drift_waiting',
+      state: 'degraded',
+      message:
+        'drift is not reported: the mirror was restored from a backup, and no run of all kinds has read the source since',
+      since,
+      hint: `\`tidemark sync --source ${source}\`, without \`--kind\`, \`--organization\` and \`--project\`, reads all of it`,
     },
   ];
 }

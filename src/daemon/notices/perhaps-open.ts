@@ -6,6 +6,8 @@
  */
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import type { JobName, Notice, NoticeState } from '../../mirror/daemon.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { isReadAfter } from '../../state/runs.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { noticeOf, subjectName } from './message.ts';
 import { type JobObservation, type Transition, joined, NO_TRANSITION } from './run-transitions.ts';
@@ -70,6 +72,14 @@ export function runOfBackup(states: readonly NoticeState[], source: string): num
   const mark = states.find((state) => state.source === source && state.subject === `${PREFIX}drift`);
   const run = mark?.detail['run'];
   return typeof run === 'number' ? run : null;
+}
+
+/** A source whose drift is not reported: since when, ISO 8601, in a mirror that was restored from a backup. */
+export function driftWaitsSince(mirror: Pick<Mirror, 'runs' | 'daemon'>, source: string): string | null {
+  const states = mirror.daemon.noticeStates(source);
+  const run = runOfBackup(states, source);
+  if (run === null || isReadAfter(mirror, source, run)) return null;
+  return states.find(({ subject }) => subject === `${PREFIX}drift`)?.since ?? null;
 }
 
 function isCutShort({ detail }: Pick<NoticeState, 'detail'>): boolean {

@@ -37,6 +37,7 @@ const SOURCE: SourceFacts = {
   firstTriedAt: null,
   held: { records: 0, ceiling: 0 },
   interrupted: null,
+  driftWaitsSince: null,
   unread: 0,
 };
 
@@ -217,6 +218,12 @@ describe('health', () => {
       source({ interrupted: { restore: 3, startedAt: run(5).startedAt } }),
       'degraded',
       ['restore_interrupted'],
+    ],
+    [
+      'drift that is not reported yet',
+      source({ driftWaitsSince: run(5).startedAt }),
+      'degraded',
+      ['drift_waiting'],
     ],
     ['a bad configuration', { ...FACTS, configProblem: 'line 3' }, 'degraded', ['config_problem']],
     [
