@@ -8,7 +8,7 @@ export const EVENT_MEANINGS = {
   run_recovered: 'A sync read everything that an earlier sync could not read.',
   key_refused: 'The service refused the key.',
   sync_overdue: 'The last complete sync is older than the schedule allows.',
-  sync_on_time: 'A sync was complete after being overdue.',
+  sync_on_time: 'No sync is overdue any more: one was complete, or the schedule allows more.',
   removals_held: 'More records are missing than the removal limit allows; their removals are held.',
   removals_settled: 'No removals are held any more.',
   restore_interrupted:

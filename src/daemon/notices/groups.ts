@@ -327,7 +327,7 @@ const SHARED_TITLES = {
   run_recovered: 'the sync works again',
   key_refused: 'the service refused the key',
   sync_overdue: 'no complete sync for longer than the schedule allows',
-  sync_on_time: 'a sync was complete again',
+  sync_on_time: 'no sync is overdue any more',
   removals_held: 'records are missing from the service, and kept for now',
   removals_settled: 'no removal waits any more',
   restore_interrupted: 'a restore was interrupted',

@@ -222,12 +222,18 @@ export function freshnessTransition(
   const of = { at, source, subject: 'fresh' };
   const name = subjectName(source);
   if (!isOverdue) {
+    const since = before?.since ?? at;
+    // Otherwise more is allowed than before: by another schedule.
+    const isComplete = completeAt !== null && Date.parse(completeAt) >= Date.parse(since);
+    const last = completeAt === null ? 'no sync was complete yet' : `the last one ended at ${completeAt}`;
+    const title = isComplete ? 'a sync was complete again' : 'no sync is overdue any more';
+    const why = isComplete ? '' : `, the schedule allows ${span(allowedMs)}`;
     const onTime = noticeOf(
       { ...of, event: 'sync_on_time' },
       {
         severity: 'low',
-        title: `${name}: a sync was complete again`,
-        lines: [`the last one ended at ${completeAt ?? at}; one was overdue since ${before?.since ?? at}`],
+        title: `${name}: ${title}`,
+        lines: [`${last}${why}; one was overdue since ${since}`],
         job: 'sync',
       },
     );

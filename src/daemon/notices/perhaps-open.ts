@@ -214,7 +214,7 @@ function isReported(source: string, subject: string, { notices }: Transition): b
 /** What is said of a subject that is as it should be; of the others, that the job works. */
 const GOOD: Readonly<Record<string, string>> = {
   run: 'the sync works',
-  fresh: 'a sync was complete',
+  fresh: 'no sync is overdue',
   removals: 'no removals are held',
   restore: 'no restore is interrupted',
   drift: 'no finding of drift is open',

@@ -411,6 +411,31 @@ describe('time alone', () => {
     for (const { content } of back.notices)
       expect(content['lines']).toEqual([`the last one ended at ${time}; one was overdue since ${time}`]);
   });
+
+  it.each([
+    ['none', null, 'no sync was complete yet'],
+    ['an old one', '2026-03-01T10:30:00.000Z', 'the last one ended at 2026-03-01T10:30:00.000Z'],
+  ])(
+    'ends without a sync (%s) where the schedule allows more, and does not speak of one',
+    (_, completeAt, last) => {
+      const late = { ...source, completeAt };
+      const since = '2026-03-01T13:00:00.000Z';
+      const states = after([], freshnessTransition([], late, Date.parse(since)));
+      const { notices, cleared } = freshnessTransition(
+        states,
+        { ...late, allowedMs: 30 * 3_600_000 },
+        Date.parse(since) + 60_000,
+      );
+      expect([notices.map(({ event }) => event), cleared]).toMatchObject([
+        ['sync_on_time'],
+        [{ subject: 'fresh' }],
+      ]);
+      expect(contentOf(notices[0]!)).toMatchObject({
+        title: expect.stringMatching(/: no sync is overdue any more$/) as string,
+        lines: [`${last}, the schedule allows 30 h; one was overdue since ${since}`],
+      });
+    },
+  );
 });
 
 const anyJob = fc.oneof(
