@@ -49,7 +49,10 @@ export class AcceptanceStore {
     return this.#access.read(readFingerprintKey);
   }
 
-  /** Replaces the one of the same source, kind, scope, id and path. Returns it with who accepted it. */
+  /**
+   * Replaces the one of the same source, kind, scope, id and path. Returns it with who accepted it.
+   * @throws TidemarkError `mirror_corrupt` where that one is not as it was accepted
+   */
   add(acceptance: Omit<DriftAcceptance, 'by'>): DriftAcceptance {
     const { actor } = this.#access;
     const added = { ...acceptance, by: actor.by };
@@ -57,7 +60,10 @@ export class AcceptanceStore {
     return added;
   }
 
-  /** Returns what was withdrawn; undefined if there was none. */
+  /**
+   * Returns what was withdrawn; undefined if there was none.
+   * @throws TidemarkError `mirror_corrupt` for one that is not as it was accepted, or that nobody accepted
+   */
   withdraw(source: string, fingerprint: string): DriftAcceptance | undefined {
     const { actor, clock } = this.#access;
     const at = isoTime(clock.now());
@@ -96,9 +102,15 @@ function storeAcceptance(writer: Connection, acceptance: DriftAcceptance, actor:
   const scope = scopeKey(rest.scope);
   writer
     .transaction(() => {
-      STORE(writer).run({ ...rest, remoteId: id, scope, until });
       const key = [source, kind, scope, id, path];
-      recordAction(writer, actor, { action: 'accept', at: rest.acceptedAt, about: 'acceptances', key });
+      recordAction(
+        writer,
+        actor,
+        { action: 'accept', at: rest.acceptedAt, about: 'acceptances', key },
+        () => {
+          STORE(writer).run({ ...rest, remoteId: id, scope, until });
+        },
+      );
     })
     .immediate();
 }
@@ -144,7 +156,22 @@ const GIVEN_BY_FINGERPRINT = and(
   eq(acceptances.fingerprint, param('fingerprint')),
 );
 const OF_FINGERPRINT = prepared((db) => db.select().from(acceptances).where(GIVEN_BY_FINGERPRINT).prepare());
-const WITHDRAW = prepared((db) => db.delete(acceptances).where(GIVEN_BY_FINGERPRINT).prepare());
+const WITHDRAW = prepared((db) => {
+  const given = paramsOf(acceptances);
+  const { source, kind, scope, remoteId, path } = getTableColumns(acceptances);
+  return db
+    .delete(acceptances)
+    .where(
+      and(
+        eq(source, given.source),
+        eq(kind, given.kind),
+        eq(scope, given.scope),
+        eq(remoteId, given.remoteId),
+        eq(path, given.path),
+      ),
+    )
+    .prepare();
+});
 
 function dropAcceptance(
   writer: Connection,
@@ -156,9 +183,10 @@ function dropAcceptance(
       const rows = OF_FINGERPRINT(writer).all(which);
       for (const { source, kind, scope, remoteId, path } of rows) {
         const key = [source, kind, scope, remoteId, path];
-        recordAction(writer, actor, { action: 'unaccept', at, about: 'acceptances', key });
+        recordAction(writer, actor, { action: 'unaccept', at, about: 'acceptances', key }, () => {
+          WITHDRAW(writer).run({ source, kind, scope, remoteId, path });
+        });
       }
-      WITHDRAW(writer).run(which);
       return rows;
     })
     .immediate();

@@ -4,115 +4,57 @@
  * So `verify` finds an entry, or a row, that was removed, altered or inserted. SQL as text: it defines what is hashed.
  */
 import { createHash } from 'node:crypto';
-import { and, desc, eq, isNotNull } from 'drizzle-orm';
+import { desc, isNotNull } from 'drizzle-orm';
 import type { Actor } from '../core/actor.ts';
 import type { AuditAction } from './audit-actions.ts';
+import {
+  type AuditedTable,
+  type AuditEntry,
+  type RowKey,
+  isEnding,
+  recordedRows,
+  requireAsRecorded,
+} from './audited-rows.ts';
 import type { Connection } from './database.ts';
-import { param, paramsOf, prepared } from './query.ts';
+import { paramsOf, prepared } from './query.ts';
 import { auditLog } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
-
-/** An entry with the hash that chains it. */
-export type AuditEntry = typeof auditLog.$inferSelect;
-/** The tables whose rows must be as the log has them. */
-export type AuditedTable = Exclude<AuditEntry['about'], 'backups'>;
-
-interface AuditedRows {
-  /** The columns of its key, in the order of the member's JSON array. */
-  readonly key: readonly string[];
-  /** The rest of what is recorded: names with their SQL. */
-  readonly facts: Readonly<Record<string, string>>;
-}
-
-const same = (...columns: string[]): Record<string, string> =>
-  Object.fromEntries(columns.map((column) => [column, column]));
-const hex = (...columns: string[]): Record<string, string> =>
-  Object.fromEntries(columns.map((column) => [column, `hex(${column})`]));
-
-const AUDITED: Readonly<Record<AuditedTable, AuditedRows>> = {
-  acceptances: {
-    key: ['source', 'kind', 'scope', 'remote_id', 'path'],
-    facts: same('fingerprint', 'reason', 'accepted_at', 'accepted_by', 'until'),
-  },
-  snapshots: { key: ['name'], facts: same('run', 'pinned_at', 'pinned_by', 'is_baseline') },
-  restores: {
-    key: ['restore'],
-    facts: {
-      ...same(
-        'source',
-        'plan_hash',
-        'from_ref',
-        'undoes',
-        'started_at',
-        'started_by',
-        'finished_at',
-        'outcome',
-      ),
-      ...same('approved'),
-      plan: 'sha256(plan)',
-      // While it runs, its journal changes with every request.
-      steps: `iif(outcome = 'running', NULL, (SELECT sha256(group_concat(json_array(step, outcome, status, new_id, verified,
-        differences, digest, error_code, error, attempts, sent_at, ended_at, inverse), char(10) ORDER BY step))
-        FROM restore_steps s WHERE s.restore = restores.restore))`,
-    },
-  },
-  forgets: {
-    key: ['forget'],
-    facts: {
-      ...same('at', 'forgotten_by', 'policy', 'sources', 'runs', 'run_count', 'tip_run'),
-      ...hex('root_before', 'root_after', 'replaced_digest', 'link'),
-    },
-  },
-};
-
-export const AUDITED_TABLES = Object.keys(AUDITED) as readonly AuditedTable[];
-
-/** A row as the log records it. */
-interface RecordedRow {
-  /** JSON array of its key. */
-  readonly member: string;
-  /** JSON object of the rest. */
-  readonly row: string;
-}
-
-/** The rows of a table, or the one with `key`, as the log records them. */
-export function recordedRows(
-  connection: Connection,
-  about: AuditedTable,
-  key: readonly (string | number)[] = [],
-): RecordedRow[] {
-  const { key: columns, facts } = AUDITED[about];
-  const named = Object.entries(facts).map(([name, text]) => `'${name}', ${text}`);
-  const where = columns.map((column) => `${column} = ?`).join(' AND ');
-  return connection
-    .prepare<(string | number)[], RecordedRow>(
-      `SELECT json_array(${columns.join(', ')}) AS member, json_object(${named.join(', ')}) AS row
-       FROM ${about} WHERE ${key.length === 0 ? 'true' : where}`,
-    )
-    .all(...key);
-}
 
 interface Recorded {
   readonly action: AuditAction;
   /** ISO 8601. */
   readonly at: string;
   readonly about: AuditedTable;
-  readonly key: readonly (string | number)[];
+  readonly key: RowKey;
 }
 
-/** After these, there is no such row: they are recorded before it goes, with what it held. */
-const ENDING: ReadonlySet<AuditAction> = new Set(['unaccept', 'unpin']);
-
-/** True where the member's row is not in its table after this entry. */
-export function isEnding({ action }: Pick<AuditEntry, 'action'>): boolean {
-  return ENDING.has(action);
+/**
+ * Changes a row and writes an entry on it, in the caller's transaction.
+ * @param change of an ending action: deletes the row, which is recorded before
+ * @throws TidemarkError `mirror_corrupt` where the row that is there is not as the log has it: nothing is changed then
+ */
+export function recordAction(writer: Connection, actor: Actor, recorded: Recorded, change: () => void): void {
+  requireAsRecorded(writer, recorded.about, recorded.key);
+  if (!isEnding(recorded)) change();
+  recordRow(writer, actor, recorded);
+  if (isEnding(recorded)) change();
 }
 
-/** Writes an entry on a row as it is now; in the transaction that changes the row. */
-export function recordAction(writer: Connection, actor: Actor, { key, ...recorded }: Recorded): void {
+/** Writes an entry on a row as it is, of which the caller knows that it is as it must be. */
+export function recordRow(writer: Connection, actor: Actor, { key, ...recorded }: Recorded): void {
   const [found] = recordedRows(writer, recorded.about, key);
   if (found === undefined) throw new Error(`there is no row of ${recorded.about} to record`);
   addEntry(writer, actor, { ...recorded, ...found });
+}
+
+/** Writes that a snapshot, as the log has it last, is not there any more. @param at ISO 8601 */
+export function recordUnpinned(
+  writer: Connection,
+  actor: Actor,
+  at: string,
+  last: Pick<AuditEntry, 'member' | 'row'>,
+): void {
+  addEntry(writer, actor, { ...last, action: 'unpin', at, about: 'snapshots' });
 }
 
 /** A backup that took the place of the mirror. */
@@ -185,29 +127,6 @@ export function entryHash(entry: Omit<AuditEntry, 'hash'>, before: Buffer | null
   const lines = ['tidemark.audit/1', before?.toString('hex') ?? '', JSON.stringify(facts)];
   return createHash('sha256').update(lines.join('\n')).digest();
 }
-
-/** True where a row is as the log last recorded it. */
-export function isAsRecorded(
-  connection: Connection,
-  about: AuditedTable,
-  key: readonly (string | number)[],
-): boolean {
-  const [found] = recordedRows(connection, about, key);
-  if (found === undefined) return false;
-  const last = LATEST_OF(connection).get({ about, member: found.member });
-  return last !== undefined && !isEnding(last) && last.row === found.row;
-}
-
-const LATEST_OF = prepared((db) => {
-  const { entry, about, member, row, action } = auditLog;
-  return db
-    .select({ row, action })
-    .from(auditLog)
-    .where(and(eq(about, param('about')), eq(member, param('member'))))
-    .orderBy(desc(entry))
-    .limit(1)
-    .prepare();
-});
 
 /** The latest entry of a backup that the mirror was restored from. */
 export interface RestoredBackupEntry extends Pick<AuditEntry, 'entry' | 'at' | 'by'> {

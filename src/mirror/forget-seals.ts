@@ -53,8 +53,10 @@ export function* resealRuns(
   };
   const link = linkOf(stored, before);
   const rootAfter = yield* chain(writer, link, changed);
-  ADD_FORGET(writer).run({ ...stored, rootAfter, link });
-  recordAction(writer, facts.actor, { action: 'forget', at: facts.at, about: 'forgets', key: [forget] });
+  const { actor, at } = facts;
+  recordAction(writer, actor, { action: 'forget', at, about: 'forgets', key: [forget] }, () => {
+    ADD_FORGET(writer).run({ ...stored, rootAfter, link });
+  });
   return { forget, rootBefore: tip.root.toString('hex'), rootAfter: rootAfter.toString('hex') };
 }
 

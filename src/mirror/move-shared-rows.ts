@@ -4,8 +4,8 @@
  */
 import type { Actor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { isAsRecorded, recordAction, recordedRows, AUDITED_TABLES, entryHash } from './audit-log.ts';
-import type { AuditedTable, AuditEntry } from './audit-log.ts';
+import { entryHash, recordRow, recordUnpinned } from './audit-log.ts';
+import { type AuditEntry, AUDITED_TABLES, isAsRecorded, recordedRows } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { digestReplaced, linkOf, readStoredForgets, type StoredForget } from './forget-records.ts';
 import { chain } from './forget-seals.ts';
@@ -155,8 +155,7 @@ export class SharedRows {
     for (const about of AUDITED_TABLES) {
       for (const { member } of recordedRows(target, about)) {
         const key = JSON.parse(member) as (string | number)[];
-        if (!isAsRecorded(target, about, key))
-          recordAction(target, actor, { action: 'move', at, about, key });
+        if (!isAsRecorded(target, about, key)) recordRow(target, actor, { action: 'move', at, about, key });
       }
     }
     endGone(target, this);
@@ -318,20 +317,12 @@ function sealAgain(target: Connection): void {
 
 /** Snapshots that the log has and that are not there: of before the first run of these sources, or under another name now. */
 function endGone(target: Connection, { facts: { actor, at } }: SharedRows): void {
-  const about: AuditedTable = 'snapshots';
   const gone = target
-    .prepare<[], { name: string }>(
-      `SELECT json_extract(member, '$[0]') AS name FROM audit_log a
+    .prepare<[], { member: string; row: string }>(
+      `SELECT member, row FROM audit_log a
        WHERE about = 'snapshots' AND entry = (SELECT max(entry) FROM audit_log b WHERE b.about = a.about AND b.member = a.member)
          AND action <> 'unpin' AND json_extract(member, '$[0]') NOT IN (SELECT name FROM snapshots) ORDER BY entry`,
     )
     .all();
-  for (const { name } of gone) {
-    // The log records a row before it goes.
-    target
-      .prepare('INSERT INTO snapshots (name, run, pinned_at, pinned_by, is_baseline) VALUES (?, 0, ?, ?, 0)')
-      .run(name, at, actor.by);
-    recordAction(target, actor, { action: 'unpin', at, about, key: [name] });
-    target.prepare('DELETE FROM snapshots WHERE name = ?').run(name);
-  }
+  for (const row of gone) recordUnpinned(target, actor, at, row);
 }

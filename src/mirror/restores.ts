@@ -26,6 +26,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { MirrorAccess } from './access.ts';
 import { recordAction } from './audit-log.ts';
+import { isAsRecorded, requireAsRecorded } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { rowSealer } from './row-seals.ts';
@@ -177,22 +178,26 @@ export class RestoreStore {
         undoes: undoes ?? null,
         approved: JSON.stringify(approved),
       };
-      const restore = Number(ADD_RESTORE(writer).run(row).lastInsertRowid);
-      for (const { n, inverse, ...step } of steps) {
-        const text = inverse === null ? null : JSON.stringify(inverse);
-        ADD_STEP(writer).run({ ...step, restore, step: n, inverse: text });
-      }
-      storeMappings(
-        writer,
-        mappings.map((mapping) => ({ ...mapping, restore })),
-      );
+      if (undoes !== undefined) requireAsRecorded(writer, 'restores', [undoes]);
+      const restore = NEXT_NUMBER(writer).get()?.restore ?? 1;
       const action = undoes === undefined ? 'restore' : 'undo';
-      recordAction(writer, actor, { action, at: rest.startedAt, about: 'restores', key: [restore] });
+      const recorded = { action, at: rest.startedAt, about: 'restores', key: [restore] } as const;
+      recordAction(writer, actor, recorded, () => {
+        ADD_RESTORE(writer).run({ ...row, restore });
+        for (const { n, inverse, ...step } of steps) {
+          const text = inverse === null ? null : JSON.stringify(inverse);
+          ADD_STEP(writer).run({ ...step, restore, step: n, inverse: text });
+        }
+        storeMappings(
+          writer,
+          mappings.map((mapping) => ({ ...mapping, restore })),
+        );
+      });
       return restore;
     });
   }
 
-  /** Marks an ended restore as running again. @throws TidemarkError `reference_unknown` */
+  /** Marks an ended restore as running again. @throws TidemarkError `reference_unknown`, `mirror_corrupt` for one that is not as it was recorded */
   resume(restore: number): void {
     this.#setOutcome('resume', isoTime(this.#access.clock.now()), {
       restore,
@@ -201,12 +206,12 @@ export class RestoreStore {
     });
   }
 
-  /** @throws TidemarkError `reference_unknown` */
+  /** @throws TidemarkError `reference_unknown`, `mirror_corrupt` for one that is not as it was recorded */
   finish(restore: number, outcome: Exclude<RestoreOutcome, 'running'>, at: string): void {
     this.#setOutcome('end', at, { restore, outcome, finishedAt: at });
   }
 
-  /** Ends an interrupted restore that nobody is to continue. @throws TidemarkError `reference_unknown` */
+  /** Ends an interrupted restore that nobody is to continue. @throws TidemarkError `reference_unknown`, `mirror_corrupt` */
   abandon(restore: number, outcome: 'failed' | 'partial'): void {
     const at = isoTime(this.#access.clock.now());
     this.#setOutcome('abandon', at, { restore, outcome, finishedAt: at });
@@ -251,8 +256,10 @@ export class RestoreStore {
     row: Pick<RestoreRow, 'restore' | 'outcome' | 'finishedAt'>,
   ): void {
     this.#durably((writer) => {
-      if (SET_OUTCOME(writer).run({ ...row }).changes !== 1) throw unknownRestore(row.restore, 'restore');
-      recordAction(writer, this.#access.actor, { action, at, about: 'restores', key: [row.restore] });
+      const recorded = { action, at, about: 'restores', key: [row.restore] } as const;
+      recordAction(writer, this.#access.actor, recorded, () => {
+        if (SET_OUTCOME(writer).run({ ...row }).changes !== 1) throw unknownRestore(row.restore, 'restore');
+      });
     });
   }
 
@@ -381,11 +388,24 @@ export function readIdMap(connection: Connection, source: string): IdMapping[] {
     }));
 }
 
+/** Of one that another program took out, the log still has the number. */
+const NEXT_NUMBER = prepared((db) =>
+  db
+    .select({
+      restore: sql<number>`1 + max(
+        coalesce((SELECT max(${restores.restore}) FROM ${restores}), 0),
+        coalesce((SELECT max(${auditLog.member} ->> '$[0]') FROM ${auditLog}
+          WHERE ${auditLog.about} = 'restores' AND json_valid(${auditLog.member})), 0))`,
+    })
+    .from(sql`(SELECT 1)`)
+    .prepare(),
+);
+
 const ADD_RESTORE = prepared((db) => {
-  const { source, planHash, plan, fromRef, undoes, startedAt, by, approved } = paramsOf(restores);
+  const { restore, source, planHash, plan, fromRef, undoes, startedAt, by, approved } = paramsOf(restores);
   return db
     .insert(restores)
-    .values({ source, planHash, plan, fromRef, undoes, startedAt, by, outcome: 'running', approved })
+    .values({ restore, source, planHash, plan, fromRef, undoes, startedAt, by, outcome: 'running', approved })
     .prepare();
 });
 
@@ -442,8 +462,11 @@ export function endDeadRestores(writer: Connection, actor: Actor, at: string): v
   writer
     .transaction(() => {
       for (const { restore } of dead) {
-        END_DEAD(writer).run({ restore });
-        recordAction(writer, actor, { action: 'end', at, about: 'restores', key: [restore] });
+        // One that was tampered with stays as it is: `verify` names it, and nothing continues it.
+        if (!isAsRecorded(writer, 'restores', [restore])) continue;
+        recordAction(writer, actor, { action: 'end', at, about: 'restores', key: [restore] }, () => {
+          END_DEAD(writer).run({ restore });
+        });
       }
     })
     .immediate();

@@ -4,7 +4,8 @@ import type { Actor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { isoTime } from '../core/clock.ts';
-import { isAsRecorded, recordAction } from './audit-log.ts';
+import { recordAction } from './audit-log.ts';
+import { isAsRecorded, requireAsRecorded } from './audited-rows.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { param, paramsOf, prepared } from './query.ts';
@@ -49,7 +50,7 @@ export class SnapshotStore {
 
   /**
    * Unpins the run: retention may forget it from then on. Returns what was pinned.
-   * @throws TidemarkError `reference_unknown`
+   * @throws TidemarkError `reference_unknown`, `mirror_corrupt` for a pin that is not as it was made
    */
   unpin(name: string): SnapshotRow {
     return this.#access.change((writer) => unpinSnapshot(writer, name, this.#doing()));
@@ -98,8 +99,9 @@ function pinSnapshot(
       }
       requirePublished(writer, run);
       const pinned = { name, run, pinnedAt: at, by: actor.by, isBaseline: false };
-      PIN(writer).run(pinned);
-      recordAction(writer, actor, { action: 'pin', at, about: 'snapshots', key: [name] });
+      recordAction(writer, actor, { action: 'pin', at, about: 'snapshots', key: [name] }, () => {
+        PIN(writer).run(pinned);
+      });
       return pinned;
     })
     .immediate();
@@ -116,8 +118,9 @@ function unpinSnapshot(writer: Connection, name: string, { actor, at }: Doing): 
   return writer
     .transaction((): SnapshotRow => {
       const known = knownSnapshot(writer, name);
-      recordAction(writer, actor, { action: 'unpin', at, about: 'snapshots', key: [name] });
-      UNPIN(writer).run({ name });
+      recordAction(writer, actor, { action: 'unpin', at, about: 'snapshots', key: [name] }, () => {
+        UNPIN(writer).run({ name });
+      });
       return known;
     })
     .immediate();
@@ -135,13 +138,14 @@ function markBaseline(writer: Connection, name: string, { actor, at }: Doing): S
       for (const snapshot of readSnapshots(writer)) {
         const isBaseline = snapshot.name === name;
         const key = [snapshot.name];
-        const isIntact = isAsRecorded(writer, 'snapshots', key);
-        if (isBaseline && !isIntact) throw movedPin(name);
+        if (isBaseline) requireAsRecorded(writer, 'snapshots', key);
         if (isBaseline === snapshot.isBaseline) continue;
-        MARK(writer).run({ name: snapshot.name, isBaseline });
-        // Of one that was tampered with, the log keeps the entry that shows it.
+        const mark = (): void => void MARK(writer).run({ name: snapshot.name, isBaseline });
         const action = isBaseline ? 'baseline' : 'not_baseline';
-        if (isIntact) recordAction(writer, actor, { action, at, about: 'snapshots', key });
+        // Of one that was tampered with, the log keeps the entry that shows it.
+        if (isAsRecorded(writer, 'snapshots', key))
+          recordAction(writer, actor, { action, at, about: 'snapshots', key }, mark);
+        else mark();
       }
       return { ...known, isBaseline: true };
     })
@@ -189,12 +193,6 @@ export function checkSnapshotName(name: string): void {
       hint: `a name has 1 to ${MAX_NAME} letters, digits, dots, dashes and underscores, like before-migration`,
     },
   );
-}
-
-function movedPin(name: string): TidemarkError {
-  return new TidemarkError('mirror_corrupt', `snapshot ${quoted(name)} is not as it was pinned`, {
-    hint: '`tidemark verify` says more; `tidemark snapshots unpin NAME` and pin the run that is meant',
-  });
 }
 
 const ROOT = prepared((db) =>

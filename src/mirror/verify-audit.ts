@@ -1,15 +1,15 @@
 /** The audit log against itself, against the runs, and against the rows that it recorded. */
-import { isKind } from '../catalog/catalog.ts';
+import { entryHash } from './audit-log.ts';
 import {
   AUDITED_TABLES,
   type AuditedTable,
   type AuditEntry,
-  entryHash,
-  isEnding,
+  type Contradiction,
+  contradictionOf,
   recordedRows,
-} from './audit-log.ts';
+} from './audited-rows.ts';
 import type { Connection } from './database.ts';
-import type { Findings, VerifyProblem } from './verify-records.ts';
+import type { Findings } from './verify-records.ts';
 
 /** Entries, or rows, per slice. */
 const SLICE = 1000;
@@ -21,20 +21,11 @@ export function* verifyAudit(connection: Connection, findings: Findings): Genera
     for (const [index, { member, row }] of recordedRows(connection, about).entries()) {
       const entry = expected.get(member);
       expected.delete(member);
-      if (entry === undefined || isEnding(entry))
-        add(findings, about, member, 'was inserted by another program: the audit log has no entry of it');
-      else if (entry.row !== row) add(findings, about, member, `is not as it was ${doneText(about, row)}`);
+      add(findings, about, contradictionOf(about, member, row, entry));
       if (index % SLICE === SLICE - 1) yield undefined;
     }
-    for (const [member, entry] of expected) {
-      if (isEnding(entry)) continue;
-      add(
-        findings,
-        about,
-        member,
-        `is gone, though entry ${entry.entry} of the audit log (${entry.by}) has it`,
-      );
-    }
+    for (const [member, entry] of expected)
+      add(findings, about, contradictionOf(about, member, undefined, entry));
     yield undefined;
   }
 }
@@ -73,38 +64,8 @@ function* verifyEntries(
   }
 }
 
-function doneText(about: AuditedTable, row: string): string {
-  if (about === 'acceptances') return 'accepted';
-  if (about !== 'snapshots') return 'recorded';
-  const { run = 'unknown' } = (parsed(row) ?? {}) as { readonly run?: number };
-  return `pinned (now at run ${run})`;
-}
-
-function add(findings: Findings, about: AuditedTable, member: string, what: string): void {
-  const { name, ...place } = named(about, member);
+function add(findings: Findings, about: AuditedTable, found: Contradiction | null): void {
+  if (found === null) return;
+  const { name, what, ...place } = found;
   findings.add({ kind: 'chain', message: `${name} ${what}`, ...place, about });
-}
-
-/** The id apart from the name: it may be a secret, which only the code that shows it knows. */
-function named(
-  about: AuditedTable,
-  member: string,
-): Pick<VerifyProblem, 'recordKind' | 'scope' | 'id'> & { readonly name: string } {
-  const key = parsed(member);
-  const parts = Array.isArray(key) ? key.map(String) : [];
-  if (about === 'snapshots') return { name: `snapshot ${JSON.stringify(parts[0] ?? '')}` };
-  if (about !== 'acceptances') return { name: `${about.slice(0, -1)} ${parts[0] ?? ''}` };
-  const [source = '', kind = '', scope = '', id = '', path = ''] = parts;
-  const name = `the acceptance of ${path === '' ? 'an entire record' : path}${source === '' ? '' : ` of ${source}`}`;
-  return isKind(kind) ? { name, recordKind: kind, scope: parsed(scope) ?? {}, id } : { name };
-}
-
-/** Undefined where it was damaged: the hash shows that. */
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // What cannot be parsed has no name; that it was altered is reported by its hash.
-    return undefined;
-  }
 }

@@ -2,7 +2,7 @@
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { AuditedTable } from './audit-log.ts';
+import type { AuditedTable } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { scanBody, volatileMark } from './classify-record.ts';
 import { bodyNames } from './kind-views.ts';

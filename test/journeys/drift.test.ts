@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { open } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
 import { DOMAINS, MEMBERS, world, type World } from './comparison.ts';
 import { type Ended, mirrorOnce, scratch } from './harness.ts';
@@ -303,8 +304,9 @@ describe('accepted drift', () => {
       schema: 'tidemark.drift_accepted/1',
       accepted: [{ id: ORG, path: '/enforce_2fa', until: '2999-01-01T00:00:00.000Z', is_over: false }],
     });
-    const mirror = new Database(join(it.directory, 'mirror.db'));
-    mirror.prepare(`UPDATE acceptances SET until = '2001-01-01T00:00:00.000Z'`).run();
+    const mirror = open({ path: join(it.directory, 'mirror.db'), clock: systemClock });
+    for (const accepted of mirror.acceptances.list())
+      mirror.acceptances.add({ ...accepted, until: '2001-01-01T00:00:00.000Z' });
     mirror.close();
     expect((await it.drift(2)).findings[0]?.reopened).toMatchObject({ because: 'expired' });
     expect((await it.expectRun(0, 'drift', 'accepted')).stdout).toMatch(/^organizations +Harbor .*\(over\)/m);

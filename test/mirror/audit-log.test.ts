@@ -210,6 +210,115 @@ describe('the audit log', () => {
     expect((await problems(path)).toSorted()).toEqual(expected.toSorted());
   });
 
+  it.each<[what: string, statement: string, command: (mirror: Mirror) => unknown, said: string]>([
+    [
+      'an acceptance that is withdrawn',
+      `UPDATE acceptances SET reason = 'approved', accepted_by = 'ciso'`,
+      (mirror) => mirror.acceptances.withdraw('production', 'f1'),
+      'the acceptance of /name of production (roles) is not as it was accepted; entry 1 of the audit log (accept by ann@here) has reason "agreed", accepted_by "ann@here"',
+    ],
+    [
+      'an acceptance that is replaced',
+      `UPDATE acceptances SET until = '2030-01-01T00:00:00.000Z'`,
+      (mirror) => mirror.acceptances.add({ ...ACCEPTED, reason: 'again' }),
+      'the acceptance of /name of production (roles) is not as it was accepted; entry 1 of the audit log (accept by ann@here) has until null',
+    ],
+    [
+      'an acceptance that nobody made',
+      `INSERT INTO acceptances SELECT source, kind, scope, 'r2', path, 'f2', 'ok', accepted_at, 'ciso', until FROM acceptances`,
+      (mirror) => mirror.acceptances.withdraw('production', 'f2'),
+      'the acceptance of /name of production (roles) was inserted by another program: the audit log has no entry of it',
+    ],
+    [
+      'a pin that is let go',
+      `UPDATE snapshots SET run = 5, pinned_by = 'ciso' WHERE name = 'six'`,
+      (mirror) => mirror.snapshots.unpin('six'),
+      'snapshot "six" is not as it was pinned (now at run 5); entry 7 of the audit log (pin by ann@here) has run 6, pinned_by "ann@here"',
+    ],
+    [
+      'a pin that becomes the baseline',
+      `UPDATE snapshots SET run = 5 WHERE name = 'six'`,
+      (mirror) => mirror.snapshots.setBaseline('six'),
+      'snapshot "six" is not as it was pinned (now at run 5); entry 7 of the audit log (pin by ann@here) has run 6',
+    ],
+    [
+      'a restore that is resumed',
+      `UPDATE restores SET started_by = 'ciso'`,
+      (mirror) => mirror.restores.resume(1),
+      'restore 1 is not as it was recorded; entry 5 of the audit log (end by ann@here) has started_by "ann@here"',
+    ],
+    [
+      'a restore that is abandoned',
+      `UPDATE restore_steps SET outcome = 'failed'`,
+      (mirror) => mirror.restores.abandon(1, 'failed'),
+      'restore 1 is not as it was recorded; entry 5 of the audit log (end by ann@here) has other steps',
+    ],
+    [
+      'a restore that is undone',
+      `UPDATE restores SET plan = '{"a":1}'`,
+      (mirror) => {
+        restore(mirror, 1);
+      },
+      'restore 1 is not as it was recorded; entry 5 of the audit log (end by ann@here) has another plan',
+    ],
+    [
+      'a restore that nobody began',
+      `INSERT INTO restores SELECT 2, source, plan_hash, plan, from_ref, undoes, started_at, 'ciso', finished_at, outcome, approved FROM restores`,
+      (mirror) => mirror.restores.resume(2),
+      'restore 2 was inserted by another program: the audit log has no entry of it',
+    ],
+  ])('is not made to say what another program wrote: %s', async (_what, statement, command, said) => {
+    const path = await story();
+    change(path, statement);
+    const found = await problems(path);
+    expect(found).toHaveLength(1);
+    const log = rows(path, 'SELECT hash FROM audit_log');
+    const mirror = open({ path });
+    let refused: unknown;
+    try {
+      command(mirror);
+    } catch (error) {
+      refused = error;
+    }
+    expect(refused).toMatchObject({
+      ...{ code: 'mirror_corrupt', message: said },
+      hint: expect.stringMatching(/keep a copy of the mirror as evidence, and restore a backup/) as string,
+    });
+    mirror.close();
+    expect(rows(path, 'SELECT hash FROM audit_log')).toEqual(log);
+    expect(await problems(path)).toEqual(found);
+  });
+
+  it('is not made to say what another program wrote into a restore while it ran, or after it died', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, ['{"id":"r1"}']);
+    const steps = [{ n: 1, outcome: 'planned', inverse: null, errorCode: null, error: null }] as const;
+    const start = { source: 'production', planHash: 'abc', plan: '{}', from: 'latest', approved: {} };
+    const number = mirror.restores.begin({ ...start, startedAt: AT, steps });
+    change(mirror.path, `UPDATE restores SET started_by = 'ciso'`);
+    const refused = expect.objectContaining({ code: 'mirror_corrupt' }) as Error;
+    expect(() => mirror.restores.finish(number, 'complete', AT)).toThrow(refused);
+    mirror.close();
+    const again = open({ path: mirror.path });
+    expect(again.restores.get(number)).toMatchObject({ outcome: 'running' });
+    expect(() => again.restores.resume(number)).toThrow(refused);
+    expect(() => again.restores.abandon(number, 'failed')).toThrow(refused);
+    again.close();
+    expect(rows(mirror.path, 'SELECT action FROM audit_log')).toEqual([['restore']]);
+    expect(await problems(mirror.path)).toEqual(['restore 1 is not as it was recorded']);
+  });
+
+  it('does not give the number of a restore that was taken out to another one', async () => {
+    const path = await story();
+    change(path, 'DELETE FROM restores', 'DELETE FROM restore_steps');
+    const mirror = open({ path });
+    restore(mirror);
+    expect(mirror.restores.list().map((row) => row.restore)).toEqual([2]);
+    expect((await mirror.verify()).problems.map(({ message }) => message)).toEqual([
+      'restore 1 is gone, though entry 5 of the audit log (ann@here) has it',
+    ]);
+  });
+
   it('shows that a forget was altered, taken out or put in', async () => {
     for (const statement of [
       `UPDATE forgets SET forgotten_by = 'eve'`,

@@ -6,7 +6,7 @@ import { EXIT, TidemarkError } from '../../core/errors.ts';
 import { RESTORE_HINT } from '../../core/hints.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { VerifyResult } from '../../mirror/verify.ts';
-import type { AuditedTable } from '../../mirror/audit-log.ts';
+import type { AuditedTable } from '../../mirror/audited-rows.ts';
 import type { VerifyProblem } from '../../mirror/verify-records.ts';
 import { isSecretId, maskedId } from '../../report/mask.ts';
 import { type VerifySummary, NAMED_PROBLEMS, storedSummary } from './summaries.ts';
@@ -50,16 +50,15 @@ export function mendingOf(problems: readonly Pick<VerifyProblem, 'about'>[]): st
   const tables = new Set(problems.map(({ about }) => about));
   const ways = [...tables].map((about) => (about === undefined ? undefined : AGAIN[about]));
   if (ways.some((way) => way === undefined)) return MENDING;
-  return `records and history match their hashes; ${ways.join('; ')}`;
+  return `records and history match their hashes; ${ways.join('; ')}; for what was altered or added, keep a copy of the mirror as evidence, and ${RESTORE_HINT}`;
 }
 
 const MENDING = `${RESTORE_HINT}, or move the mirror away and run \`tidemark sync\` for a new one (without history)`;
 
-/** What people can do again or take back, after which the audit log has a new entry of it. */
+/** What people can do again; no command takes over what was altered or added. */
 const AGAIN: Readonly<Partial<Record<AuditedTable, string>>> = {
-  acceptances:
-    'look at `tidemark drift` and `tidemark drift accepted`, then accept what is gone again, or take back what was added with `tidemark drift unaccept`',
-  snapshots: 'look at `tidemark snapshots`, then pin or unpin the named ones again',
+  acceptances: 'look at `tidemark drift` and `tidemark drift accepted`, and accept what is gone again',
+  snapshots: 'look at `tidemark snapshots`, and pin what is gone again',
 };
 
 // The findings of a verification for display: without ids that are secrets.

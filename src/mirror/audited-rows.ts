@@ -1,0 +1,236 @@
+/**
+ * The rows that the audit log is about, as it records them, and whether a row is still as its latest entry has it: `verify` asks
+ * for all of them, a command for the one that it is about to change. SQL as text: it defines what is hashed.
+ */
+import { and, desc, eq } from 'drizzle-orm';
+import { isKind } from '../catalog/catalog.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { AuditAction } from './audit-actions.ts';
+import type { Connection } from './database.ts';
+import { param, prepared } from './query.ts';
+import { auditLog } from './schema/retention-tables.ts';
+
+/** An entry with the hash that chains it. */
+export type AuditEntry = typeof auditLog.$inferSelect;
+/** The tables whose rows must be as the log has them. */
+export type AuditedTable = Exclude<AuditEntry['about'], 'backups'>;
+/** What identifies a row in its table. */
+export type RowKey = readonly (string | number)[];
+
+interface AuditedRows {
+  /** The columns of its key, in the order of the member's JSON array. */
+  readonly key: readonly string[];
+  /** The rest of what is recorded: names with their SQL. */
+  readonly facts: Readonly<Record<string, string>>;
+}
+
+const same = (...columns: string[]): Record<string, string> =>
+  Object.fromEntries(columns.map((column) => [column, column]));
+const hex = (...columns: string[]): Record<string, string> =>
+  Object.fromEntries(columns.map((column) => [column, `hex(${column})`]));
+
+const AUDITED: Readonly<Record<AuditedTable, AuditedRows>> = {
+  acceptances: {
+    key: ['source', 'kind', 'scope', 'remote_id', 'path'],
+    facts: same('fingerprint', 'reason', 'accepted_at', 'accepted_by', 'until'),
+  },
+  snapshots: { key: ['name'], facts: same('run', 'pinned_at', 'pinned_by', 'is_baseline') },
+  restores: {
+    key: ['restore'],
+    facts: {
+      ...same(
+        'source',
+        'plan_hash',
+        'from_ref',
+        'undoes',
+        'started_at',
+        'started_by',
+        'finished_at',
+        'outcome',
+      ),
+      ...same('approved'),
+      plan: 'sha256(plan)',
+      // While it runs, its journal changes with every request.
+      steps: `iif(outcome = 'running', NULL, (SELECT sha256(group_concat(json_array(step, outcome, status, new_id, verified,
+        differences, digest, error_code, error, attempts, sent_at, ended_at, inverse), char(10) ORDER BY step))
+        FROM restore_steps s WHERE s.restore = restores.restore))`,
+    },
+  },
+  forgets: {
+    key: ['forget'],
+    facts: {
+      ...same('at', 'forgotten_by', 'policy', 'sources', 'runs', 'run_count', 'tip_run'),
+      ...hex('root_before', 'root_after', 'replaced_digest', 'link'),
+    },
+  },
+};
+
+export const AUDITED_TABLES = Object.keys(AUDITED) as readonly AuditedTable[];
+
+/** A row as the log records it. */
+interface RecordedRow {
+  /** JSON array of its key. */
+  readonly member: string;
+  /** JSON object of the rest. */
+  readonly row: string;
+}
+
+/** The rows of a table, or the one with `key`, as the log records them. */
+export function recordedRows(connection: Connection, about: AuditedTable, key: RowKey = []): RecordedRow[] {
+  const { key: columns, facts } = AUDITED[about];
+  const named = Object.entries(facts).map(([name, text]) => `'${name}', ${text}`);
+  const where = columns.map((column) => `${column} = ?`).join(' AND ');
+  return connection
+    .prepare<(string | number)[], RecordedRow>(
+      `SELECT json_array(${columns.join(', ')}) AS member, json_object(${named.join(', ')}) AS row
+       FROM ${about} WHERE ${key.length === 0 ? 'true' : where}`,
+    )
+    .all(...key);
+}
+
+/** After these, there is no such row: they are recorded before it goes, with what it held. */
+const ENDING: ReadonlySet<AuditAction> = new Set(['unaccept', 'unpin']);
+
+/** True where the member's row is not in its table after this entry. */
+export function isEnding({ action }: Pick<AuditEntry, 'action'>): boolean {
+  return ENDING.has(action);
+}
+
+type LatestEntry = Pick<AuditEntry, 'entry' | 'action' | 'by' | 'row'>;
+
+/** A row that is not as the latest entry about it has it. */
+export interface Contradiction extends NamedRow {
+  /** What is wrong with it, after its name. */
+  readonly what: string;
+}
+
+/**
+ * How a row contradicts the latest entry about it; null where it does not. Every check of a row against the log is this one.
+ * @param row as `recordedRows` has it; undefined for one that is gone
+ */
+export function contradictionOf(
+  about: AuditedTable,
+  member: string,
+  row: string | undefined,
+  latest: LatestEntry | undefined,
+): Contradiction | null {
+  const expected = latest === undefined || isEnding(latest) ? undefined : latest;
+  if (expected?.row === row) return null;
+  const named = namedRow(about, member);
+  if (expected === undefined)
+    return { ...named, what: 'was inserted by another program: the audit log has no entry of it' };
+  if (row === undefined)
+    return {
+      ...named,
+      what: `is gone, though entry ${expected.entry} of the audit log (${expected.by}) has it`,
+    };
+  return { ...named, what: `is not as it was ${doneText(about, row)}` };
+}
+
+/**
+ * Refuses a row that another program altered or inserted: the next entry would take its content over, and hide
+ * that it was. One that is gone may be written again.
+ * @throws TidemarkError `mirror_corrupt`
+ */
+export function requireAsRecorded(connection: Connection, about: AuditedTable, key: RowKey): void {
+  const { found, latest, member } = lookUp(connection, about, key);
+  const contradiction = found === undefined ? null : contradictionOf(about, member, found.row, latest);
+  if (found === undefined || contradiction === null) return;
+  const { name, recordKind, what } = contradiction;
+  const kind = recordKind === undefined ? '' : ` (${recordKind})`;
+  const says =
+    latest === undefined || isEnding(latest)
+      ? ''
+      : `; entry ${latest.entry} of the audit log (${latest.action} by ${latest.by}) ${difference(found.row, latest.row)}`;
+  throw new TidemarkError('mirror_corrupt', `${name}${kind} ${what}${says}`, { hint: KEPT_HINT });
+}
+
+/** Not to be taken over by an entry: what to do instead. */
+const KEPT_HINT =
+  'nothing was changed, and the log stays as it is: keep a copy of the mirror as evidence, and restore a backup of before (`tidemark backup list`); `tidemark verify` names everything that is affected';
+
+function lookUp(connection: Connection, about: AuditedTable, key: RowKey) {
+  const [found] = recordedRows(connection, about, key);
+  // As SQLite writes it, where the row is gone: keys have texts and whole numbers only.
+  const member = found?.member ?? JSON.stringify(key);
+  return { found, member, latest: LATEST_OF(connection).get({ about, member }) };
+}
+
+const LATEST_OF = prepared((db) => {
+  const { entry, about, member, row, action, by } = auditLog;
+  return db
+    .select({ entry, row, action, by })
+    .from(auditLog)
+    .where(and(eq(about, param('about')), eq(member, param('member'))))
+    .orderBy(desc(entry))
+    .limit(1)
+    .prepare();
+});
+
+/** True where a row is as the log last recorded it. */
+export function isAsRecorded(connection: Connection, about: AuditedTable, key: RowKey): boolean {
+  const { found, latest, member } = lookUp(connection, about, key);
+  return found !== undefined && contradictionOf(about, member, found.row, latest) === null;
+}
+
+/** A longer value says nothing in one line. */
+const MAX_SAID = 120;
+
+/** What an entry has, where a row has something else: `has reason "BQ retired", accepted_by "audrey"`. */
+function difference(row: string, recorded: string): string {
+  const [now, then] = [parsed(row), parsed(recorded)].map(
+    (facts) => (facts ?? {}) as Record<string, unknown>,
+  );
+  const said = Object.entries(then ?? {})
+    .filter(([fact, value]) => now?.[fact] !== value)
+    .map(([fact, value]) => {
+      const text = JSON.stringify(value);
+      return UNREADABLE[fact] ?? `${fact} ${text.length > MAX_SAID ? `${text.slice(0, MAX_SAID)}…` : text}`;
+    });
+  return said.length === 0 ? 'has it otherwise' : `has ${said.join(', ')}`;
+}
+
+/** Facts that are recorded as hashes, or that nobody reads. */
+const UNREADABLE: Readonly<Partial<Record<string, string>>> = {
+  plan: 'another plan',
+  plan_hash: 'another hash of the plan',
+  steps: 'other steps',
+  fingerprint: 'another fingerprint',
+};
+
+function doneText(about: AuditedTable, row: string): string {
+  if (about === 'acceptances') return 'accepted';
+  if (about !== 'snapshots') return 'recorded';
+  const { run = 'unknown' } = (parsed(row) ?? {}) as { readonly run?: number };
+  return `pinned (now at run ${run})`;
+}
+
+/** A row for people: the id apart from the name, since it may be a secret, which only the code that shows it knows. */
+interface NamedRow {
+  readonly name: string;
+  readonly recordKind?: Kind;
+  readonly scope?: Scope;
+  readonly id?: string;
+}
+
+function namedRow(about: AuditedTable, member: string): NamedRow {
+  const key = parsed(member);
+  const parts = Array.isArray(key) ? key.map(String) : [];
+  if (about === 'snapshots') return { name: `snapshot ${JSON.stringify(parts[0] ?? '')}` };
+  if (about !== 'acceptances') return { name: `${about.slice(0, -1)} ${parts[0] ?? ''}` };
+  const [source = '', kind = '', scope = '', id = '', path = ''] = parts;
+  const name = `the acceptance of ${path === '' ? 'an entire record' : path}${source === '' ? '' : ` of ${source}`}`;
+  return isKind(kind) ? { name, recordKind: kind, scope: parsed(scope) ?? {}, id } : { name };
+}
+
+/** Undefined where it was damaged: the hash shows that. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // What cannot be parsed has no name; that it was altered is reported by its hash.
+    return undefined;
+  }
+}
