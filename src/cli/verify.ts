@@ -15,6 +15,7 @@ import { groupAlike } from './plan-reason.ts';
 import { recordJob } from './record-job.ts';
 import { isInteractive, print, printReason, printShownReason, type CommandContext } from './context.ts';
 import { listBackups } from '../backup/list.ts';
+import type { BackupManifest } from '../backup/manifest.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import type { BackupTarget } from '../backup/targets/target.ts';
 import { namesOf } from '../config/mirrors.ts';
@@ -227,7 +228,7 @@ function parseRoot(text: string): string {
 function compareRoot(mirror: Mirror, root: string): NotedSeals {
   const found = mirror.findSeal(root);
   if (found === undefined) {
-    const restored = mirror.lastRestoredBackup();
+    const [restored] = mirror.restoredBackups();
     return {
       document: {
         noted: {
@@ -238,7 +239,10 @@ function compareRoot(mirror: Mirror, root: string): NotedSeals {
       lines: [],
       reasons: [
         `root ${root} is not in the chain of ${mirror.path}: it is of another mirror, the chain was written again since, or an older backup was restored since`,
-        ...restoredLines(restored),
+        // When it was noted, only the user knows.
+        ...(restored === undefined
+          ? []
+          : [`${restoredLine(restored)}: that explains it only if you noted it before ${restored.at}`]),
       ],
       exitCode: EXIT.failed,
     };
@@ -258,11 +262,31 @@ function compareRoot(mirror: Mirror, root: string): NotedSeals {
 }
 
 /** Runs of between the backup and its restore are not in the mirror: the log says who did that. */
-function restoredLines(restored: RestoredBackupEntry | undefined): string[] {
-  if (restored === undefined) return [];
-  const { entry, at, by, name, run } = restored;
+function restoredLine({ entry, at, by, name, run }: RestoredBackupEntry): string {
+  return `  → entry ${entry} of the audit log: ${by} restored ${name ?? 'a backup'} (run ${run ?? 'unknown'}) on ${at}; what was recorded between that backup and then is not in this mirror`;
+}
+
+/**
+ * What restores of older backups have to do with a backup that is not in the chain: one explains it if the backup was made before
+ * that restore, of what the restored one did not have yet.
+ */
+function restoredLines(
+  restores: readonly RestoredBackupEntry[],
+  { made_at: madeAt, run, audit_log: audited = null }: BackupManifest,
+  lacks: 'root' | 'entry',
+): string[] {
+  const isBefore = ({ at }: RestoredBackupEntry): boolean => Date.parse(madeAt) <= Date.parse(at);
+  const isLater = (restored: RestoredBackupEntry): boolean =>
+    lacks === 'entry' ? (audited?.entry ?? 0) >= restored.entry : run > (restored.run ?? 0);
+  const [newest] = restores;
+  if (newest === undefined) return [];
+  const reason = restores.find((restored) => isBefore(restored) && isLater(restored));
+  if (reason !== undefined) return [restoredLine(reason)];
+  const why = isBefore(newest)
+    ? `it is not newer than the backup that ${newest.by} restored then`
+    : `it was made on ${madeAt}, after that restore`;
   return [
-    `  → entry ${entry} of the audit log: ${by} restored ${name ?? 'a backup'} (run ${run ?? 'unknown'}) on ${at}; what was recorded between that backup and then is not in this mirror`,
+    `  → the restore of a backup on ${newest.at} (entry ${newest.entry} of the audit log) does not explain it: ${why}`,
   ];
 }
 
@@ -296,6 +320,7 @@ interface Compared {
  */
 async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]): Promise<NotedSeals> {
   const owner = mirrorId(mirror);
+  const restores = mirror.restoredBackups();
   const compared: Compared[] = [];
   const wrong: string[] = [];
   const unread: string[] = [];
@@ -317,11 +342,13 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
       const lacks = !isOfRun ? 'root' : hasEntry ? null : 'entry';
       const backup = { target: target.address, file: name, run };
       compared.push({ ...backup, found: isOfRun ? found : undefined, lacks });
-      if (!isOfRun) wrong.push(`${path}: root ${root} of run ${run} is not in the chain`);
-      else if (!hasEntry)
-        wrong.push(
-          `${path}: entry ${audited.entry} of the audit log, with hash ${audited.hash}, is not in the chain`,
-        );
+      if (lacks === null) continue;
+      wrong.push(
+        lacks === 'root' || audited === null
+          ? `${path}: root ${root} of run ${run} is not in the chain`
+          : `${path}: entry ${audited.entry} of the audit log, with hash ${audited.hash}, is not in the chain`,
+        ...restoredLines(restores, manifest, lacks),
+      );
     }
   }
   const intact = compared.filter(({ lacks }) => lacks === null);
@@ -348,7 +375,7 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
           : [`${lacking('entry')} with an audit log entry that is not in the chain`]),
       ].join(', ')}`,
     ],
-    reasons: [...wrong, ...(wrong.length === 0 ? [] : restoredLines(mirror.lastRestoredBackup())), ...unread],
+    reasons: [...wrong, ...unread],
     exitCode: wrong.length > 0 ? EXIT.failed : unread.length > 0 ? EXIT.partial : EXIT.done,
   };
 }

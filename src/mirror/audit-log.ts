@@ -128,7 +128,7 @@ export function entryHash(entry: Omit<AuditEntry, 'hash'>, before: Buffer | null
   return createHash('sha256').update(lines.join('\n')).digest();
 }
 
-/** The latest entry of a backup that the mirror was restored from. */
+/** An entry of a backup that the mirror was restored from. */
 export interface RestoredBackupEntry extends Pick<AuditEntry, 'entry' | 'at' | 'by'> {
   /** Null where the entry was damaged, as `run`. */
   readonly name: string | null;
@@ -151,12 +151,12 @@ export function runOfBackup(connection: Connection, entry: number): number | nul
   return found.pluck().get(entry) ?? null;
 }
 
-/** Undefined where the mirror was never restored from one. Reads a damaged log too. */
-export function lastRestoredBackup(connection: Connection): RestoredBackupEntry | undefined {
+/** The entries of all backups that the mirror was restored from, newest first. Reads a damaged log too. */
+export function restoredBackups(connection: Connection): RestoredBackupEntry[] {
   return connection
     .prepare<[], RestoredBackupEntry>(
       `SELECT entry, at, "by", iif(json_valid(member), member ->> '$[0]', NULL) AS name, ${RUN_OF_BACKUP} AS run
-       FROM audit_log log WHERE action = 'restore_backup' ORDER BY entry DESC LIMIT 1`,
+       FROM audit_log log WHERE action = 'restore_backup' ORDER BY entry DESC`,
     )
-    .get();
+    .all();
 }

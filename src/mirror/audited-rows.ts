@@ -180,7 +180,7 @@ const MAX_SAID = 120;
 
 /** What an entry has, where a row has something else: `has reason "BQ retired", accepted_by "audrey"`. */
 function difference(row: string, recorded: string): string {
-  const [now, then] = [parsed(row), parsed(recorded)].map(
+  const [now, then] = [parsedJson(row), parsedJson(recorded)].map(
     (facts) => (facts ?? {}) as Record<string, unknown>,
   );
   const said = Object.entries(then ?? {})
@@ -203,7 +203,7 @@ const UNREADABLE: Readonly<Partial<Record<string, string>>> = {
 function doneText(about: AuditedTable, row: string): string {
   if (about === 'acceptances') return 'accepted';
   if (about !== 'snapshots') return 'recorded';
-  const { run = 'unknown' } = (parsed(row) ?? {}) as { readonly run?: number };
+  const { run = 'unknown' } = (parsedJson(row) ?? {}) as { readonly run?: number };
   return `pinned (now at run ${run})`;
 }
 
@@ -216,17 +216,17 @@ interface NamedRow {
 }
 
 function namedRow(about: AuditedTable, member: string): NamedRow {
-  const key = parsed(member);
+  const key = parsedJson(member);
   const parts = Array.isArray(key) ? key.map(String) : [];
   if (about === 'snapshots') return { name: `snapshot ${JSON.stringify(parts[0] ?? '')}` };
   if (about !== 'acceptances') return { name: `${about.slice(0, -1)} ${parts[0] ?? ''}` };
   const [source = '', kind = '', scope = '', id = '', path = ''] = parts;
   const name = `the acceptance of ${path === '' ? 'an entire record' : path}${source === '' ? '' : ` of ${source}`}`;
-  return isKind(kind) ? { name, recordKind: kind, scope: parsed(scope) ?? {}, id } : { name };
+  return isKind(kind) ? { name, recordKind: kind, scope: parsedJson(scope) ?? {}, id } : { name };
 }
 
 /** Undefined where it was damaged: the hash shows that. */
-function parsed(text: string): unknown {
+export function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -4,7 +4,7 @@ import type { Clock } from '../core/clock.ts';
 import { AcceptanceStore } from './acceptances.ts';
 import type { MirrorAccess } from './access.ts';
 import { type AuditLogEntry, readAuditLog } from './audit-entries.ts';
-import { type RestoredBackupEntry, lastEntry, lastRestoredBackup } from './audit-log.ts';
+import { type RestoredBackupEntry, lastEntry, restoredBackups } from './audit-log.ts';
 import { type BackupOptions, backUp } from './backup.ts';
 import { type DaemonStore, daemonStore } from './daemon.ts';
 import { asReadingError, withoutVerifyHint } from './database.ts';
@@ -150,9 +150,9 @@ export class Mirror {
     return last === undefined ? null : { entry: last.entry, hash: last.hash.toString('hex') };
   }
 
-  /** The latest entry of a backup that the mirror was restored from; undefined if there is none. */
-  lastRestoredBackup(): RestoredBackupEntry | undefined {
-    return this.#access.read(lastRestoredBackup);
+  /** The entries of all backups that the mirror was restored from, newest first. */
+  restoredBackups(): RestoredBackupEntry[] {
+    return this.#access.read(restoredBackups);
   }
 
   /** Checks everything that the mirror holds, as of one moment; yields to the event loop. */

@@ -1,4 +1,5 @@
 /** The audit log against itself, against the runs, and against the rows that it recorded. */
+import type { AuditAction } from './audit-actions.ts';
 import { entryHash } from './audit-log.ts';
 import {
   AUDITED_TABLES,
@@ -6,6 +7,8 @@ import {
   type AuditEntry,
   type Contradiction,
   contradictionOf,
+  isEnding,
+  parsedJson,
   recordedRows,
 } from './audited-rows.ts';
 import type { Connection } from './database.ts';
@@ -43,7 +46,13 @@ function* verifyEntries(
        OR EXISTS (SELECT 1 FROM replaced_roots p WHERE p.root = a.root) AS isKnownRoot
      FROM audit_log a WHERE a.entry > ? ORDER BY a.entry LIMIT ${SLICE}`,
   );
+  const moved =
+    connection
+      .prepare<[], number | null>(`SELECT max(entry) FROM audit_log WHERE action = 'move'`)
+      .pluck()
+      .get() ?? 0;
   let before: AuditEntry | undefined;
+  let hasGap = false;
   for (;;) {
     const entries = read.all(before?.entry ?? 0);
     for (const entry of entries) {
@@ -52,16 +61,58 @@ function* verifyEntries(
       const name = `entry ${entry.entry} of the audit log (${entry.action} by ${entry.by})`;
       if (entry.entry > next) {
         const gone = entry.entry - 1 === next ? `entry ${next}` : `entries ${next} to ${entry.entry - 1}`;
+        hasGap = true;
         problem(`${gone} of the audit log ${entry.entry - 1 === next ? 'is' : 'are'} gone`);
       } else if (!entryHash(entry, before?.hash ?? null).equals(entry.hash))
         problem(`${name} is not as it was written, or does not follow the entry before it`);
       else if (entry.isKnownRoot === 0) problem(`the run that ${name} followed is gone, or has another root`);
-      latest.get(entry.about)?.set(entry.member, entry);
+      const known = latest.get(entry.about);
+      // A move puts the logs of several files together, in which a name may stand for different snapshots.
+      if (!hasGap && (entry.about !== 'snapshots' || entry.entry > moved)) {
+        const said = disagreement(entry, known?.get(entry.member));
+        if (said !== null) findings.add({ kind: 'chain', message: `${name} ${said}`, ...aboutOf(entry) });
+      }
+      known?.set(entry.member, entry);
       before = entry;
     }
     if (entries.length < SLICE) return latest;
     yield undefined;
   }
+}
+
+/** Facts in which an entry may differ from the one before about the same row; of actions that are not here, all. */
+const PROGRESS = ['finished_at', 'outcome', 'steps'];
+const MAY_CHANGE: Readonly<Partial<Record<AuditAction, readonly string[]>>> = {
+  unaccept: [],
+  unpin: [],
+  baseline: ['is_baseline'],
+  not_baseline: ['is_baseline'],
+  resume: PROGRESS,
+  end: PROGRESS,
+  abandon: PROGRESS,
+};
+
+/** How an entry contradicts the one before about the same row; null where it does not. */
+function disagreement(entry: AuditEntry, earlier: AuditEntry | undefined): string | null {
+  const free = MAY_CHANGE[entry.action];
+  if (free === undefined) return null;
+  if (earlier === undefined || isEnding(earlier))
+    return 'is of a row of which no entry before it says that it was there';
+  const [then, now] = [factsOf(earlier), factsOf(entry)];
+  const other = [...new Set([...Object.keys(then), ...Object.keys(now)])].filter(
+    (fact) => !free.includes(fact) && then[fact] !== now[fact],
+  );
+  if (other.length === 0) return null;
+  return `contradicts entry ${earlier.entry} (${earlier.action} by ${earlier.by}): ${other.join(', ')}`;
+}
+
+/** Empty where it was damaged: the hash shows that. */
+function factsOf({ row }: AuditEntry): Readonly<Record<string, unknown>> {
+  return (parsedJson(row) ?? {}) as Readonly<Record<string, unknown>>;
+}
+
+function aboutOf({ about }: AuditEntry): { readonly about?: AuditedTable } {
+  return about === 'backups' ? {} : { about };
 }
 
 function add(findings: Findings, about: AuditedTable, found: Contradiction | null): void {

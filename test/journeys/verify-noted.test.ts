@@ -246,6 +246,7 @@ describe('an older backup that was restored in place of the mirror', () => {
     const refused = await run('verify', '--root', lost.root);
     expect(refused.code).toBe(1);
     expect(refused.stderr).toContain(reason);
+    expect(refused.stderr).toMatch(/that explains it only if you noted it before \S+Z\n/);
     expect((await verified('--root', lost.root)).noted).toMatchObject({
       ...{ root: lost.root, status: 'unknown' },
       restored_backup: { entry: 2, by: 'Ann Oncall', name, run: 1 },
@@ -254,10 +255,34 @@ describe('an older backup that was restored in place of the mirror', () => {
     await run('backup', 'create');
     const file = join(directory, `${name}.json`);
     const manifest = JSON.parse(readFileSync(file, 'utf8')) as object;
-    writeFileSync(file, JSON.stringify({ ...manifest, root: lost.root }));
+    writeFileSync(file, JSON.stringify({ ...manifest, run: 2, root: lost.root }));
     const compared = await run('verify', '--backups');
     expect(compared.code).toBe(1);
     expect(compared.stderr).toContain(reason);
+  });
+
+  it('is no excuse for a backup that was made after it, or that is not newer than the one restored', async () => {
+    const { run, next, change, directory, name } = await restored();
+    await next('C');
+    await run('snapshots', 'pin', 'later');
+    await run('backup', 'create');
+    change(`DELETE FROM snapshots WHERE name = 'later'`, 'DELETE FROM audit_log WHERE entry = 3');
+    expect((await run('verify')).code).toBe(0);
+    const after = await run('verify', '--backups');
+    expect(after.code).toBe(1);
+    expect(after.stderr).toMatch(/entry 3 of the audit log, with hash [0-9a-f]{64}, is not in the chain/);
+    expect(after.stderr).toMatch(
+      /the restore of a backup on \S+Z \(entry 2 of the audit log\) does not explain it: it was made on \S+Z, after that restore/,
+    );
+    expect(after.stderr).not.toContain('Ann Oncall restored');
+    const file = join(directory, `${name}.json`);
+    const manifest = JSON.parse(readFileSync(file, 'utf8')) as object;
+    writeFileSync(file, JSON.stringify({ ...manifest, root: 'ab'.repeat(32) }));
+    const before = await run('verify', '--backups');
+    expect(before.stderr).toContain(
+      'does not explain it: it is not newer than the backup that Ann Oncall restored',
+    );
+    expect(before.stderr).not.toContain('Oncall restored tidemark');
   });
 
   it('gives a copy elsewhere no entry', async () => {

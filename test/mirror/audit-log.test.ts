@@ -2,6 +2,8 @@ import Database from 'better-sqlite3';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { addToRestored } from '../../src/mirror/backup.ts';
+import { entryHash } from '../../src/mirror/audit-log.ts';
+import type { AuditEntry } from '../../src/mirror/audited-rows.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { makeMovedMirror } from '../../src/mirror/move.ts';
 import { ORG, begin, open, sync, temporaryDirectory } from './fixture.ts';
@@ -308,6 +310,61 @@ describe('the audit log', () => {
     expect(await problems(mirror.path)).toEqual(['restore 1 is not as it was recorded']);
   });
 
+  it.each<[what: string, number: number, row: string, said: string]>([
+    [
+      'a withdrawal with another reason',
+      8,
+      `json_set(row, '$.reason', 'approved', '$.accepted_by', 'ciso')`,
+      'entry 8 of the audit log (unaccept by ann@here) contradicts entry 1 (accept by ann@here): reason, accepted_by',
+    ],
+    [
+      'an end of a restore that somebody else began',
+      5,
+      `json_set(row, '$.started_by', 'ciso', '$.started_at', '2026-01-01T00:00:00.000Z')`,
+      'entry 5 of the audit log (end by ann@here) contradicts entry 4 (restore by ann@here): started_at, started_by',
+    ],
+    [
+      'a baseline that is another run',
+      3,
+      `json_set(row, '$.run', 6)`,
+      'entry 3 of the audit log (baseline by ann@here) contradicts entry 2 (pin by ann@here): run',
+    ],
+  ])('shows that two entries contradict each other: %s', async (_what, number, row, said) => {
+    const path = await story();
+    const mirror = open({ path });
+    mirror.acceptances.withdraw('production', 'f1');
+    mirror.close();
+    expect(await problems(path)).toEqual([]);
+    change(path, `UPDATE audit_log SET row = ${row} WHERE entry = ${number}`);
+    // Chained again, as one who may write the file can.
+    const file = new Database(path);
+    const entries = file.prepare('SELECT * FROM audit_log ORDER BY entry').all() as AuditEntry[];
+    let before: Buffer | null = null;
+    for (const entry of entries) {
+      before = entryHash(entry, before);
+      file.prepare('UPDATE audit_log SET hash = ? WHERE entry = ?').run(before, entry.entry);
+    }
+    file.close();
+    expect(await problems(path)).toContain(said);
+  });
+
+  it('shows a withdrawal of what nobody accepted', async () => {
+    const path = await story();
+    const file = new Database(path);
+    const facts = file.prepare('SELECT * FROM audit_log WHERE entry = 7').get() as AuditEntry;
+    const forged = { ...facts, entry: 8, action: 'unaccept', about: 'acceptances', member: '["x"]' } as const;
+    const hash = entryHash(forged, facts.hash);
+    file
+      .prepare(
+        `INSERT INTO audit_log VALUES (@entry, @at, @by, @via, @action, @about, @member, @row, @root, @hash)`,
+      )
+      .run({ ...forged, hash });
+    file.close();
+    expect(await problems(path)).toEqual([
+      'entry 8 of the audit log (unaccept by ann@here) is of a row of which no entry before it says that it was there',
+    ]);
+  });
+
   it('does not give the number of a restore that was taken out to another one', async () => {
     const path = await story();
     change(path, 'DELETE FROM restores', 'DELETE FROM restore_steps');
@@ -414,7 +471,7 @@ describe('the audit log', () => {
     const moved = join(temporaryDirectory(), 'moved.db');
     makeMovedMirror(moved, [{ path: mirror.path, sources: ['production'] }], { at: AT, actor });
     const last = open({ path: moved });
-    expect(last.lastRestoredBackup()).toEqual({ entry: 1, at: AT, by: 'ann', name: 'b.zst', run: 2 });
+    expect(last.restoredBackups()).toEqual([{ entry: 1, at: AT, by: 'ann', name: 'b.zst', run: 2 }]);
     expect((await last.verify()).problems).toEqual([]);
     last.close();
     for (const [statement, problem] of [
@@ -430,7 +487,7 @@ describe('the audit log', () => {
     ] as const) {
       change(mirror.path, statement);
       expect(await problems(mirror.path)).toContain(problem);
-      expect(open({ path: mirror.path, mode: 'read' }).lastRestoredBackup()?.run).toBe(
+      expect(open({ path: mirror.path, mode: 'read' }).restoredBackups()[0]?.run).toBe(
         statement.includes('eve') ? 2 : statement.includes('{') ? null : undefined,
       );
     }

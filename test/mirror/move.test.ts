@@ -157,7 +157,7 @@ describe('a move of a mirror', () => {
       new Map([...[1, 2, 3].map((restore) => [restore, true] as const), [again, false]]),
     );
     expect(said.flatMap((subject) => (subject.about === 'backup' ? [subject.run] : []))).toEqual([1, 2]);
-    expect(mirror.lastRestoredBackup()).toMatchObject({ name: 'beta.zst', run: 2 });
+    expect(mirror.restoredBackups()[0]).toMatchObject({ name: 'beta.zst', run: 2 });
     expect(await mirror.verify()).toMatchObject({ problems: [] });
   });
 });
