@@ -10,6 +10,7 @@ import type { Secret } from '../core/secret.ts';
 import { addToRestored } from '../mirror/backup.ts';
 import type { NoticeState } from '../mirror/daemon.ts';
 import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
+import { movedAway } from '../mirror/open.ts';
 import type { Backup } from './list.ts';
 import type { BackupManifest } from './manifest.ts';
 import { parseBackupName } from './name.ts';
@@ -57,7 +58,7 @@ export async function verifyBackup(
 /**
  * Puts the mirror of a backup at `to`, where nothing may be: neither a mirror nor the log of one. It is verified before
  * it gets that name. Directories that are missing on the way are made, for nobody else to look into.
- * @throws TidemarkError `usage` where something is there, `mirror_locked` while somebody writes that mirror, and as
+ * @throws TidemarkError `usage` where something is there, `mirror_missing` where the mirror was moved, `mirror_locked` while somebody writes that mirror, and as
  *   `verifyBackup` does; nothing is left then of what was made
  */
 export async function restoreBackup(
@@ -239,7 +240,11 @@ function refuseExisting(to: string): void {
   const inTheWay = ['', '-wal', '-shm', '-journal']
     .map((suffix) => `${to}${suffix}`)
     .find((path) => existsSync(path));
-  if (inTheWay === undefined) return;
+  if (inTheWay === undefined) {
+    const moved = movedAway(to);
+    if (moved !== null) throw moved;
+    return;
+  }
   throw new TidemarkError('usage', `${inTheWay} exists already, and a backup never replaces anything`, {
     hint: `restore to another path and set \`mirror\` to it; or stop whatever uses ${to}, move it away with its -wal and -shm, and run the command again`,
   });

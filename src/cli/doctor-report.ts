@@ -13,6 +13,7 @@ import { type MirrorHealth, mirrorHealth } from '../doctor/mirror-health.ts';
 import { type Gravity, type Problem, permissionOf } from '../doctor/problems.ts';
 import { type KindReach, type SourceReach, MOST_SCOPES } from '../doctor/source-reach.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { movedAway } from '../mirror/open.ts';
 import {
   listPart,
   noticePart,
@@ -205,7 +206,9 @@ export function healthReport(
   const found = health.verification?.problems ?? 0;
   const isSound = damage.length === 0 && error === null && found === 0;
   const state = isMissing
-    ? 'MISSING'
+    ? movedAway(path) === null
+      ? 'MISSING'
+      : 'MOVED AWAY'
     : !isThere
       ? 'not there yet'
       : damage.length > 0
@@ -303,13 +306,13 @@ export function problemReason(problems: readonly Problem[]): string[] {
 
 // The mirror opened for the part about this machine.
 
-/** The mirror for reading; null if there is none or it cannot be opened, with the reason. The caller closes it. */
+/** The mirror for reading; null if there is none, or with the reason if it was moved or cannot be opened. The caller closes it. */
 export function openToInspect(
   context: CommandContext,
   config: Config,
   command: string,
 ): { readonly mirror: Mirror | null; readonly error: TidemarkError | null } {
-  if (!existsSync(config.mirror)) return { mirror: null, error: null };
+  if (!existsSync(config.mirror)) return { mirror: null, error: movedAway(config.mirror) };
   try {
     return { mirror: openConfiguredMirror(config, 'read', command, context.pid), error: null };
   } catch (error) {

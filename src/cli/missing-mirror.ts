@@ -6,7 +6,7 @@ import { mirrorConfigs } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
-import { NoMirror } from '../mirror/open.ts';
+import { movedAway, NoMirror } from '../mirror/open.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 import { readLoadedConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
@@ -36,14 +36,16 @@ interface MissingMirror {
 }
 
 /**
- * What is to be said of a mirror that is not in its place, although a daemon runs on it or a directory has backups of one of its
- * sources; null if neither is so.
+ * What is to be said of a mirror that is not in its place, although it was moved, a daemon runs on it or a directory has backups
+ * of one of its sources; null if none of that is so.
  * @param config of that mirror
  */
 export async function missingMirror(
   context: Pick<CommandContext, 'pid'>,
   config: Config,
 ): Promise<MissingMirror | null> {
+  const moved = movedAway(config.mirror);
+  if (moved !== null) return moved;
   const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
   const daemon = findDaemon(config.mirror, looker);
   const backups = await backupsOfMissing(config, systemClock);

@@ -4,6 +4,7 @@ import type { Config } from '../config/config.ts';
 import { mirrorConfigs } from '../config/mirrors.ts';
 import { asTidemarkError, EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { NoMirror } from '../mirror/open.ts';
 import { checkSnapshotName, type SnapshotRow } from '../mirror/snapshots.ts';
 import { nameText } from '../report/value-text.ts';
 import { pinBaseline } from '../state/pin-baseline.ts';
@@ -119,7 +120,7 @@ async function pinBaselines(
       }
     } catch (thrown) {
       const error = asTidemarkError(thrown);
-      const reason = error.code === 'mirror_missing' ? 'there is no mirror yet' : error.message;
+      const reason = thrown instanceof NoMirror ? 'there is no mirror yet' : error.message;
       rows.set(source, { name: source, outcome: 'not_possible', run: null, reason });
       return error.code !== 'mirror_locked';
     }

@@ -1,12 +1,12 @@
 /** `tidemark sync`: one run now, of each source in turn; by the daemon where one has the mirror. */
 import { statSync } from 'node:fs';
 import { aboutToBeginAnew } from '../backup/earlier.ts';
+import { movedAway } from '../mirror/open.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
 import { onlyMirrorConfig } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import { isMovedAway } from '../mirror/open.ts';
 import { silentEvents } from '../sync/events.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
@@ -122,7 +122,7 @@ async function warnOfNewMirror(context: CommandContext, config: Config): Promise
   // A copy that failed leaves a file of no bytes, in which a new mirror is begun too.
   if ((statSync(config.mirror, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
   // Opening it for writing is refused then.
-  if (isMovedAway(config.mirror)) return;
+  if (movedAway(config.mirror) !== null) return;
   const anew = await aboutToBeginAnew(config, systemClock);
   if (anew !== null) printReason(context, [anew.message, `  → ${anew.hint}`]);
 }

@@ -9,6 +9,7 @@ import type { Actor } from '../core/actor.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { goneHint } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { movedAway } from '../mirror/open.ts';
 import type { DaemonEffects } from './effects.ts';
 import type { ProblemSink } from './problems.ts';
 
@@ -248,6 +249,8 @@ export class MirrorConnections {
     const config = this.#config();
     const { mirror } = config;
     if (!this.#hadContent || !isEmpty(mirror)) return;
+    const moved = movedAway(mirror);
+    if (moved !== null) throw moved;
     throw new TidemarkError('mirror_missing', `the mirror was emptied: ${mirror} has no content any more`, {
       hint: `nothing is written until it has: ${goneHint(placeOf(config))}`,
     });
@@ -295,6 +298,8 @@ export class MirrorConnections {
 }
 
 function mirrorGone(config: Config): TidemarkError {
+  const moved = movedAway(config.mirror);
+  if (moved !== null) return moved;
   return new TidemarkError('mirror_missing', `the mirror is gone: ${config.mirror} is not there any more`, {
     hint: `nothing is written until it is back: ${goneHint(placeOf(config))}`,
   });

@@ -65,7 +65,8 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
   translated(name, () => createDirectory(name));
   // Lock and stage by the file's own name: a writer that comes by a link must meet the same ones.
   const path = realMirrorPath(name);
-  if (fileSize(path) === 0 && isMovedAway(path)) throw movedAway(path);
+  const moved = movedAway(path);
+  if (moved !== null) throw moved;
   const lock = acquireWriterLock(path, holder);
   let writer: Connection | undefined;
   let reader: ReaderConnection | null = null;
@@ -317,20 +318,23 @@ function configure(connection: Connection, cacheKib: number): void {
 /** What `mirror move` appends to the name of a file that it put away. */
 export const MOVED_SUFFIX = '.moved';
 
-/** True where `mirror move` put the mirror at `name` away: none is begun there while the old file is beside it. */
-export function isMovedAway(name: string): boolean {
-  return existsSync(realMirrorPath(name) + MOVED_SUFFIX);
+/**
+ * The error of a mirror that `mirror move` put away: whoever does not know of that yet must not begin a new history in the old
+ * place, nor take the mirror for lost. Null where a mirror is there, or none was moved.
+ */
+export function movedAway(name: string): MovedMirror | null {
+  const path = realMirrorPath(name);
+  if (fileSize(path) > 0 || !existsSync(path + MOVED_SUFFIX)) return null;
+  return new MovedMirror(path);
 }
 
-/** Whoever does not know of the move yet must not begin a new history in the old place. */
-function movedAway(path: string): TidemarkError {
-  return new TidemarkError(
-    'mirror_missing',
-    `the mirror at ${path} was moved: ${basename(path)}${MOVED_SUFFIX} is beside it`,
-    {
-      hint: 'set `mirror` (and TIDEMARK_MIRROR, where it is set) to the new place; to begin a new mirror here, move that file away first',
-    },
-  );
+class MovedMirror extends TidemarkError {
+  override readonly hint =
+    'set `mirror` (and TIDEMARK_MIRROR, where it is set) to the new place; to begin a new mirror here, move that file away first';
+
+  constructor(path: string) {
+    super('mirror_missing', `the mirror at ${path} was moved: ${basename(path)}${MOVED_SUFFIX} is beside it`);
+  }
 }
 
 /** Nothing is in the place of the mirror. Whether one was there, others may know: a daemon, or the backups. */
@@ -345,7 +349,7 @@ export class NoMirror extends TidemarkError {
 }
 
 function missing(path: string): TidemarkError {
-  if (isMovedAway(path)) return movedAway(path);
+  if (existsSync(path + MOVED_SUFFIX)) return new MovedMirror(path);
   const left = ['-wal', '-shm', '-lock'].find((suffix) => existsSync(path + suffix));
   if (left !== undefined)
     return new NoMirror(

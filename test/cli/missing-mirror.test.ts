@@ -122,6 +122,33 @@ describe('a mirror that is away, of which a directory has backups', () => {
     );
   });
 
+  it('one that was moved is not lost: the new place is named, and none is put or begun beside it', async () => {
+    const { run, home } = await away();
+    rmSync(join(home, 'volume'), { recursive: true });
+    renameSync(join(home, 'unmounted'), join(home, 'volume'));
+    const moved = await run('mirror', 'move', '--to', './new/{source}.db');
+    expect(moved.code, moved.stderr).toBe(0);
+    const before = readdirSync(join(home, 'volume'));
+    const place = join(home, 'volume/mirror.db');
+    for (const args of [
+      ['status'],
+      ['sync'],
+      ['doctor'],
+      ['estimate'],
+      ['backup', 'restore', 'latest', '--to', place],
+    ]) {
+      const { code, stdout, stderr } = await run(...args);
+      const said = (stdout + stderr).replaceAll(/\s+/g, ' ');
+      expect(said, args.join(' ')).toContain('mirror.db was moved: mirror.db.moved is beside it');
+      expect(said, args.join(' ')).not.toMatch(/backup restore|without history|is its volume mounted/);
+      if (args[0] === 'estimate') continue;
+      expect(code, said).toBe(args[0] === 'doctor' ? 3 : 1);
+      expect(said).toContain('set `mirror` (and TIDEMARK_MIRROR, where it is set) to the new place');
+    }
+    expect((await run('doctor')).stdout).toMatch(/mirror\.db, MOVED AWAY,/);
+    expect(readdirSync(join(home, 'volume')), 'nothing is made').toEqual(before);
+  });
+
   it('of sources with mirrors of their own, the one that is away is named, and its command is for it', async () => {
     const service = await FakeService.start();
     service.set('plugins', [{ id: 1, name: 'Readers' }]);

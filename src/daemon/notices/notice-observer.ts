@@ -2,6 +2,7 @@
  * Notifies people of jobs: notices of a job are stored under its lock, and sent after its release. If the mirror cannot be
  * written, a failure is still reported, once and immediately.
  */
+import { basename } from 'node:path';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import type { Notice, JobRow, NoticeState } from '../../mirror/daemon.ts';
 import type { Deliveries } from './deliveries.ts';
@@ -23,6 +24,7 @@ import { goneHint } from '../../core/hints.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { writerOf } from '../../mirror/lock.ts';
+import { movedAway, MOVED_SUFFIX } from '../../mirror/open.ts';
 import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { mirrorFileState } from '../cell-status.ts';
 import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from '../http/health-snapshot.ts';
@@ -503,15 +505,17 @@ function isCatchingUp(
 
 function gone(now: number, config: Config): Notice {
   const { mirror, sources } = config;
+  const moved = movedAway(mirror);
+  const what = moved === null ? 'is gone' : `was moved (${basename(mirror)}${MOVED_SUFFIX} is beside it)`;
   return noticeOf(
     { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_gone' },
     {
       severity: 'critical',
       title: `${subjectName('')}: it is gone from its place`,
       lines: [
-        `${mirror} (${namesOf(sources.map(({ name }) => name))}) is gone: nothing is synced, and no new mirror is created automatically`,
+        `${mirror} (${namesOf(sources.map(({ name }) => name))}) ${what}: nothing is synced, and no new mirror is created automatically`,
       ],
-      hint: goneHint(placeOf(config)),
+      hint: moved?.hint ?? goneHint(placeOf(config)),
     },
   );
 }

@@ -1,6 +1,6 @@
 /** The observer in the daemon's own surroundings: a real mirror behind the daemon's mirrorAccess. */
 import { renameSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { BackupCatalog } from '../../../src/backup/catalog.ts';
 import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from '../../../src/backup/manifest.ts';
@@ -289,6 +289,21 @@ describe('the observer', () => {
     expect(mirrorAccess.isThere()).toBe(true);
     await observer.wake!(context);
     expect(sent).toEqual(['mirror_gone', 'mirror_back']);
+  });
+
+  it('does not advise to restore a mirror that was moved', async () => {
+    const { observer, context, clock, texts, mirrorAccess, mirror } = rig();
+    expect(mirrorAccess.isThere()).toBe(true);
+    renameSync(mirror, `${mirror}.moved`);
+    expect(mirrorAccess.isThere()).toBe(false);
+    expect(() => mirrorAccess.reader()).toThrow(`${basename(mirror)}.moved is beside it`);
+    for (let minutes = 0; minutes < 5; minutes += 1) {
+      clock.advance(60_000);
+      await observer.wake!(context);
+    }
+    expect(texts[0]).toContain(`${mirror} (production) was moved (${basename(mirror)}.moved is beside it)`);
+    expect(texts[0]).toContain('to the new place');
+    expect(texts[0]).not.toContain('backup restore');
   });
 
   it('does not take another mirror in its place for the one that is gone, until a baseline is pinned in it', async () => {
