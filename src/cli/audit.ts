@@ -35,7 +35,7 @@ export async function audit(context: CommandContext, options: AuditOptions): Pro
   const mirror = openConfiguredMirror(config, 'read', 'audit', context.pid);
   try {
     const period = choosePeriod(mirror, options, systemClock.now());
-    const { entries, of } = findAuditEntries(mirror, config, {
+    const { entries, of } = await findAuditEntries(mirror, config, {
       ...{ period, actions: options.action, by: options.by, sources: context.options.source },
     });
     printNote(context, [...period.notes, ...damageNotes(entries)]);

@@ -143,7 +143,7 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
       if (options.field === undefined || !path.includes('/[id=')) return shown;
       return [
         ...shown,
-        ...acceptedBodies(mirror, acceptance).flatMap((body) => placeByIndex(path, body) ?? []),
+        ...[...acceptedBodies(mirror, acceptance)].flatMap((body) => placeByIndex(path, body) ?? []),
       ];
     };
     const isWithin = ({ scope }: DriftAcceptance): boolean =>

@@ -9,7 +9,7 @@ import { HEAD_COLUMNS, type HistoryHead, textAt, textsOf } from './history.ts';
 import { param, prepared } from './query.ts';
 import { RecreatedIds } from './recreated-ids.ts';
 import { readIdMap } from './restores.ts';
-import { type CollectionRow, readCollections } from './run-rows.ts';
+import { type CollectionRow, readCollection, readCollections } from './run-rows.ts';
 import { records } from './schema/record-tables.ts';
 
 /** What is not named is not filtered. */
@@ -42,10 +42,21 @@ export function selectCollections(
   run = LATEST,
 ): SelectedCollection[] {
   const idsIn = prepareSelection(connection, filter, run);
-  return readCollections(connection).flatMap((collection) => {
+  return candidates(connection, filter).flatMap((collection) => {
     const ids = idsIn(collection);
     return ids === undefined ? [] : [{ ...collection, ids }];
   });
+}
+
+/** The collections among which the filter selects: only the one that it names, where it names one by its key. */
+function candidates(connection: Connection, { sources, kinds, scope }: RecordFilter): CollectionRow[] {
+  const [source] = sources ?? [];
+  const [kind] = kinds ?? [];
+  const isOne = sources?.length === 1 && kinds?.length === 1;
+  if (!isOne || source === undefined || kind === undefined || scope === undefined)
+    return readCollections(connection);
+  const found = readCollection(connection, source, kind, scope);
+  return found === undefined ? [] : [found];
 }
 
 /** Returns the ids to read in one collection after another: null for all, undefined if the filter excludes it. */

@@ -157,14 +157,16 @@ export function readSweeps(connection: Connection, run: number): SweepRow[] {
     .sort((a, b) => compareKeys({ ...a, id: '' }, { ...b, id: '' }));
 }
 
+const COLLECTION_COLUMNS = {
+  row: columnsWithout(collections, 'source', 'kind', 'scope', 'organizationId', 'projectId', 'roleId'),
+  kind: collections.kind,
+  scope: collections.scope,
+  source: sources.name,
+};
+
 const COLLECTIONS = prepared((db) =>
   db
-    .select({
-      row: columnsWithout(collections, 'source', 'kind', 'scope', 'organizationId', 'projectId', 'roleId'),
-      kind: collections.kind,
-      scope: collections.scope,
-      source: sources.name,
-    })
+    .select(COLLECTION_COLUMNS)
     .from(collections)
     .innerJoin(sources, eq(sources.id, collections.source))
     .where(unlessGiven('source', eq(sources.name, param('source'))))
@@ -175,11 +177,48 @@ const COLLECTIONS = prepared((db) =>
 export function readCollections(connection: Connection, source?: string): CollectionRow[] {
   return COLLECTIONS(connection)
     .all({ source: source ?? null })
-    .map(({ row, kind, scope, source: name }) => ({
-      ...row,
-      ...{ source: name, kind: knownKind(kind), scope: storedScope(scope) },
-    }))
+    .map(collectionRow)
     .sort(compareCollections);
+}
+
+const HAS_KEY = and(
+  eq(sources.name, param('source')),
+  eq(collections.kind, param('kind')),
+  eq(collections.scope, param('scope')),
+);
+
+const COLLECTION_ROW = prepared((db) =>
+  db
+    .select(COLLECTION_COLUMNS)
+    .from(collections)
+    .innerJoin(sources, eq(sources.id, collections.source))
+    .where(HAS_KEY)
+    .prepare(),
+);
+
+/** One collection by its key: the others, of which there may be thousands, are not read. */
+export function readCollection(
+  connection: Connection,
+  source: string,
+  kind: Kind,
+  scope: Scope,
+): CollectionRow | undefined {
+  const found = COLLECTION_ROW(connection).get({ source, kind, scope: scopeKey(scope) });
+  return found === undefined ? undefined : collectionRow(found);
+}
+
+function collectionRow({
+  row,
+  kind,
+  scope,
+  source,
+}: {
+  readonly row: Omit<CollectionRow, 'source' | 'kind' | 'scope'>;
+  readonly kind: string;
+  readonly scope: string;
+  readonly source: string;
+}): CollectionRow {
+  return { ...row, source, kind: knownKind(kind), scope: storedScope(scope) };
 }
 
 // The completeness of a source's collections, from their rows alone: no record is read or counted.
@@ -199,13 +238,7 @@ const COLLECTION = prepared((db) =>
     .select({ id: collections.id, source: collections.source })
     .from(collections)
     .innerJoin(sources, eq(sources.id, collections.source))
-    .where(
-      and(
-        eq(sources.name, param('source')),
-        eq(collections.kind, param('kind')),
-        eq(collections.scope, param('scope')),
-      ),
-    )
+    .where(HAS_KEY)
     .prepare(),
 );
 

@@ -132,9 +132,10 @@ export function createDashboard(parts: DashboardParts): Hono {
     const sources = knownSources(view, view.mirror());
     return auditPage({ ...facts(), sources }, queryOf(context));
   });
-  dashboard.get('/audit.csv', (context) => {
+  dashboard.get('/audit.csv', async (context) => {
     try {
-      const text = auditCsvText({ ...facts(), sources: knownSources(view, view.mirror()) }, queryOf(context));
+      const asked = { ...facts(), sources: knownSources(view, view.mirror()) };
+      const text = await auditCsvText(asked, queryOf(context));
       const headers = { 'Content-Type': 'text/csv; charset=utf-8' };
       return context.body(text, 200, {
         ...headers,

@@ -1,5 +1,7 @@
 /** The entries of the audit log that were asked for, as `tidemark audit` and the dashboard show them: secrets are masked. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { scopeKey } from '../../catalog/catalog.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
@@ -25,7 +27,7 @@ interface AuditFilter {
   readonly limit?: number;
 }
 
-interface FoundEntries {
+export interface FoundEntries {
   /** Newest first. */
   readonly entries: readonly NamedEntry[];
   /** How many the filter lets through, and how many there are. */
@@ -33,11 +35,26 @@ interface FoundEntries {
   readonly of: number;
 }
 
-/** @throws TidemarkError `mirror_corrupt` for an entry that cannot be read */
-export function findAuditEntries(mirror: Mirror, config: Config, filter: AuditFilter): FoundEntries {
+/** Entries between two turns of the event loop: a look-up takes up to some milliseconds. */
+const SLICE = 10;
+
+/**
+ * Lets other work continue in between: a daemon calls it.
+ * @throws TidemarkError `mirror_corrupt` for an entry that cannot be read
+ */
+export async function findAuditEntries(
+  mirror: Mirror,
+  config: Config,
+  filter: AuditFilter,
+): Promise<FoundEntries> {
   const all = mirror.auditLog();
   const found = all.filter((entry) => isAskedFor(entry, filter)).reverse();
-  const entries = found.slice(0, filter.limit).map((entry) => shownEntry(mirror, config, entry));
+  const entries: NamedEntry[] = [];
+  const shownEntry = prepareShown(mirror, config);
+  for (const entry of found.slice(0, filter.limit)) {
+    if (entries.length > 0 && entries.length % SLICE === 0) await nextTurn();
+    entries.push(shownEntry(entry));
+  }
   return { entries, count: found.length, of: all.length };
 }
 
@@ -64,43 +81,84 @@ function isAbout(subject: AuditSubject, source: string): boolean {
 /** An entry, and why the name of its record cannot be read; null where it can, or there is none. */
 type NamedEntry = ShownEntry & { readonly damage: TidemarkError | null };
 
-function shownEntry(mirror: Mirror, config: Config, entry: AuditLogEntry): NamedEntry {
+type RecordName = Pick<NamedEntry, 'recordName' | 'damage'>;
+
+/** Looks up a source's definitions and a record's name once, however many entries are about them. */
+function prepareShown(mirror: Mirror, config: Config): (entry: AuditLogEntry) => NamedEntry {
+  const definitions = remembered((source) => definitionsFor(config, source));
+  const names = new Map<string, RecordName>();
+  const nameOf = (subject: AcceptedRecord, definition: ResourceDefinition): RecordName => {
+    const { source, kind, scope, id } = subject;
+    const key = JSON.stringify([source, kind, scopeKey(scope), id]);
+    const name = names.get(key) ?? nameOrDamage(mirror, subject, definition);
+    names.set(key, name);
+    return name;
+  };
+  return (entry) => shownEntry(mirror, entry, { definitions, nameOf });
+}
+
+type DefinitionOf = (kind: Kind) => ResourceDefinition;
+
+function remembered(look: (source: string) => DefinitionOf): (source: string) => DefinitionOf {
+  const known = new Map<string, DefinitionOf>();
+  return (source) => {
+    const found = known.get(source) ?? look(source);
+    known.set(source, found);
+    return found;
+  };
+}
+
+interface LookUps {
+  readonly definitions: (source: string) => DefinitionOf;
+  readonly nameOf: (record: AcceptedRecord, definition: ResourceDefinition) => RecordName;
+}
+
+function shownEntry(
+  mirror: Mirror,
+  entry: AuditLogEntry,
+  { definitions: definitionsOf, nameOf }: LookUps,
+): NamedEntry {
   const { subject } = entry;
   const shown = { ...entry, recordName: null, fromRun: null, damage: null };
   switch (subject.about) {
     case 'acceptance': {
-      const definitions = definitionsFor(config, subject.source);
+      const definitions = definitionsOf(subject.source);
       const definition = definitions(subject.kind);
       const masked = {
         ...subject,
         id: maskedId(subject.id, definition),
         path: maskedPlace(subject.path, definition),
       };
-      const named = nameOrDamage(mirror, subject, definition);
-      return { ...shown, ...named, subject: masked, source: subject.source, definitions };
+      return {
+        ...shown,
+        ...nameOf(subject, definition),
+        subject: masked,
+        source: subject.source,
+        definitions,
+      };
     }
     case 'snapshot': {
       // It is the state of every source as of its run, whosever that run was.
       const [only, ...others] = mirror.runs.sources();
       const source = others.length === 0 ? (only ?? null) : null;
-      return { ...shown, source, definitions: definitionsFor(config, source ?? '') };
+      return { ...shown, source, definitions: definitionsOf(source ?? '') };
     }
     case 'restore': {
       const { source, restore, isRenumbered } = subject;
       const fromRun = isRenumbered ? null : mirror.restores.plannedRun(restore);
-      return { ...shown, source, fromRun, definitions: definitionsFor(config, source) };
+      return { ...shown, source, fromRun, definitions: definitionsOf(source) };
     }
     case 'forget':
     case 'backup': {
       const [source, ...others] = subject.sources;
       const only = source === undefined || others.length > 0 ? null : source;
-      return { ...shown, source: only, definitions: definitionsFor(config, only ?? '') };
+      return { ...shown, source: only, definitions: definitionsOf(only ?? '') };
     }
   }
 }
 
 /** The audit log is read most where the mirror is damaged: a record without a sound body goes by its id. */
-function nameOrDamage(...of: Parameters<typeof acceptedName>): Pick<NamedEntry, 'recordName' | 'damage'> {
+function nameOrDamage(...of: Parameters<typeof acceptedName>): RecordName {
   try {
     return { recordName: acceptedName(...of), damage: null };
   } catch (thrown) {
@@ -123,25 +181,22 @@ export function damageNotes(entries: readonly NamedEntry[]): string[] {
 type AcceptedRecord = Pick<DriftAcceptance, 'source' | 'kind' | 'scope' | 'id'>;
 
 /** The record as it was last seen, and as the baseline has it: an element that is gone goes by its index there. */
-export function acceptedBodies(mirror: Mirror, { source, kind, scope, id }: AcceptedRecord): JsonValue[] {
-  const runs = [mirror.runs.latest(source)?.run, mirror.snapshots.baseline()?.run].filter(
-    (run) => run !== undefined,
-  );
-  return runs.flatMap((run) => {
-    const records = mirror.records.readAt(
-      run,
-      { sources: [source], kinds: [kind], ids: [id] },
-      { isChecked: true },
-    );
-    return [...records]
-      .filter((record) => scopeKey(record.scope) === scopeKey(scope))
-      .map((record) => parseLossless(record.body));
-  });
+export function* acceptedBodies(
+  mirror: Mirror,
+  { source, kind, scope, id }: AcceptedRecord,
+): Generator<JsonValue> {
+  const filter = { sources: [source], kinds: [kind], scope, ids: [id] };
+  for (const run of [mirror.runs.latest(source)?.run, mirror.snapshots.baseline()?.run]) {
+    if (run === undefined) continue;
+    for (const { body } of mirror.records.readAt(run, filter, { isChecked: true })) yield parseLossless(body);
+  }
 }
 
 /** What the record of an acceptance is called, its id where it has no name; secrets masked. */
 export function acceptedName(mirror: Mirror, record: AcceptedRecord, definition: ResourceDefinition): string {
   const id = maskedId(record.id, definition);
-  const [body] = acceptedBodies(mirror, record);
-  return body === undefined ? id : recordName(definition, maskedBody(body, definition), id);
+  // The newest one.
+  for (const body of acceptedBodies(mirror, record))
+    return recordName(definition, maskedBody(body, definition), id);
+  return id;
 }
