@@ -89,7 +89,7 @@ export async function showAndSend(
     else if (sends && format === 'text' && options.out === undefined) {
       printNote(context, [
         sending.undoes === undefined
-          ? 'dry run: apply with --apply, or save with --out FILE for `tidemark apply`'
+          ? 'dry run: apply with --apply, or save with --out FILE for `tidemark apply FILE`'
           : 'dry run: apply with --apply',
       ]);
     } else if (continued > 0 && format === 'text') printNote(context, [recordingText(continued)]);
