@@ -49,6 +49,8 @@ interface DriftQuestion extends DriftExtent {
 export interface FoundDrift extends SourceDrift {
   /** What speaks against the question, a line each. */
   readonly warnings: readonly string[];
+  /** Acceptances and the baseline that were used and are not as the audit log has them, a line each. */
+  readonly contradictions: readonly string[];
 }
 
 /**
@@ -69,7 +71,25 @@ export async function findDrift(
   );
   const isOfOneMirror = isOfMirror(from) && isOfMirror(to);
   const drift = await driftBetween(config, opener.mirrorIfAny(), sides, isOfOneMirror, question);
-  return { ...drift, warnings: pairWarnings(sides) };
+  const mirror = opener.mirrorIfAny();
+  return {
+    ...drift,
+    warnings: pairWarnings(sides),
+    contradictions: mirror === null ? [] : contradictionsOf(mirror, drift, from),
+  };
+}
+
+/** A line for each acceptance that hides a finding, and for the baseline, that is not as the audit log has it. */
+function contradictionsOf(mirror: Mirror, { accepted, source }: SourceDrift, from: Reference): string[] {
+  const baseline = from.form === 'baseline' ? mirror.snapshots.baseline() : undefined;
+  const held = new Set(accepted.map(({ acceptance }) => acceptance));
+  const found = [
+    ...(baseline === undefined ? [] : [mirror.snapshots.contradiction(baseline) ?? []].flat()),
+    ...mirror.acceptances.contradictions([...held], source),
+  ];
+  return found.length === 0
+    ? []
+    : [...found, '  → `tidemark verify` names everything that does not match the audit log'];
 }
 
 /** True for what matters at least as much as the threshold. */

@@ -115,6 +115,7 @@ function driftReport(
   const besideHere = comparisonNotes(noted, definitions);
   const isForPeople = CHANGES_SHOWN.includes(formatOf(context, options));
   printNote(context, isForPeople ? besideHere : [...all.warnings, ...besideHere]);
+  printNote(context, all.contradictions);
   const failed = isOfLatest && mirror !== null ? newestRunIfFailed(mirror, source) : null;
   const failedRun = failed === null ? null : failedRunDocument(failed);
   const unread = failed === null ? [] : failedRunLines(failed);

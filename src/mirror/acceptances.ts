@@ -8,6 +8,7 @@ import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { MirrorAccess } from './access.ts';
 import { recordAction } from './audit-log.ts';
+import { contradictionLine } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { sealRow } from './row-seals.ts';
@@ -42,6 +43,16 @@ export class AcceptanceStore {
   /** Accepted drift, of one source or of all; by source, kind, scope, id and path. */
   list(source?: string): DriftAcceptance[] {
     return this.#access.read((connection) => readAcceptances(connection, source));
+  }
+
+  /** A line for each of these that is not as the audit log has it. */
+  contradictions(held: readonly (RecordKey & Pick<DriftAcceptance, 'path'>)[], source: string): string[] {
+    return this.#access.read((connection) =>
+      held.flatMap(({ kind, scope, id, path }) => {
+        const key = [source, kind, scopeKey(scope), id, path];
+        return contradictionLine(connection, 'acceptances', key) ?? [];
+      }),
+    );
   }
 
   /** The random bytes from which this mirror's drift fingerprints are made: the same as long as it lives. */

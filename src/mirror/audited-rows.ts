@@ -129,22 +129,34 @@ export function contradictionOf(
   return { ...named, what: `is not as it was ${doneText(about, row)}` };
 }
 
+/** What a row that is there has against the log, in one line; null where nothing. Two look-ups by key. */
+export function contradictionLine(connection: Connection, about: AuditedTable, key: RowKey): string | null {
+  const { found, latest, member } = lookUp(connection, about, key);
+  const contradiction = found === undefined ? null : contradictionOf(about, member, found.row, latest);
+  return found === undefined || contradiction === null ? null : lineOf(contradiction, found.row, latest);
+}
+
 /**
  * Refuses a row that another program altered or inserted: the next entry would take its content over, and hide
  * that it was. One that is gone may be written again.
  * @throws TidemarkError `mirror_corrupt`
  */
 export function requireAsRecorded(connection: Connection, about: AuditedTable, key: RowKey): void {
-  const { found, latest, member } = lookUp(connection, about, key);
-  const contradiction = found === undefined ? null : contradictionOf(about, member, found.row, latest);
-  if (found === undefined || contradiction === null) return;
-  const { name, recordKind, what } = contradiction;
+  const line = contradictionLine(connection, about, key);
+  if (line !== null) throw new TidemarkError('mirror_corrupt', line, { hint: KEPT_HINT });
+}
+
+function lineOf(
+  { name, recordKind, what }: Contradiction,
+  row: string,
+  latest: LatestEntry | undefined,
+): string {
   const kind = recordKind === undefined ? '' : ` (${recordKind})`;
   const says =
     latest === undefined || isEnding(latest)
       ? ''
-      : `; entry ${latest.entry} of the audit log (${latest.action} by ${latest.by}) ${difference(found.row, latest.row)}`;
-  throw new TidemarkError('mirror_corrupt', `${name}${kind} ${what}${says}`, { hint: KEPT_HINT });
+      : `; entry ${latest.entry} of the audit log (${latest.action} by ${latest.by}) ${difference(row, latest.row)}`;
+  return `${name}${kind} ${what}${says}`;
 }
 
 /** Not to be taken over by an entry: what to do instead. */

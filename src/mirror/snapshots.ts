@@ -5,7 +5,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { isoTime } from '../core/clock.ts';
 import { recordAction } from './audit-log.ts';
-import { isAsRecorded, requireAsRecorded } from './audited-rows.ts';
+import { contradictionLine, isAsRecorded, requireAsRecorded } from './audited-rows.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { param, paramsOf, prepared } from './query.ts';
@@ -37,6 +37,11 @@ export class SnapshotStore {
   /** The snapshot that drift is measured from. */
   baseline(): SnapshotRow | undefined {
     return this.list().find(({ isBaseline }) => isBaseline);
+  }
+
+  /** What a snapshot has against the audit log, in one line; null where nothing. */
+  contradiction({ name }: Pick<SnapshotRow, 'name'>): string | null {
+    return this.#access.read((connection) => contradictionLine(connection, 'snapshots', [name]));
   }
 
   /**

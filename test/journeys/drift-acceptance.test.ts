@@ -200,6 +200,24 @@ describe('fingerprints', () => {
     expect(keys[1]).not.toBe(keys[0]);
   });
 
+  it('warns of an acceptance and a baseline that are not as the audit log has them', async () => {
+    const { service, directory, run, expectRun } = await baselined();
+    service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted');
+    expect((await expectRun(0, 'drift')).stderr).not.toContain('audit log');
+    const file = new Database(join(directory, 'mirror.db'));
+    file.exec(`UPDATE acceptances SET reason = 'approved'; UPDATE snapshots SET pinned_by = 'ciso'`);
+    file.close();
+    const { code, stderr } = await run('drift');
+    expect(code).toBe(0);
+    expect(stderr).toMatch(
+      /snapshot "\S+" is not as it was pinned .*; entry \d+ of the audit log .* has pinned_by /,
+    );
+    expect(stderr).toMatch(/\(domains\) is not as it was accepted; entry \d+ .* has reason "wanted"/);
+    expect(stderr).toContain('→ `tidemark verify` names everything');
+  });
+
   it('is checked by verify: what another hand removed or added is named, without the id where that is a secret', async () => {
     const { service, directory, run, expectRun } = await baselined();
     service.set('invites', [{ id: 'SECRETINVITEID', target_email: '', level: 1 }]);
