@@ -85,6 +85,8 @@ export interface BegunAnew {
   readonly hint: string;
   /** When its first run began, ISO 8601; null where there was none yet. */
   readonly since: string | null;
+  /** `mirrorId` of the mirror that has the history. */
+  readonly missed: string;
 }
 
 /** What a target has of the time before a mirror. */
@@ -97,6 +99,8 @@ interface TargetEarlier {
 interface FoundBackup extends Pick<Backup, 'name' | 'madeAt' | 'run'> {
   readonly address: string;
   readonly source: string;
+  /** `mirrorId` of the mirror that it is of. */
+  readonly mirror: string;
 }
 
 /**
@@ -125,7 +129,7 @@ export function begunAnew(
 /** @param since when the mirror's first run began, ISO 8601; null before that */
 function anew(
   config: MirrorOwnership,
-  { source, address, name, madeAt, run }: FoundBackup,
+  { source, address, name, madeAt, run, mirror }: FoundBackup,
   since: string | null,
 ): BegunAnew {
   const begun = since === null ? 'a new mirror is begun' : `the mirror was begun at ${since}`;
@@ -133,6 +137,7 @@ function anew(
     message: `${begun} without history, although ${address} has backups of ${source} from another mirror, the newest of ${madeAt} (run ${run}): is the mirror's volume mounted?`,
     hint: `stop the daemon and move the new mirror away, or it is used again whenever the volume is missing; then mount the volume, or restore the backup if that is lost (${restoreCommand(placeOf(config), name)}); to continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
     since,
+    missed: mirror,
   };
 }
 
@@ -192,7 +197,10 @@ export function newestBackup(
       backups
         .filter(({ state }) => state === 'whole')
         .flatMap(({ manifest, name, madeAt, run }) =>
-          (manifest?.sources ?? []).map(({ source }) => ({ address, source, name, madeAt, run })),
+          (manifest?.sources ?? []).map(({ source }) => ({
+            ...{ address, source, name, madeAt, run },
+            mirror: manifest?.mirror ?? '',
+          })),
         ),
     )
     .filter(({ source }) => sources.has(source))

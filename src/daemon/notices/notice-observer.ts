@@ -66,6 +66,7 @@ const BACKUP_QUIET_MS = 10 * 60_000;
 const DIRECTORY_WAIT_MS = 5_000;
 
 const CONTINUED = 'it continues without its earlier history';
+const RETURNED = 'it is back in its place, with its history';
 
 /** Whether the mirror is in its place: `other` for another one after it was gone. */
 type Presence = 'there' | 'gone' | 'other';
@@ -103,6 +104,8 @@ class NotifyingObserver implements JobObserver {
   #isAfterCut = false;
   /** True while the last notice about the mirror says that it was begun without its history. */
   #isToldBegunAnew = false;
+  /** `mirrorId` of the mirror with that history, since this was last said; null before. */
+  #missed: string | null = null;
   /** The configuration whose removed sources were looked for; null where one may have been reported since. */
   #removedOf: Config | null = null;
   /** True once the directories for backups were looked at before a sync. */
@@ -336,14 +339,14 @@ class NotifyingObserver implements JobObserver {
     const config = this.#options.config();
     if (presence === 'gone') this.#sendUnstored(gone(now, config));
     else if (presence === 'other') this.#sendUnstored(replaced(now, config));
-    else
-      this.#sendUnstored(
-        back(
-          now,
-          this.#view().config(),
-          this.#known === null || this.#isKnown(view.mirror()) ? undefined : CONTINUED,
-        ),
-      );
+    else {
+      const isReturned = this.#isToldBegunAnew && this.#isMissed(view.mirror());
+      // One end for both: the volume was away before this process began a new mirror, and again just now.
+      if (isReturned) this.#isToldBegunAnew = false;
+      const isKnown = this.#known === null || this.#isKnown(view.mirror());
+      const what = isReturned ? RETURNED : isKnown ? undefined : CONTINUED;
+      this.#sendUnstored(back(now, this.#view().config(), what));
+    }
   }
 
   #toldPresence(): Presence {
@@ -368,10 +371,16 @@ class NotifyingObserver implements JobObserver {
     }
   }
 
-  /** True for the mirror that was in its place at the last job, and where that is not known. */
+  /** True for the mirror that was in its place at the last job or was missed then, and if none is known. */
   #isKnown(mirror: Mirror): boolean {
     const known = this.#known;
-    return known === null || mirror.path !== known.path || mirrorId(mirror) === known.id;
+    if (known === null || mirror.path !== known.path) return true;
+    return mirrorId(mirror) === known.id || this.#isMissed(mirror);
+  }
+
+  /** True for the mirror without whose history a new one was begun. */
+  #isMissed(mirror: Mirror): boolean {
+    return mirrorId(mirror) === this.#missed;
   }
 
   /** Reports once that the mirror may have been begun by mistake, and once that this is settled. Returns whether it reported. */
@@ -394,10 +403,12 @@ class NotifyingObserver implements JobObserver {
     this.#hasToldOfMirror = true;
     const now = this.#options.clock.now();
     if (problem === null) {
-      this.#sendUnstored(isSettled ? back(now, config, CONTINUED) : back(now, config));
+      const settled = isSettled ? CONTINUED : undefined;
+      this.#sendUnstored(back(now, config, this.#isMissed(view.mirror()) ? RETURNED : settled));
       return true;
     }
     const { message, hint } = problem;
+    this.#missed = problem.missed;
     this.#options.log.warn({ hint }, message);
     const of = { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_gone' } as const;
     const title = `${subjectName('')}: it was begun without its history`;

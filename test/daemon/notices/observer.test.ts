@@ -1,10 +1,11 @@
 /** The observer in the daemon's own surroundings: a real mirror behind the daemon's mirrorAccess. */
-import { renameSync, writeFileSync } from 'node:fs';
+import { existsSync, renameSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { BackupCatalog } from '../../../src/backup/catalog.ts';
 import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from '../../../src/backup/manifest.ts';
 import { backupName, manifestName } from '../../../src/backup/name.ts';
+import { mirrorId } from '../../../src/backup/plain-backup.ts';
 import type { Config, TargetConfig } from '../../../src/config/config.ts';
 import type { ChannelConfig } from '../../../src/config/channels.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
@@ -67,6 +68,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')], ow
   const sent: string[] = [];
   const incidents: string[] = [];
   const texts: string[] = [];
+  const titles: string[] = [];
   let isDown = false;
   const deliveries = new Deliveries({
     channels: () => config.notices,
@@ -81,6 +83,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')], ow
       if (isDown) return Promise.reject(new TidemarkError('unreachable', 'down', { isRetryable: true }));
       sent.push(message.event);
       incidents.push(`${message.event} ${message.incidents.join(' ')}`);
+      titles.push(message.title);
       texts.push([...message.lines, message.hint].join('\n'));
       return Promise.resolve();
     },
@@ -103,6 +106,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')], ow
     sent,
     incidents,
     texts,
+    titles,
     running,
     mirror,
     down: (value: boolean) => (isDown = value),
@@ -118,8 +122,8 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')], ow
   };
 }
 
-/** Gives the view a target with a backup of another mirror of the same source, made an hour ago. */
-function withEarlierBackup(view: DaemonView, clock: FakeClock) {
+/** Gives the view a target with a backup of another mirror (`mirrorId`) of the same source, made an hour ago. */
+function withEarlierBackup(view: DaemonView, clock: FakeClock, mirror = 'another') {
   const path = temporaryDirectory();
   const name = backupName(clock.now() - 3_600_000, 5, false);
   const sources = [{ source: 'production', run: 5, outcome: 'complete', finished_at: null }];
@@ -129,7 +133,7 @@ function withEarlierBackup(view: DaemonView, clock: FakeClock) {
       file: name,
       made_at: new Date(clock.now() - 3_600_000).toISOString(),
     },
-    ...{ mirror: 'another', run: 5, root: 'r', sources, bytes: 3, sha256: 'a'.repeat(64), plain_bytes: 9 },
+    ...{ mirror, run: 5, root: 'r', sources, bytes: 3, sha256: 'a'.repeat(64), plain_bytes: 9 },
     ...{ plain_sha256: 'a'.repeat(64), compression: 'zstd' as const, encryption: null },
     ...{ checked: { records: 1, revisions: 1, runs: 5 }, versions: { tidemark: '0', schema: 1 } },
   };
@@ -376,6 +380,45 @@ describe('the observer', () => {
     expect(sent).toEqual(['mirror_gone', 'mirror_back']);
     expect(readHealthSnapshot(view, clock.now()).health.reasons).toEqual([]);
   });
+
+  it.each([
+    ['in one moment', false],
+    ['after a moment without any mirror', true],
+  ])(
+    'says that the history is back where its volume is mounted over the mirror that was begun without it, %s',
+    async (_how, hasGap) => {
+      const { observer, context, clock, end, sent, titles, mirrorAccess, view, mirror } = rig();
+      const old = openMirror(`${mirror}.old`, { mode: 'write', command: 'test', clock });
+      const { run } = await begin(old).publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+      old.snapshots.pin('approved', run);
+      old.snapshots.setBaseline('approved');
+      const { targets, backups } = withEarlierBackup(view, clock, mirrorId(old));
+      old.close();
+      const wake = async (): Promise<void> => {
+        mirrorAccess.isThere();
+        clock.advance(60_000);
+        await observer.wake!(context);
+      };
+      backups.known(targets, mirrorAccess.reader());
+      await expect.poll(() => backups.remembered(targets)).toHaveLength(1);
+      await end(job('sync', 'done'));
+      await wake();
+      await wake();
+      expect(sent).toEqual(['mirror_gone']);
+      renameSync(mirror, `${mirror}.begun`);
+      if (hasGap) await wake();
+      for (const suffix of ['', '-wal', '-shm'])
+        if (existsSync(`${mirror}.old${suffix}`)) renameSync(`${mirror}.old${suffix}`, mirror + suffix);
+      await wake();
+      await wake();
+      expect(sent).toEqual([...(hasGap ? ['mirror_gone'] : []), 'mirror_gone', 'mirror_back']);
+      expect(titles.at(-1)).toMatch(/it is back in its place, with its history$/);
+      await end(job('sync', 'done'));
+      await wake();
+      expect(sent.at(-1)).toBe('mirror_back');
+      expect(sent.filter((event) => event === 'mirror_back')).toHaveLength(1);
+    },
+  );
 
   it('tells before the first sync that the mirror is begun without the history of which a directory has backups', async () => {
     const { observer, context, clock, sent, texts, view } = rig();
