@@ -9,8 +9,10 @@ import { byteSize, count, plural } from '../core/wording.ts';
 import { wrapText } from '../core/wrap.ts';
 import {
   type Answer,
+  configuredOf,
   type DriftCounts,
   fiveAnswers,
+  leftSourcesText,
   needsOf,
   sinceOf,
   verdictText,
@@ -56,21 +58,25 @@ interface StatusFacts {
 /** Ends with a line break. */
 export function statusText(context: CommandContext, facts: StatusFacts): string {
   const { snapshot, mirror, drift } = facts;
-  const { sourceStatuses: statuses, now } = snapshot;
+  const { now } = snapshot;
+  const own = configuredOf(snapshot);
+  const isVerbose = context.options.verbose === true;
+  const left = isVerbose ? null : leftSourcesText(snapshot);
   const { bold } = createColors(isColoured(context));
   const width = terminalWidth(context);
-  const records = statuses.reduce((sum, status) => sum + status.records, 0);
-  const names = statuses.map(({ source }) => source).join(', ');
-  const twice = statuses.flatMap(({ kinds }) => listedTwiceText(kinds) ?? [])[0];
+  const records = own.reduce((sum, status) => sum + status.records, 0);
+  const names = own.map(({ source }) => source).join(', ');
+  const twice = own.flatMap(({ kinds }) => listedTwiceText(kinds) ?? [])[0];
   const lines = [
     `${names}: ${plural(records, 'record')}, mirror ${mirror.path}`,
     ...(twice === undefined ? [] : wrapText(`(${twice})`, width ?? Infinity)),
+    ...(left === null ? [] : wrapText(left, width ?? Infinity)),
     ...needsLines(facts),
-    ...statuses.flatMap((status) => sourceLines(status, facts, context.options.verbose === true)),
+    ...(isVerbose ? snapshot.sourceStatuses : own).flatMap((status) => sourceLines(status, facts, isVerbose)),
     '',
     nextLine(facts),
     backupLine(facts.config, facts.backups, now),
-    ...(context.options.verbose === true ? mirrorDiskLines(facts.backups) : []),
+    ...(isVerbose ? mirrorDiskLines(facts.backups) : []),
   ];
   const needs = needsOf(snapshot).length;
   const text = [

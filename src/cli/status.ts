@@ -13,7 +13,13 @@ import { isoTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError, combinedExitCode, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
 import { count, plural, outcomeText } from '../core/wording.ts';
 import { DriftNow } from '../daemon/http/drift-now.ts';
-import { type Answer, driftCounts, driftStatus, fiveAnswers } from '../daemon/http/five-answers.ts';
+import {
+  type Answer,
+  configuredOf,
+  driftCounts,
+  driftStatus,
+  fiveAnswers,
+} from '../daemon/http/five-answers.ts';
 import { type Health, worst } from '../daemon/http/health.ts';
 import {
   type HealthSnapshot,
@@ -65,7 +71,8 @@ export async function status(context: CommandContext): Promise<ExitCode> {
       config,
       statuses.map(({ lastRun }) => lastRun),
     );
-    const names = statuses.map(({ source }) => source);
+    const own = configuredOf(snapshot);
+    const names = own.map(({ source }) => source);
     const found = await new DriftNow().ofAll(mirror, config, names, now);
     if (context.options.json === true) {
       const hasOthers = hasOtherSources(config, statuses);
@@ -98,7 +105,6 @@ export async function status(context: CommandContext): Promise<ExitCode> {
         }),
       );
     }
-    const own = statuses.filter(({ isConfigured }) => isConfigured);
     const code = exitCode(own);
     const reason = own.flatMap((each) => statusReason(withDeadRun(mirror, each)));
     if (code !== EXIT.done) printShownReason(context, own.length === 0 ? [EMPTY] : reason);
@@ -320,9 +326,7 @@ async function mirrorLine(context: CommandContext, config: Config, waitMs: numbe
     const opened = (mirror = openConfiguredMirror(config, 'read', 'status', context.pid));
     const now = systemClock.now();
     const { snapshot, backups } = await lookAtHealth(context, config, opened, now, waitMs);
-    const own = snapshot.sourceStatuses
-      .filter(({ isConfigured }) => isConfigured)
-      .map((status) => withDeadRun(opened, status));
+    const own = configuredOf(snapshot).map((status) => withDeadRun(opened, status));
     const drift = driftCounts(snapshot, await new DriftNow().ofAll(opened, config, [source], now));
     return {
       source,

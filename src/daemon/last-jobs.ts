@@ -12,8 +12,12 @@ export interface LastJobs {
   finished(name: JobName): readonly JobRow[];
 }
 
-export function readLastJobs(mirror: Mirror): LastJobs {
-  const ended = mirror.daemon.newestJobs().flatMap((row): JobRow[] => {
+/** @param sources only the jobs of these, and those of the mirror as a whole; all without */
+export function readLastJobs(mirror: Mirror, sources?: readonly string[]): LastJobs {
+  const isOwn = ({ source }: JobRow): boolean =>
+    source === null || sources === undefined || sources.includes(source);
+  const newest = mirror.daemon.newestJobs().filter(isOwn);
+  const ended = newest.flatMap((row): JobRow[] => {
     if (row.outcome !== 'running') return [row];
     // Only the newest of a name and source can be at work.
     return mirror.daemon
@@ -25,7 +29,7 @@ export function readLastJobs(mirror: Mirror): LastJobs {
     of: (name) => ended.filter((row) => row.name === name),
     one: (name, source) => ended.find((row) => row.name === name && row.source === source) ?? null,
     finished: (name) => {
-      const known = finished.get(name) ?? mirror.daemon.newestFinishedJobs(name);
+      const known = finished.get(name) ?? mirror.daemon.newestFinishedJobs(name).filter(isOwn);
       finished.set(name, known);
       return known;
     },

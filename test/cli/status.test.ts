@@ -23,6 +23,7 @@ interface Document {
     readonly held_removals: readonly { kind: string; records: number; below: number }[];
     readonly schema_changes: readonly unknown[];
     readonly next_steps: readonly string[];
+    readonly drift: object | null;
   }[];
 }
 
@@ -333,6 +334,23 @@ describe('status', () => {
     expect(ran.stdout, ran.stderr).toContain('of denied');
     configure('first');
     expect((await status({}, directory)).code).toBe(0);
+    const pinned = await tidemark(['snapshots', 'pin', 'good', 'latest', '--source', 'first', '--baseline'], {
+      cwd: directory,
+    });
+    expect(pinned.code, pinned.stderr).toBe(0);
+    const only = await status({}, directory);
+    expect(only.text).toMatch(/Drift +None +as of run 1/);
+    expect(only.text).not.toContain('drift is not known');
+    expect(only.text).toMatch(/^first: \d+ records, mirror /m);
+    expect(only.text).toMatch(
+      /^denied, old are no longer configured: their \d+ records stay\s+as\s+they\s+were;/m,
+    );
+    expect(only.text, 'one line each is enough').not.toMatch(/^(?:old|denied):$/m);
+    expect(only.document.sources.map(({ source, drift }) => [source, drift === null])).toEqual([
+      ['first', false],
+      ['denied', true],
+      ['old', true],
+    ]);
     rmSync(join(directory, 'tidemark.yaml'));
     const bare = await tidemark(['runs', '--json'], {
       cwd: directory,

@@ -16,9 +16,11 @@ import {
   type DriftCounts,
   type FoundDrifts,
   type Need,
+  configuredOf,
   driftCounts,
   fiveAnswers,
   isUnreadable,
+  leftSourcesText,
   needsOf,
   sinceOf,
   verdictText,
@@ -90,12 +92,12 @@ ${noticesSection(snapshot)}`;
 }
 
 function summaryLine(view: DaemonView, snapshot: HealthSnapshot): string {
-  const { sourceStatuses, now } = snapshot;
-  const records = sourceStatuses.reduce((sum, each) => sum + each.records, 0);
+  const records = configuredOf(snapshot).reduce((sum, each) => sum + each.records, 0);
   const [first, ...others] = view.config().sources.map(({ name }) => name);
   const names = others.length === 0 ? (first ?? '') : plural(others.length + 1, 'source');
   const held = isUnreadable(snapshot) ? 'the mirror cannot be read' : plural(records, 'record');
-  return `${names}, ${held}; ${workText(view, now)}.`;
+  const left = leftSourcesText(snapshot);
+  return `${names}, ${held}; ${workText(view, snapshot.now)}.${left === null ? '' : ` ${capital(left)}.`}`;
 }
 
 function workText(view: DaemonView, now: number): string {
@@ -165,7 +167,7 @@ function progressHtml(
 function driftSection({ found, snapshot }: OverviewFacts, mirror: Mirror): Html {
   const { drifts, problems: unknown } = found;
   if (mirror.snapshots.baseline() === undefined) {
-    const isFirst = snapshot.sourceStatuses.every(({ lastPublished }) => lastPublished === null);
+    const isFirst = configuredOf(snapshot).every(({ lastPublished }) => lastPublished === null);
     const hint = isFirst ? `After the first sync: ${NO_BASELINE}` : NO_BASELINE;
     return section('drift', 'Drift', NOTHING, emptyHtml('No baseline yet.', hint));
   }

@@ -87,7 +87,7 @@ export function createDashboard(parts: DashboardParts): Hono {
     const found =
       mirror === null
         ? { drifts: [], problems: [] }
-        : await parts.drift.ofAll(mirror, view.config(), knownSources(view, mirror), clock.now());
+        : await parts.drift.ofAll(mirror, view.config(), configuredNames(view), clock.now());
     const days = mirror === null ? [] : await parts.dayCounts.read(mirror, CHART_DAYS, clock.now());
     return overviewPage({
       view,
@@ -100,7 +100,7 @@ export function createDashboard(parts: DashboardParts): Hono {
   });
   page('/drift', async (context) => {
     const mirror = view.mirror();
-    const sources = knownSources(view, mirror);
+    const sources = configuredNames(view);
     const found = await parts.drift.ofAll(mirror, view.config(), sources, clock.now());
     const filter = driftFilter(queryOf(context), sources);
     return driftPage(mirror, found, { now: clock.now(), canAct: parts.needsLogin, filter });
@@ -222,6 +222,11 @@ export async function restoreOf(
   const source = knownSources(view, mirror).find((each) => each === query.get('source'));
   const found = source === undefined ? null : await drift.of(mirror, config, source, now);
   return await restorePage({ mirror, config, drift: found, selected: query.getAll('record'), applying, now });
+}
+
+/** What is judged; what else the mirror holds is only shown. */
+function configuredNames(view: DaemonView): string[] {
+  return view.config().sources.map(({ name }) => name);
 }
 
 async function treeFacts({

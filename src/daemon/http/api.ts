@@ -35,7 +35,7 @@ import {
 } from './documents.ts';
 import type { DriftNow } from './drift-now.ts';
 import type { EventStreams } from './events.ts';
-import { driftStatus } from './five-answers.ts';
+import { configuredOf, driftStatus } from './five-answers.ts';
 import { lookAtBackups, readHealthSnapshot } from './health-snapshot.ts';
 import { asRefusal, kindsIn, numberIn, sourcesIn, timeIn, Refusal, requestText } from './request.ts';
 import { parseRunRequest, triggerBody, triggerSync, TriggerRate } from './run-requests.ts';
@@ -284,7 +284,7 @@ async function statusShown(
     await lookAtBackups(view);
     const snapshot = readHealthSnapshot(view, now);
     const { mirror, sourceStatuses, lastJobs } = snapshot;
-    const names = sourceStatuses.map(({ source }) => source);
+    const names = configuredOf(snapshot).map(({ source }) => source);
     const found =
       mirror === null
         ? { drifts: [], problems: [] }

@@ -60,6 +60,25 @@ export function fiveAnswers(
   ];
 }
 
+/** The sources that are judged. What else the mirror holds stays as it was. */
+export function configuredOf({ sourceStatuses }: Pick<HealthSnapshot, 'sourceStatuses'>): SourceStatus[] {
+  return sourceStatuses.filter(({ isConfigured }) => isConfigured);
+}
+
+/** Names the sources that the mirror holds and the configuration does not have, in one sentence; null where there are none. */
+export function leftSourcesText({ sourceStatuses }: Pick<HealthSnapshot, 'sourceStatuses'>): string | null {
+  const left = sourceStatuses.filter(({ isConfigured }) => !isConfigured);
+  if (left.length === 0) return null;
+  const names = left.map(({ source }) => source).join(', ');
+  const records = plural(
+    left.reduce((sum, each) => sum + each.records, 0),
+    'record',
+  );
+  return left.length === 1
+    ? `${names} is no longer configured: its ${records} stay as they were; configure a source of that name to continue`
+    : `${names} are no longer configured: their ${records} stay as they were; configure sources of those names to continue`;
+}
+
 type Answered = Omit<Answer, 'question'>;
 const QUESTIONS = ['Fresh', 'Complete', 'Verified', 'Restorable', 'Drift'] as const;
 
@@ -92,8 +111,9 @@ function fresh({ health, now }: HealthSnapshot, isConfigured: boolean): Answered
 }
 
 /** What the mirror holds may be complete though the last attempt was not. */
-function complete({ sourceStatuses, health, now }: HealthSnapshot): Answered {
-  const own = sourceStatuses.filter(({ isConfigured }) => isConfigured);
+function complete(snapshot: HealthSnapshot): Answered {
+  const { health, now } = snapshot;
+  const own = configuredOf(snapshot);
   if (own.every(({ lastPublished }) => lastPublished === null))
     return { tone: 'plain', word: 'Not yet', line: 'no complete run yet' };
   const sum = (of: (status: SourceStatus) => number): number =>
@@ -200,7 +220,7 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
   const { state } = snapshot.health;
   if (state === 'failing')
     return needs === 1 ? 'One thing is failing and needs you' : 'Something is failing and needs you';
-  const isFirst = snapshot.sourceStatuses.every(({ lastPublished }) => lastPublished === null);
+  const isFirst = configuredOf(snapshot).every(({ lastPublished }) => lastPublished === null);
   if (isFirst || state === 'starting') return 'The first sync has not completed yet';
   if (needs === 1) return 'One thing needs you';
   if (needs > 1) return `${count(needs)} things need you`;

@@ -112,7 +112,8 @@ export function readHealthInputs(
   const restores = new Map(configured.map((source) => [source, latestUnfinished(mirror, source)]));
   return mirror.atOnce((): HealthInputs => {
     const sourceStatuses = readSourceStatuses(mirror, configured, now, shown.others);
-    const lastJobs = readLastJobs(mirror);
+    // A source that is not configured any more is nobody's concern: its last drill or backup may have failed long ago.
+    const lastJobs = readLastJobs(mirror, configured);
     return {
       sourceStatuses,
       withBaseline: new Set(mirror.snapshots.baseline() === undefined ? [] : configured),

@@ -12,7 +12,7 @@ import type { DaemonCells } from '../cells.ts';
 import type { DaemonView, ScheduleView, SourceRequestStats } from '../view.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { isDamageFound } from '../notices/run-transitions.ts';
-import { openBySource } from './five-answers.ts';
+import { configuredOf, openBySource } from './five-answers.ts';
 import { type HealthSnapshot, lookAtBackups } from './health-snapshot.ts';
 import { CHANGES, RunCounter, type RunTotals } from './run-counter.ts';
 import type { DriftNow } from './drift-now.ts';
@@ -94,11 +94,12 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
 async function countOpenDrift(
   cells: DaemonCells,
   drift: DriftNow,
-  { mirror, sourceStatuses, lastJobs, now }: HealthSnapshot,
+  snapshot: HealthSnapshot,
 ): Promise<MetricFacts['openDrift']> {
+  const { mirror, lastJobs, now } = snapshot;
   const [view] = cells.cells();
   if (mirror === null || view === undefined) return new Map();
-  const sources = sourceStatuses.map(({ source }) => source);
+  const sources = configuredOf(snapshot).map(({ source }) => source);
   return openBySource(await drift.ofAll(mirror, view.config(), sources, now), lastJobs);
 }
 
@@ -373,10 +374,8 @@ export const METRICS: readonly MetricRow[] = [
     'baseline_set',
     '1 if the mirror has a baseline for the source, else 0: then no drift is reported',
     ['source'],
-    ({ snapshot: { sourceStatuses, withBaseline } }) =>
-      sourceStatuses
-        .filter(({ isConfigured }) => isConfigured)
-        .map(({ source }) => [Number(withBaseline.has(source)), source]),
+    ({ snapshot }) =>
+      configuredOf(snapshot).map(({ source }) => [Number(snapshot.withBaseline.has(source)), source]),
   ),
   gauge(
     'drift_findings',
