@@ -104,7 +104,9 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
       const warnings = pairWarnings(sides);
       if (from.form === 'latest' && to.form === 'live')
         printNote(context, lossNotes(context, options, config, opener, { document, source, filter }));
-      return diffReport(context, options, opener, { document, source, definitions, warnings });
+      const isNamed = source !== null && config.configured.length > 1;
+      const title = isNamed ? `Configuration changes of ${source}` : null;
+      return diffReport(context, options, opener, { document, source, definitions, warnings, title });
     });
     return await deliver(context, options, results);
   } finally {
@@ -140,7 +142,10 @@ async function diffTwoSources(
     const mode = comparisonMode(options);
     const document = compareSources({ ...sides, filter, mode, fields: options.field ?? [], definitions });
     return await deliver(context, options, [
-      diffReport(context, options, otherOpener, { document, source: other, definitions, warnings: [] }),
+      diffReport(context, options, otherOpener, {
+        // Both references name their sources.
+        ...{ document, source: other, definitions, warnings: [], title: null },
+      }),
     ]);
   } finally {
     opener.close();
@@ -189,10 +194,12 @@ function diffReport(
     source,
     definitions,
     warnings,
+    title,
   }: {
     document: DiffDocument;
     source: string | null;
     warnings: readonly string[];
+    title: string | null;
   } & Pick<ReportOptions, 'definitions'>,
 ): SourceReport {
   const notes = comparisonNotes(document, definitions);
@@ -201,6 +208,7 @@ function diffReport(
   const mirror = opener.mirrorIfAny();
   const shared: ReportOptions = {
     definitions,
+    ...(title === null ? {} : { title }),
     showsSecrets: options.showSecrets === true,
     generatedAt: isoTime(systemClock.now()),
     ...(source === null ? {} : { source }),

@@ -87,6 +87,8 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
       const isOfLatest = to.form === 'latest';
       return driftReport(context, options, opener, found, {
         isOfLatest,
+        // What is sent on without the command has to say whose it is.
+        title: `Configuration drift${config.configured.length > 1 ? ` of ${source}` : ''}`,
         unmirrored: neverMirrored(config, opener.mirrorIfAny(), source),
       });
     });
@@ -101,7 +103,11 @@ function driftReport(
   options: DriftOptions,
   opener: StateOpener,
   all: FoundDrift,
-  { isOfLatest, unmirrored }: { readonly isOfLatest: boolean; readonly unmirrored: ReadonlySet<Kind> },
+  {
+    isOfLatest,
+    title,
+    unmirrored,
+  }: { readonly isOfLatest: boolean; readonly title: string; readonly unmirrored: ReadonlySet<Kind> },
 ): SourceReport {
   const { found, below } = aboveThreshold(all, options.severity);
   const { source, definitions, severityOf, fingerprintOf, document } = found;
@@ -129,7 +135,7 @@ function driftReport(
     severityOf,
     fingerprintOf,
     source,
-    title: 'Configuration drift',
+    title,
     isGravestFirst: true,
     forms: found.forms,
     showsSecrets: options.showSecrets === true,

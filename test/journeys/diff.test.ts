@@ -395,7 +395,9 @@ describe('diff over several sources', () => {
       ['copy-d1 removed', 'copy-d2 removed', 'z1 added', 'z2 added'],
     ]);
     expect((await run('diff', '--format', 'html')).code).toBe(4);
-    expect((await run('diff', '--format', 'markdown')).stdout.match(/^## /gm)).toHaveLength(2);
+    const headings = ['Configuration changes of one', 'Configuration changes of two'];
+    expect((await run('diff', '--format', 'markdown')).stdout.match(/(?<=^## ).*$/gm)).toEqual(headings);
+    expect((await run('diff')).stdout.match(/^Configuration changes.*$/gm)).toEqual(headings);
 
     // One that cannot be reached does not hide the other.
     first.quirks.push((_request, response) => forbidden(response, 'organization:read'));
@@ -403,6 +405,27 @@ describe('diff over several sources', () => {
     expect(half.code).toBe(3);
     expect(half.stderr).toContain('one: nothing was compared');
     expect(half.stdout).toContain('two.example');
+  });
+
+  it('names the source of drift in each report, also of one that was asked for, and in the status', async () => {
+    const { first, second, other, run } = await twoServices();
+    expect((await run('sync', '--quiet')).code).toBe(0);
+    expect((await run('snapshots', 'pin', 'good', '--baseline')).code).toBe(0);
+    first.set('domains', [...DOMAINS, { id: 'd9', domain: 'nine.example' }]);
+    const domains = `/api/organizations/${other}/domains/`;
+    second.lists.set(domains, [
+      ...(second.lists.get(domains) ?? []),
+      '{"id":"z1","domain":"eight.example"}',
+      '{"id":"z2","domain":"nine.example"}',
+    ]);
+    expect((await run('sync', '--quiet')).code).toBe(0);
+    const headings = ['Configuration drift of one', 'Configuration drift of two'];
+    const text = await run('drift');
+    expect(text.stdout.match(/^Configuration drift.*$/gm), text.stderr).toEqual(headings);
+    const markdown = await run('drift', '--format', 'markdown');
+    expect(markdown.stdout.match(/(?<=^## ).*$/gm)).toEqual(headings);
+    expect((await run('drift', '--source', 'two')).stdout).toMatch(/^Configuration drift of two\n/);
+    expect((await run('status')).stdout).toMatch(/Drift +3 findings +.*\(one 1, two 2\), as\s+of/);
   });
 
   it('never guesses between namesakes', async () => {

@@ -224,7 +224,7 @@ export async function restoreOf(
   return await restorePage({ mirror, config, drift: found, selected: query.getAll('record'), applying, now });
 }
 
-/** What is judged; what else the mirror holds is only shown. */
+/** Those whose drift counts; what else the mirror holds is only shown. */
 function configuredNames(view: DaemonView): string[] {
   return view.config().sources.map(({ name }) => name);
 }

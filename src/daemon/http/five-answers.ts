@@ -18,6 +18,8 @@ import { age } from './wording.ts';
 export interface DriftCounts {
   readonly open: number;
   readonly severities: Readonly<Record<Severity, number>>;
+  /** Open findings by source, of those that have some; empty for a single source. */
+  readonly bySource: readonly { readonly source: string; readonly open: number }[];
   /** The run that was compared, if there is one for all sources. */
   readonly run: number | null;
   /** When that run ended, ISO 8601. */
@@ -60,12 +62,12 @@ export function fiveAnswers(
   ];
 }
 
-/** The sources that are judged. What else the mirror holds stays as it was. */
+/** The sources that the answers are about. What else the mirror holds stays as it was. */
 export function configuredOf({ sourceStatuses }: Pick<HealthSnapshot, 'sourceStatuses'>): SourceStatus[] {
   return sourceStatuses.filter(({ isConfigured }) => isConfigured);
 }
 
-/** Names the sources that the mirror holds and the configuration does not have, in one sentence; null where there are none. */
+/** Names the sources that the mirror holds and the configuration does not have, in one sentence; null if it holds no others. */
 export function leftSourcesText({ sourceStatuses }: Pick<HealthSnapshot, 'sourceStatuses'>): string | null {
   const left = sourceStatuses.filter(({ isConfigured }) => !isConfigured);
   if (left.length === 0) return null;
@@ -207,11 +209,12 @@ function drifted({ now }: HealthSnapshot, drift: DriftCounts | null): Answered {
   if (drift.open === 0 && missing !== '') return { tone: 'warn', word: 'None found', line: when };
   if (drift.open === 0) return { tone: 'good', word: 'None', line: when };
   const severities = SEVERITIES.filter((each) => drift.severities[each] > 0);
+  const whose = drift.bySource.map(({ source, open }) => `${source} ${count(open)}`).join(', ');
   const rest = drift.unknown === null ? '' : `; the rest is not known: ${drift.unknown}`;
   return {
     tone: drift.severities.critical > 0 ? 'bad' : 'warn',
     word: plural(drift.open, 'finding'),
-    line: `${severities.map((each) => `${count(drift.severities[each])} ${each}`).join(', ')}, ${when}${rest}`,
+    line: `${severities.map((each) => `${count(drift.severities[each])} ${each}`).join(', ')}${whose === '' ? '' : ` (${whose})`}, ${when}${rest}`,
   };
 }
 
@@ -300,8 +303,12 @@ export function driftCounts(snapshot: HealthSnapshot, found: FoundDrifts): Drift
   if (snapshot.mirror?.snapshots.baseline() === undefined) return null;
   if (drifts.length === 0 && problems.length === 0) return null;
   const severities = { critical: 0, high: 0, medium: 0, low: 0 };
-  for (const own of openBySource(found, snapshot.lastJobs).values())
+  const counted = [...openBySource(found, snapshot.lastJobs)].map(([source, own]) => {
     for (const level of SEVERITIES) severities[level] += own[level];
+    return { source, open: SEVERITIES.reduce((sum, level) => sum + own[level], 0) };
+  });
+  const isOne = drifts.length + problems.length === 1;
+  const bySource = isOne ? [] : counted.filter(({ open }) => open > 0);
   const standIns = problems.map((problem) => standInFor(problem, snapshot.lastJobs));
   const uncompared =
     drifts.reduce((sum, { document }) => sum + uncomparedCollections(document), 0) +
@@ -309,7 +316,7 @@ export function driftCounts(snapshot: HealthSnapshot, found: FoundDrifts): Drift
   const unknown = problems.find((_problem, index) => standIns[index] === null)?.reason ?? null;
   const open = Object.values(severities).reduce((sum, each) => sum + each, 0);
   const only = drifts.length === 1 && problems.length === 0 ? drifts[0]?.document.to : undefined;
-  return { open, severities, run: only?.run ?? null, at: only?.at ?? null, uncompared, unknown };
+  return { open, severities, bySource, run: only?.run ?? null, at: only?.at ?? null, uncompared, unknown };
 }
 
 export interface Need extends HealthReason {
