@@ -5,6 +5,7 @@ import { basename, resolve } from 'node:path';
 import { commandActor } from '../core/actor.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { shellWord } from '../core/hints.ts';
 import type { Secret } from '../core/secret.ts';
 import { isS3Address } from '../config/backup-target.ts';
 import type { Config } from '../config/config.ts';
@@ -151,7 +152,7 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
     ...(missing.length === 0 ? [] : [unconfiguredText(held, missing, config)]),
     isConfigured
       ? `→ this is the configured mirror, and its audit log has an entry of the restore: the next sync continues from there${missing.length === 0 ? '' : ', but only for sources that are in it'}`
-      : `→ inspect it with TIDEMARK_MIRROR=${to} tidemark status; to continue from it, stop the daemon, move ${config.mirror} with its -wal and -shm away, and set \`mirror\` to it`,
+      : `→ inspect it with TIDEMARK_MIRROR=${shellWord(to)} tidemark status; to continue from it, stop the daemon, move ${config.mirror} with its -wal and -shm away, and set \`mirror\` to it`,
   ];
   await print(context, `${lines.map(escapeControlCharacters).join('\n')}\n`);
   return EXIT.done;
@@ -216,7 +217,7 @@ async function backupAt(context: CommandContext, address: string, isToRestore: b
   const named = backups.find(({ name }) => name === last);
   if (named !== undefined) return named;
   throw new TidemarkError('reference_unknown', `there is no backup ${last} in ${target.address}`, {
-    hint: `\`tidemark backup list ${target.address}\` lists them`,
+    hint: `\`tidemark backup list ${shellWord(target.address)}\` lists them`,
   });
 }
 

@@ -3,7 +3,7 @@ import type { ReadStream } from 'node:tty';
 import { createColors } from 'picocolors';
 import type { Writable } from 'node:stream';
 import type { ExitCode } from '../core/errors.ts';
-import { withSource } from '../core/hints.ts';
+import { shellWord, withSource } from '../core/hints.ts';
 import type { LogLevel } from '../core/logger.ts';
 import { escapeForTerminal, escapeControlCharacters } from '../core/escape-control.ts';
 import { wrapLines } from '../core/wrap.ts';
@@ -151,9 +151,8 @@ export function printShownReason(context: CommandContext, lines: readonly string
 /** As `toRun`, for commands that no source was given to. */
 export function withConfigOption(text: string, config: string | undefined): string {
   if (config === undefined) return text;
-  const word = /^[\w@%+=:,./-]+$/.test(config) ? config : `'${config.replaceAll("'", "'\\''")}'`;
   return text.replaceAll(/`tidemark [^`]*`/g, (command) =>
-    /--(?:config|help)\b/.test(command) ? command : `${command.slice(0, -1)} --config ${word}\``,
+    /--(?:config|help)\b/.test(command) ? command : `${command.slice(0, -1)} --config ${shellWord(config)}\``,
   );
 }
 

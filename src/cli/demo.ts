@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { createColors } from 'picocolors';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { shellWord } from '../core/hints.ts';
 import { type DrillDocument, drillTotals } from '../diff/drill-document.ts';
 import { carelessAdmin } from '../server/seed/careless-admin.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
@@ -222,7 +223,7 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     await act('The mirror stays, the sandbox does not; these need no service');
     await say(
       [
-        `export TIDEMARK_MIRROR=${quotedForShell(mirrorPath)}`,
+        `export TIDEMARK_MIRROR=${shellWord(mirrorPath)}`,
         ...AFTERWARDS.map((command) => `npx tidemark ${command}`),
       ].join('\n'),
     );
@@ -292,11 +293,6 @@ function cell(value: unknown): string {
 }
 
 const INDENT = '  ';
-
-/** A path as one word of a shell. */
-function quotedForShell(path: string): string {
-  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
-}
 
 function indent(text: string): string {
   return text.replaceAll(/^/gm, INDENT);

@@ -5,6 +5,7 @@ import { readIdentities } from '../backup/encryption.ts';
 import { commandActor } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { shellWord } from '../core/hints.ts';
 import { plural } from '../core/wording.ts';
 import { CONFIG_FILE, MIRROR_FILE, checkIn, checkOut, discardCheckout } from '../fleet/checkout.ts';
 import { Registry } from '../fleet/registry/registry.ts';
@@ -53,7 +54,7 @@ export async function fleetCheckout(
         context,
         [
           `${cell} is checked out as of run ${run}: no worker takes it, nor another cell with its key, until it is checked in.`,
-          `  tidemark restore --config ${config}`,
+          `  tidemark restore --config ${shellWord(config)}`,
           `  tidemark fleet checkin ${cell}${optionText('directory', given)}${optionText('config', context.options.config)}`,
           '',
         ].join('\n'),
@@ -67,7 +68,7 @@ export async function fleetCheckout(
 
 /** An option as it was given, for a command that is shown. */
 function optionText(name: string, value: string | undefined): string {
-  return value === undefined ? '' : ` --${name} ${value}`;
+  return value === undefined ? '' : ` --${name} ${shellWord(value)}`;
 }
 
 /** All of it is in storage: an old mirror lying around would be taken for the cell's. Files of the user's own stay. */

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { type ExitCode, TidemarkError, asTidemarkError } from '../core/errors.ts';
+import { shellWord } from '../core/hints.ts';
 import { formatInteger } from '../core/wording.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
 import { valueDigest } from '../diff/canonical.ts';
@@ -289,7 +290,7 @@ export async function savePlan(context: CommandContext, plan: Plan, file: string
   printNote(context, [
     plan.refused.length > 0
       ? `the plan is refused: saved to ${file} to be read, \`tidemark apply\` will not send it`
-      : `plan saved to ${file}${sends || continuedIds(plan) > 0 ? `: \`tidemark apply ${file}\` ${does}` : ''}`,
+      : `plan saved to ${file}${sends || continuedIds(plan) > 0 ? `: \`tidemark apply ${shellWord(file)}\` ${does}` : ''}`,
   ]);
 }
 

@@ -1,5 +1,10 @@
 /** What several errors tell the reader to do. */
 
+/** As a POSIX shell takes it for one word, for commands that are printed: quoted only where it must be. */
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
 /** The command that brings back the newest backup; it says itself how to continue from there. */
 export const RESTORE_HINT = 'restore a backup (`tidemark backup restore latest --to ./restored/mirror.db`)';
 
@@ -11,7 +16,7 @@ export interface MirrorPlace {
 
 /** The command that restores the mirror to its place. @param backup name of the file, or `latest` */
 export function restoreCommand({ path, owner }: MirrorPlace, backup = 'latest'): string {
-  return `\`tidemark backup restore ${backup} --to ${path}${owner === null ? '' : ` --source ${owner}`}\``;
+  return `\`tidemark backup restore ${shellWord(backup)} --to ${shellWord(path)}${owner === null ? '' : ` --source ${owner}`}\``;
 }
 
 /**

@@ -1,4 +1,5 @@
 /** `drill --runbook FILE`: what a real restore would leave to people, in order, with the values. */
+import { shellWord } from '../core/hints.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { splitPointer } from '../core/json-pointer.ts';
 import { count, plural } from '../core/wording.ts';
@@ -97,7 +98,7 @@ function restoreParts(document: DrillDocument): Part[] {
 
 /** By a reference that still means the same tomorrow. */
 function restoreCommand({ from, source }: DrillDocument): string {
-  return `tidemark restore ${from.run === undefined ? from.ref : `run:${from.run}`}${sourceOption(source)}`;
+  return `tidemark restore ${from.run === undefined ? shellWord(from.ref) : `run:${from.run}`}${sourceOption(source)}`;
 }
 
 function sourceOption(source: string | undefined): string {

@@ -36,7 +36,7 @@ async function away(): Promise<{
 function commandIn(text: string, begin: string): string[] {
   const [, found = ''] = new RegExp(`\`tidemark (${begin}[^\`]*)\``).exec(text) ?? [];
   expect(found, text).not.toBe('');
-  return found.split(' ');
+  return (found.match(/'[^']*'|\S+/g) ?? []).map((word) => word.replaceAll("'", ''));
 }
 
 describe('a mirror that is away, of which a directory has backups', () => {
@@ -158,20 +158,20 @@ describe('a mirror that is away, of which a directory has backups', () => {
       `  - { name: ${name}, baseUrl: "${service.url}", apiKey: "\${KEY}", kinds: { include: [organizations, plugins] } }\n`;
     writeFileSync(
       join(home, 'tidemark.yaml'),
-      `mirror: ./data/{source}.db\nsources:\n${source('acme')}${source('beta')}backup: { targets: [./backups] }\n`,
+      `mirror: ./my data/{source}.db\nsources:\n${source('acme')}${source('beta')}backup: { targets: [./backups] }\n`,
       { mode: 0o600 },
     );
     const run: Run = (...args) => commandLine(args, { env: { KEY: 'test-key-of-some-length' }, cwd: home });
     expect((await run('sync', '--quiet')).code).toBe(0);
     expect((await run('backup', 'create')).code).toBe(0);
-    for (const name of readdirSync(join(home, 'data')))
-      if (name.startsWith('beta.db')) rmSync(join(home, 'data', name), { recursive: true });
+    for (const name of readdirSync(join(home, 'my data')))
+      if (name.startsWith('beta.db')) rmSync(join(home, 'my data', name), { recursive: true });
     for (const args of [['status'], ['runs']]) {
       const { code, stderr } = await run(...args);
       expect([code, stderr]).toEqual([
         3,
         expect.stringMatching(
-          /^tidemark: beta: there is no mirror at \S+beta\.db, although \S+\/backups\/beta has backups of beta, /,
+          /^tidemark: beta: there is no mirror at \S+my data\/beta\.db, although \S+\/backups\/beta has backups of beta, /,
         ),
       ]);
       expect(stderr).not.toContain('acme');

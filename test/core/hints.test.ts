@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.ts';
 import { namedCommands } from '../../src/cli/command-row.ts';
-import { resumeHint, withSource } from '../../src/core/hints.ts';
+import { resumeHint, restoreCommand, shellWord, withSource } from '../../src/core/hints.ts';
 
 /** Of those that do not work through all mirrors, the commands that are about no source, or know it otherwise. */
 const NEED_NONE = [
@@ -10,6 +10,20 @@ const NEED_NONE = [
   // A plan names its source; the daemon and MCP serve all; channels are of no source.
   ...['apply', 'daemon', 'mcp', 'notify test', 'mirror move'],
 ].map((name) => `tidemark ${name}`);
+
+it.each([
+  ['./data/mirror.db', './data/mirror.db'],
+  ['s3://bucket/prefix', 's3://bucket/prefix'],
+  ['/srv/my data/mirror.db', "'/srv/my data/mirror.db'"],
+  ["/srv/anna's/$HOME.db", "'/srv/anna'\\''s/$HOME.db'"],
+  ['~/mirror.db', "'~/mirror.db'"],
+  ['', "''"],
+])('%s in a printed command is one word of the shell', (path, word) => {
+  expect(shellWord(path)).toBe(word);
+  expect(restoreCommand({ path, owner: 'acme' })).toBe(
+    `\`tidemark backup restore latest --to ${word} --source acme\``,
+  );
+});
 
 describe('a command in a hint', () => {
   it.each([

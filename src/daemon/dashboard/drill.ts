@@ -23,7 +23,7 @@ import {
 } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
 import type { PageContent } from './layout.ts';
-import { quoted } from './restore-plan.ts';
+import { shellWord } from '../../core/hints.ts';
 
 /** Earlier drills whose scores are listed. */
 const DRILLS_SHOWN = 12;
@@ -91,7 +91,7 @@ function sourceHtml(facts: DrillFacts, source: string): HtmlPart {
       id,
       title,
       NOTHING,
-      emptyHtml('Not tried.', `Start one here, or with \`tidemark drill --source ${quoted(source)}\`.`),
+      emptyHtml('Not tried.', `Start one here, or with \`tidemark drill --source ${shellWord(source)}\`.`),
     );
   const failed =
     latest === done
@@ -172,10 +172,10 @@ function checklistHtml(
   const done = kinds
     .filter((kind) => !open.includes(kind))
     .map((kind) => markup`<li class="done">${nameOf(kind)}: all ${plural(kind.records, 'record')}</li>`);
-  const runbook = `tidemark drill --source ${quoted(source)} --runbook runbook.md`;
+  const runbook = `tidemark drill --source ${shellWord(source)} --runbook runbook.md`;
   return markup`<h3 class="gap-above">Checklist</h3><ul class="checklist">${items}${done}</ul>
 <p class="hint faint gap-above"><code>${runbook}</code> writes each step down, with the values;
-<code>tidemark drill --source ${quoted(source)}</code> names the records.</p>`;
+<code>tidemark drill --source ${shellWord(source)}</code> names the records.</p>`;
 }
 
 function scoresHtml(jobs: readonly JobRow[], now: number): HtmlPart {

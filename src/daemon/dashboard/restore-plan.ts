@@ -2,6 +2,7 @@
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { TidemarkError } from '../../core/errors.ts';
+import { shellWord } from '../../core/hints.ts';
 import { plural } from '../../core/wording.ts';
 import { type RecordChange, recordName } from '../../diff/change.ts';
 import { compareBodies, placeOf } from '../../diff/compare.ts';
@@ -98,7 +99,8 @@ sends anything.</p>
 export function commandHtml(args: readonly string[]): Html {
   const words = args.map((arg) => {
     const [, option, value] = /^(--[\w-]+)=([^-].*)$/s.exec(arg) ?? [];
-    const word = option === undefined || value === undefined ? quoted(arg) : `${option} ${quoted(value)}`;
+    const word =
+      option === undefined || value === undefined ? shellWord(arg) : `${option} ${shellWord(value)}`;
     return markup` <span class="word">${word}</span>`;
   });
   return markup`tidemark restore${words}`;
@@ -323,9 +325,4 @@ function versionArgs(
     `--id=${shownId}`,
     ...(isRemoval ? ['--prune', '--max-removals=1'] : []),
   ];
-}
-
-/** As a POSIX shell takes it literally. */
-export function quoted(text: string): string {
-  return /^[\w.:@/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
