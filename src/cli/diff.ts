@@ -4,7 +4,7 @@ import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { withoutFallbackPointers } from '../catalog/shown-fields.ts';
 import type { Config } from '../config/config.ts';
-import { mirrorConfigs } from '../config/mirrors.ts';
+import { mirrorConfigs, namesItsSource } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { type ExitCode, TidemarkError } from '../core/errors.ts';
@@ -104,7 +104,7 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
       const warnings = pairWarnings(sides);
       if (from.form === 'latest' && to.form === 'live')
         printNote(context, lossNotes(context, options, config, opener, { document, source, filter }));
-      const isNamed = source !== null && config.configured.length > 1;
+      const isNamed = source !== null && namesItsSource(config);
       const title = isNamed ? `Configuration changes of ${source}` : null;
       return diffReport(context, options, opener, { document, source, definitions, warnings, title });
     });

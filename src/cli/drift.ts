@@ -4,6 +4,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { Severity } from '../catalog/definition.ts';
 import type { Config } from '../config/config.ts';
 import { mirroredKinds } from '../config/mirrored-kinds.ts';
+import { namesItsSource } from '../config/mirrors.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
@@ -88,7 +89,7 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
       return driftReport(context, options, opener, found, {
         isOfLatest,
         // What is sent on without the command has to say whose it is.
-        title: `Configuration drift${config.configured.length > 1 ? ` of ${source}` : ''}`,
+        title: `Configuration drift${namesItsSource(config) ? ` of ${source}` : ''}`,
         unmirrored: neverMirrored(config, opener.mirrorIfAny(), source),
       });
     });

@@ -29,6 +29,16 @@ export function hasMirrorPerSource({ mirrorPath }: Pick<LoadedConfig, 'mirrorPat
   return mirrorPath.includes(PLACEHOLDER);
 }
 
+/** True where a report has to name its source: the configuration has several, or gives each a mirror of its own. */
+export function namesItsSource({
+  configured,
+  mirror,
+  rateLogBeside,
+}: Pick<Config, 'configured' | 'mirror' | 'rateLogBeside'>): boolean {
+  // Sources with a mirror each share one log of requests, which is beside none of them.
+  return configured.length > 1 || rateLogBeside !== mirror;
+}
+
 /** The path of a source's mirror. */
 export function mirrorOf({ mirrorPath }: Pick<LoadedConfig, 'mirrorPath'>, source: string): string {
   return mirrorPath.replaceAll(PLACEHOLDER, () => source);
