@@ -59,6 +59,8 @@ export interface Located {
   readonly what: string;
   /** True for a mirror that has it. @throws TidemarkError `reference_unknown` for one that does not */
   readonly isIn: (mirror: Mirror, config: Config) => boolean;
+  /** True where the command changes the mirror: none is chosen then while another one is away. */
+  readonly isWritten?: boolean;
 }
 
 export interface CommandRow {

@@ -99,6 +99,7 @@ export function locateAcceptance(options: UnacceptOptions): Located {
   const { kind: kindText, id: asked } = options;
   const kind = kindArgument(kindText);
   return {
+    isWritten: true,
     what: `an acceptance of ${kind} ${nameText(asked)}`,
     isIn: (mirror, config) => {
       const own = sourcesToRead(config, mirror)

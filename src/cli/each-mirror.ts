@@ -18,8 +18,15 @@ import { isDetailed } from '../core/logger.ts';
 import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { Located, MirrorLoop } from './command-row.ts';
-import { type CommandAction, type CommandContext, isColoured, printDocument } from './context.ts';
+import {
+  type CommandAction,
+  type CommandContext,
+  isColoured,
+  printDocument,
+  printReason,
+} from './context.ts';
 import { reportFailure } from './failure.ts';
+import { explainMissing } from './missing-mirror.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 
 type Options = Readonly<Record<string, unknown>>;
@@ -101,20 +108,35 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
 }
 
 /**
- * Calls the command for the only mirror that has what is meant.
- * @throws TidemarkError `usage` if several have it, `reference_unknown` if no mirror has it
+ * Calls the command for the only mirror that has what is meant. Mirrors that are away are named, and make the result partial.
+ * @throws TidemarkError `usage` if several have it, or if one that is away may have what is to be changed; `mirror_missing` if
+ *   none has it and one is away, `reference_unknown` if no mirror has it
  */
 export async function inTheOneMirror(
   context: CommandContext,
   sources: readonly string[],
-  { what, isIn }: Located,
+  { what, isIn, isWritten = false }: Located,
   action: (context: CommandContext) => Promise<ExitCode>,
 ): Promise<ExitCode> {
-  const having = sources.filter((source) => {
+  const having: string[] = [];
+  const away: Failure[] = [];
+  for (const source of sources) {
     const config = readConfig(context, { ...context.options, source: [source] }, 'unused');
-    return hasIt(config, (mirror) => isIn(mirror, config), context.pid);
-  });
+    try {
+      if (hasIt(config, (mirror) => isIn(mirror, config), context.pid)) having.push(source);
+    } catch (thrown) {
+      if (asTidemarkError(thrown).code !== 'mirror_missing') throw thrown;
+      away.push({ source, error: asTidemarkError(await explainMissing(context, thrown)) });
+    }
+  }
   const [source, ...others] = having;
+  if (others.length > 0) {
+    throw new TidemarkError('usage', `the mirrors of ${namesOf(having)} have ${what}`, {
+      hint: `name one with --source, such as --source ${having[0] ?? ''}`,
+    });
+  }
+  const [first] = away;
+  if (first !== undefined && (source === undefined || isWritten)) throw awayError(first, what, source);
   if (source === undefined) {
     throw new TidemarkError(
       'reference_unknown',
@@ -124,28 +146,38 @@ export async function inTheOneMirror(
       },
     );
   }
-  if (others.length > 0) {
-    throw new TidemarkError('usage', `the mirrors of ${namesOf(having)} have ${what}`, {
-      hint: `name one with --source, such as --source ${source}`,
-    });
-  }
-  return await action({ ...context, options: { ...context.options, source: [source] } });
+  const code = await action({ ...context, options: { ...context.options, source: [source] } });
+  for (const { source: name, error } of away)
+    printReason(context, [
+      `${name}: ${error.message}`,
+      ...(error.hint === undefined ? [] : [`  → ${error.hint}`]),
+    ]);
+  return away.length === 0 ? code : combinedExitCode([code, EXIT.partial]);
 }
 
+/** @param having the only source whose mirror is there and has it */
+function awayError({ source, error }: Failure, what: string, having: string | undefined): TidemarkError {
+  if (having === undefined)
+    return new TidemarkError(error.code, `${source}: ${error.message}`, { hint: error.hint, cause: error });
+  return new TidemarkError('usage', `${source} may have ${what} too: ${error.message}`, {
+    hint: `name the source that is meant with --source, such as --source ${having}`,
+    cause: error,
+  });
+}
+
+/** @throws TidemarkError `mirror_missing`, and what else keeps the mirror from being read */
 function hasIt(config: Config, isIn: (mirror: Mirror) => boolean, pid: number): boolean {
+  const mirror = openConfiguredMirror(config, 'read', 'tidemark', pid);
   try {
-    const mirror = openConfiguredMirror(config, 'read', 'tidemark', pid);
-    try {
-      return isIn(mirror);
-    } finally {
-      mirror.close();
-    }
+    return isIn(mirror);
   } catch (error) {
     const code = asTidemarkError(error).code;
-    if (code === 'mirror_missing' || code === 'reference_unknown') return false;
+    if (code === 'reference_unknown') return false;
     // Several records of it fit: it is there.
     if (code === 'usage') return true;
     throw error;
+  } finally {
+    mirror.close();
   }
 }
 

@@ -85,9 +85,10 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
   return { ...only, note: recordNote(only, question.id) };
 }
 
-/** The record that a command is about. */
+/** The record that `drift accept` is about. */
 export function locateRecord(question: RecordQuestion): Located {
   return {
+    isWritten: true,
     what: `${question.kind} ${nameText(question.id)}`,
     isIn: (mirror, config) => {
       lookUpRecord(mirror, config, question);

@@ -180,4 +180,43 @@ describe('a mirror that is away, of which a directory has backups', () => {
     expect(restored.code, restored.stderr).toBe(0);
     expect((await run('status')).code).toBe(0);
   });
+
+  it('a command about one thing names the mirror that is away, and changes no other in its place', async () => {
+    const service = await FakeService.start();
+    service.set('plugins', [{ id: 1, name: 'Readers' }]);
+    const home = scratch();
+    const source = (name: string): string =>
+      `  - { name: ${name}, baseUrl: "${service.url}", apiKey: "\${KEY}", kinds: { include: [organizations, plugins] } }\n`;
+    const config = `mirror: ./data/{source}.db\nsources:\n${source('acme')}${source('beta')}`;
+    writeFileSync(join(home, 'tidemark.yaml'), config, { mode: 0o600 });
+    const run: Run = (...args) => commandLine(args, { env: { KEY: 'test-key-of-some-length' }, cwd: home });
+    expect((await run('sync', '--quiet')).code).toBe(0);
+    expect((await run('runs', 'show', '1')).code).toBe(4);
+    const takeAway = (name: string): void => {
+      for (const file of readdirSync(join(home, 'data')))
+        if (file.startsWith(`${name}.db`)) rmSync(join(home, 'data', file), { recursive: true });
+    };
+    takeAway('beta');
+    for (const args of [
+      ['runs', 'show', '1'],
+      ['show', 'plugins', 'Readers'],
+    ]) {
+      const shown = await run(...args);
+      expect([shown.code, shown.stderr]).toEqual([
+        3,
+        expect.stringMatching(/tidemark: beta: there is no mirror at \S+beta\.db/),
+      ]);
+      expect(shown.stdout).not.toBe('');
+    }
+    const accepted = await run('drift', 'accept', 'plugins', 'Readers', '--reason', 'known');
+    expect([accepted.code, accepted.stdout]).toEqual([4, '']);
+    expect(accepted.stderr).toMatch(
+      /^tidemark: beta may have plugins \S*Readers\S* too: there is no mirror at /,
+    );
+    expect(accepted.stderr).toContain('with --source, such as --source acme');
+    takeAway('acme');
+    const none = await run('runs', 'show', '1');
+    expect(none.code).toBe(1);
+    expect(none.stderr).toMatch(/^tidemark: acme: there is no mirror at \S+acme\.db/);
+  });
 });
