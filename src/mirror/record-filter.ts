@@ -111,16 +111,34 @@ function selectIds(
   }
   const { organizations } = filter;
   if (organizations !== undefined) {
-    const above =
-      scope.organization_id !== undefined
-        ? [scope.organization_id]
-        : scope.project_id === undefined
-          ? []
-          : organizationsOf(source, scope.project_id);
+    const above = organizationsAbove({ source, scope }, organizationsOf);
     if (kind === SCOPE_KIND.organization_id) ids = common(ids, organizations);
     else if (!above.some((id) => organizations.includes(id))) return undefined;
   }
   return ids;
+}
+
+/** The organizations that a collection is below; recordings name only their project. */
+function organizationsAbove(
+  { source, scope }: Pick<Place, 'source' | 'scope'>,
+  organizationsOf: ProjectParents,
+): readonly string[] {
+  if (scope.organization_id !== undefined) return [scope.organization_id];
+  return scope.project_id === undefined ? [] : organizationsOf(source, scope.project_id);
+}
+
+/** How many current records are below each organization of a source, those of its projects included. */
+export function readCountsBelowOrganizations(
+  connection: Connection,
+  source: string,
+): ReadonlyMap<string, number> {
+  const organizationsOf = projectParents(connection, LATEST);
+  const counts = new Map<string, number>();
+  for (const { scope, records } of readCollections(connection, source)) {
+    for (const id of organizationsAbove({ source, scope }, organizationsOf))
+      counts.set(id, (counts.get(id) ?? 0) + records);
+  }
+  return counts;
 }
 
 function common(ids: readonly string[] | null, allowed: readonly string[]): readonly string[] {

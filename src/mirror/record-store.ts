@@ -2,6 +2,7 @@
 import type { MirrorAccess } from './access.ts';
 import { readChangesBetween, readCountsAt } from './changes-between.ts';
 import { isBodyIntact } from './intact.ts';
+import { readCountsBelowOrganizations } from './record-filter.ts';
 import { locateRecord, readListedCollections, readListRows, readMeanBytes } from './record-lists.ts';
 import {
   type PageReader,
@@ -51,6 +52,7 @@ export function recordStore(access: MirrorAccess) {
     asOf: readRecordAsOf,
     isIntact: isBodyIntact,
     countsAt: readCountsAt,
+    countsBelowOrganizations: readCountsBelowOrganizations,
     dueForCheck,
     uncheckedParents,
   });

@@ -46,6 +46,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
   try {
     const held = mirror.runs.collections(source.name).filter(({ retiredRun }) => retiredRun === null);
     const gone = new Set<string>();
+    let belowOrganizations: ReadonlyMap<string, number> | undefined;
     const context: SweepContext = {
       client,
       run,
@@ -59,10 +60,10 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       dependents: (kind, id) => {
         const key = scopeKeyNaming(kind);
         if (key === undefined) return 0;
-        // The scope of recordings names their project only: which of them are in an organization is for the mirror to say.
         if (key !== 'organization_id') return sumOfRecords(held.filter(({ scope }) => scope[key] === id));
-        const within = mirror.records.countsAt(run.run, { sources: [source.name], organizations: [id] });
-        return sumOfRecords(within.filter((collection) => collection.kind !== kind));
+        // Read once, where an organization is absent: what is published changes at the end of the run.
+        belowOrganizations ??= mirror.records.countsBelowOrganizations(source.name);
+        return belowOrganizations.get(id) ?? 0;
       },
       sourceRecords: sumOfRecords(held),
       pageSize: source.pageSize,
