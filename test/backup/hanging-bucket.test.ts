@@ -1,17 +1,16 @@
-/** A bucket that takes connections and never answers, beside a directory. */
+/** A bucket that takes connections and never answers, beside a directory that is there or away. */
 import { mkdirSync, readdirSync } from 'node:fs';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { createBackup } from '../../src/backup/work.ts';
 import { parseS3Address } from '../../src/config/backup-target.ts';
+import type { TargetConfig } from '../../src/config/config.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { never, setting } from './fixture.ts';
 
-it('is given up after a minute, and the directory gets the backup before that', async () => {
-  const { home, directory, mirror } = await setting();
-  const workDirectory = join(home, 'work');
-  mkdirSync(workDirectory);
+/** Takes connections, and never answers. */
+async function hangingBucket(): Promise<TargetConfig> {
   const sockets: Socket[] = [];
   const server = createServer((socket) => void sockets.push(socket.on('error', () => undefined)));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -25,6 +24,14 @@ it('is given up after a minute, and the directory gets the backup before that', 
   const { port } = server.address() as AddressInfo;
   const bucket = parseS3Address(`s3://backups/here?endpoint=http://127.0.0.1:${port}&region=us-east-1`);
   if (bucket === null) throw new Error('not an address');
+  return { ...bucket, objectLock: null, retention: null };
+}
+
+it('is given up after a minute, and the directory gets the backup before that', async () => {
+  const { home, directory, mirror } = await setting();
+  const workDirectory = join(home, 'work');
+  mkdirSync(workDirectory);
+  const bucket = await hangingBucket();
   const waits: number[] = [];
   // A minute that is over when it is reported that the bucket is waited for.
   let endMinute = (): void => undefined;
@@ -40,10 +47,7 @@ it('is given up after a minute, and the directory gets the backup before that', 
     {
       mirrorPath: mirror.path,
       workDirectory,
-      targets: [
-        { ...bucket, objectLock: null, retention: null },
-        { type: 'directory', path: directory, retention: null },
-      ],
+      targets: [bucket, { type: 'directory', path: directory, retention: null }],
       recipients: [],
       owner: 'test',
     },
@@ -62,4 +66,35 @@ it('is given up after a minute, and the directory gets the backup before that', 
   expect(waits).toContain(60_000);
   expect(waiting, 'with the backup and its manifest in the directory').toEqual([['s3://backups/here', 2]]);
   expect(readdirSync(directory)).toHaveLength(2);
+});
+
+it('is named alone, where the directory is away and nobody waits for it', async () => {
+  const { home, mirror } = await setting();
+  const workDirectory = join(home, 'work');
+  mkdirSync(workDirectory);
+  const bucket = await hangingBucket();
+  // Reported once, when the directory has long answered that it is away; then the minute is over.
+  let endMinute = (): void => undefined;
+  const minute = new Promise<void>((resolve) => (endMinute = resolve));
+  const sleep = async (ms: number, signal?: AbortSignal): Promise<void> => {
+    await (ms === 60_000 ? minute : systemClock.sleep(Math.min(ms, 300), signal));
+  };
+  const waiting: unknown[] = [];
+  const made = createBackup(
+    {
+      ...{ mirrorPath: mirror.path, workDirectory, recipients: [], owner: 'test' },
+      targets: [{ type: 'directory', path: join(home, 'away'), retention: null }, bucket],
+    },
+    {
+      clock: { ...systemClock, sleep },
+      signal: never,
+      onProgress: ({ phase, target }) => {
+        if (phase !== 'waiting') return;
+        waiting.push(target);
+        endMinute();
+      },
+    },
+  );
+  await expect(made).rejects.toMatchObject({ message: expect.stringContaining('away') as string });
+  expect(waiting).toEqual(['s3://backups/here']);
 });

@@ -1,35 +1,16 @@
 /** `init` with somebody at the keyboard: each question is answered once it stands on the screen. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { PassThrough, Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { runCommandLine } from '../../src/cli/program.ts';
 import { scratch } from '../journeys/harness.ts';
 import { FakeService, notFound, respond } from '../journeys/service.ts';
+import { Keyboard, Screen } from './terminal.ts';
 
 const KEY = 'a-key-that-nobody-may-see';
 const ENTER = '\r';
 const DOWN = '\u001b[B';
 const CTRL_C = '\u0003';
-
-class Keyboard extends PassThrough {
-  readonly isTTY = true;
-  setRawMode(): this {
-    return this;
-  }
-}
-
-class Screen extends Writable {
-  readonly isTTY = true;
-  readonly columns = 80;
-  text = '';
-  onText: (text: string) => void = () => undefined;
-  override _write(chunk: unknown, _encoding: string, done: () => void): void {
-    this.text += String(chunk);
-    this.onText(this.text);
-    done();
-  }
-}
 
 /** What to type once these words are shown. */
 type Step = readonly [words: string, keys: string];

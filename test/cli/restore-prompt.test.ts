@@ -1,4 +1,3 @@
-import { PassThrough, Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import type { CommandContext } from '../../src/cli/context.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
@@ -7,26 +6,7 @@ import { askYesNo } from '../../src/cli/prompt.ts';
 import { restoreProgressLines } from '../../src/cli/restore-send.ts';
 import { inputOf, organization, posthog, record, withBody } from '../restore/states.ts';
 import { planRestore } from '../../src/restore/plan/planner.ts';
-
-/** Keys as a terminal sends them. */
-class Keyboard extends PassThrough {
-  readonly isTTY = true;
-  isRaw = false;
-  setRawMode(isRaw: boolean): this {
-    this.isRaw = isRaw;
-    return this;
-  }
-}
-
-class Screen extends Writable {
-  readonly isTTY = true;
-  readonly columns = 80;
-  text = '';
-  override _write(chunk: unknown, _encoding: string, done: () => void): void {
-    this.text += String(chunk);
-    done();
-  }
-}
+import { Keyboard, Screen } from './terminal.ts';
 
 async function ask(keys: string, signal = new AbortController().signal): Promise<boolean | null> {
   const [keyboard, screen] = [new Keyboard(), new Screen()];

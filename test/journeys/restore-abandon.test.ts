@@ -1,9 +1,9 @@
 /** `restore --abandon`: an interrupted restore that nobody is to resume ends, and with it what a daemon reported of it. */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { PassThrough, Writable } from 'node:stream';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { runCommandLine } from '../../src/cli/program.ts';
 import { commandActor } from '../../src/core/actor.ts';
+import { Keyboard, Screen } from '../cli/terminal.ts';
 import { receiver } from '../daemon/notices/receiver.ts';
 import { begin } from './command-line.ts';
 import { start, startHere } from './harness.ts';
@@ -229,39 +229,17 @@ describe('restore --abandon', () => {
   });
 });
 
-/** Keys as a terminal sends them. */
-class Keyboard extends PassThrough {
-  readonly isTTY = true;
-  setRawMode(): this {
-    return this;
-  }
-}
-
-class Screen extends Writable {
-  readonly isTTY = true;
-  readonly columns = 200;
-  text = '';
-  /** Called once something is asked. */
-  onAsked: () => void = () => undefined;
-
-  override _write(chunk: unknown, _encoding: string, done: () => void): void {
-    this.text += String(chunk);
-    if (this.text.includes('End it as')) this.onAsked();
-    done();
-  }
-}
-
 /** Runs the command with a person at the terminal, who presses these keys when asked. */
 async function onTerminal(
   story: Story,
   args: readonly string[],
   keys: string,
 ): Promise<{ readonly code: number; readonly text: string }> {
-  const [keyboard, screen] = [new Keyboard(), new Screen()];
+  const [keyboard, screen] = [new Keyboard(), new Screen(200)];
   onTestFinished(() => void keyboard.destroy());
   let isPressed = false;
-  screen.onAsked = () => {
-    if (isPressed) return;
+  screen.onText = (text) => {
+    if (isPressed || !text.includes('End it as')) return;
     isPressed = true;
     setImmediate(() => keyboard.write(keys));
   };
