@@ -161,7 +161,7 @@ function lineOf(
 
 /** Not to be taken over by an entry: what to do instead. */
 const KEPT_HINT =
-  'nothing was changed, and the log stays as it is: keep a copy of the mirror as evidence, and restore a backup of before (`tidemark backup list`); `tidemark verify` names everything that is affected';
+  'the row and the log stay as they are: keep a copy of the mirror as evidence, and restore a backup of before (`tidemark backup list`); `tidemark verify` names everything that is affected';
 
 function lookUp(connection: Connection, about: AuditedTable, key: RowKey) {
   const [found] = recordedRows(connection, about, key);
