@@ -14,7 +14,7 @@ import { nameText } from '../report/value-text.ts';
 import type { SourceDrift } from '../state/drift.ts';
 import { parseReference, parseTime } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
-import { openExistingMirror } from './restore-session.ts';
+import { openForChange } from './when-free.ts';
 import { kindArgument, lookUpRecord } from './record.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { sourcesOf } from './diff.ts';
@@ -49,7 +49,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
   const to = parseReference(options.live === true ? 'live' : 'latest', now);
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
   const config = readConfig(context, context.options, keys);
-  const mirror = openExistingMirror(config, 'drift accept', context.pid, options.as);
+  const mirror = await openForChange(context, config, 'drift accept', options.as);
   const opener = new StateOpener(context, config, 'drift accept', mirror);
   try {
     requireBaseline(mirror, from);

@@ -13,7 +13,7 @@ import { placeText } from '../report/notes.ts';
 import { nameText } from '../report/value-text.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { openExistingMirror } from './restore-session.ts';
+import { openForChange } from './when-free.ts';
 import { kindArgument, sourcesToRead, lookUpRecord } from './record.ts';
 import type { Located } from './command-row.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
@@ -119,7 +119,7 @@ export function locateAcceptance(options: UnacceptOptions): Located {
 export async function unacceptDrift(context: CommandContext, options: UnacceptOptions): Promise<ExitCode> {
   const kind = kindArgument(options.kind);
   const config = readConfig(context, context.options, 'unused');
-  const mirror = openExistingMirror(config, 'drift unaccept', context.pid, options.as);
+  const mirror = await openForChange(context, config, 'drift unaccept', options.as);
   try {
     const acceptances = sourcesToRead(config, mirror)
       .flatMap((source) => mirror.acceptances.list(source))

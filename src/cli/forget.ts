@@ -9,7 +9,7 @@ import { type RetentionPlan, checkPolicy, rangesOf } from '../mirror/retention.t
 import { contentComparison } from '../sync/content.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printReason, type CommandContext, terminalWidth } from './context.ts';
-import { openExistingMirror } from './restore-session.ts';
+import { openExistingMirror } from './when-free.ts';
 import { renderTable } from '../report/table.ts';
 
 export interface ForgetOptions extends KeepOptions {

@@ -6,7 +6,7 @@ import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
 import { commandActor, requestTrigger } from '../core/actor.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
-import { TidemarkError, asTidemarkError } from '../core/errors.ts';
+import { asTidemarkError } from '../core/errors.ts';
 import { endOf } from '../daemon/jobs/job-log.ts';
 import type { JobResult } from '../daemon/jobs/work.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
@@ -16,10 +16,10 @@ import type { JobStart } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
+import { type Wait, whenFree } from './when-free.ts';
 
-/** How long to wait for another writer, and the interval of trying its lock. */
-const WAIT_MS = 3_000;
-const LOOK_MS = 200;
+/** Without a word: the command has done its work. */
+const WAIT: Wait = { mostMs: 3_000, retryMs: 200, quietMs: 0, note: null, undone: 'it was not recorded' };
 
 interface ManualJob {
   readonly name: 'verify' | 'drill';
@@ -36,7 +36,9 @@ interface ManualJob {
  */
 export async function recordJob(context: CommandContext, config: Config, job: ManualJob): Promise<void> {
   try {
-    const mirror = await openWhenFree(context, config, job.name);
+    const mirror = await whenFree(context, WAIT, () =>
+      openConfiguredMirror(config, 'write', job.name, context.pid),
+    );
     try {
       store(context, config, mirror, job);
     } finally {
@@ -47,23 +49,6 @@ export async function recordJob(context: CommandContext, config: Config, job: Ma
     if (code === 'read_only' && context.options.verbose !== true) return;
     const what = job.name === 'verify' ? 'verification' : 'drill';
     printNote(context, [`\`tidemark status\` will not know of this ${what}: ${message}`]);
-  }
-}
-
-async function openWhenFree(
-  context: CommandContext,
-  config: Config,
-  command: ManualJob['name'],
-): Promise<Mirror> {
-  const endMs = systemClock.monotonicMs() + WAIT_MS;
-  for (;;) {
-    try {
-      return openConfiguredMirror(config, 'write', command, context.pid);
-    } catch (error) {
-      const isHeld = error instanceof TidemarkError && error.code === 'mirror_locked';
-      if (!isHeld || systemClock.monotonicMs() >= endMs) throw error;
-      await systemClock.sleep(LOOK_MS, context.signal);
-    }
   }
 }
 

@@ -5,7 +5,6 @@ import type { Config, SourceConfig } from '../config/config.ts';
 import { hasMirrorPerSource, onlyMirrorConfig, ownerOf } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { commandActor } from '../core/actor.ts';
-import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
@@ -15,8 +14,9 @@ import { parentNames } from '../state/parent-names.ts';
 import type { Reference } from '../state/reference.ts';
 import type { LoadedState } from '../state/state.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
-import { printNote, type CommandContext } from './context.ts';
+import type { CommandContext } from './context.ts';
 import { StateOpener } from './state-opener.ts';
+import { openExistingMirror, type Wait, whenFree } from './when-free.ts';
 
 export interface RestoreSession {
   readonly context: CommandContext;
@@ -49,9 +49,14 @@ interface SessionOptions {
   readonly sourceIn?: (mirror: Mirror, names: readonly string[]) => string;
 }
 
-/** How often it is tried again to take the lock, and for how long. */
-const LOCK_RETRY_MS = 500;
-const LOCK_WAIT_MS = 3_600_000;
+/** For the lock, where the remote is going to be written. */
+const WAIT: Wait = {
+  mostMs: 3_600_000,
+  retryMs: 500,
+  quietMs: 0,
+  note: 'waiting until it is free, for an hour at most; Ctrl-C ends this',
+  undone: 'nothing was sent',
+};
 
 /**
  * Opens the mirror, under the lock where the remote is going to be written. Another process that holds it, such as the
@@ -64,9 +69,9 @@ export async function openSession(context: CommandContext, options: SessionOptio
   const { sourceIn } = options;
   const isInJournal = sourceIn !== undefined && config.sources.length > 1;
   const known = isInJournal ? null : oneSource(config, options.source);
-  const mirror = await whenFree(context, config.mirror, options, () =>
-    openMirrorFor(context, config, options),
-  );
+  // After another restore the plan would be another one.
+  const isLost = (): boolean => !options.writes || isApplied(realMirrorPath(config.mirror));
+  const mirror = await whenFree(context, { ...WAIT, isLost }, () => openMirrorFor(context, config, options));
   const source = known ?? journaledSource(config, mirror, sourceIn);
   const definitions = definitionsFor(config, source.name);
   const opener = new StateOpener(context, config, options.command, mirror);
@@ -103,38 +108,6 @@ function journaledSource(
   } catch (error) {
     mirror?.close();
     throw error;
-  }
-}
-
-async function whenFree<T>(
-  context: CommandContext,
-  path: string,
-  { writes }: Pick<SessionOptions, 'writes'>,
-  open: () => T,
-): Promise<T> {
-  const begin = systemClock.monotonicMs();
-  let isSaid = false;
-  for (;;) {
-    try {
-      return open();
-    } catch (error) {
-      const isHeld = writes && error instanceof TidemarkError && error.code === 'mirror_locked';
-      // After another restore the plan would be another one.
-      const isLost =
-        !isHeld || isApplied(realMirrorPath(path)) || systemClock.monotonicMs() - begin >= LOCK_WAIT_MS;
-      if (isLost) throw error;
-      if (!isSaid) {
-        printNote(context, [
-          `${error.message}: waiting until it is free, for an hour at most; Ctrl-C ends this`,
-        ]);
-      }
-      isSaid = true;
-    }
-    try {
-      await systemClock.sleep(LOCK_RETRY_MS, context.signal);
-    } catch (error) {
-      throw new TidemarkError('interrupted', 'interrupted; nothing was sent', { cause: error });
-    }
   }
 }
 
@@ -195,17 +168,6 @@ export function restoreNumber(text: string): number {
   throw new TidemarkError('usage', `a restore is a number, not ${text}`, {
     hint: '`tidemark restores` lists them',
   });
-}
-
-// Opening the mirror to change it where making an empty one would be a mistake.
-
-/**
- * For writing, under the lock, by this user or the name given with `--as`.
- * @throws TidemarkError `mirror_missing` if there is none, and as `openMirror` does
- */
-export function openExistingMirror(config: Config, command: string, pid: number, as?: string): Mirror {
-  openConfiguredMirror(config, 'read', command, pid).close();
-  return openConfiguredMirror(config, 'write', command, pid, commandActor(as));
 }
 
 // Closing after the work, done or not.

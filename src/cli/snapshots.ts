@@ -14,7 +14,7 @@ import { type BaselineRow, reportBaselines } from './baselines.ts';
 import { snapshotNames } from './state-opener.ts';
 import { openConfiguredMirror, readConfig, readLoadedConfig } from '../wire.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
-import { openExistingMirror } from './restore-session.ts';
+import { openExistingMirror, openForChange } from './when-free.ts';
 import { renderTable } from '../report/table.ts';
 import { localTime } from '../core/wording.ts';
 
@@ -211,7 +211,7 @@ async function change(
   work: (mirror: Mirror) => string,
 ): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const mirror = openExistingMirror(config, command, context.pid, as);
+  const mirror = await openForChange(context, config, command, as);
   try {
     const said = work(mirror);
     await answer(context, mirror, said);
