@@ -10,7 +10,7 @@ import type { Secret } from '../core/secret.ts';
 import { addToRestored } from '../mirror/backup.ts';
 import type { NoticeState } from '../mirror/daemon.ts';
 import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
-import { movedAway } from '../mirror/open.ts';
+import { movedAway, restoreWorkDirectory } from '../mirror/open.ts';
 import type { Backup } from './list.ts';
 import type { BackupManifest } from './manifest.ts';
 import { parseBackupName } from './name.ts';
@@ -75,7 +75,7 @@ export async function restoreBackup(
   refuseDamaged(backup);
   refuseExisting(to);
   const undo = makePlace(to);
-  const work = `${to}-restore-work`;
+  const work = restoreWorkDirectory(to);
   const clear = (): void => rmSync(work, { recursive: true, force: true });
   let lock: WriterLock | undefined;
   try {

@@ -18,6 +18,7 @@ import { JobRunner } from './jobs/runner.ts';
 import type { Slots } from './jobs/slots.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
 import { registerDaemon, type DaemonRegistration } from './lockfile.ts';
+import { removeLeftPlan } from './plan-directory.ts';
 import { MirrorConnections, type ReaderPool } from './mirror-access.ts';
 import { followUps, logUnfinished } from './pending-jobs.ts';
 import { ActiveProblems } from './problems.ts';
@@ -141,6 +142,7 @@ export class Cell {
    */
   async register(first: DaemonRegistration | null): Promise<DaemonRegistration> {
     this.#registration = await registerDaemon(this.#config.mirror, this.#effects, first);
+    removeLeftPlan(this.#config.mirror);
     if (this.#registration.isAfterCut) this.observers.cutShort();
     return this.#registration;
   }

@@ -166,6 +166,8 @@ function openWriter(path: string, hasViews = true): Connection {
     migrate(connection, path);
     if (hasViews) makeKindViews(connection);
     removeStage(path);
+    // Of a restore of a backup that was killed here, before this mirror was made: it held the lock too.
+    rmSync(restoreWorkDirectory(path), { recursive: true, force: true });
     endDeadRuns(connection);
     makeFingerprintKey(connection);
     return connection;
@@ -173,6 +175,11 @@ function openWriter(path: string, hasViews = true): Connection {
     connection.close();
     throw error;
   }
+}
+
+/** Where a backup is unpacked that is restored to this path, under its lock. */
+export function restoreWorkDirectory(path: string): string {
+  return `${path}-restore-work`;
 }
 
 /** Runs whose process died before they were published. */

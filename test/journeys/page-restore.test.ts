@@ -1,7 +1,10 @@
 /** A restore from the dashboard of a real daemon: plan, second confirmation, apply, journal; and where it is not allowed. */
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { systemClock } from '../../src/core/clock.ts';
+import { planDirectory } from '../../src/daemon/plan-directory.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
 import { smallDemo } from '../server/small-demo.ts';
@@ -44,6 +47,10 @@ async function story(more: Readonly<Record<string, string>>): Promise<Story> {
   await fetch(url + ORGANIZATION, { method: 'PATCH', headers, body });
   expect((await tidemark(['sync'], { env })).code).toBe(0);
 
+  // Left by a daemon that was killed.
+  const left = planDirectory(env['TIDEMARK_MIRROR'] ?? '');
+  mkdirSync(left);
+  writeFileSync(join(left, 'plan.json'), '{}');
   const { child } = start(['daemon'], { env });
   onTestFinished(() => void child.kill('SIGKILL'));
   const page = await new Promise<string>((resolve) => {
@@ -54,6 +61,7 @@ async function story(more: Readonly<Record<string, string>>): Promise<Story> {
       if (found !== undefined) resolve(found);
     });
   });
+  expect(existsSync(left)).toBe(false);
   const form = { 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html' };
   const login = await fetch(`${page}/login`, {
     method: 'POST',

@@ -10,6 +10,7 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
+import { restoreWorkDirectory } from '../../src/mirror/open.ts';
 import { writerOf } from '../../src/mirror/lock.ts';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -218,6 +219,15 @@ describe('opening a mirror for writing', () => {
       { run: 1, outcome: 'failed', errorCode: 'interrupted', finishedAt: null },
     ]);
     expect(existsSync(`${path}-stage`)).toBe(false);
+  });
+
+  it('deletes what a restore of a backup left that was killed in its place', () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    const directory = restoreWorkDirectory(path);
+    mkdirSync(directory);
+    writeFileSync(join(directory, 'backup.db'), 'records');
+    open({ path });
+    expect(existsSync(directory)).toBe(false);
   });
 });
 

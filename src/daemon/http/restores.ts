@@ -4,14 +4,15 @@
  * service has changed since. Only that process opens a client that writes.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Actor } from '../../core/actor.ts';
 import { continuedIds } from '../../diff/found-again.ts';
 import { type Clock, isoTime, settlesWithin } from '../../core/clock.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import { type Plan, isExecutable, planDocument, readPlan } from '../../restore/plan/plan.ts';
+import { planDirectory } from '../plan-directory.ts';
 
 /** Runs this program with these arguments, beside the options that say where the configuration is. */
 export type RunCommand = (
@@ -159,8 +160,9 @@ export class PageRestores {
   /** The state that `work` ends with is shown once the next one may begin. */
   #begin(restore: PageRestore, work: (file: string) => Promise<PageRestore['state']>): void {
     const done = async (): Promise<PageRestore['state']> => {
-      // Beside the mirror: where nothing else can be written, in a container, that can.
-      const directory = await mkdtemp(join(dirname(this.#mirrorPath()), '.restore-'));
+      const directory = planDirectory(this.#mirrorPath());
+      await rm(directory, { recursive: true, force: true });
+      await mkdir(directory, { mode: 0o700 });
       try {
         return await work(join(directory, 'plan.json'));
       } finally {
