@@ -15,7 +15,7 @@ export interface BackupManifest {
   readonly run: number;
   readonly root: string;
   /** The latest entry of the audit log, and its hash; null if there is none. */
-  readonly audit_log?: { readonly entry: number; readonly hash: string } | null;
+  readonly audit_log: { readonly entry: number; readonly hash: string } | null;
   /** The latest published run of each source. */
   readonly sources: readonly {
     readonly source: string;
@@ -40,6 +40,20 @@ export const MANIFEST_SCHEMA = 'tidemark.backup/1';
 
 // A manifest has a kilobyte, and some more for each source.
 const LARGEST_CHARACTERS = 1_000_000;
+
+/**
+ * What every manifest has, and only the contents of its backup can confirm: without it, somebody took it out. A manifest is read
+ * without these, so that it can be said which backup it is of.
+ */
+const CONFIRMED: readonly (keyof BackupManifest)[] = ['sources', 'audit_log'];
+
+/** Why it is not a manifest as it was written, although it can be read; null where it may be. */
+export function lackOf(manifest: BackupManifest): string | null {
+  const lacking = CONFIRMED.filter((key) => !Object.hasOwn(manifest, key));
+  return lacking.length === 0
+    ? null
+    : `${lacking.join(' and ')} ${lacking.length === 1 ? 'is' : 'are'} not in it`;
+}
 
 /** As it is written to its file. */
 export function manifestText(manifest: BackupManifest): string {

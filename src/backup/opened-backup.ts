@@ -12,7 +12,7 @@ import type { NoticeState } from '../mirror/daemon.ts';
 import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
 import { movedAway, restoreWorkDirectory } from '../mirror/open.ts';
 import type { Backup } from './list.ts';
-import type { BackupManifest } from './manifest.ts';
+import { lackOf } from './manifest.ts';
 import { parseBackupName } from './name.ts';
 import { damaged, digestOf, formatOf, unpack, type Digests } from './packing.ts';
 import { type PlainFacts, checkPlainBackup } from './plain-backup.ts';
@@ -160,6 +160,9 @@ async function unpackChecked(
   return facts;
 }
 
+const ALTERED_HINT =
+  'somebody changed the manifest, or put another one there: fetch it again from where backups are kept; moved away, the backup is read without it';
+
 /** A second backup within a second is named after the next one. */
 const NAMED_LATER_MS = 60_000;
 
@@ -171,25 +174,27 @@ const NAMED_LATER_MS = 60_000;
  */
 function refuseContradiction({ name, path, manifest }: Backup, facts: PlainFacts | null): void {
   if (manifest === null) return;
+  const lack = lackOf(manifest);
+  if (lack !== null)
+    throw new TidemarkError('mirror_corrupt', `the manifest of ${path} was altered: ${lack}`, {
+      hint: ALTERED_HINT,
+    });
   const differs = (field: string, said: unknown, found: unknown, where = 'the file'): void => {
     const [one, other] = [JSON.stringify(said), JSON.stringify(found)];
     if (one === other) return;
     throw new TidemarkError(
       'mirror_corrupt',
       `${path} is not what its manifest says: ${field} is ${one} there, and ${other} in ${where}`,
-      {
-        hint: 'somebody changed the manifest, or put another one there: fetch it again from where backups are kept; moved away, the backup is read without it',
-      },
+      { hint: ALTERED_HINT },
     );
   };
   if (facts !== null) {
-    const { audit_log: entry, sources } = manifest as Partial<BackupManifest>;
+    const { audit_log: entry, sources } = manifest;
     differs('mirror', manifest.mirror, facts.mirror);
     differs('run', manifest.run, facts.run);
     differs('root', manifest.root, facts.root);
-    // Left out by versions that did not write them yet.
-    if (sources !== undefined) differs('sources', ordered(sources), ordered(facts.sources));
-    if (entry !== undefined) differs('audit_log', ordered(entry), ordered(facts.audit_log ?? null));
+    differs('sources', ordered(sources), ordered(facts.sources));
+    differs('audit_log', ordered(entry), ordered(facts.audit_log));
   }
   const named = parseBackupName(name);
   if (named === undefined) return;

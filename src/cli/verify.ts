@@ -15,7 +15,7 @@ import { groupAlike } from './plan-reason.ts';
 import { recordJob } from './record-job.ts';
 import { isInteractive, print, printReason, printShownReason, type CommandContext } from './context.ts';
 import { listBackups } from '../backup/list.ts';
-import type { BackupManifest } from '../backup/manifest.ts';
+import { lackOf, type BackupManifest } from '../backup/manifest.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import type { BackupTarget } from '../backup/targets/target.ts';
 import { namesOf } from '../config/mirrors.ts';
@@ -272,7 +272,7 @@ function restoredLine({ entry, at, by, name, run }: RestoredBackupEntry): string
  */
 function restoredLines(
   restores: readonly RestoredBackupEntry[],
-  { made_at: madeAt, run, audit_log: audited = null }: BackupManifest,
+  { made_at: madeAt, run, audit_log: audited }: BackupManifest,
   lacks: 'root' | 'entry',
 ): string[] {
   const isBefore = ({ at }: RestoredBackupEntry): boolean => Date.parse(madeAt) <= Date.parse(at);
@@ -309,8 +309,17 @@ interface Compared {
   readonly file: string;
   readonly run: number;
   readonly found: FoundSeal | undefined;
-  /** What of its manifest is not in the chain. */
-  readonly lacks: 'root' | 'entry' | null;
+  /** What of its manifest is not in the chain; `key` where the manifest itself was altered. */
+  readonly lacks: 'root' | 'entry' | 'key' | null;
+}
+
+/** A backup that was not compared. */
+interface LeftOut {
+  readonly target: string;
+  readonly file: string;
+  readonly reason: 'other_mirror' | 'no_manifest';
+  /** As in its manifest. */
+  readonly mirror: string | null;
 }
 
 /**
@@ -324,6 +333,7 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
   const compared: Compared[] = [];
   const wrong: string[] = [];
   const unread: string[] = [];
+  const leftOut: LeftOut[] = [];
   for (const target of targets) {
     let backups: Awaited<ReturnType<typeof listBackups>>;
     try {
@@ -333,15 +343,29 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
       continue;
     }
     for (const { name, path, manifest, reason } of backups) {
-      if (manifest === null) unread.push(`${path}: ${reason ?? 'it has no manifest'}`);
-      if (manifest?.mirror !== owner) continue;
-      const { run, root, audit_log: audited = null } = manifest;
+      const file = { target: target.address, file: name };
+      if (manifest === null) {
+        unread.push(`${path}: ${reason ?? 'it has no manifest'}`);
+        leftOut.push({ ...file, reason: 'no_manifest', mirror: null });
+        continue;
+      }
+      if (manifest.mirror !== owner) {
+        leftOut.push({ ...file, reason: 'other_mirror', mirror: manifest.mirror });
+        continue;
+      }
+      const { run, root } = manifest;
+      const lack = lackOf(manifest);
+      if (lack !== null) {
+        compared.push({ ...file, run, found: undefined, lacks: 'key' });
+        wrong.push(`${path}: its manifest was altered: ${lack}`);
+        continue;
+      }
+      const { audit_log: audited } = manifest;
       const found = mirror.findSeal(root);
       const isOfRun = found !== undefined && found.status !== 'entry' && found.run === run;
       const hasEntry = audited === null || mirror.findSeal(audited.hash)?.status === 'entry';
       const lacks = !isOfRun ? 'root' : hasEntry ? null : 'entry';
-      const backup = { target: target.address, file: name, run };
-      compared.push({ ...backup, found: isOfRun ? found : undefined, lacks });
+      compared.push({ ...file, run, found: isOfRun ? found : undefined, lacks });
       if (lacks === null) continue;
       wrong.push(
         lacks === 'root' || audited === null
@@ -364,6 +388,7 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
         ...{ target, file, run },
         ...sealDocument(found),
       })),
+      left_out: leftOut,
     },
     lines: [
       `${plural(compared.length, 'backup')} compared: ${[
@@ -373,9 +398,27 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
         ...(lacking('entry') === 0
           ? []
           : [`${lacking('entry')} with an audit log entry that is not in the chain`]),
+        ...(lacking('key') === 0 ? [] : [`${lacking('key')} with an altered manifest`]),
       ].join(', ')}`,
+      ...leftOutLines(leftOut),
     ],
     reasons: [...wrong, ...unread],
     exitCode: wrong.length > 0 ? EXIT.failed : unread.length > 0 ? EXIT.partial : EXIT.done,
   };
+}
+
+function leftOutLines(leftOut: readonly LeftOut[]): string[] {
+  if (leftOut.length === 0) return [];
+  const others = leftOut.filter(({ reason }) => reason === 'other_mirror');
+  const mirrors = new Set(others.map(({ mirror }) => mirror)).size;
+  const unknown = leftOut.length - others.length;
+  const reasons = [
+    ...(others.length === 0
+      ? []
+      : [`${others.length} of ${mirrors === 1 ? 'another mirror' : plural(mirrors, 'other mirror')}`]),
+    ...(unknown === 0 ? [] : [`${unknown} without a manifest that can be read`]),
+  ];
+  return [
+    `${plural(leftOut.length, 'backup')} left out: ${reasons.join(', ')}; \`tidemark backup list\` lists them`,
+  ];
 }

@@ -36,6 +36,19 @@ it('is refused, naming the field', async () => {
     }
     expect(existsSync(to)).toBe(false);
   }
+  for (const field of ['sources', 'audit_log']) {
+    const rest = Object.entries(manifest).filter(([key]) => key !== field);
+    writeFileSync(`${file}.json`, JSON.stringify(Object.fromEntries(rest)));
+    for (const command of [
+      ['backup', 'verify', file],
+      ['backup', 'restore', file, '--to', to],
+      ['verify', '--backups'],
+    ]) {
+      const { stderr } = await story.expectRun(1, ...command);
+      expect(stderr).toMatch(new RegExp(`manifest .*was altered: ${field} is not in it`));
+    }
+    expect(existsSync(to)).toBe(false);
+  }
   // Keys in another order say the same.
   writeFileSync(`${file}.json`, JSON.stringify(Object.fromEntries(Object.entries(manifest).reverse())));
   await story.expectRun(0, 'backup', 'verify', file);

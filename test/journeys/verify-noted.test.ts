@@ -13,6 +13,7 @@ interface Verified {
   readonly audit_log: { readonly entry: number; readonly hash: string } | null;
   readonly noted?: object;
   readonly backups?: readonly object[];
+  readonly left_out?: readonly object[];
 }
 
 /** A mirror, the command line over it, with backups on, and further runs. */
@@ -168,6 +169,33 @@ describe('verify --backups', () => {
     expect(other.code).toBe(1);
     expect(other.stdout).toContain('1 backup compared: 0 with the root of a run, 1 not in the chain\n');
     expect(other.stderr).toMatch(/root (ab){32} of run 1 is not in the chain/);
+  });
+
+  it('counts the backups that it leaves out, and says why', async () => {
+    const { run, verified, directory } = await mirrored();
+    await run('backup', 'create');
+    const [name = ''] = readdirSync(directory).filter((each) => each.endsWith('.json'));
+    const manifest = JSON.parse(readFileSync(join(directory, name), 'utf8')) as object;
+    for (const [index, mirror] of ['0123456789abcdef', '0123456789abcdef', 'fedcba9876543210'].entries()) {
+      const file = `tidemark-2026020${index + 1}T000000Z-run1.db.zst`;
+      writeFileSync(join(directory, `${file}.json`), JSON.stringify({ ...manifest, file, mirror }));
+    }
+    const others = await run('verify', '--backups');
+    expect(others).toMatchObject({ code: 0, stderr: '' });
+    expect(others.stdout).toContain(
+      '1 backup compared: 1 with the root of a run\n3 backups left out: 3 of 2 other mirrors;',
+    );
+    expect((await verified('--backups')).left_out).toMatchObject([
+      { reason: 'other_mirror', mirror: 'fedcba9876543210' },
+      { reason: 'other_mirror', mirror: '0123456789abcdef' },
+      { reason: 'other_mirror', mirror: '0123456789abcdef' },
+    ]);
+    writeFileSync(join(directory, 'tidemark-20260201T000000Z-run1.db.zst.json'), '{}');
+    const unread = await run('verify', '--backups');
+    expect(unread.code).toBe(3);
+    expect(unread.stdout).toContain(
+      '3 backups left out: 2 of 2 other mirrors, 1 without a manifest that can be read;',
+    );
   });
 
   it('ends with 3 where nothing was compared or a manifest cannot be read, and needs a target', async () => {

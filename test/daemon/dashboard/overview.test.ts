@@ -54,6 +54,7 @@ function writeBackup(madeAt: number, more: Partial<BackupManifest> = {}, into = 
     schema: MANIFEST_SCHEMA,
     file,
     made_at: isoTime(madeAt),
+    audit_log: null,
     mirror: mirrorId(world.mirror()),
     run: 1,
     root: '',

@@ -133,7 +133,16 @@ function withEarlierBackup(view: DaemonView, clock: FakeClock, mirror = 'another
       file: name,
       made_at: new Date(clock.now() - 3_600_000).toISOString(),
     },
-    ...{ mirror, run: 5, root: 'r', sources, bytes: 3, sha256: 'a'.repeat(64), plain_bytes: 9 },
+    ...{
+      mirror,
+      run: 5,
+      root: 'r',
+      audit_log: null,
+      sources,
+      bytes: 3,
+      sha256: 'a'.repeat(64),
+      plain_bytes: 9,
+    },
     ...{ plain_sha256: 'a'.repeat(64), compression: 'zstd' as const, encryption: null },
     ...{ checked: { records: 1, revisions: 1, runs: 5 }, versions: { tidemark: '0', schema: 1 } },
   };
