@@ -76,9 +76,11 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
         description: 'carry out held removals of at most n records, of each collection all or none',
         parse: wholeNumber,
       },
+      asOption,
     ],
     notes: [
-      'If a daemon is running for this mirror, the daemon does the run and this command waits for its result.',
+      'If a daemon is running for this mirror, the daemon does the run and this command waits for its result, except',
+      'with --accept-removals: who accepted removals is recorded in the audit log, with the run that carried them out.',
     ],
     examples: [
       'tidemark sync',

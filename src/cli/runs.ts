@@ -23,6 +23,7 @@ import {
   schemaChangeDocument,
   schemaChangeLines,
 } from './run.ts';
+import { acceptedDocument, byText, removalsText } from '../report/audit-report.ts';
 import { renderTable } from '../report/table.ts';
 import { definitionsFor } from '../config/source.ts';
 import { parentNames } from '../state/parent-names.ts';
@@ -109,6 +110,7 @@ export async function showRun(
     const sweeps = mirror.runs.sweeps(run.run);
     const schemaChanges = mirror.runs.schemaChanges({ run: run.run });
     const forgotten = forgottenInto(mirror, run.run);
+    const accepted = mirror.acceptedRemovals(run.run);
     if (context.options.json === true) {
       const compared = runChangesDocument(mirror, config, run, { showsSecrets });
       await print(
@@ -117,6 +119,7 @@ export async function showRun(
           schema: 'tidemark.run/1',
           ...runDocument(run, progress),
           forgotten: forgotten ?? null,
+          accepted_removals: acceptedDocument(accepted),
           schema_changes: schemaChanges.map(schemaChangeDocument),
           sweeps: sweeps.map(sweepDocument),
           summary: compared === null ? null : changeCounts(compared.summary),
@@ -138,6 +141,11 @@ export async function showRun(
       ...(run.error === null ? [] : [run.error]),
       ...(progress === undefined ? [] : [progressText(progress)]),
       stateText(run),
+      ...(accepted === undefined
+        ? []
+        : [
+            `removals accepted by ${byText(accepted)}: ${removalsText(accepted.subject, definitions)} (entry ${accepted.entry} of the audit log)`,
+          ]),
       ...(forgotten === undefined ? [] : [tookOver(forgotten, printed)]),
       ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps, terminalWidth(context), placeOf)]),
       ...newlyReadLines(printed.firstReads),

@@ -32,6 +32,8 @@ export interface SyncedRuns {
 interface Wanted {
   readonly kind?: readonly Kind[];
   readonly full?: boolean;
+  /** The name given with `--as`. */
+  readonly as?: string;
 }
 
 /** Interval of polling the daemon's jobs. */
@@ -56,7 +58,7 @@ export async function syncByDaemon(
       sources: config.sources.map(({ name }) => name),
       full: wanted.full === true,
       kinds: wanted.kind ?? null,
-      by: commandActor().by,
+      by: commandActor(wanted.as).by,
     });
   } catch (error) {
     const problem = asTidemarkError(error);

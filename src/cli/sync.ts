@@ -5,6 +5,7 @@ import { movedAway } from '../mirror/open.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
 import { onlyMirrorConfig } from '../config/mirrors.ts';
+import { commandActor, commandTrigger } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { silentEvents } from '../sync/events.ts';
@@ -33,6 +34,7 @@ interface SyncCommandOptions {
   readonly kind?: readonly Kind[];
   readonly full?: boolean;
   readonly acceptRemovals?: number;
+  readonly as?: string;
 }
 
 export async function sync(context: CommandContext, options: SyncCommandOptions): Promise<ExitCode> {
@@ -74,7 +76,8 @@ async function syncHere(
   const level = context.options.logLevel ?? 'warn';
   const ownLog = commandLog(context);
   await warnOfNewMirror(context, config);
-  const mirror = openConfiguredMirror(config, 'write', 'sync', context.pid);
+  const actor = commandActor(options.as);
+  const mirror = openConfiguredMirror(config, 'write', 'sync', context.pid, actor);
   const runs: ReportedRun[] = [];
   try {
     const warnings = verificationNote(mirror);
@@ -97,7 +100,7 @@ async function syncHere(
           log,
           events: progress?.events ?? silentEvents,
           signal: context.signal,
-          trigger: 'command',
+          trigger: commandTrigger(actor.by),
           kinds: options.kind ?? null,
           isFull: options.full === true,
           acceptRemovals: options.acceptRemovals ?? 0,

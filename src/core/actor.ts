@@ -41,14 +41,25 @@ export function actorName(text: string): string | undefined {
 
 const REQUEST = 'request';
 const REQUEST_OF = `${REQUEST} of `;
+const COMMAND = 'command';
+const COMMAND_OF = `${COMMAND} of `;
 
 /** The trigger of a run or job that somebody asked the daemon for: `request of ann@host`; without a name where nobody gave one. */
 export function requestTrigger(by: string | undefined): 'request' | `request of ${string}` {
   return by === undefined ? REQUEST : `${REQUEST_OF}${by}`;
 }
 
+/** The trigger of a run that a command did itself: `command of ann@host`. */
+export function commandTrigger(by: string): `command of ${string}` {
+  return `${COMMAND_OF}${by}`;
+}
+
 /** What started a run or job, and who asked for it; null where nobody did, or that is not known. */
 export function splitTrigger(trigger: string): { readonly trigger: string; readonly by: string | null } {
-  if (!trigger.startsWith(REQUEST_OF)) return { trigger, by: null };
-  return { trigger: REQUEST, by: trigger.slice(REQUEST_OF.length) };
+  for (const [started, startedBy] of [
+    [REQUEST, REQUEST_OF],
+    [COMMAND, COMMAND_OF],
+  ] as const)
+    if (trigger.startsWith(startedBy)) return { trigger: started, by: trigger.slice(startedBy.length) };
+  return { trigger, by: null };
 }

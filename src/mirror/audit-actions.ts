@@ -14,6 +14,8 @@ export const AUDIT_ACTIONS = [
   /** Of an interrupted restore: nobody is to continue it. */
   'abandon',
   'undo',
+  /** Of records that were missing from their lists, more than are removed without approval. */
+  'accept_removals',
   'forget',
   /** Into this file, by `mirror move`. */
   'move',

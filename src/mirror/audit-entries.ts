@@ -1,12 +1,17 @@
 /** The audit log as people read it: each entry with what it is about. `audit-log.ts` writes it, `verify-audit.ts` checks it. */
-import { asc } from 'drizzle-orm';
+import { and, asc, desc, eq } from 'drizzle-orm';
 import type { RecordKey } from '../catalog/order.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { RESTORE_HINT } from '../core/hints.ts';
-import { type RestoredBackup, runOfBackup } from './audit-log.ts';
+import {
+  type AcceptedCollection,
+  type RecordedRemovals,
+  type RestoredBackup,
+  runOfBackup,
+} from './audit-log.ts';
 import type { AuditEntry } from './audited-rows.ts';
 import type { Connection } from './database.ts';
-import { prepared } from './query.ts';
+import { param, prepared } from './query.ts';
 import { isMove } from './verify-chain.ts';
 import { knownKind, storedScope } from './stored-names.ts';
 import { auditLog } from './schema/retention-tables.ts';
@@ -58,11 +63,23 @@ export type AuditSubject =
       /** True for what `mirror move` records: the file was made of one with these sources, without these runs. */
       readonly isMove: boolean;
     }
+  | RemovalsSubject
   | (Omit<RestoredBackup, 'run'> & {
       readonly about: 'backup';
       /** The number that it has by now; null where the mirror was moved, and what it was moved into does not know the run. */
       readonly run: number | null;
     });
+
+/** Removals that somebody accepted in a run. */
+export interface RemovalsSubject {
+  readonly about: 'removals';
+  readonly run: number;
+  readonly source: string;
+  /** The most that was accepted. */
+  readonly atMost: number;
+  /** `removed`: of the collection, in the run. */
+  readonly collections: readonly (AcceptedCollection & { readonly removed: number })[];
+}
 
 export interface AuditLogEntry extends Pick<AuditEntry, 'entry' | 'at' | 'by' | 'via' | 'action'> {
   readonly subject: AuditSubject;
@@ -90,6 +107,30 @@ export function readAuditLog(connection: Connection): AuditLogEntry[] {
   });
 }
 
+export interface AcceptedRemovalsEntry extends Pick<AuditLogEntry, 'entry' | 'by' | 'via'> {
+  readonly subject: RemovalsSubject;
+}
+
+/** Who accepted removals in a run, and which; undefined where nobody did. @throws TidemarkError `mirror_corrupt` */
+export function readAcceptedRemovals(connection: Connection, run: number): AcceptedRemovalsEntry | undefined {
+  const row = OF_REMOVALS(connection).get({ member: JSON.stringify([run]) });
+  if (row === undefined) return undefined;
+  const subject = subjectOf(row, { isRenumbered: false, run: null });
+  if (subject.about !== 'removals') return undefined;
+  const { entry, by, via } = row;
+  return { entry, by, via, subject };
+}
+
+const OF_REMOVALS = prepared((db) =>
+  db
+    .select()
+    .from(auditLog)
+    .where(and(eq(auditLog.about, 'removals'), eq(auditLog.member, param('member'))))
+    .orderBy(desc(auditLog.entry))
+    .limit(1)
+    .prepare(),
+);
+
 /** The names of the columns, as `audit-log.ts` records them. */
 interface Stored {
   readonly acceptances: Readonly<
@@ -105,6 +146,7 @@ interface Stored {
     }
   >;
   readonly forgets: Readonly<Record<'sources' | 'policy' | 'runs', string> & { run_count: number }>;
+  readonly removals: RecordedRemovals;
   readonly backups: Readonly<{ run: number; root: string; made_at: string; sources: readonly string[] }>;
 }
 
@@ -157,6 +199,15 @@ function subjectOf({ entry, about, member, row }: AuditEntry, numbers: Numbers):
           isMove: isMove({ policy }),
           runs: JSON.parse(runs) as [number, number][],
           runCount,
+        };
+      }
+      case 'removals': {
+        const { source, at_most: atMost, collections } = stored as Stored['removals'];
+        return {
+          ...{ about: 'removals', run: Number(first), source, atMost },
+          collections: collections.map(({ kind, scope, ...numbers }) => ({
+            ...{ kind: knownKind(kind), scope: storedScope(scope), ...numbers },
+          })),
         };
       }
       case 'backups': {

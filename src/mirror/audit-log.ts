@@ -1,10 +1,12 @@
 /**
  * The audit log: an entry for each acceptance, pin, restore and forget, with who did it, written in the transaction that
- * changes the row; and one for each backup that the mirror was restored from, which has no row. Each entry is chained to the one before and to the latest run; each run's root covers the latest entry.
+ * changes the row; one for each backup that the mirror was restored from, and one for the removals that somebody accepted in a run: these have no row. Each entry is chained to the one before and to the latest run; each run's root covers the latest entry.
  * So `verify` finds an entry, or a row, that was removed, altered or inserted. SQL as text: it defines what is hashed.
  */
 import { createHash } from 'node:crypto';
 import { desc, isNotNull } from 'drizzle-orm';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { Actor } from '../core/actor.ts';
 import type { AuditAction } from './audit-actions.ts';
 import {
@@ -84,6 +86,45 @@ export function recordRestoredBackup(
     about: 'backups',
     member: JSON.stringify([name]),
     row,
+  });
+}
+
+/** What somebody accepted of one collection. */
+export interface AcceptedCollection {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  /** Its records that were missing. */
+  readonly accepted: number;
+  /** Records below them, in other collections. */
+  readonly below: number;
+}
+
+/** Removals that the limits held, and that somebody accepted for a run. */
+export interface AcceptedRemovals {
+  /** The most that they accepted. */
+  readonly atMost: number;
+  readonly collections: readonly AcceptedCollection[];
+}
+
+/** As `row` of an entry has it. */
+export interface RecordedRemovals {
+  readonly source: string;
+  readonly at_most: number;
+  /** `scope` as in `collections.scope`; `removed`: of the collection, in the run. */
+  readonly collections: readonly (Omit<AcceptedCollection, 'kind' | 'scope'> &
+    Readonly<Record<'kind' | 'scope', string>> & { readonly removed: number })[];
+}
+
+/** Writes the entry of the removals that were accepted in a run, in the transaction that publishes it and before its root. @param at ISO 8601 */
+export function recordAcceptedRemovals(
+  writer: Connection,
+  actor: Actor,
+  { run, at, ...removals }: RecordedRemovals & { readonly run: number; readonly at: string },
+): void {
+  addEntry(writer, actor, {
+    ...{ action: 'accept_removals', at, about: 'removals' },
+    member: JSON.stringify([run]),
+    row: JSON.stringify(removals),
   });
 }
 

@@ -15,7 +15,7 @@ import { auditLog } from './schema/retention-tables.ts';
 /** An entry with the hash that chains it. */
 export type AuditEntry = typeof auditLog.$inferSelect;
 /** The tables whose rows must be as the log has them. */
-export type AuditedTable = Exclude<AuditEntry['about'], 'backups'>;
+export type AuditedTable = Exclude<AuditEntry['about'], 'backups' | 'removals'>;
 /** What identifies a row in its table. */
 export type RowKey = readonly (string | number)[];
 

@@ -3,7 +3,12 @@ import type { Actor } from '../core/actor.ts';
 import type { Clock } from '../core/clock.ts';
 import { AcceptanceStore } from './acceptances.ts';
 import type { MirrorAccess } from './access.ts';
-import { type AuditLogEntry, readAuditLog } from './audit-entries.ts';
+import {
+  type AcceptedRemovalsEntry,
+  type AuditLogEntry,
+  readAcceptedRemovals,
+  readAuditLog,
+} from './audit-entries.ts';
 import { type RestoredBackupEntry, lastEntry, restoredBackups } from './audit-log.ts';
 import { type BackupOptions, backUp } from './backup.ts';
 import { type DaemonStore, daemonStore } from './daemon.ts';
@@ -142,6 +147,11 @@ export class Mirror {
   /** All entries of the audit log, oldest first. @throws TidemarkError `mirror_corrupt` for one that cannot be read */
   auditLog(): AuditLogEntry[] {
     return this.#access.read(readAuditLog);
+  }
+
+  /** Who accepted removals in a run, and which; undefined where nobody did. @throws TidemarkError `mirror_corrupt` */
+  acceptedRemovals(run: number): AcceptedRemovalsEntry | undefined {
+    return this.#access.read((connection) => readAcceptedRemovals(connection, run));
   }
 
   /** The latest entry of the audit log, its hash in hex; null if there is none. */

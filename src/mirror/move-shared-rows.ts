@@ -66,8 +66,9 @@ export class SharedRows {
     readonly replaced: { run: number; root: Buffer; into: number | null }[];
   }[] = [];
   readonly tips: Tip[] = [];
-  /** By part and number in the part: of the restores, and the runs' latest entries. */
+  /** By part and number in the part: of the restores, the runs, and the runs' latest entries. */
   readonly restoreOffsets: number[] = [];
+  readonly runNumbers: ((run: number) => number)[] = [];
   readonly lastEntries: { readonly run: number; readonly part: number; readonly entry: number }[] = [];
 
   constructor(facts: MoveFacts) {
@@ -79,6 +80,7 @@ export class SharedRows {
     const numberOf = (run: number): number => (runs === null ? run : (runs.get(run) ?? run));
     const own = ownIn('part', BY_ID);
     this.restoreOffsets.push(restoreOffset);
+    this.runNumbers.push(numberOf);
     for (const row of target
       .prepare<[], Omit<PinnedRow, 'sources' | 'run'> & { run: number | null }>(
         `SELECT name, (SELECT max(r.run) FROM part.runs r WHERE r.run <= s.run AND r.root IS NOT NULL AND r.${own}) AS run,
@@ -91,6 +93,7 @@ export class SharedRows {
         `SELECT * FROM part.audit_log WHERE CASE about
            WHEN 'acceptances' THEN json_extract(member, '$[0]') IN (SELECT name FROM temp.own)
            WHEN 'restores' THEN json_extract(member, '$[0]') IN (SELECT restore FROM part.restores WHERE ${BY_NAME})
+           WHEN 'removals' THEN json_extract(row, '$.source') IN (SELECT name FROM temp.own)
            WHEN 'backups' THEN EXISTS (SELECT 1 FROM json_each(row, '$.sources') WHERE value IN (SELECT name FROM temp.own))
            ELSE true END ORDER BY entry`,
       )
@@ -256,7 +259,7 @@ function writeForgets(target: Connection, { forgets, tips, facts }: SharedRows):
 /** The entries in order of time, chained again, and the runs with the latest of them that they cover. */
 function writeEntries(
   target: Connection,
-  { entries, lastEntries, restoreOffsets }: SharedRows,
+  { entries, lastEntries, restoreOffsets, runNumbers }: SharedRows,
   { isSealed, forgetOf }: { readonly isSealed: boolean; readonly forgetOf: ReadonlyMap<string, number> },
 ): void {
   const add = target.prepare(
@@ -270,7 +273,11 @@ function writeEntries(
   let [before, count]: [Buffer | null, number] = [null, 0];
   const ordered = new Set(entries.map(({ part }) => part)).size > 1 ? entries.toSorted(byTime) : entries;
   for (const { entry: old, part } of ordered) {
-    const member = memberOf(old, part, restoreOffsets[part] ?? 0, forgetOf);
+    const member = memberOf(old, part, {
+      offset: restoreOffsets[part] ?? 0,
+      numberOf: runNumbers[part],
+      forgetOf,
+    });
     // Of a mirror in which nothing is sealed, no forget is known either, nor the root of another source's run.
     if (member === null) continue;
     count += 1;
@@ -292,15 +299,22 @@ function byTime(one: SharedRows['entries'][number], other: SharedRows['entries']
   return one.entry.at === other.entry.at ? one.part - other.part : one.entry.at < other.entry.at ? -1 : 1;
 }
 
+interface NewNumbers {
+  /** Of restores. */
+  readonly offset: number;
+  readonly numberOf: ((run: number) => number) | undefined;
+  readonly forgetOf: ReadonlyMap<string, number>;
+}
+
 function memberOf(
   { about, member }: AuditEntry,
   part: number,
-  restoreOffset: number,
-  forgetOf: ReadonlyMap<string, number>,
+  { offset, numberOf, forgetOf }: NewNumbers,
 ): string | null {
-  if (about !== 'restores' && about !== 'forgets') return member;
+  if (about !== 'restores' && about !== 'forgets' && about !== 'removals') return member;
   const [number = 0] = JSON.parse(member) as number[];
-  if (about === 'restores') return JSON.stringify([number + restoreOffset]);
+  if (about === 'restores') return JSON.stringify([number + offset]);
+  if (about === 'removals') return JSON.stringify([numberOf?.(number) ?? number]);
   const forget = forgetOf.get(`${part} ${number}`);
   return forget === undefined ? null : JSON.stringify([forget]);
 }

@@ -4,9 +4,11 @@
  * on a connection that nothing else uses.
  */
 import { type Column, type SQL, and, desc, eq, isNotNull, lt, sql } from 'drizzle-orm';
+import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import type { Actor } from '../core/actor.ts';
 import { readRepeatedChanges } from './change-counts.ts';
-import { lastEntry as lastEntryOf } from './audit-log.ts';
+import { type AcceptedRemovals, lastEntry as lastEntryOf, recordAcceptedRemovals } from './audit-log.ts';
 import type { StageCounts } from './collection-stage.ts';
 import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
@@ -51,6 +53,9 @@ export interface PublishFacts {
   /** Rules that begin with this run. */
   readonly newRules: ReadonlyMap<Kind, ReadonlySet<string>>;
   readonly kindOf: (collection: number) => Kind | undefined;
+  /** What was accepted of the removals that the limits held, and by whom. */
+  readonly accepted: AcceptedRemovals;
+  readonly actor: Actor;
   /** Changes of the counts of fields; publishing adds its own. */
   readonly shapes: RunShapes;
 }
@@ -116,8 +121,26 @@ export function* publishSteps(
     totals.removed -= removed;
   }
   const digests = changesRecords ? yield* digestRun(writer, facts.run) : null;
+  recordAccepted(writer, facts, removedIn);
   totals.root = finishRun(writer, facts, totals, digests);
   return totals;
+}
+
+/** Who accepted removals, where any of them were carried out. */
+function recordAccepted(
+  writer: Connection,
+  { run, source, finishedAt: at, accepted, actor, collections: touched }: PublishFacts,
+  removedIn: ReadonlyMap<number, number>,
+): void {
+  const carriedOut = accepted.collections.flatMap(({ kind, scope, ...numbers }) => {
+    const key = scopeKey(scope);
+    const id = touched.find((each) => each.kind === kind && each.scope === key)?.id;
+    const removed = id === undefined ? 0 : (removedIn.get(id) ?? 0);
+    return removed === 0 ? [] : [{ kind, scope: key, ...numbers, removed }];
+  });
+  if (carriedOut.length === 0) return;
+  const facts = { run, at, source: source.name, at_most: accepted.atMost, collections: carriedOut };
+  recordAcceptedRemovals(writer, actor, facts);
 }
 
 const ADD_COLLECTION = prepared((db) => {

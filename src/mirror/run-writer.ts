@@ -5,9 +5,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import type { Actor } from '../core/actor.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
+import type { AcceptedRemovals } from './audit-log.ts';
 import { checkpoint } from './write-ahead-log.ts';
 import { CollectionStage } from './collection-stage.ts';
 import { commitInSlices } from './forgetting.ts';
@@ -126,6 +128,8 @@ interface RunFigures {
 }
 
 interface PublishInput extends RunFigures {
+  /** What was accepted of the removals that the limits held; left out: nothing. */
+  readonly accepted?: AcceptedRemovals;
   readonly outcome: Exclude<RunOutcome, 'running'>;
   readonly sweeps: readonly SweepResult[];
   readonly error?: StoredError | null;
@@ -183,6 +187,8 @@ interface RunContext {
   readonly writer: Connection;
   readonly path: string;
   readonly clock: Clock;
+  /** Who writes the mirror. */
+  readonly actor: Actor;
   /** The write-ahead log is not emptied into the file. */
   readonly keepsLog: boolean;
   /** Called when the run has begun and ended its publishing transaction. */
@@ -402,6 +408,8 @@ export class RunWriter {
       collections: this.#collections.touched(input.sweeps),
       newRules: this.#newRules,
       kindOf: (collection) => this.#collections.kindOf(collection),
+      accepted: input.accepted ?? { atMost: 0, collections: [] },
+      actor: this.#context.actor,
       shapes: this.#shapes,
     };
   }

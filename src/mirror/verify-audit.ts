@@ -1,6 +1,6 @@
 /** The audit log against itself, against the runs, and against the rows that it recorded. */
 import type { AuditAction } from './audit-actions.ts';
-import { entryHash } from './audit-log.ts';
+import { type RecordedRemovals, entryHash } from './audit-log.ts';
 import {
   AUDITED_TABLES,
   type AuditedTable,
@@ -73,11 +73,59 @@ function* verifyEntries(
         if (said !== null) findings.add({ kind: 'chain', message: `${name} ${said}`, ...aboutOf(entry) });
       }
       known?.set(entry.member, entry);
+      if (entry.about === 'removals')
+        for (const said of unlikeTheRun(connection, entry)) problem(`${name} ${said}`);
       before = entry;
     }
     if (entries.length < SLICE) return latest;
     yield undefined;
   }
+}
+
+interface RemovedIn {
+  readonly source: string;
+  readonly lastEntry: number | null;
+  /** How many records it removed of a collection; by kind and scope. */
+  readonly removed: (kind: string, scope: string) => number;
+}
+
+function removedIn(connection: Connection, run: number): RemovedIn | undefined {
+  const row = connection
+    .prepare<[number], Omit<RemovedIn, 'removed'>>(
+      `SELECT s.name AS source, r.last_entry AS lastEntry FROM runs r JOIN sources s ON s.id = r.source WHERE r.run = ?`,
+    )
+    .get(run);
+  const removed = connection
+    .prepare<[number, string, string], number>(
+      `SELECT w.removed FROM sweeps w JOIN collections c ON c.id = w.collection WHERE w.run = ? AND c.kind = ? AND c.scope = ?`,
+    )
+    .pluck();
+  return row === undefined
+    ? undefined
+    : { ...row, removed: (kind, scope) => removed.get(run, kind, scope) ?? 0 };
+}
+
+/** What an entry on accepted removals says, and the run that carried them out does not. */
+function unlikeTheRun(connection: Connection, { entry, member, row }: AuditEntry): string[] {
+  const key = parsedJson(member);
+  const run: unknown = Array.isArray(key) ? key[0] : undefined;
+  const said = parsedJson(row) as Partial<RecordedRemovals> | null | undefined;
+  // What cannot be read was damaged: its hash shows that.
+  if (typeof run !== 'number' || !Array.isArray(said?.collections)) return [];
+  const collections = said.collections as RecordedRemovals['collections'];
+  const found = removedIn(connection, run);
+  if (found === undefined) {
+    const wasForgotten = connection
+      .prepare<[number], number>('SELECT 1 FROM replaced_roots WHERE run = ? LIMIT 1')
+      .get(run);
+    return wasForgotten === undefined ? [`is of run ${run}, which is not there`] : [];
+  }
+  if (found.lastEntry !== entry || found.source !== said.source)
+    return [`is of run ${run}, in which no removals were accepted`];
+  return collections.flatMap(({ kind, scope, removed }) => {
+    const really = found.removed(kind, scope);
+    return really === removed ? [] : [`says that run ${run} removed ${removed} ${kind}, not ${really}`];
+  });
 }
 
 /** Facts in which an entry may differ from the one before about the same row; of actions that are not here, all. */
@@ -112,7 +160,7 @@ function factsOf({ row }: AuditEntry): Readonly<Record<string, unknown>> {
 }
 
 function aboutOf({ about }: AuditEntry): { readonly about?: AuditedTable } {
-  return about === 'backups' ? {} : { about };
+  return about === 'backups' || about === 'removals' ? {} : { about };
 }
 
 function add(findings: Findings, about: AuditedTable, found: Contradiction | null): void {

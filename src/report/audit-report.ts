@@ -1,8 +1,13 @@
 /** The audit log as a report, as CSV, and as the JSON document `tidemark.audit_log/1`. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { plural } from '../core/wording.ts';
-import type { AuditLogEntry, AuditSubject } from '../mirror/audit-entries.ts';
+import { count, plural } from '../core/wording.ts';
+import type {
+  AcceptedRemovalsEntry,
+  AuditLogEntry,
+  AuditSubject,
+  RemovalsSubject,
+} from '../mirror/audit-entries.ts';
 import type { ReportDocument } from './document.ts';
 import { csvLine } from './export/documents.ts';
 import { nameText } from './value-text.ts';
@@ -70,6 +75,8 @@ export function subjectText({ subject, recordName, definitions }: ShownEntry): s
       return `restore ${subject.restore}`;
     case 'forget':
       return subject.isMove ? 'mirror' : `forget ${subject.forget}`;
+    case 'removals':
+      return `run ${subject.run}`;
     case 'backup':
       return `backup ${nameText(subject.name)}`;
   }
@@ -77,7 +84,7 @@ export function subjectText({ subject, recordName, definitions }: ShownEntry): s
 
 /** What else a reader wants to know of it, in one line. */
 export function detailText(
-  { action, subject, fromRun }: ShownEntry,
+  { action, subject, fromRun, definitions }: ShownEntry,
   timeText: (at: string) => string,
 ): string {
   switch (subject.about) {
@@ -103,9 +110,48 @@ export function detailText(
       if (!subject.isMove) return runs;
       return `made of a mirror of ${sources.join(', ')}${runCount === 0 ? '' : `, without ${runs}`}`;
     }
+    case 'removals':
+      return removalsText(subject, definitions);
     case 'backup':
       return `${subject.run === null ? '' : `run ${subject.run}, `}root ${subject.root}, said to be made ${timeText(subject.madeAt)}`;
   }
+}
+
+/** `22 records, of at most 30: 12 batch exports, 1 project with 9 records below`. */
+export function removalsText(
+  { atMost, collections }: Pick<RemovalsSubject, 'atMost' | 'collections'>,
+  definitions: ShownEntry['definitions'],
+): string {
+  const kinds = [...Map.groupBy(collections, ({ kind }) => kind)].map(([kind, group]) => {
+    const { accepted, below, removed } = summed(group);
+    const { one, many } = definitions(kind).title;
+    const with_ = below === 0 ? '' : ` with ${plural(below, 'record')} below`;
+    return `${plural(accepted, one, many)}${with_}${removed === accepted ? '' : ` (${count(removed)} removed)`}`;
+  });
+  const { accepted, below } = summed(collections);
+  return `${plural(accepted + below, 'record')}, of at most ${count(atMost)}: ${kinds.join(', ')}`;
+}
+
+function summed(collections: RemovalsSubject['collections']) {
+  const sum = (numbers: readonly number[]): number => numbers.reduce((all, number) => all + number, 0);
+  return {
+    accepted: sum(collections.map(({ accepted }) => accepted)),
+    below: sum(collections.map(({ below }) => below)),
+    removed: sum(collections.map(({ removed }) => removed)),
+  };
+}
+
+/** `{run, source, at_most, accepted, removed, collections: [{kind, scope, accepted, below, removed}]}`; `accepted` with those below. */
+function removalsDocument({ run, source, atMost, collections }: RemovalsSubject): object {
+  const { accepted, below, removed } = summed(collections);
+  return { run, source, at_most: atMost, accepted: accepted + below, removed, collections };
+}
+
+/** The entry on the removals that were accepted in a run, as documents of the run have it. */
+export function acceptedDocument(accepted: AcceptedRemovalsEntry | undefined): object | null {
+  if (accepted === undefined) return null;
+  const { entry, by, via, subject } = accepted;
+  return { entry, by, via, ...removalsDocument(subject) };
 }
 
 /** `baseline (run 3)`: what a name stands for changes. */
@@ -147,6 +193,7 @@ export function* auditCsv(entries: Iterable<ShownEntry>): Generator<string> {
           }
         : {}),
       ...(subject.about === 'snapshot' ? { snapshot: subject.name, run: String(subject.run) } : {}),
+      ...(subject.about === 'removals' ? { run: String(subject.run) } : {}),
       ...(subject.about === 'restore' ? { restore: String(subject.restore) } : {}),
       ...(subject.about === 'backup'
         ? { backup: subject.name, run: String(subject.run ?? ''), root: subject.root }
@@ -157,7 +204,7 @@ export function* auditCsv(entries: Iterable<ShownEntry>): Generator<string> {
   }
 }
 
-/** `{entry, at, by, via, action, source, acceptance?, snapshot?, restore?, forget?, backup?, hash}`. */
+/** `{entry, at, by, via, action, source, acceptance?, snapshot?, restore?, forget?, removals?, backup?, hash}`. */
 export function auditEntryDocument(shown: ShownEntry): object {
   const { entry, at, by, via, action, source, hash, subject } = shown;
   return { entry, at, by, via, action, source, [subject.about]: subjectDocument(shown, subject), hash };
@@ -183,6 +230,8 @@ function subjectDocument({ recordName, source, fromRun }: ShownEntry, subject: A
       const { forget, sources, policy, runs, runCount } = subject;
       return { forget, sources, policy, runs, run_count: runCount };
     }
+    case 'removals':
+      return removalsDocument(subject);
     case 'backup': {
       const { name, run, root, madeAt, sources } = subject;
       return { name, run, root, made_at: madeAt, sources };

@@ -151,7 +151,9 @@ export async function settleAbsences(
   // Removing an organization also removes its children: they count too.
   const removesTooManyChildren = dependents > removalLimit(limits, context.sourceRecords);
   const isHeld = waitingCount > 0 && (removesTooManyChildren || isAlarming(limits, stage.known, lost));
-  if (!isHeld || context.accepted.take(lost + dependents)) return await removeAbsent(walked);
+  const { kind } = walked.definition;
+  const asked = { kind, scope: walked.scope, accepted: lost, below: dependents };
+  if (!isHeld || context.accepted.take(asked)) return await removeAbsent(walked);
 
   const sample = proof === 'retrieve' ? await retrieveSample(walked, waiting, waitingCount) : null;
   if (sample !== null && sample.leaked > 0) {

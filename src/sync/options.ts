@@ -19,7 +19,7 @@ export interface SyncOptions {
   readonly log: Logger;
   readonly events: SyncEvents;
   readonly signal: AbortSignal;
-  /** What started it: `command`, or a schedule's name. */
+  /** What started it: `command of NAME`, or a schedule's name. */
   readonly trigger: string;
   /** Only these kinds, and what is needed to find their collections; null for every kind that the source includes. */
   readonly kinds: readonly Kind[] | null;

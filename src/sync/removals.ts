@@ -1,5 +1,6 @@
 /** When removals are accepted, and when they are held (design.md, The sync: Absence). Pure. */
 import { isoTime } from '../core/clock.ts';
+import type { AcceptedCollection } from '../mirror/audit-log.ts';
 
 export interface RemovalLimits {
   readonly maxRecords: number;
@@ -23,18 +24,23 @@ export function confirmationCutoff(limits: RemovalLimits, nowMs: number): string
   return isoTime(nowMs - limits.confirmAfterMs);
 }
 
-/** How many held removals the user accepts in this run: a maximum that the collections share. */
+/** How many held removals the user accepts in this run: a maximum that the collections share; and what was accepted. */
 export class AcceptedRemovals {
+  readonly atMost: number;
+  readonly collections: AcceptedCollection[] = [];
   #left: number;
 
   constructor(ceiling: number) {
+    this.atMost = ceiling;
     this.#left = ceiling;
   }
 
-  /** Takes `count` from the maximum if all of it fits; returns whether it did. */
-  take(count: number): boolean {
+  /** Takes the records of a collection, and those below them, from the maximum if all of them fit; returns whether they did. */
+  take(collection: AcceptedCollection): boolean {
+    const count = collection.accepted + collection.below;
     if (count > this.#left) return false;
     this.#left -= count;
+    this.collections.push(collection);
     return true;
   }
 }

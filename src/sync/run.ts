@@ -86,6 +86,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       requests: stats.requests,
       retries: stats.retries,
       error,
+      accepted: context.accepted,
     });
     // The run is published: the next opening for writing cleans up.
     if (cleanupError !== null) context.log.warn({ code: cleanupError.code }, cleanupError.message);

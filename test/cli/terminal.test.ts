@@ -74,7 +74,7 @@ describe('a terminal of 80 columns', () => {
       /^ +1 +\d{4}-\d\d-\d\d \d\d:\d\d +\S+ s +complete( +\d+){4}\n\(no room for: source, by\)$/m,
     );
     expect((await commandLine(['runs'], { env, cwd: directory })).stdout).toMatch(
-      /^ +1 +default +\d{4}-\d\d-\d\dT\S+ .* command$/m,
+      /^ +1 +default +\d{4}-\d\d-\d\dT\S+ .* command of \S+$/m,
     );
   });
 

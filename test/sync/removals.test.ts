@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { AcceptedRemovals, confirmationCutoff, isAlarming, removalLimit } from '../../src/sync/removals.ts';
 
 const limits = { maxRecords: 10, maxShare: 0.1, confirmAfterMs: 3_600_000 };
@@ -39,10 +40,14 @@ describe('removals', () => {
 
   it('accepted are a ceiling over all collections', () => {
     const accepted = new AcceptedRemovals(12);
-    expect(accepted.take(13)).toBe(false);
-    expect(accepted.take(10)).toBe(true);
-    expect(accepted.take(3)).toBe(false);
-    expect(accepted.take(2)).toBe(true);
-    expect(accepted.take(1)).toBe(false);
+    const take = (kind: Kind, records: number, below = 0): boolean =>
+      accepted.take({ kind, scope: {}, accepted: records, below });
+    expect(take('roles', 10, 3)).toBe(false);
+    expect(take('roles', 8, 2)).toBe(true);
+    expect(take('members', 3)).toBe(false);
+    expect(take('domains', 2)).toBe(true);
+    expect(take('invites', 1)).toBe(false);
+    // What was accepted of them.
+    expect(accepted.collections.map(({ kind }) => kind)).toEqual(['roles', 'domains']);
   });
 });

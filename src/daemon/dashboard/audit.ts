@@ -193,9 +193,10 @@ function entriesHtml(entries: readonly ShownEntry[], namesSource: boolean): Html
   return tableHtml('Entries', columns, rows);
 }
 
-/** With a link to the journal of a restore. */
+/** With a link to the journal of a restore, and to the run in which removals were accepted. */
 function subjectHtml(entry: ShownEntry): Html {
   const { subject } = entry;
   const name = nameHtml(subjectText(entry));
+  if (subject.about === 'removals') return markup`<a href="/runs/${subject.run}">${name}</a>`;
   return subject.about === 'restore' ? markup`<a href="/restores/${subject.restore}">${name}</a>` : name;
 }

@@ -13,6 +13,7 @@ import { previousRun } from '../../state/runs.ts';
 import { recreatedIn } from '../../state/recreated.ts';
 import { readNewlyReadCollections } from '../../state/newly-read.ts';
 import { ACTIVITY_KINDS } from '../http/changes.ts';
+import { byText, removalsText } from '../../report/audit-report.ts';
 import { starterText, tookMs } from '../http/wording.ts';
 import { actionForm } from './actions.ts';
 import { type HealthDay, healthStrip } from './charts.ts';
@@ -209,7 +210,7 @@ function pinsHtml({ mirror, run, canAct }: RunFacts): Html {
   return markup`${pins}${canAct ? form : NOTHING}`;
 }
 
-function runFacts({ mirror, run, now }: RunFacts, firstReads: readonly FirstRead[]): Html {
+function runFacts({ mirror, config, run, now }: RunFacts, firstReads: readonly FirstRead[]): Html {
   const forgotten = forgottenInto(mirror, run.run);
   const optional = (name: string, value: Html | string | null): [string, Html | string][] =>
     value === null ? [] : [[name, value]];
@@ -227,9 +228,17 @@ function runFacts({ mirror, run, now }: RunFacts, firstReads: readonly FirstRead
         ? null
         : `${forgottenText(forgotten)}. The counts are those of this run, the changes those of all.`,
     ),
+    ...optional('Removals', acceptedText(mirror, config, run)),
     ...optional('Problem', run.error),
     ...optional('Seal', run.root === null ? null : markup`<code>${run.root}</code>`),
   ]);
+}
+
+/** Who accepted removals that were held; null where nobody did. */
+function acceptedText(mirror: Mirror, config: Config, run: RunRow): string | null {
+  const found = mirror.acceptedRemovals(run.run);
+  if (found === undefined) return null;
+  return `accepted by ${byText(found)}: ${removalsText(found.subject, definitionsFor(config, run.source))}`;
 }
 
 function recordsText(mirror: Mirror, run: RunRow, firstReads: readonly FirstRead[]): string {

@@ -9,6 +9,7 @@ import { suggest } from '../../core/suggest.ts';
 import { type JobName, JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
+import { acceptedDocument } from '../../report/audit-report.ts';
 import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/value-text.ts';
 import { forgottenInto, newestRunIfFailed, previousRun, withInterrupted } from '../../state/runs.ts';
@@ -391,6 +392,7 @@ async function runShown(view: DaemonView, mirror: Mirror, run: RunRow): Promise<
     schema_changes: mirror.runs.schemaChanges({ run: run.run, source: run.source }),
     previous: previous?.run ?? null,
     forgotten: forgottenInto(mirror, run.run) ?? null,
+    accepted_removals: acceptedDocument(mirror.acceptedRemovals(run.run)),
     summary: changes?.summary ?? null,
     changes: changes?.changes ?? null,
     first_read: firstReadsIn(readNewlyReadCollections(mirror, [run.run], null), run),

@@ -148,6 +148,10 @@ function shownEntry(
       const fromRun = isRenumbered ? null : mirror.restores.plannedRun(restore);
       return { ...shown, source, fromRun, definitions: definitionsOf(source) };
     }
+    case 'removals': {
+      const { source } = subject;
+      return { ...shown, source, definitions: definitionsOf(source) };
+    }
     case 'forget':
     case 'backup': {
       const [source, ...others] = subject.sources;

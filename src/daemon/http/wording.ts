@@ -31,7 +31,7 @@ export function backupInterval(everyMs: number): string {
   return everyMs === 0 ? 'after every complete run' : `every ${duration(everyMs)}`;
 }
 
-/** What started a run: `schedule`, `request` (to the daemon) or `command`. */
+/** What started a run: `schedule`, `request of NAME` (to the daemon) or `command of NAME`. */
 export function starterText({ trigger }: { readonly trigger: string }): string {
   // A scheduled run has the name of its schedule.
   return trigger === 'sync' ? 'schedule' : trigger;

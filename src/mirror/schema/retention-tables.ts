@@ -4,8 +4,8 @@ import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm
 import type { AuditAction } from '../audit-actions.ts';
 
 /**
- * Who did what: an entry for each acceptance, pin, restore and forget, and for their ends, and for each backup that the mirror
- * was restored from. Entries are only added. The rows that they are about must be as the latest entry has them.
+ * Who did what: an entry for each acceptance, pin, restore and forget, and for their ends, for each backup that the mirror
+ * was restored from, and for each run in which removals were accepted. Entries are only added. The rows that they are about must be as the latest entry has them.
  */
 export const auditLog = sqliteTable(
   'audit_log',
@@ -18,9 +18,14 @@ export const auditLog = sqliteTable(
     /** How the program knew them: user and host of the command, `token@dashboard`, `proxy@dashboard` … */
     via: text('via').notNull(),
     action: text('action').notNull().$type<AuditAction>(),
-    /** The table of the row; `backups`: there is no row, what is recorded is the backup that became this mirror. */
-    about: text('about').notNull().$type<'acceptances' | 'snapshots' | 'restores' | 'forgets' | 'backups'>(),
-    /** The key of the row, as a JSON array; of a backup, its name. */
+    /**
+     * The table of the row. There is none for `backups`, where what is recorded is the backup that became this mirror, and for
+     * `removals`: those that somebody accepted in a run.
+     */
+    about: text('about')
+      .notNull()
+      .$type<'acceptances' | 'snapshots' | 'restores' | 'forgets' | 'backups' | 'removals'>(),
+    /** The key of the row, as a JSON array; of a backup, its name; of removals, their run. */
     member: text('member').notNull(),
     /** What else was in the row, as a JSON object; for `unaccept` and `unpin`, what was in it until then. */
     row: text('row').notNull(),

@@ -1,0 +1,140 @@
+/** Who accepted removals that were held: in the audit log, with the run that carried them out. */
+import Database from 'better-sqlite3';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { commandActor } from '../../src/core/actor.ts';
+import { type World, world } from './comparison.ts';
+import { ORG, respond } from './service.ts';
+
+const { via } = commandActor();
+const EXPORTS = Array.from({ length: 12 }, (_, n) => ({
+  id: `b${n}`,
+  name: `Export ${n}`,
+  team_id: 1,
+  paused: false,
+}));
+
+interface Entry {
+  readonly entry: number;
+  readonly action: string;
+  readonly by: string;
+  readonly via: string;
+  readonly source: string;
+  readonly removals: Readonly<Record<string, unknown>>;
+}
+
+/** All exports are gone from the service, and run 2 holds their removals. */
+async function held(): Promise<World> {
+  const found = await world({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0' });
+  found.service.set('batch_exports', EXPORTS);
+  await found.expectRun(0, 'sync');
+  found.service.set('batch_exports', []);
+  await found.expectRun(3, 'sync');
+  return found;
+}
+
+async function entries({ expectRun }: World, ...more: string[]): Promise<readonly Entry[]> {
+  const { stdout } = await expectRun(0, 'audit', '--json', ...more);
+  return (JSON.parse(stdout) as { entries: Entry[] }).entries;
+}
+
+const shortened = (text: string): string => text.replaceAll(/ {2,}/g, ' | ');
+
+describe('accepted removals', () => {
+  it('are recorded with who accepted them, in which run, and how many of which collection', async () => {
+    const found = await held();
+    await found.expectRun(0, 'sync', '--accept-removals', '20', '--as', 'Ann Lee', '--quiet');
+    const [entry, ...others] = await entries(found);
+    expect(others).toEqual([]);
+    expect(entry).toMatchObject({
+      ...{ entry: 1, action: 'accept_removals', by: 'Ann Lee', via, source: 'default' },
+      removals: {
+        ...{ run: 3, source: 'default', at_most: 20, accepted: 12, removed: 12 },
+        collections: [
+          { kind: 'batch_exports', scope: { organization_id: ORG }, accepted: 12, below: 0, removed: 12 },
+        ],
+      },
+    });
+    const said = '12 records, of at most 20: 12 batch exports';
+    expect(shortened((await found.expectRun(0, 'audit')).stdout)).toContain(
+      ` | Ann Lee (${via}) | accept_removals | run 3 | ${said}`,
+    );
+    const csv = (await found.expectRun(0, 'audit', '--format', 'csv')).stdout.split('\r\n')[1];
+    expect(csv).toMatch(
+      /^1,[^,]+Z,Ann Lee,[^,]+,accept_removals,run 3,"12 records, of at most 20: 12 batch exports",default,,,,,,,3,,,,[0-9a-f]{64}$/,
+    );
+    expect((await found.expectRun(0, 'audit', '--format', 'html')).stdout).toContain(`${said}</td>`);
+    expect(await entries(found, '--action', 'accept_removals', '--source', 'default')).toHaveLength(1);
+  });
+
+  it('are named with the run', async () => {
+    const found = await held();
+    await found.expectRun(0, 'sync', '--accept-removals', '12', '--as', 'ann', '--quiet');
+    const show = async (...args: string[]): Promise<string> =>
+      (await found.expectRun(0, 'runs', 'show', ...args)).stdout;
+    expect(await show('3')).toContain(
+      `removals accepted by ann (${via}): 12 records, of at most 12: 12 batch exports (entry 1 of the audit log)`,
+    );
+    expect(await show('3')).toContain('started by command of ann');
+    expect(await show('2')).not.toContain('accepted');
+    expect(JSON.parse(await show('3', '--json'))).toMatchObject({
+      ...{ trigger: 'command', by: 'ann' },
+      accepted_removals: { entry: 1, by: 'ann', via, at_most: 12, accepted: 12, removed: 12 },
+    });
+    expect(JSON.parse(await show('2', '--json'))).toMatchObject({ by: via, accepted_removals: null });
+  });
+
+  it('are recorded only where a removal was held', async () => {
+    const found = await world({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0' });
+    found.service.set('batch_exports', EXPORTS);
+    await found.expectRun(0, 'sync');
+    found.service.set('batch_exports', EXPORTS.slice(1));
+    await found.expectRun(0, 'sync', '--accept-removals', '20', '--quiet');
+    // More than are accepted: all stay.
+    found.service.set('batch_exports', []);
+    await found.expectRun(3, 'sync', '--accept-removals', '10', '--quiet');
+    expect(await entries(found)).toEqual([]);
+  });
+
+  it('are not recorded where none of them was gone, nor where the run failed', async () => {
+    const found = await held();
+    found.service.quirks.push(({ path }, response) => {
+      const [, id] = /\/batch_exports\/(b\d+)\/$/.exec(path) ?? [];
+      return id === undefined ? false : respond(response, 200, JSON.stringify({ id, name: 'there' }));
+    });
+    await found.expectRun(3, 'sync', '--accept-removals', '12', '--quiet');
+    found.service.quirks.push((_request, response) => respond(response, 500, '{}'));
+    await found.expectRun(1, 'sync', '--accept-removals', '12', '--quiet');
+    expect(await entries(found)).toEqual([]);
+  });
+
+  it('name how many of them were really removed', async () => {
+    const found = await held();
+    found.service.quirks.push(({ path }, response) =>
+      path.endsWith('/batch_exports/b3/')
+        ? respond(response, 200, JSON.stringify({ ...EXPORTS[3], name: 'there' }))
+        : false,
+    );
+    await found.expectRun(3, 'sync', '--accept-removals', '12', '--quiet');
+    const [entry] = await entries(found);
+    expect(entry).toMatchObject({
+      by: via,
+      removals: { accepted: 12, removed: 11, collections: [{ accepted: 12, removed: 11 }] },
+    });
+    expect((await found.expectRun(0, 'audit')).stdout).toContain(
+      '12 records, of at most 12: 12 batch exports (11 removed)',
+    );
+  });
+
+  it('are compared by verify with what the run removed', async () => {
+    const found = await held();
+    await found.expectRun(0, 'sync', '--accept-removals', '12', '--quiet');
+    await found.expectRun(0, 'verify');
+    const database = new Database(join(found.directory, 'mirror.db'));
+    database.exec(`UPDATE audit_log SET row = replace(row, '12', '11')`);
+    database.close();
+    const { stdout } = await found.expectRun(1, 'verify');
+    expect(stdout).toContain('is not as it was written');
+    expect(stdout).toContain('says that run 3 removed 11 batch_exports, not 12');
+  });
+});
