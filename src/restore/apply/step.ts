@@ -7,9 +7,9 @@
  *   live record is checked. Next: `checked`; an end state if the live record is not as planned; `executed` for a removal
  *   whose record disappeared when its replacement was created.
  * - `checked`: the live record is as the write expects it. It is journaled as `sent`, unless it is already, and sent.
- *   Next: `answered`. If the write was delayed so long that the check is outdated: `unsent` again, or `unanswered` after
+ *   Next: `returned`. If the write was delayed so long that the check is outdated: `unsent` again, or `unanswered` after
  *   an earlier request. `stopped` by a signal.
- * - `answered`: the request ended, with or without a response. Next: `executed`, `unanswered` or `failed`. If a repeated
+ * - `returned`: the request ended, with or without a response. Next: `executed`, `unanswered` or `failed`. If a repeated
  *   update, action or removal is refused, or the record to be removed is not found, the live record is read before:
  *   `executed` if it is as desired, `unknown` if it cannot be read, `stopped` by a signal.
  * - `unanswered`: the request may have been executed; the live record shows whether. Next: `executed`, `checked` to send
@@ -38,7 +38,7 @@ import { type StepError, errorColumns, hintFor, stepError } from './report.ts';
  * resumed restore looks it up. `stopped`: nothing more is started; a resumed restore continues from the journal.
  */
 type StepEnd = 'done' | 'failed' | 'unknown' | 'stopped';
-type StepState = 'unsent' | 'checked' | 'answered' | 'unanswered' | 'executed' | StepEnd;
+type StepState = 'unsent' | 'checked' | 'returned' | 'unanswered' | 'executed' | StepEnd;
 
 /** How a step ended. Its outcome is in the journal, or will be once `onDisk` resolves. */
 interface StepResult {
@@ -135,7 +135,7 @@ class StepRun {
         case 'checked':
           state = await this.#send();
           break;
-        case 'answered':
+        case 'returned':
           state = await this.#settle();
           break;
         case 'unanswered':
@@ -172,7 +172,7 @@ class StepRun {
     const checkAndSend = async (): Promise<StepState> => {
       let state = await this.#check();
       if (state === 'checked') state = await this.#send();
-      if (!this.#isInSlot || state !== 'answered' || this.#answer?.outcome !== 'done') return state;
+      if (!this.#isInSlot || state !== 'returned' || this.#answer?.outcome !== 'done') return state;
       this.#recordApplied(null, this.#answer.status);
       await readBack(this.#context, this.#ready);
       this.#logReadBack();
@@ -250,7 +250,7 @@ class StepRun {
     this.#sends += 1;
     this.#context.events.sent(this.#ready.step);
     this.#answer = answer;
-    return 'answered';
+    return 'returned';
   }
 
   async #settle(): Promise<StepState> {
