@@ -3,26 +3,16 @@ import type { Kind } from '../catalog/kinds.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { localTime } from '../core/wording.ts';
-import type { DesiredLookup } from '../restore/apply/ready-step.ts';
-import {
-  unfinishedNote,
-  readResumable,
-  sourceToResume,
-  type ResumableRestore,
-} from '../restore/apply/resume.ts';
+import { unfinishedNote, readResumable, sourceToResume } from '../restore/apply/resume.ts';
 import type { Gathered, RestoreRequest } from '../restore/plan/gather.ts';
 import { makePlan } from '../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../restore/plan/plan.ts';
-import { recordKey } from '../restore/records.ts';
-import { undoneState } from '../restore/undo/state.ts';
-import { plannedPlaces } from '../restore/undo/undo.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { redactionWith } from '../sync/redaction.ts';
 import { type CommandContext, printNote } from './context.ts';
 import { filterOf } from './diff.ts';
 import { withRealIds } from './real-ids.ts';
 import { requireConsent } from './plan.ts';
-import { desiredOf } from './plan.ts';
 import { planFormat, savePlan, type PlanFormat } from './plan.ts';
 import { lookupIn, showAndSend } from './plan.ts';
 import { restoreNumber } from './restore-session.ts';
@@ -31,7 +21,7 @@ import { snapshotNames } from './state-opener.ts';
 import { abandonRestore } from './restore-abandon.ts';
 import { type RestoreSession, openSession, journalOf, closedAfter } from './restore-session.ts';
 import { latestLoss } from './recorded-loss.ts';
-import { readForUndo } from './undo.ts';
+import { desiredFor } from './undo.ts';
 import { age } from './export-notes.ts';
 
 export interface RestoreOptions {
@@ -214,23 +204,11 @@ async function resumeRestore(context: CommandContext, options: RestoreOptions): 
     printNote(context, [`continuing restore ${row.restore} of ${localTime(row.startedAt)} by ${row.by}`]);
     return await sendPlan(session, {
       plan,
-      desired: await desiredFor(session, resumable),
+      desired: await desiredFor(session, journalOf(session), resumable),
       restore: row.restore,
       ...(row.undoes === null ? {} : { undoes: row.undoes }),
     });
   });
-}
-
-async function desiredFor(session: RestoreSession, { row, plan }: ResumableRestore): Promise<DesiredLookup> {
-  if (row.undoes === null) return desiredOf(session, plan);
-  const { undoing } = await readForUndo(session, row.undoes, row.approved['forceChanged'] === true);
-  const lookup = lookupIn(
-    undoneState(journalOf(session), row.undoes, { ...undoing, resumed: row.restore }).state,
-  );
-  // Live holds by now what the undo itself has made: only what was desired when it was planned is.
-  const { standing } = row.approved;
-  const planned = plannedPlaces(plan, Array.isArray(standing) ? standing.map(String) : []);
-  return (key) => (planned.has(recordKey(key)) ? lookup(key) : undefined);
 }
 
 // The trap of `restore` without FROM: a sync that ran after the damage has made the damage the latest state.

@@ -1,8 +1,25 @@
 /** `tidemark undo RESTORE`: the plan that takes a restore back; with `--apply`, carries it out. */
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RestoreRow } from '../mirror/restores.ts';
+import { lookAtRestore } from '../mirror/unfinished-restore.ts';
+import { nameText } from '../report/value-text.ts';
+import { applyConcurrency } from '../restore/apply/apply.ts';
+import type { DesiredLookup } from '../restore/apply/ready-step.ts';
 import { ownUserIn, planSide } from '../restore/plan/gather.ts';
-import { configuredSecrets } from '../restore/secrets.ts';
+import { storedPlan } from '../restore/plan/stored-plan.ts';
+import { recordKey } from '../restore/records.ts';
+import { configuredSecrets, withoutSecretIds } from '../restore/secrets.ts';
+import type { RestoreRows } from '../restore/undo/applied.ts';
+import {
+  type Answers,
+  LookedUpRestores,
+  chainRows,
+  lookUpAnswers,
+  openSteps,
+} from '../restore/undo/unanswered.ts';
 import { undoneState } from '../restore/undo/state.ts';
 import {
   planUndo,
@@ -10,14 +27,17 @@ import {
   undoneInWords,
   type UndoOptions,
   existingNamesakes,
+  plannedPlaces,
 } from '../restore/undo/undo.ts';
-import { sourceOfRestore } from '../restore/apply/resume.ts';
-import type { CommandContext } from './context.ts';
+import { type ResumableRestore, sourceOfRestore } from '../restore/apply/resume.ts';
+import { openReadClient } from '../wire-client.ts';
+import { printNote, type CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
 import { planFormat, type PlanFormat } from './plan.ts';
-import { lookupIn, showAndSend } from './plan.ts';
+import { desiredOf, lookupIn, showAndSend } from './plan.ts';
 import { restoreNumber } from './restore-session.ts';
 import { type RestoreSession, journalOf, openSession, closedAfter } from './restore-session.ts';
+import { commandLog } from './source-probe.ts';
 
 interface UndoCommandOptions {
   readonly restore: string;
@@ -44,20 +64,20 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
   });
   return closedAfter(session, async () => {
     const { source, definitions } = session;
-    const mirror = journalOf(session);
-    const row = mirror.restores.get(number);
+    const row = journalOf(session).restores.get(number);
     if (row === undefined || row.source !== source.name) {
       throw new TidemarkError('reference_unknown', `there is no restore ${number} of source ${source.name}`, {
         hint: '`tidemark restores` lists them',
       });
     }
+    const mirror = await withAnswers(session, row, options.apply === true);
     if (undoKinds(mirror, number, definitions).length === 0) {
       throw new TidemarkError('usage', `restore ${number} applied nothing: there is nothing to take back`, {
         hint: `\`tidemark restores show ${number}\` shows its result; ids that it recorded as continued stay so`,
       });
     }
     const undone = undoneInWords(mirror, number);
-    const { undoing, notes } = await readForUndo(session, number, options.forceChanged === true);
+    const { undoing, notes } = await readForUndo(session, mirror, number, options.forceChanged === true);
     const plan = planUndo(mirror, number, undoing);
     const { state } = undoneState(mirror, number, undoing);
     const existing = existingNamesakes(plan, state.records, definitions);
@@ -80,13 +100,14 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
 }
 
 /** What undoing a restore is planned from: the records as they are now. */
-export async function readForUndo(
+async function readForUndo(
   session: RestoreSession,
+  mirror: RestoreRows,
   restore: number,
   forceChanged: boolean,
 ): Promise<{ readonly undoing: UndoOptions; readonly notes: readonly string[] }> {
   const { source, definitions } = session;
-  const filter = { kinds: undoKinds(journalOf(session), restore, definitions) };
+  const filter = { kinds: undoKinds(mirror, restore, definitions) };
   const known = await session.readLive(filter);
   const live = planSide(known, filter);
   const notes: string[] = [];
@@ -103,4 +124,113 @@ export async function readForUndo(
     },
     notes,
   };
+}
+
+/** The desired records of a restore that has begun, which may be an undo. */
+export async function desiredFor(
+  session: RestoreSession,
+  mirror: RestoreRows,
+  { row, plan }: ResumableRestore,
+): Promise<DesiredLookup> {
+  if (row.undoes === null) return desiredOf(session, plan);
+  const forceChanged = row.approved['forceChanged'] === true;
+  const { undoing } = await readForUndo(session, mirror, row.undoes, forceChanged);
+  const lookup = lookupIn(undoneState(mirror, row.undoes, { ...undoing, resumed: row.restore }).state);
+  // Live holds by now what the undo itself has made: only what was desired when it was planned is.
+  const { standing } = row.approved;
+  const planned = plannedPlaces(plan, Array.isArray(standing) ? standing.map(String) : []);
+  return (key) => (planned.has(recordKey(key)) ? lookup(key) : undefined);
+}
+
+// Requests without an answer: what they did is looked up before it is planned what to take back.
+
+/**
+ * The restores to plan the undo from. What was looked up is journaled under the lock; a dry run, which has no lock, keeps it to
+ * itself.
+ * @throws TidemarkError `usage` while the restore is running, and where it cannot be found out what it did
+ */
+async function withAnswers(
+  session: RestoreSession,
+  undone: RestoreRow,
+  isRecorded: boolean,
+): Promise<RestoreRows> {
+  const { context, config, source } = session;
+  const mirror = journalOf(session);
+  // Under the lock, nothing is running.
+  const running = isRecorded ? undefined : chainRows(mirror, undone).find((row) => isRunning(mirror, row));
+  if (running !== undefined) {
+    throw new TidemarkError('usage', `restore ${running.restore} is running`, {
+      hint: 'wait until it has ended; then undo it',
+    });
+  }
+  const open = chainRows(mirror, undone).filter(({ restore }) => {
+    const { unanswered, unread } = openSteps(mirror, restore);
+    return unanswered.size + unread.size > 0;
+  });
+  if (open.length === 0) return mirror;
+  const restores = new LookedUpRestores(mirror.restores);
+  const log = commandLog(context);
+  const client = openReadClient(source, log, config.rateLogBeside);
+  try {
+    for (const row of open) {
+      const stored = storedPlan(row);
+      const { unanswered, unread } = openSteps({ restores }, row.restore);
+      const what = [
+        ...(unanswered.size === 0 ? [] : [`${plural(unanswered.size, 'request')} without an answer`]),
+        ...(unread.size === 0 ? [] : [`${plural(unread.size, 'record')} not read back`]),
+      ].join(', ');
+      printNote(context, [`looking up what restore ${row.restore} did (${what}); nothing is sent for it`]);
+      // The other steps may want secrets that are not configured any more.
+      const steps = stored.steps.filter(({ n }) => unanswered.has(n) || unread.has(n));
+      const desired = await desiredFor(session, { restores }, { row, plan: { ...stored, steps } });
+      const answers = await lookUpAnswers({
+        ...{ row, plan: stored, restores, acceptances: mirror.acceptances, source, reader: client },
+        ...{ clock: systemClock, log, secrets: configuredSecrets(source.secrets), desired },
+        ...{ concurrency: applyConcurrency(source.rate), signal: context.signal },
+      });
+      if (isRecorded) restores.record(row.restore, answers.outcome);
+      printNote(context, answerLines(session, answers));
+      requireAnswers(session, row, answers);
+    }
+  } finally {
+    await client.close();
+  }
+  return { restores };
+}
+
+function isRunning(mirror: Mirror, row: RestoreRow): boolean {
+  return row.outcome === 'running' && lookAtRestore(mirror, row).isAtWork === true;
+}
+
+function answerLines(session: RestoreSession, { done, notDone, readBack, remarks }: Answers): string[] {
+  const counts = [
+    ...(done === 0 ? [] : [`${done} had an effect`]),
+    ...(notDone === 0 ? [] : [`${notDone} had ${done === 0 ? 'no effect' : 'none'}`]),
+    ...(readBack === 0 ? [] : [`${readBack} read back`]),
+  ];
+  return [
+    ...(counts.length === 0 ? [] : [counts.join(', ')]),
+    ...remarks.map((each) => remarkText(session, each)),
+  ];
+}
+
+function remarkText({ definitions }: RestoreSession, { step, message }: Answers['unknown'][number]): string {
+  const { n, action, kind, name } = step;
+  const said = withoutSecretIds(message, [definitions(kind)]);
+  return `step ${n} (${action} ${definitions(kind).title.one} ${nameText(name)}): ${said}`;
+}
+
+const REASONS_SHOWN = 3;
+
+/** @throws TidemarkError `usage` where a step is left of which it is not known what it did */
+function requireAnswers(session: RestoreSession, { restore }: RestoreRow, { unknown }: Answers): void {
+  if (unknown.length === 0) return;
+  const more = unknown.length - REASONS_SHOWN;
+  const reasons = [
+    ...unknown.slice(0, REASONS_SHOWN).map((each) => remarkText(session, each)),
+    ...(more > 0 ? [`${more} more`] : []),
+  ].join('; ');
+  throw new TidemarkError('usage', `what restore ${restore} did is not fully known: ${reasons}`, {
+    hint: `nothing was taken back: try again once that can be looked up, or after you have renamed what the restore did not create; \`tidemark restore --resume ${restore}\` takes such a record for its own, and also sends what is left of the restore`,
+  });
 }

@@ -13,6 +13,8 @@ export const AUDIT_ACTIONS = [
   'end',
   /** Of an interrupted restore: nobody is to continue it. */
   'abandon',
+  /** Before an undo: what the restore did, where its journal did not have it. */
+  'look_up',
   'undo',
   /** Of records that were missing from their lists, more than are removed without approval. */
   'accept_removals',

@@ -218,18 +218,32 @@ export class RestoreStore {
   }
 
   /**
+   * Journals what was found out about an ended restore, which stays ended: steps, new ids, outcome and the entry of the audit
+   * log in one transaction, so that no other process sees a part of it.
+   * @throws TidemarkError `reference_unknown`, `mirror_corrupt` for one that is not as it was recorded
+   */
+  recordLookUp(
+    restore: number,
+    outcome: Exclude<RestoreOutcome, 'running'>,
+    entries: readonly JournalEntry[],
+  ): void {
+    const at = isoTime(this.#access.clock.now());
+    this.#durably((writer) => {
+      const recorded = { action: 'look_up', at, about: 'restores', key: [restore] } as const;
+      recordAction(writer, this.#access.actor, recorded, () => {
+        writeEntries(writer, entries);
+        if (SET_LOOKED_UP(writer).run({ restore, outcome }).changes !== 1)
+          throw unknownRestore(restore, 'restore');
+      });
+    });
+  }
+
+  /**
    * Replaces steps' rows in one transaction; `mappings` go into the id map in the same one.
    * @throws TidemarkError `reference_unknown` for a step that the restore does not have
    */
   journal(entries: readonly JournalEntry[], durability: Durability = 'disk'): void {
-    const write = (writer: Connection): void => {
-      for (const { row, mappings = [] } of entries) {
-        const differences = row.differences.length === 0 ? '[]' : JSON.stringify(row.differences);
-        const { changes } = SET_STEP(writer).run({ ...row, step: row.n, differences });
-        if (changes !== 1) throw unknownRestore(row.restore, `step ${row.n} of restore`);
-        storeMappings(writer, mappings);
-      }
-    };
+    const write = (writer: Connection): void => writeEntries(writer, entries);
     if (durability === 'disk') this.#durably(write);
     else this.#access.change((writer) => writer.transaction(write).immediate(writer));
     this.#writes += 1;
@@ -276,6 +290,15 @@ export class RestoreStore {
         writer.pragma('synchronous = NORMAL');
       }
     });
+  }
+}
+
+function writeEntries(writer: Connection, entries: readonly JournalEntry[]): void {
+  for (const { row, mappings = [] } of entries) {
+    const differences = row.differences.length === 0 ? '[]' : JSON.stringify(row.differences);
+    const { changes } = SET_STEP(writer).run({ ...row, step: row.n, differences });
+    if (changes !== 1) throw unknownRestore(row.restore, `step ${row.n} of restore`);
+    storeMappings(writer, mappings);
   }
 }
 
@@ -475,6 +498,11 @@ export function endDeadRestores(writer: Connection, actor: Actor, at: string): v
 const SET_OUTCOME = prepared((db) => {
   const { restore, outcome, finishedAt } = paramsOf(restores);
   return db.update(restores).set({ outcome, finishedAt }).where(eq(restores.restore, restore)).prepare();
+});
+
+const SET_LOOKED_UP = prepared((db) => {
+  const { restore, outcome } = paramsOf(restores);
+  return db.update(restores).set({ outcome }).where(eq(restores.restore, restore)).prepare();
 });
 
 const SET_STEP = prepared((db) => {

@@ -101,6 +101,7 @@ export function detailText(
       if (action === 'end' && subject.outcome === 'interrupted' && subject.finishedAt === null)
         return 'interrupted: its process died; recorded by the process that noticed it';
       if (action === 'end' || action === 'abandon') return subject.outcome;
+      if (action === 'look_up') return `before an undo: ${subject.outcome}`;
       return subject.undoes === null
         ? `from ${fromText(subject.from, fromRun)}`
         : `undoes restore ${subject.undoes}`;

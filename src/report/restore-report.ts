@@ -231,9 +231,11 @@ function nextLines(report: RestoreReport): Text[] {
   else if (open > 0)
     lines.push([report.abandoned_by === undefined ? 'continue with ' : 'to continue it even so: ', resume]);
   else if (failed + skipped > 0 && !isLost) lines.push(['retry what failed: ', resume]);
-  if (isOver && isUnknown) lines.push('to undo it, continue it first: a request has no answer');
-  else if (applied > 0 && !isUnknown && (undo === undefined || now.applied > 0))
-    lines.push(['to undo it: ', { code: `tidemark undo ${restore}` }]);
+  const hasActed = isUnknown || (applied > 0 && (undo === undefined || now.applied > 0));
+  if (hasActed && outcome !== 'running') {
+    const first = isUnknown ? ', which first looks up what has no answer' : '';
+    lines.push(['to undo it: ', { code: `tidemark undo ${restore}` }, first]);
+  }
   if (applied > 0) lines.push([{ code: 'tidemark sync' }, ' brings the mirror up to date']);
   return lines;
 }

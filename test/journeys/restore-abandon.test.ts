@@ -146,7 +146,7 @@ describe('restore --abandon', () => {
     expect((await daemon.ended).code).toBe(0);
   });
 
-  it('of one that was killed before it was answered ends it as partial; only a resume by its number looks it up', async () => {
+  it('of one that was killed before it was answered ends it as partial; only a resume by its number sends the rest', async () => {
     const story = await damaged();
     await killed(story);
     const refused = await story.expectRun(4, 'restore', '--abandon', '1');
@@ -170,12 +170,11 @@ describe('restore --abandon', () => {
     expect(entries.map(({ action }) => action)).toEqual(['abandon', 'end', 'restore']);
     const text = (await story.expectRun(0, 'audit', '--action', 'end')).stdout;
     expect(text).toContain('interrupted: its process died; recorded by the process that noticed it');
-    // Whether the request had an effect is not known, and undo guesses nothing.
     expect(stdout).toContain('to continue it even so: `tidemark restore --resume 1`');
-    expect(stdout).toContain('to undo it, continue it first: a request has no answer');
-    const unknown = await story.expectRun(4, 'undo', '1');
-    expect(unknown.stderr).toContain('`tidemark restore --resume 1` looks it up; then undo it');
+    expect(stdout).toContain('to undo it: `tidemark undo 1`, which first looks up what has no answer');
     const writes = story.writes().length;
+    const nothing = await story.expectRun(4, 'undo', '1');
+    expect(nothing.stderr).toContain('restore 1 applied nothing: there is nothing to take back');
     const bare = await story.expectRun(1, 'restore', '--resume');
     expect(bare.stderr).toContain(
       'restore 1 was abandoned: `tidemark restore --resume 1` continues it even so',

@@ -15,6 +15,7 @@ it('says that a restore was killed, and who recorded its end', () => {
   ]);
   expect(shown('end', { ...killed, finishedAt: '2026-03-01T12:00:00Z' })[1]).toBe('interrupted');
   expect(shown('abandon', { ...killed, outcome: 'failed' })[1]).toBe('failed');
+  expect(shown('look_up', { ...killed, outcome: 'partial' })[1]).toBe('before an undo: partial');
 });
 
 it('says of what a moved mirror was made, and what was left there', () => {

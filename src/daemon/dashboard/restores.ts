@@ -307,7 +307,6 @@ ${handHtml(report, definitions)}${section('journal', 'Journal', NOTHING, tableHt
 
 /** The commands for what can be done next. */
 function nextHtml({ restore, outcome, steps }: RestoreReport): HtmlPart {
-  // Until that is known, undo is refused.
   const isUnknown = steps.some((step) => step.outcome === 'sent');
   const ways = [
     ...(outcome === 'interrupted'
@@ -317,13 +316,13 @@ function nextHtml({ restore, outcome, steps }: RestoreReport): HtmlPart {
         ]
       : outcome !== 'running' && isUnknown
         ? [
-            markup`<code>tidemark restore --resume ${restore}</code> looks up what has no answer, and sends the rest`,
+            markup`<code>tidemark restore --resume ${restore}</code> looks up what has no answer, and sends the rest; `,
           ]
         : []),
-    ...(outcome === 'running' || steps.length === 0 || isUnknown
+    ...(outcome === 'running' || steps.length === 0
       ? []
       : [
-          markup`${outcome === 'interrupted' ? '; ' : ''}<code>tidemark undo ${restore}</code> plans how to undo it`,
+          markup`${outcome === 'interrupted' ? '; ' : ''}<code>tidemark undo ${restore}</code> ${isUnknown ? 'looks up what has no answer, and ' : ''}plans how to undo it`,
         ]),
   ];
   return ways.length === 0 ? NOTHING : markup`<p class="hint faint">${ways}.</p>`;

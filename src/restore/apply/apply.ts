@@ -1,5 +1,6 @@
 /** Applies a plan: the only code that changes the service (design.md, Restore: Apply). */
 import { UNLIMITED_REQUESTS } from '../../api/transport.ts';
+import type { ReadClient } from '../../api/read-client.ts';
 import type { WriteClient } from '../../api/write-client.ts';
 import { definitionOf } from '../../catalog/catalog.ts';
 import type { SourceConfig } from '../../config/config.ts';
@@ -15,7 +16,7 @@ import { type Plan, type PlanStep, isExecutable, planHash, type SecretLookup } f
 import { idLookup } from '../../state/recreated-ids.ts';
 import { RestoreJournal } from './journal.ts';
 import { LiveRecords } from './live-records.ts';
-import type { ApplyEvents, DesiredLookup, StepContext } from './ready-step.ts';
+import type { ApplyEvents, DesiredLookup, LookUpContext, StepContext } from './ready-step.ts';
 import {
   type RestoreReport,
   isAlreadyApplied,
@@ -133,12 +134,32 @@ async function waitThenAbort(clock: Clock, finished: AbortSignal, grace: AbortCo
   }
 }
 
-function contextOf(
-  options: ApplyOptions,
+/** What finding out about steps needs of the options: nothing that writes. */
+export interface LookUpOptions extends Pick<
+  ApplyOptions,
+  'plan' | 'source' | 'clock' | 'log' | 'events' | 'secrets' | 'desired' | 'restore'
+> {
+  readonly mirror: Pick<Mirror, 'acceptances'> & { readonly restores: Pick<Mirror['restores'], 'idMap'> };
+  readonly reader: ReadClient;
+}
+
+interface StopSignals {
+  readonly halt: AbortSignal;
+  readonly grace: AbortSignal;
+}
+
+function contextOf(options: ApplyOptions, journal: RestoreJournal, signals: StopSignals): StepContext {
+  const { client } = options;
+  return { ...lookUpContext({ ...options, reader: client.reader }, journal, signals), client };
+}
+
+/** The context of a restore's steps in which nothing can be sent. */
+export function lookUpContext(
+  options: LookUpOptions,
   journal: RestoreJournal,
-  { halt, grace }: { readonly halt: AbortSignal; readonly grace: AbortSignal },
-): StepContext {
-  const { plan, source, client, clock, log, events, secrets, desired } = options;
+  { halt, grace }: StopSignals,
+): LookUpContext {
+  const { plan, source, reader, clock, log, events, secrets, desired } = options;
   const byKind = new Map(source.definitions.map((definition) => [definition.kind, definition]));
   const claims = new Map<string, number>();
   for (const { n, request } of plan.steps) {
@@ -147,9 +168,8 @@ function contextOf(
   }
   return {
     source: source.name,
-    client,
     live: new LiveRecords({
-      reader: client.reader,
+      reader,
       clock,
       pageSize: source.pageSize,
       redaction: source.redact === true ? redactionWith(options.mirror.acceptances.fingerprintKey()) : null,
@@ -262,7 +282,8 @@ function named(plan: Plan, n: number): string {
   return `step ${n} (${step?.kind} ${step?.name})`;
 }
 
-function outcomeOf(
+/** How a restore ends. @param isStopped whether a signal ended it */
+export function outcomeOf(
   plan: Plan,
   journal: RestoreJournal,
   isStopped: boolean,

@@ -11,6 +11,7 @@ import type {
   RestoreOutcome,
   RestoreStart,
   RestoreStepRow,
+  RestoreStore,
 } from '../../mirror/restores.ts';
 import { type Plan, type PlanStep, isExecutable, planDocument } from '../plan/plan.ts';
 
@@ -18,6 +19,9 @@ type StepChange = Partial<Omit<RestoreStepRow, 'restore' | 'n'>>;
 
 /** The id map's entry for a created record. */
 export type NewId = Omit<IdMapping, 'restore' | 'at'>;
+
+/** Where a journal is kept: the mirror, or, of look-ups that are not to be recorded, memory. */
+export type JournalStore = Pick<RestoreStore, 'steps' | 'journal' | 'settled' | 'finish'>;
 
 interface JournalStart {
   readonly mirror: Mirror;
@@ -37,7 +41,7 @@ const GATHER_MS = 40;
 
 export class RestoreJournal {
   readonly restore: number;
-  readonly #mirror: Mirror;
+  readonly #store: JournalStore;
   readonly #clock: Clock;
   readonly #rows: Map<number, RestoreStepRow>;
 
@@ -48,11 +52,12 @@ export class RestoreJournal {
   /** When the last shared write began, on the monotonic clock. */
   #writtenAt = Number.NEGATIVE_INFINITY;
 
-  private constructor(mirror: Mirror, clock: Clock, restore: number) {
-    this.#mirror = mirror;
+  /** Of a restore that `store` has already. */
+  constructor(store: JournalStore, clock: Clock, restore: number) {
+    this.#store = store;
     this.#clock = clock;
     this.restore = restore;
-    this.#rows = new Map(mirror.restores.steps(restore).map((row) => [row.n, row]));
+    this.#rows = new Map(store.steps(restore).map((row) => [row.n, row]));
   }
 
   /** Writes the entire plan down. */
@@ -71,7 +76,7 @@ export class RestoreJournal {
       })),
       ...(undoes === undefined ? {} : { undoes }),
     };
-    return new RestoreJournal(mirror, clock, mirror.restores.begin(start));
+    return new RestoreJournal(mirror.restores, clock, mirror.restores.begin(start));
   }
 
   /**
@@ -89,7 +94,7 @@ export class RestoreJournal {
       });
     }
     mirror.restores.resume(restore);
-    return new RestoreJournal(mirror, clock, restore);
+    return new RestoreJournal(mirror.restores, clock, restore);
   }
 
   row(n: number): RestoreStepRow {
@@ -143,7 +148,7 @@ export class RestoreJournal {
     this.#next = null;
     this.#writtenAt = this.#clock.monotonicMs();
     this.#writeAll([], 'process');
-    await this.#mirror.restores.settled();
+    await this.#store.settled();
   }
 
   /** Changes the step's row. */
@@ -163,7 +168,7 @@ export class RestoreJournal {
 
   finish(outcome: Exclude<RestoreOutcome, 'running'>): void {
     this.#writeAll([], 'process');
-    this.#mirror.restores.finish(this.restore, outcome, this.#time());
+    this.#store.finish(this.restore, outcome, this.#time());
   }
 
   #write(n: number, change: StepChange, durability: Durability): void {
@@ -186,7 +191,7 @@ export class RestoreJournal {
     const all = new Map(this.#waiting);
     for (const entry of entries) all.set(entry.row.n, { ...all.get(entry.row.n), ...entry });
     if (all.size === 0) return;
-    this.#mirror.restores.journal([...all.values()], durability);
+    this.#store.journal([...all.values()], durability);
     this.#waiting.clear();
     for (const { row } of entries) this.#rows.set(row.n, row);
   }

@@ -16,7 +16,7 @@ import { managedDigest } from '../records.ts';
 import { HIDDEN } from '../secrets.ts';
 import { holdsContent, differencesFrom } from './differences.ts';
 import { isRetrieved } from './live-records.ts';
-import { type ReadyStep, type StepContext, isTaken, keyOfStep, claim } from './ready-step.ts';
+import { type ReadyStep, type LookUpContext, isTaken, keyOfStep, claim, logStep } from './ready-step.ts';
 import type { StepError } from './report.ts';
 
 const MOVED_HINT = 'look at what changed with `tidemark diff latest live`, then make a new plan';
@@ -25,7 +25,10 @@ const MOVED_HINT = 'look at what changed with `tidemark diff latest live`, then 
  * Why the step must not be sent; null where it may.
  * @throws TidemarkError when that cannot be found out
  */
-export async function failedPrecondition(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
+export async function failedPrecondition(
+  context: LookUpContext,
+  ready: ReadyStep,
+): Promise<StepError | null> {
   const { step, definition } = ready;
   const { precondition } = step;
   if (precondition === null) return null;
@@ -52,7 +55,7 @@ export function checkIsOneRequest({ step, request, definition }: ReadyStep): boo
 }
 
 /** What the record must look like before the step; null where that is not known. */
-function plannedDigest(context: StepContext, { precondition }: PlanStep): string | null {
+function plannedDigest(context: LookUpContext, { precondition }: PlanStep): string | null {
   if (precondition?.state === 'present') return precondition.digest;
   return precondition?.state === 'after' ? context.journal.row(precondition.step).digest : null;
 }
@@ -73,7 +76,7 @@ function fieldsChangedSincePlan({ fields }: PlanStep, body: JsonValue): string[]
  * The record by id, if its kind has GET by id: a list that omitted the record must not lead to a duplicate. Below a
  * parent with a new id, the old id is unused or belongs to another record.
  */
-async function returned(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
+async function returned(context: LookUpContext, ready: ReadyStep): Promise<StepError | null> {
   const { step, definition, scope } = ready;
   const { desired, kind } = step;
   if (desired === null || kind !== ready.request.kind) return null;
@@ -90,7 +93,7 @@ async function returned(context: StepContext, ready: ReadyStep): Promise<StepErr
 }
 
 /** A record of the same name created meanwhile by hand: the next plan adopts it, this one must not duplicate it. */
-async function matchOf(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
+async function matchOf(context: LookUpContext, ready: ReadyStep): Promise<StepError | null> {
   const { step, scope } = ready;
   const definition = context.definitions(step.kind);
   const key = step.kind === ready.request.kind ? keyOfStep(ready) : absentKey(step);
@@ -105,7 +108,7 @@ async function matchOf(context: StepContext, ready: ReadyStep): Promise<StepErro
 }
 
 /** What has no name is recognized by its content. */
-async function matchByContent(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
+async function matchByContent(context: LookUpContext, ready: ReadyStep): Promise<StepError | null> {
   const { step, scope, definition, sent, request } = ready;
   if (step.kind !== request.kind) return null;
   const isSame = (body: JsonValue): boolean => holdsContent(definition, step, sent, body);
@@ -120,7 +123,7 @@ async function matchByContent(context: StepContext, ready: ReadyStep): Promise<S
 
 /** Refuses a removal if the record has children that the plan does not remove; those that it removes are gone by now. */
 async function unplannedChildren(
-  context: StepContext,
+  context: LookUpContext,
   { definition, scope }: ReadyStep,
   id: string,
 ): Promise<StepError | null> {
@@ -138,7 +141,7 @@ async function unplannedChildren(
 
 /** Empty where the service has no such collection. */
 async function idsWithin(
-  { live, signal }: StepContext,
+  { live, signal }: LookUpContext,
   definition: ResourceDefinition,
   scope: Scope,
 ): Promise<readonly string[]> {
@@ -162,7 +165,7 @@ export function idSuffix(definition: ResourceDefinition, id: string): string {
   return isSecret ? '' : `: ${id}`;
 }
 
-export function movedError(message: string): StepError {
+function movedError(message: string): StepError {
   return { code: 'moved', message, hint: MOVED_HINT };
 }
 
@@ -179,7 +182,7 @@ interface AlreadyApplied {
  * @throws TidemarkError when that cannot be found out
  */
 export async function findAlreadyApplied(
-  context: StepContext,
+  context: LookUpContext,
   ready: ReadyStep,
 ): Promise<AlreadyApplied | null> {
   const { isResumed, live, signal, idMap } = context;
@@ -206,7 +209,7 @@ type LookUp =
  * Looks it up, without writing anything.
  * @throws TidemarkError when the look-up fails
  */
-export async function lookUp(context: StepContext, ready: ReadyStep): Promise<LookUp> {
+export async function lookUp(context: LookUpContext, ready: ReadyStep): Promise<LookUp> {
   const { step, definition, scope, id } = ready;
   if (ready.request.role === 'create' || id === null) return await lookUpCreated(context, ready);
   const body = await context.live.read(definition, scope, id, true);
@@ -226,7 +229,7 @@ export async function lookUp(context: StepContext, ready: ReadyStep): Promise<Lo
  * True for a record to be removed that disappeared when an earlier step created its replacement.
  * @throws TidemarkError when that cannot be found out
  */
-export async function isReplaced(context: StepContext, ready: ReadyStep): Promise<boolean> {
+export async function isReplaced(context: LookUpContext, ready: ReadyStep): Promise<boolean> {
   const { step, definition, scope, id } = ready;
   if (id === null || step.after.length === 0) return false;
   if (!context.replaced.has(`${definition.kind} ${id}`)) return false;
@@ -247,7 +250,7 @@ function holdsSome({ step, request, sent }: ReadyStep, body: JsonValue): boolean
   });
 }
 
-async function lookUpCreated(context: StepContext, ready: ReadyStep): Promise<LookUp> {
+async function lookUpCreated(context: LookUpContext, ready: ReadyStep): Promise<LookUp> {
   const { step, definition, scope, sent } = ready;
   const key = keyOfStep(ready);
   const ids = await context.live.idsOf(definition, scope, key, true);
@@ -275,6 +278,43 @@ function isOpen({ definition }: ReadyStep, body: JsonValue): boolean {
   return definition.restore.endedWhen.every(({ pointer, value }) => resolvePointer(body, pointer) !== value);
 }
 
+/**
+ * What a write without an answer did: looked up again after some time where the service may still be executing it. Null
+ * where the wait was interrupted: it is not known then.
+ * @param error of the request; null where the process ended that sent it
+ * @throws TidemarkError when the look-up fails
+ */
+export async function effectOf(
+  context: LookUpContext,
+  ready: ReadyStep,
+  error: TidemarkError | null,
+): Promise<LookUp | null> {
+  const { events, journal, clock, grace } = context;
+  const { step } = ready;
+  events.lookingUp(step);
+  let looked = await lookUp(context, ready);
+  logStep(context, step, 'looked up the effect of a write without an answer', { found: looked.found });
+  const { sentAt, errorCode } = journal.row(step.n);
+  // Journaled as `sent` and nothing after it: the process ended, and whether the request was sent is unknown.
+  if (error === null && errorCode === null) context.perhapsSent.add(step.n);
+  const isYoung = sentAt !== null && clock.now() - Date.parse(sentAt) < AT_WORK_MS;
+  for (const wait of error !== null || isYoung ? retryDelays(ready, error) : []) {
+    if (looked.found !== 'not_done') break;
+    if (grace.aborted) return null;
+    await clock.sleep(wait, grace);
+    looked = await lookUp(context, ready);
+  }
+  return looked;
+}
+
+/** The error of a record that is not as a write expects it, nor as the write would leave it. */
+export function neitherError({ definition }: ReadyStep): StepError {
+  return movedError(`the ${definition.title.one} is neither as before nor as sent`);
+}
+
+/** How long the service may still be executing a request whose process was killed. */
+export const AT_WORK_MS = 60_000;
+
 /** A request that was cut off may still be running: if its record is not found, it is looked up once more after this time. */
 const RETRY_DELAYS_MS = [2000];
 
@@ -282,10 +322,7 @@ const RETRY_DELAYS_MS = [2000];
 const LONG_RETRY_DELAYS_MS = [2000, 4000, 8000, 16_000, 30_000];
 
 /** Delays before a request without an answer is looked up again, milliseconds. */
-export function retryDelays(
-  { request: { role } }: ReadyStep,
-  error: TidemarkError | null,
-): readonly number[] {
+function retryDelays({ request: { role } }: ReadyStep, error: TidemarkError | null): readonly number[] {
   const isTimeout =
     error?.code === 'timeout' ||
     error?.code === 'unresponsive' ||

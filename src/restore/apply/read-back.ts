@@ -9,12 +9,12 @@ import { managedDigest } from '../records.ts';
 import { differencesFrom, unsentDifferences, holdsContent } from './differences.ts';
 import type { NewId } from './journal.ts';
 import { idSuffix, lookUp } from './look-ups.ts';
-import { type ReadyStep, type StepContext, claim, isTaken, keyOfStep } from './ready-step.ts';
+import { type ReadyStep, type LookUpContext, claim, isTaken, keyOfStep } from './ready-step.ts';
 import { type StepError, PERHAPS_SENT, errorColumns, stepError } from './report.ts';
 
 /** Journals the success and the new id; resolves once that is on disk. */
 export function recordApplied(
-  context: StepContext,
+  context: LookUpContext,
   ready: ReadyStep,
   id: string | null,
   status: number | null,
@@ -27,7 +27,7 @@ export function recordApplied(
 }
 
 /** Reads the record back and journals how it compares. If interrupted or failed, a resumed restore does it. */
-export async function readBack(context: StepContext, ready: ReadyStep): Promise<void> {
+export async function readBack(context: LookUpContext, ready: ReadyStep): Promise<void> {
   const { journal, grace, perhapsSent } = context;
   const { n } = ready.step;
   try {
@@ -46,7 +46,7 @@ interface Comparison extends Pick<RestoreStepRow, 'verified' | 'digest'> {
 }
 
 /** Live compared with what was sent. */
-async function comparison(context: StepContext, ready: ReadyStep): Promise<Comparison> {
+async function comparison(context: LookUpContext, ready: ReadyStep): Promise<Comparison> {
   const { step, definition, scope } = ready;
   const end = (error: StepError | null): Comparison => ({
     ...{ verified: error === null, differences: [], digest: null, error },
@@ -69,7 +69,7 @@ async function comparison(context: StepContext, ready: ReadyStep): Promise<Compa
 }
 
 /** Applied, but not read back: a resumed restore does that. */
-export function notReadBack({ journal }: StepContext, step: PlanStep, cause: unknown): void {
+export function notReadBack({ journal }: LookUpContext, step: PlanStep, cause: unknown): void {
   const known = rethrowLocalError(cause);
   const message = `applied, but not read back: ${known.message}`;
   journal.readBack(step.n, {
@@ -83,7 +83,7 @@ export function notReadBack({ journal }: StepContext, step: PlanStep, cause: unk
  * Null if it is not found.
  * @throws TidemarkError when the look-up fails: a resumed restore repeats it
  */
-async function lookedUpId(context: StepContext, ready: ReadyStep): Promise<string | null> {
+async function lookedUpId(context: LookUpContext, ready: ReadyStep): Promise<string | null> {
   const looked = await lookUp(context, ready);
   if (looked.found !== 'done' || looked.id === null) return null;
   claim(context, ready, looked.id);
@@ -93,7 +93,7 @@ async function lookedUpId(context: StepContext, ready: ReadyStep): Promise<strin
 
 /** From the desired id, and from the one that an earlier restore gave to the same record: both map to the new id now. */
 function mappingsOf(
-  { source, idMap, adopted }: StepContext,
+  { source, idMap, adopted }: LookUpContext,
   { step, request: { kind }, scope }: ReadyStep,
   newId: string,
 ): NewId[] {
@@ -107,7 +107,7 @@ function mappingsOf(
 }
 
 /** A creation that was sent more than once may have been done more than once. */
-export async function reportDuplicate(context: StepContext, ready: ReadyStep, id: string): Promise<void> {
+export async function reportDuplicate(context: LookUpContext, ready: ReadyStep, id: string): Promise<void> {
   const { journal, live, log, grace } = context;
   const { step, definition, scope } = ready;
   const key = keyOfStep(ready);
@@ -132,7 +132,7 @@ export async function reportDuplicate(context: StepContext, ready: ReadyStep, id
 
 /** The record is there now: what a person needs of it goes into the journal. */
 function notifyPersons(
-  { persons, journal }: StepContext,
+  { persons, journal }: LookUpContext,
   { step, definition }: ReadyStep,
   live: JsonValue,
 ): void {

@@ -27,9 +27,9 @@ export type DesiredLookup = (key: {
   readonly id: string;
 }) => JsonValue | undefined;
 
-export interface StepContext {
+/** What finding out about a step needs: nothing that writes to the service. */
+export interface LookUpContext {
   readonly source: string;
-  readonly client: WriteClient;
   readonly live: LiveRecords;
   readonly journal: RestoreJournal;
   readonly definitions: (kind: Kind) => ResourceDefinition;
@@ -60,6 +60,20 @@ export interface StepContext {
   readonly grace: AbortSignal;
 }
 
+export interface StepContext extends LookUpContext {
+  readonly client: WriteClient;
+}
+
+/** A line of the debug log about a step; never with a message of the service's, which may repeat what was sent. */
+export function logStep(
+  { log }: Pick<LookUpContext, 'log'>,
+  { n, kind, action }: PlanStep,
+  message: string,
+  facts: Readonly<Record<string, unknown>>,
+): void {
+  if (log.isLevelEnabled('debug')) log.debug({ step: n, kind, action, ...facts }, message);
+}
+
 /** A step's request with everything filled in. */
 export interface ReadyStep {
   readonly step: PlanStep;
@@ -80,7 +94,7 @@ export interface ReadyStep {
 /**
  * @throws TidemarkError when a value that the plan does not hold cannot be found: nothing was sent
  */
-export function readyStep(context: StepContext, step: PlanStep, request: PlannedRequest): ReadyStep {
+export function readyStep(context: LookUpContext, step: PlanStep, request: PlannedRequest): ReadyStep {
   const { journal } = context;
   const definition = context.definitions(request.kind);
   const idOf = (n: number): string | undefined => journal.row(n).newId ?? undefined;
@@ -129,7 +143,7 @@ export function keyOfStep({ step, definition, sent, request }: ReadyStep): strin
  * True for a live record that belongs to another step, or to another desired record of the same name. Any other record
  * was created either by this step or by somebody else meanwhile.
  */
-export function isTaken(context: StepContext, { step, definition }: ReadyStep, id: string): boolean {
+export function isTaken(context: LookUpContext, { step, definition }: ReadyStep, id: string): boolean {
   const claimedBy = context.claims.get(`${definition.kind} ${id}`);
   if (claimedBy !== undefined) return claimedBy !== step.n;
   if (context.replaced.has(`${definition.kind} ${id}`)) return true;
@@ -140,14 +154,14 @@ export function isTaken(context: StepContext, { step, definition }: ReadyStep, i
 }
 
 /** The record is this step's; false where another one had it first. */
-export function claim(context: StepContext, { step, definition }: ReadyStep, id: string): boolean {
+export function claim(context: LookUpContext, { step, definition }: ReadyStep, id: string): boolean {
   const key = `${definition.kind} ${id}`;
   const by = context.claims.get(key) ?? step.n;
   context.claims.set(key, by);
   return by === step.n;
 }
 
-function desiredRecord(context: StepContext, step: PlanStep, request: PlannedRequest): ParsedRecord {
+function desiredRecord(context: LookUpContext, step: PlanStep, request: PlannedRequest): ParsedRecord {
   const { desired } = step;
   const { id, scope } = desired ?? step;
   const asSent = { kind: step.kind, scope, id, body: request.body ?? {} };

@@ -24,13 +24,13 @@ import {
   findAlreadyApplied,
   isReplaced,
   lookUp,
-  retryDelays,
   checkIsOneRequest,
-  movedError,
+  neitherError,
+  effectOf,
   failedPrecondition,
 } from './look-ups.ts';
 import { notReadBack, readBack, recordApplied, reportDuplicate, rethrowLocalError } from './read-back.ts';
-import { type ReadyStep, type StepContext, readyStep } from './ready-step.ts';
+import { type ReadyStep, type StepContext, logStep, readyStep } from './ready-step.ts';
 import { type StepError, errorColumns, hintFor, stepError } from './report.ts';
 
 /**
@@ -51,8 +51,6 @@ interface StepResult {
 
 /** How often a write is sent at most, if looking up shows each time that it had no effect. */
 const MAX_SENDS = 3;
-/** How long the service may still be executing a request whose process was killed. */
-const AT_WORK_MS = 60_000;
 /** The longest time between a check and its write; after that the step checks again, at most MAX_CHECKS times. */
 const MAX_CHECK_AGE_MS = 5000;
 const MAX_CHECKS = 5;
@@ -285,30 +283,17 @@ class StepRun {
 
   /** Looks up whether a write without an answer was done: it is sent again only if it was not. */
   async #lookUpLost(): Promise<StepState> {
-    const { events, journal, clock, grace, signal } = this.#context;
-    const { step, request, definition } = this.#ready;
+    const { journal, clock, grace, signal } = this.#context;
+    const { step, request } = this.#ready;
     // Null where the process ended that sent the request.
     const error = this.#answer?.outcome === 'unknown' ? this.#answer.error : null;
-    events.lookingUp(step);
     try {
-      let looked = await lookUp(this.#context, this.#ready);
-      this.#log('looked up the effect of a write without an answer', { found: looked.found });
-      const { status, attempts, sentAt, errorCode } = journal.row(step.n);
-      // Journaled as `sent` and nothing after it: the process ended, and whether the request was sent is unknown.
-      if (error === null && errorCode === null) this.#context.perhapsSent.add(step.n);
-      const isYoung = sentAt !== null && clock.now() - Date.parse(sentAt) < AT_WORK_MS;
-      for (const wait of error !== null || isYoung ? retryDelays(this.#ready, error) : []) {
-        if (looked.found !== 'not_done') break;
-        // Interrupted: it stays `sent`, and a resumed restore looks it up.
-        if (grace.aborted) return 'stopped';
-        await clock.sleep(wait, grace);
-        looked = await lookUp(this.#context, this.#ready);
-      }
+      const looked = await effectOf(this.#context, this.#ready, error);
+      // Interrupted: it stays `sent`, and a resumed restore looks it up.
+      if (looked === null) return 'stopped';
+      const { status, attempts } = journal.row(step.n);
       if (looked.found === 'done') return this.#recordApplied(looked.id, status);
-      if (looked.found === 'moved') {
-        const what = `the ${definition.title.one} is neither as before nor as sent`;
-        return fail(this.#context, step, movedError(what), status);
-      }
+      if (looked.found === 'moved') return fail(this.#context, step, neitherError(this.#ready), status);
       if (signal.aborted) {
         // Certainly not done: a resumed restore starts it from the beginning.
         journal.note(step.n, { outcome: 'planned' });
@@ -443,11 +428,8 @@ class StepRun {
     this.#log('read back', { outcome, verified });
   }
 
-  /** Never with a message of the service's: it may repeat what was sent. */
   #log(message: string, facts: Readonly<Record<string, unknown>>): void {
-    const { log } = this.#context;
-    const { n, kind, action } = this.#ready.step;
-    if (log.isLevelEnabled('debug')) log.debug({ step: n, kind, action, ...facts }, message);
+    logStep(this.#context, this.#ready.step, message, facts);
   }
 }
 

@@ -12,6 +12,11 @@ import { damagedRestore, storedPlan } from '../plan/stored-plan.ts';
 import { recordKey } from '../records.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
 
+/** What an undo is planned from: the mirror's restores, or these with what was looked up since (`unanswered.ts`). */
+export interface RestoreRows {
+  readonly restores: Pick<Mirror['restores'], 'get' | 'list' | 'steps' | 'idMap'>;
+}
+
 /** A step that was applied, with the record that it was about. */
 export interface AppliedStep extends RecordKey {
   readonly row: RestoreStepRow;
@@ -31,7 +36,7 @@ export interface AppliedSteps {
  * @throws TidemarkError `reference_unknown`; `usage` while the answer to one of its writes is not known; `mirror_corrupt` when
  * its plan or its journal is damaged
  */
-export function appliedSteps(mirror: Mirror, restore: number): AppliedSteps {
+export function appliedSteps(mirror: RestoreRows, restore: number): AppliedSteps {
   const row = mirror.restores.get(restore);
   if (row === undefined) {
     throw new TidemarkError('reference_unknown', `there is no restore ${restore}`, {
@@ -97,12 +102,12 @@ export interface UndoChain {
  * @param before only restores before this one: an undo that is gone on with is not part of what it was planned from
  * @throws TidemarkError `usage` while the answer to one of the chain's writes is not known
  */
-export function undoChain(mirror: Mirror, row: RestoreRow, before = Number.POSITIVE_INFINITY): UndoChain {
-  const depths = new Map([[row.restore, 0]]);
-  for (const { restore, undoes } of mirror.restores.list({ source: row.source }).toReversed()) {
-    const depth = undoes === null || restore >= before ? undefined : depths.get(undoes);
-    if (depth !== undefined) depths.set(restore, depth + 1);
-  }
+export function undoChain(
+  mirror: RestoreRows,
+  row: RestoreRow,
+  before = Number.POSITIVE_INFINITY,
+): UndoChain {
+  const depths = chainOf(mirror, row, before);
   const steps = [...depths].map(([restore, depth]) => ({
     restore,
     takesBack: depth % 2 === 1,
@@ -142,6 +147,20 @@ export function undoChain(mirror: Mirror, row: RestoreRow, before = Number.POSIT
     },
     idSince: ({ kind, id }) => lookup(kind, id),
   };
+}
+
+/** The restore, its undos, theirs and so on, oldest first: how many undos lie between each and the restore. */
+export function chainOf(
+  mirror: RestoreRows,
+  { restore: first, source }: RestoreRow,
+  before = Number.POSITIVE_INFINITY,
+): ReadonlyMap<number, number> {
+  const depths = new Map([[first, 0]]);
+  for (const { restore, undoes } of mirror.restores.list({ source }).toReversed()) {
+    const depth = undoes === null || restore >= before ? undefined : depths.get(undoes);
+    if (depth !== undefined) depths.set(restore, depth + 1);
+  }
+  return depths;
 }
 
 /** What the chain's own creations continue. What a restore merely found under another id is not what it made. */

@@ -6,7 +6,6 @@ import { type JsonObject, type JsonValue, isJsonObject } from '../../core/json.t
 import { type ParsedRecord, type Skipped, recordName } from '../../diff/change.ts';
 import { compareBodies } from '../../diff/compare.ts';
 import type { RecordKey } from '../../catalog/order.ts';
-import type { Mirror } from '../../mirror/mirror.ts';
 import { nothingCompared } from '../../state/nothing-compared.ts';
 import type { Coverage, LoadedState } from '../../state/state.ts';
 import { topMember } from '../places.ts';
@@ -20,7 +19,7 @@ import {
   isExecutable,
 } from '../plan/plan.ts';
 import { managedDigest, recordKey } from '../records.ts';
-import { appliedSteps, type AppliedStep, undoChain, type UndoChain } from './applied.ts';
+import { appliedSteps, type AppliedStep, type RestoreRows, undoChain, type UndoChain } from './applied.ts';
 
 export interface UndoStateOptions {
   /** The records as they are, of `undoKinds`. */
@@ -67,7 +66,7 @@ const CAN_BE_FORCED = 'add --force-changed to undo it anyway';
  * What `planUndo` wants live to be: its records are what `applyPlan` is given as desired.
  * @throws TidemarkError as `planUndo`
  */
-export function undoneState(mirror: Mirror, restore: number, options: UndoStateOptions): UndoneState {
+export function undoneState(mirror: RestoreRows, restore: number, options: UndoStateOptions): UndoneState {
   const { row, steps } = appliedSteps(mirror, restore);
   const chain = undoChain(mirror, row, options.resumed);
   const before = new BeforeRestore(restore, options, chain, steps);

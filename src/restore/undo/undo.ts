@@ -5,7 +5,6 @@
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { type ParsedRecord, recordName } from '../../diff/change.ts';
-import type { Mirror } from '../../mirror/mirror.ts';
 import { kindsToRead } from '../plan/dependents.ts';
 import {
   type PlanOptions,
@@ -19,7 +18,7 @@ import { planRestore } from '../plan/planner.ts';
 import { NOTHING_PLANNED } from '../plan/steps.ts';
 import { naturalKeyDigest, recordKey } from '../records.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
-import { appliedSteps, type AppliedSteps, undoChain } from './applied.ts';
+import { appliedSteps, type AppliedSteps, type RestoreRows, undoChain } from './applied.ts';
 import {
   undoneState,
   type ChangedSince,
@@ -43,7 +42,11 @@ export interface UndoOptions extends UndoStateOptions {
  * The kinds to read before a restore is undone; empty where it applied nothing.
  * @throws TidemarkError `reference_unknown`
  */
-export function undoKinds(mirror: Mirror, restore: number, definitions: UndoOptions['definitions']): Kind[] {
+export function undoKinds(
+  mirror: RestoreRows,
+  restore: number,
+  definitions: UndoOptions['definitions'],
+): Kind[] {
   const { steps } = appliedSteps(mirror, restore);
   const kinds = new Set(steps.map(({ request }) => request.kind));
   // Created records may have children by now, which are removed with them.
@@ -58,7 +61,7 @@ export function undoKinds(mirror: Mirror, restore: number, definitions: UndoOpti
  * @throws TidemarkError `reference_unknown`; `usage` while the answer to one of its writes is not known; what the service
  * refused or failed with, where nothing of what the restore wrote could be read
  */
-export function planUndo(mirror: Mirror, restore: number, options: UndoOptions): Plan {
+export function planUndo(mirror: RestoreRows, restore: number, options: UndoOptions): Plan {
   const { state, extent, changed, gone, settled, skipped } = undoneState(mirror, restore, options);
   const applied = appliedSteps(mirror, restore);
   const plan = planRestore({
@@ -145,7 +148,7 @@ function refusal(n: number, { kind, scope, id, name, why }: ChangedSince): PlanS
  * anything of it.
  * @throws TidemarkError as `planUndo`
  */
-export function undoneInWords(mirror: Mirror, restore: number): string | null {
+export function undoneInWords(mirror: RestoreRows, restore: number): string | null {
   const { links } = undoChain(mirror, appliedSteps(mirror, restore).row);
   if (links.length === 0) return null;
   const actions = links.map(

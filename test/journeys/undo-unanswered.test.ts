@@ -1,0 +1,147 @@
+/** `undo` of a restore that was killed with requests under way: what they did is looked up, and nothing else is sent. */
+import { describe, expect, it } from 'vitest';
+import { start } from './harness.ts';
+import { type Body, ORGANIZATION, type RestoreJson, Story } from './restore-story.ts';
+
+const EXPORTS = `${ORGANIZATION}batch_exports/`;
+
+/** Five exports less than run 1 has, and a member with another level. */
+async function damaged(): Promise<Story> {
+  const story = await Story.start();
+  await damage(story);
+  return story;
+}
+
+async function damage(story: Story): Promise<void> {
+  story.supplySecrets('s');
+  const owen = await story.member('Owen');
+  await story.call('PATCH', `${ORGANIZATION}members/${owen.id}/`, { level: 8 });
+  for (const { id } of (await story.list('batch_exports')).slice(0, 5))
+    await story.call('DELETE', `${EXPORTS}${String(id)}/`);
+}
+
+/**
+ * Kills restore 1 of the damaged story while its first creation is answered and three requests are under way: those of
+ * `arrives` reach the service after the kill, the others never do.
+ */
+async function killed(story: Story, arrives: readonly number[]): Promise<void> {
+  story.env['TIDEMARK_RATE_CONCURRENCY'] = '3';
+  const gates = [2, 3, 4].map((nth) => ({
+    nth,
+    opened: Promise.withResolvers<undefined>(),
+    came: Promise.withResolvers<undefined>(),
+  }));
+  story.proxy.setRules(
+    gates.map(({ nth, opened, came }) => ({
+      ...{ method: 'POST', path: /batch_exports\/$/, nth },
+      fault: { kind: 'gate', until: opened.promise, reached: () => came.resolve(undefined) } as const,
+    })),
+  );
+  const before = (await story.list('batch_exports')).length;
+  const command = ['restore', 'run:1', '--kind', 'batch_exports', '--kind', 'members', '--apply', '--yes'];
+  const { child, ended } = start(command, { env: story.env, cwd: story.directory });
+  const failed = ended.then(({ stderr }) => expect(stderr).toBe('still running'));
+  await Promise.race([Promise.all(gates.map(({ came }) => came.promise)), failed]);
+  child.kill('SIGKILL');
+  expect((await ended).code).toBe(null);
+  story.proxy.setRules([]);
+  for (const { nth, opened } of gates) if (arrives.includes(nth)) opened.resolve(undefined);
+  await expect.poll(async () => (await story.list('batch_exports')).length).toBe(before + 1 + arrives.length);
+}
+
+/** Everything of the service that the restore may touch, without what changes by itself. */
+async function held(story: Story): Promise<{ exports: Body[]; members: Body[] }> {
+  const members = (await story.list('members')).map((each) => ({ ...each, updated_at: null }));
+  return { exports: await story.list('batch_exports'), members };
+}
+
+function ids(records: readonly Body[]): unknown[] {
+  return records.map(({ id }) => id).sort();
+}
+
+async function outcomes(story: Story): Promise<string[]> {
+  const { stdout } = await story.expectRun(0, 'restores', 'show', '1', '--json');
+  return (JSON.parse(stdout) as RestoreJson).steps.map(({ outcome }) => outcome).sort();
+}
+
+async function actions(story: Story): Promise<string[]> {
+  const { stdout } = await story.expectRun(0, 'audit', '--json');
+  return (JSON.parse(stdout) as { entries: { action: string }[] }).entries.map(({ action }) => action);
+}
+
+describe('undo of a restore that was killed with requests under way', () => {
+  it('takes back what they did, and sends nothing of its rest', async () => {
+    const story = await damaged();
+    const before = await held(story);
+    await killed(story, [2, 4]);
+    const { stdout: abandoned } = await story.expectRun(0, 'restore', '--abandon', '--yes');
+    expect(abandoned).toContain('to undo it: `tidemark undo 1`');
+    const from = story.writes().length;
+    const journal = await outcomes(story);
+
+    // A dry run records nothing.
+    const dry = await story.expectRun(2, 'undo', '1');
+    expect(dry.stderr).toContain('had an effect');
+    expect(dry.stdout).toContain('3 to remove');
+    expect(await outcomes(story)).toEqual(journal);
+    expect(await actions(story)).toEqual(['abandon', 'end', 'restore']);
+    expect(story.writes()).toHaveLength(from);
+
+    await story.expectRun(0, 'undo', '1', '--apply', '--yes', '--as', 'Bea');
+    const sent = story.writes().slice(from);
+    expect(sent.map(({ method }) => method).filter((method) => method !== 'PATCH')).toEqual(
+      Array.from({ length: 3 }, () => 'DELETE'),
+    );
+    expect(await held(story)).toEqual(before);
+    expect((await outcomes(story)).filter((outcome) => outcome === 'sent')).toEqual([]);
+    expect(await actions(story)).toEqual(['end', 'undo', 'look_up', 'abandon', 'end', 'restore']);
+    const { stdout } = await story.expectRun(0, 'audit', '--action', 'look_up');
+    expect(stdout).toMatch(/Bea .*look_up.*restore 1/);
+    await story.expectRun(0, 'verify');
+    // It stays abandoned: only its number continues it.
+    await story.expectRun(1, 'restore', '--resume');
+    const again = await story.expectRun(0, 'undo', '1');
+    expect(again.stdout).toContain('nothing to do');
+  });
+
+  it('of one that nobody abandoned does the same; it stays interrupted until the undo came after it', async () => {
+    const story = await damaged();
+    const before = await held(story);
+    await killed(story, []);
+    expect((await story.expectRun(2, 'undo', '1')).stdout).toContain('1 to remove');
+    await story.expectRun(0, 'undo', '1', '--apply', '--yes');
+    expect(await held(story)).toEqual(before);
+    expect((await story.run('status')).stdout).not.toContain('interrupted');
+    await story.expectRun(0, 'verify');
+  });
+
+  it('is refused where what a request did cannot be found out, and takes nothing back', async () => {
+    const story = await Story.start();
+    const original = await story.list('batch_exports');
+    await damage(story);
+    const before = await held(story);
+    await killed(story, [2]);
+    await story.expectRun(0, 'restore', '--abandon', '--yes');
+    const there = await held(story);
+    const from = story.writes().length;
+    const down = { kind: 'answer', status: 503 } as const;
+    story.proxy.setRules([{ method: 'GET', path: /batch_exports/, fault: down }]);
+    const away = await story.expectRun(4, 'undo', '1', '--apply', '--yes');
+    expect(away.stderr).toMatch(
+      /what restore 1 did is not fully known: step \d+ \(create batch export .*\): .*503/,
+    );
+    expect(story.writes()).toHaveLength(from);
+    story.proxy.setRules([]);
+    await story.expectRun(0, 'verify');
+    await story.expectRun(2, 'undo', '1');
+
+    // Somebody creates one by hand that never arrived: undoing the restore must not remove it.
+    const names = there.exports.map(({ name }) => name);
+    const { name, model, interval, destination } =
+      original.find((each) => !names.includes(each['name'])) ?? {};
+    const made = await story.call('POST', EXPORTS, { name, model, interval, destination, paused: true });
+    await story.expectRun(0, 'undo', '1', '--apply', '--yes');
+    expect(ids(await story.list('batch_exports'))).toEqual([...ids(before.exports), made['id']].sort());
+    await story.expectRun(0, 'verify');
+  });
+});
