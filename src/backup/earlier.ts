@@ -174,6 +174,21 @@ export async function backupsOfMissing(
   };
 }
 
+/**
+ * The backup to restore in place of a mirror that cannot be read, where `latest` would not say which mirror is meant: name of its
+ * file. Null where the directories have backups of one mirror only, or none of a source of this one.
+ * @param config of one mirror
+ */
+export async function backupOfUnreadable(
+  config: MirrorOwnership & Pick<Config, 'backup'>,
+  clock: Clock,
+): Promise<string | null> {
+  const directories = await lookIntoDirectories(config, clock);
+  const owners = directories.flatMap(({ backups }) => backups.map(({ manifest }) => manifest?.mirror));
+  if (new Set(owners).size < 2) return null;
+  return newestBackup(directories, namesIn(config))?.name ?? null;
+}
+
 function namesIn({ sources }: MirrorOwnership): ReadonlySet<string> {
   return new Set(sources.map(({ name }) => name));
 }

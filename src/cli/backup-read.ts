@@ -16,6 +16,7 @@ import { begunAnew, earlierBackups, originOf } from '../backup/earlier.ts';
 import type { BackupManifest } from '../backup/manifest.ts';
 import { readIdentities } from '../backup/encryption.ts';
 import { type OpenedBackup, type OpenOptions, restoreBackup, verifyBackup } from '../backup/opened-backup.ts';
+import { mirrorId } from '../backup/plain-backup.ts';
 import { directoryTarget } from '../backup/targets/directory.ts';
 import { openTarget } from '../backup/targets/open.ts';
 import { restoredStates } from '../daemon/notices/perhaps-open.ts';
@@ -234,12 +235,13 @@ function newestOf(
   const complete = backups
     .filter(({ state }) => state === 'whole')
     .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt) || b.run - a.run);
-  const configured = withConfiguredMirror(context, (mirror, config) => {
-    const origin = originOf(mirror);
-    const earlier = earlierBackups(complete, origin);
-    return { id: origin.id, begunAnew: begunAnew(config, [{ address: where, earlier }], mirror) };
-  });
-  const owner = configured?.id ?? null;
+  // A damaged mirror may say which it is, and nothing else.
+  const owner = withConfiguredMirror(context, mirrorId);
+  const isBegunAnew =
+    withConfiguredMirror(context, (mirror, config) => {
+      const earlier = earlierBackups(complete, originOf(mirror));
+      return begunAnew(config, [{ address: where, earlier }], mirror) !== null;
+    }) ?? false;
   const own = complete.filter(({ manifest }) => manifest?.mirror === owner);
   const [latest] = own.length > 0 ? own : complete;
   const [damaged, ...others] = backups.filter(({ state }) => state === 'damaged');
@@ -268,7 +270,6 @@ function newestOf(
       },
     );
   if (own.length === 0 && newest.length > 1) throw severalMirrors('');
-  const isBegunAnew = configured !== null && configured.begunAnew !== null;
   if (isToRestore && own.length > 0 && isBegunAnew)
     throw severalMirrors(', and the configured one was begun after backups of another one had been made');
   return latest;

@@ -1,21 +1,26 @@
-/** What a command says where the mirror that it needs is not in its place, although there was one. */
+/** What a command says where the mirror that it needs is not in its place, although there was one, or cannot be read. */
 import { hostname } from 'node:os';
-import { backupsOfMissing } from '../backup/earlier.ts';
+import { backupOfUnreadable, backupsOfMissing } from '../backup/earlier.ts';
+import { mirrorId } from '../backup/plain-backup.ts';
 import type { Config } from '../config/config.ts';
 import { mirrorConfigs } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
-import { TidemarkError } from '../core/errors.ts';
+import { type ErrorCode, TidemarkError } from '../core/errors.ts';
+import { RESTORE_HINT, shellWord } from '../core/hints.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { movedAway, NoMirror } from '../mirror/open.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 import { readLoadedConfig } from '../wire.ts';
+import { withConfiguredMirror } from './backup.ts';
 import type { CommandContext } from './context.ts';
 
 /**
  * The error of a command, with what shows that its mirror was there before: then the volume may not be mounted, and a sync would
- * begin an empty one in its place. Any other error is returned as it is.
+ * begin an empty one in its place. Of a mirror that cannot be read, the hint names the backup to restore, where `latest` would not
+ * do. Any other error is returned as it is.
  */
 export async function explainMissing(context: CommandContext, thrown: unknown): Promise<unknown> {
+  if (thrown instanceof TidemarkError && DAMAGED.has(thrown.code)) return await namingBackup(context, thrown);
   if (!(thrown instanceof NoMirror)) return thrown;
   let configs: readonly Config[];
   try {
@@ -28,6 +33,29 @@ export async function explainMissing(context: CommandContext, thrown: unknown): 
   const missing = config === undefined ? null : await missingMirror(context, config);
   if (missing === null) return thrown;
   return new TidemarkError('mirror_missing', missing.message, { hint: missing.hint, cause: thrown });
+}
+
+const DAMAGED: ReadonlySet<ErrorCode> = new Set(['mirror_corrupt', 'mirror_foreign']);
+
+async function namingBackup(context: CommandContext, error: TidemarkError): Promise<TidemarkError> {
+  const { code, message, hint } = error;
+  if (hint?.includes(RESTORE_HINT) !== true) return error;
+  let config: Config;
+  try {
+    const configs = mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
+    const [only, ...others] = configs;
+    // Which of several is damaged, the error does not say.
+    if (only === undefined || others.length > 0) return error;
+    config = only;
+  } catch {
+    return error;
+  }
+  // What can be read says itself of which mirror it is: `latest` means its backups.
+  if (withConfiguredMirror(context, mirrorId) !== null) return error;
+  const name = await backupOfUnreadable(config, systemClock);
+  if (name === null) return error;
+  const named = RESTORE_HINT.replace('latest', shellWord(name));
+  return new TidemarkError(code, message, { hint: hint.replace(RESTORE_HINT, named), cause: error });
 }
 
 interface MissingMirror {

@@ -4,7 +4,7 @@
  */
 import { Argument, Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
 import { SeveralMirrors } from '../config/mirrors.ts';
-import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ErrorCode, type ExitCode } from '../core/errors.ts';
 import { programVersion } from '../core/package-root.ts';
 import { COMMANDS } from './command-table.ts';
 import { COMMAND_GROUPS, type CommandRow, type OptionRow } from './command-row.ts';
@@ -80,6 +80,8 @@ export async function runCommandLine(
 }
 
 /** Exit codes of which stderr has to say why; a command that did not is at least named there. */
+/** Errors about the mirror as a whole, of which more can be said. */
+const MIRROR_CODES: ReadonlySet<ErrorCode> = new Set(['mirror_missing', 'mirror_corrupt', 'mirror_foreign']);
 const UNEXPLAINED: ReadonlySet<ExitCode> = new Set([EXIT.failed, EXIT.partial, EXIT.refused, EXIT.unsafe]);
 
 /** Notes of commander and the command while they run. */
@@ -175,7 +177,7 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
       try {
         return await loaded(called, given);
       } catch (error) {
-        if (!(error instanceof TidemarkError) || error.code !== 'mirror_missing') throw error;
+        if (!(error instanceof TidemarkError) || !MIRROR_CODES.has(error.code)) throw error;
         const { explainMissing } = await import('./missing-mirror.ts');
         throw await explainMissing(called, error);
       }

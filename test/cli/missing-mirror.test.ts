@@ -1,5 +1,13 @@
 /** A mirror that is away, of which there are backups: every command that needs it says so, and names what brings it back. */
-import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { commandLine, type Ended } from '../journeys/command-line.ts';
@@ -219,4 +227,36 @@ describe('a mirror that is away, of which a directory has backups', () => {
     expect(none.code).toBe(1);
     expect(none.stderr).toMatch(/^tidemark: acme: there is no mirror at \S+acme\.db/);
   });
+});
+
+describe('a mirror that cannot be read', () => {
+  /** Its first pages are overwritten. */
+  async function damaged(): Promise<Awaited<ReturnType<typeof away>>> {
+    const world = await away();
+    writeFileSync(join(world.home, 'volume/mirror.db'), Buffer.alloc(8192, 'x'));
+    return world;
+  }
+
+  it.each([['status'], ['verify'], ['drift'], ['runs']])(
+    '%s names the backup to restore, where a directory has those of several mirrors',
+    async (command) => {
+      const { run, home, backup } = await damaged();
+      expect((await run(command)).stderr).toContain('`tidemark backup restore latest --to');
+      const text = readFileSync(join(home, 'backups', `${backup}.json`), 'utf8');
+      const manifest = JSON.parse(text) as { sources: { source: string }[] };
+      const file = 'tidemark-20990101T000000Z-run9.db.zst';
+      const [source] = manifest.sources;
+      const other = { file, mirror: '0123456789abcdef', made_at: '2099-01-01T00:00:00.000Z' };
+      const sources = [{ ...source, source: 'another' }];
+      copyFileSync(join(home, 'backups', backup), join(home, 'backups', file));
+      writeFileSync(
+        join(home, 'backups', `${file}.json`),
+        JSON.stringify({ ...manifest, ...other, sources }),
+      );
+      const words = commandIn((await run(command)).stderr, 'backup restore');
+      expect(words[2]).toBe(backup);
+      const restored = await run(...words);
+      expect(restored.code, restored.stderr).toBe(0);
+    },
+  );
 });
