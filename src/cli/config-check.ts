@@ -12,6 +12,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { openMirrorAsItIs } from '../mirror/open.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { type CommandContext, print, printDocument } from './context.ts';
+import { missingMirror } from './missing-mirror.ts';
 import { otherSourcesNote } from './other-sources.ts';
 import { windowsText } from './rate-text.ts';
 import { configJsonSchema } from '../config/json-schema.ts';
@@ -25,7 +26,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
     if (schedule !== null) parseCron(schedule.cron, schedule.zone);
   const warnings = [
     ...config.warnings,
-    ...(await backupWarnings(config)),
+    ...(await backupWarnings(context, config)),
     ...otherSourceWarnings(context, config),
   ];
   if (context.options.json === true) {
@@ -87,7 +88,8 @@ function otherSourceWarnings(context: CommandContext, loaded: LoadedConfig): str
 }
 
 /** What would make a backup fail, or leave it readable for anybody who gets hold of it. */
-async function backupWarnings({ backup, mirrorPath }: LoadedConfig): Promise<string[]> {
+async function backupWarnings(context: CommandContext, config: LoadedConfig): Promise<string[]> {
+  const { backup } = config;
   if (backup === null) return [];
   const missing = backup.targets.flatMap((target) => {
     if (target.type !== 'directory') return [];
@@ -98,7 +100,7 @@ async function backupWarnings({ backup, mirrorPath }: LoadedConfig): Promise<str
   const isEncrypted = backup.recipients.length > 0 || backup.recipientsFile !== null;
   return [
     ...missing,
-    ...(await onMirrorDisk(backup, mirrorPath)),
+    ...(await onMirrorDisk(context, backup, config)),
     ...(isEncrypted ? [] : [`backup: ${UNENCRYPTED}`]),
   ];
 }
@@ -107,11 +109,18 @@ function isDirectory(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
-async function onMirrorDisk({ targets }: BackupConfig, mirrorPath: string): Promise<string[]> {
+/** Of a mirror that was there and is not, nothing is known: the disk in its place is not its own. */
+async function onMirrorDisk(
+  context: CommandContext,
+  { targets }: BackupConfig,
+  loaded: LoadedConfig,
+): Promise<string[]> {
+  for (const config of mirrorConfigs(loaded))
+    if (!existsSync(config.mirror) && (await missingMirror(context, config)) !== null) return [];
   const found: string[] = [];
   for (const target of targets) {
     if (target.type !== 'directory' || !isDirectory(target.path)) continue;
-    if (await isOnMirrorDisk(target, mirrorPath)) found.push(target.path);
+    if (await isOnMirrorDisk(target, loaded.mirrorPath)) found.push(target.path);
   }
   return found.length === 0 ? [] : [`backup.targets: ${mirrorDiskText(found)}`];
 }

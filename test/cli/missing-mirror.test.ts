@@ -229,6 +229,16 @@ describe('a mirror that is away, of which a directory has backups', () => {
   });
 });
 
+it('config check does not say which disk a mirror is on whose volume is away', async () => {
+  const { run, env } = await away();
+  const { stdout } = await run('config', 'check');
+  expect(stdout).toContain('warning: backup: without');
+  expect(stdout).not.toContain('on the disk of the mirror');
+  // The place of a mirror that is yet to be made is known.
+  env['TIDEMARK_NAME'] = 'another';
+  expect((await run('config', 'check')).stdout).toContain('on the disk of the mirror');
+});
+
 describe('a mirror that cannot be read', () => {
   /** Its first pages are overwritten. */
   async function damaged(): Promise<Awaited<ReturnType<typeof away>>> {
