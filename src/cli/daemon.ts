@@ -253,6 +253,7 @@ function mirrorsToAsk(context: CommandContext): MirrorsToAsk {
   }
   try {
     const mirrors = locateMirrors(context, options);
+    if (mirrors.length === 0) throw mistake;
     return { mirrors, names: namesOf(mirrors), mistake, http: null };
   } catch (error) {
     const { message, hint } = asTidemarkError(error);

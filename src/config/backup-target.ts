@@ -19,7 +19,7 @@ const PARAMETERS = ['endpoint', 'region', 'path-style'];
 
 /** How an address has to look, after "expected". */
 export const TARGET_ADDRESS =
-  'a path, or s3://BUCKET/PREFIX with ?endpoint=URL, &region=NAME or &path-style=true|false behind it where needed';
+  'a path, or s3://BUCKET/PREFIX (the name of a bucket has 3 to 63 characters) with ?endpoint=URL, &region=NAME or &path-style=true|false behind it where needed';
 
 export function isS3Address(address: string): boolean {
   return address.startsWith(SCHEME);

@@ -158,10 +158,24 @@ function fill(
     const name = isScalar(key) ? String(key.value) : '';
     const at = [...path, name];
     const offset = isScalar(key) ? key.range?.[0] : undefined;
+    if (isMergeKey(key)) {
+      // What it would bring is missing then: that is not to be reported as well.
+      const line = reading.lines.linePos(offset ?? 0).line;
+      reading.mistakes.add(reading.tree, [], MERGE_KEY, line);
+      continue;
+    }
     if (offset !== undefined) noteLine(reading, at, offset);
     const plain = toPlain(reading, value as Node | null, at);
     if (plain !== undefined) target[name] = plain;
   }
+}
+
+const MERGE_KEY =
+  'merge keys (<<) are not supported: write the options out, or use an alias (*name) as a value';
+
+/** A key of YAML 1.1 that puts the options of another mapping here; in quotes it is a name like any other. */
+function isMergeKey(key: unknown): boolean {
+  return isScalar(key) && key.value === '<<' && key.type === 'PLAIN';
 }
 
 function noteLine(reading: Reading, path: Path, offset: number): void {

@@ -396,7 +396,7 @@ export const OPTIONS = section('Tidemark configuration', {
       }),
       stopTimeout: t.duration.prefault('20s').meta({
         description:
-          'How long the jobs under way may take to end once a worker gets SIGTERM; then they are cut short and another worker does them again. Whoever sends SIGKILL later has to wait at least 15 s longer. `fleet drain` waits for them, for `timeLimit` at most.',
+          'How long the jobs under way may take to end once a worker gets SIGTERM; then they are cut short and another worker does them again. Whoever sends SIGKILL later has to wait at least 15 s longer. After `fleet drain` a worker takes them to their end, within `timeLimit`.',
         example: '20s',
       }),
       slots: t.wholeNumber(1, 64).prefault(4).meta({

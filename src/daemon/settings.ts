@@ -72,7 +72,7 @@ export class Settings {
       const { code, message, hint } = asTidemarkError(error);
       const kept = new TidemarkError(
         code,
-        `the old configuration stays active: ${message.replaceAll('\n', '; ')}`,
+        `the old configuration stays active: ${message.replaceAll(/:\n\s*/g, ': ').replaceAll(/\n\s*/g, '; ')}`,
         {
           ...(hint === undefined ? {} : { hint }),
           cause: error,

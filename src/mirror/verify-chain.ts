@@ -156,8 +156,8 @@ function noteOf(row: StoredForget): string {
   const policy = policyText(JSON.parse(row.policy) as RetentionPolicy);
   const [before, after] = [row.rootBefore, row.rootAfter].map((root) => root.toString('hex'));
   return (
-    `history before run ${row.tipRun} was dropped by retention on ${row.at} by ${row.by} (keep ${policy}): ` +
-    `${row.runCount === 1 ? 'run' : 'runs'} ${runs}; its root until then was ${before ?? ''}, from then on ${after ?? ''}`
+    `retention dropped ${row.runCount === 1 ? 'run' : 'runs'} ${runs} on ${row.at} by ${row.by} (keep ${policy}); ` +
+    `the root of run ${row.tipRun} until then was ${before ?? ''}, from then on ${after ?? ''}`
   );
 }
 

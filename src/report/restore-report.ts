@@ -46,7 +46,7 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
     ...(isWhole === true ? part('applied', (step) => isApplied(step) && step.verified === true) : []),
     ...part('failed', (step) => step.outcome === 'failed'),
     ...part('skipped', (step) => step.outcome === 'skipped'),
-    ...part('sent, but no answer came', (step) => step.outcome === 'sent'),
+    ...part('may have been sent: no answer is known', (step) => step.outcome === 'sent'),
     ...part('applied, but not as sent', (step) => isApplied(step) && step.verified === false),
     ...listPart(
       'applied, but these fields may not be as recorded: `tidemark drift` shows what differs',

@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync } from 'node:fs';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { expect, it, onTestFinished, vi } from 'vitest';
+import { openTarget } from '../../src/backup/targets/open.ts';
 import { createBackup } from '../../src/backup/work.ts';
 import { parseS3Address } from '../../src/config/backup-target.ts';
 import type { TargetConfig } from '../../src/config/config.ts';
@@ -11,8 +12,15 @@ import { never, setting } from './fixture.ts';
 
 /** Takes connections, and never answers. */
 async function hangingBucket(): Promise<TargetConfig> {
+  return await bucketAt(() => undefined);
+}
+
+async function bucketAt(onConnection: (socket: Socket) => void): Promise<TargetConfig> {
   const sockets: Socket[] = [];
-  const server = createServer((socket) => void sockets.push(socket.on('error', () => undefined)));
+  const server = createServer((socket) => {
+    sockets.push(socket.on('error', () => undefined));
+    onConnection(socket);
+  });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => {
     for (const socket of sockets) socket.destroy();
@@ -26,6 +34,14 @@ async function hangingBucket(): Promise<TargetConfig> {
   if (bucket === null) throw new Error('not an address');
   return { ...bucket, objectLock: null, retention: null };
 }
+
+it('a bucket that breaks connections off is not taken for one that is slow', async () => {
+  const bucket = await bucketAt((socket) => socket.resetAndDestroy());
+  await expect((await openTarget(bucket, systemClock)).list()).rejects.toMatchObject({
+    code: 'unreachable',
+    message: 's3://backups/here could not be listed: the connection was broken off (ECONNRESET)',
+  });
+});
 
 it('is given up after a minute, and the directory gets the backup before that', async () => {
   const { home, directory, mirror } = await setting();

@@ -32,6 +32,7 @@ describe('backup', () => {
     );
     expect(slash).toMatch(/backup\.targets\[1\]\.address: .* did you mean s3:\/\/bucket\?/);
     expect(slash.match(/backup\.targets/g)).toHaveLength(2);
+    expect(mistakesOf("{ targets: ['s3://bk/a'] }")).toContain('the name of a bucket has 3 to 63 characters');
     const misspelt = mistakesOf('{ targets: [./a, { adress: ./b }, { address: ./c, keepLast: many }, 7] }');
     expect(misspelt).toMatch(
       /backup\.targets\[1\]\.adress: unknown key "adress"; .*; did you mean address\?/,

@@ -70,6 +70,15 @@ describe('a file that is no configuration', () => {
     ]);
   });
 
+  it('a merge key: said once, and not what it would have brought', () => {
+    const { message } = refused(
+      `x-common: &common { baseUrl: https://a.example.com, apiKey: k }\nsources:\n  - name: a\n    <<: *common\n`,
+    );
+    expect(message).toBe(
+      'tidemark.yaml:4: merge keys (<<) are not supported: write the options out, or use an alias (*name) as a value',
+    );
+  });
+
   it('a directory', () => {
     mkdirSync(join(directory, 'tidemark.yaml'));
     const error = thrownBy(() => load());

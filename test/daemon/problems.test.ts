@@ -296,6 +296,7 @@ describe('this machine', () => {
     expect(rig.loud()).toHaveLength(4);
     expect(rig.loud()[1]).toMatch(/^the old configuration stays active: .*sauces/);
     expect(rig.loud()[3]).toBe(rig.loud()[0]);
+    expect(rig.loud().join('\n')).not.toContain(':;');
     await rig.advanceMinutes(20);
     expect(rig.loud()).toHaveLength(4);
     writeFileSync(rig.configFile, 'sauces: []\n');

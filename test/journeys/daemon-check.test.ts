@@ -9,7 +9,7 @@ import { Secret } from '../../src/core/secret.ts';
 import { type DaemonRegistration, registerDaemon } from '../../src/daemon/lockfile.ts';
 import { MINUTE_MS, NARROW_KEY, World } from '../daemon/http/world.ts';
 import { commandLine } from './command-line.ts';
-import { environment, tidemark } from './harness.ts';
+import { environment, scratch, tidemark } from './harness.ts';
 
 async function server(answer: RequestListener): Promise<string> {
   const listening = createServer(answer).listen(0, '127.0.0.1');
@@ -130,6 +130,11 @@ describe('daemon --check', () => {
         expect.stringMatching(
           /no daemon can be found without the path of its mirror: tidemark\.yaml:1: mirror/,
         ),
+      ]);
+      const nameless = await checked('mirror: "./{source}.db"\nsources: 7\n', scratch());
+      expect([nameless.code, nameless.stderr]).toEqual([
+        1,
+        expect.stringMatching(/no daemon can be found without the path of its mirror: [^]*sources/),
       ]);
       const absent = await commandLine(['daemon', '--check', '--config', 'absent.yaml'], { env: {}, cwd });
       expect([absent.code, absent.stderr]).toEqual([

@@ -52,7 +52,7 @@ describe('forget', () => {
     const verified = await run('verify');
     expect(verified.code, verified.stdout).toBe(0);
     expect(verified.stdout).toMatch(
-      /history before run 5 was dropped by retention on \S+Z by \S+@\S+ \(keep last 1\): runs 1, 3–4/,
+      /retention dropped runs 1, 3–4 on \S+Z by \S+@\S+ \(keep last 1\); the root of run 5 until then was /,
     );
     expect(verified.stdout).toContain(root);
 

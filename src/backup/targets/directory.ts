@@ -13,6 +13,7 @@ import {
   rename,
   rm,
   stat,
+  statfs,
   writeFile,
 } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -50,6 +51,7 @@ export function directoryTarget(directory: string, within?: string): DirectoryTa
       const there = isToBeMade ? within : directory;
       await namesIn(there);
       await checkWritable(there);
+      await checkSpace(there);
     },
     list,
     readText: async (name) => {
@@ -140,6 +142,17 @@ async function checkWritable(directory: string): Promise<void> {
   } catch (error) {
     throw asFileError(error, directory, 'written');
   }
+}
+
+/** A directory that may be written to takes nothing on a full disk. A file system that does not say its size passes. */
+async function checkSpace(directory: string): Promise<void> {
+  const { blocks, bavail, bfree } = await statfs(directory);
+  // What is kept back for the administrator.
+  const free = process.getuid?.() === 0 ? bfree : bavail;
+  if (blocks > 0 && free <= 0)
+    throw new TidemarkError('disk_full', `the disk of ${directory} is full`, {
+      hint: 'free space there, or enlarge the volume: no backup can be stored there',
+    });
 }
 
 /** A source's own directory is made; the one that it is in must be there, since a disk that is not mounted has none. */

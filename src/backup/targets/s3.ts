@@ -27,7 +27,7 @@ import {
 import type { S3TargetConfig } from '../../config/config.ts';
 import { NO_PROXIES, proxyFor } from '../../config/proxy.ts';
 import type { Clock } from '../../core/clock.ts';
-import { TidemarkError } from '../../core/errors.ts';
+import { systemCodeOf, TidemarkError } from '../../core/errors.ts';
 import { asFileError } from '../../core/file-errors.ts';
 import { backupOfManifest, manifestName, parseBackupName } from '../name.ts';
 import { damaged, digestOfStream, release } from '../packing.ts';
@@ -414,12 +414,17 @@ function asTargetError(thrown: unknown, address: string, operation: string): unk
     );
   return error(
     'unreachable',
-    thrown.name === 'TimeoutError'
-      ? 'no answer in time'
-      : `no answer (${'code' in thrown && typeof thrown.code === 'string' ? thrown.code : thrown.name})`,
+    whyUnanswered(thrown),
     'check the endpoint and the network, then try again',
     true,
   );
+}
+
+/** The SDK names the end of a connection like a wait that was too long: they differ only in the code of the system. */
+function whyUnanswered(error: Error): string {
+  const code = systemCodeOf(error);
+  if (code === 'ECONNRESET' || code === 'EPIPE') return `the connection was broken off (${code})`;
+  return error.name === 'TimeoutError' ? 'no answer in time' : `no answer (${code ?? error.name})`;
 }
 
 function statusOf(error: Error): number | undefined {

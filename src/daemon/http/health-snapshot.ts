@@ -324,7 +324,10 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthFacts
   const [last] = mirror.daemon.jobs({ name: 'backup', limit: 1 });
   const isTold = last !== undefined && hasEmptiedTarget(last);
   const emptied = isTold ? [] : targets.filter(({ isEmptied }) => isEmptied).map(({ address }) => address);
-  return { everyMs: backup.everyMs, lastAt: times.sort().at(-1) ?? null, volumes, emptied };
+  const [newest = null] = targets
+    .flatMap(({ address, newest: backup }) => (backup === null ? [] : [{ address, madeAt: backup.madeAt }]))
+    .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt));
+  return { everyMs: backup.everyMs, lastAt: times.sort().at(-1) ?? null, newest, volumes, emptied };
 }
 
 function sourceFacts(

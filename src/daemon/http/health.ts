@@ -115,6 +115,8 @@ export interface HealthFacts {
     readonly everyMs: number;
     /** When the newest one was made, ISO 8601; null for none that is known. */
     readonly lastAt: string | null;
+    /** The newest one that a target has, and its address; null for none that is known. */
+    readonly newest: { readonly address: string; readonly madeAt: string } | null;
     /** The targets on volumes of their own: the space left there, and the size of the newest backup. */
     readonly volumes: readonly {
       readonly address: string;
@@ -231,7 +233,7 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
       .map((job) =>
         degraded(
           'job_failed',
-          `the last ${job.name}${of(job.source)} ${OUTCOME_WORDS[job.outcome] ?? 'failed'}${job.error === null ? '' : `: ${job.error}`}`,
+          `the last ${job.name}${of(job.source)} ${OUTCOME_WORDS[job.outcome] ?? 'failed'}${job.error === null ? '' : `: ${job.error}`}${job.name === 'backup' ? newestText(facts) : ''}`,
           endOf(job),
           job.hint ?? `\`tidemark ${job.name === 'backup' ? 'backup create' : job.name}\``,
         ),
@@ -294,6 +296,12 @@ function damageReasons({ verify, failedJobs }: HealthFacts): HealthReason[] {
       hint: `\`tidemark verify\` says what is damaged; keep the file, and ${RESTORE_HINT}`,
     },
   ];
+}
+
+/** Where one target failed, another may have taken the backup. */
+function newestText({ backups }: HealthFacts): string {
+  const newest = backups?.newest ?? null;
+  return newest === null ? '' : `; the newest backup, of ${newest.madeAt}, is in ${newest.address}`;
 }
 
 /**

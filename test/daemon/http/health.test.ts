@@ -154,7 +154,13 @@ describe('health', () => {
       'no backup while no run is complete',
       {
         ...source({ lastComplete: run(9 * 60), schedule: null }),
-        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(9 * 60 + 30).finishedAt, volumes: [], emptied: [] },
+        backups: {
+          everyMs: 60 * MINUTE_MS,
+          lastAt: run(9 * 60 + 30).finishedAt,
+          newest: null,
+          volumes: [],
+          emptied: [],
+        },
       },
       'degraded',
       ['backup_overdue'],
@@ -163,7 +169,13 @@ describe('health', () => {
       'the same within two intervals',
       {
         ...source({ lastComplete: run(119), schedule: null }),
-        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(119).finishedAt, volumes: [], emptied: [] },
+        backups: {
+          everyMs: 60 * MINUTE_MS,
+          lastAt: run(119).finishedAt,
+          newest: null,
+          volumes: [],
+          emptied: [],
+        },
       },
       'ok',
       [],
@@ -172,7 +184,7 @@ describe('health', () => {
       'no backup ever, and no complete run for long',
       {
         ...source({ lastComplete: run(121), schedule: null }),
-        backups: { everyMs: 60 * MINUTE_MS, lastAt: null, volumes: [], emptied: [] },
+        backups: { everyMs: 60 * MINUTE_MS, lastAt: null, newest: null, volumes: [], emptied: [] },
       },
       'degraded',
       ['backup_overdue'],
@@ -181,7 +193,13 @@ describe('health', () => {
       'an old backup that a complete run should have renewed: its job tells',
       {
         ...source({ lastComplete: run(10), schedule: null }),
-        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(500).finishedAt, volumes: [], emptied: [] },
+        backups: {
+          everyMs: 60 * MINUTE_MS,
+          lastAt: run(500).finishedAt,
+          newest: null,
+          volumes: [],
+          emptied: [],
+        },
       },
       'ok',
       [],
@@ -193,6 +211,7 @@ describe('health', () => {
         backups: {
           everyMs: 60 * MINUTE_MS,
           lastAt: run(10).finishedAt,
+          newest: null,
           volumes: [
             { address: '/full', freeBytes: 1999, backupBytes: 1000 },
             { address: '/roomy', freeBytes: 2000, backupBytes: 1000 },
@@ -207,7 +226,13 @@ describe('health', () => {
       'a directory that lost its backups',
       {
         ...FACTS,
-        backups: { everyMs: 60 * MINUTE_MS, lastAt: run(5).finishedAt, volumes: [], emptied: ['/mnt/b'] },
+        backups: {
+          everyMs: 60 * MINUTE_MS,
+          lastAt: run(5).finishedAt,
+          newest: null,
+          volumes: [],
+          emptied: ['/mnt/b'],
+        },
       },
       'degraded',
       ['backup_emptied'],
@@ -340,4 +365,18 @@ describe('health', () => {
       ['run_failed', 'no run was begun; the next sync retries'],
     ]);
   });
+});
+
+it('says of a backup that failed in one target which other target has the newest', () => {
+  const failed = { ...job, name: 'backup', source: null, outcome: 'failed', hint: null } as const;
+  const reasonOf = (newest: NonNullable<HealthFacts['backups']>['newest']) =>
+    assessHealth({
+      ...FACTS,
+      backups: { everyMs: 0, lastAt: null, newest, volumes: [], emptied: [] },
+      failedJobs: [{ ...failed, errorCode: 'file_system', error: '/mnt/b is away' }],
+    }).reasons[0]?.message;
+  expect(reasonOf(null)).toBe('the last backup failed: /mnt/b is away');
+  expect(reasonOf({ address: 's3://b', madeAt: '2026-03-01T08:00:00.000Z' })).toBe(
+    'the last backup failed: /mnt/b is away; the newest backup, of 2026-03-01T08:00:00.000Z, is in s3://b',
+  );
 });
