@@ -10,8 +10,7 @@ import { RESTORE_HINT, shellWord } from '../core/hints.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { movedAway, NoMirror } from '../mirror/open.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
-import { readLoadedConfig } from '../wire.ts';
-import { withConfiguredMirror } from './backup.ts';
+import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 
 /**
@@ -51,11 +50,26 @@ async function namingBackup(context: CommandContext, error: TidemarkError): Prom
     return error;
   }
   // What can be read says itself of which mirror it is: `latest` means its backups.
-  if (withConfiguredMirror(context, mirrorId) !== null) return error;
+  if (isIdentified(context, config)) return error;
   const name = await backupOfUnreadable(config, systemClock);
   if (name === null) return error;
   const named = RESTORE_HINT.replace('latest', shellWord(name));
   return new TidemarkError(code, message, { hint: hint.replace(RESTORE_HINT, named), cause: error });
+}
+
+function isIdentified({ pid }: CommandContext, config: Config): boolean {
+  try {
+    const mirror = openConfiguredMirror(config, 'read', 'backup', pid);
+    try {
+      mirrorId(mirror);
+      return true;
+    } finally {
+      mirror.close();
+    }
+  } catch {
+    // What it cannot say is in the error that is being explained.
+    return false;
+  }
 }
 
 interface MissingMirror {
