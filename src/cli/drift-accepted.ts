@@ -7,7 +7,7 @@ import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { plural, localTime } from '../core/wording.ts';
 import type { DriftAcceptance } from '../mirror/acceptances.ts';
 import { acceptedBodies, acceptedName } from '../daemon/http/audit-entries.ts';
-import { acceptanceDocument } from '../report/drift-document.ts';
+import { acceptanceDocument, contradictionText } from '../report/drift-document.ts';
 import { maskedId, maskedPlace } from '../report/mask.ts';
 import { placeText } from '../report/notes.ts';
 import { nameText } from '../report/value-text.ts';
@@ -20,7 +20,7 @@ import { print, printNote, type CommandContext, terminalWidth } from './context.
 import { isAskedFor, placeByIndex } from './drift-place.ts';
 import { renderTable } from '../report/table.ts';
 
-/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, until, is_over}]}`. */
+/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, until, is_over, contradiction}]}`. */
 export async function acceptedDrift(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'drift accepted', context.pid);
@@ -28,7 +28,7 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
     const now = systemClock.now();
     const sources = sourcesToRead(config, mirror);
     const accepted = sources
-      .flatMap((source) => mirror.acceptances.list(source))
+      .flatMap((source) => mirror.acceptances.checked(source))
       .map((acceptance) => ({
         ...acceptance,
         ...masked(acceptance, definitionsFor(config, acceptance.source)(acceptance.kind)),
@@ -42,6 +42,7 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
           ...recordOf(each),
           ...acceptanceDocument(each),
           is_over: each.isOver,
+          contradiction: each.contradiction ?? null,
         })),
       };
       await print(context, `${JSON.stringify(document)}\n`);
@@ -51,6 +52,13 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
       await print(context, 'no drift was accepted\n');
       return EXIT.done;
     }
+    printNote(
+      context,
+      accepted.flatMap((each) => {
+        const line = contradictionText(each, each.source, definitionsFor(config, each.source));
+        return line === null ? [] : [`does not count: ${line}`];
+      }),
+    );
     const placesOf = new Map(
       sources.map((source) => {
         const definitions = definitionsFor(config, source);

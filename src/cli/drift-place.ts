@@ -8,6 +8,7 @@ import { isPointerWithin } from '../diff/change.ts';
 import { pointerTo, resolvePointer, splitPointer } from '../core/json-pointer.ts';
 import { compareSeverities } from '../diff/severity.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { contradictionText } from '../report/drift-document.ts';
 import { type DriftExtent, type SourceDrift, driftBetween, kindsOutsideDrift } from '../state/drift.ts';
 import type { Reference } from '../state/reference.ts';
 import type { LoadedState } from '../state/state.ts';
@@ -49,7 +50,7 @@ interface DriftQuestion extends DriftExtent {
 export interface FoundDrift extends SourceDrift {
   /** What speaks against the question, a line each. */
   readonly warnings: readonly string[];
-  /** Acceptances and the baseline that were used and are not as the audit log has them, a line each. */
+  /** Acceptances of the source, and the baseline where drift is measured from it, that are not as the audit log has them, a line each. */
   readonly contradictions: readonly string[];
 }
 
@@ -79,13 +80,16 @@ export async function findDrift(
   };
 }
 
-/** A line for each acceptance that hides a finding, and for the baseline, that is not as the audit log has it. */
-function contradictionsOf(mirror: Mirror, { accepted, source }: SourceDrift, from: Reference): string[] {
+/** A line for each acceptance, and for the baseline, that is not as the audit log has it. */
+function contradictionsOf(
+  mirror: Mirror,
+  { contradicted, source, definitions }: SourceDrift,
+  from: Reference,
+): string[] {
   const baseline = from.form === 'baseline' ? mirror.snapshots.baseline() : undefined;
-  const held = new Set(accepted.map(({ acceptance }) => acceptance));
   const found = [
     ...(baseline === undefined ? [] : [mirror.snapshots.contradiction(baseline) ?? []].flat()),
-    ...mirror.acceptances.contradictions([...held], source),
+    ...contradicted.flatMap((acceptance) => contradictionText(acceptance, source, definitions) ?? []),
   ];
   return found.length === 0
     ? []

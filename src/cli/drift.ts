@@ -14,7 +14,7 @@ import { type Finding, withThreshold } from '../diff/drift.ts';
 import { changeSeverity } from '../diff/severity.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
-import { driftDocument } from '../report/drift-document.ts';
+import { CONTRADICTED, driftDocument } from '../report/drift-document.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
 import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
@@ -222,9 +222,11 @@ function driftNotes(
       (isActivityLeftOut ? '; activity data not compared' : ''),
     ...reopened.map((finding) => {
       const { kind, path, reopened: again } = finding;
+      const where = `${kind} ${nameOf(finding)}${path === '' ? '' : ` ${nameText(path)}`}`;
+      if (again?.because === 'contradicted') return `not accepted: ${where}: ${CONTRADICTED}`;
       const why = again?.because === 'expired' ? 'its acceptance expired' : 'its value changed again';
       const by = again === undefined ? '' : ` by ${nameText(again.acceptance.by)}`;
-      return `accepted before${by}, open again: ${kind} ${nameOf(finding)}${path === '' ? '' : ` ${nameText(path)}`}: ${why}`;
+      return `accepted before${by}, open again: ${where}: ${why}`;
     }),
     ...missed.map(({ finding, rule }) => {
       const place = maskedPlace(placeOf(finding), definitions(finding.kind));

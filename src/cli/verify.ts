@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode, asTidemarkError } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
-import { mendingOf, withMaskedId, verifyResult } from '../daemon/jobs/verify-result.ts';
+import { isOfAuditLog, mendingOf, withMaskedId, verifyResult } from '../daemon/jobs/verify-result.ts';
 import { fileDamage } from '../mirror/file-task.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { VerifyProblem } from '../mirror/verify-records.ts';
@@ -128,7 +128,7 @@ async function verifyConfigured(
     await recordJob(context, config, { name: 'verify', source: null, startedAt, result });
     if (problems.length > 0) {
       printShownReason(context, [
-        `${problems.every(({ about }) => about !== undefined) ? `${mirror.path} does not match its audit log` : `the contents of ${mirror.path} do not match the stored hashes`}: ${plural(problems.length, 'problem')}`,
+        `${isOfAuditLog(problems) ? `${mirror.path} does not match its audit log` : `the contents of ${mirror.path} do not match the stored hashes`}: ${plural(problems.length, 'problem')}`,
         ...problemLines(problems)
           .slice(0, PLACES)
           .map((line) => `  ${line}`),

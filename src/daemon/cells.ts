@@ -6,7 +6,7 @@ import type { JobName, JobRow } from '../mirror/daemon.ts';
 import type { CellStatus, CellSummary } from './cell-status.ts';
 import { unknownSource } from './daemon-view.ts';
 import { assessHealth, type Health, worst } from './http/health.ts';
-import { type HealthSnapshot, readHealthSnapshot } from './http/health-snapshot.ts';
+import { type HealthSnapshot, NO_CONTRADICTIONS, readHealthSnapshot } from './http/health-snapshot.ts';
 import type { RunTotals } from './http/run-counter.ts';
 import type { DrillScores, LastJobs } from './last-jobs.ts';
 import type { DaemonProblem, DaemonView, JobRequest, RequestedJob, RequestStatus } from './view.ts';
@@ -220,6 +220,7 @@ function mergedHealth(
     sources: [],
     backups: null,
     verify: null,
+    contradictions: NO_CONTRADICTIONS,
     drills: [],
     failedJobs: [],
     failingChannels: [],

@@ -39,11 +39,16 @@ export interface Acceptance extends RecordKey {
   readonly by: string;
   /** ISO 8601; from then on the finding is open again. */
   readonly until?: string;
+  /** Why it counts for nothing: what it has against the audit log. */
+  readonly contradiction?: string;
 }
 
 export interface OpenFinding extends Finding {
-  /** The acceptance that no longer holds: its value changed again, or its time is over. */
-  readonly reopened?: { readonly acceptance: Acceptance; readonly because: 'value' | 'expired' };
+  /** The acceptance that does not hold: its value changed again, its time is over, or it is not as the audit log has it. */
+  readonly reopened?: {
+    readonly acceptance: Acceptance;
+    readonly because: 'value' | 'expired' | 'contradicted';
+  };
 }
 
 /** Records, each counted once: the sum is `compared.records`. */
@@ -80,6 +85,8 @@ export interface Drift {
   readonly missed: readonly { readonly finding: Finding; readonly rule: IgnoreRule }[];
   /** Acceptances of what was compared and no longer differs: they can be withdrawn. */
   readonly stale: readonly Acceptance[];
+  /** Acceptances that are not as the audit log has them: they count for nothing. */
+  readonly contradicted: readonly Acceptance[];
 }
 
 interface DriftInput {
@@ -165,10 +172,13 @@ export function assessDrift(input: DriftInput): Drift {
     missed,
     stale: input.acceptances.filter(
       (acceptance) =>
+        // What nobody accepted, nobody withdraws.
+        acceptance.contradiction === undefined &&
         !seen.has(placeKey(acceptance, acceptance.path)) &&
         !isSkipped(acceptance) &&
         input.covers?.(acceptance, acceptance.path) !== false,
     ),
+    contradicted: input.acceptances.filter(({ contradiction }) => contradiction !== undefined),
   };
 }
 
@@ -196,6 +206,9 @@ function acceptanceOf(
   const isOver = (acceptance: Acceptance): boolean =>
     // Negated, so that a date that cannot be read ends the acceptance instead of making it eternal.
     acceptance.until !== undefined && !(Date.parse(acceptance.until) > now);
+  const contradicted = acceptances.find(({ contradiction }) => contradiction !== undefined);
+  // There is one for a place.
+  if (contradicted !== undefined) return { reopened: { acceptance: contradicted, because: 'contradicted' } };
   const same = acceptances.filter((acceptance) => acceptance.fingerprint === finding.fingerprint);
   const holds = same.find((acceptance) => !isOver(acceptance));
   if (holds !== undefined) return { holds };

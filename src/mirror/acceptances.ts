@@ -8,7 +8,7 @@ import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { MirrorAccess } from './access.ts';
 import { recordAction } from './audit-log.ts';
-import { contradictionLine } from './audited-rows.ts';
+import { contradictedRows, keyText } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { sealRow } from './row-seals.ts';
@@ -31,6 +31,12 @@ export interface DriftAcceptance extends RecordKey {
   readonly until?: string;
 }
 
+/** One that was compared with the audit log. */
+export interface CheckedAcceptance extends DriftAcceptance {
+  /** What it has against the log, after `the acceptance of …`: it does not count then. Left out for one that is as it was accepted. */
+  readonly contradiction?: string;
+}
+
 const FINGERPRINT_KEY_BYTES = 32;
 
 export class AcceptanceStore {
@@ -45,14 +51,9 @@ export class AcceptanceStore {
     return this.#access.read((connection) => readAcceptances(connection, source));
   }
 
-  /** A line for each of these that is not as the audit log has it. */
-  contradictions(held: readonly (RecordKey & Pick<DriftAcceptance, 'path'>)[], source: string): string[] {
-    return this.#access.read((connection) =>
-      held.flatMap(({ kind, scope, id, path }) => {
-        const key = [source, kind, scopeKey(scope), id, path];
-        return contradictionLine(connection, 'acceptances', key) ?? [];
-      }),
-    );
+  /** As `list`, each compared with the audit log. */
+  checked(source?: string): CheckedAcceptance[] {
+    return this.#access.read((connection) => checkAcceptances(connection, source));
   }
 
   /** The random bytes from which this mirror's drift fingerprints are made: the same as long as it lives. */
@@ -96,6 +97,17 @@ function readAcceptances(connection: Connection, source?: string): DriftAcceptan
   return ACCEPTANCES(connection)
     .all({ source: source ?? null })
     .map(acceptanceOf);
+}
+
+function checkAcceptances(connection: Connection, source?: string): CheckedAcceptance[] {
+  const acceptances = readAcceptances(connection, source);
+  if (acceptances.length === 0) return acceptances;
+  const contradicted = contradictedRows(connection, 'acceptances');
+  return acceptances.map((acceptance) => {
+    const { kind, scope, id, path } = acceptance;
+    const contradiction = contradicted.get(keyText([acceptance.source, kind, scopeKey(scope), id, path]));
+    return contradiction === undefined ? acceptance : { ...acceptance, contradiction };
+  });
 }
 
 const STORE = prepared((db) => {

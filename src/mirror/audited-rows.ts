@@ -146,17 +146,40 @@ export function requireAsRecorded(connection: Connection, about: AuditedTable, k
   if (line !== null) throw new TidemarkError('mirror_corrupt', line, { hint: KEPT_HINT });
 }
 
-function lineOf(
-  { name, recordKind, what }: Contradiction,
-  row: string,
-  latest: LatestEntry | undefined,
-): string {
+function lineOf(contradiction: Contradiction, row: string, latest: LatestEntry | undefined): string {
+  const { name, recordKind } = contradiction;
   const kind = recordKind === undefined ? '' : ` (${recordKind})`;
-  const says =
-    latest === undefined || isEnding(latest)
-      ? ''
-      : `; entry ${latest.entry} of the audit log (${latest.action} by ${latest.by}) ${difference(row, latest.row)}`;
-  return `${name}${kind} ${what}${says}`;
+  return `${name}${kind} ${saysOf(contradiction, row, latest)}`;
+}
+
+/** What is wrong with a row, and what the log has instead: what follows its name. */
+function saysOf({ what }: Contradiction, row: string, latest: LatestEntry | undefined): string {
+  if (latest === undefined || isEnding(latest)) return what;
+  return `${what}; entry ${latest.entry} of the audit log (${latest.action} by ${latest.by}) ${difference(row, latest.row)}`;
+}
+
+/**
+ * What the rows of a table have against the log, by `keyText`: those that were altered or inserted; of one that is gone only `verify`
+ * knows. A look-up by key for each row, however long the log is.
+ */
+export function contradictedRows(
+  connection: Connection,
+  about: 'acceptances' | 'snapshots',
+): ReadonlyMap<string, string> {
+  const latestOf = LATEST_OF(connection);
+  return new Map(
+    recordedRows(connection, about).flatMap(({ member, row }) => {
+      const latest = latestOf.get({ about, member });
+      const contradiction = contradictionOf(about, member, row, latest);
+      if (contradiction === null) return [];
+      return [[keyText(JSON.parse(member) as RowKey), saysOf(contradiction, row, latest)] as const];
+    }),
+  );
+}
+
+/** A row's key as one text. */
+export function keyText(key: RowKey): string {
+  return JSON.stringify(key);
 }
 
 /** Not to be taken over by an entry: what to do instead. */

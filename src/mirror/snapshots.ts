@@ -5,7 +5,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { isoTime } from '../core/clock.ts';
 import { recordAction } from './audit-log.ts';
-import { contradictionLine, isAsRecorded, requireAsRecorded } from './audited-rows.ts';
+import { contradictionLine, requireAsRecorded } from './audited-rows.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { param, paramsOf, prepared } from './query.ts';
@@ -44,6 +44,15 @@ export class SnapshotStore {
     return this.#access.read((connection) => contradictionLine(connection, 'snapshots', [name]));
   }
 
+  /** A line for each snapshot that is not as the audit log has it. */
+  contradictions(): string[] {
+    return this.#access.read((connection) =>
+      readSnapshots(connection).flatMap(
+        ({ name }) => contradictionLine(connection, 'snapshots', [name]) ?? [],
+      ),
+    );
+  }
+
   /**
    * Pins a published run under a name, so that retention keeps it. Pinning it again changes nothing.
    * @throws TidemarkError `usage` (a name that no reference could hold, or that another run has), `reference_unknown`
@@ -63,7 +72,7 @@ export class SnapshotStore {
 
   /**
    * Measures drift from this snapshot, and from no other one.
-   * @throws TidemarkError `reference_unknown`, `mirror_corrupt` for a pin that is not as it was made
+   * @throws TidemarkError `reference_unknown`, `mirror_corrupt` where its pin, or that of the baseline until now, is not as it was made
    */
   setBaseline(name: string): SnapshotRow {
     return this.#access.change((writer) => markBaseline(writer, name, this.#doing()));
@@ -145,12 +154,10 @@ function markBaseline(writer: Connection, name: string, { actor, at }: Doing): S
         const key = [snapshot.name];
         if (isBaseline) requireAsRecorded(writer, 'snapshots', key);
         if (isBaseline === snapshot.isBaseline) continue;
-        const mark = (): void => void MARK(writer).run({ name: snapshot.name, isBaseline });
         const action = isBaseline ? 'baseline' : 'not_baseline';
-        // Of one that was tampered with, the log keeps the entry that shows it.
-        if (isAsRecorded(writer, 'snapshots', key))
-          recordAction(writer, actor, { action, at, about: 'snapshots', key }, mark);
-        else mark();
+        recordAction(writer, actor, { action, at, about: 'snapshots', key }, () => {
+          MARK(writer).run({ name: snapshot.name, isBaseline });
+        });
       }
       return { ...known, isBaseline: true };
     })

@@ -82,6 +82,20 @@ export function acceptanceDocument({ fingerprint, reason, acceptedAt, by, until 
   return { fingerprint, reason, accepted_at: acceptedAt, by, until: until ?? null };
 }
 
+/** Why a finding is open though the mirror has an acceptance of it. */
+export const CONTRADICTED = 'its acceptance is not as the audit log has it';
+
+/** A line that says what an acceptance has against the audit log; null where nothing. Its id may be a secret and is left out, as are those in its place. */
+export function contradictionText(
+  { kind, path, contradiction }: Acceptance,
+  source: string,
+  definitions: (kind: Kind) => ResourceDefinition,
+): string | null {
+  if (contradiction === undefined) return null;
+  const place = path === '' ? 'an entire record' : maskedPlace(path, definitions(kind));
+  return `the acceptance of ${place} of ${source} (${kind}) ${contradiction}`;
+}
+
 /** How many findings there are of each severity. */
 export function severityCounts(findings: readonly Finding[]): Record<Finding['severity'], number> {
   return Object.fromEntries(
@@ -114,8 +128,13 @@ export function maskedFinding({ definitions }: Pick<ShownDrift, 'definitions'>, 
 
 function withReopened(shown: Finding, { reopened }: OpenFinding): object {
   if (reopened === undefined) return shown;
+  const { because, acceptance } = reopened;
+  const { contradiction } = acceptance;
   return {
     ...shown,
-    reopened: { because: reopened.because, acceptance: acceptanceDocument(reopened.acceptance) },
+    reopened: {
+      ...{ because, acceptance: acceptanceDocument(acceptance) },
+      ...(contradiction === undefined ? {} : { contradiction }),
+    },
   };
 }

@@ -105,7 +105,7 @@ export async function driftBetween(
     fingerprintOf,
     diff,
     rules: ignore,
-    acceptances: mirror?.acceptances.list(source) ?? [],
+    acceptances: mirror?.acceptances.checked(source) ?? [],
     ...(mirror === null ? {} : { forms: formFacts(mirror, sides, diff, { source, filter, definitions }) }),
     covers:
       mirror === null || isBaseline(mirror, sides.from, extent)

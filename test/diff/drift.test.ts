@@ -185,6 +185,15 @@ describe('assessDrift', () => {
     expect(otherSource.open).toHaveLength(1);
   });
 
+  it('takes an acceptance that contradicts the audit log for none', () => {
+    const change = changed([{ path: '/name', from: 'a', to: 'b' }]);
+    const acceptance = { ...acceptanceOf(change), contradiction: 'was inserted' };
+    const drift = assess([change], { acceptances: [acceptance] });
+    expect(drift.accepted).toEqual([]);
+    expect(drift.open[0]!.reopened).toEqual({ acceptance, because: 'contradicted' });
+    expect(assess([], { acceptances: [acceptance] }).stale).toEqual([]);
+  });
+
   it.each([
     ['before its end', '2026-03-02T00:00:01Z', 0],
     ['at its end', '2026-03-02T00:00:00Z', 1],

@@ -200,22 +200,89 @@ describe('fingerprints', () => {
     expect(keys[1]).not.toBe(keys[0]);
   });
 
-  it('warns of an acceptance and a baseline that are not as the audit log has them', async () => {
-    const { service, directory, run, expectRun } = await baselined();
+  it.each([
+    [
+      'altered',
+      `UPDATE acceptances SET reason = 'approved'`,
+      /is not as it was accepted; entry \d+ of the audit log \(accept by \S+\) has reason "wanted"/,
+    ],
+    [
+      'inserted',
+      `DELETE FROM audit_log WHERE action = 'accept'`,
+      /was inserted by another program: the audit log has no entry of it/,
+    ],
+  ])('counts only as the audit log has it, everywhere: %s', async (_what, statement, said) => {
+    const { service, directory, expectRun, drift, run } = await baselined();
     service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
     await expectRun(0, 'sync', '--quiet');
     await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted');
     expect((await expectRun(0, 'drift')).stderr).not.toContain('audit log');
+    expect((await expectRun(0, 'status')).stdout).not.toContain('audit log');
     const file = new Database(join(directory, 'mirror.db'));
-    file.exec(`UPDATE acceptances SET reason = 'approved'; UPDATE snapshots SET pinned_by = 'ciso'`);
+    file.exec(statement);
     file.close();
-    const { code, stderr } = await run('drift');
-    expect(code).toBe(0);
-    expect(stderr).toMatch(
-      /snapshot "\S+" is not as it was pinned .*; entry \d+ of the audit log .* has pinned_by /,
+    const { stdout, stderr } = await expectRun(2, 'drift');
+    expect(stdout).toContain('1 finding open, 0 accepted');
+    expect(stdout).toMatch(
+      /not accepted: domains one\.example \/is_verified: its acceptance is not as the audit log has it/,
     );
-    expect(stderr).toMatch(/\(domains\) is not as it was accepted; entry \d+ .* has reason "wanted"/);
+    expect(stderr).toMatch(said);
     expect(stderr).toContain('→ `tidemark verify` names everything');
+    const told = await drift();
+    expect(told.findings).toMatchObject([
+      {
+        path: '/is_verified',
+        reopened: { because: 'contradicted', contradiction: expect.stringMatching(said) as string },
+      },
+    ]);
+    expect([told.accepted, told.withdrawable]).toEqual([[], []]);
+    // What is accepted is listed with what speaks against it.
+    const listed = JSON.parse((await run('drift', 'accepted', '--json')).stdout) as {
+      accepted: { contradiction: string | null }[];
+    };
+    expect(listed.accepted[0]?.contradiction).toMatch(said);
+    expect((await run('drift', 'accepted')).stderr).toMatch(said);
+    const status = (await run('status')).stdout;
+    expect(status).toMatch(said);
+    expect(status).toMatch(/Drift +1 finding /);
+    expect(status).toContain('Needs attention:');
+    expect(JSON.parse((await run('status', '--json')).stdout)).toMatchObject({
+      sources: [{ drift: { open: 1 } }],
+    });
+    // Nothing of it is to be withdrawn, where it is of what does not drift any more.
+    service.set('domains', DOMAINS);
+    await expectRun(0, 'sync', '--quiet');
+    expect((await drift()).withdrawable).toEqual([]);
+    expect((await run('drift')).stderr).toMatch(said);
+  });
+
+  it('is told by drift and status to be measured from a baseline that is not as the audit log has it', async () => {
+    const { directory, run, expectRun } = await baselined();
+    const file = new Database(join(directory, 'mirror.db'));
+    file.exec(`UPDATE snapshots SET pinned_by = 'ciso'`);
+    file.close();
+    const said =
+      /snapshot "b" is not as it was pinned \(now at run 1\); entry \d+ of the audit log .* has pinned_by /;
+    const { stderr } = await expectRun(0, 'drift');
+    expect(stderr).toMatch(said);
+    expect(stderr).toContain('→ `tidemark verify` names everything');
+    expect((await run('status')).stdout).toMatch(said);
+  });
+
+  it('has one remedy, whoever found that it was altered', async () => {
+    const { service, directory, run, expectRun } = await baselined();
+    service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted');
+    const file = new Database(join(directory, 'mirror.db'));
+    file.exec(`UPDATE acceptances SET reason = 'approved'`);
+    file.close();
+    const remedy = /→ (records and history match their hashes; .*)/.exec((await run('verify')).stdout)?.[1];
+    expect(remedy).toMatch(/look at `tidemark drift`/);
+    const status = (await run('status')).stdout;
+    // Of the finding, and of the verification.
+    expect(status.split(remedy ?? 'none')).toHaveLength(3);
+    expect(status).not.toContain('keep the file, and restore');
   });
 
   it('is checked by verify: what another hand removed or added is named, without the id where that is a secret', async () => {

@@ -244,6 +244,18 @@ describe('the audit log', () => {
       'snapshot "six" is not as it was pinned (now at run 5); entry 7 of the audit log (pin by ann@here) has run 6',
     ],
     [
+      'a baseline that another one takes the place of',
+      `UPDATE snapshots SET pinned_by = 'ciso' WHERE name = 'five'`,
+      (mirror) => mirror.snapshots.setBaseline('six'),
+      'snapshot "five" is not as it was pinned (now at run 5); entry 3 of the audit log (baseline by ann@here) has pinned_by "ann@here"',
+    ],
+    [
+      'a baseline that nobody set',
+      `UPDATE snapshots SET is_baseline = 1 WHERE name = 'six'`,
+      (mirror) => mirror.snapshots.setBaseline('five'),
+      'snapshot "six" is not as it was pinned (now at run 6); entry 7 of the audit log (pin by ann@here) has is_baseline 0',
+    ],
+    [
       'a restore that is resumed',
       `UPDATE restores SET started_by = 'ciso'`,
       (mirror) => mirror.restores.resume(1),

@@ -143,7 +143,11 @@ describe('verify', () => {
       expect.objectContaining({ code: 'mirror_corrupt' }),
     );
     mirror.snapshots.pin('next', 4);
-    mirror.snapshots.setBaseline('next');
+    // Nor is the mark taken from it.
+    expect(() => mirror.snapshots.setBaseline('next')).toThrow(
+      expect.objectContaining({ code: 'mirror_corrupt' }),
+    );
+    expect(mirror.snapshots.baseline()).toMatchObject({ name: 'before' });
     expect((await mirror.verify()).problems.map(({ message }) => message)).toEqual([
       'snapshot "after" is not as it was pinned (now at run 2)',
       'snapshot "before" is not as it was pinned (now at run 2)',

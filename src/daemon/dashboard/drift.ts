@@ -5,13 +5,14 @@ import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { count, plural } from '../../core/wording.ts';
 import type { RecordChange } from '../../diff/change.ts';
+import type { OpenFinding } from '../../diff/drift.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { maskedFinding } from '../../report/drift-document.ts';
+import { CONTRADICTED, contradictionText, maskedFinding } from '../../report/drift-document.ts';
 import { comparedText, type ReportChange, sectionsOf, skippedNotice } from '../../report/diff-report.ts';
 import { SEVERITY_SIGN, SIGN } from '../../report/document.ts';
 import { formLine, FORMS_HEADING, uncomparedCollections } from '../../report/notes.ts';
-import { isSecretId } from '../../report/mask.ts';
+import { isSecretId, maskedPlace } from '../../report/mask.ts';
 import type { ReportOptions } from '../../report/options.ts';
 import { fieldLine } from '../../report/value-text.ts';
 import type { SourceDrift } from '../../state/drift.ts';
@@ -235,7 +236,15 @@ export function driftPage(
 <p class="faint">${line}</p>`;
   if (baseline === undefined)
     return { title, body: markup`${heading}${emptyHtml('No baseline yet.', NO_BASELINE)}` };
-  const problems = unknown.map(({ line: text }) => markup`<div class="warning" role="note">${text}</div>`);
+  const contradictions = [
+    mirror.snapshots.contradiction(baseline) ?? [],
+    ...drifts.flatMap(({ contradicted, source, definitions }) =>
+      contradicted.map((acceptance) => contradictionText(acceptance, source, definitions) ?? []),
+    ),
+  ].flat();
+  const problems = [...contradictions, ...unknown.map(({ line: text }) => text)].map(
+    (text) => markup`<div class="warning" role="note">${text}</div>`,
+  );
   const nothing =
     drifts.length === 0 && unknown.length === 0
       ? emptyHtml('Nothing to compare yet.', 'No source has been copied.')
@@ -355,13 +364,23 @@ function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: So
     const fingerprints = own.map(({ fingerprint }) => fingerprint);
     return {
       ...(first === undefined ? {} : { id: `finding-${first.fingerprint}` }),
-      actions: markup`${hidden}${actionsHtml(drift, original, fingerprints, canAct ? filter.path : null)}`,
+      actions: markup`${hidden}${contradictedHtml(drift, own)}${actionsHtml(drift, original, fingerprints, canAct ? filter.path : null)}`,
     };
   });
   return markup`<section id="of-${encodeURIComponent(source)}">${heading}<p class="faint">${comparedText(document)}${ignoredText}</p>
 ${severitiesHtml(records)}${resultHtml(mirror, drift, now)}${planForm(drift)}
 ${articles}
 ${rest}${formsHtml(drift)}${acceptedHtml(drift, now, canAct)}</section>`;
+}
+
+/** Findings that are open though the mirror has acceptances of them. */
+function contradictedHtml({ definitions }: SourceDrift, findings: readonly OpenFinding[]): Html[] {
+  return findings
+    .filter(({ reopened }) => reopened?.because === 'contradicted')
+    .map(({ kind, path }) => {
+      const place = path === '' ? '' : ` ${maskedPlace(path, definitions(kind))}`;
+      return markup`<p class="hint">Not accepted${place}: ${CONTRADICTED}.</p>`;
+    });
 }
 
 /** Takes the records that are selected below; without one it says what to do. */

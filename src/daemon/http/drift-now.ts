@@ -37,13 +37,13 @@ export class DriftNow {
     const baseline = mirror.snapshots.baseline();
     const latest = mirror.runs.latest(source);
     if (baseline === undefined || latest === undefined) return null;
-    const acceptances = mirror.acceptances.list(source);
+    const acceptances = mirror.acceptances.checked(source);
     const ended = (until: string | undefined): boolean => until !== undefined && !(Date.parse(until) > now);
     const key = JSON.stringify([
       baseline.run,
       latest.run,
       latest.root,
-      acceptances.map(({ fingerprint, until }) => [fingerprint, ended(until)]),
+      acceptances.map(({ fingerprint, until, contradiction }) => [fingerprint, ended(until), contradiction]),
       foundSince(mirror, source),
     ]);
     const kept = this.#kept.get(source);

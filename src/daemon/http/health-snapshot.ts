@@ -1,14 +1,18 @@
 /** The facts for the health check, from the running daemon and the mirror. */
 import type { Config } from '../../config/config.ts';
 import { ownerOf } from '../../config/mirrors.ts';
+import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
-import { asTidemarkError, isLocalError } from '../../core/errors.ts';
+import { asTidemarkError, isLocalError, TidemarkError } from '../../core/errors.ts';
+import type { CheckedAcceptance } from '../../mirror/acceptances.ts';
 import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { backupsShown, type BackupsShown } from '../../backup/catalog.ts';
 import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
 import { EMPTIED_HINT, withSource } from '../../core/hints.ts';
+import { contradictionText } from '../../report/drift-document.ts';
 import { hasEmptiedTarget, summaryOf } from '../jobs/summaries.ts';
+import { mendingOf } from '../jobs/verify-result.ts';
 import { driftWaitsSince } from '../notices/perhaps-open.ts';
 import type { DaemonView } from '../view.ts';
 import {
@@ -49,6 +53,7 @@ interface HealthInputs extends MirrorFacts {
   readonly restores: ReadonlyMap<string, ReturnType<typeof latestUnfinished>>;
   /** The sources whose drift is not reported yet, and since when. */
   readonly driftWaits: ReadonlyMap<string, string | null>;
+  readonly contradictions: HealthFacts['contradictions'];
 }
 
 /** The state of daemon and mirror at one time, for a page. */
@@ -60,6 +65,8 @@ export interface HealthSnapshot extends MirrorFacts {
   readonly mirror: Mirror | null;
 }
 
+/** What is said where no mirror was read. */
+export const NO_CONTRADICTIONS: HealthFacts['contradictions'] = { lines: [], hint: '' };
 const NO_JOBS: LastJobs = { of: () => [], one: () => null, finished: () => [] };
 /** Latest jobs searched for the newest backup. */
 const BACKUP_JOBS_READ = 50;
@@ -128,8 +135,36 @@ export function readHealthInputs(
       ),
       restores,
       driftWaits: driftWaitsOf(config, mirror),
+      contradictions: contradictionsOf(config, mirror),
     };
   });
+}
+
+/** None where they cannot be read: the comparison that needs them says why, and all else is known. */
+function checkedAcceptances(mirror: Mirror): CheckedAcceptance[] {
+  try {
+    return mirror.acceptances.checked();
+  } catch (error) {
+    if (error instanceof TidemarkError && error.code === 'mirror_corrupt') return [];
+    throw error;
+  }
+}
+
+/** What people decided and another program wrote over, or in their name. */
+function contradictionsOf(config: Config, mirror: Mirror): HealthInputs['contradictions'] {
+  const accepted = checkedAcceptances(mirror).flatMap(
+    (acceptance) =>
+      contradictionText(acceptance, acceptance.source, definitionsFor(config, acceptance.source)) ?? [],
+  );
+  const pinned = mirror.snapshots.contradictions();
+  const tables = [
+    ...accepted.map(() => ({ about: 'acceptances' }) as const),
+    ...pinned.map(() => ({ about: 'snapshots' }) as const),
+  ];
+  return {
+    lines: [...accepted, ...pinned],
+    hint: `\`tidemark verify\` names everything that does not match the audit log; ${mendingOf(tables)}`,
+  };
 }
 
 /** Without a baseline, or a drift job, there is nothing to report. */
@@ -157,6 +192,7 @@ export function healthFrom(view: HealthView, inputs: HealthInputs, now: number):
       status.isConfigured ? [sourceFacts(view, config, status, inputs)] : [],
     ),
     ...jobFacts(inputs),
+    contradictions: inputs.contradictions,
     failingChannels: failingChannels(pending, recent, now),
   });
   return toRun(health, config);
@@ -192,6 +228,7 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
     sources: isComing ? config.sources.map(({ name }) => unreadSource(view, config, name)) : [],
     backups: null,
     verify: null,
+    contradictions: NO_CONTRADICTIONS,
     drills: [],
     failedJobs: [],
     failingChannels: [],
@@ -385,7 +422,7 @@ function jobFacts({
 }: MirrorFacts): Pick<HealthFacts, 'verify' | 'drills' | 'failedJobs'> {
   const verify = jobs.of('verify')[0];
   return {
-    verify: verify === undefined ? null : { ...verify, problems: summaryOf('verify', verify)?.problems ?? 0 },
+    verify: verify === undefined ? null : { ...verify, ...verifyFacts(verify) },
     drills: jobs.of('drill').map((drill) => {
       const { last = null, before = null } = drillScores.get(drill.source ?? '') ?? {};
       return { ...drill, score: last, scoreBefore: before };
@@ -398,6 +435,11 @@ function jobFacts({
         .map((row) => ({ ...row, hint: hasEmptiedTarget(row) ? EMPTIED_HINT : null })),
     ),
   };
+}
+
+function verifyFacts(verify: JobRow): { readonly problems: number; readonly hint: string | null } {
+  const summary = summaryOf('verify', verify);
+  return { problems: summary?.problems ?? 0, hint: summary?.hint ?? null };
 }
 
 function hasFailed(row: JobRow): boolean {

@@ -27,6 +27,7 @@ type HealthCode =
   | 'drift_waiting'
   | 'config_problem'
   | 'daemon_problem'
+  | 'audit_log_contradicted'
   | 'verify_failed'
   | 'drill_fell'
   | 'job_failed'
@@ -127,7 +128,15 @@ export interface HealthFacts {
     readonly emptied: readonly string[];
   } | null;
   /** The latest check of the mirror that ended, and how many problems it found. */
-  readonly verify: (EndedJob & { readonly problems: number }) | null;
+  readonly verify:
+    | (EndedJob & {
+        readonly problems: number;
+        /** What to do about them; null where it did not say. */
+        readonly hint: string | null;
+      })
+    | null;
+  /** Acceptances and snapshots that are not as the audit log has them: a line for each, and what to do about them. */
+  readonly contradictions: { readonly lines: readonly string[]; readonly hint: string };
   /** Of each source: its latest drill that ended, and the score of the one before. */
   readonly drills: readonly (EndedJob & {
     readonly source: string | null;
@@ -215,6 +224,7 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
             '`tidemark config check` lists all mistakes',
           ),
         ]),
+    ...contradictionReasons(facts, degraded),
     ...damageReasons(facts),
     ...drills.flatMap((drill) =>
       drill.score !== null && drill.scoreBefore !== null && hasDrillFallen(drill.score, drill.scoreBefore)
@@ -265,6 +275,17 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
   ];
 }
 
+/** One reason, however many rows: what one hand did. */
+function contradictionReasons(
+  { contradictions: { lines, hint } }: HealthFacts,
+  degraded: (code: HealthCode, message: string, since: string | null, hint: string | null) => HealthReason,
+): HealthReason[] {
+  const [first] = lines;
+  if (first === undefined) return [];
+  const more = lines.length === 1 ? '' : `, and ${plural(lines.length - 1, 'more row')} like it`;
+  return [degraded('audit_log_contradicted', `${first}${more}`, null, hint)];
+}
+
 function isOfDamage({ errorCode }: EndedJob): boolean {
   return errorCode === ('mirror_corrupt' satisfies ErrorCode);
 }
@@ -282,7 +303,7 @@ function damageReasons({ verify, failedJobs }: HealthFacts): HealthReason[] {
         state: 'degraded',
         message: `the last check of the mirror found ${plural(verify.problems, 'problem')}${also}`,
         since: verify.finishedAt ?? verify.startedAt,
-        hint: `\`tidemark verify\` names them; keep the file, and ${RESTORE_HINT}`,
+        hint: `\`tidemark verify\` names them; ${verify.hint ?? `keep the file, and ${RESTORE_HINT}`}`,
       },
     ];
   }

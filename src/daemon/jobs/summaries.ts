@@ -122,6 +122,8 @@ export interface VerifySummary {
   readonly durationMs: number;
   /** What to do about the problems; left out by older versions, and without problems. */
   readonly hint?: string;
+  /** True where records and history are intact, and only what people recorded was changed; else left out. */
+  readonly isOfAuditLog?: boolean;
 }
 
 export interface ForgetSummary {

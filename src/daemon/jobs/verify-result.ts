@@ -25,6 +25,7 @@ export function verifyResult(
     problems: problems.length,
     found: problems.slice(0, NAMED_PROBLEMS).map((problem) => problemLine(withMaskedId(problem, config))),
     ...(problems.length === 0 ? {} : { hint: mendingOf(problems) }),
+    ...(isOfAuditLog(problems) ? { isOfAuditLog: true } : {}),
     root: mirror.runs.list().find(({ root }) => root !== null)?.root ?? null,
     durationMs: Math.round(durationMs),
   };
@@ -38,11 +39,16 @@ export function verifyResult(
       ? null
       : new TidemarkError(
           'mirror_corrupt',
-          `the contents of the mirror do not match the stored hashes: ${summary.found[0] ?? ''}`,
+          `${isOfAuditLog(problems) ? 'the mirror does not match its audit log' : 'the contents of the mirror do not match the stored hashes'}: ${summary.found[0] ?? ''}`,
           { hint: `run \`tidemark verify\`; then ${mendingOf(problems)}` },
         ),
     report: null,
   };
+}
+
+/** True where there are problems, and all of them are of what people recorded: records and history are intact. */
+export function isOfAuditLog(problems: readonly Pick<VerifyProblem, 'about'>[]): boolean {
+  return problems.length > 0 && problems.every(({ about }) => about !== undefined);
 }
 
 /** What to do about what was found: records and history are untouched where only what people recorded was changed. */

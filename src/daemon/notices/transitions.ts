@@ -180,7 +180,7 @@ function verifyTransition(states: readonly NoticeState[], { job, at }: JobObserv
       title:
         problems === null
           ? `${subjectName(source)}: it is damaged`
-          : `${subjectName(source)}: the contents do not match the stored hashes: ${plural(problems, 'problem')}`,
+          : `${subjectName(source)}: ${summary?.isOfAuditLog === true ? 'it does not match its audit log' : 'the contents do not match the stored hashes'}: ${plural(problems, 'problem')}`,
       lines: summary?.found ?? [job.error ?? ''],
       count: problems ?? 1,
       job: 'verify',

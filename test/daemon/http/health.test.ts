@@ -50,6 +50,7 @@ const FACTS: HealthFacts = {
   sources: [SOURCE],
   backups: null,
   verify: null,
+  contradictions: { lines: [], hint: '' },
   drills: [],
   failedJobs: [],
   failingChannels: [],
@@ -253,11 +254,17 @@ describe('health', () => {
     ['a bad configuration', { ...FACTS, configProblem: 'line 3' }, 'degraded', ['config_problem']],
     [
       'a mirror that found damage',
-      { ...FACTS, verify: { ...job, problems: 2 } },
+      { ...FACTS, verify: { ...job, problems: 2, hint: null } },
       'degraded',
       ['verify_failed'],
     ],
-    ['a mirror that was verified', { ...FACTS, verify: { ...job, problems: 0 } }, 'ok', []],
+    [
+      'acceptances that another program wrote',
+      { ...FACTS, contradictions: { lines: ['the acceptance of /a', 'snapshot "b"'], hint: 'look' } },
+      'degraded',
+      ['audit_log_contradicted'],
+    ],
+    ['a mirror that was verified', { ...FACTS, verify: { ...job, problems: 0, hint: null } }, 'ok', []],
     [
       'a drill that fell',
       { ...FACTS, drills: [{ ...job, source: 'a', score: 0.89, scoreBefore: 0.95 }] },
@@ -345,7 +352,7 @@ describe('health', () => {
     };
     const { reasons } = assessHealth({
       ...FACTS,
-      verify: { ...job, problems },
+      verify: { ...job, problems, hint: null },
       failedJobs: [
         { ...failed, name: 'drift', source: 'acme' },
         { ...failed, name: 'backup', source: null },

@@ -1,0 +1,81 @@
+/** An acceptance that another program wrote hides nothing from the daemon: not on its pages, not in metrics, not from its jobs. */
+import Database from 'better-sqlite3';
+import { expect, it, onTestFinished } from 'vitest';
+import { DRIFT_JOB } from '../../../src/daemon/jobs/drift-job.ts';
+import { VERIFY_JOB } from '../../../src/daemon/jobs/verify-result.ts';
+import { summaryOf } from '../../../src/daemon/jobs/summaries.ts';
+import type { JobContext } from '../../../src/daemon/jobs/work.ts';
+import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
+import { DriftNow } from '../../../src/daemon/http/drift-now.ts';
+import { World } from '../http/world.ts';
+
+function jobContext(world: World, name: 'drift' | 'verify'): JobContext {
+  const [source = null] = world.config().sources;
+  return {
+    job: { name, source: 'default', trigger: 'schedule', schedule: null, full: false, kinds: null },
+    config: world.config(),
+    source,
+    mirror: world.mirror(),
+    effects: { clock: world.clock },
+    signal: new AbortController().signal,
+  } as unknown as JobContext;
+}
+
+it('shows a finding as open whose acceptance is not as the audit log has it', async () => {
+  const finished = (end: () => Promise<void>): void => {
+    onTestFinished(end);
+  };
+  const world = await World.create(
+    { TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing' },
+    finished,
+  );
+  await world.sync();
+  world.write((mirror) => {
+    mirror.snapshots.pin('b', 1);
+    mirror.snapshots.setBaseline('b');
+  });
+  await world.send('PATCH', `/api/organizations/${KITTIWAKE_ID}/`, { enforce_2fa: false });
+  await world.sync();
+  const now = world.clock.now();
+  const found = await new DriftNow().of(world.mirror(), world.config(), 'default', now);
+  const [finding] = found?.open ?? [];
+  if (finding === undefined || found?.open.length !== 1) throw new Error('one finding was expected');
+  const { fingerprint, kind, scope, id, path } = finding;
+  world.write((mirror) => {
+    mirror.acceptances.add({
+      ...{ source: 'default', fingerprint, kind, scope, id, path },
+      ...{ reason: 'agreed', acceptedAt: new Date(now).toISOString() },
+    });
+  });
+  const { url } = await world.listen({}, finished);
+  const text = async (at: string): Promise<string> =>
+    await (await fetch(url + at, { headers: { accept: 'text/html' } })).text();
+  const openIn = (metrics: string): number =>
+    [...metrics.matchAll(/^tidemark_drift_findings\{.*\} (\d+)$/gm)].reduce(
+      (sum, [, value]) => sum + Number(value),
+      0,
+    );
+  expect(openIn(await text('/metrics'))).toBe(0);
+  expect(await text('/drift')).not.toContain('audit log has it');
+  expect(await text('/')).not.toContain('audit log');
+
+  const file = new Database(world.mirrorPath);
+  file.exec(`UPDATE acceptances SET accepted_by = 'ciso'`);
+  file.close();
+  expect(openIn(await text('/metrics'))).toBe(1);
+  const page = await text('/drift');
+  expect(page).toContain('1 drift finding');
+  expect(page).toMatch(/its acceptance is not as the audit log has it/);
+  const overview = await text('/');
+  expect(overview).toContain('is not as it was accepted');
+  expect(overview).toContain('records and history match their hashes');
+  const drift = await DRIFT_JOB.run(jobContext(world, 'drift'));
+  expect(summaryOf('drift', { name: 'drift', summary: drift.summary })).toMatchObject({
+    open: 1,
+    accepted: 0,
+    findings: [{ path: '/enforce_2fa' }],
+  });
+  const verified = await VERIFY_JOB.run(jobContext(world, 'verify'));
+  expect(verified.error?.message).toMatch(/^the mirror does not match its audit log: /);
+  expect(verified.error?.hint).toContain('records and history match their hashes');
+});
