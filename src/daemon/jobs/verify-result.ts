@@ -46,7 +46,7 @@ export function verifyResult(
   };
 }
 
-/** True where there are problems, and all of them are of what people recorded: records and history are intact. */
+/** True if problems were found, and all of them are of what people recorded: records and history are intact. */
 export function isOfAuditLog(problems: readonly Pick<VerifyProblem, 'about'>[]): boolean {
   return problems.length > 0 && problems.every(({ about }) => about !== undefined);
 }
