@@ -184,6 +184,7 @@ export function variableMistake(name: string): string | undefined {
 }
 
 function keyMistake(text: string): string | undefined {
+  if (text === '') return 'the key is missing';
   return /^[\x21-\x7e]+$/.test(text) ? undefined : 'a key has no spaces, and no characters beyond ASCII';
 }
 

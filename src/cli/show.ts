@@ -147,8 +147,8 @@ function factsOf(
   return [
     `${missing ?? state}, ${asOf}`,
     ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
-    ['changed', changed.run === firstSeen.run ? 'never since' : sightingText(changed)],
     ['first seen', sightingText(firstSeen)],
+    ['changed', changed.run === firstSeen.run ? 'never since' : sightingText(changed)],
     ...(seen === null ? [] : [['last seen', sightingText(seen)] as const]),
   ];
 }

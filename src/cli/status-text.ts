@@ -238,7 +238,9 @@ function unreadLines({ unread, unreadCount }: SourceStatus, now: number, isVerbo
   );
   const shown = isVerbose ? groups : groups.slice(0, UNREAD_SHOWN);
   return [
-    `  the last attempt did not read ${plural(unreadCount, 'collection')}:`,
+    unread.every(({ outcome }) => outcome === 'held')
+      ? `  the last attempt held removals of ${plural(unreadCount, 'collection')}:`
+      : `  the last attempt did not complete ${plural(unreadCount, 'collection')}:`,
     ...shown.flatMap((rows) => {
       const [{ outcome, error }] = rows;
       const kinds = new Set(rows.map(({ kind }) => kind)).size;

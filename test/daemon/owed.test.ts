@@ -242,6 +242,7 @@ it('health says that drift waits for a run of all kinds, however many of some ki
   addToRestored(rig.mirrorPath, { states: restoredStates(['a'], 1, since), entry: null });
   const [reason] = waiting();
   expect(reason).toMatchObject({ state: 'degraded', since });
+  expect(reason).toMatchObject({ message: expect.stringContaining('nothing is committed to git') as string });
   expect(reason).toMatchObject({ hint: expect.stringMatching(/^`tidemark sync --source a`/) as string });
   // As \`tidemark sync --kind\` does it.
   rig.view.request('sync', ['a'], { kinds: ['roles'] });

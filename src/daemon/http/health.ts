@@ -556,7 +556,7 @@ function waitingDrift({ driftWaitsSince: since, source }: SourceFacts): HealthRe
       code: 'drift_waiting',
       state: 'degraded',
       message:
-        'drift is not reported: the mirror was restored from a backup, and no run of all kinds has read the source since',
+        'until a run of all kinds has read the source, drift is not reported, and nothing is committed to git (if that is configured): the mirror was restored from a backup',
       since,
       hint: `\`tidemark sync --source ${source}\`, without \`--kind\`, \`--organization\` and \`--project\`, reads all of it`,
     },
