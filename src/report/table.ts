@@ -36,8 +36,11 @@ export function renderTable(
     layout.columns.map(({ index }) => align[index] ?? 'left'),
   );
   const shown: string[] = [];
+  let start = 0;
   for (const [index, row] of grid.entries()) {
-    const own = lines.splice(0, Math.max(1, ...row.map((cell) => cell.split('\n').length)));
+    const end = start + Math.max(1, ...row.map((cell) => cell.split('\n').length));
+    const own = lines.slice(start, end);
+    start = end;
     shown.push(...own.map(index === 0 ? paintHead : index === rows.length ? paintLast : String));
     if (index > 0) shown.push(...belowRow(head, cells[index - 1] ?? [], layout, width ?? Infinity));
   }
@@ -61,10 +64,35 @@ function belowRow(
   });
 }
 
+/** Rows that are laid out at a time: what cli-table3 takes grows with their square. */
+const ROWS_AT_ONCE = 100;
+
 /** The first row is the heading. */
-function drawn([head = [], ...rows]: readonly (readonly string[])[], align: readonly Align[]): string[] {
+function drawn(rows: readonly (readonly string[])[], align: readonly Align[]): string[] {
+  // In each piece, so that its columns are as wide as those of the others; its line is dropped.
+  const widest = widestLines(rows);
+  const lines: string[] = [];
+  for (let start = 0; start < rows.length; start += ROWS_AT_ONCE)
+    lines.push(...drawnPiece([widest, ...rows.slice(start, start + ROWS_AT_ONCE)], align).slice(1));
+  return lines;
+}
+
+/** Of each column, the widest line of a cell. */
+function widestLines(rows: readonly (readonly string[])[]): string[] {
+  const widest: { text: string; width: number }[] = [];
+  for (const row of rows) {
+    for (const [index, cell] of row.entries()) {
+      for (const text of cell.split('\n')) {
+        const width = textWidth(text);
+        if (width > (widest[index]?.width ?? -1)) widest[index] = { text, width };
+      }
+    }
+  }
+  return widest.map(({ text }) => text);
+}
+
+function drawnPiece(rows: readonly (readonly string[])[], align: readonly Align[]): string[] {
   const table = new Table({
-    head: [...head],
     colAligns: [...align],
     chars: {
       top: '',

@@ -89,3 +89,15 @@ describe('a table', () => {
     );
   });
 });
+
+it('keeps columns of hundreds of rows in line, with lines of several', () => {
+  const rows = Array.from({ length: 250 }, (_, index) => [
+    index === 220 ? 'the widest of all' : `r${index}`,
+    index === 130 ? 'one two three four' : 'x',
+  ]);
+  const lines = renderTable(['name', 'value'], rows, [], { width: 30 }).split('\n');
+  expect(lines.filter((line) => /^\S/.test(line))).toHaveLength(251);
+  expect(new Set(lines.slice(1).map((line) => line.search(/(?<= {2})(?:x|one|two|three|four)/)))).toEqual(
+    new Set([19]),
+  );
+});
