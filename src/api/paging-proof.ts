@@ -121,6 +121,8 @@ export class PagingProof {
         `it changed while it was read: ${end.disorder}${count === null || count === end.distinct ? '' : `; ${differs}`}`,
       );
     }
+    if (previous !== undefined && end.count === end.distinct)
+      return unprovenError('it changed while it was read: two readings of it do not hold the same records');
     return unprovenError(count === null ? 'it has no stable order and no count to check it by' : differs);
   }
 
@@ -138,28 +140,36 @@ export class PagingProof {
       case 'cursor':
         return count === null || isCounted;
       case 'chain':
-        // If rows are removed, added and moved at the same time, all signs of it can cancel out; but then a row that
-        // was added is new to the mirror. So if all records are as in the mirror, nothing happened; otherwise a second
-        // pass must read the same.
         return (
           (count === null || isCounted) &&
-          (end.isAllKnown ||
-            (previous?.proof === 'chain' &&
-              previous.count === end.count &&
-              previous.distinct === end.distinct &&
-              (end.again === null || end.again === end.distinct)))
+          this.#showsNothingHappened(end, previous?.proof === 'chain' ? previous : undefined)
         );
       case 'count':
         return (
           isCounted &&
           end.isSteady &&
-          this.#ends.every((earlier) => earlier.isSteady && earlier.count === end.count)
+          this.#ends.every((earlier) => earlier.isSteady && earlier.count === end.count) &&
+          this.#showsNothingHappened(end, previous)
         );
       case 'page':
         return true;
       case 'none':
         return false;
     }
+  }
+
+  /**
+   * If rows are removed, added and moved at the same time, all signs of it can cancel out; but then a row that was added is
+   * new to the mirror. So if all records are as in the mirror, nothing happened; otherwise a second pass must read the same.
+   */
+  #showsNothingHappened(end: PageSequenceEnd, previous: PageSequenceEnd | undefined): boolean {
+    return (
+      end.isAllKnown ||
+      (previous !== undefined &&
+        previous.count === end.count &&
+        previous.distinct === end.distinct &&
+        (end.again === null || end.again === end.distinct))
+    );
   }
 }
 

@@ -55,6 +55,9 @@ describe('a list that does not change', () => {
           expect(end.seen.size).toBe(count);
           // A handful of rows may stand in order by chance: on several pages they are read twice.
           if (count < 8) return;
+          // Pages of one record cannot overlap, so that only the count speaks for them: read twice, the second time on larger
+          // pages where the server gives them.
+          if (Math.min(pageSize, cap) === 1) return expect(end.passes).toBe(2);
           expect(end.isOnePage).toBe(count <= Math.min(pageSize, cap));
           expect(end.passes).toBe(1);
         },

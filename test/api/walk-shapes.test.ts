@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { startFaultServer, type RecordedRequest, type Script } from '../faults/fault-server.ts';
 import { listReply, queryNumber, rowsOf } from '../faults/list-server.ts';
-import { Opened, targetOf } from './walk-rig.ts';
+import { MemorySink, Opened, targetOf } from './walk-rig.ts';
 
 const opened = new Opened();
 afterEach(() => opened.close());
@@ -109,7 +109,25 @@ describe('shapes of a list', () => {
     const verdict = await client.walk(targetOf('roles', { listing: { acceptsQuery: false } }), sink);
     expect(verdict).toMatchObject({ outcome: 'complete', distinct: 230 });
     expect(server.requests[0]?.path).toBe('/api/organizations/o1/roles/');
-    expect(server.requests).toHaveLength(3);
+    // Pages whose links are positions cannot overlap: nothing of them is in the mirror yet, so a second pass confirms the first.
+    expect(server.requests).toHaveLength(6);
+    const mirrored = new MemorySink(rows.map(({ id }) => id));
+    await client.walk(targetOf('roles', { listing: { acceptsQuery: false } }), mirrored);
+    expect(server.requests).toHaveLength(9);
+  });
+
+  it('finds the record that a removal and an addition during the first pass hid behind a link', async () => {
+    let held = rowsOf(230);
+    const script: Script = (request) => {
+      const reply = listReply(held, request, { defaultLimit: 100 });
+      // After the first page: what follows moves up by one, and the count stays the same.
+      held = rowsOf(230, 1);
+      return reply;
+    };
+    const { client, sink } = await opened.rig(script);
+    const verdict = await client.walk(targetOf('roles', { listing: { acceptsQuery: false } }), sink);
+    expect(verdict).toMatchObject({ outcome: 'complete', distinct: 230 });
+    expect(held.filter(({ id }) => !sink.all.has(id))).toEqual([]);
   });
 
   it('sends the query that the definition adds', async () => {
