@@ -92,7 +92,7 @@ describe('a table', () => {
 
 it('keeps columns of hundreds of rows in line, with lines of several', () => {
   const rows = Array.from({ length: 250 }, (_, index) => [
-    index === 220 ? 'the widest of all' : `r${index}`,
+    index === 220 ? 'the-widest-of-all' : `r${index}`,
     index === 130 ? 'one two three four' : 'x',
   ]);
   const lines = renderTable(['name', 'value'], rows, [], { width: 30 }).split('\n');
