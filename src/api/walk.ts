@@ -365,9 +365,10 @@ export class PageSize {
     this.#failures = 0;
     this.#calm += 1;
     if (more === true && received < limit && this.#extra > 0) {
-      // The cap of this server: asking for more than it gives is idle.
+      // The cap of this server: asking for more than it gives is idle. For less than that, the overlap with this page could be
+      // more than the next page.
       this.#mayWiden = false;
-      this.#extra = 0;
+      this.#extra = Math.max(0, received - this.#size);
     }
     const isFull = more === true && received === limit && this.#size === this.#full;
     if (isFull && this.#extra === 0 && this.#mayWiden) this.#extra = wideningFor(this.#size);
