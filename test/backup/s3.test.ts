@@ -196,7 +196,7 @@ describe('a backup in S3', () => {
     ['denied', { status: 403, code: 'AccessDenied' }, 'rejected', /access denied/],
     ['full', { status: 507, code: 'InsufficientStorage' }, 'disk_full', /full/],
     ['without the bucket', { status: 404, code: 'NoSuchBucket' }, 'file_system', /no such bucket/],
-    ['cut off', 'cut', 'unreachable', /no answer/],
+    ['cut off', 'cut', 'unreachable', /the connection was broken off \(ECONNRESET\)/],
   ] as const)('fails with one clear line where storage is %s', async (_name, what, code, message) => {
     const { with: writer } = await setting();
     fault = ({ method }) => (method === 'PUT' || what === 'cut' || what.status === 404 ? what : null);
