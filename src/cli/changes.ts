@@ -1,4 +1,4 @@
-/** `tidemark changes`: what changed in a period, run by run, over all sources; as text, JSON or a page with charts. */
+/** `tidemark changes`: what changed in a period, run by run, over all sources; as text, JSON, CSV or a page with charts. */
 import { resolve } from 'node:path';
 import { collectionKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -10,6 +10,7 @@ import { count, plural, localTime } from '../core/wording.ts';
 import type { DiffDocument, LeftOut } from '../diff/change.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
+import { changesCsv } from '../report/changes-csv.ts';
 import { maskedDocument } from '../report/mask.ts';
 import { renderHtml } from '../report/render-html.ts';
 import { renderText } from '../report/render-text.ts';
@@ -29,7 +30,7 @@ import { printPage } from './pager.ts';
 export interface ChangesOptions extends FilterOptions {
   readonly since?: string;
   readonly until?: string;
-  readonly format?: 'text' | 'json' | 'html';
+  readonly format?: 'text' | 'json' | 'csv' | 'html';
   readonly output?: string;
   readonly limit?: number;
   readonly showSecrets?: boolean;
@@ -108,16 +109,18 @@ export async function changes(context: CommandContext, options: ChangesOptions):
         ...(isPage ? {} : { timeText: localTime }),
       },
     );
-    const text =
-      format === 'json'
-        ? escapeForTerminal(`${JSON.stringify(document(period, found))}\n`)
-        : isPage
-          ? renderHtml(report)
-          : renderText(report, {
-              ...lineOptions(context, { isFile: options.output !== undefined }),
-              maxRecords: options.limit ?? RECORDS_SHOWN,
-              moreHint: 'tidemark changes --format json',
-            });
+    const text = ((): string => {
+      if (format === 'json') return escapeForTerminal(`${JSON.stringify(document(period, found))}\n`);
+      if (format === 'csv') return [...changesCsv(found)].join('');
+      if (format === 'html') return renderHtml(report);
+      return renderText(report, {
+        ...lineOptions(context, { isFile: options.output !== undefined }),
+        maxRecords: options.limit ?? RECORDS_SHOWN,
+        moreHint: 'tidemark changes --format json',
+      });
+    })();
+    // The other formats have a place for them.
+    if (format === 'csv') printNote(context, shared.notes);
     printNote(context, period.notes);
     if (options.output === undefined) await (format === 'text' ? printPage : printDocument)(context, text);
     else {

@@ -60,7 +60,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
     group: 'Look',
     description: 'Show what changed in a period, run by run',
     notes: [
-      'With --format html, a page with charts.',
+      'With --format html, a page with charts. With --format csv, a line for each changed field and for each record that was added or removed.',
       '--id also shows what happened to the record under its other ids, if a restore created it again.',
     ],
     options: [
@@ -74,7 +74,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--format <format>',
         description: 'output format (default: text)',
-        choices: ['text', 'json', 'html'],
+        choices: ['text', 'json', 'csv', 'html'],
       },
       { flags: '--output <file>', description: 'write to this file instead of stdout' },
       { flags: '--limit <n>', description: 'records shown as text (default: 200)', parse: positiveNumber },
@@ -84,6 +84,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       'tidemark changes --since 24h',
       'tidemark changes --since 2026-03-01 --kind batch_exports',
       'tidemark changes --since 30d --format html --output changes.html',
+      'tidemark changes --since 30d --format csv --output changes.csv',
     ],
     mirrors: {
       lists: ['runs'],

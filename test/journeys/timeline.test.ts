@@ -122,6 +122,23 @@ describe('a period', () => {
     expect(html).toContain('/sso_enforcement: &quot;&quot; → &quot;saml&quot;');
     expect(html.match(/<script/g)).toHaveLength(1);
 
+    // A line for each changed field and for each record that came or went; notes are not part of the file.
+    const table = await run('changes', '--format', 'csv');
+    const lines = table.stdout.split('\r\n');
+    const [at] = table.stdout.match(/(?<=\n2,)[^,]+/) ?? [''];
+    expect(at).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+    expect(lines.slice(0, 3)).toEqual([
+      'run,at,source,kind,organization_id,project_id,role_id,id,name,change,path,from,to,restore,by,id_before',
+      `2,${at},default,domains,0190aaaa-0000-7000-8000-000000000001,,,d1,a.example,changed,/sso_enforcement,,saml,,,`,
+      `2,${at},default,domains,0190aaaa-0000-7000-8000-000000000001,,,d2,${HOSTILE},added,,,,,,`,
+    ]);
+    expect(lines).toHaveLength(1 + 2 + 131 + 1);
+    expect(lines.at(-1)).toBe('');
+    expect(table.stderr).toContain('run 1 was the first sync of default');
+    const file = await run('changes', '--format', 'csv', '--output', 'changes.csv');
+    expect(file.code, file.stderr).toBe(0);
+    expect(readFileSync(join(directory, 'changes.csv'), 'utf8')).toBe(table.stdout);
+
     for (const wrong of [
       ['--since', 'run:3', '--until', 'run:1'],
       ['--since', 'someday'],

@@ -142,7 +142,7 @@ class CsvColumns {
     ];
     return csvLine([
       ...keys,
-      ...this.fields.map((name) => cell(isJsonObject(value) ? getOwn(value, name) : undefined)),
+      ...this.fields.map((name) => csvCell(isJsonObject(value) ? getOwn(value, name) : undefined)),
     ]);
   }
 
@@ -151,7 +151,8 @@ class CsvColumns {
   }
 }
 
-function cell(value: JsonValue | undefined): string {
+/** A value as the text of a cell: absent is empty, null is `null`, objects and arrays are JSON. */
+export function csvCell(value: JsonValue | undefined): string {
   if (value === undefined) return '';
   return typeof value === 'string' ? value : JSON.stringify(value);
 }

@@ -1,0 +1,52 @@
+/** The changes of runs as CSV: what `tidemark changes --format csv` writes. */
+import type { RunRow } from '../mirror/run-rows.ts';
+import type { DiffDocument, RecordChange } from '../diff/change.ts';
+import { type FieldChange, placeOf } from '../diff/compare.ts';
+import { csvCell, csvLine } from './export/documents.ts';
+
+/** A run with what it changed; null where there is nothing before it to compare with. */
+interface ChangedRun {
+  readonly run: Pick<RunRow, 'run' | 'source' | 'startedAt' | 'finishedAt'>;
+  readonly diff: Pick<DiffDocument, 'changes'> | null;
+}
+
+const COLUMNS = [
+  ...['run', 'at', 'source', 'kind', 'organization_id', 'project_id', 'role_id', 'id', 'name', 'change'],
+  ...['path', 'from', 'to', 'restore', 'by', 'id_before'],
+] as const;
+
+/**
+ * A line for each changed field, and one for each record that was added or removed; times in UTC, values as received,
+ * safe to open in a spreadsheet. The restore is named only beside the fields that it wrote.
+ */
+export function* changesCsv(runs: Iterable<ChangedRun>): Generator<string> {
+  yield csvLine(COLUMNS);
+  for (const { run, diff } of runs) {
+    for (const change of diff?.changes ?? []) {
+      if (change.change !== 'changed' || change.fields.length === 0) yield line(run, change, undefined);
+      else for (const field of change.fields) yield line(run, change, field);
+    }
+  }
+}
+
+function line(run: ChangedRun['run'], change: RecordChange, field: FieldChange | undefined): string {
+  const { kind, scope, id, name, created_again: again, changed_by: writer } = change;
+  const isWritten = field === undefined || writer?.paths?.includes(field.path) !== false;
+  const restore = again ?? (isWritten ? writer : undefined);
+  const cells: Record<(typeof COLUMNS)[number], string> = {
+    run: String(run.run),
+    at: run.finishedAt ?? run.startedAt,
+    source: run.source,
+    ...{ kind, id, name, change: change.change },
+    organization_id: scope.organization_id ?? '',
+    project_id: scope.project_id ?? '',
+    role_id: scope.role_id ?? '',
+    path: field === undefined ? '' : placeOf(field),
+    from: csvCell(field?.from),
+    to: csvCell(field?.to),
+    restore: restore === undefined ? '' : String(restore.restore),
+    by: restore?.by ?? '',
+    id_before: again?.was ?? '',
+  };
+  return csvLine(COLUMNS.map((column) => cells[column]));
+}

@@ -1,0 +1,58 @@
+import { expect, it } from 'vitest';
+import type { RecordChange } from '../../src/diff/change.ts';
+import { changesCsv } from '../../src/report/changes-csv.ts';
+import { parseLossless } from '../../src/core/json.ts';
+
+const RUN = { run: 3, source: 'production', startedAt: 'start', finishedAt: '2026-03-01T10:00:00.000Z' };
+const HEAD = `3,${RUN.finishedAt},production`;
+
+function linesOf(...changes: RecordChange[]): string[] {
+  const lines = [...changesCsv([{ run: RUN, diff: { changes } }])].join('').split('\r\n');
+  expect(lines[0]).toMatch(/^run,at,source,kind,.*,path,from,to,restore,by,id_before$/);
+  expect(lines.at(-1)).toBe('');
+  return lines.slice(1, -1);
+}
+
+it('has a line for each changed field, with its values as received, and names the restore only beside what it wrote', () => {
+  expect(
+    linesOf({
+      ...{ kind: 'role_memberships', scope: { organization_id: 'o', role_id: 'r' }, id: '7', name: '=1+1' },
+      change: 'changed',
+      fields: [
+        { path: '/limit', from: parseLossless('1.10'), to: parseLossless('9223372036854775807123') },
+        { path: '/steps/2/on', place: '/steps/[id=a]/on', from: false },
+        { path: '/note', from: null, to: '' },
+        { path: '/tags', from: 'a, "b"', to: ['x'] },
+      ],
+      changed_by: { restore: 4, by: 'ann', paths: ['/note'] },
+    }),
+  ).toEqual([
+    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/limit,1.10,9223372036854775807123,,,`,
+    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/steps/[id=a]/on,false,,,,`,
+    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/note,null,,4,ann,`,
+    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/tags,"a, ""b""","[""x""]",,,`,
+  ]);
+});
+
+it('has one line for a record that came or went, with the id before of one that a restore created again', () => {
+  const role = { kind: 'roles', scope: { organization_id: 'o' }, name: 'Admins' } as const;
+  expect(
+    linesOf(
+      {
+        ...{ ...role, id: 'new', change: 'added', fields: [{ path: '/name', to: 'Admins' }] },
+        created_again: { was: 'old', restore: 4, by: 'ann' },
+      },
+      {
+        ...{ ...role, id: 'r2', change: 'removed', fields: [{ path: '/name', from: 'Admins' }] },
+        changed_by: { restore: 5, by: 'bob' },
+      },
+    ),
+  ).toEqual([
+    `${HEAD},roles,o,,,new,Admins,added,,,,4,ann,old`,
+    `${HEAD},roles,o,,,r2,Admins,removed,,,,5,bob,`,
+  ]);
+});
+
+it('has nothing but its heading for a run with nothing before it', () => {
+  expect([...changesCsv([{ run: RUN, diff: null }])]).toHaveLength(1);
+});
