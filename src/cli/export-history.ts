@@ -35,7 +35,7 @@ export function requireHistoryOptions(
   });
 }
 
-/** The revisions as that format; `count` is called for each. */
+/** The revisions as that format, record by record; where records are named, run by run. `count` is called for each. */
 export function historyPieces(
   mirror: Mirror,
   filter: RecordFilter,
@@ -45,7 +45,10 @@ export function historyPieces(
     readonly count: () => void;
   },
 ): Iterable<string | Uint8Array> {
-  const revisions = withChanges(mirror, filter, how);
+  const perRecord = withChanges(mirror, filter, how);
+  // A record that was created again has several ids: named, its history is one.
+  const isFew = (filter.ids ?? []).length > 0;
+  const revisions = isFew ? [...perRecord].sort((a, b) => a.run - b.run) : perRecord;
   return format === 'parquet' ? parquetOfHistory(revisions) : revisionLines(revisions);
 }
 

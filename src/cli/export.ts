@@ -152,7 +152,13 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     const isDirectory = options.output !== undefined && file === null;
     if (options.output === undefined) await toStdout(context, content, shape);
     else if (file !== null) await toFile(context, file, content, shape, stale);
-    else await toDirectory(context, resolve(context.cwd, options.output), content, shape, stale);
+    else {
+      const removed = await toDirectory(context, resolve(context.cwd, options.output), content, shape, stale);
+      if (removed > 0 && options.kind !== undefined)
+        printNote(context, [
+          'a directory holds one export: files of kinds that --kind leaves out were removed; without --kind, all are written again',
+        ]);
+    }
 
     printNote(context, [
       ...(point?.note === undefined ? [] : [point.note]),
@@ -328,13 +334,14 @@ async function reportFile(
   } else printNote(context, [`${counted} written to ${path}`]);
 }
 
+/** Returns how many files of an earlier export it removed. */
 async function toDirectory(
   context: CommandContext,
   directory: string,
   content: ExportContent,
   { format, kinds, extent }: Shape,
   stale: readonly StaleCollection[],
-): Promise<void> {
+): Promise<number> {
   const outcome = await writeDirectory(
     directory,
     format === 'yaml'
@@ -350,12 +357,13 @@ async function toDirectory(
   if (context.options.json === true) {
     const document = outcomeDocument(directory, format, content.run, outcome, stale);
     await print(context, `${JSON.stringify(document)}\n`);
-    return;
+    return outcome.removed;
   }
   const { files, written, removed } = outcome;
   printNote(context, [
     `${plural(files, 'file')} in ${directory}: ${count(written)} written, ${count(files - written)} unchanged; ${count(removed)} of an earlier export removed`,
   ]);
+  return removed;
 }
 
 function outcomeDocument(

@@ -349,6 +349,8 @@ function unknownRecord(
   const word = `"${nameText(text)}"`;
   const { kind, title } = definition;
   const what = hasNames(definition) ? 'with the id or name' : 'with the id';
+  const byEmail = definition.nameFrom[0]?.endsWith('email') === true;
+  const naming = byEmail ? `${title.many} are named by their email address; ` : '';
   const note = isCut
     ? `; of more than ${count(REMOVED_READ)} removed ones, only the first were looked through for the name`
     : '';
@@ -356,7 +358,7 @@ function unknownRecord(
     'reference_unknown',
     `the mirror knows no ${title.one} ${what} ${word}${near === undefined ? '' : `; did you mean "${nameText(near)}"?`}`,
     {
-      hint: `\`tidemark export --kind ${kind}\` lists them; \`tidemark status\` says how fresh they are${note}`,
+      hint: `${naming}\`tidemark export --kind ${kind}\` lists them; \`tidemark status\` says how fresh they are${note}`,
     },
   );
 }

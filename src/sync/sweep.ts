@@ -5,6 +5,7 @@
 import type { ReadClient } from '../api/read-client.ts';
 import { RecordsWithoutId } from '../api/walk-verdict.ts';
 import type { WalkSink, WalkVerdict } from '../api/walk-verdict.ts';
+import { definitionOf } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import { isIdSecret, shownId } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -31,6 +32,8 @@ interface SweepOptions {
    * earlier run removed the parent (`before`) and no list showed it again, so does an answer 403.
    */
   readonly parentRemoved: 'now' | 'before' | null;
+  /** False where only the mirror knows the record above: no list of this run has shown it. */
+  readonly isParentShown: boolean;
 }
 
 /** What the scanner looks for in records of this kind. */
@@ -132,7 +135,7 @@ export async function sweepCollection(
       records: full === null ? distinct : full.size,
     },
     ...{ added, changed, removed, unchanged, held, leaked, count: verdict.count, pageCap: verdict.pageCap },
-    error: sweepError(settlement.error, definition),
+    error: sweepError(settlement.error, definition, options),
   });
   if (nameless.count > 0)
     context.log.warn({ kind, scope, records: nameless.count }, 'records without an id were not mirrored');
@@ -206,7 +209,11 @@ function isGoneWithParent({ outcome, pages }: WalkVerdict, { parentRemoved }: Sw
 }
 
 /** An error as a sweep's report carries it: one line, what to do, the permission that is missing. */
-export function sweepError(error: unknown, definition: ResourceDefinition): SweepError | null {
+export function sweepError(
+  error: unknown,
+  definition: ResourceDefinition,
+  { isParentShown }: Pick<SweepOptions, 'isParentShown'> = { isParentShown: true },
+): SweepError | null {
   if (error === null || error === undefined) return null;
   const { code, message, hint, permission: named } = asTidemarkError(error);
   const operation = definition.operation(definition.reading === 'each' ? 'retrieve' : 'list');
@@ -223,8 +230,16 @@ export function sweepError(error: unknown, definition: ResourceDefinition): Swee
         forbidden: `give the key the permission ${needed}, or exclude ${definition.kind} in the configuration`,
         notFound: `not offered here? then exclude ${definition.kind} in the configuration`,
       };
+  if (code === 'not_found' && !isParentShown)
+    return { code, message, hint: parentMissing(definition), permission };
   const advice = code === 'forbidden' ? forbidden : code === 'not_found' ? notFound : null;
   return { code, message, hint: (isRoot ? (advice ?? hint) : (hint ?? advice)) ?? null, permission };
+}
+
+/** What to do about a list that is missing below a record that no list of the run showed: the kind is not at fault. */
+function parentMissing({ kind, discovery }: ResourceDefinition): string {
+  const above = discovery.from === 'root' ? kind : discovery.from;
+  return `no list of this run shows the ${definitionOf(above).title.one} that it belongs to: look at ${above} first`;
 }
 
 // Kinds whose list rows are abridged: the list proves which records exist, retrieve returns each one in full.

@@ -147,6 +147,7 @@ export class SyncRun {
     return await this.#observed(definition, scope, mode, known, () =>
       sweepCollection(this.#context, definition, scope, {
         mode,
+        isParentShown: origin !== 'mirror',
         parentRemoved: origin === 'mirror' ? this.#parentRemoval(definition, scope) : null,
         onRecord: (record, id) => this.#discovery.found(kind, scope, id, record.text),
         onAdded: (id) => this.#rememberAdded(kind, scope, id),

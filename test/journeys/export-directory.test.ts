@@ -105,6 +105,11 @@ describe('a YAML tree', () => {
       removed: 16,
     });
     expect(filesBelow(tree)).toEqual(yaml);
+    // Whoever refreshes one kind loses the others: that is said.
+    const note = 'a directory holds one export: files of kinds that --kind leaves out were removed';
+    const one = ['export', '--format', 'yaml', '--kind', 'domains', '--output', tree];
+    expect(await ok(one, env)).toContain(note);
+    expect(await ok(one, env)).not.toContain(note);
   });
 
   it('refuses a folder that no export left, and writes nothing', async () => {

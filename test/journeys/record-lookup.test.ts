@@ -45,6 +45,11 @@ describe('the record that a command is about', () => {
     }
     for (const [kind, asked, said] of [
       ['members', 'Åsa', 'knows no member with the id or name "Åsa"'], // a name, and not the one it goes by
+      [
+        'members',
+        'Åsa',
+        '→ members are named by their email address; `tidemark export --kind members` lists',
+      ],
       ['batch_exports', 'nächtlich', 'is the name of 2 records'],
       ['batch_exports', 'Nächtlic', 'Nächtlich: batch_exports b1'],
       // A recording bears the name of a person: nobody means one of their thousands by it.

@@ -210,7 +210,10 @@ describe('records that a restore created again', () => {
         .trim()
         .split('\n')
         .map((line) => JSON.parse(line) as { run: number; id: string; change: string });
-      expect(revisions.map((each) => [each.run, each.change, each.id]).sort(), asked).toEqual([
+      expect(
+        revisions.map((each) => [each.run, each.change, each.id]),
+        asked,
+      ).toEqual([
         [2, 'added', id],
         [3, 'removed', id],
         [4, 'recreated', again['id']],

@@ -17,7 +17,7 @@ interface Sweep {
   readonly removed: number;
   readonly held: number;
   readonly pending: number;
-  readonly error: { readonly message: string } | null;
+  readonly error: { readonly message: string; readonly hint: string | null } | null;
 }
 
 /** One source's command line over one mirror. */
@@ -122,9 +122,19 @@ describe('a collection whose parent is gone', () => {
     service.quirks.push(({ path }, response) => path === PROJECTS && forbidden(response, 'project:read'));
     expect((await sync()).sweeps).toMatchObject([
       { kind: 'projects', outcome: 'denied' },
-      { kind: 'session_recordings', outcome: 'missing', removed: 0 },
+      {
+        ...{ kind: 'session_recordings', outcome: 'missing', removed: 0 },
+        error: { hint: 'no list of this run shows the project that it belongs to: look at projects first' },
+      },
     ]);
     expect(await mirrored('session_recordings')).toContain('rec5');
+    // Below a project that is there, it may be the kind that is missing.
+    service.lists.delete('/api/projects/4/session_recordings/');
+    service.quirks.length = 0;
+    expect((await sync()).sweeps.find(({ scope }) => scope['project_id'] === '4')).toMatchObject({
+      ...{ kind: 'session_recordings', outcome: 'missing' },
+      error: { hint: expect.stringContaining('then exclude the kind') as string },
+    });
   });
 
   it.each([
