@@ -7,7 +7,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { NoMirror } from '../mirror/open.ts';
 import { checkSnapshotName, type SnapshotRow } from '../mirror/snapshots.ts';
 import { nameText } from '../report/value-text.ts';
-import { pinBaseline } from '../state/pin-baseline.ts';
+import { pinBaseline, sourcesNotIn } from '../state/pin-baseline.ts';
 import { pointOf } from '../state/point.ts';
 import { OF_MIRROR, parseReference, type Reference } from '../state/reference.ts';
 import { type BaselineRow, reportBaselines } from './baselines.ts';
@@ -104,6 +104,7 @@ async function pinBaselines(
     const only = source?.length === 1 ? source[0] : undefined;
     return await change(context, { command: 'snapshots pin', as }, (mirror) => {
       const { outcome, run, instead } = pinBaseline(mirror, name, { reference, isExact, source: only });
+      noteMissingSources(context, mirror, run);
       if (outcome === 'already') return `drift is measured from ${name} (run ${run}) already`;
       return `drift is measured from ${name} (run ${run})${instead === null ? '' : `, no longer ${instead}`}`;
     });
@@ -136,6 +137,15 @@ async function pinBaselines(
     one: 'source',
     schema: 'tidemark.baselines/1',
   });
+}
+
+/** A run of one source can be older than the first run of another one in the same mirror. */
+function noteMissingSources(context: CommandContext, mirror: Mirror, run: number): void {
+  const missing = sourcesNotIn(mirror, run);
+  if (missing.length === 0) return;
+  printNote(context, [
+    `the mirror held nothing of ${missing.map(nameText).join(', ')} as of run ${run}: drift from this baseline fails for ${missing.length === 1 ? 'it' : 'them'}`,
+  ]);
 }
 
 /** How long a mirror is tried that another process works on, such as the daemon. */
@@ -184,6 +194,7 @@ export async function baseline(
     return await change(context, { command: 'snapshots baseline', as: options.as }, (mirror) => {
       const before = mirror.snapshots.baseline();
       const { run } = mirror.snapshots.setBaseline(name);
+      noteMissingSources(context, mirror, run);
       const instead = before === undefined || before.name === name ? '' : `, no longer ${before.name}`;
       return `drift is measured from ${name} (run ${run})${instead}`;
     });

@@ -22,7 +22,9 @@ export interface Space {
 /** Null while there is enough space. @param space null if the system does not report it */
 export function fullDisk(path: string, space: Space | null): FullDisk | null {
   if (space === null || space.freeBytes >= LEAST_FREE) return null;
-  const word = space.freeBytes < MIB ? 'full' : 'almost full';
+  const { freeBytes, sizeBytes } = space;
+  const isSmall = sizeBytes > 0 && freeBytes > sizeBytes / 2;
+  const word = isSmall ? 'small' : freeBytes < MIB ? 'full' : 'almost full';
   return {
     message: `the disk is ${word}: ${freeText(path, space)}`,
     hint: `free some space, or enlarge the volume: with less than ${byteSize(LEAST_FREE)} the next run may not be able to publish`,

@@ -4,7 +4,7 @@ import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import { type FieldChange, placeOf } from '../diff/compare.ts';
 import { csvCell, csvLine } from './export/documents.ts';
 
-/** A run with what it changed; null where there is nothing before it to compare with. */
+/** A run with what it changed; null for the first run. */
 interface ChangedRun {
   readonly run: Pick<RunRow, 'run' | 'source' | 'startedAt' | 'finishedAt'>;
   readonly diff: Pick<DiffDocument, 'changes'> | null;

@@ -2,6 +2,7 @@
 import type { Mirror } from '../mirror/mirror.ts';
 import { pointOf } from './point.ts';
 import type { Reference } from './reference.ts';
+import { isPublished } from './runs.ts';
 
 /** What was done: `already` where the mirror had that baseline. */
 interface PinnedBaseline {
@@ -33,4 +34,11 @@ export function pinBaseline(
   if (before?.name === name) return { outcome: 'already', run, instead: null };
   mirror.snapshots.setBaseline(name);
   return { outcome: 'set', run, instead: before?.name ?? null };
+}
+
+/** Sources of which the mirror held nothing as of that run: drift from it fails for them. */
+export function sourcesNotIn(mirror: Pick<Mirror, 'runs'>, run: number): string[] {
+  return mirror.runs
+    .sources()
+    .filter((source) => !mirror.runs.list({ source }).some((each) => isPublished(each) && each.run <= run));
 }

@@ -31,6 +31,21 @@ async function mirrored() {
   return { run, list };
 }
 
+it('a baseline that is older than the first run of another source is said to fail for it', async () => {
+  const mirror = open();
+  await sync(mirror, 'roles', ORG, ['{"id":"r1"}']);
+  await sync(mirror, 'roles', ORG, ['{"id":"r1"}'], {
+    source: { name: 'staging', baseUrl: 'https://staging.example' },
+  });
+  mirror.close();
+  const run = (...args: string[]) =>
+    commandLine(args, { env: { TIDEMARK_MIRROR: mirror.path }, cwd: dirname(mirror.path) });
+  const note = 'the mirror held nothing of staging as of run 1: drift from this baseline fails for it';
+  expect((await run('snapshots', 'pin', 'a', 'run:1', '--baseline')).stderr).toContain(note);
+  expect((await run('snapshots', 'pin', 'b', 'run:2', '--baseline')).stderr).toBe('');
+  expect((await run('snapshots', 'baseline', 'a')).stderr).toContain(note);
+});
+
 describe('snapshots', () => {
   it('are pinned, listed, made the baseline, and let go', async () => {
     const { run, list } = await mirrored();

@@ -498,7 +498,7 @@ function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthRe
       {
         code: 'run_failed',
         state: 'degraded',
-        message: `the last sync ${last.outcome === 'failed' ? 'failed' : 'was interrupted'}${why}`,
+        message: `the last sync ${last.outcome === 'failed' ? 'failed' : 'was interrupted'}${run === null ? ' before its run began' : ''}${why}`,
         since,
         hint:
           run === null

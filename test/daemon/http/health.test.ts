@@ -368,8 +368,13 @@ describe('health', () => {
   it('a job that failed before its run began names no run', () => {
     const row = { ...job, run: null, outcome: 'failed', errorCode: 'disk_full', error: 'no space' };
     const [{ reasons } = { reasons: [] }] = assessHealth(source({ lastSync: row })).sources;
-    expect(reasons.map(({ code, hint }) => [code, hint])).toEqual([
-      ['run_failed', 'no run was begun; the next sync retries'],
+    // Not the last run that `status` lists: that ended earlier.
+    expect(reasons.map(({ code, message, hint }) => [code, message, hint])).toEqual([
+      [
+        'run_failed',
+        'the last sync failed before its run began: no space',
+        'no run was begun; the next sync retries',
+      ],
     ]);
   });
 });
