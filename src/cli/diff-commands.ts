@@ -95,7 +95,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
     commands: [
       {
         name: 'accept',
-        description: 'Accept current drift until the value changes or --until passes',
+        description: 'Accept the value that drifted, until --until; another value is reported again',
         arguments: [
           { name: '<kind>', key: 'kind', description: 'kind of the record', parse: kindName },
           { name: '<id>', key: 'id', description: 'remote id, as the report shows it, or name' },

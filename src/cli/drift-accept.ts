@@ -246,10 +246,10 @@ async function say(
     return `accepted: ${definitions(kind).title.one} ${nameText(name)} ${place === '' ? change : nameText(place)}`;
   });
   const until = acceptances[0]?.until;
-  const change = accepted.length === 1 ? 'its value changes' : 'a value changes';
-  const end = until === undefined ? `until ${change}` : `until ${localTime(until)}, or ${change}`;
+  const values = accepted.length === 1 ? 'this value, also if it comes' : 'these values, also if they come';
+  const end = `${until === undefined ? '' : ` until ${localTime(until)}`} (${values} back)`;
   return print(
     context,
-    `${[...lines, `${plural(accepted.length, 'finding')} accepted ${end}; ${open === 0 ? 'none' : count(open)} of ${definitions(kind).title.many} still open`].join('\n')}\n`,
+    `${[...lines, `${plural(accepted.length, 'finding')} accepted${end}; ${open === 0 ? 'none' : count(open)} of ${definitions(kind).title.many} still open`].join('\n')}\n`,
   );
 }

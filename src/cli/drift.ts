@@ -234,6 +234,8 @@ function driftNotes(
     }),
     ...(stale.length === 0
       ? []
-      : [`${plural(stale.length, 'acceptance')} of what no longer drifts (\`tidemark drift unaccept\`)`]),
+      : [
+          `${plural(stale.length, 'acceptance')} of what no longer drifts: the value is accepted if it comes back, unless \`tidemark drift unaccept\` withdraws that`,
+        ]),
   ];
 }
