@@ -15,6 +15,7 @@ import { count, plural, outcomeText } from '../core/wording.ts';
 import { DriftNow } from '../daemon/http/drift-now.ts';
 import {
   type Answer,
+  type FoundDrifts,
   configuredOf,
   driftCounts,
   driftStatus,
@@ -64,7 +65,12 @@ export async function status(context: CommandContext): Promise<ExitCode> {
   const mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
   try {
     const now = systemClock.now();
-    const { view, snapshot, writer, backups, hasDaemon } = await lookAtHealth(context, config, mirror, now);
+    const { view, snapshot, found, writer, backups, hasDaemon } = await lookAtHealth(
+      context,
+      config,
+      mirror,
+      now,
+    );
     const statuses = snapshot.sourceStatuses;
     const progress = await progressInDaemon(
       context,
@@ -72,8 +78,6 @@ export async function status(context: CommandContext): Promise<ExitCode> {
       statuses.map(({ lastRun }) => lastRun),
     );
     const own = configuredOf(snapshot);
-    const names = own.map(({ source }) => source);
-    const found = await new DriftNow().ofAll(mirror, config, names, now);
     if (context.options.json === true) {
       const hasOthers = hasOtherSources(config, statuses);
       const sources = sourceDocuments(
@@ -119,6 +123,7 @@ const EMPTY = 'no run yet, and no source is configured: set one up and run `tide
 interface HealthShown {
   readonly view: HealthView;
   readonly snapshot: HealthSnapshot;
+  readonly found: FoundDrifts;
   /** Who works on the mirror, if a run has not ended: null if nobody does, undefined if that is not known. */
   readonly writer: LockHolder | null | undefined;
   readonly backups: BackupsShown | null;
@@ -151,8 +156,12 @@ async function lookAtHealth(
       ...(context.options.source === undefined ? {} : { others: [] }),
     }),
   );
-  const snapshot = { now, health: withDisk(healthFrom(view, inputs, now), mirror.path), mirror, ...inputs };
-  return { view, snapshot, writer, backups, hasDaemon };
+  const drift = new DriftNow();
+  const names = configuredOf(inputs).map(({ source }) => source);
+  const found = await drift.ofAll(mirror, config, names, now);
+  const health = healthFrom(view, { ...inputs, damage: drift.damage(mirror) }, now);
+  const snapshot = { now, health: withDisk(health, mirror.path), mirror, ...inputs };
+  return { view, snapshot, found, writer, backups, hasDaemon };
 }
 
 /** Everything is read again if a run has ended before the lock was looked at: what it left is in no part of the rest. */
@@ -325,9 +334,9 @@ async function mirrorLine(context: CommandContext, config: Config, waitMs: numbe
   try {
     const opened = (mirror = openConfiguredMirror(config, 'read', 'status', context.pid));
     const now = systemClock.now();
-    const { snapshot, backups } = await lookAtHealth(context, config, opened, now, waitMs);
+    const { snapshot, found, backups } = await lookAtHealth(context, config, opened, now, waitMs);
     const own = configuredOf(snapshot).map((status) => withDeadRun(opened, status));
-    const drift = driftCounts(snapshot, await new DriftNow().ofAll(opened, config, [source], now));
+    const drift = driftCounts(snapshot, found);
     return {
       source,
       records: own.reduce((sum, { records }) => sum + records, 0),

@@ -169,13 +169,14 @@ export class CellStatus {
       const mirror = openReader();
       try {
         const [living, at] = [view(), now()];
-        const inputs = readHealthInputs(living, mirror, at);
+        const drift = new DriftNow();
+        const config = living.config();
+        const names = config.sources.map((source) => source.name);
+        const found = await drift.ofAll(mirror, config, names, at);
+        const inputs = readHealthInputs(living, mirror, at, { finder: drift });
         // `finished` reads the mirror when it is called first.
         inputs.lastJobs.finished('drift');
         this.#runs.read(mirror);
-        const config = living.config();
-        const names = config.sources.map((source) => source.name);
-        const found = await new DriftNow().ofAll(mirror, config, names, at);
         const health = healthFrom(living, inputs, at);
         this.#known = {
           inputs,

@@ -6,7 +6,12 @@ import type { JobName, JobRow } from '../mirror/daemon.ts';
 import type { CellStatus, CellSummary } from './cell-status.ts';
 import { unknownSource } from './daemon-view.ts';
 import { assessHealth, type Health, worst } from './http/health.ts';
-import { type HealthSnapshot, NO_CONTRADICTIONS, readHealthSnapshot } from './http/health-snapshot.ts';
+import {
+  type DamageFinder,
+  type HealthSnapshot,
+  NO_CONTRADICTIONS,
+  readHealthSnapshot,
+} from './http/health-snapshot.ts';
 import type { RunTotals } from './http/run-counter.ts';
 import type { DrillScores, LastJobs } from './last-jobs.ts';
 import type { DaemonProblem, DaemonView, JobRequest, RequestedJob, RequestStatus } from './view.ts';
@@ -27,8 +32,11 @@ export interface DaemonCells {
   problems(): readonly DaemonProblem[];
   /** True where each source has a mirror of its own. */
   isPerSource(): boolean;
-  /** The state of all mirrors: with one mirror read from it, with many as they were read last. Its `mirror` is null with many. */
-  snapshot(now: number): HealthSnapshot;
+  /**
+   * The state of all mirrors: with one mirror read from it, with what `finder` has found, with many as they were read last. Its
+   * `mirror` is null with many.
+   */
+  snapshot(now: number, finder?: DamageFinder): HealthSnapshot;
   /** With many mirrors: open findings by source where they are known, counts of runs and more, as they were read last. */
   known(): {
     readonly openDrift: ReadonlyMap<string, Readonly<Record<Severity, number>>>;
@@ -96,9 +104,10 @@ export function createCells(parts: CellsParts): DaemonCells {
     of,
     problems,
     isPerSource,
-    snapshot: (now) => {
+    snapshot: (now, finder) => {
       const [only] = all();
-      if (!isPerSource() && only !== undefined) return readHealthSnapshot(only, now);
+      if (!isPerSource() && only !== undefined)
+        return readHealthSnapshot(only, now, finder === undefined ? {} : { finder });
       return mergedSnapshot(parts, now);
     },
     known: () => {
@@ -220,6 +229,7 @@ function mergedHealth(
     sources: [],
     backups: null,
     verify: null,
+    damage: null,
     contradictions: NO_CONTRADICTIONS,
     drills: [],
     failedJobs: [],

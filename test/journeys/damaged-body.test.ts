@@ -85,10 +85,18 @@ it('is refused by log and blame also where only an older version is altered, whi
   expect((await story.expectRun(0, 'show', 'roles', id)).stdout).toContain('name: Second');
 });
 
-it('leaves drift unknown in a status, not none', async () => {
-  const { story } = await damaged();
-  const text = await story.run('status');
-  expect(text.stdout).toMatch(/^The mirror is current; drift is not known/);
+it('outweighs in a status a verification that was made before: what needs a person, and drift unknown, not none', async () => {
+  const { story, id } = await damaged();
+  alter(story, '"xNight"', '"Night"', id);
+  await story.expectRun(0, 'verify');
+  expect((await story.run('status')).stdout).toMatch(/^ +Verified +Yes /m);
+  alter(story, '"Night"', '"xNight"', id);
+  const text = await story.expectRun(0, 'status');
+  expect(text.stdout).toMatch(/^One thing needs you\.\n/);
+  expect(text.stdout).toMatch(/^ +Verified +No +found damaged now; tidemark verify names what is damaged$/m);
+  expect(text.stdout.split('Needs attention:')[1]).toMatch(
+    new RegExp(`^\n  \\S+ is damaged: ${REFUSED}.*\n    → \`tidemark verify\` names .*restore a backup`),
+  );
   expect(text.stdout.replaceAll(/\s+/g, ' ')).toMatch(
     new RegExp(`Drift Unknown \\S+ is damaged: ${REFUSED}`),
   );
@@ -98,6 +106,9 @@ it('leaves drift unknown in a status, not none', async () => {
       { drift: { open: null, severities: null, unknown: expect.stringContaining(REFUSED) as string } },
     ],
   });
+  // Once it is verified again, its problems are what is shown.
+  await story.expectRun(1, 'verify');
+  expect((await story.run('status')).stdout).toMatch(/^ +Verified +\d+ problems? +found /m);
 });
 
 it('stands in the way of nothing else', async () => {

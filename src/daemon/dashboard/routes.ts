@@ -82,12 +82,10 @@ export function createDashboard(parts: DashboardParts): Hono {
   };
   page('/', async () => {
     const shown = await lookAtBackups(view);
-    const snapshot = readHealthSnapshot(view, clock.now());
+    // Before the snapshot, which has the damage that it finds.
+    const found = await parts.drift.ofView(view, clock.now());
+    const snapshot = readHealthSnapshot(view, clock.now(), { finder: parts.drift });
     const { mirror } = snapshot;
-    const found =
-      mirror === null
-        ? { drifts: [], problems: [] }
-        : await parts.drift.ofAll(mirror, view.config(), configuredNames(view), clock.now());
     const days = mirror === null ? [] : await parts.dayCounts.read(mirror, CHART_DAYS, clock.now());
     return overviewPage({
       view,

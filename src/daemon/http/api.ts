@@ -36,7 +36,7 @@ import {
 } from './documents.ts';
 import type { DriftNow } from './drift-now.ts';
 import type { EventStreams } from './events.ts';
-import { configuredOf, driftStatus } from './five-answers.ts';
+import { driftStatus } from './five-answers.ts';
 import { lookAtBackups, readHealthSnapshot } from './health-snapshot.ts';
 import { asRefusal, kindsIn, numberIn, sourcesIn, timeIn, Refusal, requestText } from './request.ts';
 import { parseRunRequest, triggerBody, triggerSync, TriggerRate } from './run-requests.ts';
@@ -283,13 +283,11 @@ async function statusShown(
   const [view] = views;
   if (view !== undefined && views.length === 1) {
     await lookAtBackups(view);
-    const snapshot = readHealthSnapshot(view, now);
+    const { drift } = pagesOf(view);
+    // Before the snapshot, which has the damage that it finds.
+    const found = await drift.ofView(view, now);
+    const snapshot = readHealthSnapshot(view, now, { finder: drift });
     const { mirror, sourceStatuses, lastJobs } = snapshot;
-    const names = configuredOf(snapshot).map(({ source }) => source);
-    const found =
-      mirror === null
-        ? { drifts: [], problems: [] }
-        : await pagesOf(view).drift.ofAll(mirror, view.config(), names, now);
     const hasOthers = hasOtherSources(view.config(), sourceStatuses);
     const sources =
       mirror === null

@@ -8,6 +8,7 @@ import { formatInteger } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
+import type { DaemonView } from '../view.ts';
 import { pointOf } from '../../state/point.ts';
 import { BASELINE, LATEST } from '../../state/reference.ts';
 import { ACTIVITY_KINDS } from './changes.ts';
@@ -25,15 +26,36 @@ interface KeptDrift {
   readonly drift: Promise<SourceDrift>;
 }
 
+interface FoundDamage {
+  readonly message: string;
+  readonly verify: number | undefined;
+}
+
 export class DriftNow {
   /** Least recently used first. */
   readonly #kept = new Map<string, KeptDrift>();
+  /** Of each mirror by source: why it is damaged, and the latest verification at that time. */
+  readonly #damaged = new WeakMap<Mirror, Map<string, FoundDamage>>();
 
   /**
    * Null where there is no baseline, or nothing of the source was published.
    * @throws TooMuchChanged, and what a comparison throws
    */
   async of(mirror: Mirror, config: Config, source: string, now: number): Promise<SourceDrift | null> {
+    const damaged = this.#damaged.get(mirror) ?? new Map<string, FoundDamage>();
+    this.#damaged.set(mirror, damaged);
+    try {
+      const drift = await this.#find(mirror, config, source, now);
+      if (drift !== null) damaged.delete(source);
+      return drift;
+    } catch (error) {
+      const { code, message } = asTidemarkError(error);
+      if (code === 'mirror_corrupt') damaged.set(source, { message, verify: lastVerification(mirror) });
+      throw error;
+    }
+  }
+
+  async #find(mirror: Mirror, config: Config, source: string, now: number): Promise<SourceDrift | null> {
     const baseline = mirror.snapshots.baseline();
     const latest = mirror.runs.latest(source);
     if (baseline === undefined || latest === undefined) return null;
@@ -60,6 +82,26 @@ export class DriftNow {
       if (this.#kept.get(source) === found && !(error instanceof TooMuchChanged)) this.#kept.delete(source);
       throw error;
     }
+  }
+
+  /** What the latest comparison of a source found damaged, until another one finds it intact or a verification has been made since. */
+  damage(mirror: Mirror): string | null {
+    const verify = lastVerification(mirror);
+    const found = [...(this.#damaged.get(mirror)?.values() ?? [])];
+    return found.find((each) => each.verify === verify)?.message ?? null;
+  }
+
+  /** As `ofAll`, of the configured sources. Nothing for a mirror that cannot be read: health says why. */
+  async ofView(view: Pick<DaemonView, 'mirror' | 'config'>, now: number): Promise<FoundDrifts> {
+    const config = view.config();
+    let mirror: Mirror;
+    try {
+      mirror = view.mirror();
+    } catch {
+      return { drifts: [], problems: [] };
+    }
+    const names = config.sources.map(({ name }) => name);
+    return this.ofAll(mirror, config, names, now);
   }
 
   /** Every source's drift, and why that of each of the others could not be found. */
@@ -92,6 +134,10 @@ class TooMuchChanged extends TidemarkError {
       { hint: `\`tidemark drift --source ${source}\` shows them; set a newer baseline to compare less` },
     );
   }
+}
+
+function lastVerification(mirror: Mirror): number | undefined {
+  return mirror.daemon.jobs({ name: 'verify', limit: 1 })[0]?.job;
 }
 
 /** Another one where a job may have met damage that a comparison before it did not: what is kept would hide it. */

@@ -2,12 +2,14 @@
  * The five answers (is the backup fresh, complete, verified, restorable; what drifted), the sentence above them and what
  * needs attention: what the dashboard's overview and `tidemark status` show. Every answer says as of when.
  */
+import type { ErrorCode } from '../../core/errors.ts';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { count, duration, percent, plural } from '../../core/wording.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import { uncomparedCollections } from '../../report/notes.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
+import { type JobRow, JOB_NAMES } from '../../mirror/daemon.ts';
 import { type DriftSummary, summaryOf } from '../jobs/summaries.ts';
 import { hasDrillFallen, type LastJobs } from '../last-jobs.ts';
 import type { HealthReason } from './health.ts';
@@ -164,8 +166,15 @@ function lastAttempt(own: readonly SourceStatus[], { sources }: HealthSnapshot['
   return reason.code === 'run_partial' ? 'the last sync was partial' : (reason.message.split(':')[0] ?? '');
 }
 
-function verified({ lastJobs, now }: HealthSnapshot): Answered {
+function verified({ health, lastJobs, now }: HealthSnapshot): Answered {
   const job = lastJobs.of('verify')[0];
+  const problems = (job === undefined ? null : summaryOf('verify', job))?.problems ?? 0;
+  // What was found since outweighs a verification that found nothing.
+  if (problems === 0 && health.reasons.some(({ code }) => code === 'verify_failed'))
+    return { tone: 'bad', word: 'No', line: `found damaged now; ${NAMES_DAMAGE}` };
+  const since = problems === 0 ? damagedSince(lastJobs) : null;
+  if (since !== null)
+    return { tone: 'bad', word: 'No', line: `found damaged ${age(since, now)}; ${NAMES_DAMAGE}` };
   if (job === undefined) return { tone: 'plain', word: 'Not yet', line: 'no verification so far' };
   const summary = summaryOf('verify', job);
   if (summary === null)
@@ -174,6 +183,19 @@ function verified({ lastJobs, now }: HealthSnapshot): Answered {
   if (summary.problems > 0)
     return { tone: 'bad', word: plural(summary.problems, 'problem'), line: `found ${when}` };
   return { tone: 'good', word: 'Yes', line: `${count(summary.revisions)} revisions match, ${when}` };
+}
+
+const NAMES_DAMAGE = 'tidemark verify names what is damaged';
+
+/** When the latest job failed because the mirror is damaged, if no verification has ended since; ISO 8601. */
+function damagedSince(lastJobs: LastJobs): string | null {
+  const endOf = ({ finishedAt, startedAt }: JobRow): string => finishedAt ?? startedAt;
+  const [verify] = lastJobs.of('verify');
+  const ends = JOB_NAMES.flatMap((name) => lastJobs.of(name))
+    .filter(({ errorCode }) => errorCode === ('mirror_corrupt' satisfies ErrorCode))
+    .map(endOf)
+    .filter((at) => verify === undefined || at > endOf(verify));
+  return ends.toSorted().at(-1) ?? null;
 }
 
 function restorable({ lastJobs, drillScores, now }: HealthSnapshot): Answered {

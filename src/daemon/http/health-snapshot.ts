@@ -54,6 +54,22 @@ interface HealthInputs extends MirrorFacts {
   /** The sources whose drift is not reported yet, and since when. */
   readonly driftWaits: ReadonlyMap<string, string | null>;
   readonly contradictions: HealthFacts['contradictions'];
+  /** As of `HealthFacts`. */
+  readonly damage: string | null;
+}
+
+/** Whoever read the mirror and may have found it damaged (`DriftNow`). */
+export interface DamageFinder {
+  /** Why it is damaged; null where nothing showed it. */
+  damage(mirror: Mirror): string | null;
+}
+
+/** What is shown of a mirror, and who else has looked at it. */
+interface Look {
+  /** The sources to show; without: the configured ones, and the others that the mirror holds. */
+  readonly sources?: readonly string[];
+  readonly others?: readonly string[];
+  readonly finder?: DamageFinder;
 }
 
 /** The state of daemon and mirror at one time, for a page. */
@@ -92,12 +108,7 @@ export type HealthView = Pick<
 >;
 
 /** Does not throw for a mirror that cannot be read: that is part of the snapshot. */
-export function readHealthSnapshot(
-  view: HealthView,
-  now: number,
-  /** The sources to show; without: the configured ones, and the others that the mirror holds. */
-  shown: { readonly sources?: readonly string[]; readonly others?: readonly string[] } = {},
-): HealthSnapshot {
+export function readHealthSnapshot(view: HealthView, now: number, shown: Look = {}): HealthSnapshot {
   try {
     const mirror = view.mirror();
     const inputs = readHealthInputs(view, mirror, now, shown);
@@ -112,7 +123,7 @@ export function readHealthInputs(
   view: HealthView,
   mirror: Mirror,
   now: number,
-  shown: { readonly sources?: readonly string[]; readonly others?: readonly string[] } = {},
+  shown: Look = {},
 ): HealthInputs {
   const config = view.config();
   const configured = shown.sources ?? config.sources.map(({ name }) => name);
@@ -136,6 +147,7 @@ export function readHealthInputs(
       restores,
       driftWaits: driftWaitsOf(config, mirror),
       contradictions: contradictionsOf(config, mirror),
+      damage: shown.finder?.damage(mirror) ?? null,
     };
   });
 }
@@ -193,6 +205,7 @@ export function healthFrom(view: HealthView, inputs: HealthInputs, now: number):
     ),
     ...jobFacts(inputs),
     contradictions: inputs.contradictions,
+    damage: inputs.damage,
     failingChannels: failingChannels(pending, recent, now),
   });
   return toRun(health, config);
@@ -228,6 +241,7 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
     sources: isComing ? config.sources.map(({ name }) => unreadSource(view, config, name)) : [],
     backups: null,
     verify: null,
+    damage: null,
     contradictions: NO_CONTRADICTIONS,
     drills: [],
     failedJobs: [],

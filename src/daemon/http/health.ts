@@ -135,6 +135,8 @@ export interface HealthFacts {
         readonly hint: string | null;
       })
     | null;
+  /** Why the mirror is damaged, as what was read of it now showed, whatever an earlier check said; null where nothing did. */
+  readonly damage: string | null;
   /** Acceptances and snapshots that are not as the audit log has them: a line for each, and what to do about them. */
   readonly contradictions: { readonly lines: readonly string[]; readonly hint: string };
   /** Of each source: its latest drill that ended, and the score of the one before. */
@@ -291,12 +293,12 @@ function isOfDamage({ errorCode }: EndedJob): boolean {
 }
 
 /** A damaged mirror is one reason, whatever jobs fail for it: their commands would fail too. */
-function damageReasons({ verify, failedJobs }: HealthFacts): HealthReason[] {
+function damageReasons({ verify, damage, failedJobs }: HealthFacts): HealthReason[] {
   const failed = failedJobs.filter(isOfDamage);
   const names = namesOf(failed.map(({ name, source }) => `${name}${of(source)}`));
   const [first] = failed;
+  const also = first === undefined ? '' : `; ${names} failed for it`;
   if (verify !== null && verify.problems > 0) {
-    const also = first === undefined ? '' : `; ${names} failed for it`;
     return [
       {
         code: 'verify_failed',
@@ -304,6 +306,17 @@ function damageReasons({ verify, failedJobs }: HealthFacts): HealthReason[] {
         message: `the last check of the mirror found ${plural(verify.problems, 'problem')}${also}`,
         since: verify.finishedAt ?? verify.startedAt,
         hint: `\`tidemark verify\` names them; ${verify.hint ?? `keep the file, and ${RESTORE_HINT}`}`,
+      },
+    ];
+  }
+  if (damage !== null) {
+    return [
+      {
+        code: 'verify_failed',
+        state: 'degraded',
+        message: `${damage}${also}`,
+        since: null,
+        hint: `\`tidemark verify\` names what is damaged; keep the file, and ${RESTORE_HINT}`,
       },
     ];
   }

@@ -55,9 +55,11 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
       if (only !== undefined && others.length === 0 && !cells.isPerSource())
         await lookAtBackups(only, isFirst ? FIRST_WAIT_MS : WAIT_MS);
       isFirst = false;
-      const snapshot = cells.snapshot(now);
       const views = cells.cells();
       const known = cells.isPerSource() ? cells.known() : null;
+      // Before the snapshot, which has the damage that it finds.
+      const found = known === null && only !== undefined ? await drift.ofView(only, now) : null;
+      const snapshot = cells.snapshot(now, drift);
       const facts: MetricFacts = {
         startedAt: cells.startedAt,
         version,
@@ -66,7 +68,8 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
         stats: views.flatMap((view) => view.stats()),
         activity: cells.activity(),
         snapshot,
-        openDrift: known?.openDrift ?? (await countOpenDrift(cells, drift, snapshot)),
+        // A source that cannot be compared is left out, unless too much changed: then as of the latest drift job.
+        openDrift: known?.openDrift ?? (found === null ? new Map() : openBySource(found, snapshot.lastJobs)),
         totals: known?.totals ?? (snapshot.mirror === null ? runs.totals() : runs.read(snapshot.mirror)),
         unreadable: known?.unreadable ?? Number(snapshot.mirror === null),
         files: fileSizes(views.map((view) => view.config().mirror)),
@@ -88,19 +91,6 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
     },
     close: () => void delay.disable(),
   };
-}
-
-/** By source; a source that cannot be compared is left out, unless too much changed: then as of the latest drift job. */
-async function countOpenDrift(
-  cells: DaemonCells,
-  drift: DriftNow,
-  snapshot: HealthSnapshot,
-): Promise<MetricFacts['openDrift']> {
-  const { mirror, lastJobs, now } = snapshot;
-  const [view] = cells.cells();
-  if (mirror === null || view === undefined) return new Map();
-  const sources = configuredOf(snapshot).map(({ source }) => source);
-  return openBySource(await drift.ofAll(mirror, view.config(), sources, now), lastJobs);
 }
 
 function fileSizes(paths: readonly string[]): MetricFacts['files'] {

@@ -52,7 +52,7 @@ export function createRoutes(
     const [only] = cells.cells();
     if (!cells.isPerSource() && only !== undefined) await lookAtBackups(only);
     const now = clock.now();
-    const { health } = cells.snapshot(now);
+    const { health } = cells.snapshot(now, drift);
     const status = health.state === 'failing' || health.state === 'starting' ? 503 : 200;
     context.header(INSTANCE_HEADER, instanceOf(options.localToken));
     return wantsJson(context)

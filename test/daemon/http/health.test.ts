@@ -50,6 +50,7 @@ const FACTS: HealthFacts = {
   sources: [SOURCE],
   backups: null,
   verify: null,
+  damage: null,
   contradictions: { lines: [], hint: '' },
   drills: [],
   failedJobs: [],
@@ -255,6 +256,12 @@ describe('health', () => {
     [
       'a mirror that found damage',
       { ...FACTS, verify: { ...job, problems: 2, hint: null } },
+      'degraded',
+      ['verify_failed'],
+    ],
+    [
+      'a mirror that is found damaged after a verification that found nothing',
+      { ...FACTS, verify: { ...job, problems: 0, hint: null }, damage: 'm.db is damaged: a record' },
       'degraded',
       ['verify_failed'],
     ],
