@@ -141,7 +141,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       if (revisions === 0) printNote(context, [nothingText(options)]);
       return EXIT.done;
     }
-    const kinds = options.kind ?? heldKinds(config, content);
+    const kinds = options.kind ?? heldKinds(config, mirror, content);
     const shape: Shape = {
       format,
       kinds,
@@ -164,7 +164,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...(point?.note === undefined ? [] : [point.note]),
       ...unpublished.map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``),
       ...(content.count > 0 ? [] : [nothingText(options)]),
-      ...(isDirectory && format !== 'yaml' ? notMirrored(options.kind ?? KINDS, kinds) : []),
+      ...(isDirectory && format !== 'yaml' ? notMirrored(config, options.kind ?? KINDS, kinds) : []),
       ...staleText(stale, run, systemClock.now(), content.hasSource),
     ]);
   } catch (error) {
@@ -188,19 +188,28 @@ function* everKnown(
   for (const each of id) for (const one of kind ?? KINDS) yield* mirror.records.find(one, each, filter);
 }
 
-/** All kinds but those that no source mirrors and of which nothing is left from before: an empty file would count as no records. */
-function heldKinds({ sources }: Config, content: ExportContent): readonly Kind[] {
-  if (sources.length === 0) return KINDS;
-  const mirrored = new Set(sources.flatMap((source) => [...mirroredKinds(source)]));
+/**
+ * All kinds but those that no source mirrors and of which nothing is left from before: an empty file would count as no
+ * records. Without a configuration, the mirror's collections say what is mirrored.
+ */
+function heldKinds({ sources }: Config, mirror: Mirror, content: ExportContent): readonly Kind[] {
+  const mirrored = new Set(
+    sources.length > 0
+      ? sources.flatMap((source) => [...mirroredKinds(source)])
+      : content.sources.flatMap((source) => mirror.runs.collections(source).map(({ kind }) => kind)),
+  );
   return KINDS.filter((kind) => mirrored.has(kind) || !content.isEmpty({ kind }));
 }
 
-function notMirrored(all: readonly Kind[], held: readonly Kind[]): string[] {
+function notMirrored({ sources }: Config, all: readonly Kind[], held: readonly Kind[]): string[] {
   const missing = all.filter((kind) => !held.includes(kind));
   if (missing.length === 0) return [];
-  return [
-    `no file for ${missing.join(', ')}: the configuration does not mirror ${missing.length === 1 ? 'it' : 'them'}`,
-  ];
+  const them = missing.length === 1 ? 'it' : 'them';
+  const why =
+    sources.length > 0
+      ? `the configuration does not mirror ${them}`
+      : `the mirror has no collection of ${them}`;
+  return [`no file for ${missing.join(', ')}: ${why}`];
 }
 
 function stateOf(mirror: Mirror, sources: readonly string[], point: Point | null): Shape['of'] {

@@ -239,6 +239,25 @@ describe('files of kinds', () => {
     expect(filesBelow(tree)).toContain('invites.csv');
   });
 
+  it('there is none of a kind that the mirror never read, if only the mirror says what is mirrored', async () => {
+    const service = await FakeService.start();
+    const [directory, elsewhere] = [scratch(), scratch()];
+    const env = environment(service.url, directory);
+    await ok(['sync'], { ...env, TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing' });
+    const tree = join(elsewhere, 'tree');
+    const ended = await tidemark(['export', '--format', 'parquet', '--output', tree], {
+      env: { TIDEMARK_MIRROR: join(directory, 'mirror.db') },
+      cwd: elsewhere,
+    });
+    expect(ended.code, ended.stderr).toBe(0);
+    // Read, and there are none; not read.
+    expect(filesBelow(tree)).toContain('domains.parquet');
+    expect(filesBelow(tree)).not.toContain('session_recordings.parquet');
+    expect(ended.stderr).toMatch(
+      /no file for (.+, )?session_recordings, recording_sharing: the mirror has no collection of them\n/,
+    );
+  });
+
   it('import blocks are counted', async () => {
     const { directory, env } = await mirrored();
     const path = join(directory, 'imports.tf');
