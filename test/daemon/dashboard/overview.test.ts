@@ -360,8 +360,16 @@ describe('the drift of a mirror that is too damaged to compare', () => {
     damaged.job('drift', null, { outcome: 'failed', errorCode: 'mirror_corrupt', error });
     const why = 'the stored content of 1 record does not match its hash';
     const shown = await words(at);
+    expect(shown).toContain('One thing needs you');
+    expect(shown).toContain('Verified No found damaged now; tidemark verify names what is damaged');
+    expect(shown).toMatch(new RegExp(`Needs you \\S+ is damaged: ${why}.*; drift of default failed for it`));
     expect(shown).toMatch(new RegExp(`Drift Unknown \\S+ is damaged: ${why}`));
     expect(shown).not.toMatch(/Drift None|No drift/);
+    const ready = await fetch(`${at}/readyz`, { headers: { Accept: 'application/json' } });
+    expect([ready.status, await ready.json()]).toMatchObject([
+      200,
+      { state: 'degraded', reasons: [{ code: 'verify_failed' }] },
+    ]);
     expect(await open()).toEqual({
       open: null,
       severities: null,
@@ -372,6 +380,23 @@ describe('the drift of a mirror that is too damaged to compare', () => {
       ['/organizations', `/organizations/${id}`].map(async (path) => await (await fetch(at + path)).text()),
     );
     for (const page of pages) expect(page).toContain('not known');
+
+    // A verification that finds nothing, of a mirror that was mended by hand, is believed.
+    const mended = new Database(damaged.mirrorPath);
+    mended
+      .prepare(`UPDATE records SET body = replace(body, '"Altered"', '"Renamed"') WHERE remote_id = ?`)
+      .run(id);
+    mended.close();
+    damaged.job('verify', {
+      records: 2,
+      revisions: 3,
+      runs: 2,
+      problems: 0,
+      found: [],
+      root: null,
+      durationMs: 1,
+    });
+    expect(await words(at)).toContain('Verified Yes 3 revisions match');
   });
 });
 
