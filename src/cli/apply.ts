@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { type Actor, commandActor } from '../core/actor.ts';
 import { TidemarkError, type ExitCode, type ErrorCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
@@ -30,18 +31,29 @@ const VALUE_LIMIT = 80; // characters of a value that is named
 interface ApplyCommandOptions {
   readonly plan: string;
   readonly yes?: boolean;
-  readonly as?: string;
 }
 
 /** Exit as `restore --apply`; 6 where live has moved since, or the plan was changed or refused; 1 or 5 where live could not be read: nothing was sent then. */
-export async function apply(context: CommandContext, options: ApplyCommandOptions): Promise<ExitCode> {
+export async function apply(
+  context: CommandContext,
+  { as, ...options }: ApplyCommandOptions & { readonly as?: string },
+): Promise<ExitCode> {
+  return await applySaved(context, options, commandActor(as));
+}
+
+/** As `apply`, for an actor that is known. */
+export async function applySaved(
+  context: CommandContext,
+  options: ApplyCommandOptions,
+  actor: Actor,
+): Promise<ExitCode> {
   const plan = await planIn(context, options.plan);
   requireConsent(context, options, null);
   const session = await openSession(context, {
     command: 'apply',
     writes: true,
     needsNoMirror: plan.from.run === undefined,
-    as: options.as,
+    actor,
     ...(plan.to.source === undefined ? {} : { source: plan.to.source }),
   });
   return closedAfter(session, async () => {

@@ -350,6 +350,14 @@ const DAEMON_COMMANDS: readonly CommandRow[] = [
     load: async () => (await import('./daemon-job.ts')).daemonJob,
   },
   {
+    name: 'daemon-apply',
+    isHidden: true,
+    description: 'Applies a plan of the dashboard for the daemon that starts it',
+    arguments: [{ name: '<plan>', key: 'plan', description: 'plan file of the dashboard', values: 'file' }],
+    outlivesOutput: () => true,
+    load: async () => (await import('./daemon-apply.ts')).daemonApply,
+  },
+  {
     name: 'fleet-cell',
     isHidden: true,
     description: 'Works on cells for the worker of a fleet that starts it',

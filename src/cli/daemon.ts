@@ -132,7 +132,7 @@ function jobStarter(context: CommandContext): StartJob {
 /** Runs this very program with a command, and the option that says where the configuration is. */
 function commandRunner(context: CommandContext): RunCommand {
   const { entry, execPath, env, cwd } = context;
-  return async (args, signal) => {
+  return async (args, signal, order) => {
     const [command = '', ...rest] = args;
     const child = fork(entry, [command, ...configFile(context), ...rest], {
       ...{ execPath, env, cwd },
@@ -140,6 +140,8 @@ function commandRunner(context: CommandContext): RunCommand {
     });
     let stderr = '';
     child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    // One that cannot be sent to has ended, or will not begin: its exit says more.
+    if (order !== undefined) child.send(order, () => undefined);
     const interrupt = (): void => void child.kill('SIGTERM');
     signal.addEventListener('abort', interrupt, { once: true });
     try {

@@ -1,5 +1,6 @@
 /** `tidemark forget`: drops local history by retention. Nothing remote is ever touched. */
 import { type KeepOptions, retentionOf } from '../config/config.ts';
+import { commandActor } from '../core/actor.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { megabytes, plural } from '../core/wording.ts';
 import type { ForgetResult } from '../mirror/forgetting.ts';
@@ -34,7 +35,7 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
       mirror.close();
     }
   }
-  const mirror = openExistingMirror(config, 'forget', context.pid, options.as);
+  const mirror = openExistingMirror(config, 'forget', context.pid, commandActor(options.as));
   try {
     const isEqual = contentComparison(config);
     const result = await mirror.retention.forget({ ...choice, isEqual });

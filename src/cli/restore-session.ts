@@ -4,7 +4,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { hasMirrorPerSource, onlyMirrorConfig, ownerOf } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
-import { commandActor } from '../core/actor.ts';
+import { type Actor, commandActor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
@@ -42,7 +42,9 @@ interface SessionOptions {
   /** True if the service is not asked. */
   readonly needsNoKey?: boolean;
   /** The name given with `--as`. */
-  readonly as: string | undefined;
+  readonly as?: string | undefined;
+  /** Who acts, where that is not the user of this process. */
+  readonly actor?: Actor;
   /** The source that a plan names. */
   readonly source?: string;
   /** The source of a restore in the journal, where several are configured: given their names. */
@@ -114,12 +116,13 @@ function journaledSource(
 function openMirrorFor(
   context: CommandContext,
   config: Config,
-  { command, writes, needsNoMirror, as }: SessionOptions,
+  { command, writes, needsNoMirror, as, actor }: SessionOptions,
 ): Mirror | null {
   if (writes) {
+    const writer = actor ?? commandActor(as);
     return needsNoMirror
-      ? openConfiguredMirror(config, 'write', command, context.pid, commandActor(as))
-      : openExistingMirror(config, command, context.pid, as);
+      ? openConfiguredMirror(config, 'write', command, context.pid, writer)
+      : openExistingMirror(config, command, context.pid, writer);
   }
   try {
     return openConfiguredMirror(config, 'read', command, context.pid);

@@ -1,4 +1,5 @@
 /** `tidemark snapshots`: runs pinned under a name, and the baseline among them. */
+import { commandActor } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import type { Config } from '../config/config.ts';
 import { mirrorConfigs } from '../config/mirrors.ts';
@@ -112,7 +113,7 @@ async function pinBaselines(
   const attempt = (config: Config): boolean => {
     const source = config.sources[0]?.name ?? '';
     try {
-      const mirror = openExistingMirror(config, 'snapshots pin', context.pid, as);
+      const mirror = openExistingMirror(config, 'snapshots pin', context.pid, commandActor(as));
       try {
         const { outcome, run } = pinBaseline(mirror, name, { reference, isExact, source });
         rows.set(source, { name: source, outcome, run, reason: null });

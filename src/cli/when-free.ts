@@ -1,6 +1,6 @@
 /** Opening a mirror that another process may be writing: a command waits for it for a while, and says for whom. */
 import type { Config } from '../config/config.ts';
-import { commandActor } from '../core/actor.ts';
+import { type Actor, commandActor } from '../core/actor.ts';
 import { type Clock, systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -80,14 +80,16 @@ export async function openForChange(
   command: string,
   as?: string,
 ): Promise<Mirror> {
-  return await whenFree(context, CHANGE, () => openExistingMirror(config, command, context.pid, as));
+  return await whenFree(context, CHANGE, () =>
+    openExistingMirror(config, command, context.pid, commandActor(as)),
+  );
 }
 
 /**
- * For writing, under the lock, by this user or the name given with `--as`, where making an empty mirror would be a mistake.
+ * For writing, under the lock, where making an empty mirror would be a mistake.
  * @throws TidemarkError `mirror_missing` if there is none, and as `openMirror` does
  */
-export function openExistingMirror(config: Config, command: string, pid: number, as?: string): Mirror {
+export function openExistingMirror(config: Config, command: string, pid: number, actor: Actor): Mirror {
   openConfiguredMirror(config, 'read', command, pid).close();
-  return openConfiguredMirror(config, 'write', command, pid, commandActor(as));
+  return openConfiguredMirror(config, 'write', command, pid, actor);
 }

@@ -1,6 +1,7 @@
 /** A restore from the dashboard of a real daemon: plan, second confirmation, apply, journal; and where it is not allowed. */
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { systemClock } from '../../src/core/clock.ts';
@@ -8,7 +9,7 @@ import { planDirectory } from '../../src/daemon/plan-directory.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
 import { smallDemo } from '../server/small-demo.ts';
-import { environment, scratch, start, tidemark } from './harness.ts';
+import { environment, runProgram, scratch, start, tidemark } from './harness.ts';
 
 const KEY = 'full-key-of-some-length';
 const TOKEN = 'a-token-of-some-length';
@@ -22,7 +23,11 @@ interface Story {
   readonly enforces: () => Promise<unknown>;
   readonly get: (path: string) => Promise<string>;
   /** Where the answer leads. */
-  readonly post: (action: string, form: Record<string, string>) => Promise<Response>;
+  readonly post: (
+    action: string,
+    form: Record<string, string>,
+    headers?: Record<string, string>,
+  ) => Promise<Response>;
 }
 
 /** Run 1 has two-factor enforcement on, run 2 off; a daemon runs, and Ada is logged in. */
@@ -82,10 +87,10 @@ async function story(more: Readonly<Record<string, string>>): Promise<Story> {
       return ((await answer.json()) as { enforce_2fa: unknown }).enforce_2fa;
     },
     get: async (path) => (await fetch(page + path, { headers: { accept: 'text/html', ...session } })).text(),
-    post: (action, values) =>
+    post: (action, values, others = session) =>
       fetch(`${page}/actions/${action}`, {
         method: 'POST',
-        headers: { ...form, ...session },
+        headers: { ...form, ...others },
         redirect: 'manual',
         body: new URLSearchParams(values),
       }),
@@ -100,6 +105,18 @@ async function eventually(get: () => Promise<string>, pattern: RegExp): Promise<
     await delay(50);
   }
   throw new Error(`never ${String(pattern)}: ${await get()}`);
+}
+
+/** What the audit log has of restores, oldest first: the action, who did it, and how Tidemark knew them. */
+async function auditedVias(env: Record<string, string>): Promise<string[]> {
+  const { stdout } = await tidemark(['audit', '--json'], { env });
+  const { entries } = JSON.parse(stdout) as {
+    entries: { action: string; by: string; via: string; restore?: object }[];
+  };
+  return entries
+    .filter(({ restore }) => restore !== undefined)
+    .map(({ action, by, via }) => `${action} ${by} ${via}`)
+    .reverse();
 }
 
 /** The query that plans the organization as of run 1, from its history. */
@@ -144,6 +161,40 @@ describe('a restore from the dashboard', () => {
     expect(await get('/restores')).toMatch(/href="\/restores\/1">1<\/a>/);
     const listed = await tidemark(['restores', '--json'], { env });
     expect(JSON.parse(listed.stdout)).toMatchObject({ restores: [{ outcome: 'complete', by: 'Ada' }] });
+    expect(await auditedVias(env)).toEqual(['restore Ada token@dashboard', 'end Ada token@dashboard']);
+    expect((await tidemark(['verify'], { env })).code).toBe(0);
+  });
+
+  it('is told in the audit log from one of the command line under the same name', async () => {
+    const told = await story({
+      TIDEMARK_HTTP_ALLOW_RESTORE: 'true',
+      TIDEMARK_HTTP_USER_HEADER: 'X-Forwarded-User',
+      TIDEMARK_HTTP_TRUSTED_PROXIES: '127.0.0.1',
+    });
+    const { get, post, env, enforces } = told;
+    const olga = { 'x-forwarded-user': 'olga@corp', 'sec-fetch-site': 'same-origin' };
+    const planned = await post('plan', { query: await planQuery(told) }, olga);
+    const path = planned.headers.get('location') ?? '';
+    await eventually(() => get(path), /type 1 or default/);
+    await post('apply', { plan: path.split('/').at(-1) ?? '', confirm: '1' }, olga);
+    await eventually(() => get(path), /Applied and verified|Ended with/);
+    expect(await enforces()).toBe(true);
+    expect((await tidemark(['undo', '1', '--apply', '--yes', '--as', 'olga@corp'], { env })).code).toBe(0);
+    const command = `${userInfo().username}@${hostname()}`;
+    expect(await auditedVias(env)).toEqual([
+      'restore olga@corp proxy@dashboard',
+      'end olga@corp proxy@dashboard',
+      `undo olga@corp ${command}`,
+      `end olga@corp ${command}`,
+    ]);
+  });
+
+  it('is applied by a command that only the daemon can start', async () => {
+    const env = environment('http://127.0.0.1:9', scratch());
+    const called = await runProgram(['daemon-apply', 'plan.json'], { env });
+    expect(called).toMatchObject({ code: 4, stdout: '' });
+    expect(called.stderr).toContain('what the daemon starts for the dashboard');
+    expect((await tidemark(['--help'], { env })).stdout).not.toContain('daemon-apply');
   });
 
   it('that would only record records that somebody recreated names them, asks, and records them', async () => {

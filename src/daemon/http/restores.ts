@@ -1,7 +1,7 @@
 /**
  * Restores that are planned and applied in the dashboard (`http.allowRestore`). Both are commands of this very program in a
- * process of its own: `restore --out FILE` plans, `apply FILE` sends exactly that plan, journals it, and refuses it if the
- * service has changed since. Only that process opens a client that writes.
+ * process of its own: `restore --out FILE` plans, `daemon-apply FILE` sends exactly that plan, as `apply` does: journals it, and
+ * refuses it if the service has changed since. Only that process opens a client that writes.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -14,11 +14,20 @@ import type { Logger } from '../../core/logger.ts';
 import { type Plan, isExecutable, planDocument, readPlan } from '../../restore/plan/plan.ts';
 import { planDirectory } from '../plan-directory.ts';
 
-/** Runs this program with these arguments, beside the options that say where the configuration is. */
+/**
+ * Runs this program with these arguments, beside the options that say where the configuration is.
+ * @param order sent to the command over its channel: nobody can give it on a command line
+ */
 export type RunCommand = (
   args: readonly string[],
   signal: AbortSignal,
+  order?: ApplyOrder,
 ) => Promise<{ readonly code: number | null; readonly stderr: string }>;
+
+/** Whom `daemon-apply` applies a plan for, and how the dashboard knew them: it is journaled as theirs. */
+export interface ApplyOrder {
+  readonly actor: Actor;
+}
 
 /** Plans that are kept; the oldest that is not being applied gives way. */
 const KEPT = 20;
@@ -107,7 +116,7 @@ export class PageRestores {
    * @param confirmation the number of its steps, or of the ids that it only records, or the name of its source
    * @throws TidemarkError `usage` for another text, `not_found` for a plan that cannot be applied
    */
-  apply(id: string, confirmation: string, { by }: Actor): PageRestore {
+  apply(id: string, confirmation: string, actor: Actor): PageRestore {
     const restore = this.#known.get(id);
     const plan = restore?.plan ?? null;
     if (restore === undefined || plan === null || restore.state !== 'planned' || plan.refused.length > 0)
@@ -125,13 +134,14 @@ export class PageRestores {
     this.#begin(restore, async (file) => {
       await writeFile(file, `${JSON.stringify(planDocument(plan))}\n`, { mode: 0o600 });
       const { code, stderr } = await this.#run(
-        ['apply', file, '--yes', '--quiet', `--source=${restore.source}`, `--as=${by}`],
+        ['daemon-apply', file, '--quiet', `--source=${restore.source}`],
         this.#end.signal,
+        { actor },
       );
       restore.message = stderr;
       restore.exitCode = code ?? EXIT.interrupted;
       this.#log.info(
-        { action: 'apply', by, plan: plan.hash, exitCode: code },
+        { action: 'apply', by: actor.by, plan: plan.hash, exitCode: code },
         'a restore of the dashboard ended',
       );
       return 'ended';
