@@ -208,7 +208,9 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     await act('11. The check: the baseline against the service, in all fields that a restore can write');
     requireCode('diff', await diff(supplied, { from: 'baseline', to: 'live', managedOnly: true }), EXIT.done);
 
-    await act('12. A restore test: 10 % of the records are damaged in a separate sandbox and restored');
+    await act(
+      '12. A restore test: 10 % of the records, and what belongs to those removed, are damaged in a separate sandbox and restored',
+    );
     const prepared: CommandContext = { ...quiet, env: { ...inner.env, ...PREPARED } };
     const tenth = await drill(prepared, { from: 'baseline', damage: DAMAGED_PERCENT });
     requireCode('drill', tenth, EXIT.done);

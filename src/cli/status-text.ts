@@ -122,8 +122,10 @@ function needsLines({ snapshot, hasDaemon }: StatusFacts): string[] {
     ...needs.flatMap((need) => {
       const { source, code, message, hint } = need;
       const since = sinceOf(need);
+      const ago = since === null ? '' : age(since, snapshot.now);
+      const when = ago === '' ? '' : message.endsWith('?') ? ` (${ago})` : `, ${ago}`;
       return [
-        `  ${source === null ? '' : `${source}: `}${message.replace(/\.$/, '')}${since === null ? '' : `, ${age(since, snapshot.now)}`}`,
+        `  ${source === null ? '' : `${source}: `}${message.replace(/\.$/, '')}${when}`,
         ...(hint === null || (source !== null && !WITH_HINT.has(code)) ? [] : [`    → ${hint}`]),
       ];
     }),

@@ -275,6 +275,7 @@ describe('backups elsewhere', () => {
     expect(anew.stderr).toMatch(
       /^tidemark: a new mirror is begun without history, although \S+\/backups has backups of default from another mirror, .*\(run 1\): is the mirror's volume mounted\?\n/,
     );
+    expect((await run('status')).stdout).toMatch(/is the mirror's volume mounted\? \([^)]+\)\n/);
     expect((await run('backup', 'list')).stdout, 'it is not of the configured mirror').toMatch(
       /complete +[0-9a-f]{8} +default\n$/,
     );

@@ -268,7 +268,8 @@ function needsHtml(needs: readonly Need[], now: number): Html {
     const { source, state, message, hint } = need;
     const since = sinceOf(need);
     const name = source === null ? NOTHING : markup`${nameHtml(source)}: `;
-    const when = since === null ? NOTHING : faint(', ', ageHtml(since, now));
+    const [before, after] = message.endsWith('?') ? [' (', ')'] : [', ', ''];
+    const when = since === null ? NOTHING : faint(before, ageHtml(since, now), after);
     return markup`<li class="${state === 'failing' ? 'bad' : 'warn'}">
 <p><strong>${name}${message}</strong>${when}</p>${hintHtml(hint)}</li>`;
   });
