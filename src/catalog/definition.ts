@@ -146,6 +146,8 @@ export interface KindDefinition<Name extends string> {
   readonly naturalKey: readonly string[];
   /** Pointers tried in turn for a record's display name. */
   readonly nameFrom: readonly string[];
+  /** Pointer to when a record was created, where that is not `/created_at`. Many kinds show no such time. */
+  readonly createdAt?: string;
   /** Permissions: documented by interface.md or, where it is silent, by wire-notes.md. */
   readonly permission: { readonly read: string; readonly write: string; readonly isDocumented: boolean };
   readonly operations: readonly Operation[];

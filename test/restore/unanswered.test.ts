@@ -1,33 +1,62 @@
 /** What an undo takes for the effect of a request without an answer, and what it leaves to a person. */
 import { describe, expect, it } from 'vitest';
+import { definitionOf, fillPath } from '../../src/catalog/catalog.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { silentLogger } from '../../src/core/logger.ts';
+import type { ParsedRecord } from '../../src/diff/change.ts';
 import { storedPlan } from '../../src/restore/plan/stored-plan.ts';
 import { NO_SECRETS } from '../../src/restore/secrets.ts';
 import { type Answers, LookedUpRestores, lookUpAnswers } from '../../src/restore/undo/unanswered.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { SOURCE } from './apply-source.ts';
-import { nativeWorld, startRig, without, type Rig } from './apply-rig.ts';
+import { altered, nativeWorld, startRig, without, type PlanChanges, type Rig } from './apply-rig.ts';
 
-/** A restore of one role was killed when it was about to send its creation. */
-async function killed(now: string) {
+/** A restore of one record was killed when it was about to send its creation, of which `sent` is the body. */
+async function killed(now: string, kind: Kind = 'roles') {
   const rig = await startRig();
-  const native = (await nativeWorld(rig)).filter((each) => each.kind !== 'role_memberships');
-  const lost = native.find((each) => each.kind === 'roles');
-  if (lost === undefined) throw new Error('there is no role');
+  const native = (await nativeWorld(rig)).filter(
+    (each) => each.kind !== 'role_memberships' || each.kind === kind,
+  );
+  const lost = recordOf(native, kind);
   rig.put(without(native, ({ id }) => id === lost.id));
   const clock = new FakeClock({ epochMs: Date.parse(now) });
+  let sent: JsonObject = {};
   const client = new Proxy(rig.client(), {
     get: (target, name) => {
-      if (name === 'create') return () => Promise.reject(new Error('killed'));
+      if (name === 'create') {
+        return (_target: unknown, body: string) => {
+          sent = JSON.parse(body) as JsonObject;
+          return Promise.reject(new Error('killed'));
+        };
+      }
       const value: unknown = Reflect.get(target, name, target);
       return typeof value === 'function' ? (value.bind(target) as unknown) : value;
     },
   });
   await expect(rig.apply(rig.plan(native), { client, clock })).rejects.toThrow('killed');
-  const { organization_id: organization } = lost.scope;
-  const path = `/api/organizations/${organization}/roles/`;
-  return { rig, clock, path, body: lost.body as JsonObject };
+  const path = fillPath(definitionOf(kind).path, lost.scope);
+  return { rig, clock, path, sent, body: lost.body as JsonObject };
+}
+
+function recordOf(records: readonly ParsedRecord[], kind: Kind): ParsedRecord {
+  const found = records.find((each) => each.kind === kind);
+  if (found === undefined) throw new Error(`there is none of ${kind}`);
+  return found;
+}
+
+/** A restore was applied, and killed before the end of its reading back. Returns the digests that it had read. */
+async function unread(
+  rig: Rig,
+  desired: readonly ParsedRecord[],
+  changes?: PlanChanges,
+): Promise<(string | null)[]> {
+  const report = await rig.apply(rig.plan(desired, changes));
+  expect(report.outcome).toBe('complete');
+  const { restores } = rig.mirror();
+  const rows = restores.steps(report.restore);
+  restores.journal(rows.map((row) => ({ row: { ...row, verified: null, digest: null } })));
+  return rows.map(({ digest }) => digest);
 }
 
 async function answers(
@@ -90,6 +119,42 @@ describe('a creation without an answer', () => {
     expect(restores.steps(restore)).toMatchObject([{ outcome: 'sent', newId: null }]);
   });
 
+  it('of a kind that does not show when a record was created is certain for two minutes only', async () => {
+    const { rig, clock, path, sent } = await killed(NOW, 'domains');
+    expect((await rig.running.call('POST', path, sent)).status).toBe(201);
+    expect((await answers(rig, clock)).found).toMatchObject({ done: 1, unknown: [] });
+    clock.advance(121_000);
+    const { found, restores, restore } = await answers(rig, clock);
+    expect(found).toMatchObject({ done: 0, notDone: 0, outcome: 'interrupted' });
+    expect(found.unknown[0]?.message).toContain('but it does not show when it was created');
+    expect(restores.steps(restore)).toMatchObject([{ outcome: 'sent', newId: null, digest: null }]);
+  });
+
+  it.each([
+    [NOW, 1],
+    ['2026-01-01T00:00:00.000Z', 0],
+  ])('of a role membership sent at %s is held against when the member got the role', async (at, done) => {
+    const { rig, clock, path, sent } = await killed(at, 'role_memberships');
+    expect((await rig.running.call('POST', path, sent)).status).toBe(201);
+    clock.advance(600_000);
+    const { found } = await answers(rig, clock);
+    expect(found).toMatchObject({ done, notDone: 0 });
+    expect(found.unknown).toHaveLength(1 - done);
+    if (done === 0) expect(found.unknown[0]?.message).toContain('but it was created at');
+  });
+
+  it('is not read back once a field was set that its request did not contain', async () => {
+    const { rig, clock, path, sent } = await killed(NOW, 'domains');
+    const { json } = await rig.running.call('POST', path, sent);
+    const own = `${path}${json['id'] as string}/`;
+    expect((await rig.running.call('POST', `${own}verify/`, {})).status).toBe(200);
+    const set = await rig.running.call('PATCH', own, { jit_provisioning_enabled: true });
+    expect(set.status).toBe(200);
+    const { found, restores, restore } = await answers(rig, clock);
+    expect(found).toMatchObject({ done: 1, outcome: 'partial' });
+    expect(restores.steps(restore)).toMatchObject([{ outcome: 'applied', newId: json['id'], digest: null }]);
+  });
+
   it('is not known while the service is away', async () => {
     const { rig, clock } = await killed(NOW);
     rig.proxy.setRules([{ fault: { kind: 'answer', status: 403, body: { detail: 'no' } } }]);
@@ -97,5 +162,67 @@ describe('a creation without an answer', () => {
     expect(found.unknown[0]?.message).toMatch(/^its answer was lost, and it could not be looked up: /);
     restores.record(restore, found.outcome);
     expect(rig.mirror().restores.steps(restore)).toMatchObject([{ outcome: 'sent', error: null }]);
+  });
+});
+
+describe('a step that was answered and not read back', () => {
+  it('that created is read back, unless a field was set that its request did not contain', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const lost = recordOf(native, 'domains');
+    rig.put(without(native, ({ id }) => id === lost.id));
+    const digests = await unread(rig, native);
+    const before = await answers(rig, new FakeClock());
+    expect(before.found).toMatchObject({ readBack: 1, outcome: 'complete' });
+    expect(before.restores.steps(before.restore).map(({ digest }) => digest)).toEqual(digests);
+
+    const [{ newId } = { newId: null }] = before.restores.steps(before.restore);
+    const own = `${fillPath(definitionOf('domains').path, lost.scope)}${newId}/`;
+    expect((await rig.running.call('POST', `${own}verify/`, {})).status).toBe(200);
+    expect((await rig.running.call('PATCH', own, { jit_provisioning_enabled: true })).status).toBe(200);
+    const { found, restores, restore } = await answers(rig, new FakeClock());
+    expect(found).toMatchObject({ readBack: 0, outcome: 'partial' });
+    expect(restores.steps(restore)).toMatchObject([{ outcome: 'applied', verified: null, digest: null }]);
+  });
+
+  it('that changed is read back, unless something else changed in the record', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const changed = recordOf(native, 'batch_exports');
+    const wanted = altered(native, ({ id }) => id === changed.id, { interval: 'week' });
+    const digests = await unread(rig, wanted);
+    expect(digests).toHaveLength(1);
+    const before = await answers(rig, new FakeClock());
+    expect(before.found).toMatchObject({ readBack: 1, outcome: 'complete' });
+    expect(before.restores.steps(before.restore).map(({ digest }) => digest)).toEqual(digests);
+
+    const own = `${fillPath(definitionOf('batch_exports').path, changed.scope)}${changed.id}/`;
+    expect((await rig.running.call('PATCH', own, { name: 'by hand' })).status).toBe(200);
+    const { found, restores, restore } = await answers(rig, new FakeClock());
+    expect(found).toMatchObject({ readBack: 0, outcome: 'partial' });
+    expect(restores.steps(restore)).toMatchObject([{ outcome: 'applied', verified: null, digest: null }]);
+  });
+
+  it('that removed says nothing of a record that is there again', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const member = native.findLast(({ kind }) => kind === 'members');
+    if (member === undefined) throw new Error('there is no member');
+    const isTheirs = ({ kind, id, body }: ParsedRecord): boolean =>
+      (kind === 'members' && id === member.id) ||
+      (kind === 'role_memberships' && JSON.stringify(body).includes(member.id));
+    await unread(
+      rig,
+      native.filter((each) => !isTheirs(each)),
+      { options: { prune: { maxRemovals: 9 } } },
+    );
+    rig.put([...rig.live(), member]);
+    const { found, restores, restore } = await answers(rig, new FakeClock());
+    expect(found.outcome).toBe('partial');
+    expect(restores.steps(restore).at(-1)).toMatchObject({
+      ...{ outcome: 'applied', verified: null, errorCode: null, error: null },
+    });
+    rig.put(rig.live().filter(({ id }) => id !== member.id));
+    expect((await answers(rig, new FakeClock())).found.outcome).toBe('complete');
   });
 });

@@ -18,6 +18,7 @@ export const members = defineKind({
   idParameter: 'user__uuid',
   naturalKey: ['/user/email'],
   nameFrom: ['/user/email', '/user/first_name'],
+  createdAt: '/joined_at',
   // interface.md, Member: a user summary.
   embeds: { users: ['/user'] },
   permission: { ...MEMBER, isDocumented: true },

@@ -17,6 +17,8 @@ export const roleMemberships = defineKind({
   idParameter: 'id',
   naturalKey: ['/user/email'],
   nameFrom: ['/user/email', '/user_uuid'],
+  // config/profiles/posthog.yaml, role_memberships.
+  createdAt: '/joined_at',
   // config/profiles/posthog.yaml, role_memberships: the user, and their membership of the organization.
   embeds: { records: ['/organization_member'], users: ['/user', '/organization_member/user'] },
   permission: { ...ORGANIZATION, isDocumented: false },

@@ -6,7 +6,7 @@ import { escapeSegment, resolvePointer, splitPointer } from '../../core/json-poi
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../../core/json.ts';
 import { type FieldChange, compareBodies } from '../../diff/compare.ts';
 import { equalValues } from '../../diff/canonical.ts';
-import { withMember, topMember } from '../places.ts';
+import { memberPointer, withMember, topMember } from '../places.ts';
 import type { PlanStep } from '../plan/plan.ts';
 import { HIDDEN, hiddenFields } from '../secrets.ts';
 
@@ -69,6 +69,25 @@ export function unsentDifferences(
     return isThere ? [] : [{ path: at, ...(held === undefined ? {} : { from: held }), to: value }];
   });
   return hiddenFields(definition, changes);
+}
+
+/**
+ * True for a created record that holds what is desired, or nothing, in every managed field that its request did not
+ * contain: nobody has changed one of these since.
+ */
+export function holdsUnsent(
+  definition: ResourceDefinition,
+  step: PlanStep,
+  sent: JsonValue,
+  live: JsonValue,
+): boolean {
+  if (!isJsonObject(sent) || !isJsonObject(live)) return false;
+  const desired = step.request?.kind === step.kind ? step.fields : [];
+  return definition.managedNames.every((name) => {
+    if (Object.hasOwn(sent, name)) return true;
+    const wanted = desired.find(({ path }) => path === memberPointer(name))?.to ?? null;
+    return equalValues(getOwn(live, name) ?? null, wanted);
+  });
 }
 
 function isEqual(held: JsonValue | undefined, value: JsonValue): boolean {

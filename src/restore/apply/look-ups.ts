@@ -55,7 +55,7 @@ export function checkIsOneRequest({ step, request, definition }: ReadyStep): boo
 }
 
 /** What the record must look like before the step; null where that is not known. */
-function plannedDigest(context: LookUpContext, { precondition }: PlanStep): string | null {
+export function plannedDigest(context: LookUpContext, { precondition }: PlanStep): string | null {
   if (precondition?.state === 'present') return precondition.digest;
   return precondition?.state === 'after' ? context.journal.row(precondition.step).digest : null;
 }

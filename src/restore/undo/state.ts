@@ -239,9 +239,9 @@ class BeforeRestore {
 }
 
 /** The record as it was before the step; secrets that were not kept are written as what the planner takes for a mask. */
-function beforeStep(
+export function beforeStep(
   definition: ResourceDefinition,
-  live: ParsedRecord,
+  live: Pick<ParsedRecord, 'body'>,
   inverse: Extract<Inverse, { action: 'update' | 'act' }>,
 ): JsonValue {
   if (!isJsonObject(live.body)) return live.body;

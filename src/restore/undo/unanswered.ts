@@ -6,17 +6,20 @@ import { isoTime } from '../../core/clock.ts';
 import { eachConcurrently } from '../../core/concurrently.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
+import type { JsonValue } from '../../core/json.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { IdMapping, JournalEntry, RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
 import { type LookUpOptions, NO_EVENTS, lookUpContext, outcomeOf } from '../apply/apply.ts';
-import { differencesFrom } from '../apply/differences.ts';
+import { differencesFrom, holdsUnsent } from '../apply/differences.ts';
 import { type JournalStore, RestoreJournal } from '../apply/journal.ts';
-import { AT_WORK_MS, effectOf, idSuffix, neitherError } from '../apply/look-ups.ts';
+import { AT_WORK_MS, effectOf, idSuffix, neitherError, plannedDigest } from '../apply/look-ups.ts';
 import { readBack, recordApplied, reportDuplicate, rethrowLocalError } from '../apply/read-back.ts';
 import { type LookUpContext, type ReadyStep, readyStep } from '../apply/ready-step.ts';
 import { errorColumns, mayHaveActed } from '../apply/report.ts';
-import type { PlanStep } from '../plan/plan.ts';
+import type { Inverse, PlanStep } from '../plan/plan.ts';
+import { managedDigest } from '../records.ts';
 import { chainOf, type RestoreRows } from './applied.ts';
+import { beforeStep } from './state.ts';
 
 /** The restores that an undo of `row` is planned from: it, its undos and theirs, oldest first. */
 export function chainRows(rows: RestoreRows, row: RestoreRow): RestoreRow[] {
@@ -132,9 +135,13 @@ interface StepRemark {
 
 /**
  * Looks up the steps of `row` without an answer, reads back what was not, and journals what it finds in `restores`, as a resumed
- * restore does. More cautious than that in two cases, since undoing removes and overwrites: a record that may have been created by
- * somebody else since does not count as the restore's; and one that is not as it was sent does not count as read back, so that
- * the undo takes it for changed since.
+ * restore does. More cautious than that, since undoing removes and overwrites:
+ * - A record that may have been created by somebody else since does not count as the restore's.
+ * - A change without an answer whose value is there may have been made by somebody else: the step counts as applied, and not
+ *   as read back.
+ * - A record in which anything but what the restore did may have changed does not count as read back either.
+ *
+ * What was not read back, the undo takes for changed since.
  * @throws TidemarkError `interrupted`, and errors of this machine; those of the service are in the result
  */
 export async function lookUpAnswers(options: AnswerOptions): Promise<Answers> {
@@ -211,11 +218,14 @@ async function answerOf(context: LookUpContext, step: PlanStep): Promise<Answer>
     }
     const doubt = looked.id === null ? null : await doubtOf(context, ready, looked.id);
     if (doubt !== null) return { end: 'unknown', message: doubt };
-    await recordApplied(context, ready, looked.id, status);
-    await readBackAsSent(context, ready);
+    // Without the status of an answer that was not about the record: it would mean that the service had executed the request.
+    await recordApplied(context, ready, looked.id, isAnswered(status) ? null : status);
+    const isRead = await readBackAsSent(context, ready);
     if (looked.id !== null && attempts > 1) await reportDuplicate(context, ready, looked.id);
     const { errorCode, error } = journal.row(step.n);
-    return { end: 'done', message: errorCode === 'rejected' ? error : null };
+    if (errorCode === 'rejected') return { end: 'done', message: error };
+    const isOwn = isRead || ready.request.role === 'create';
+    return { end: 'done', message: isOwn ? null : PERHAPS_OTHERS };
   } catch (error) {
     if (signal.aborted) return { end: 'unknown', message: null };
     const { message } = rethrowLocalError(error);
@@ -225,27 +235,48 @@ async function answerOf(context: LookUpContext, step: PlanStep): Promise<Answer>
   }
 }
 
-/** False where the record is not as it was sent. @throws TidemarkError when that cannot be found out */
+const PERHAPS_OTHERS =
+  'no answer came, and somebody else may have set what the record holds now: it is undone only with --force-changed';
+
+/** False where the record may not be as the step left it. @throws TidemarkError when that cannot be found out */
 async function readBackAsSent(context: LookUpContext, ready: ReadyStep): Promise<boolean> {
-  const { step, definition, scope, sent } = ready;
+  const { step, definition, scope } = ready;
   const id = ready.id ?? context.journal.row(step.n).newId;
   if (id === null) return false;
-  if (ready.request.role !== 'remove') {
-    const body = await context.live.read(definition, scope, id, true, context.signal);
-    if (body === undefined || differencesFrom(definition, step, sent ?? {}, body).length > 0) return false;
-  }
+  const body = await context.live.read(definition, scope, id, true, context.signal);
+  if (!isAsLeft(context, ready, body)) return false;
   await readBack(context, ready);
   return true;
 }
 
-/** Where most services keep when a record was created. */
+/** True for a record in which nothing differs from what the step made of it, as far as its managed fields show. */
+function isAsLeft(context: LookUpContext, ready: ReadyStep, body: JsonValue | undefined): boolean {
+  const { step, definition, request, sent } = ready;
+  // Somebody else created again what is there again.
+  if (request.role === 'remove') return body === undefined;
+  if (body === undefined || differencesFrom(definition, step, sent ?? {}, body).length > 0) return false;
+  if (request.role === 'create') return holdsUnsent(definition, step, sent ?? {}, body);
+  const { status, inverse } = context.journal.row(step.n);
+  const before = plannedDigest(context, step);
+  if (!isAnswered(status) || before === null || inverse === null) return false;
+  const taken = inverse as unknown as Inverse;
+  if (taken.action !== 'update' && taken.action !== 'act') return false;
+  return managedDigest(definition, beforeStep(definition, { body }, taken)) === before;
+}
+
+/** True for the status of a request that the service said it had executed. */
+function isAnswered(status: number | null): boolean {
+  return status !== null && status < 300;
+}
+
+/** Where most kinds show when a record was created. */
 const CREATED_AT = '/created_at';
 /** How far the clocks of this machine and the service may differ, beside the time that a request may take. */
 const CLOCKS_DIFFER_MS = 60_000;
 
 /**
- * Why the record that was found may not be the one that the step created; null where nothing suggests that. Since the request
- * was sent, a person who missed the record may have created it by hand.
+ * Why the record that was found may not be the one that the step created; null where it was created about when the request was
+ * sent. Since then, a person who missed the record may have created it by hand.
  * @throws TidemarkError when that cannot be found out
  */
 async function doubtOf(context: LookUpContext, ready: ReadyStep, id: string): Promise<string | null> {
@@ -258,10 +289,14 @@ async function doubtOf(context: LookUpContext, ready: ReadyStep, id: string): Pr
   if (difference !== undefined)
     return `${found}, but ${difference.path} is not as the restore sent it: ${whose}`;
   const { sentAt } = context.journal.row(step.n);
-  const value = resolvePointer(body, CREATED_AT);
-  const createdAt = typeof value === 'string' ? Date.parse(value) : Number.NaN;
-  if (sentAt === null || Number.isNaN(createdAt)) return null;
-  const lateMs = createdAt - Date.parse(sentAt);
+  const value = resolvePointer(body, definition.createdAt ?? CREATED_AT);
+  const shown = typeof value === 'string' ? Date.parse(value) : Number.NaN;
+  // Where it does not show that, it was created by now at the latest.
+  const createdAt = Number.isNaN(shown) ? context.clock.now() : shown;
+  const lateMs = createdAt - Date.parse(sentAt ?? '');
   if (lateMs >= -CLOCKS_DIFFER_MS && lateMs <= AT_WORK_MS + CLOCKS_DIFFER_MS) return null;
-  return `${found}, but it was created at ${isoTime(createdAt)}, and the request was sent at ${sentAt}: ${whose}`;
+  const when = Number.isNaN(shown)
+    ? 'it does not show when it was created'
+    : `it was created at ${isoTime(createdAt)}`;
+  return `${found}, but ${when}, and the request was sent at ${sentAt ?? 'an unknown time'}: ${whose}`;
 }
