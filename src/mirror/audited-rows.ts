@@ -143,7 +143,7 @@ export function contradictionLine(connection: Connection, about: AuditedTable, k
  */
 export function requireAsRecorded(connection: Connection, about: AuditedTable, key: RowKey): void {
   const line = contradictionLine(connection, about, key);
-  if (line !== null) throw new TidemarkError('mirror_corrupt', line, { hint: KEPT_HINT });
+  if (line !== null) throw new AuditLogContradicted(line);
 }
 
 function lineOf(contradiction: Contradiction, row: string, latest: LatestEntry | undefined): string {
@@ -180,6 +180,13 @@ export function contradictedRows(
 /** A row's key as one text. */
 export function keyText(key: RowKey): string {
   return JSON.stringify(key);
+}
+
+/** Thrown where records and history may be intact, but what people recorded is not as the audit log has it. */
+export class AuditLogContradicted extends TidemarkError {
+  constructor(message: string) {
+    super('mirror_corrupt', message, { hint: KEPT_HINT });
+  }
 }
 
 /** Not to be taken over by an entry: what to do instead. */

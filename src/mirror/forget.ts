@@ -5,6 +5,7 @@
 import { and, desc, eq, getTableColumns, sql } from 'drizzle-orm';
 import { isKind } from '../catalog/catalog.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { AuditLogContradicted } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { broken, prepareMerge, type MergedCollection, type MergeOptions } from './forget-records.ts';
 import { resealRuns, type ForgetFacts, type ResealedRuns } from './forget-seals.ts';
@@ -55,6 +56,8 @@ function* checkChain(writer: Connection): Generator<undefined> {
   // A pin that was moved would not keep the run that was pinned.
   yield* verifyAudit(writer, findings);
   if (problem === undefined) return;
+  if (problem.about !== undefined)
+    throw new AuditLogContradicted(`${problem.message}: nothing was forgotten`);
   throw new TidemarkError('mirror_corrupt', `${problem.message}: nothing was forgotten`, {
     hint: '`tidemark verify` names everything that is damaged; restore a backup of the mirror',
   });

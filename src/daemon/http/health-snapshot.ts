@@ -446,14 +446,23 @@ function jobFacts({
       jobs
         .of(name)
         .filter(hasFailed)
-        .map((row) => ({ ...row, hint: hasEmptiedTarget(row) ? EMPTIED_HINT : null })),
+        .map((row) => ({
+          ...row,
+          hint: hasEmptiedTarget(row) ? EMPTIED_HINT : (summaryOf('forget', row)?.hint ?? null),
+        })),
     ),
   };
 }
 
-function verifyFacts(verify: JobRow): { readonly problems: number; readonly hint: string | null } {
+function verifyFacts(
+  verify: JobRow,
+): Pick<NonNullable<HealthFacts['verify']>, 'problems' | 'hint' | 'isOfAuditLog'> {
   const summary = summaryOf('verify', verify);
-  return { problems: summary?.problems ?? 0, hint: summary?.hint ?? null };
+  return {
+    problems: summary?.problems ?? 0,
+    hint: summary?.hint ?? null,
+    isOfAuditLog: summary?.isOfAuditLog === true,
+  };
 }
 
 function hasFailed(row: JobRow): boolean {

@@ -133,6 +133,8 @@ export interface HealthFacts {
         readonly problems: number;
         /** What to do about them; null where it did not say. */
         readonly hint: string | null;
+        /** True where all of them are of what people recorded. */
+        readonly isOfAuditLog: boolean;
       })
     | null;
   /** Why the mirror is damaged, as what was read of it now showed, whatever an earlier check said; null where nothing did. */
@@ -277,33 +279,44 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
   ];
 }
 
-/** One reason, however many rows: what one hand did. */
+/** One reason, however many rows: what one hand did. None where the last check found it: that has the same remedy. */
 function contradictionReasons(
-  { contradictions: { lines, hint } }: HealthFacts,
+  { contradictions, verify }: HealthFacts,
   degraded: (code: HealthCode, message: string, since: string | null, hint: string | null) => HealthReason,
 ): HealthReason[] {
-  const [first] = lines;
-  if (first === undefined) return [];
-  const more = lines.length === 1 ? '' : `, and ${plural(lines.length - 1, 'more row')} like it`;
-  return [degraded('audit_log_contradicted', `${first}${more}`, null, hint)];
+  const text = contradictionText(contradictions);
+  if (text === null || hasFoundContradictions(verify)) return [];
+  return [degraded('audit_log_contradicted', text, null, contradictions.hint)];
 }
 
-function isOfDamage({ errorCode }: EndedJob): boolean {
-  return errorCode === ('mirror_corrupt' satisfies ErrorCode);
+function contradictionText({ lines }: HealthFacts['contradictions']): string | null {
+  const [first] = lines;
+  if (first === undefined) return null;
+  return `${first}${lines.length === 1 ? '' : `, and ${plural(lines.length - 1, 'more row')} like it`}`;
+}
+
+function hasFoundContradictions(verify: HealthFacts['verify']): boolean {
+  return verify !== null && verify.problems > 0 && verify.isOfAuditLog;
+}
+
+/** One that has its own hint failed for less: what people recorded was changed. */
+function isOfDamage({ errorCode, hint }: HealthFacts['failedJobs'][number]): boolean {
+  return hint === null && errorCode === ('mirror_corrupt' satisfies ErrorCode);
 }
 
 /** A damaged mirror is one reason, whatever jobs fail for it: their commands would fail too. */
-function damageReasons({ verify, damage, failedJobs }: HealthFacts): HealthReason[] {
+function damageReasons({ verify, damage, failedJobs, contradictions }: HealthFacts): HealthReason[] {
   const failed = failedJobs.filter(isOfDamage);
   const names = namesOf(failed.map(({ name, source }) => `${name}${of(source)}`));
   const [first] = failed;
   const also = first === undefined ? '' : `; ${names} failed for it`;
   if (verify !== null && verify.problems > 0) {
+    const found = hasFoundContradictions(verify) ? contradictionText(contradictions) : null;
     return [
       {
         code: 'verify_failed',
         state: 'degraded',
-        message: `the last check of the mirror found ${plural(verify.problems, 'problem')}${also}`,
+        message: `the last check of the mirror found ${plural(verify.problems, 'problem')}${found === null ? '' : `: ${found}`}${also}`,
         since: verify.finishedAt ?? verify.startedAt,
         hint: `\`tidemark verify\` names them; ${verify.hint ?? `keep the file, and ${RESTORE_HINT}`}`,
       },

@@ -3,7 +3,7 @@ import { isPersonKind, scopeKey } from '../../catalog/catalog.ts';
 import type { RecordKey } from '../../catalog/order.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { diffExitCode } from '../../diff/change.ts';
-import type { Finding } from '../../diff/drift.ts';
+import type { OpenFinding } from '../../diff/drift.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import { maskedPlace, withMaskedId } from '../../report/mask.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
@@ -82,7 +82,7 @@ function summaryOf(drift: SourceDrift): DriftSummary {
   };
 }
 
-function findingSummaries(drift: SourceDrift, findings: readonly Finding[]): FindingSummary[] {
+function findingSummaries(drift: SourceDrift, findings: readonly OpenFinding[]): FindingSummary[] {
   const keyOf = ({ kind, scope, id }: RecordKey): string => JSON.stringify([kind, scopeKey(scope), id]);
   const levels = new Map(
     drift.document.changes.flatMap((change) => {
@@ -97,7 +97,7 @@ function findingSummaries(drift: SourceDrift, findings: readonly Finding[]): Fin
 /** @param level that the change of the record is about; undefined without one */
 function findingSummary(
   { definitions }: SourceDrift,
-  finding: Finding,
+  finding: OpenFinding,
   level: number | undefined,
 ): FindingSummary {
   const definition = definitions(finding.kind);
@@ -112,5 +112,6 @@ function findingSummary(
     ...(isPersonKind(definition) && level !== undefined ? { level } : {}),
     change,
     path: maskedPlace(path, definition),
+    ...(finding.reopened?.because === 'contradicted' ? { reopened: 'contradicted' } : {}),
   };
 }

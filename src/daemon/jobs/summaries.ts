@@ -87,6 +87,8 @@ export interface FindingSummary {
   readonly change: 'added' | 'removed' | 'changed';
   /** RFC 6901 pointer; empty for a record that came or went. */
   readonly path: string;
+  /** Given where it is open because its acceptance is not as the audit log has it. */
+  readonly reopened?: 'contradicted';
 }
 
 export interface DriftSummary {
@@ -136,6 +138,10 @@ export interface ForgetSummary {
   readonly bytesAfter: number;
   /** Why the space did not return; null where it did. */
   readonly cleanupError: string | null;
+  /** True where it refused, since what people recorded is not as the audit log has it; else left out. */
+  readonly isOfAuditLog?: boolean;
+  /** Given with it: what to do. */
+  readonly hint?: string;
 }
 
 interface DrillKindSummary {

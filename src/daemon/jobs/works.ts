@@ -8,6 +8,7 @@ import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { JobName } from '../../mirror/daemon.ts';
+import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type ForgetSummary, storedSummary } from './summaries.ts';
 import type { JobResult, JobWork } from './work.ts';
@@ -55,14 +56,23 @@ const FORGET_JOB: JobWork = {
     const policy = config.retention;
     const sources = config.schedules.forget?.sources;
     const isEverySource = sources === undefined || sources.length === config.configured.length;
-    const result =
-      policy === null || Object.keys(policy).length === 0
-        ? null
-        : await mirror.retention.forget({
-            policy,
-            isEqual: contentComparison(config),
-            ...(isEverySource || job.schedule === null ? {} : { sources }),
-          });
+    const forget = async (): Promise<
+      Awaited<ReturnType<Mirror['retention']['forget']>> | AuditLogContradicted | null
+    > => {
+      if (policy === null || Object.keys(policy).length === 0) return null;
+      try {
+        return await mirror.retention.forget({
+          policy,
+          isEqual: contentComparison(config),
+          ...(isEverySource || job.schedule === null ? {} : { sources }),
+        });
+      } catch (error) {
+        if (error instanceof AuditLogContradicted) return error;
+        throw error;
+      }
+    };
+    const result = await forget();
+    if (result instanceof AuditLogContradicted) return refusedForget(result);
     const summary: ForgetSummary = {
       job: 'forget',
       kept: result?.kept.length ?? 0,
@@ -83,6 +93,19 @@ const FORGET_JOB: JobWork = {
     };
   },
 };
+
+const NOTHING_FORGOTTEN: ForgetSummary = {
+  ...{ job: 'forget', kept: 0, forgotten: 0, revisions: 0 },
+  ...{ bytesBefore: 0, bytesAfter: 0, cleanupError: null },
+};
+
+/** Not for damage: what people recorded was changed by another program. */
+function refusedForget(error: AuditLogContradicted): JobResult {
+  return {
+    ...{ outcome: 'failed', exitCode: EXIT.failed, run: null, error, report: null },
+    summary: storedSummary({ ...NOTHING_FORGOTTEN, isOfAuditLog: true, hint: error.hint ?? '' }),
+  };
+}
 
 // A backup after each complete sync, where one is due.
 

@@ -11,6 +11,7 @@ import type { FindingSummary } from '../jobs/summaries.ts';
 import { hash } from 'node:crypto';
 import { formatInteger, plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
+import { CONTRADICTED } from '../../report/drift-document.ts';
 import { escapeControlCharacters } from '../../core/escape-control.ts';
 
 export interface Message extends NoticeContent {
@@ -184,9 +185,13 @@ export function textOf(message: Message): string {
 }
 
 /** People are not named, by intent: their level says how much it matters. */
-export function findingLine({ severity, kind, id, name, level, change, path }: FindingSummary): string {
+export function findingLine(finding: FindingSummary): string {
+  const { severity, kind, id, name, level, change, path, reopened } = finding;
   const role = level === undefined ? '' : ` (${LEVELS[level] ?? `level ${level}`})`;
-  return escapeControlCharacters(`${severity}: ${kind} ${name ?? id}${role}: ${path === '' ? change : path}`);
+  const why = reopened === undefined ? '' : ` (${CONTRADICTED})`;
+  return escapeControlCharacters(
+    `${severity}: ${kind} ${name ?? id}${role}: ${path === '' ? change : path}${why}`,
+  );
 }
 
 const LEVELS: Readonly<Record<number, string>> = { 1: 'member', 8: 'administrator', 15: 'owner' };

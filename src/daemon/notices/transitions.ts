@@ -160,6 +160,8 @@ function verifyTransition(states: readonly NoticeState[], { job, at }: JobObserv
   const before = stateOf(states, source, 'verify');
   const known = before === undefined ? 0 : countOf(before);
   const problems = summary?.problems ?? null;
+  const found = summary ?? summaryOf('forget', job);
+  const isOfAuditLog = found?.isOfAuditLog === true;
   // A job that meets what is known adds nothing.
   if (problems === known || (problems === null && before !== undefined)) return NO_TRANSITION;
   if (problems === 0) {
@@ -179,13 +181,13 @@ function verifyTransition(states: readonly NoticeState[], { job, at }: JobObserv
       severity: 'critical',
       title:
         problems === null
-          ? `${subjectName(source)}: it is damaged`
-          : `${subjectName(source)}: ${summary?.isOfAuditLog === true ? 'it does not match its audit log' : 'the contents do not match the stored hashes'}: ${plural(problems, 'problem')}`,
+          ? `${subjectName(source)}: ${isOfAuditLog ? 'it does not match its audit log' : 'it is damaged'}`
+          : `${subjectName(source)}: ${isOfAuditLog ? 'it does not match its audit log' : 'the contents do not match the stored hashes'}: ${plural(problems, 'problem')}`,
       lines: summary?.found ?? [job.error ?? ''],
       count: problems ?? 1,
       job: 'verify',
       hint:
-        summary?.hint ??
+        found?.hint ??
         `\`tidemark verify\` names what is damaged; ${RESTORE_HINT}, or move the mirror away and sync again (without history)`,
     },
   );

@@ -3,13 +3,18 @@ import Database from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
 import { DRIFT_JOB } from '../../../src/daemon/jobs/drift-job.ts';
 import { VERIFY_JOB } from '../../../src/daemon/jobs/verify-result.ts';
+import { jobWorks } from '../../../src/daemon/jobs/works.ts';
+import { contentOf, findingLine } from '../../../src/daemon/notices/message.ts';
+import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { summaryOf } from '../../../src/daemon/jobs/summaries.ts';
 import type { JobContext } from '../../../src/daemon/jobs/work.ts';
+import { openMirror } from '../../../src/mirror/open.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { DriftNow } from '../../../src/daemon/http/drift-now.ts';
 import { World } from '../http/world.ts';
+import { job, seen } from '../notices/seen.ts';
 
-function jobContext(world: World, name: 'drift' | 'verify'): JobContext {
+function jobContext(world: World, name: 'drift' | 'verify' | 'forget'): JobContext {
   const [source = null] = world.config().sources;
   return {
     job: { name, source: 'default', trigger: 'schedule', schedule: null, full: false, kinds: null },
@@ -73,8 +78,29 @@ it('shows a finding as open whose acceptance is not as the audit log has it', as
   expect(summaryOf('drift', { name: 'drift', summary: drift.summary })).toMatchObject({
     open: 1,
     accepted: 0,
-    findings: [{ path: '/enforce_2fa' }],
+    findings: [{ path: '/enforce_2fa', reopened: 'contradicted' }],
   });
+  const [named] = summaryOf('drift', { name: 'drift', summary: drift.summary })?.findings ?? [];
+  expect(named === undefined ? '' : findingLine(named)).toMatch(
+    /: \/enforce_2fa \(its acceptance is not as the audit log has it\)$/,
+  );
+  // Retention refuses for it, and that is no damage.
+  await world.sync();
+  const forget = jobWorks(null).get('forget');
+  const context = jobContext(world, 'forget');
+  const mirror = openMirror(world.mirrorPath, { mode: 'write', command: 'test', clock: world.clock });
+  const config = { ...context.config, retention: { last: 1 } };
+  const refused = await forget?.run({ ...context, mirror, config }).finally(() => mirror.close());
+  expect(refused?.outcome).toBe('failed');
+  expect(refused?.error?.message).toMatch(/is not as it was accepted.*: nothing was forgotten$/);
+  const row = job('forget', 'failed', {
+    summary: refused?.summary ?? {},
+    ...{ errorCode: 'mirror_corrupt', error: refused?.error?.message ?? '' },
+  });
+  const titles = transitionsOf([], seen(row)).notices.map((notice) => contentOf(notice));
+  expect(titles.map(({ title }) => title)).toContain('mirror: it does not match its audit log');
+  expect(titles.map(({ title }) => title)).not.toContain('mirror: it is damaged');
+  expect(titles[0]?.hint).toMatch(/^the row and the log stay as they are/);
   const verified = await VERIFY_JOB.run(jobContext(world, 'verify'));
   expect(verified.error?.message).toMatch(/^the mirror does not match its audit log: /);
   expect(verified.error?.hint).toContain('records and history match their hashes');

@@ -255,13 +255,17 @@ describe('health', () => {
     ['a bad configuration', { ...FACTS, configProblem: 'line 3' }, 'degraded', ['config_problem']],
     [
       'a mirror that found damage',
-      { ...FACTS, verify: { ...job, problems: 2, hint: null } },
+      { ...FACTS, verify: { ...job, problems: 2, hint: null, isOfAuditLog: false } },
       'degraded',
       ['verify_failed'],
     ],
     [
       'a mirror that is found damaged after a verification that found nothing',
-      { ...FACTS, verify: { ...job, problems: 0, hint: null }, damage: 'm.db is damaged: a record' },
+      {
+        ...FACTS,
+        verify: { ...job, problems: 0, hint: null, isOfAuditLog: false },
+        damage: 'm.db is damaged: a record',
+      },
       'degraded',
       ['verify_failed'],
     ],
@@ -271,7 +275,22 @@ describe('health', () => {
       'degraded',
       ['audit_log_contradicted'],
     ],
-    ['a mirror that was verified', { ...FACTS, verify: { ...job, problems: 0, hint: null } }, 'ok', []],
+    [
+      'acceptances that another program wrote, beside damage that the last check found',
+      {
+        ...FACTS,
+        contradictions: { lines: ['the acceptance of /a'], hint: 'look' },
+        verify: { ...job, problems: 2, hint: null, isOfAuditLog: false },
+      },
+      'degraded',
+      ['audit_log_contradicted', 'verify_failed'],
+    ],
+    [
+      'a mirror that was verified',
+      { ...FACTS, verify: { ...job, problems: 0, hint: null, isOfAuditLog: false } },
+      'ok',
+      [],
+    ],
     [
       'a drill that fell',
       { ...FACTS, drills: [{ ...job, source: 'a', score: 0.89, scoreBefore: 0.95 }] },
@@ -359,16 +378,19 @@ describe('health', () => {
     };
     const { reasons } = assessHealth({
       ...FACTS,
-      verify: { ...job, problems, hint: null },
+      verify: { ...job, problems, hint: null, isOfAuditLog: false },
       failedJobs: [
         { ...failed, name: 'drift', source: 'acme' },
         { ...failed, name: 'backup', source: null },
         { ...failed, name: 'drill', source: 'acme', errorCode: 'disk_full', error: 'no space' },
+        // Refused for what people recorded, which is no damage.
+        { ...failed, name: 'forget', source: null, error: 'the pin is not as recorded', hint: 'look' },
       ],
     });
     expect(reasons).toMatchObject([
       { code, message, hint: expect.stringContaining('`tidemark backup restore latest --to') as string },
       { code: 'job_failed', message: 'the last drill of acme failed: no space', hint: '`tidemark drill`' },
+      { code: 'job_failed', message: 'the last forget failed: the pin is not as recorded', hint: 'look' },
     ]);
   });
 
@@ -398,4 +420,19 @@ it('says of a backup that failed in one target which other target has the newest
   expect(reasonOf({ address: 's3://b', madeAt: '2026-03-01T08:00:00.000Z' })).toBe(
     'the last backup failed: /mnt/b is away; the newest backup, of 2026-03-01T08:00:00.000Z, is in s3://b',
   );
+});
+
+it('says what does not match the audit log once, with the check that found it', () => {
+  const { reasons } = assessHealth({
+    ...FACTS,
+    contradictions: { lines: ['the acceptance of /a is not as it was accepted', 'another'], hint: 'look' },
+    verify: { ...job, problems: 2, hint: 'restore', isOfAuditLog: true },
+  });
+  expect(reasons.map(({ code, message, hint }) => [code, message, hint])).toEqual([
+    [
+      'verify_failed',
+      'the last check of the mirror found 2 problems: the acceptance of /a is not as it was accepted, and 1 more row like it',
+      '`tidemark verify` names them; restore',
+    ],
+  ]);
 });
