@@ -219,7 +219,8 @@ export class RestoreStore {
 
   /**
    * Journals what was found out about an ended restore, which stays ended: steps, new ids, outcome and the entry of the audit
-   * log in one transaction, so that no other process sees a part of it.
+   * log in one transaction, so that no other process sees a part of it. One that was killed, and has no end yet, ends now unless
+   * it stays interrupted.
    * @throws TidemarkError `reference_unknown`, `mirror_corrupt` for one that is not as it was recorded
    */
   recordLookUp(
@@ -232,7 +233,8 @@ export class RestoreStore {
       const recorded = { action: 'look_up', at, about: 'restores', key: [restore] } as const;
       recordAction(writer, this.#access.actor, recorded, () => {
         writeEntries(writer, entries);
-        if (SET_LOOKED_UP(writer).run({ restore, outcome }).changes !== 1)
+        const finishedAt = outcome === 'interrupted' ? null : at;
+        if (SET_LOOKED_UP(writer).run({ restore, outcome, finishedAt }).changes !== 1)
           throw unknownRestore(restore, 'restore');
       });
     });
@@ -501,8 +503,12 @@ const SET_OUTCOME = prepared((db) => {
 });
 
 const SET_LOOKED_UP = prepared((db) => {
-  const { restore, outcome } = paramsOf(restores);
-  return db.update(restores).set({ outcome }).where(eq(restores.restore, restore)).prepare();
+  const { restore, outcome, finishedAt } = paramsOf(restores);
+  return db
+    .update(restores)
+    .set({ outcome, finishedAt: sql`coalesce(${restores.finishedAt}, ${finishedAt})` })
+    .where(eq(restores.restore, restore))
+    .prepare();
 });
 
 const SET_STEP = prepared((db) => {

@@ -138,7 +138,7 @@ const MAY_CHANGE: Readonly<Partial<Record<AuditAction, readonly string[]>>> = {
   resume: PROGRESS,
   end: PROGRESS,
   abandon: PROGRESS,
-  look_up: ['outcome', 'steps'],
+  look_up: PROGRESS,
 };
 
 /** How an entry contradicts the one before about the same row; null where it does not. */

@@ -176,6 +176,14 @@ async function killedAt(story: Story, kind: string, method: string, arrives: boo
   await expect.poll(async () => (await story.list(kind)).length).toBe(before + 1);
 }
 
+/** How restore 1 ended, once another process has opened the mirror for writing. */
+async function endOf(story: Story): Promise<Pick<RestoreJson, 'outcome'> & { finished_at: string | null }> {
+  await story.run('snapshots', 'unpin', 'none');
+  const { stdout } = await story.expectRun(0, 'restores', 'show', '1', '--json');
+  const { outcome, finished_at } = JSON.parse(stdout) as Awaited<ReturnType<typeof endOf>>;
+  return { outcome, finished_at };
+}
+
 describe('undo of a restore that was killed, where somebody else may have acted since', () => {
   it('leaves a record in which a field was set that the restore did not send', async () => {
     const story = await Story.start();
@@ -190,7 +198,9 @@ describe('undo of a restore that was killed, where somebody else may have acted 
       sso_enforcement: 'google-oauth2',
     });
     const from = story.writes().length;
+    expect(await endOf(story)).toEqual({ outcome: 'interrupted', finished_at: null });
     const left = await story.expectRun(3, 'undo', '1', '--apply', '--yes');
+    expect(await endOf(story)).toEqual({ outcome: 'partial', finished_at: expect.any(String) as string });
     expect(left.stdout).toContain('could not read it back, so what was changed since is not known');
     expect(story.writes()).toHaveLength(from);
     expect(ids(await story.list('domains'))).toContain(made['id']);
