@@ -54,6 +54,6 @@ export function commandOf(command: string, source: string): string {
  * @param owner the source, where each has a mirror of its own: only there a number does not tell which restore is meant
  */
 export function resumeHint(restore: number, owner: string | null): string {
-  const hint = `\`tidemark restores show ${restore}\` lists what was done; \`tidemark restore --resume ${restore}\` continues it; \`tidemark restore --abandon ${restore}\` leaves it as it is`;
+  const hint = `\`tidemark restores show ${restore}\` lists what was done; \`tidemark restore --resume ${restore}\` continues it; \`tidemark undo ${restore}\` takes back what it did; \`tidemark restore --abandon ${restore}\` leaves it as it is`;
   return owner === null ? hint : withSource(hint, owner);
 }

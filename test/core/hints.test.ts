@@ -60,12 +60,12 @@ describe('a command in a hint', () => {
     for (const { name } of all) expect(withSource(`\`${name} X\``, 'acme')).toBe(`\`${name} X\``);
   });
 
-  it('of an interrupted restore names what was done, what continues it, and what leaves it', () => {
+  it('of an interrupted restore names what was done, what continues it, what takes it back, and what leaves it', () => {
     expect(resumeHint(4, null)).toBe(
-      '`tidemark restores show 4` lists what was done; `tidemark restore --resume 4` continues it; `tidemark restore --abandon 4` leaves it as it is',
+      '`tidemark restores show 4` lists what was done; `tidemark restore --resume 4` continues it; `tidemark undo 4` takes back what it did; `tidemark restore --abandon 4` leaves it as it is',
     );
     const commands = [...resumeHint(4, 'acme').matchAll(/`([^`]*)`/g)].map(([, command]) => command);
-    expect(commands).toHaveLength(3);
+    expect(commands).toHaveLength(4);
     for (const command of commands) expect(command).toMatch(/ --source acme$/);
   });
 });

@@ -397,7 +397,7 @@ describe('undo', () => {
     story.proxy.setRules([]);
     const status = await story.run('status');
     expect(status.stdout).toMatch(
-      /Needs attention:\n(.*\n)* {2}\S+: restore 2 was interrupted, .*\n {4}→ `tidemark restores show 2` lists what was done; `tidemark restore --resume 2` continues it; `tidemark restore --abandon 2` leaves it as it is\n/,
+      /Needs attention:\n(.*\n)* {2}\S+: restore 2 was interrupted, .*\n {4}→ `tidemark restores show 2` lists what was done; `tidemark restore --resume 2` continues it; `tidemark undo 2` takes back what it did; `tidemark restore --abandon 2` leaves it as it is\n/,
     );
     const doctor = await story.run('doctor', '--json');
     expect(JSON.parse(doctor.stdout)).toMatchObject({
