@@ -31,8 +31,8 @@ export interface Accepted {
   readonly fresh: number;
   readonly known: number;
   readonly distinct: number;
-  /** How many of the fresh ones an earlier pass had seen; missing if the sink does not know. */
-  readonly again?: number;
+  /** How many of the fresh ones an earlier pass had seen. */
+  readonly again: number;
 }
 
 export interface PageSequenceRules {
@@ -65,7 +65,7 @@ export interface PageSequenceEnd {
    * earlier pass and by this one. If that equals `countAtStart`, there were no others.
    */
   readonly thereAtStart: number;
-  /** Records of this pass that an earlier one saw too; null where the sink does not know. */
+  /** Records of this pass that an earlier one saw too; null where the sink counts over all passes. */
   readonly again: number | null;
   /** True when the mirror holds every record of it exactly as received. */
   readonly isAllKnown: boolean;
@@ -426,7 +426,7 @@ export class PageSequence {
       countAtEnd: this.#countAtEnd,
       countAtStart: this.#stats.countAtStart,
       thereAtStart: this.#stats.thereAtStart,
-      again: this.#stats.again,
+      again: this.#rules.isFresh ? this.#stats.again : null,
       isAllKnown: this.#stats.isAllKnown,
     };
   }
@@ -463,7 +463,7 @@ class PagingStats {
   isSteady = true;
   /** See `PageSequenceEnd`, as the two below. */
   countAtStart: number | null = null;
-  again: number | null = null;
+  again = 0;
   isAllKnown = true;
   readonly #withoutId = new RecordsWithoutId();
   #thereAtStart = 0;
@@ -484,8 +484,8 @@ class PagingStats {
     if (accepted.fresh > 0) this.contentPages += 1;
     if (this.pages > 1 && page.count !== this.count) this.isSteady = false;
     if (this.pages === 1) this.countAtStart = page.count;
-    this.#thereAtStart += this.pages === 1 ? accepted.fresh : (accepted.again ?? 0);
-    if (accepted.again !== undefined) this.again = (this.again ?? 0) + accepted.again;
+    this.#thereAtStart += this.pages === 1 ? accepted.fresh : accepted.again;
+    this.again += accepted.again;
     if (accepted.known < received) this.isAllKnown = false;
     this.count = page.count;
     if (page.count !== null) this.#largestCount = Math.max(this.#largestCount ?? 0, page.count);

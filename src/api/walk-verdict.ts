@@ -9,13 +9,13 @@ import type { NeutralText } from './neutral-text.ts';
 export interface WalkSink {
   /**
    * Synchronous; called once per page, in received order, records without an id included. Returns how many keys were
-   * not seen before in this pass (`fresh`), which of these an earlier pass saw (`again`, where that is known), how many
+   * not seen before in this pass (`fresh`), which of these an earlier pass saw (`again`), how many
    * records the mirror holds unchanged (`known`), and the keys seen so far in this pass (`distinct`). A `SyntaxError` means that a record cannot be read: the page is fetched again, so
    * nothing of it may have been kept.
    */
   accept(page: { readonly records: readonly ScannedRecord[]; readonly receivedAt: number }): {
     fresh: number;
-    again?: number;
+    again: number;
     known: number;
     distinct: number;
   };

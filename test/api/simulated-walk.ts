@@ -42,6 +42,7 @@ export function simulateWalk(
   const size = new PageSize(pageSize);
   const seen = new Set<string>();
   let ofPass = new Set<string>();
+  const earlier = new Set<string>();
   let passes = 1;
   const offsets: number[] = [];
   let address = HEAD;
@@ -69,11 +70,17 @@ export function simulateWalk(
     size.arrived(page.records.length, limit, page.more);
     const foreseen = course.prefetchAddress(page);
     const before = ofPass.size;
+    let again = 0;
     for (const key of page.keys) {
+      if (earlier.has(key) && !ofPass.has(key)) again += 1;
       seen.add(key);
       ofPass.add(key);
     }
-    const step = course.take(page, { fresh: ofPass.size - before, known: 0, distinct: ofPass.size }, true);
+    const step = course.take(
+      page,
+      { fresh: ofPass.size - before, again, known: 0, distinct: ofPass.size },
+      true,
+    );
     if ('end' in step) return { ...step.end, requests: nth, passes, seen, offsets };
     if (foreseen !== null && 'ask' in step && step.pass === undefined && ofPass.size > before) {
       // What is asked for ahead must be what is asked for.
@@ -82,7 +89,10 @@ export function simulateWalk(
     }
     if (step.pass !== undefined) {
       passes += 1;
-      if (step.pass.isFresh) ofPass = new Set();
+      if (step.pass.isFresh) {
+        for (const key of ofPass) earlier.add(key);
+        ofPass = new Set();
+      }
       size.wholeList(step.pass.count);
     }
     address = step.ask;

@@ -56,15 +56,17 @@ export class MemorySink implements WalkSink {
   withoutId = 0;
   progressed: { pages: number; received: number; count: number | null }[] = [];
   #seen = new Set<string>();
+  readonly #earlier = new Set<string>();
   readonly #known: ReadonlySet<string>;
 
   constructor(known: Iterable<string> = []) {
     this.#known = new Set(known);
   }
 
-  accept({ records }: Parameters<WalkSink['accept']>[0]): { fresh: number; known: number; distinct: number } {
+  accept({ records }: Parameters<WalkSink['accept']>[0]): ReturnType<WalkSink['accept']> {
     const before = this.#seen.size;
     let known = 0;
+    let again = 0;
     this.pageSizes.push(records.length);
     for (const { id } of records) {
       if (id === undefined) {
@@ -72,10 +74,11 @@ export class MemorySink implements WalkSink {
         continue;
       }
       if (this.#known.has(id)) known += 1;
+      if (this.#earlier.has(id) && !this.#seen.has(id)) again += 1;
       this.#seen.add(id);
       this.all.add(id);
     }
-    return { fresh: this.#seen.size - before, known, distinct: this.#seen.size };
+    return { fresh: this.#seen.size - before, again, known, distinct: this.#seen.size };
   }
 
   progress(state: { pages: number; received: number; count: number | null }): void {
@@ -84,6 +87,7 @@ export class MemorySink implements WalkSink {
 
   startPass(): void {
     this.passes += 1;
+    for (const id of this.#seen) this.#earlier.add(id);
     this.#seen = new Set();
   }
 }

@@ -130,6 +130,20 @@ describe('shapes of a list', () => {
     expect(held.filter(({ id }) => !sink.all.has(id))).toEqual([]);
   });
 
+  it('is not proved by its count while each reading misses another record behind the links', async () => {
+    let shift = 0;
+    const script: Script = (request) => {
+      const reply = listReply(rowsOf(230, shift), request, { defaultLimit: 100 });
+      // After the first page of each pass, one is removed and one added.
+      if (!/offset=[1-9]/.test(request.path)) shift += 1;
+      return reply;
+    };
+    const { client, sink } = await opened.rig(script);
+    const verdict = await client.walk(targetOf('roles', { listing: { acceptsQuery: false } }), sink);
+    expect(verdict).toMatchObject({ outcome: 'incomplete', error: { code: 'walk_unproven' } });
+    expect(verdict.error?.message).toContain('two readings of it do not hold the same records');
+  });
+
   it('sends the query that the definition adds', async () => {
     const { server, client, sink } = await opened.rig(list(rowsOf(3)));
     await client.walk(targetOf('session_recordings', { listing: { query: { date_from: '-30d' } } }), sink);

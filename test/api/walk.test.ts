@@ -63,7 +63,7 @@ describe('a list that fits one page', () => {
     await client.walk(targetOf(), {
       accept: ({ records }) => {
         seen.push(...records.map((record) => record.text));
-        return { fresh: 1, known: 0, distinct: 1 };
+        return { fresh: 1, again: 0, known: 0, distinct: 1 };
       },
     });
     expect(seen).toEqual([text]);
@@ -122,7 +122,7 @@ describe('the sink', () => {
       accept: ({ records }) => {
         calls += 1;
         if (calls < 3) throw new SyntaxError('Unexpected token');
-        return { fresh: records.length, known: 0, distinct: records.length };
+        return { fresh: records.length, again: 0, known: 0, distinct: records.length };
       },
     });
     expect(verdict.outcome).toBe('complete');

@@ -209,17 +209,21 @@ export class LiveRecords {
     const { reader, pageSize } = this.#options;
     const keepsText = definition.operation('retrieve') === undefined;
     let records = new Map<string, Listed>();
+    const earlier = new Set<string>();
     const accept = (page: { readonly records: readonly ScannedRecord[] }) => {
       const before = records.size;
+      let again = 0;
       for (const { id, text } of page.records) {
         if (id === undefined) continue;
         const key = naturalKeyDigest(definition, parseLossless(text));
+        if (earlier.has(id) && !records.has(id)) again += 1;
         records.set(id, { key, text: keepsText ? text : null });
         seen?.(id, text);
       }
-      return { fresh: records.size - before, known: 0, distinct: records.size };
+      return { fresh: records.size - before, again, known: 0, distinct: records.size };
     };
     const startPass = (): void => {
+      for (const id of records.keys()) earlier.add(id);
       records = new Map();
     };
     const shape = { idPath: definition.idPath, volatile: new Set<string>() };
