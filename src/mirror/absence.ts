@@ -5,6 +5,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CATALOG, familyKinds } from '../catalog/catalog.ts';
 import { type Connection, translated } from './database.ts';
+import { removedByRestores } from './removed-by-restore.ts';
 import { type Verdict, wasSeen, willBeRemoved } from './stage.ts';
 
 export interface AbsentRecord {
@@ -15,7 +16,7 @@ export interface AbsentRecord {
 
 /**
  * Part of the absent records. `confirmed`: those found absent already by a run that ended at `heldBy` (ISO 8601, UTC with
- * milliseconds) or before, and those that a restore replaced; `waiting`: the others.
+ * milliseconds) or before, and those that a restore replaced or removed; `waiting`: the others.
  */
 export interface AbsentShare {
   readonly which: 'confirmed' | 'waiting';
@@ -24,10 +25,12 @@ export interface AbsentShare {
 
 export interface AbsentCounts {
   readonly absent: number;
-  /** Of these, those that an earlier run found absent by the time asked for, and those that were replaced. */
+  /** Of these, those that an earlier run found absent by the time asked for, and those that were replaced or taken. */
   readonly confirmed: number;
   /** Of these, those that a restore recreated under another id, which this run saw: no loss. */
   readonly replaced: number;
+  /** Of the others, those that a restore or an undo removed, and that no run looked for since: no loss either. */
+  readonly taken: number;
   /** When the first of those that wait was found absent, ISO 8601; null if none was before this run. */
   readonly firstHeldAt: string | null;
 }
@@ -53,7 +56,9 @@ const IS_REPLACED = `EXISTS (SELECT 1 FROM collections c JOIN sources s ON s.id 
       AND (EXISTS (SELECT 1 FROM stage.records f WHERE f.collection = c.id AND f.remote_id = m.new_id AND f.action = 'fresh')
         OR EXISTS (SELECT 1 FROM main.records n WHERE n.collection = c.id AND n.remote_id = m.new_id
                    AND n.hash IS NOT NULL AND ${wasSeen('n.record')})))`;
-const IS_CONFIRMED = `((h.since_at IS NOT NULL AND h.since_at <= :heldBy) OR ${IS_REPLACED})`;
+/** `:taken`: `removedByRestores`, as a JSON array. */
+const IS_TAKEN = `k.remote_id IN (SELECT value FROM json_each(:taken))`;
+const IS_CONFIRMED = `((h.since_at IS NOT NULL AND h.since_at <= :heldBy) OR ${IS_TAKEN} OR ${IS_REPLACED})`;
 const IS_ABSENT = `k.collection = :collection AND ${withinSlice('k.remote_id')} AND k.hash IS NOT NULL
     AND NOT ${wasSeen('k.record')}`;
 const ABSENT = `FROM main.records k LEFT JOIN held_records h ON h.record = k.record WHERE ${IS_ABSENT}`;
@@ -87,8 +92,9 @@ function* slices(
     `SELECT k.remote_id AS id, h.since_run AS sinceRun, h.since_at AS sinceAt ${ABSENT} ${condition(share)}
      ORDER BY k.remote_id`,
   );
+  const values = shareValues(writer, path, collection, share);
   for (const slice of idSlices(writer, path, 'main', collection)) {
-    const rows = translated(path, () => read.all({ collection, heldBy: share?.heldBy, ...slice }));
+    const rows = translated(path, () => read.all({ ...values, ...slice }));
     yield rows.map((row) => ({
       id: row.id,
       heldSince:
@@ -100,6 +106,18 @@ function* slices(
 function condition(share: AbsentShare | undefined): string {
   if (share === undefined) return '';
   return share.which === 'confirmed' ? `AND ${IS_CONFIRMED}` : `AND NOT ${IS_CONFIRMED}`;
+}
+
+/** What `condition` refers to. */
+function shareValues(
+  writer: Connection,
+  path: string,
+  collection: number,
+  share: AbsentShare | undefined,
+): Record<string, unknown> {
+  if (share === undefined) return { collection };
+  const taken = translated(path, () => removedByRestores(writer, collection));
+  return { collection, heldBy: share.heldBy, taken: JSON.stringify(taken) };
 }
 
 /** How many are absent, however many that is: no id is fetched. */
@@ -117,28 +135,32 @@ export async function countAbsent(
     idSlices(writer, path, 'main', collection),
     (slice) => translated(path, () => countAll.get({ collection, ...slice }))?.absent ?? 0,
   );
-  if (all === 0) return { absent: 0, confirmed: 0, replaced: 0, firstHeldAt: null };
+  if (all === 0) return { absent: 0, confirmed: 0, replaced: 0, taken: 0, firstHeldAt: null };
   const count = writer.prepare<
     Record<string, unknown>,
-    { absent: number; confirmed: number; replaced: number; firstHeldAt: string | null }
+    { absent: number; confirmed: number; replaced: number; taken: number; firstHeldAt: string | null }
   >(
     `SELECT count(*) AS absent, count(*) FILTER (WHERE ${IS_CONFIRMED}) AS confirmed,
        count(*) FILTER (WHERE ${IS_REPLACED}) AS replaced,
+       count(*) FILTER (WHERE ${IS_TAKEN} AND NOT ${IS_REPLACED}) AS taken,
        min(h.since_at) FILTER (WHERE NOT ${IS_CONFIRMED}) AS firstHeldAt ${ABSENT}`,
   );
   let confirmed = 0;
   let replaced = 0;
+  let taken = 0;
   let firstHeldAt: string | null = null;
+  const values = shareValues(writer, path, collection, { which: 'confirmed', heldBy });
   const absent = await sumOverSlices(idSlices(writer, path, 'main', collection), (slice) => {
-    const row = translated(path, () => count.get({ collection, heldBy, ...slice }));
+    const row = translated(path, () => count.get({ ...values, ...slice }));
     if (row === undefined) return 0;
     confirmed += row.confirmed;
     replaced += row.replaced;
+    taken += row.taken;
     if (row.firstHeldAt !== null && (firstHeldAt === null || row.firstHeldAt < firstHeldAt))
       firstHeldAt = row.firstHeldAt;
     return row.absent;
   });
-  return { absent, confirmed, replaced, firstHeldAt };
+  return { absent, confirmed, replaced, taken, firstHeldAt };
 }
 
 /** Gives all absent records of a collection, or a share of them, one verdict; returns how many. `write` guards the stage. */
@@ -152,8 +174,9 @@ export async function decideAbsences(
   const insert = writer.prepare<Record<string, unknown>>(
     `INSERT OR REPLACE INTO stage.verdicts SELECT k.record, k.collection, '${verdict}' ${ABSENT} ${condition(share)}`,
   );
+  const values = shareValues(writer, path, collection, share);
   return await sumOverSlices(idSlices(writer, path, 'main', collection), (slice) =>
-    write(() => insert.run({ collection, heldBy: share?.heldBy, ...slice }).changes),
+    write(() => insert.run({ ...values, ...slice }).changes),
   );
 }
 

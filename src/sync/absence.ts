@@ -145,12 +145,13 @@ export async function settleAbsences(
 
   const waiting: AbsentShare = { which: 'waiting', heldBy };
   const waitingCount = counts.absent - counts.confirmed;
-  // A record that a restore recreated under another id is not lost.
-  const lost = counts.absent - counts.replaced;
+  // A record that a restore recreated under another id, or removed, is not lost; one that it removed leaves a smaller collection.
+  const lost = counts.absent - counts.replaced - counts.taken;
+  const known = stage.known - counts.taken;
   const dependents = waitingCount === 0 ? 0 : await countBelow(walked, waiting);
   // Removing an organization also removes its children: they count too.
   const removesTooManyChildren = dependents > removalLimit(limits, context.sourceRecords);
-  const isHeld = waitingCount > 0 && (removesTooManyChildren || isAlarming(limits, stage.known, lost));
+  const isHeld = waitingCount > 0 && (removesTooManyChildren || isAlarming(limits, known, lost));
   const { kind } = walked.definition;
   const asked = { kind, scope: walked.scope, accepted: lost, below: dependents };
   if (!isHeld || context.accepted.take(asked)) return await removeAbsent(walked);
@@ -165,7 +166,7 @@ export async function settleAbsences(
   // Records found absent long enough ago are confirmed by this run; only the others wait.
   const result = await removeAbsent(walked, { which: 'confirmed', heldBy });
   const held = await stage.decideAbsent('hold', waiting);
-  const error = result.error ?? heldError(walked, stage.known, counts, dependents);
+  const error = result.error ?? heldError(walked, known, counts, dependents);
   return { ...result, outcome: 'held', held, error };
 }
 
@@ -264,11 +265,12 @@ async function confirmEach(
 function heldError(
   { context, definition: { kind } }: Walked,
   known: number,
-  { absent, confirmed, replaced, firstHeldAt }: AbsentCounts,
+  { absent: all, confirmed, replaced, taken, firstHeldAt }: AbsentCounts,
   dependents: number,
 ): TidemarkError {
   const { limits } = context;
-  const waiting = absent - confirmed;
+  const waiting = all - confirmed;
+  const absent = all - taken;
   const isOne = waiting + dependents === 1;
   const gone =
     known === 1

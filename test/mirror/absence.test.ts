@@ -33,7 +33,7 @@ describe('absent records', () => {
     const never = '0000-01-01T00:00:00.000Z';
     const absent = COUNT - 1;
     for (const [work, expected] of [
-      [() => stage.countAbsent(never), { absent, confirmed: 0, replaced: 0, firstHeldAt: null }],
+      [() => stage.countAbsent(never), { absent, confirmed: 0, replaced: 0, taken: 0, firstHeldAt: null }],
       [() => stage.decideAbsent('hold'), absent],
       [() => stage.decideAbsent('remove'), absent],
       [() => run.retire('roles', ORG), absent],
@@ -74,12 +74,14 @@ describe('absent records', () => {
       absent: 2,
       confirmed: 1,
       replaced: 0,
+      taken: 0,
       firstHeldAt: second,
     });
     expect(await stage.countAbsent(second)).toEqual({
       absent: 2,
       confirmed: 2,
       replaced: 0,
+      taken: 0,
       firstHeldAt: null,
     });
     const share = { which: 'confirmed', heldBy: first } as const;
