@@ -131,7 +131,7 @@ it('with a mirror per source, every command that is printed about a restore runs
       printed.set(command, args.join(' '));
   };
   await collect(4, 'undo', '1');
-  expect([...printed]).toEqual([['restore --resume 1 --source default --config several.yaml', 'undo 1']]);
+  expect([...printed]).toEqual([['restores show 1 --source default --config several.yaml', 'undo 1']]);
   await collect(2, 'restore');
   await collect(0, 'restores', 'show', '1');
   await collect(4, 'restore', '--abandon', '1');
