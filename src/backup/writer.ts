@@ -78,7 +78,7 @@ export interface DueOutcome {
 export interface BackupWriter {
   /**
    * Makes a backup for the targets that need one when one of these runs was complete; null if none does.
-   * @throws TidemarkError as `make` does; but where a directory lost its backups, that no target could take it is a result
+   * @throws TidemarkError as `make` does; but that no target could take it is a result
    */
   afterCompleteRun(mirror: Mirror, runs: readonly number[], signal: AbortSignal): Promise<DueOutcome | null>;
   /**
@@ -122,9 +122,9 @@ export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
           each.error === null ? [] : [{ ...each, error: each.error }],
         );
         const lost = [...emptied, ...refused.filter(({ isEmptied }) => isEmptied)];
-        if (lost.length === 0) throw error;
         const failed = refused.filter(({ isEmptied }) => !isEmptied);
-        for (const each of failed)
+        // The job reports the first error itself.
+        for (const each of lost.length === 0 ? failed.slice(1) : failed)
           options.log.error({ target: each.address, code: each.error.code }, each.error.message);
         return { made: null, emptied: lost, failed };
       }

@@ -31,6 +31,8 @@ import { renderTable } from '../report/table.ts';
 import { keptText } from './config-check.ts';
 import { age } from './export-notes.ts';
 import { commandLog } from './source-probe.ts';
+import { backupResult } from '../daemon/jobs/works.ts';
+import { recordJob } from './record-job.ts';
 
 export interface ListOptions {
   readonly target?: string;
@@ -217,6 +219,7 @@ export async function createBackupNow(context: CommandContext): Promise<ExitCode
   const config = readConfig(context, context.options, 'unused');
   const writer = configuredBackupWriter(context, config);
   await warnOfEmptied(context, config);
+  const startedAt = systemClock.now();
   const outcome = await writer.make(context.signal, progressOf(context));
   if (isInteractive(context)) context.stderr.write('\r\u001b[K');
   if (context.options.json === true) await print(context, `${JSON.stringify(documentOf(outcome))}\n`);
@@ -226,6 +229,8 @@ export async function createBackupNow(context: CommandContext): Promise<ExitCode
     printReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
   }
   await warnOfEarlier(context, config);
+  const result = backupResult({ made: outcome });
+  await recordJob(context, config, { name: 'backup', source: null, startedAt, result });
   return outcome.errors.length === 0 ? EXIT.done : EXIT.partial;
 }
 

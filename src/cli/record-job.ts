@@ -21,8 +21,15 @@ import { type Wait, whenFree } from './when-free.ts';
 /** Without a word: the command has done its work. */
 const WAIT: Wait = { mostMs: 3_000, retryMs: 200, quietMs: 0, note: null, undone: 'it was not recorded' };
 
+const UNRECORDED = {
+  verify: '`tidemark status` will not know of this verification',
+  drill: '`tidemark status` will not know of this drill',
+  // Its targets have it.
+  backup: 'this backup could not be recorded in the mirror',
+} as const;
+
 interface ManualJob {
-  readonly name: 'verify' | 'drill';
+  readonly name: keyof typeof UNRECORDED;
   /** Null for the mirror as a whole. */
   readonly source: string | null;
   /** Milliseconds since the epoch. */
@@ -47,8 +54,7 @@ export async function recordJob(context: CommandContext, config: Config, job: Ma
   } catch (error) {
     const { code, message } = asTidemarkError(error);
     if (code === 'read_only' && context.options.verbose !== true) return;
-    const what = job.name === 'verify' ? 'verification' : 'drill';
-    printNote(context, [`\`tidemark status\` will not know of this ${what}: ${message}`]);
+    printNote(context, [`${UNRECORDED[job.name]}: ${message}`]);
   }
 }
 

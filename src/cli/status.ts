@@ -25,9 +25,9 @@ import { type Health, worst } from '../daemon/http/health.ts';
 import {
   type HealthSnapshot,
   type HealthView,
-  healthFrom,
   lookAtBackups,
   readHealthInputs,
+  snapshotOf,
 } from '../daemon/http/health-snapshot.ts';
 import { fullDisk, spaceBeside } from '../doctor/disk.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
@@ -159,8 +159,8 @@ async function lookAtHealth(
   const drift = new DriftNow();
   const names = configuredOf(inputs).map(({ source }) => source);
   const found = await drift.ofAll(mirror, config, names, now);
-  const health = healthFrom(view, { ...inputs, damage: drift.damage(mirror) }, now);
-  const snapshot = { now, health: withDisk(health, mirror.path), mirror, ...inputs };
+  const seen = snapshotOf(view, { ...inputs, damage: drift.damage(mirror) }, now, mirror);
+  const snapshot = { ...seen, health: withDisk(seen.health, mirror.path) };
   return { view, snapshot, found, writer, backups, hasDaemon };
 }
 

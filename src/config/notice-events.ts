@@ -28,7 +28,8 @@ export const EVENT_MEANINGS = {
     'A restore drill would recover more than 5 percentage points less than before; several small falls count together.',
   drill_recovered: 'A restore drill would again recover about as much as before `drill_fell`.',
   backup_failed: 'A backup failed, or could not be stored in one of its targets.',
-  backup_recovered: 'A backup is stored in all its targets again.',
+  backup_recovered:
+    'A backup is stored in all its targets again, or the target that lacked it is no longer configured.',
   backup_overdue: 'No backup was made for twice `backup.every`, because no run was complete.',
   backup_on_time: 'No backup is overdue any more.',
   job_failed: 'Another job (drift, verify, forget, drill, git) failed.',

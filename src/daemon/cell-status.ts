@@ -10,8 +10,8 @@ import { type DriftCounts, driftCounts, driftStatus, fiveAnswers } from './http/
 import type { HealthReason } from './http/health.ts';
 import {
   type HealthSnapshot,
-  healthFrom,
   readHealthInputs,
+  snapshotOf,
   snapshotWithout,
 } from './http/health-snapshot.ts';
 import { RunCounter, type RunTotals } from './http/run-counter.ts';
@@ -114,7 +114,7 @@ export class CellStatus {
     const [known, now, view] = [this.#known, this.#options.now(), this.#options.view()];
     if (known === null) return null;
     if ('error' in known) return snapshotWithout(view, known.error, now);
-    return { now, health: healthFrom(view, known.inputs, now), mirror: null, ...known.inputs };
+    return snapshotOf(view, known.inputs, now, null);
   }
 
   /** Open findings as of the last look, or why they are not known; null without a baseline. */
@@ -177,10 +177,9 @@ export class CellStatus {
         // `finished` reads the mirror when it is called first.
         inputs.lastJobs.finished('drift');
         this.#runs.read(mirror);
-        const health = healthFrom(living, inputs, at);
         this.#known = {
           inputs,
-          drift: driftCounts({ now: at, health, mirror, ...inputs }, found),
+          drift: driftCounts(snapshotOf(living, inputs, at, mirror), found),
           driftShown: driftStatus(found, inputs.lastJobs, names[0] ?? ''),
         };
       } finally {

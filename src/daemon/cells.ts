@@ -188,6 +188,9 @@ function mergedSnapshot(
   return {
     now,
     mirror: null,
+    madeGood: new Set(
+      known.flatMap(({ name, snapshot }) => [...snapshot.madeGood].map((source) => source || name)),
+    ),
     health: mergedHealth(parts, { now, startedAt, problems: problems(), configProblem: configProblem() }),
     sourceStatuses: known.flatMap(({ snapshot }) => snapshot.sourceStatuses),
     withBaseline: new Set(known.flatMap(({ snapshot }) => [...snapshot.withBaseline])),

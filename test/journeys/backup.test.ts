@@ -528,6 +528,35 @@ pings: [{ success: "\${PING}" }]
     );
   });
 
+  it('made by hand, end the failure of the daemon; so does a configuration without the target that failed', async () => {
+    const { run, directory, path } = await mirrored();
+    const at = new Date(systemClock.now() - 60_000).toISOString();
+    const fail = (target: string): void => {
+      const begun = { name: 'backup', source: null, trigger: 'after_run', startedAt: at } as const;
+      const targets = [{ address: target, error: `${target} is away` }];
+      const mirror = open({ path, clock: systemClock });
+      mirror.daemon.finishJob(mirror.daemon.beginJob(begun), {
+        ...{ finishedAt: at, outcome: 'partial', run: null, errorCode: 'file_system' },
+        error: `${target} is away`,
+        summary: { job: 'backup', file: 'some', targets },
+      });
+      mirror.close();
+    };
+    fail(directory);
+    expect((await run('status')).stdout).toContain(`${directory} is away`);
+    expect(await run('backup', 'create')).toMatchObject({ code: 0, stderr: '' });
+    expect((await run('status')).stdout).not.toContain('is away');
+    const mirror = open({ path, clock: systemClock, mode: 'read' });
+    const [job] = mirror.daemon.jobs({ name: 'backup', limit: 1 });
+    mirror.close();
+    expect(job).toMatchObject({ outcome: 'done', error: null, run: null });
+    expect(job?.trigger).toMatch(/^request/);
+    expect(job?.summary).toMatchObject({ targets: [{ address: directory, error: null }] });
+
+    fail('s3://other/prefix');
+    expect((await run('status')).stdout).not.toContain('is away');
+  });
+
   it('are made by the daemon after a complete run, where one is due', async () => {
     const service = await FakeService.start();
     const home = scratch();

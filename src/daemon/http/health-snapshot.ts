@@ -11,6 +11,7 @@ import { backupsShown, type BackupsShown } from '../../backup/catalog.ts';
 import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
 import { EMPTIED_HINT, withSource } from '../../core/hints.ts';
 import { contradictionText } from '../../report/drift-document.ts';
+import { hasBackupFailed, standingFailure } from '../backup-failure.ts';
 import { hasEmptiedTarget, summaryOf } from '../jobs/summaries.ts';
 import { mendingOf } from '../jobs/verify-result.ts';
 import { driftWaitsSince } from '../notices/perhaps-open.ts';
@@ -79,6 +80,8 @@ export interface HealthSnapshot extends MirrorFacts {
   readonly health: Health;
   /** Null if the mirror cannot be read: then the other facts about it are empty. */
   readonly mirror: Mirror | null;
+  /** The `source` of each latest backup job that failed, if nothing is left of that failure; empty for the mirror as a whole. */
+  readonly madeGood: ReadonlySet<string>;
 }
 
 /** What is said where no mirror was read. */
@@ -112,7 +115,7 @@ export function readHealthSnapshot(view: HealthView, now: number, shown: Look = 
   try {
     const mirror = view.mirror();
     const inputs = readHealthInputs(view, mirror, now, shown);
-    return { now, health: healthFrom(view, inputs, now), mirror, ...inputs };
+    return snapshotOf(view, inputs, now, mirror);
   } catch (error) {
     return snapshotWithout(view, error, now);
   }
@@ -185,8 +188,24 @@ function driftWaitsOf({ schedules }: Config, mirror: Mirror): HealthInputs['drif
   return new Map(sources.map((source) => [source, driftWaitsSince(mirror, source)]));
 }
 
-/** Health as of now, from what was read of the mirror now or before. */
-export function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health {
+/** The state as of now, from what was read of the mirror now or before. @param mirror null if it is not open any more */
+export function snapshotOf(
+  view: HealthView,
+  inputs: HealthInputs,
+  now: number,
+  mirror: Mirror | null,
+): HealthSnapshot {
+  const isOver = (row: JobRow): boolean => hasBackupFailed(row) && standingOf(view, row) === null;
+  const madeGood = new Set(
+    inputs.lastJobs
+      .of('backup')
+      .filter(isOver)
+      .map(({ source }) => source ?? ''),
+  );
+  return { now, health: healthFrom(view, inputs, now), mirror, madeGood, ...inputs };
+}
+
+function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health {
   const { sourceStatuses, lastJobs, pending, recent, backups, begunAnew: anew } = inputs;
   const config = view.config();
   const health = assessHealth({
@@ -203,7 +222,7 @@ export function healthFrom(view: HealthView, inputs: HealthInputs, now: number):
     sources: sourceStatuses.flatMap((status) =>
       status.isConfigured ? [sourceFacts(view, config, status, inputs)] : [],
     ),
-    ...jobFacts(inputs),
+    ...jobFacts(inputs, (row) => standingOf(view, row)),
     contradictions: inputs.contradictions,
     damage: inputs.damage,
     failingChannels: failingChannels(pending, recent, now),
@@ -255,7 +274,7 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
     drillScores: new Map<string, DrillScores>(),
     pending: [],
   };
-  return { now, health, mirror: null, ...nothing };
+  return { now, health, mirror: null, madeGood: new Set(), ...nothing };
 }
 
 /** The age of a source's last complete run, and the allowed one. */
@@ -338,8 +357,11 @@ function unreportedJobProblems(view: HealthView, jobs: LastJobs): HealthFacts['p
     const [word, name, ...rest] = about.split(':');
     if (word !== 'job' || name === undefined || !isLocalError(error.code)) return [];
     const source = rest.length === 0 ? null : rest.join(':');
+    if (name === 'backup' && view.config().backup === null) return [];
     const row = jobs.of(name as JobName).find((each) => each.source === source);
     if (row?.errorCode === error.code) return [];
+    // By a command, which the daemon's own list does not know.
+    if (row?.outcome === 'done' && row.startedAt >= since) return [];
     const message = `the last ${name}${source === null ? '' : ` of ${source}`} failed: ${error.message}`;
     return [{ message, hint: error.hint ?? null, since }];
   });
@@ -430,10 +452,17 @@ function unreadSource(view: HealthView, config: Config, source: string): SourceF
   };
 }
 
-function jobFacts({
-  lastJobs: jobs,
-  drillScores,
-}: MirrorFacts): Pick<HealthFacts, 'verify' | 'drills' | 'failedJobs'> {
+/** What is left of a failed backup, as of what is known of the targets now. */
+function standingOf(view: HealthView, row: JobRow): JobRow | null {
+  const { backup } = view.config();
+  return standingFailure(row, backup, view.backups.remembered(backup?.targets ?? []));
+}
+
+/** @param standing what is left of a failed backup; null for nothing */
+function jobFacts(
+  { lastJobs: jobs, drillScores }: MirrorFacts,
+  standing: (row: JobRow) => JobRow | null,
+): Pick<HealthFacts, 'verify' | 'drills' | 'failedJobs'> {
   const verify = jobs.of('verify')[0];
   return {
     verify: verify === undefined ? null : { ...verify, ...verifyFacts(verify) },
@@ -446,6 +475,7 @@ function jobFacts({
       jobs
         .of(name)
         .filter(hasFailed)
+        .flatMap((row) => (name === 'backup' ? (standing(row) ?? []) : row))
         .map((row) => ({
           ...row,
           hint: hasEmptiedTarget(row) ? EMPTIED_HINT : (summaryOf('forget', row)?.hint ?? null),
@@ -467,8 +497,7 @@ function verifyFacts(
 
 function hasFailed(row: JobRow): boolean {
   const isFound = (summaryOf('verify', row)?.problems ?? 0) > 0;
-  // A target that could not take the backup: it may be the only one off this machine.
-  if (row.name === 'backup' && row.outcome === 'partial') return true;
+  if (row.name === 'backup') return hasBackupFailed(row);
   return (row.outcome === 'failed' || row.outcome === 'refused') && !isFound;
 }
 

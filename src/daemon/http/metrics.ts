@@ -378,12 +378,13 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'job_timestamp_seconds',
-    'When the latest job of that name ended',
+    'When the latest job of that name ended; absent for a failed backup once each configured target has a newer one',
     ['name', 'source', 'outcome'],
     ({ snapshot }) =>
       JOB_NAMES.flatMap((name) =>
         snapshot.lastJobs
           .of(name)
+          .filter(({ source }) => name !== 'backup' || !snapshot.madeGood.has(source ?? ''))
           .map((job): Sample => [seconds(job.finishedAt), name, job.source ?? '', job.outcome]),
       ),
   ),

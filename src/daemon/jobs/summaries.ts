@@ -186,7 +186,7 @@ export interface GitSummary {
 
 interface BackupSummary {
   readonly job: 'backup';
-  /** Null if none was made; then only `job` is there beside it, and `targets` if they have lost their backups. */
+  /** Null if none was made; then only `job` is there beside it, and `targets` if none of them could take it. */
   readonly file: string | null;
   readonly run?: number;
   /** As stored, and before it was packed. */

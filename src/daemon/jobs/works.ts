@@ -134,7 +134,7 @@ export function backupWork(
       return (await dueTargets(mirror, { backup, clock })).length > 0;
     },
     run: async ({ config, mirror, effects, log, signal }) => {
-      if (config.backup === null) return resultOf(null);
+      if (config.backup === null) return backupResult(null);
       // What packs and encrypts is loaded where the work is done.
       const { createBackupWriter } = await import('../../backup/writer.ts');
       const work = loadWork === null ? null : await loadWork(effects.clock);
@@ -156,7 +156,7 @@ export function backupWork(
       const waitUntil = effects.clock.monotonicMs() + OTHER_BACKUP_MS;
       for (;;) {
         try {
-          return resultOf(await writer.afterCompleteRun(mirror, latest, signal));
+          return backupResult(await writer.afterCompleteRun(mirror, latest, signal));
         } catch (error) {
           const isHeld = asTidemarkError(error).code === 'mirror_locked';
           if (!isHeld || effects.clock.monotonicMs() >= waitUntil) throw error;
@@ -175,9 +175,10 @@ function latestRuns(mirror: Mirror): readonly number[] {
 const OTHER_BACKUP_MS = 5 * 60_000;
 const LOOK_AGAIN_MS = 2000;
 
-function resultOf(due: DueOutcome | null): JobResult {
+/** The result of the job: of one that had a backup to make, with `made`. */
+export function backupResult(due: Partial<DueOutcome> | null): JobResult {
   const { made = null, emptied = [], failed = [] } = due ?? {};
-  const error = emptied[0]?.error ?? made?.errors[0] ?? null;
+  const error = emptied[0]?.error ?? made?.errors[0] ?? failed[0]?.error ?? null;
   const outcome = error === null ? 'done' : made === null ? 'failed' : 'partial';
   return {
     outcome,

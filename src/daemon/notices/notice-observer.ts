@@ -30,6 +30,7 @@ import { mirrorFileState } from '../cell-status.ts';
 import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from '../http/health-snapshot.ts';
 import type { BegunJob, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
+import { isBackupFailureOver } from '../backup-failure.ts';
 import type { DaemonView } from '../view.ts';
 import { cutShortStates, markedSubject } from './perhaps-open.ts';
 import { type JobDetails, stateOf } from './run-transitions.ts';
@@ -250,7 +251,8 @@ class NotifyingObserver implements JobObserver {
       });
     }
     const dueAt = deliveries.nextDueAt(this.#notifier.outbox);
-    if (dueAt !== null && dueAt <= now) await deliveries.deliverDue(context.signal);
+    // What was just found is due a moment after `now`.
+    if (dueAt !== null && dueAt <= clock.now()) await deliveries.deliverDue(context.signal);
   }
 
   close(): void {
@@ -302,10 +304,20 @@ class NotifyingObserver implements JobObserver {
     });
     // A source that is overdue already may be mirrored by another process; a backup depends on more than time.
     const isOver = checked.length < known.sources.length || overdueAt.some((at) => at < now);
+    // What the targets hold depends on others.
+    const hasFailed = stateOf(known.mirror.daemon.noticeStates(''), '', 'job:backup') !== undefined;
     const until = Math.min(...overdueAt, now + (config.backup === null ? QUIET_MS : BACKUP_QUIET_MS));
-    this.#quiet = isOver ? null : { until, config };
-    const { reasons } = config.backup === null ? { reasons: [] } : readHealthSnapshot(view, now).health;
+    this.#quiet = isOver || hasFailed ? null : { until, config };
+    const { backup } = config;
+    const { reasons } = backup === null ? { reasons: [] } : readHealthSnapshot(view, now).health;
     await this.#notifier.checkBackups(reasons.find(({ code }) => code === 'backup_overdue') ?? null);
+    await this.#notifier.checkBackupFailure(
+      (mirror, since) =>
+        isBackupFailureOver(mirror, backup, view.backups.remembered(backup?.targets ?? []), since),
+      backup === null
+        ? 'no target for backups is configured any more'
+        : 'each configured target has one again',
+    );
   }
 
   async #checkRestores(): Promise<void> {

@@ -35,6 +35,12 @@ export interface Notifier {
   checkFreshness(sources: readonly Freshness[]): Promise<number>;
   /** Checks whether backups are overdue, or no longer. @param overdue why they are; null where they are not */
   checkBackups(overdue: HealthReason | null): Promise<number>;
+  /**
+   * Ends what was reported of a failed backup once nothing is left of the failure, though no backup job of the daemon says so.
+   * @param isOver as `isBackupFailureOver`
+   * @param line why it is over
+   */
+  checkBackupFailure(isOver: (mirror: Mirror, since: string) => boolean, line: string): Promise<number>;
   /** Checks whether a restore of these sources is interrupted. While one is applied, nothing changes for its source. */
   checkRestores(sources: readonly UnfinishedRestore[]): Promise<number>;
   /**
@@ -109,6 +115,19 @@ export function createNotifier(options: NotifierOptions): Notifier {
     const change = isTold === (overdue !== null) ? NO_TRANSITION : backupTransition(overdue, at);
     return joined([change, settled(states, { source: '', at, run: null }, ['backup'], change)]);
   };
+  const failedBackup = (
+    mirror: Mirror,
+    isOver: (mirror: Mirror, since: string) => boolean,
+    line: string,
+  ): Transition => {
+    const at = isoTime(clock.now());
+    const states = mirror.daemon.noticeStates('');
+    const [told] = states.filter((state) => markedSubject(state) === FAILED_BACKUP);
+    if (told === undefined || !isOver(mirror, told.since)) return NO_TRANSITION;
+    const before = stateOf(states, '', FAILED_BACKUP);
+    const change = before === undefined ? NO_TRANSITION : backupRecovered(before, at, line);
+    return joined([change, settled(states, { source: '', at, run: null }, [FAILED_BACKUP], change)]);
+  };
 
   return {
     afterJob: (job, details) => openWriter((mirror) => recordJob(mirror, job, details)),
@@ -123,6 +142,11 @@ export function createNotifier(options: NotifierOptions): Notifier {
       const { states, cleared } = overdueBackups(options.mirror(), overdue);
       if (states.length + cleared.length === 0) return 0;
       return write((mirror) => overdueBackups(mirror, overdue));
+    },
+    checkBackupFailure: async (isOver, line) => {
+      const { cleared } = failedBackup(options.mirror(), isOver, line);
+      if (cleared.length === 0) return 0;
+      return write((mirror) => failedBackup(mirror, isOver, line));
     },
     checkRestores: async (sources) => {
       const settledOnes = sources.filter(({ isAtWork }) => !isAtWork);
@@ -167,6 +191,25 @@ function backupTransition(overdue: HealthReason | null, at: string): Transition 
   const late = noticeOf({ ...of, event: 'backup_overdue' }, { severity: 'high', title, hint, job: 'backup' });
   const state = { source: '', subject: 'backup', state: 'overdue', since: at, detail: {} };
   return { states: [state], cleared: [], notices: [late] };
+}
+
+// Subject `job:backup`, which `transitions.ts` opens and ends too.
+
+const FAILED_BACKUP = 'job:backup';
+
+function backupRecovered({ since, detail }: NoticeState, at: string, line: string): Transition {
+  const of = { at, source: '', subject: FAILED_BACKUP };
+  const recovered = noticeOf(
+    { ...of, event: 'backup_recovered' },
+    {
+      severity: 'low',
+      title: `${subjectName('')}: no backup is lacking any more`,
+      lines: [line, `it had failed since ${since}`],
+      job: 'backup',
+      follows: detail['follows'] === 'verify_failed' ? 'verify_failed' : null,
+    },
+  );
+  return { states: [], cleared: [{ source: '', subject: FAILED_BACKUP }], notices: [recovered] };
 }
 
 // Subject `restore`: `interrupted` while the latest restore of a source has not ended and no process applies it.

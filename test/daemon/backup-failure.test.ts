@@ -1,0 +1,207 @@
+/** A backup that failed, and what ends that besides the next backup of the daemon: one made by hand, or another configuration. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { backUpHere } from '../../src/backup/work.ts';
+import { createBackupWriter } from '../../src/backup/writer.ts';
+import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
+import { silentLogger } from '../../src/core/logger.ts';
+import { standingFailure } from '../../src/daemon/backup-failure.ts';
+import { readHealthSnapshot } from '../../src/daemon/http/health-snapshot.ts';
+import { METRICS } from '../../src/daemon/http/metrics.ts';
+import type { ObservedMirror } from '../../src/daemon/jobs/observers.ts';
+import { backupWork } from '../../src/daemon/jobs/works.ts';
+import { Deliveries } from '../../src/daemon/notices/deliveries.ts';
+import { createNoticeObserver } from '../../src/daemon/notices/notice-observer.ts';
+import { Rig } from './rig.ts';
+
+interface Failing {
+  readonly rig: Rig;
+  /** Events of the notices that were sent. */
+  readonly sent: string[];
+  readonly path: (target: string) => string;
+  /** Another configuration of backups; without targets, no section. */
+  reload(targets: readonly string[], more?: string): Promise<void>;
+  /** What health says of backups, and the outcome of the backup that the metric shows. */
+  shown(): { readonly reasons: readonly string[]; readonly outcomes: readonly string[] };
+}
+
+/** @param missing targets whose directory does not exist */
+async function failing(targets: readonly string[], missing: readonly string[], more = ''): Promise<Failing> {
+  const rig = await Rig.create({});
+  const path = (target: string): string => join(rig.directory, target);
+  for (const target of targets) if (!missing.includes(target)) mkdirSync(path(target));
+  const configure = (some: readonly string[], settings: string): void =>
+    rig.configure(
+      { sync: '0 */6 * * *' },
+      [
+        'notices:',
+        '  - { name: pager, type: pagerduty, routingKey: key, on: [backup_failed, backup_recovered], perMinute: 0 }',
+        ...(some.length === 0
+          ? []
+          : [`backup: { targets: ${JSON.stringify(some.map(path))}, every: 24h${settings} }`]),
+      ].join('\n'),
+    );
+  configure(targets, more);
+  const sent: string[] = [];
+  const deliveries = new Deliveries({
+    channels: () => onlyMirrorConfig(rig.effects().loadConfig()).notices,
+    sources: () => [],
+    times: () => null,
+    file: () => path('tidemark-notices'),
+    publicUrl: () => null,
+    clock: rig.clock,
+    random: () => 0.5,
+    log: silentLogger,
+    send: (_channel, { event }) => Promise.resolve(void sent.push(event)),
+  });
+  const observers = ({ view, owner, context }: ObservedMirror) => [
+    createNoticeObserver({
+      ...{ clock: rig.clock, log: silentLogger, view, owner, context, deliveries },
+      config: () => view().config(),
+    }),
+  ];
+  await rig.start({
+    observers,
+    backup: backupWork({ PATH: process.env['PATH'] }, (clock) => Promise.resolve(backUpHere(clock))),
+  });
+  await expect.poll(() => rig.jobs({ name: 'backup' }).at(-1)?.finishedAt).toEqual(expect.any(String));
+  await rig.advanceMinutes(2);
+  return {
+    rig,
+    sent,
+    path,
+    reload: async (some, settings = '') => {
+      configure(some, settings);
+      rig.daemon.reload();
+      await rig.settle();
+      await rig.advanceMinutes(2);
+    },
+    shown: () => {
+      const snapshot = readHealthSnapshot(rig.view, rig.clock.now());
+      const row = METRICS.find(({ name }) => name === 'tidemark_job_timestamp_seconds');
+      const samples = row?.read({ snapshot } as unknown as Parameters<typeof row.read>[0]) ?? [];
+      return {
+        reasons: snapshot.health.reasons.map(({ message }) => message),
+        outcomes: samples.flatMap(([, name, , outcome]) => (name === 'backup' ? (outcome ?? []) : [])),
+      };
+    },
+  };
+}
+
+/** As `tidemark backup create` does where it cannot record itself. */
+async function backUpByHand({ rig, path }: Failing, targets: readonly string[]): Promise<void> {
+  const { backup, mirror } = onlyMirrorConfig(rig.effects().loadConfig());
+  const writer = createBackupWriter({
+    backup: {
+      ...backup!,
+      targets: backup!.targets.filter(
+        (target) => target.type === 'directory' && targets.map(path).includes(target.path),
+      ),
+    },
+    mirror,
+    command: 'test',
+    env: {},
+    withheld: { variables: [], secrets: [] },
+    clock: rig.clock,
+    log: silentLogger,
+    host: 'here',
+    pid: process.pid,
+    work: backUpHere(rig.clock),
+  });
+  await writer.make(new AbortController().signal);
+  await rig.advanceMinutes(3);
+}
+
+/** With a next look of the daemon at its targets, which takes its own time. */
+async function expectEnd(given: Failing): Promise<void> {
+  await expect
+    .poll(async () => {
+      await given.rig.advanceMinutes(1);
+      return [given.shown(), given.sent];
+    })
+    .toEqual([{ reasons: [], outcomes: [] }, ['backup_failed', 'backup_recovered']]);
+}
+
+it('ends with a backup by hand in the target that lacked one, not before', async () => {
+  const given = await failing(['a', 'b'], ['b']);
+  const [reason = ''] = given.shown().reasons;
+  expect(reason).toContain(`the last backup was not completed everywhere: `);
+  expect(reason).toContain(given.path('b'));
+  expect(given.sent).toEqual(['backup_failed']);
+
+  mkdirSync(given.path('b'));
+  await backUpByHand(given, ['a']);
+  expect(given.shown()).toMatchObject({ reasons: [expect.stringContaining('/b')], outcomes: ['partial'] });
+  expect(given.sent).toEqual(['backup_failed']);
+
+  await backUpByHand(given, ['a', 'b']);
+  await expectEnd(given);
+  // The daemon made none itself.
+  expect(given.rig.jobs({ name: 'backup' })).toHaveLength(1);
+});
+
+it('ends with the target that leaves the configuration, and names the others as long as they lack one', async () => {
+  const given = await failing(['a', 'b', 'c'], ['b', 'c']);
+  expect(given.shown().reasons[0]).toContain(given.path('b'));
+  await given.reload(['a', 'c']);
+  const [reason = '', ...others] = given.shown().reasons;
+  expect([reason.includes(given.path('b')), reason.includes(given.path('c')), others]).toEqual([
+    false,
+    true,
+    [],
+  ]);
+  expect(given.shown().outcomes).toEqual(['partial']);
+  expect(given.sent).toEqual(['backup_failed']);
+  await given.reload(['a']);
+  await expectEnd(given);
+});
+
+it.each([
+  ['no target is configured any more', []],
+  ['another target is configured instead', ['other']],
+])('ends where %s, also if no target could take the backup', async (_what, targets) => {
+  const given = await failing(['b'], ['b']);
+  expect(given.shown()).toMatchObject({
+    reasons: [expect.stringContaining('the last backup failed: ')],
+    outcomes: ['failed'],
+  });
+  for (const target of targets) mkdirSync(given.path(target));
+  await given.reload(targets);
+  await expectEnd(given);
+});
+
+it('stands while it is not known what the target holds', async () => {
+  const given = await failing(['a', 'b'], ['b']);
+  await given.rig.advanceMinutes(30);
+  expect(given.shown()).toMatchObject({ reasons: [expect.stringContaining('/b')], outcomes: ['partial'] });
+});
+
+it('stands where the command after the backup failed: that the targets have it says nothing of the command', async () => {
+  const given = await failing(['a'], [], ', command: ["false"]');
+  expect(given.shown()).toMatchObject({
+    reasons: [expect.stringContaining('the command after the backup (false) ended')],
+    outcomes: ['partial'],
+  });
+  await backUpByHand(given, ['a']);
+  expect(given.shown().outcomes).toEqual(['partial']);
+  expect(given.shown().reasons).toHaveLength(1);
+});
+
+it('of which the mirror that was restored from a backup knows no target is judged by those that are configured', async () => {
+  const given = await failing(['a', 'b'], ['b']);
+  const [row] = given.rig.jobs({ name: 'backup' });
+  const summary = Object.entries(row!.summary).filter(([key]) => key !== 'targets');
+  const restored = { ...row!, summary: Object.fromEntries(summary) };
+  const { backup } = onlyMirrorConfig(given.rig.effects().loadConfig());
+  const { view } = given.rig;
+  const shown = await view.backups.look(backup!.targets, view.mirror(), 10_000);
+  const only = { ...backup!, targets: backup!.targets.slice(0, 1) };
+  expect(standingFailure(restored, null, [])).toBeNull();
+  expect(standingFailure(restored, only, shown)).toBeNull();
+  expect(standingFailure(restored, only, [])).toBe(restored);
+  expect(standingFailure(restored, backup, shown)).toBe(restored);
+  // The command failed beside the target that is not configured any more.
+  const both = { ...row!, summary: { ...row!.summary, command: 'failed' } };
+  expect(standingFailure(both, only, shown)?.error).toBe('the command after the backup failed');
+});
