@@ -102,7 +102,7 @@ function readAcceptances(connection: Connection, source?: string): DriftAcceptan
 function checkAcceptances(connection: Connection, source?: string): CheckedAcceptance[] {
   const acceptances = readAcceptances(connection, source);
   if (acceptances.length === 0) return acceptances;
-  const contradicted = contradictedRows(connection, 'acceptances');
+  const contradicted = contradictedRows(connection, 'acceptances', source === undefined ? [] : [source]);
   return acceptances.map((acceptance) => {
     const { kind, scope, id, path } = acceptance;
     const contradiction = contradicted.get(keyText([acceptance.source, kind, scopeKey(scope), id, path]));

@@ -77,17 +77,18 @@ interface RecordedRow {
   readonly row: string;
 }
 
-/** The rows of a table, or the one with `key`, as the log records them. */
+/** The rows of a table, or those whose key begins with `key`, as the log records them. */
 export function recordedRows(connection: Connection, about: AuditedTable, key: RowKey = []): RecordedRow[] {
-  const { key: columns, facts } = AUDITED[about];
+  return connection.prepare<(string | number)[], RecordedRow>(recordedSql(about, key.length)).all(...key);
+}
+
+/** @param given how many columns of the key have a value */
+function recordedSql(about: AuditedTable, given: number): string {
+  const { key, facts } = AUDITED[about];
   const named = Object.entries(facts).map(([name, text]) => `'${name}', ${text}`);
-  const where = columns.map((column) => `${column} = ?`).join(' AND ');
-  return connection
-    .prepare<(string | number)[], RecordedRow>(
-      `SELECT json_array(${columns.join(', ')}) AS member, json_object(${named.join(', ')}) AS row
-       FROM ${about} WHERE ${key.length === 0 ? 'true' : where}`,
-    )
-    .all(...key);
+  const where = key.slice(0, given).map((column) => `${column} = ?`);
+  return `SELECT json_array(${key.join(', ')}) AS member, json_object(${named.join(', ')}) AS row
+    FROM ${about} WHERE ${['true', ...where].join(' AND ')}`;
 }
 
 /** After these, there is no such row: they are recorded before it goes, with what it held. */
@@ -99,6 +100,13 @@ export function isEnding({ action }: Pick<AuditEntry, 'action'>): boolean {
 }
 
 type LatestEntry = Pick<AuditEntry, 'entry' | 'action' | 'by' | 'row'>;
+
+/** A row with the latest entry about it; null without one. */
+type JoinedRow = RecordedRow &
+  (
+    | (Omit<LatestEntry, 'row'> & { readonly recorded: string })
+    | Readonly<Record<'entry' | 'action' | 'by' | 'recorded', null>>
+  );
 
 /** A row that is not as the latest entry about it has it. */
 export interface Contradiction extends NamedRow {
@@ -159,17 +167,24 @@ function saysOf({ what }: Contradiction, row: string, latest: LatestEntry | unde
 }
 
 /**
- * What the rows of a table have against the log, by `keyText`: those that were altered or inserted; of one that is gone only `verify`
- * knows. A look-up by key for each row, however long the log is.
+ * What the rows of a table whose key begins with `key` have against the log, by `keyText`: those that were altered or inserted; of
+ * one that is gone only `verify` knows. One statement; for each row it finds the latest entry by its key, however long the log is.
  */
 export function contradictedRows(
   connection: Connection,
   about: 'acceptances' | 'snapshots',
+  key: RowKey = [],
 ): ReadonlyMap<string, string> {
-  const latestOf = LATEST_OF(connection);
+  const rows = connection
+    .prepare<(string | number)[], JoinedRow>(
+      `SELECT found.member, found.row, log.entry, log.action, log."by", log."row" AS recorded
+       FROM (${recordedSql(about, key.length)}) found LEFT JOIN audit_log log ON log.entry = (
+         SELECT max(entry) FROM audit_log own WHERE own.about = ? AND own.member = found.member)`,
+    )
+    .all(...key, about);
   return new Map(
-    recordedRows(connection, about).flatMap(({ member, row }) => {
-      const latest = latestOf.get({ about, member });
+    rows.flatMap(({ member, row, entry, action, by, recorded }) => {
+      const latest = entry === null ? undefined : { entry, action, by, row: recorded };
       const contradiction = contradictionOf(about, member, row, latest);
       if (contradiction === null) return [];
       return [[keyText(JSON.parse(member) as RowKey), saysOf(contradiction, row, latest)] as const];

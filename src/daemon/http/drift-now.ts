@@ -59,13 +59,15 @@ export class DriftNow {
     const baseline = mirror.snapshots.baseline();
     const latest = mirror.runs.latest(source);
     if (baseline === undefined || latest === undefined) return null;
-    const acceptances = mirror.acceptances.checked(source);
+    const acceptances = mirror.acceptances.list(source);
     const ended = (until: string | undefined): boolean => until !== undefined && !(Date.parse(until) > now);
     const key = JSON.stringify([
       baseline.run,
       latest.run,
       latest.root,
-      acceptances.map(({ fingerprint, until, contradiction }) => [fingerprint, ended(until), contradiction]),
+      // Whether they are as the log has them is found with the drift: that depends on these rows and on the log alone.
+      acceptances.map((acceptance) => [acceptance, ended(acceptance.until)]),
+      mirror.lastEntry(),
       foundSince(mirror, source),
     ]);
     const kept = this.#kept.get(source);
