@@ -60,7 +60,8 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
     group: 'Look',
     description: 'Show what changed in a period, run by run',
     notes: [
-      'With --format html, a page with charts. With --format csv, a line for each changed field and for each record that was added or removed.',
+      'With --format html, a page with charts.',
+      'With --format csv, a line for each changed field, and for each record that was added or removed.',
       '--id also shows what happened to the record under its other ids, if a restore created it again.',
     ],
     options: [

@@ -121,7 +121,7 @@ describe('a disk that fills up', () => {
     expect(await versions(env)).toEqual(new Set(['v1.example']));
     expect((await disk.run(['verify'], env)).code).toBe(0);
     const full =
-      /Needs attention:\n(.*\n)* {2}the disk is (almost )?full: [\d.]+ [kM]?B of [\d.]+ MB \([\d.]+ %\) free beside .*\n {4}→ free some space, or enlarge/;
+      /Needs attention:\n(.*\n)* {2}the disk is (?:small|(?:almost )?full): [\d.]+ [kM]?B of [\d.]+ MB \([\d.]+ %\) free beside .*\n {4}→ free some space, or enlarge/;
     const status = await disk.run(['status'], env);
     if (disk.isMounted) expect(status.stdout).toMatch(full);
     disk.free();
