@@ -69,7 +69,7 @@ describe('restore --abandon', () => {
       'sources:',
       `  - { name: default, baseUrl: "${story.proxy.url}", apiKey: "\${KEY}", ${rest}, kinds: { exclude: [session_recordings, recording_sharing] } }`,
       'schedules: { sync: { cron: "0 0 1 1 *" }, drift: { cron: "off" }, verify: { cron: "off" }, drill: { cron: "off" } }',
-      'http: { listen: "127.0.0.1:0" }',
+      'http: { listen: "127.0.0.1:0", publicUrl: "https://tidemark.example" }',
       `notices: [{ name: hook, type: webhook, url: "${told.url}" }]`,
     ];
     writeFileSync(story.file('tidemark.yaml'), config.join('\n'), { mode: 0o600 });
@@ -99,6 +99,7 @@ describe('restore --abandon', () => {
       JSON.parse(told.received[at]?.body ?? '{}') as Record<string, unknown>;
     expect(notice(0)).toMatchObject({
       event: 'restore_interrupted',
+      link: 'https://tidemark.example/restores/1',
       hint: expect.stringContaining('`tidemark restore --abandon 1` leaves it as it is') as string,
     });
     const way = 'tidemark restore --abandon 1 leaves it as it is';
@@ -117,7 +118,10 @@ describe('restore --abandon', () => {
     expect(journal).not.toContain(way);
     await story.expectRun(0, 'sync', '--quiet');
     await told.came(2);
-    expect(notice(1)).toMatchObject({ event: 'restore_settled' });
+    expect(notice(1)).toMatchObject({
+      event: 'restore_settled',
+      link: 'https://tidemark.example/restores/1',
+    });
     expect(told.received).toHaveLength(2);
 
     const { stdout } = await story.expectRun(0, 'audit', '--action', 'abandon', '--json');

@@ -60,9 +60,8 @@ export function messageOf(
   const { at, subject, event } = about;
   const source = sourceOf(about, owner);
   const content = contentOf(about);
-  const page = content.run !== null ? `/runs/${content.run}` : content.job === 'drift' ? '/drift' : '/';
   const chosen = owner === null ? '' : `?source=${encodeURIComponent(owner)}`;
-  const link = publicUrl === null ? null : `${publicUrl}${page}${chosen}`;
+  const link = publicUrl === null ? null : `${publicUrl}${pageOf(content)}${chosen}`;
   const shown = shownOf(about, content, threshold, source);
   const whole = `${subjectName('')}: `;
   const isOfWhole = about.source === '' && source !== '' && shown.title.startsWith(whole);
@@ -80,6 +79,12 @@ export function messageOf(
     incidents: [incidentKey(source, subject)],
     group: null,
   };
+}
+
+function pageOf({ run, restore, job }: NoticeContent): string {
+  if (run !== null) return `/runs/${run}`;
+  if (restore !== null) return `/restores/${restore}`;
+  return job === 'drift' ? '/drift' : '/';
 }
 
 /** What a notice is about: the source of the mirror, where it is about all of a mirror that is one source's. */
@@ -301,6 +306,7 @@ interface NoticeContent {
   readonly hint: string | null;
   readonly job: JobName | null;
   readonly run: number | null;
+  readonly restore: number | null;
   readonly error: { readonly code: string | null; readonly message: string } | null;
   /** Findings, collections, removals or problems; null for what is not counted. */
   readonly count: number | null;
@@ -323,6 +329,7 @@ const EMPTY: Omit<NoticeContent, 'severity' | 'title' | 'isResolved'> = {
   hint: null,
   job: null,
   run: null,
+  restore: null,
   error: null,
   count: null,
   severities: null,

@@ -232,7 +232,10 @@ function restoreTransition(
   if (row === null) {
     const title = `${name}: restore ${known ?? 0} is no longer interrupted`;
     const lines = ['it was continued to its end or abandoned, or another restore came after it'];
-    const over = noticeOf({ ...of, event: 'restore_settled' }, { severity: 'low', title, lines });
+    const over = noticeOf(
+      { ...of, event: 'restore_settled' },
+      { severity: 'low', title, lines, restore: known },
+    );
     return { states: [], cleared: [{ source, subject: 'restore' }], notices: [over] };
   }
   const { restore, startedAt, by } = row;
@@ -243,6 +246,7 @@ function restoreTransition(
       title: `${name}: restore ${restore} was interrupted`,
       lines: [`it began at ${startedAt}, by ${by}`, 'the service may be restored only in part'],
       hint: resumeHint(restore, owner),
+      restore,
     },
   );
   const state = { source, subject: 'restore', state: 'interrupted', since: at, detail: { restore } };

@@ -57,6 +57,20 @@ describe('a message', () => {
     });
   });
 
+  it.each([
+    [{ run: 7, job: 'sync' }, '/runs/7'],
+    [{ restore: 2 }, '/restores/2'],
+    [{ job: 'drift' }, '/drift'],
+    [{ job: 'verify' }, '/'],
+  ] as const)('about %j leads to its page', (content, page) => {
+    const of = { at: AT, source: 'production', subject: 'x', event: 'run_failed' } as const;
+    const notice = noticeOf(of, { severity: 'high', title: 't', ...content });
+    expect(messageOf(1, notice, 'low', 'https://t.example').link).toBe(`https://t.example${page}`);
+    expect(messageOf(1, notice, 'low', 'https://t.example', 'a').link).toBe(
+      `https://t.example${page}?source=a`,
+    );
+  });
+
   it('of an end that nobody may be waiting for says so to programs', () => {
     const states = cutShortStates([], ['production'], '2026-03-01T11:00:00.000Z');
     const { notices } = transitionsOf(states, seen(job('sync', 'done')));
