@@ -76,7 +76,6 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
         hint: `\`tidemark restores show ${number}\` shows its result; ids that it recorded as continued stay so`,
       });
     }
-    const undone = undoneInWords(mirror, number);
     const { undoing, notes } = await readForUndo(session, mirror, number, options.forceChanged === true);
     const plan = planUndo(mirror, number, undoing);
     const { state } = undoneState(mirror, number, undoing);
@@ -90,7 +89,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
       {
         plan,
         desired: lookupIn(state),
-        notes: [...(undone === null ? [] : [undone]), ...notes],
+        notes: [...undoneInWords(mirror, number), ...notes],
         approved,
         undoes: number,
       },

@@ -118,7 +118,9 @@ function restoreSummary(report: RestoreReport): string {
           `${plural(continued, 'id')} recorded as continued: drift no longer lists ${continued === 1 ? 'it' : 'them'} as added and removed`,
         ]),
     ...(byHand.length === 0 ? [] : [`${formatInteger(byHand.length)} to complete by hand`]),
-    ...(undo === undefined ? [] : [`undone by restore ${undo}`]),
+    ...(undo === undefined
+      ? []
+      : [`undone ${report.undone_in_part === true ? 'in part ' : ''}by restore ${undo}`]),
   ].join('; ');
 }
 

@@ -1,5 +1,6 @@
 /** An undo is about what its restore wrote, and tells of what it does not take back. */
 import { describe, expect, it } from 'vitest';
+import { begin } from './command-line.ts';
 import { type PlanJson, ORGANIZATION, Story } from './restore-story.ts';
 
 /** A restore of one invite and of one project, which has another id since: open invites still name the old one. */
@@ -81,6 +82,40 @@ describe('an undo', () => {
     await story.applied(0, 'restore', '--kind', 'roles', '--apply');
     expect((await story.expectRun(0, 'undo', '1')).stdout).toContain('nothing to do');
     expect(await story.list('roles')).toHaveLength(damaged + 2);
+  });
+});
+
+describe('undo whose own undo was interrupted', () => {
+  it('says that the restore was undone in part, and how to continue', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog', TIDEMARK_RATE_CONCURRENCY: '1' });
+    for (const { id } of (await story.list('roles')).slice(0, 4))
+      await story.call('DELETE', `${ORGANIZATION}roles/${String(id)}/`);
+    const damaged = (await story.list('roles')).length;
+    await story.applied(0, 'restore', '--kind', 'roles', '--apply');
+    const { promise: until, resolve } = Promise.withResolvers<undefined>();
+    const reached = Promise.withResolvers<undefined>();
+    const fault = { kind: 'gate', until, reached: () => reached.resolve(undefined) } as const;
+    story.proxy.setRules([{ method: 'DELETE', path: /roles/, nth: 2, fault }]);
+    const undoing = begin(['undo', '1', '--apply', '--yes'], { env: story.env, cwd: story.directory });
+    await reached.promise;
+    undoing.stop();
+    resolve(undefined);
+    expect((await undoing.ended).code).toBe(130);
+    story.proxy.setRules([]);
+
+    const { stderr } = await story.run('undo', '1');
+    expect(stderr).toContain('restore 1 was undone in part by restore 2, which was interrupted\n');
+    expect(stderr).toContain(
+      '→ `tidemark restore --resume 2` continues restore 2, `tidemark restore --abandon 2` leaves',
+    );
+    expect((await story.expectRun(0, 'restores', 'show', '1')).stdout).toContain(
+      '; undone in part by restore 2',
+    );
+    await story.expectRun(0, 'restore', '--resume', '2');
+    expect(await story.list('roles')).toHaveLength(damaged);
+    expect((await story.run('undo', '1')).stderr).toContain('restore 1 was undone by restore 2\n');
+    const { stdout } = await story.expectRun(0, 'restores', 'show', '1', '--json');
+    expect(JSON.parse(stdout)).not.toHaveProperty('undone_in_part');
   });
 });
 

@@ -102,6 +102,8 @@ export interface RestoreReport {
   readonly this_time?: RestoreSummary;
   /** The last restore that undid something of this one; left out without one. */
   readonly undone_by?: number;
+  /** True where that one did not take back all that it was to: it was interrupted, or steps of it failed; else left out. */
+  readonly undone_in_part?: true;
   /** Requested collections that could not be read and so have no steps; left out without any. */
   readonly skipped?: readonly Skipped[];
   /** As in the plan: records that no step is about though the states differ, and why; left out without any. */
@@ -201,6 +203,9 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     steps,
     summary: summaryOf(steps),
     ...(undo === undefined ? {} : { undone_by: undo }),
+    ...(undo === undefined || mirror.restores.get(undo)?.outcome === 'complete'
+      ? {}
+      : { undone_in_part: true as const }),
     ...(uncompared.length === 0 ? {} : { skipped: uncompared }),
     ...(plan.left.length === 0 ? {} : { left: plan.left }),
     ...(continued === 0 ? {} : { continued }),

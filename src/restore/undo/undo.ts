@@ -144,18 +144,32 @@ function refusal(n: number, { kind, scope, id, name, why }: ChangedSince): PlanS
 }
 
 /**
- * The undos of a restore as text: `restore 1 was undone by restore 2 and done again by restore 3`; null if none undid
- * anything of it.
+ * The undos of a restore as text, a line each: `restore 1 was undone by restore 2, done again by restore 3`, and what to do where the
+ * last of them was interrupted; empty if none undid anything of it.
  * @throws TidemarkError as `planUndo`
  */
-export function undoneInWords(mirror: RestoreRows, restore: number): string | null {
+export function undoneInWords(mirror: RestoreRows, restore: number): string[] {
   const { links } = undoChain(mirror, appliedSteps(mirror, restore).row);
-  if (links.length === 0) return null;
-  const actions = links.map(
-    ({ restore: by, takesBack }) => `${takesBack ? 'undone' : 'done again'} by restore ${by}`,
-  );
-  return `restore ${restore} was ${actions.join(', ')}`;
+  if (links.length === 0) return [];
+  const outcomes = new Map(links.map(({ restore: by }) => [by, mirror.restores.get(by)?.outcome]));
+  const actions = links.map(({ restore: by, takesBack }) => {
+    const part = outcomes.get(by) === 'complete' ? '' : ' in part';
+    return `${takesBack ? 'undone' : 'done again'}${part} by restore ${by}`;
+  });
+  const last = links.at(-1)?.restore ?? 0;
+  const isInterrupted = UNENDED.has(outcomes.get(last) ?? '');
+  return [
+    `restore ${restore} was ${actions.join(', ')}${isInterrupted ? ', which was interrupted' : ''}`,
+    ...(isInterrupted
+      ? [
+          `  → \`tidemark restore --resume ${last}\` continues restore ${last}, \`tidemark restore --abandon ${last}\` leaves it as it is; or apply this plan, which is made of what is in the service now`,
+        ]
+      : []),
+  ];
 }
+
+/** Outcomes of a restore that was stopped or killed; one that is still running keeps an undo from being planned. */
+const UNENDED: ReadonlySet<string> = new Set(['interrupted', 'running']);
 
 // Which of the desired records of an undo existed when it was planned: when a write without a response is looked up,
 // none of them may be taken for the record that it created. Records created later are not in it.
