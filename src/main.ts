@@ -24,6 +24,18 @@ async function keepCompiledCode(): Promise<void> {
   if (import.meta.filename.endsWith('.js')) enableCompileCache(`${import.meta.dirname}/compile-cache`);
 }
 
+/** True where stdout and stderr are the same file, pipe or socket. */
+async function haveOneFile(): Promise<boolean> {
+  const { fstatSync } = await import('node:fs');
+  try {
+    const [out, err] = [fstatSync(1), fstatSync(2)];
+    return out.dev === err.dev && out.ino === err.ino;
+  } catch {
+    // One of them is closed.
+    return false;
+  }
+}
+
 async function main(): Promise<number> {
   if (isTooOld(process.versions.node)) {
     process.stderr.write(
@@ -52,6 +64,7 @@ async function main(): Promise<number> {
     stdin: process.stdin,
     stdout: process.stdout,
     stderr: process.stderr,
+    isOneFile: await haveOneFile(),
     onOutputLost: (error) => {
       // A reader that went away (`tidemark export | head`) is not a failure of ours.
       if (isReaderGone(error)) process.exit(0);

@@ -20,6 +20,8 @@ export interface ProcessContext {
    * missing, nobody watches stdout.
    */
   readonly onOutputLost?: (error: NodeJS.ErrnoException) => void;
+  /** True where stdout and stderr are one file or pipe, as with `2>&1`. Of terminals, `isTTY` says it. */
+  readonly isOneFile?: boolean;
   /** Aborted by the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal;
   /** Calls the listener at each SIGHUP, which from then on no longer ends the process. */
@@ -134,18 +136,20 @@ export function toRun(text: string, { source, config }: Pick<GlobalOptions, 'sou
   return withConfigOption(only === undefined || others.length > 0 ? text : withSource(text, only), config);
 }
 
-/** True where one terminal shows stdout and stderr: what results say in full, the reason need not say again. */
-export function isOneTerminal({
+/** True where one terminal or file has stdout and stderr: what results say in full, the reason need not say again. */
+export function isOneOutput({
   stdout,
   stderr,
+  isOneFile,
   options,
-}: Pick<CommandContext, 'stdout' | 'stderr' | 'options'>): boolean {
-  return stdout.isTTY === true && stderr.isTTY === true && options.json !== true;
+}: Pick<CommandContext, 'stdout' | 'stderr' | 'isOneFile' | 'options'>): boolean {
+  const isOneTerminal = stdout.isTTY === true && stderr.isTTY === true;
+  return (isOneTerminal || isOneFile === true) && options.json !== true;
 }
 
-/** `printReason` of what the results on stdout name too, in the lines that begin with a space: one terminal has those once. */
+/** `printReason` of what the results on stdout name too, in the lines that begin with a space: one terminal or file has those once. */
 export function printShownReason(context: CommandContext, lines: readonly string[]): void {
-  printReason(context, isOneTerminal(context) ? lines.filter((line) => !line.startsWith(' ')) : lines);
+  printReason(context, isOneOutput(context) ? lines.filter((line) => !line.startsWith(' ')) : lines);
 }
 
 /** As `toRun`, for commands that no source was given to. */

@@ -11,7 +11,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
 import {
   isInteractive,
-  isOneTerminal,
+  isOneOutput,
   lineOptions,
   print,
   printReason,
@@ -102,8 +102,8 @@ export async function doctor(
       await print(context, reports.map((report) => renderText(report, lineOptions(context))).join('\n'));
     }
     const code = doctorExitCode(reaches, problems);
-    // One terminal has them above.
-    if (isOneTerminal(context)) context.onReasonPrinted?.();
+    // One terminal or file has them above.
+    if (isOneOutput(context)) context.onReasonPrinted?.();
     else if (code !== EXIT.done) printReason(context, problemReason(problems));
     return code;
   } finally {

@@ -15,7 +15,7 @@ import { openReadClient } from '../wire-client.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import {
   isInteractive,
-  isOneTerminal,
+  isOneOutput,
   print,
   printNote,
   printReason,
@@ -43,7 +43,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   const runs = options.acceptRemovals === undefined ? await syncByDaemon(context, config, options) : null;
   const synced = runs ?? (await syncHere(context, config, options));
   const reports = await printed(context, config, synced);
-  const isShown = isOneTerminal(context);
+  const isShown = isOneOutput(context);
   // Also with --quiet: a sync that went well says nothing else of the damage.
   printReason(context, [...synced.warnings, ...synced.runs.flatMap((run) => runReason(run, { isShown }))]);
   return syncExitCode(reports, options.kind ?? null);

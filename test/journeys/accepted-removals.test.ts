@@ -1,9 +1,13 @@
 /** Who accepted removals that were held: in the audit log, with the run that carried them out. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { openSync, readFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { commandActor } from '../../src/core/actor.ts';
 import { type World, world } from './comparison.ts';
+import { program } from './harness.ts';
 import { ORG, respond } from './service.ts';
 
 const { via } = commandActor();
@@ -39,6 +43,32 @@ async function entries({ expectRun }: World, ...more: string[]): Promise<readonl
 }
 
 const shortened = (text: string): string => text.replaceAll(/ {2,}/g, ' | ');
+
+describe('held removals', () => {
+  it('are printed once where stdout and stderr go to one file, and in both where they do not', async () => {
+    const { env, directory } = await held();
+    const text = 'the list no longer shows any of its 12 records';
+    const printed = async (...stdio: ('pipe' | number)[]): Promise<void> => {
+      const child = spawn(process.execPath, [program, 'sync'], {
+        ...{ env: { ...env, PATH: process.env['PATH'] ?? '' }, cwd: directory },
+        stdio: ['ignore', ...stdio],
+      });
+      child.stdout?.resume();
+      child.stderr?.resume();
+      const [code] = (await once(child, 'close')) as [number];
+      expect(code).toBe(3);
+    };
+    const file = (name: string): number => openSync(join(directory, name), 'a');
+    const both = file('both.log');
+    await printed(both, both);
+    const together = readFileSync(join(directory, 'both.log'), 'utf8');
+    expect(together.split(text)).toHaveLength(2);
+    expect(together).toContain('tidemark: run 3 of default is partial\n  → ');
+    await printed(file('out.log'), file('err.log'));
+    expect(readFileSync(join(directory, 'out.log'), 'utf8')).toContain(text);
+    expect(readFileSync(join(directory, 'err.log'), 'utf8')).toContain(text);
+  });
+});
 
 describe('accepted removals', () => {
   it('are recorded with who accepted them, in which run, and how many of which collection', async () => {
