@@ -117,6 +117,9 @@ function noticesText(channel: ChannelChoice | null): string {
 
 export type ServiceForm = 'systemd' | 'cron' | 'compose';
 
+/** How often cron starts `tidemark daemon --once`. */
+export const CRON_MINUTES = 15;
+
 interface ServiceFacts {
   /** Absolute path of the configuration. */
   readonly config: string;
@@ -169,7 +172,7 @@ WantedBy=${facts.isSystem ? 'multi-user.target' : 'default.target'}
     const command = `set -a; [ ! -f ${variables} ] || . ${variables}; cd ${shell(directory)} && ${start.map(shell).join(' ')}`;
     return `# Written by \`tidemark init\`: does what is due by the schedules of the configuration, then exits.
 # Variables that the configuration names go into ${ENVIRONMENT_FILE} beside it, a line each, as NAME=value.
-*/15 * * * * ${facts.isSystem ? `${facts.user.name} ` : ''}${command.replaceAll('%', '\\%')}
+*/${CRON_MINUTES} * * * * ${facts.isSystem ? `${facts.user.name} ` : ''}${command.replaceAll('%', '\\%')}
 `;
   }
   return `# Written by \`tidemark init\`. The image: \`docker build --tag tidemark:latest .\` in the repository.

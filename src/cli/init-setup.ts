@@ -7,9 +7,11 @@ import { proxySettings } from '../config/proxy.ts';
 import { isRecipient } from '../config/age-recipient.ts';
 import { isS3Address, isTargetAddress, meantS3Address, TARGET_ADDRESS } from '../config/backup-target.ts';
 import type { ChannelConfig } from '../config/channels.ts';
+import { cronFields } from '../config/cron.ts';
 import { cronOrOff } from '../config/schema.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { isLoopback } from '../core/local-url.ts';
 import { createSend } from '../daemon/notices/sending.ts';
 import { UNENCRYPTED } from './config-check.ts';
 import { printNote, type CommandContext } from './context.ts';
@@ -25,7 +27,14 @@ import {
   type GivenKey,
   type InitOptions,
 } from './init-answers.ts';
-import { CHANNELS, serviceText, USUAL_SYNC, type InitChannelType, type ServiceForm } from './init-config.ts';
+import {
+  CHANNELS,
+  CRON_MINUTES,
+  serviceText,
+  USUAL_SYNC,
+  type InitChannelType,
+  type ServiceForm,
+} from './init-config.ts';
 import { attempt } from './notify.ts';
 import { askChoice, askText } from './prompt.ts';
 import { commandLog } from './source-probe.ts';
@@ -316,6 +325,35 @@ export async function serviceFor(
     user: { name: username, uid, gid },
   });
   return { form, path, text, next: nextFor(form, path, isSystem) };
+}
+
+/** What of the other answers does not hold where this starts Tidemark, a line each. */
+export function serviceNotes(
+  service: ServiceAnswer | null,
+  { url, syncCron }: { readonly url: string; readonly syncCron: string },
+): string[] {
+  if (service === null) return [];
+  const { form, path } = service;
+  const { hostname } = new URL(url);
+  if (form === 'compose' && isLoopback(hostname))
+    return [
+      `${hostname} is the container itself there: give baseUrl an address that the container reaches, or add \`network_mode: host\` to ${path}`,
+    ];
+  if (form === 'cron' && isFinerThanCron(syncCron))
+    return [
+      `cron starts it every ${CRON_MINUTES} minutes, the schedule ${JSON.stringify(syncCron)} is finer: it syncs every ${CRON_MINUTES} minutes, unless you change \`*/${CRON_MINUTES}\` in ${path}`,
+    ];
+  return [];
+}
+
+/** True where the schedule is due more than once from one start by cron to the next. */
+function isFinerThanCron(schedule: string): boolean {
+  if (schedule === 'off') return false;
+  const { seconds, minutes } = cronFields(schedule);
+  return (
+    seconds.length > 1 ||
+    new Set(minutes.map((each) => Math.floor(each / CRON_MINUTES))).size < minutes.length
+  );
 }
 
 function servicePath(context: CommandContext, form: ServiceForm, output: string): string {

@@ -27,6 +27,7 @@ import {
   channelFor,
   scheduleFor,
   serviceFor,
+  serviceNotes,
   testChannel,
   wantsRecordings,
   type BackupAnswers,
@@ -156,7 +157,8 @@ function check(context: CommandContext, answers: Answers, output: string): void 
     context,
     isKeyThere ? 'required' : 'unused',
   );
-  printNote(context, warnings);
+  const { draft, syncCron, service } = answers;
+  printNote(context, [...warnings, ...serviceNotes(service, { url: draft.url, syncCron })]);
 }
 
 /** On a terminal, shows all answers and asks what to do with them: write, sync after it, or answer a topic again. */

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { serviceNotes } from '../../src/cli/init-setup.ts';
 import { Deployment } from '../profiles/deployment.ts';
 import { commandLine } from './command-line.ts';
 import { type Ended, scratch } from './harness.ts';
@@ -237,6 +238,37 @@ describe('init away from a terminal', () => {
     expect(refused.code).not.toBe(0);
     expect(refused.stderr).toContain('the test notice was not delivered');
     expect(existsSync(join(directory, 'second.yaml'))).toBe(false);
+  });
+
+  it('says that a loopback address is the container itself where Docker Compose starts it', async () => {
+    const { run, service } = await rig();
+    const args = ['init', '--url', service.url, '--key-env', 'SVC_KEY', '--service', 'compose'];
+    const { code, stderr } = await run(...args);
+    expect(code, stderr).toBe(0);
+    expect(stderr).toMatch(
+      /^tidemark: 127\.0\.0\.1 is the container itself there: .*`network_mode: host` to \S+compose\.yaml$/m,
+    );
+  });
+
+  // Not by the command: root's file would be one of this machine.
+  it.each([
+    ['* * * * *', true],
+    ['0,30,40 2 * * *', true],
+    ['*/20 0 2 * * *', true],
+    ['*/15 * * * *', false],
+    ['5 * * * *', false],
+    ['off', false],
+  ])('says of the schedule %s whether it is finer than the line for cron: %s', (syncCron, isFiner) => {
+    const service = { form: 'cron', path: '/x/tidemark.cron', text: '', next: '' } as const;
+    const notes = serviceNotes(service, { url: 'https://a.example', syncCron });
+    expect(notes).toEqual(
+      isFiner
+        ? [
+            `cron starts it every 15 minutes, the schedule "${syncCron}" is finer: it syncs every 15 minutes, unless you change \`*/15\` in /x/tidemark.cron`,
+          ]
+        : [],
+    );
+    expect(serviceNotes({ ...service, form: 'systemd' }, { url: 'http://localhost', syncCron })).toEqual([]);
   });
 
   it('leaves the mode of the file to nobody’s surprise', async () => {
