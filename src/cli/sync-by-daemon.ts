@@ -5,7 +5,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { commandActor } from '../core/actor.ts';
-import { systemClock } from '../core/clock.ts';
+import { isoTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import { summaryOf, type SyncSummary } from '../daemon/jobs/summaries.ts';
@@ -52,6 +52,7 @@ export async function syncByDaemon(
   const card = findDaemon(config.mirror, looker);
   if (card === null) return null;
   let queued: readonly QueuedRequest[];
+  const askedAt = isoTime(systemClock.now());
   try {
     queued = await askDaemon(card, context.signal, {
       job: 'sync',
@@ -69,7 +70,7 @@ export async function syncByDaemon(
   printNote(context, [followingText(card, queued[0]?.behind ?? [])]);
   const runs: ReportedRun[] = [];
   for (const each of queued) {
-    const ended = await followed(context, config, card, each.request);
+    const ended = await followed(context, config, card, { ...each, askedAt });
     runs.push(reportOf(context, config, ended));
   }
   return { runs, arePrinted: false, warnings: readWarnings(context, config) };
@@ -92,16 +93,28 @@ function followingText({ pid }: DaemonLockfile, behind: readonly string[]): stri
   return `the daemon (pid ${pid}) is running a ${first}${more}: this sync waits for its turn`;
 }
 
+/** A request, and when it was made (ISO 8601). */
+interface Asked extends Pick<QueuedRequest, 'request' | 'source'> {
+  readonly askedAt: string;
+}
+
 /** Waits until the request has come to its end. */
 async function followed(
   context: CommandContext,
   config: Config,
   card: DaemonLockfile,
-  request: number,
+  asked: Asked,
 ): Promise<RequestState> {
+  let number: number | null = null;
   for (;;) {
-    const state = await stateOf(context, config, card, request);
+    const state = await stateOf(context, config, card, asked.request);
+    if (state === 'gone') {
+      const job = endedJob(context, config, asked, number);
+      if (job === null) throw gone(card);
+      return { state: 'ended', number: job, error: null };
+    }
     if (state?.state === 'ended') return state;
+    number = state?.number ?? number;
     try {
       await systemClock.sleep(POLL_MS, context.signal);
     } catch (error) {
@@ -110,26 +123,52 @@ async function followed(
   }
 }
 
-/** Null where the daemon runs but does not answer at the moment: it may just be moving to another address. */
+/**
+ * The number of the request's job, if it ended before its daemon did: a daemon that is told to stop lets it end. Null otherwise.
+ * @param number of the job; null where the daemon ended before it said that
+ */
+function endedJob(
+  context: CommandContext,
+  config: Config,
+  { source, askedAt }: Asked,
+  number: number | null,
+): number | null {
+  let mirror: Mirror;
+  try {
+    mirror = openConfiguredMirror(config, 'read', 'sync', context.pid);
+  } catch {
+    // Then the mirror does not say more than that the daemon is gone; the next sync says what is wrong with it.
+    return null;
+  }
+  try {
+    const row =
+      number === null
+        ? mirror.daemon.jobs({ name: 'sync', ...(source === null ? {} : { source }), limit: 1 })[0]
+        : mirror.daemon.job(number);
+    const isOurs = row !== undefined && (number !== null || row.startedAt >= askedAt);
+    return isOurs && row.outcome !== 'running' ? row.job : null;
+  } finally {
+    mirror.close();
+  }
+}
+
+/** `gone` without that daemon; null where it runs but does not answer at the moment: it may just be moving to another address. */
 async function stateOf(
   context: CommandContext,
   config: Config,
   asked: DaemonLockfile,
   request: number,
-): Promise<RequestState | null> {
+): Promise<RequestState | 'gone' | null> {
   const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
   const card = findDaemon(config.mirror, looker);
-  if (card === null || card.token.reveal() !== asked.token.reveal()) throw gone(asked);
-  let state: RequestState | null;
+  if (card === null || card.token.reveal() !== asked.token.reveal()) return 'gone';
   try {
-    state = await lookUpRequest(card, context.signal, request);
+    return (await lookUpRequest(card, context.signal, request)) ?? 'gone';
   } catch (error) {
     if (context.signal.aborted) throw noLongerFollowed(error);
     if (asTidemarkError(error).code === 'unreachable') return null;
     throw error;
   }
-  if (state === null) throw gone(asked);
-  return state;
 }
 
 function noLongerFollowed(cause: unknown): TidemarkError {

@@ -302,6 +302,23 @@ describe('tidemark daemon', () => {
     expect((await next.stop()).code).toBe(0);
   });
 
+  it('told to stop in a sync that a command follows, lets it end, and the command shows its run', async () => {
+    const { service, env } = await story();
+    // Nothing is due.
+    expect((await tidemark(['sync', '--quiet'], { env })).code).toBe(0);
+    const running = daemon(env);
+    await running.said(/^daemon started/);
+    service.quirks.push(() => {
+      service.quirks.splice(0);
+      running.child.kill('SIGTERM');
+      return false;
+    });
+    const followed = await tidemark(['sync'], { env });
+    expect(followed.code, followed.stderr).toBe(0);
+    expect(followed.stdout).toMatch(/^run 2 of default: complete/);
+    expect((await running.ended).code).toBe(0);
+  });
+
   it('killed outright in a sync that a command follows, the command fails with 1 and says so once', async () => {
     const { service, env } = await story();
     // Nothing is due.
