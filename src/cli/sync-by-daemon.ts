@@ -124,7 +124,7 @@ async function followed(
 }
 
 /**
- * The number of the request's job, if it ended before its daemon did: a daemon that is told to stop lets it end. Null otherwise.
+ * The number of the request's job, if it ended before its daemon did: a daemon that was asked to stop lets it end. Null otherwise.
  * @param number of the job; null where the daemon ended before it said that
  */
 function endedJob(

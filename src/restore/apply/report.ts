@@ -102,7 +102,7 @@ export interface RestoreReport {
   readonly this_time?: RestoreSummary;
   /** The last restore that undid something of this one; left out without one. */
   readonly undone_by?: number;
-  /** True where that one did not take back all that it was to: it was interrupted, or steps of it failed; else left out. */
+  /** True where that one did not take back everything: it was interrupted, or steps of it failed; else left out. */
   readonly undone_in_part?: true;
   /** Requested collections that could not be read and so have no steps; left out without any. */
   readonly skipped?: readonly Skipped[];
