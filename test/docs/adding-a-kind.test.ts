@@ -1,5 +1,6 @@
 /** docs/adding-a-kind.md, followed to the letter in a copy of the sources: the kind works in every command. */
-import { execFile, spawn, spawnSync } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { cpSync, globSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { tmpdir } from 'node:os';
@@ -16,17 +17,7 @@ const KIND = 'feature_flags';
 const execute = promisify(execFile);
 
 /** What a clone needs to run from the sources. */
-const COPIED = [
-  'src',
-  'drizzle',
-  'config',
-  'package.json',
-  'tsconfig.json',
-  'drizzle.config.ts',
-  'drizzle-fleet',
-  'drizzle-fleet.config.ts',
-  'build.ts',
-];
+const COPIED = ['src', 'drizzle', 'config', 'package.json', 'tsconfig.json'];
 
 function copyOfTheSources(): string {
   const directory = mkdtempSync(join(tmpdir(), 'tidemark-kind-'));
@@ -56,18 +47,37 @@ function addTheKind(directory: string): void {
   );
 }
 
-/** The sandbox of the copy; its address. */
-async function startSandbox(main: string, env: NodeJS.ProcessEnv): Promise<string> {
-  const sandbox = spawn(process.execPath, [main, 'sandbox', '--port', '0'], {
+interface Commands {
+  /** Address of the copy's sandbox. */
+  readonly url: string;
+  readonly run: (...args: string[]) => Promise<{ code: number | null; out: string; err: string }>;
+}
+
+/** The copy in a process of its own, with a sandbox. */
+async function startCopy(directory: string, env: NodeJS.ProcessEnv): Promise<Commands> {
+  const child = spawn(process.execPath, [packageFile('test/docs/commands-child.ts'), directory], {
+    cwd: directory,
     env,
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'inherit'],
   });
-  onTestFinished(() => void sandbox.kill('SIGKILL'));
-  for await (const line of createInterface(sandbox.stdout)) {
-    const address = /http:\/\/127\.0\.0\.1:\d+/.exec(line)?.[0];
-    if (address !== undefined) return address;
-  }
-  throw new Error('the sandbox told no address');
+  const ended = once(child, 'exit');
+  onTestFinished(async () => {
+    child.stdin.end();
+    await ended;
+  });
+  const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
+  const next = async (): Promise<string> => {
+    const line = await lines.next();
+    if (line.done === true) throw new Error('the copy ended');
+    return line.value;
+  };
+  return {
+    url: await next(),
+    run: async (...args) => {
+      child.stdin.write(`${JSON.stringify(args)}\n`);
+      return JSON.parse(await next()) as { code: number | null; out: string; err: string };
+    },
+  };
 }
 
 /**
@@ -92,28 +102,23 @@ it(
   async () => {
     const directory = copyOfTheSources();
     addTheKind(directory);
-    const tool = (...options: string[]): Promise<unknown> =>
-      execute(process.execPath, options, { cwd: directory });
     writeFileSync(
       join(directory, 'catalog.json'),
       JSON.stringify({ extends: './tsconfig.json', include: ['src/catalog'] }),
     );
-    await tool(packageFile('node_modules/typescript/bin/tsc'), '--noEmit', '--project', 'catalog.json');
-    await tool('build.ts');
+    const checked = [packageFile('node_modules/typescript/bin/tsc'), '--noEmit', '--project', 'catalog.json'];
+    await execute(process.execPath, checked, { cwd: directory });
 
-    const main = join(directory, 'dist/main.js');
-    const env: NodeJS.ProcessEnv = { PATH: process.env['PATH'], HOME: directory, NO_COLOR: '1' };
-    const url = await startSandbox(main, env);
-    Object.assign(env, {
-      TIDEMARK_BASE_URL: url,
+    const env: NodeJS.ProcessEnv = {
+      PATH: process.env['PATH'],
+      HOME: directory,
+      NO_COLOR: '1',
       TIDEMARK_API_KEY: 'sandbox-key',
       TIDEMARK_MIRROR: join(directory, 'm.db'),
-    });
-    Object.assign(env, { TIDEMARK_RATE_PER_MINUTE: '0', TIDEMARK_RATE_PER_HOUR: '0' });
-    const run = (...args: string[]): { code: number | null; out: string; err: string } => {
-      const result = spawnSync(process.execPath, [main, ...args], { cwd: directory, env, encoding: 'utf8' });
-      return { code: result.status, out: result.stdout, err: result.stderr };
+      TIDEMARK_RATE_PER_MINUTE: '0',
+      TIDEMARK_RATE_PER_HOUR: '0',
     };
+    const { url, run } = await startCopy(directory, env);
     const flags = async (
       method = 'GET',
       body?: object,
@@ -133,35 +138,35 @@ it(
     };
 
     const { id } = await flags('POST', { key: 'beta', name: 'Beta', active: true, filters: { groups: [] } });
-    expect(run('sync', '--quiet')).toMatchObject({ code: 0, err: '' });
+    expect(await run('sync', '--quiet')).toMatchObject({ code: 0, err: '' });
     const mirror = new Database(env['TIDEMARK_MIRROR'], { readonly: true });
     onTestFinished(() => void mirror.close());
     expect(mirror.prepare(`SELECT key, active FROM ${KIND}`).all()).toEqual([{ key: 'beta', active: 1 }]);
 
     await flags('PATCH', { active: false }, `${id}/`);
-    const diff = run('diff', 'latest', 'live', '--kind', KIND, '--json');
+    const diff = await run('diff', 'latest', 'live', '--kind', KIND, '--json');
     expect(diff.code).toBe(2);
     expect(JSON.parse(diff.out)).toMatchObject({
       changes: [{ kind: KIND, change: 'changed', fields: [{ path: '/active', from: true, to: false }] }],
     });
 
-    expect(run('restore', '--kind', KIND, '--apply', '--yes')).toMatchObject({ code: 0 });
+    expect(await run('restore', '--kind', KIND, '--apply', '--yes')).toMatchObject({ code: 0 });
     expect(await flags('GET', undefined, `${id}/`)).toMatchObject({ key: 'beta', active: true });
     // The profile cannot create the project that it hangs from: with the kind alone, the project is there.
     for (const damage of [[], ['--damage', '100']]) {
-      const drill = run('drill', '--kind', KIND, ...damage, '--json');
+      const drill = await run('drill', '--kind', KIND, ...damage, '--json');
       expect(drill, drill.out).toMatchObject({ code: 0, err: '' });
       expect(JSON.parse(drill.out)).toMatchObject({
         outcome: 'equal',
         kinds: [{ kind: KIND, records: 1, comes_back: 1 }],
       });
     }
-    expect(JSON.parse(run('drill', '--json').out)).toMatchObject({
+    expect(JSON.parse((await run('drill', '--json')).out)).toMatchObject({
       kinds: expect.arrayContaining([
         expect.objectContaining({ kind: KIND, records: 1, comes_back: 0 }),
       ]) as unknown,
     });
-    const doctor = run('doctor', '--json');
+    const doctor = await run('doctor', '--json');
     expect(doctor.out).toContain(KIND);
   },
 );
