@@ -1,4 +1,13 @@
-/** The mirror of a cell on a worker: brought from the cache or from storage before the work, and put into storage after it. */
+/**
+ * The mirror of a cell on a worker: brought from the cache or from storage before the work, and put into storage after it.
+ * Which one is taken is in ARCHITECTURE.md, A fleet. Besides:
+ *
+ * - A cell without a successful run in the registry begins a new mirror at once. If storage has only mirrors of another
+ *   hash chain than the registry's, the cell is quarantined. A `forget` is not a problem: the mirror keeps the root hashes
+ *   that it replaces.
+ * - A checkout can change a mirror without a new run, for example its baseline. So the file `-stored` beside a cached mirror
+ *   names the backup that it equals or continues. If the registry names another backup of the same run, that is fetched.
+ */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type Backup, listNewestFenced } from '../backup/list.ts';

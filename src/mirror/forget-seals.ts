@@ -1,4 +1,9 @@
-/** The seals when runs are forgotten: their rows go, what they were sealed with is kept, and the rest gets new roots. */
+/**
+ * The seals when runs are forgotten: their rows go, what they were sealed with is kept, and the rest gets new roots. The old
+ * and the new ones are in `forgets` and `replaced_roots`, which an entry of the audit log and the first run of the new chain
+ * cover. `verify --root` finds an old one there, with the forget that replaced it, but exits with 3: what that root covered
+ * cannot be recomputed any more.
+ */
 import { and, eq, isNotNull, sql } from 'drizzle-orm';
 import type { Actor } from '../core/actor.ts';
 import { recordAction } from './audit-log.ts';
