@@ -50,7 +50,7 @@ interface DriftQuestion extends DriftExtent {
 export interface FoundDrift extends SourceDrift {
   /** What speaks against the question, a line each. */
   readonly warnings: readonly string[];
-  /** Acceptances of the source, and the baseline where drift is measured from it, that are not as the audit log has them, a line each. */
+  /** Acceptances of the source that are not as the audit log has them, a line each. */
   readonly contradictions: readonly string[];
 }
 
@@ -72,25 +72,18 @@ export async function findDrift(
   );
   const isOfOneMirror = isOfMirror(from) && isOfMirror(to);
   const drift = await driftBetween(config, opener.mirrorIfAny(), sides, isOfOneMirror, question);
-  const mirror = opener.mirrorIfAny();
   return {
     ...drift,
     warnings: pairWarnings(sides),
-    contradictions: mirror === null ? [] : contradictionsOf(mirror, drift, from),
+    contradictions: contradictionsOf(drift),
   };
 }
 
-/** A line for each acceptance, and for the baseline, that is not as the audit log has it. */
-function contradictionsOf(
-  mirror: Mirror,
-  { contradicted, source, definitions }: SourceDrift,
-  from: Reference,
-): string[] {
-  const baseline = from.form === 'baseline' ? mirror.snapshots.baseline() : undefined;
-  const found = [
-    ...(baseline === undefined ? [] : [mirror.snapshots.contradiction(baseline) ?? []].flat()),
-    ...contradicted.flatMap((acceptance) => contradictionText(acceptance, source, definitions) ?? []),
-  ];
+/** A line for each acceptance that is not as the audit log has it. */
+function contradictionsOf({ contradicted, source, definitions }: SourceDrift): string[] {
+  const found = contradicted.flatMap(
+    (acceptance) => contradictionText(acceptance, source, definitions) ?? [],
+  );
   return found.length === 0
     ? []
     : [...found, '  → `tidemark verify` names everything that does not match the audit log'];

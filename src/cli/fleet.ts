@@ -220,7 +220,7 @@ function moreText({ shown, total }: { readonly shown: number; readonly total: nu
   return total > shown ? `… ${plural(total - shown, `more ${one}`)} (--limit ${total})\n` : '';
 }
 
-/** Exit 0 no open finding of that severity, 2 with some, 3 where a cell was never compared with a baseline, 1 if none was. */
+/** Exit 0 no open finding of that severity, 2 with some, 3 where a cell was not compared with a baseline, or its mirror was found damaged or altered since; 1 if that is so of all. */
 export async function fleetDrift(
   context: CommandContext,
   options: CellOptions & { readonly severity?: Severity },
@@ -271,7 +271,7 @@ export async function fleetDrift(
     if (unknown.length > 0) {
       const more = unknown.length > REASONS_SHOWN ? '…' : '';
       printReason(context, [
-        `${plural(unknown.length, 'cell')} of ${count(cells.length)} ${unknown.length === 1 ? 'was' : 'were'} not compared: no run yet, or no baseline`,
+        `${plural(unknown.length, 'cell')} of ${count(cells.length)} ${unknown.length === 1 ? 'was' : 'were'} not compared: no run yet, no baseline, or a mirror that is damaged or altered (\`tidemark fleet status\` says which)`,
         `  ${unknown.slice(0, REASONS_SHOWN).join(', ')}${more}`,
       ]);
       return unknown.length === cells.length ? EXIT.failed : EXIT.partial;

@@ -28,6 +28,7 @@ export async function snapshots(context: CommandContext): Promise<ExitCode> {
       all.length === 0
         ? 'no snapshots: `tidemark snapshots pin NAME` pins the latest run, so that retention keeps it'
         : renderSnapshots(mirror, all, terminalWidth(context));
+    printNote(context, mirror.snapshots.contradictions());
     await answer(context, mirror, text);
     return EXIT.done;
   } finally {
@@ -209,6 +210,7 @@ export async function baseline(
         hint: 'pin a state with `tidemark snapshots pin NAME`, then `tidemark snapshots baseline NAME`',
       });
     }
+    if (current.contradiction !== undefined) printNote(context, [current.contradiction.line]);
     await answer(context, mirror, renderSnapshots(mirror, [current], terminalWidth(context)), [current]);
     return EXIT.done;
   } finally {

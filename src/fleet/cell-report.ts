@@ -12,6 +12,7 @@ import { type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { parseCron } from '../daemon/schedule/cron.ts';
 import { recordName } from '../diff/change.ts';
 import { parseState } from '../diff/states.ts';
+import { AuditLogContradicted } from '../mirror/audited-rows.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
@@ -85,7 +86,7 @@ interface ReportContext extends ReportOptions {
 }
 
 interface Content extends Pick<CellReport, 'changes' | 'projection' | 'findings'> {
-  /** Why all of it is left out; null where it is not. */
+  /** Why all of it, or the findings, are left out; null where nothing is. */
   readonly damage: ErrorMessage | null;
 }
 
@@ -96,12 +97,17 @@ async function contentOf(
   latest: RunRow | undefined,
 ): Promise<Content> {
   try {
-    return {
+    const content = {
       changes: runs.filter(isPublished).flatMap((run) => changesOf(context, run)),
       projection: latest === undefined ? null : projectionOf(context, latest.run),
-      findings: latest === undefined ? null : await findingsOf(context),
-      damage: null,
     };
+    try {
+      return { ...content, findings: latest === undefined ? null : await findingsOf(context), damage: null };
+    } catch (thrown) {
+      // Of a baseline that another program altered: the rest is intact.
+      if (!(thrown instanceof AuditLogContradicted)) throw thrown;
+      return { ...content, findings: null, damage: toErrorMessage(thrown) };
+    }
   } catch (thrown) {
     if (!(thrown instanceof TidemarkError) || thrown.code !== 'mirror_corrupt') throw thrown;
     return { changes: [], projection: null, findings: null, damage: toErrorMessage(thrown) };

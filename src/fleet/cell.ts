@@ -162,7 +162,7 @@ export interface CellReport {
   readonly changes: readonly CellChange[];
   /** Null where nothing changed, or there are too many records to show. */
   readonly projection: Projection | null;
-  /** Open findings; null where there is no baseline. */
+  /** Open findings; null without a baseline, or with one that is not as the audit log has it. */
   readonly findings: { readonly count: number; readonly rows: readonly CellFinding[] } | null;
   /** The snapshot that drift is measured from; null without one. */
   readonly baseline: { readonly name: string; readonly run: number } | null;

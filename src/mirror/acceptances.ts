@@ -8,7 +8,7 @@ import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { MirrorAccess } from './access.ts';
 import { recordAction } from './audit-log.ts';
-import { contradictedRows, keyText } from './audited-rows.ts';
+import { type ContradictedRow, contradictedRows, keyText } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { sealRow } from './row-seals.ts';
@@ -51,7 +51,7 @@ export class AcceptanceStore {
     return this.#access.read((connection) => readAcceptances(connection, source));
   }
 
-  /** As `list`, each compared with the audit log. */
+  /** As `list`, each compared with the audit log; after them, those that are gone though the log has them. */
   checked(source?: string): CheckedAcceptance[] {
     return this.#access.read((connection) => checkAcceptances(connection, source));
   }
@@ -100,14 +100,36 @@ function readAcceptances(connection: Connection, source?: string): DriftAcceptan
 }
 
 function checkAcceptances(connection: Connection, source?: string): CheckedAcceptance[] {
-  const acceptances = readAcceptances(connection, source);
-  if (acceptances.length === 0) return acceptances;
   const contradicted = contradictedRows(connection, 'acceptances', source === undefined ? [] : [source]);
-  return acceptances.map((acceptance) => {
-    const { kind, scope, id, path } = acceptance;
-    const contradiction = contradicted.get(keyText([acceptance.source, kind, scopeKey(scope), id, path]));
-    return contradiction === undefined ? acceptance : { ...acceptance, contradiction };
-  });
+  const says = new Map(contradicted.map((row) => [keyText(row.key), row.says]));
+  return [
+    ...readAcceptances(connection, source).map((acceptance): CheckedAcceptance => {
+      const { kind, scope, id, path } = acceptance;
+      const contradiction = says.get(keyText([acceptance.source, kind, scopeKey(scope), id, path]));
+      return contradiction === undefined ? acceptance : { ...acceptance, contradiction };
+    }),
+    ...contradicted.filter(({ isGone }) => isGone).flatMap(goneAcceptance),
+  ];
+}
+
+/** One that is gone, as the log has it. */
+function goneAcceptance({ key, recorded, says }: ContradictedRow): CheckedAcceptance[] {
+  const [source = '', kind = '', scope = '', id = '', path = ''] = key.map(String);
+  if (recorded === null) return [];
+  const text = (fact: string): string => {
+    const value = recorded[fact];
+    return typeof value === 'string' ? value : '';
+  };
+  const place = { source, kind: knownKind(kind), scope: storedScope(scope), id, path };
+  return [
+    {
+      ...place,
+      ...{ fingerprint: text('fingerprint'), reason: text('reason') },
+      ...{ acceptedAt: text('accepted_at'), by: text('accepted_by') },
+      ...(recorded['until'] === null ? {} : { until: text('until') }),
+      contradiction: says,
+    },
+  ];
 }
 
 const STORE = prepared((db) => {

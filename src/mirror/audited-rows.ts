@@ -101,12 +101,15 @@ export function isEnding({ action }: Pick<AuditEntry, 'action'>): boolean {
 
 type LatestEntry = Pick<AuditEntry, 'entry' | 'action' | 'by' | 'row'>;
 
-/** A row with the latest entry about it; null without one. */
-type JoinedRow = RecordedRow &
-  (
-    | (Omit<LatestEntry, 'row'> & { readonly recorded: string })
-    | Readonly<Record<'entry' | 'action' | 'by' | 'recorded', null>>
-  );
+/** A row, null for one that is gone, with the latest entry about it; null without one. */
+interface JoinedRow {
+  readonly member: string;
+  readonly row: string | null;
+  readonly entry: number | null;
+  readonly action: AuditAction | null;
+  readonly by: string | null;
+  readonly recorded: string | null;
+}
 
 /** A row that is not as the latest entry about it has it. */
 export interface Contradiction extends NamedRow {
@@ -137,59 +140,92 @@ export function contradictionOf(
   return { ...named, what: `is not as it was ${doneText(about, row)}` };
 }
 
-/** What a row that is there has against the log, in one line; null where nothing. Two look-ups by key. */
-export function contradictionLine(connection: Connection, about: AuditedTable, key: RowKey): string | null {
-  const { found, latest, member } = lookUp(connection, about, key);
-  const contradiction = found === undefined ? null : contradictionOf(about, member, found.row, latest);
-  return found === undefined || contradiction === null ? null : lineOf(contradiction, found.row, latest);
-}
-
 /**
  * Refuses a row that another program altered or inserted: the next entry would take its content over, and hide
  * that it was. One that is gone may be written again.
  * @throws TidemarkError `mirror_corrupt`
  */
 export function requireAsRecorded(connection: Connection, about: AuditedTable, key: RowKey): void {
-  const line = contradictionLine(connection, about, key);
-  if (line !== null) throw new AuditLogContradicted(line);
+  const { found, latest, member } = lookUp(connection, about, key);
+  const contradiction = found === undefined ? null : contradictionOf(about, member, found.row, latest);
+  if (found === undefined || contradiction === null) return;
+  throw new AuditLogContradicted(lineOf(contradiction, saysOf(contradiction, found.row, latest)));
 }
 
-function lineOf(contradiction: Contradiction, row: string, latest: LatestEntry | undefined): string {
-  const { name, recordKind } = contradiction;
+function lineOf({ name, recordKind }: Contradiction, says: string): string {
   const kind = recordKind === undefined ? '' : ` (${recordKind})`;
-  return `${name}${kind} ${saysOf(contradiction, row, latest)}`;
+  return `${name}${kind} ${says}`;
 }
 
-/** What is wrong with a row, and what the log has instead: what follows its name. */
-function saysOf({ what }: Contradiction, row: string, latest: LatestEntry | undefined): string {
-  if (latest === undefined || isEnding(latest)) return what;
+/** What is wrong with a row, and what the log has instead of one that is there: what follows its name. */
+function saysOf({ what }: Contradiction, row: string | null, latest: LatestEntry | undefined): string {
+  if (row === null || latest === undefined || isEnding(latest)) return what;
   return `${what}; entry ${latest.entry} of the audit log (${latest.action} by ${latest.by}) ${difference(row, latest.row)}`;
 }
 
+/** A row of which the log has something else. */
+export interface ContradictedRow {
+  readonly key: RowKey;
+  /** What is wrong with it, in one line. */
+  readonly line: string;
+  /** The same, without its name. */
+  readonly says: string;
+  /** What the latest entry about it has; null without one, and after one that ended it. */
+  readonly recorded: Readonly<Record<string, unknown>> | null;
+  /** True where the log has it and the table has not. */
+  readonly isGone: boolean;
+}
+
 /**
- * What the rows of a table whose key begins with `key` have against the log, by `keyText`: those that were altered or inserted; of
- * one that is gone only `verify` knows. One statement; for each row it finds the latest entry by its key, however long the log is.
+ * The rows whose key begins with `key` that are not as the log has them: altered, inserted, or gone. One statement: for each row it finds the
+ * latest entry by its key, and the rows that are gone by an index that has the keys of all entries.
  */
 export function contradictedRows(
   connection: Connection,
   about: 'acceptances' | 'snapshots',
   key: RowKey = [],
-): ReadonlyMap<string, string> {
+): ContradictedRow[] {
+  const isWhole = key.length === AUDITED[about].key.length;
+  const member = JSON.stringify(key);
+  const start = key.length === 0 ? '[' : `${member.slice(0, -1)},`;
+  // Between them are the keys that begin so: what follows a comma, or a bracket.
+  const [first, end] = isWhole ? [member, `${member} `] : [start, afterAll(start)];
   const rows = connection
     .prepare<(string | number)[], JoinedRow>(
-      `SELECT found.member, found.row, log.entry, log.action, log."by", log."row" AS recorded
-       FROM (${recordedSql(about, key.length)}) found LEFT JOIN audit_log log ON log.entry = (
-         SELECT max(entry) FROM audit_log own WHERE own.about = ? AND own.member = found.member)`,
+      `WITH found AS MATERIALIZED (${recordedSql(about, key.length)})
+       SELECT found.member, found.row, log.entry, log.action, log."by", log."row" AS recorded
+       FROM found LEFT JOIN audit_log log ON log.entry = (
+         SELECT max(entry) FROM audit_log own WHERE own.about = '${about}' AND own.member = found.member)
+       UNION ALL
+       SELECT log.member, NULL, log.entry, log.action, log."by", log."row"
+       FROM (SELECT max(entry) AS entry FROM audit_log WHERE about = '${about}' AND member >= ? AND member < ?
+           AND member NOT IN (SELECT member FROM found) GROUP BY member) latest
+         JOIN audit_log log ON log.entry = latest.entry
+       WHERE log.action NOT IN (${[...ENDING].map((action) => `'${action}'`).join(', ')})`,
     )
-    .all(...key, about);
-  return new Map(
-    rows.flatMap(({ member, row, entry, action, by, recorded }) => {
-      const latest = entry === null ? undefined : { entry, action, by, row: recorded };
-      const contradiction = contradictionOf(about, member, row, latest);
-      if (contradiction === null) return [];
-      return [[keyText(JSON.parse(member) as RowKey), saysOf(contradiction, row, latest)] as const];
-    }),
-  );
+    .all(...key, first, end);
+  return rows.flatMap(({ member, row, entry, action, by, recorded }) => {
+    const latest = entry === null ? undefined : ({ entry, action, by, row: recorded } as LatestEntry);
+    const contradiction = contradictionOf(about, member, row ?? undefined, latest);
+    if (contradiction === null) return [];
+    const says = saysOf(contradiction, row, latest);
+    const isRecorded = latest !== undefined && !isEnding(latest);
+    return [
+      {
+        // A key that cannot be parsed was damaged: `verify` says so.
+        key: (parsedJson(member) ?? []) as RowKey,
+        line: lineOf(contradiction, says),
+        says,
+        recorded: isRecorded ? ((parsedJson(latest.row) ?? {}) as Record<string, unknown>) : null,
+        isGone: row === null,
+      },
+    ];
+  });
+}
+
+/** The least text that sorts after each one with this beginning. */
+function afterAll(start: string): string {
+  return start.slice(0, -1) + String.fromCharCode(start.charCodeAt(start.length - 1) + 1);
 }
 
 /** A row's key as one text. */
@@ -199,8 +235,9 @@ export function keyText(key: RowKey): string {
 
 /** Thrown where records and history may be intact, but what people recorded is not as the audit log has it. */
 export class AuditLogContradicted extends TidemarkError {
-  constructor(message: string) {
-    super('mirror_corrupt', message, { hint: KEPT_HINT });
+  /** @param instead what else can be done, before what is to be done in any case */
+  constructor(message: string, instead: string | null = null) {
+    super('mirror_corrupt', message, { hint: instead === null ? KEPT_HINT : `${instead}; ${KEPT_HINT}` });
   }
 }
 

@@ -5,7 +5,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { isoTime } from '../core/clock.ts';
 import { recordAction } from './audit-log.ts';
-import { contradictionLine, requireAsRecorded } from './audited-rows.ts';
+import { contradictedRows, requireAsRecorded } from './audited-rows.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { param, paramsOf, prepared } from './query.ts';
@@ -13,6 +13,20 @@ import { snapshots } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
 
 export type SnapshotRow = Readonly<typeof snapshots.$inferSelect>;
+
+/** What a snapshot has against the audit log. */
+export interface SnapshotContradiction {
+  /** In one line. */
+  readonly line: string;
+  /** The run that the log has for it; null without one. */
+  readonly recordedRun: number | null;
+}
+
+/** One that was compared with the audit log. */
+interface CheckedSnapshot extends SnapshotRow {
+  /** Left out for one that is as it was pinned: nothing is measured from another one. */
+  readonly contradiction?: SnapshotContradiction;
+}
 
 /** Who changes snapshots, and when. */
 interface Doing {
@@ -34,22 +48,23 @@ export class SnapshotStore {
     return this.#access.read(readSnapshots);
   }
 
-  /** The snapshot that drift is measured from. */
-  baseline(): SnapshotRow | undefined {
-    return this.list().find(({ isBaseline }) => isBaseline);
+  /**
+   * The snapshot that drift is measured from, compared with the audit log. Where no row is marked as the baseline though the log has one: that,
+   * as the log has it.
+   */
+  baseline(): CheckedSnapshot | undefined {
+    return this.#access.read(readBaseline);
   }
 
-  /** What a snapshot has against the audit log, in one line; null where nothing. */
-  contradiction({ name }: Pick<SnapshotRow, 'name'>): string | null {
-    return this.#access.read((connection) => contradictionLine(connection, 'snapshots', [name]));
+  /** What a snapshot has against the audit log; null where nothing. */
+  contradiction(name: string): SnapshotContradiction | null {
+    return this.#access.read((connection) => contradictionOf(connection, name));
   }
 
-  /** A line for each snapshot that is not as the audit log has it. */
+  /** A line for each snapshot that is not as the audit log has it, also where it is gone. */
   contradictions(): string[] {
     return this.#access.read((connection) =>
-      readSnapshots(connection).flatMap(
-        ({ name }) => contradictionLine(connection, 'snapshots', [name]) ?? [],
-      ),
+      contradictedRows(connection, 'snapshots').map(({ line }) => line),
     );
   }
 
@@ -92,6 +107,36 @@ const SNAPSHOTS = prepared((db) => {
 /** By name. */
 export function readSnapshots(connection: Connection): SnapshotRow[] {
   return SNAPSHOTS(connection).all();
+}
+
+function readBaseline(connection: Connection): CheckedSnapshot | undefined {
+  const marked = readSnapshots(connection).find(({ isBaseline }) => isBaseline);
+  if (marked !== undefined) {
+    const contradiction = contradictionOf(connection, marked.name);
+    return contradiction === null ? marked : { ...marked, contradiction };
+  }
+  const recorded = recordedBaseline(connection);
+  const contradiction = recorded === undefined ? null : contradictionOf(connection, recorded.name);
+  return recorded === undefined || contradiction === null ? undefined : { ...recorded, contradiction };
+}
+
+function contradictionOf(connection: Connection, name: string): SnapshotContradiction | null {
+  const [row] = contradictedRows(connection, 'snapshots', [name]);
+  if (row === undefined) return null;
+  const run = row.recorded?.['run'];
+  return { line: row.line, recordedRun: typeof run === 'number' ? run : null };
+}
+
+/** The latest baseline that the log has, which may have been unpinned, or replaced by none, since. */
+function recordedBaseline(connection: Connection): SnapshotRow | undefined {
+  const row = connection
+    .prepare<[], Omit<SnapshotRow, 'isBaseline'>>(
+      `SELECT member ->> '$[0]' AS name, "row" ->> '$.run' AS run, "row" ->> '$.pinned_at' AS pinnedAt, "row" ->> '$.pinned_by' AS "by"
+       FROM audit_log WHERE about = 'snapshots' AND json_valid(member) AND json_valid("row") AND "row" ->> '$.is_baseline' = 1
+       ORDER BY entry DESC LIMIT 1`,
+    )
+    .get();
+  return row === undefined ? undefined : { ...row, isBaseline: true };
 }
 
 const PIN = prepared((db) => db.insert(snapshots).values(paramsOf(snapshots)).prepare());

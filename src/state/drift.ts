@@ -195,7 +195,10 @@ function coverage(
 
 /** What was accepted against the baseline may well not differ from another state: that says nothing against it. */
 function isBaseline(mirror: Mirror, from: LoadedState, { source }: DriftExtent): boolean {
-  if (mirror.snapshots.baseline() === undefined) return true;
+  const baseline = mirror.snapshots.baseline();
+  if (baseline === undefined) return true;
+  // Then the state was named, and what was accepted against the baseline is not known.
+  if (baseline.contradiction !== undefined) return false;
   return from.point?.run === pointOf(mirror, BASELINE, { source }).run;
 }
 

@@ -31,9 +31,10 @@ export function pinBaseline(
   const choice = source === undefined ? {} : { source };
   const run = known !== undefined && !isExact ? known.run : pointOf(mirror, reference, choice).run;
   mirror.snapshots.pin(name, run);
-  if (before?.name === name) return { outcome: 'already', run, instead: null };
+  if (before?.name === name && before.contradiction === undefined)
+    return { outcome: 'already', run, instead: null };
   mirror.snapshots.setBaseline(name);
-  return { outcome: 'set', run, instead: before?.name ?? null };
+  return { outcome: 'set', run, instead: before === undefined || before.name === name ? null : before.name };
 }
 
 /** Sources of which the mirror held nothing as of that run: drift from it fails for them. */

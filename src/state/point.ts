@@ -2,10 +2,11 @@
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { plural } from '../core/wording.ts';
+import { AuditLogContradicted } from '../mirror/audited-rows.ts';
 import type { RetentionStore } from '../mirror/retention-store.ts';
 import type { RunFilter, RunRow } from '../mirror/run-rows.ts';
 import type { RunStore } from '../mirror/run-store.ts';
-import type { SnapshotStore } from '../mirror/snapshots.ts';
+import type { SnapshotContradiction, SnapshotStore } from '../mirror/snapshots.ts';
 import { type ForgottenRuns, forgottenAfter, forgottenInto, forgottenText, isPublished } from './runs.ts';
 import { localTime } from '../core/wording.ts';
 import { OF_MIRROR, type Reference, POINT_FORMS, parseReference } from './reference.ts';
@@ -35,7 +36,7 @@ const AHEAD = 'that time is in the future: the latest run is shown';
 
 interface PointSource {
   readonly runs: Pick<RunStore, 'list' | 'get'>;
-  readonly snapshots: Pick<SnapshotStore, 'list' | 'baseline'>;
+  readonly snapshots: Pick<SnapshotStore, 'list' | 'baseline' | 'contradiction'>;
   readonly retention: Pick<RetentionStore, 'forgottenRun' | 'forgottenBefore' | 'sourcesForgottenAt'>;
 }
 
@@ -43,7 +44,7 @@ interface PointSource {
  * The run that a reference to a state of the mirror means. A time means the last run that was published at or before it.
  * @throws TidemarkError `reference_unknown` when it has no known form, or names no run, snapshot, baseline or time that
  * there is a state of; `usage` for `live` and `file:`, which are not states of the mirror; `not_found` when nothing was
- * published yet
+ * published yet; `mirror_corrupt` for a snapshot, or a baseline, that is not as the audit log has it
  */
 export function resolvePoint(
   mirror: PointSource,
@@ -80,6 +81,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
     case 'snapshot': {
       const { name } = reference;
       const pinned = mirror.snapshots.list();
+      requireAsPinned(mirror.snapshots.contradiction(name));
       const found = pinned.find((snapshot) => snapshot.name === name);
       if (found === undefined) {
         const near = suggest(
@@ -101,6 +103,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
           hint: 'set it with `tidemark snapshots baseline NAME` on a pinned snapshot, or name another state',
         });
       }
+      requireAsPinned(baseline.contradiction ?? null);
       return pointAt(mirror, text, publishedRun(mirror, text, baseline.run), choice);
     }
     case 'latest': {
@@ -140,6 +143,17 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
       };
     }
   }
+}
+
+/** Nothing is compared with, or restored to, a state that another program may have chosen. */
+function requireAsPinned(contradiction: SnapshotContradiction | null): void {
+  if (contradiction === null) return;
+  const { line, recordedRun } = contradiction;
+  const instead =
+    recordedRun === null
+      ? null
+      : `\`run:${recordedRun}\` names the state that the audit log has (\`tidemark drift --from run:${recordedRun}\`)`;
+  throw new AuditLogContradicted(line, instead);
 }
 
 function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointChoice): Point {

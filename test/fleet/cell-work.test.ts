@@ -420,6 +420,26 @@ describe('a cell', () => {
     });
   });
 
+  it('reports its run beside a baseline that another program altered, and no findings', async () => {
+    const { work, registry, service, pass, mirrorOf } = await fleet();
+    const baseline = { name: 'good', run: 1, time: null, by: 'somebody' };
+    registry.publish(await work('a', 1));
+    expect(registry.publish(await work('a', 2, { baseline })).error).toBeNull();
+    const database = new Database(mirrorOf('a'));
+    database.exec(`UPDATE snapshots SET pinned_by = 'ciso'`);
+    database.pragma('wal_checkpoint(TRUNCATE)');
+    database.close();
+    service.set(KIND, [{ id: 'r1', name: 'Other' }]);
+    pass();
+    const report = registry.publish(await work('a', 3));
+    expect(report).toMatchObject({ runs: [{ run: 2, outcome: 'complete' }], findings: null });
+    expect(report.changes.length).toBeGreaterThan(0);
+    expect(report.error).toMatchObject({
+      code: 'mirror_corrupt',
+      message: expect.stringMatching(/^snapshot "good" is not as it was pinned/) as string,
+    });
+  });
+
   it('carries the starts of requests to the next worker', async () => {
     const { work, registry, pass, service, clock } = await fleet();
     const first = registry.publish(await work('a', 1));

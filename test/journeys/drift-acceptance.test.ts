@@ -211,6 +211,7 @@ describe('fingerprints', () => {
       `DELETE FROM audit_log WHERE action = 'accept'`,
       /was inserted by another program: the audit log has no entry of it/,
     ],
+    ['deleted', 'DELETE FROM acceptances', /is gone, though entry \d+ of the audit log \(\S+\) has it/],
   ])('counts only as the audit log has it, everywhere: %s', async (_what, statement, said) => {
     const { service, directory, expectRun, drift, run } = await baselined();
     service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
@@ -256,17 +257,60 @@ describe('fingerprints', () => {
     expect((await run('drift')).stderr).toMatch(said);
   });
 
-  it('is told by drift and status to be measured from a baseline that is not as the audit log has it', async () => {
-    const { directory, run, expectRun } = await baselined();
+  it.each([
+    [
+      'pinned to another run',
+      `UPDATE snapshots SET run = 2`,
+      /snapshot "b" is not as it was pinned \(now at run 2\); entry \d+ of the audit log .* has run 1/,
+    ],
+    [
+      'made by somebody else',
+      `UPDATE snapshots SET pinned_by = 'ciso'`,
+      /is not as it was .* has pinned_by /,
+    ],
+    [
+      'marked instead of the recorded one',
+      `INSERT INTO snapshots SELECT 'c', 2, pinned_at, pinned_by, 1 FROM snapshots; DELETE FROM snapshots WHERE name = 'b'`,
+      /snapshot "c" was inserted by another program: the audit log has no entry of it/,
+    ],
+    ['not marked any more', `UPDATE snapshots SET is_baseline = 0`, /is not as it was .* has is_baseline 1/],
+    ['deleted', 'DELETE FROM snapshots', /snapshot "b" is gone, though entry \d+ of the audit log/],
+  ])('is not measured from a baseline that is not as the audit log has it: %s', async (_what, sql, said) => {
+    const { service, directory, run, expectRun } = await baselined();
+    service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
+    await expectRun(0, 'sync', '--quiet');
     const file = new Database(join(directory, 'mirror.db'));
-    file.exec(`UPDATE snapshots SET pinned_by = 'ciso'`);
+    file.exec(sql);
     file.close();
-    const said =
-      /snapshot "b" is not as it was pinned \(now at run 1\); entry \d+ of the audit log .* has pinned_by /;
-    const { stderr } = await expectRun(0, 'drift');
+    const { stdout, stderr } = await expectRun(1, 'drift');
+    expect(stdout).toBe('');
     expect(stderr).toMatch(said);
-    expect(stderr).toContain('→ `tidemark verify` names everything');
-    expect((await run('status')).stdout).toMatch(said);
+    expect(stderr).toContain('keep a copy of the mirror as evidence');
+    const status = (await run('status')).stdout;
+    expect(status).toMatch(said);
+    expect(status).toMatch(/Drift +unknown/i);
+    expect(JSON.parse((await run('status', '--json')).stdout)).toMatchObject({
+      sources: [{ drift: { open: null, unknown: expect.stringMatching(said) as string } }],
+    });
+    // The way out: the state that the log has, by its run.
+    if (!stderr.includes('inserted')) expect(stderr).toContain('`tidemark drift --from run:1`');
+    expect((await expectRun(2, 'drift', '--from', 'run:1')).stdout).toContain('1 finding open');
+    expect((await expectRun(1, 'restore', 'baseline')).stderr).toMatch(said);
+    const { stderr: snapshots } = await run('snapshots');
+    expect(snapshots).toMatch(said);
+  });
+
+  it('is measured again from a baseline that was deleted and is pinned again, and from none that was unpinned', async () => {
+    const { directory, expectRun } = await baselined();
+    const file = new Database(join(directory, 'mirror.db'));
+    file.exec('DELETE FROM snapshots');
+    file.close();
+    await expectRun(1, 'drift');
+    expect((await expectRun(1, 'diff', 'snapshot:b', 'latest')).stderr).toContain('snapshot "b" is gone');
+    await expectRun(0, 'snapshots', 'pin', 'b', '--baseline');
+    await expectRun(0, 'drift');
+    await expectRun(0, 'snapshots', 'unpin', 'b', '--force');
+    expect((await expectRun(4, 'drift')).stderr).toContain('no baseline is set');
   });
 
   it('has one remedy, whoever found that it was altered', async () => {

@@ -49,6 +49,7 @@ function mirrorOf(runs: readonly RunRow[], snapshots: readonly SnapshotRow[] = [
     snapshots: {
       list: () => [...snapshots],
       baseline: () => snapshots.find(({ isBaseline }) => isBaseline),
+      contradiction: () => null,
     },
     retention: {
       forgottenRun: () => undefined,

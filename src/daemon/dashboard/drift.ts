@@ -230,18 +230,17 @@ export function driftPage(
   const line =
     baseline === undefined
       ? 'Drift is measured from a baseline.'
-      : `Measured from ${baseline.name}, run ${baseline.run}.`;
+      : baseline.contradiction === undefined
+        ? `Measured from ${baseline.name}, run ${baseline.run}.`
+        : 'Not measured: the baseline is not as the audit log has it.';
   const title = open === 0 ? 'Drift' : `Drift (${open})`;
   const heading = markup`<h1>${open === 0 ? 'Drift' : plural(open, 'drift finding')}</h1>
 <p class="faint">${line}</p>`;
   if (baseline === undefined)
     return { title, body: markup`${heading}${emptyHtml('No baseline yet.', NO_BASELINE)}` };
-  const contradictions = [
-    mirror.snapshots.contradiction(baseline) ?? [],
-    ...drifts.flatMap(({ contradicted, source, definitions }) =>
-      contradicted.map((acceptance) => contradictionText(acceptance, source, definitions) ?? []),
-    ),
-  ].flat();
+  const contradictions = drifts.flatMap(({ contradicted, source, definitions }) =>
+    contradicted.flatMap((acceptance) => contradictionText(acceptance, source, definitions) ?? []),
+  );
   const problems = [...contradictions, ...unknown.map(({ line: text }) => text)].map(
     (text) => markup`<div class="warning" role="note">${text}</div>`,
   );

@@ -5,6 +5,7 @@
 import type { Config } from '../../config/config.ts';
 import { TidemarkError, asTidemarkError } from '../../core/errors.ts';
 import { formatInteger } from '../../core/wording.ts';
+import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
@@ -50,7 +51,9 @@ export class DriftNow {
       return drift;
     } catch (error) {
       const { code, message } = asTidemarkError(error);
-      if (code === 'mirror_corrupt') damaged.set(source, { message, verify: lastVerification(mirror) });
+      // Records and history may be intact where only what people recorded was changed.
+      if (code === 'mirror_corrupt' && !(error instanceof AuditLogContradicted))
+        damaged.set(source, { message, verify: lastVerification(mirror) });
       throw error;
     }
   }
@@ -62,10 +65,10 @@ export class DriftNow {
     const acceptances = mirror.acceptances.list(source);
     const ended = (until: string | undefined): boolean => until !== undefined && !(Date.parse(until) > now);
     const key = JSON.stringify([
-      baseline.run,
+      baseline,
       latest.run,
       latest.root,
-      // Whether they are as the log has them is found with the drift: that depends on these rows and on the log alone.
+      // Whether they are as the log has them, or gone, is found with the drift: that depends on these rows and on the log alone.
       acceptances.map((acceptance) => [acceptance, ended(acceptance.until)]),
       mirror.lastEntry(),
       foundSince(mirror, source),

@@ -10,7 +10,7 @@ import { uncomparedCollections } from '../../report/notes.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { type JobRow, JOB_NAMES } from '../../mirror/daemon.ts';
-import { type DriftSummary, summaryOf } from '../jobs/summaries.ts';
+import { type DriftSummary, refusalOf, summaryOf } from '../jobs/summaries.ts';
 import { hasDrillFallen, type LastJobs } from '../last-jobs.ts';
 import type { HealthReason } from './health.ts';
 import type { HealthSnapshot } from './health-snapshot.ts';
@@ -192,7 +192,7 @@ function damagedSince(lastJobs: LastJobs): string | null {
   const endOf = ({ finishedAt, startedAt }: JobRow): string => finishedAt ?? startedAt;
   const [verify] = lastJobs.of('verify');
   const ends = JOB_NAMES.flatMap((name) => lastJobs.of(name))
-    .filter(({ errorCode }) => errorCode === ('mirror_corrupt' satisfies ErrorCode))
+    .filter((row) => row.errorCode === ('mirror_corrupt' satisfies ErrorCode) && refusalOf(row) === null)
     .map(endOf)
     .filter((at) => verify === undefined || at > endOf(verify));
   return ends.toSorted().at(-1) ?? null;

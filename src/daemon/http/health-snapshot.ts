@@ -12,7 +12,7 @@ import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
 import { EMPTIED_HINT, withSource } from '../../core/hints.ts';
 import { contradictionText } from '../../report/drift-document.ts';
 import { hasBackupFailed, standingFailure } from '../backup-failure.ts';
-import { hasEmptiedTarget, summaryOf } from '../jobs/summaries.ts';
+import { hasEmptiedTarget, refusalOf, summaryOf } from '../jobs/summaries.ts';
 import { mendingOf } from '../jobs/verify-result.ts';
 import { driftWaitsSince } from '../notices/perhaps-open.ts';
 import type { DaemonView } from '../view.ts';
@@ -478,7 +478,8 @@ function jobFacts(
         .flatMap((row) => (name === 'backup' ? (standing(row) ?? []) : row))
         .map((row) => ({
           ...row,
-          hint: hasEmptiedTarget(row) ? EMPTIED_HINT : (summaryOf('forget', row)?.hint ?? null),
+          hint: hasEmptiedTarget(row) ? EMPTIED_HINT : refusalOf(row),
+          isOfAuditLog: refusalOf(row) !== null,
         })),
     ),
   };

@@ -153,6 +153,8 @@ export interface HealthFacts {
     readonly source: string | null;
     /** Null for that of the command which does the same. */
     readonly hint: string | null;
+    /** True where it refused, since what people recorded is not as the audit log has it. */
+    readonly isOfAuditLog: boolean;
   })[];
   /** Channels whose notices do not arrive. */
   readonly failingChannels: readonly {
@@ -243,7 +245,7 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
         : [],
     ),
     ...failedJobs
-      .filter((job) => !isOfDamage(job))
+      .filter((job) => !isOfDamage(job) && !(job.isOfAuditLog && isContradicted(facts)))
       .map((job) =>
         degraded(
           'job_failed',
@@ -281,12 +283,23 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
 
 /** One reason, however many rows: what one hand did. None where the last check found it: that has the same remedy. */
 function contradictionReasons(
-  { contradictions, verify }: HealthFacts,
+  { contradictions, verify, failedJobs }: HealthFacts,
   degraded: (code: HealthCode, message: string, since: string | null, hint: string | null) => HealthReason,
 ): HealthReason[] {
   const text = contradictionText(contradictions);
   if (text === null || hasFoundContradictions(verify)) return [];
-  return [degraded('audit_log_contradicted', text, null, contradictions.hint)];
+  return [degraded('audit_log_contradicted', `${text}${refusedText(failedJobs)}`, null, contradictions.hint)];
+}
+
+/** Then a job that refuses for it adds nothing. */
+function isContradicted({ contradictions }: HealthFacts): boolean {
+  return contradictions.lines.length > 0;
+}
+
+function refusedText(failedJobs: HealthFacts['failedJobs']): string {
+  const refused = failedJobs.filter(({ isOfAuditLog }) => isOfAuditLog);
+  if (refused.length === 0) return '';
+  return `; ${namesOf(refused.map(({ name, source }) => `${name}${of(source)}`))} refused for it`;
 }
 
 function contradictionText({ lines }: HealthFacts['contradictions']): string | null {
@@ -299,9 +312,9 @@ function hasFoundContradictions(verify: HealthFacts['verify']): boolean {
   return verify !== null && verify.problems > 0 && verify.isOfAuditLog;
 }
 
-/** One that has its own hint failed for less: what people recorded was changed. */
-function isOfDamage({ errorCode, hint }: HealthFacts['failedJobs'][number]): boolean {
-  return hint === null && errorCode === ('mirror_corrupt' satisfies ErrorCode);
+/** One that refused for the audit log failed for less: what people recorded was changed. */
+function isOfDamage({ errorCode, isOfAuditLog }: HealthFacts['failedJobs'][number]): boolean {
+  return !isOfAuditLog && errorCode === ('mirror_corrupt' satisfies ErrorCode);
 }
 
 /** A damaged mirror is one reason, whatever jobs fail for it: their commands would fail too. */
@@ -311,7 +324,8 @@ function damageReasons({ verify, damage, failedJobs, contradictions }: HealthFac
   const [first] = failed;
   const also = first === undefined ? '' : `; ${names} failed for it`;
   if (verify !== null && verify.problems > 0) {
-    const found = hasFoundContradictions(verify) ? contradictionText(contradictions) : null;
+    const text = hasFoundContradictions(verify) ? contradictionText(contradictions) : null;
+    const found = text === null ? null : `${text}${refusedText(failedJobs)}`;
     return [
       {
         code: 'verify_failed',

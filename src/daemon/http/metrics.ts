@@ -369,7 +369,7 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'drift_findings',
-    'Open findings as of the latest run and the current acceptances. If too much changed to compare during a scrape: of the latest drift job. Absent where drift is not known: without a baseline, if too much changed and no drift job measured it, and while the comparison fails, as in a damaged mirror',
+    'Open findings as of the latest run and the current acceptances. If too much changed to compare during a scrape: of the latest drift job. Absent where drift is not known: without a baseline, if too much changed and no drift job measured it, and while the comparison fails, as in a damaged mirror or with a baseline that is not as the audit log has it',
     ['source', 'severity'],
     ({ openDrift }) =>
       [...openDrift].flatMap(([source, counts]) =>

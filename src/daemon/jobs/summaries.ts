@@ -138,10 +138,6 @@ export interface ForgetSummary {
   readonly bytesAfter: number;
   /** Why the space did not return; null where it did. */
   readonly cleanupError: string | null;
-  /** True where it refused, since what people recorded is not as the audit log has it; else left out. */
-  readonly isOfAuditLog?: boolean;
-  /** Given with it: what to do. */
-  readonly hint?: string;
 }
 
 interface DrillKindSummary {
@@ -226,6 +222,17 @@ export function summaryOf<Name extends keyof SummaryByJob>(
   if (row.name !== name || row.summary['job'] !== name) return null;
   // Written by this program alone, by `storedSummary`.
   return row.summary as unknown as SummaryByJob[Name];
+}
+
+/** The summary of a job that refused, since what people recorded is not as the audit log has it. @param hint what to do */
+export function refusalSummary(hint: string): JobRow['summary'] {
+  return { isOfAuditLog: true, hint };
+}
+
+/** What to do about what a job refused for; null for one that did not refuse. */
+export function refusalOf({ name, summary }: Pick<JobRow, 'name' | 'summary'>): string | null {
+  const { isOfAuditLog, hint } = summary;
+  return name !== 'verify' && isOfAuditLog === true && typeof hint === 'string' ? hint : null;
 }
 
 /** True for a backup job that found a directory without the backups that were stored there. */

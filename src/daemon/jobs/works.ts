@@ -10,13 +10,26 @@ import type { JsonValue } from '../../core/json.ts';
 import type { JobName } from '../../mirror/daemon.ts';
 import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { type ForgetSummary, storedSummary } from './summaries.ts';
-import type { JobResult, JobWork } from './work.ts';
+import { type ForgetSummary, refusalSummary, storedSummary } from './summaries.ts';
+import type { JobContext, JobResult, JobWork } from './work.ts';
 
 type Traits = Pick<JobWork, 'holds' | 'isPerSource' | 'sendsRequests'>;
 
 function lazy(traits: Traits, load: () => Promise<Pick<JobWork, 'run'>>): JobWork {
-  return { ...traits, run: async (context) => (await load()).run(context) };
+  return { ...traits, run: (context) => refusable(async () => (await load()).run(context)) };
+}
+
+/** The work's result; of one that refuses since what people recorded was changed by another program, that. */
+async function refusable(work: () => Promise<JobResult>): Promise<JobResult> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof AuditLogContradicted)) throw error;
+    return {
+      ...{ outcome: 'failed', exitCode: exitCodeFor(error.code), run: null, error, report: null },
+      summary: refusalSummary(error.hint ?? ''),
+    };
+  }
 }
 
 const OF_SOURCE: Traits = { holds: 'reader', isPerSource: true };
@@ -50,60 +63,40 @@ export function jobWorks(backup: JobWork | null): ReadonlyMap<JobName, JobWork> 
 const FORGET_JOB: JobWork = {
   holds: 'writer',
   isPerSource: false,
-  run: async ({ job, config, mirror }) => {
-    const { contentComparison } = await import('../../sync/content.ts');
-    // Asked for by hand where nothing is configured: nothing is forgotten.
-    const policy = config.retention;
-    const sources = config.schedules.forget?.sources;
-    const isEverySource = sources === undefined || sources.length === config.configured.length;
-    const forget = async (): Promise<
-      Awaited<ReturnType<Mirror['retention']['forget']>> | AuditLogContradicted | null
-    > => {
-      if (policy === null || Object.keys(policy).length === 0) return null;
-      try {
-        return await mirror.retention.forget({
+  run: (context) => refusable(() => forget(context)),
+};
+
+async function forget({ job, config, mirror }: JobContext): Promise<JobResult> {
+  const { contentComparison } = await import('../../sync/content.ts');
+  // Asked for by hand where nothing is configured: nothing is forgotten.
+  const policy = config.retention;
+  const sources = config.schedules.forget?.sources;
+  const isEverySource = sources === undefined || sources.length === config.configured.length;
+  const result =
+    policy === null || Object.keys(policy).length === 0
+      ? null
+      : await mirror.retention.forget({
           policy,
           isEqual: contentComparison(config),
           ...(isEverySource || job.schedule === null ? {} : { sources }),
         });
-      } catch (error) {
-        if (error instanceof AuditLogContradicted) return error;
-        throw error;
-      }
-    };
-    const result = await forget();
-    if (result instanceof AuditLogContradicted) return refusedForget(result);
-    const summary: ForgetSummary = {
-      job: 'forget',
-      kept: result?.kept.length ?? 0,
-      forgotten: result?.forgotten.length ?? 0,
-      revisions: result?.done?.revisions ?? 0,
-      bytesBefore: result?.bytesBefore ?? 0,
-      bytesAfter: result?.bytesAfter ?? 0,
-      cleanupError: result?.cleanupError?.message ?? null,
-    };
-    const cleanupError = result?.cleanupError ?? null;
-    return {
-      outcome: cleanupError === null ? 'done' : 'partial',
-      exitCode: cleanupError === null ? EXIT.done : EXIT.partial,
-      run: null,
-      summary: storedSummary(summary),
-      error: cleanupError,
-      report: null,
-    };
-  },
-};
-
-const NOTHING_FORGOTTEN: ForgetSummary = {
-  ...{ job: 'forget', kept: 0, forgotten: 0, revisions: 0 },
-  ...{ bytesBefore: 0, bytesAfter: 0, cleanupError: null },
-};
-
-/** Not for damage: what people recorded was changed by another program. */
-function refusedForget(error: AuditLogContradicted): JobResult {
+  const summary: ForgetSummary = {
+    job: 'forget',
+    kept: result?.kept.length ?? 0,
+    forgotten: result?.forgotten.length ?? 0,
+    revisions: result?.done?.revisions ?? 0,
+    bytesBefore: result?.bytesBefore ?? 0,
+    bytesAfter: result?.bytesAfter ?? 0,
+    cleanupError: result?.cleanupError?.message ?? null,
+  };
+  const cleanupError = result?.cleanupError ?? null;
   return {
-    ...{ outcome: 'failed', exitCode: EXIT.failed, run: null, error, report: null },
-    summary: storedSummary({ ...NOTHING_FORGOTTEN, isOfAuditLog: true, hint: error.hint ?? '' }),
+    outcome: cleanupError === null ? 'done' : 'partial',
+    exitCode: cleanupError === null ? EXIT.done : EXIT.partial,
+    run: null,
+    summary: storedSummary(summary),
+    error: cleanupError,
+    report: null,
   };
 }
 

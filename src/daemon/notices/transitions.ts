@@ -7,7 +7,13 @@ import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { NoticeState, Notice } from '../../mirror/daemon.ts';
 import { EMPTIED_HINT, RESTORE_HINT } from '../../core/hints.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
-import { hasEmptiedTarget, summaryOf, type DriftSummary, type FindingSummary } from '../jobs/summaries.ts';
+import {
+  hasEmptiedTarget,
+  refusalOf,
+  summaryOf,
+  type DriftSummary,
+  type FindingSummary,
+} from '../jobs/summaries.ts';
 import {
   type JobObservation,
   type Transition,
@@ -160,8 +166,8 @@ function verifyTransition(states: readonly NoticeState[], { job, at }: JobObserv
   const before = stateOf(states, source, 'verify');
   const known = before === undefined ? 0 : countOf(before);
   const problems = summary?.problems ?? null;
-  const found = summary ?? summaryOf('forget', job);
-  const isOfAuditLog = found?.isOfAuditLog === true;
+  const refusal = refusalOf(job);
+  const isOfAuditLog = refusal !== null || summary?.isOfAuditLog === true;
   // A job that meets what is known adds nothing.
   if (problems === known || (problems === null && before !== undefined)) return NO_TRANSITION;
   if (problems === 0) {
@@ -187,7 +193,8 @@ function verifyTransition(states: readonly NoticeState[], { job, at }: JobObserv
       count: problems ?? 1,
       job: 'verify',
       hint:
-        found?.hint ??
+        refusal ??
+        summary?.hint ??
         `\`tidemark verify\` names what is damaged; ${RESTORE_HINT}, or move the mirror away and sync again (without history)`,
     },
   );

@@ -3,6 +3,7 @@ import { and, asc, count as rowCount, desc, eq, gt, inArray, max, ne, or, type S
 import type { ScopeKey, Severity } from '../../catalog/definition.ts';
 import type { BaselineOrder, CellChange, CellRun } from '../cell.ts';
 import type { Database } from './connection.ts';
+import type { ErrorCode } from '../../core/errors.ts';
 import { type CellState, cells, changes, findings, groups, records, runs, workers } from './schema.ts';
 
 /** What is most wrong with a cell, the worst first; `fine` where nothing is. */
@@ -59,7 +60,7 @@ export interface CellOverview {
   /** Who published the newest run, and so has its mirror; null before the first. */
   readonly lastWorker: string | null;
   readonly isLastWorkerAlive: boolean;
-  /** Open findings; null if drift was not determined. */
+  /** Open findings; null if drift was not determined, or not since the mirror, or its baseline, was found damaged or altered. */
   readonly findings: number | null;
   /** Worker or person who has its group. */
   readonly holder: string | null;
@@ -146,7 +147,11 @@ export async function cellOverviews(
     .where(names === undefined ? ne(cells.state, 'retired') : inArray(cells.name, [...names]));
   return rows
     .map((row) => {
-      const cell = { ...row, isStored: row.unstoredAgeMs === null && !isMissed(row) };
+      const cell = {
+        ...row,
+        findings: row.errorCode === ('mirror_corrupt' satisfies ErrorCode) ? null : row.findings,
+        isStored: row.unstoredAgeMs === null && !isMissed(row),
+      };
       return { ...cell, health: healthOf(cell) };
     })
     .toSorted(

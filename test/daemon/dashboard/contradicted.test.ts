@@ -26,10 +26,12 @@ function jobContext(world: World, name: 'drift' | 'verify' | 'forget'): JobConte
   } as unknown as JobContext;
 }
 
-it('shows a finding as open whose acceptance is not as the audit log has it', async () => {
-  const finished = (end: () => Promise<void>): void => {
-    onTestFinished(end);
-  };
+function finished(end: () => Promise<void>): void {
+  onTestFinished(end);
+}
+
+/** With a baseline, and a change since. */
+async function drifted(): Promise<World> {
   const world = await World.create(
     { TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing' },
     finished,
@@ -41,6 +43,11 @@ it('shows a finding as open whose acceptance is not as the audit log has it', as
   });
   await world.send('PATCH', `/api/organizations/${KITTIWAKE_ID}/`, { enforce_2fa: false });
   await world.sync();
+  return world;
+}
+
+it('shows a finding as open whose acceptance is not as the audit log has it', async () => {
+  const world = await drifted();
   const now = world.clock.now();
   const found = await new DriftNow().of(world.mirror(), world.config(), 'default', now);
   const [finding] = found?.open ?? [];
@@ -104,4 +111,34 @@ it('shows a finding as open whose acceptance is not as the audit log has it', as
   const verified = await VERIFY_JOB.run(jobContext(world, 'verify'));
   expect(verified.error?.message).toMatch(/^the mirror does not match its audit log: /);
   expect(verified.error?.hint).toContain('records and history match their hashes');
+});
+
+it('reports no drift from a baseline that is not as the audit log has it, and says why', async () => {
+  const world = await drifted();
+  const { url } = await world.listen({}, finished);
+  const text = async (at: string): Promise<string> =>
+    await (await fetch(url + at, { headers: { accept: 'text/html' } })).text();
+  expect(await text('/metrics')).toMatch(/^tidemark_drift_findings\{.*\} 1$/m);
+  const file = new Database(world.mirrorPath);
+  file.exec('UPDATE snapshots SET run = 2');
+  file.close();
+  const said = 'is not as it was pinned (now at run 2)';
+  expect(await text('/metrics')).not.toContain('tidemark_drift_findings{');
+  const page = await text('/drift');
+  expect(page).toContain('Not measured: the baseline is not as the audit log has it.');
+  expect(page).toContain(said);
+  expect(page).toContain('tidemark drift --from run:1');
+  const overview = await text('/');
+  expect(overview).toContain(said);
+  expect(overview).not.toContain('found damaged');
+  const drift = await jobWorks(null).get('drift')?.run(jobContext(world, 'drift'));
+  expect(drift?.outcome).toBe('failed');
+  expect(drift?.error?.message).toContain(said);
+  const row = job('drift', 'failed', {
+    summary: drift?.summary ?? {},
+    ...{ errorCode: 'mirror_corrupt', error: drift?.error?.message ?? '' },
+  });
+  const told = transitionsOf([], seen(row)).notices.map((notice) => contentOf(notice));
+  expect(told.map(({ title }) => title)).toContain('mirror: it does not match its audit log');
+  expect(told[0]?.hint).toMatch(/^`run:1` names the state that the audit log has/);
 });

@@ -65,6 +65,8 @@ const job = {
   error: null,
 };
 
+const FAILED = { ...job, outcome: 'failed', hint: null, isOfAuditLog: false };
+
 function source(more: Partial<SourceFacts>): HealthFacts {
   return { ...FACTS, sources: [{ ...SOURCE, ...more }] };
 }
@@ -317,7 +319,7 @@ describe('health', () => {
     ],
     [
       'a job that failed',
-      { ...FACTS, failedJobs: [{ ...job, name: 'backup', source: null, outcome: 'failed', hint: null }] },
+      { ...FACTS, failedJobs: [{ ...FAILED, name: 'backup', source: null }] },
       'degraded',
       ['job_failed'],
     ],
@@ -375,6 +377,7 @@ describe('health', () => {
       errorCode: 'mirror_corrupt',
       error: 'm.db is damaged',
       hint: null,
+      isOfAuditLog: false,
     };
     const { reasons } = assessHealth({
       ...FACTS,
@@ -384,7 +387,10 @@ describe('health', () => {
         { ...failed, name: 'backup', source: null },
         { ...failed, name: 'drill', source: 'acme', errorCode: 'disk_full', error: 'no space' },
         // Refused for what people recorded, which is no damage.
-        { ...failed, name: 'forget', source: null, error: 'the pin is not as recorded', hint: 'look' },
+        {
+          ...{ ...failed, name: 'forget', source: null, error: 'the pin is not as recorded' },
+          ...{ hint: 'look', isOfAuditLog: true },
+        },
       ],
     });
     expect(reasons).toMatchObject([
@@ -409,7 +415,7 @@ describe('health', () => {
 });
 
 it('says of a backup that failed in one target which other target has the newest', () => {
-  const failed = { ...job, name: 'backup', source: null, outcome: 'failed', hint: null } as const;
+  const failed = { ...FAILED, name: 'backup', source: null } as const;
   const reasonOf = (newest: NonNullable<HealthFacts['backups']>['newest']) =>
     assessHealth({
       ...FACTS,
@@ -434,5 +440,24 @@ it('says what does not match the audit log once, with the check that found it', 
       'the last check of the mirror found 2 problems: the acceptance of /a is not as it was accepted, and 1 more row like it',
       '`tidemark verify` names them; restore',
     ],
+  ]);
+});
+
+it('has one reason for what does not match the audit log, with the jobs that refuse for it', () => {
+  const refused = { ...FAILED, errorCode: 'mirror_corrupt', error: 'it is', hint: 'do', isOfAuditLog: true };
+  const facts = {
+    ...FACTS,
+    contradictions: { lines: ['snapshot "b" is not as it was pinned'], hint: 'look' },
+    failedJobs: [
+      { ...refused, name: 'drift', source: 'acme' },
+      { ...refused, name: 'forget', source: null },
+    ],
+  };
+  const reasonsOf = (more: Partial<HealthFacts>) =>
+    assessHealth({ ...facts, ...more }).reasons.map(({ code, message }) => [code, message]);
+  const text = 'snapshot "b" is not as it was pinned; drift of acme and forget refused for it';
+  expect(reasonsOf({})).toEqual([['audit_log_contradicted', text]]);
+  expect(reasonsOf({ verify: { ...job, problems: 1, hint: 'restore', isOfAuditLog: true } })).toEqual([
+    ['verify_failed', `the last check of the mirror found 1 problem: ${text}`],
   ]);
 });
