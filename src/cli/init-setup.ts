@@ -1,7 +1,7 @@
 /** What `init` sets up beside the source: recordings, notices, backups, the schedule and what starts it; from options or asked for. */
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, realpathSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join, resolve, sep } from 'node:path';
 import { openPoster } from '../api/post.ts';
 import { proxySettings } from '../config/proxy.ts';
 import { isRecipient } from '../config/age-recipient.ts';
@@ -317,14 +317,23 @@ export async function serviceFor(
   const path = resolve(context.cwd, given);
   if (service !== undefined) printNote(context, [`--service ${form} will write ${path}`]);
   const { uid, gid, username } = userInfo();
-  const isSystem = path.startsWith('/etc/');
+  const isSystem = form === 'systemd' ? !isUserUnit(path) : path.startsWith('/etc/');
   const text = serviceText(form, {
     config: output,
-    program: context.entry === '' ? ['tidemark'] : [context.execPath, context.entry],
+    program: context.entry === '' ? ['tidemark'] : [context.execPath, lastingEntry(context.entry)],
     isSystem,
     user: { name: username, uid, gid },
   });
-  return { form, path, text, next: nextFor(form, path, isSystem) };
+  return { form, path, text, next: nextFor(form, path) };
+}
+
+/** `npx` starts a clone through a link in its cache, which is emptied now and then. */
+function lastingEntry(entry: string): string {
+  return entry.split(sep).includes('_npx') ? realpathSync(entry) : entry;
+}
+
+function isUserUnit(path: string): boolean {
+  return path.includes('/systemd/user/');
 }
 
 /** What of the other answers does not hold where this starts Tidemark, a line each. */
@@ -367,14 +376,15 @@ function servicePath(context: CommandContext, form: ServiceForm, output: string)
     : join(home, '.config/systemd/user/tidemark.service');
 }
 
-function nextFor(form: ServiceForm, path: string, isSystem: boolean): string {
+function nextFor(form: ServiceForm, path: string): string {
   if (form === 'compose') return `\`docker compose --file ${path} up --detach\``;
+  const isInstalled = path.startsWith('/etc/');
   if (form === 'cron')
-    return isSystem
+    return isInstalled
       ? '`tidemark status` after the first quarter of an hour'
       : `add the line of ${path} with \`crontab -e\``;
-  if (isSystem) return '`systemctl enable --now tidemark`';
-  return path.includes('/systemd/user/')
-    ? '`systemctl --user enable --now tidemark`'
+  if (isInstalled) return '`systemctl enable --now tidemark`';
+  return isUserUnit(path)
+    ? '`systemctl --user enable --now tidemark`, and `loginctl enable-linger`, so that it runs while you are logged out'
     : `copy ${path} to /etc/systemd/system, then \`systemctl enable --now tidemark\``;
 }

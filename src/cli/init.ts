@@ -284,7 +284,7 @@ async function testedChannel(
 
 async function wantsBaseline(context: CommandContext, { baseline }: InitOptions): Promise<boolean> {
   if (baseline === true || !canAsk(context)) return baseline === true;
-  return await askYes(context, 'Make it the baseline that drift is measured from?', 'No, later');
+  return await askYes(context, 'Make that state the baseline that drift is measured from?', 'No, later');
 }
 
 /** The first run, and the baseline if that run is complete. Both print what they did. */

@@ -239,8 +239,9 @@ function totalLines({ sweeps, ...totals }: RunReport): string[] {
 
 function outcomes(sweeps: readonly SweepReport[]): string {
   const counts = new Map<string, number>();
-  for (const { outcome, mode } of sweeps) {
-    const name = mode === 'head' ? `${outcome} (newest)` : outcome;
+  for (const { outcome, mode, pending } of sweeps) {
+    const isSampled = outcome === 'complete' && pending > 0;
+    const name = isSampled ? 'sampled' : mode === 'head' ? `${outcome} (newest)` : outcome;
     counts.set(name, (counts.get(name) ?? 0) + 1);
   }
   return [...counts].map(([name, times]) => (counts.size === 1 ? name : `${times} ${name}`)).join(', ');

@@ -26,6 +26,8 @@ import {
 import { acceptedDocument, byText, removalsText } from '../report/audit-report.ts';
 import { renderTable } from '../report/table.ts';
 import { definitionsFor } from '../config/source.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import { collectionOutcome, sampledByRun } from '../state/source-status.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { placeText } from '../report/notes.ts';
 
@@ -135,6 +137,8 @@ export async function showRun(
     const hasIds = context.options.verbose === true;
     const placeOf = (scope: SweepRow['scope']): string =>
       placeText(scope, { definitions, parentName }, { hasIds });
+    const { recordings } = config.sources.find(({ name }) => name === run.source) ?? {};
+    const sampled = sampledByRun(mirror, { source: run.source, sweeps }, recordings?.sharingPerRun);
     const printed = printRunChanges(context, mirror, config, run, { showsSecrets });
     const lines = [
       `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${starterText(run)}`,
@@ -147,7 +151,9 @@ export async function showRun(
             `removals accepted by ${byText(accepted)}: ${removalsText(accepted.subject, definitions)} (entry ${accepted.entry} of the audit log)`,
           ]),
       ...(forgotten === undefined ? [] : [tookOver(forgotten, printed)]),
-      ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps, terminalWidth(context), placeOf)]),
+      ...(sweeps.length === 0
+        ? []
+        : ['', sweepTable(sweeps, { width: terminalWidth(context), placeOf, sampled })]),
       ...newlyReadLines(printed.firstReads),
       ...recreatedLines(printed.createdAgain),
       ...sweepErrorLines(sweeps),
@@ -198,16 +204,23 @@ function sweepErrorLines(sweeps: readonly SweepRow[]): string[] {
 
 function sweepTable(
   sweeps: readonly SweepRow[],
-  width: number | undefined,
-  scopeNames: (scope: SweepRow['scope']) => string,
+  {
+    width,
+    placeOf,
+    sampled,
+  }: {
+    readonly width: number | undefined;
+    readonly placeOf: (scope: SweepRow['scope']) => string;
+    readonly sampled: ReadonlySet<Kind>;
+  },
 ): string {
   const isHeld = sweeps.some(({ held }) => held > 0);
   return renderTable(
     ['kind', 'scope', 'outcome', 'pages', 'records', 'added', 'changed', 'removed', 'held'],
     sweeps.map((sweep) => [
       sweep.kind,
-      scopeNames(sweep.scope),
-      sweep.outcome,
+      placeOf(sweep.scope),
+      collectionOutcome(sweep, sampled),
       ...[sweep.pages, sweep.records, sweep.added, sweep.changed, sweep.removed, sweep.held].map(count),
     ]),
     ['left', 'left', 'left', 'right', 'right', 'right', 'right', 'right', 'right'],

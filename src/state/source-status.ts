@@ -9,7 +9,7 @@ import type { ErrorCode } from '../core/errors.ts';
 import { withSource } from '../core/hints.ts';
 import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { CollectionRow, KindStatus, RunRow, UnreadCollection } from '../mirror/run-rows.ts';
+import type { CollectionRow, KindStatus, RunRow, SweepRow, UnreadCollection } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import { withWriter } from '../mirror/under-way.ts';
 import { errorDocument, runDocument, type RunProgress } from './documents.ts';
@@ -93,6 +93,35 @@ function sampledOf(kinds: readonly KindStatus[]): SampledKind[] {
     const of = kinds.find((each) => reading === 'each' && each.kind === discovery.from)?.records ?? 0;
     return records < of ? [{ kind, title: title.many, read: records, of }] : [];
   });
+}
+
+/**
+ * Kinds of which a run read a part, as `recordings.sharingPerRun` of its source allows: its collections are not complete.
+ * @param perRun undefined where the configuration does not have the source
+ */
+export function sampledByRun(
+  mirror: Mirror,
+  { source, sweeps }: { readonly source: string; readonly sweeps: readonly SweepRow[] },
+  perRun: number | 'all' | undefined,
+): ReadonlySet<Kind> {
+  if (perRun === 'all') return new Set();
+  const held = mirror.runs.kindStatuses(source);
+  const isSampled = (kind: Kind): boolean => {
+    const { discovery, reading } = definitionOf(kind);
+    if (reading !== 'each') return false;
+    const read = sweeps.reduce((sum, sweep) => sum + (sweep.kind === kind ? sweep.records : 0), 0);
+    // A run that read less than the limit read every record of its time.
+    return read >= (perRun ?? 0) && read < (held.find((each) => each.kind === discovery.from)?.records ?? 0);
+  };
+  return new Set(sweeps.map(({ kind }) => kind).filter(isSampled));
+}
+
+/** The outcome of one collection of a run in a word for people. */
+export function collectionOutcome(
+  { kind, outcome, records }: SweepRow,
+  sampled: ReadonlySet<Kind>,
+): SweepRow['outcome'] | 'sampled' {
+  return outcome === 'complete' && records > 0 && sampled.has(kind) ? 'sampled' : outcome;
 }
 
 /** Why a run counts fewer records than the mirror holds; null where it does not. */

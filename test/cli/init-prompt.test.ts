@@ -1,5 +1,15 @@
 /** `init` with somebody at the keyboard: each question is answered once it stands on the screen. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runCommandLine } from '../../src/cli/program.ts';
@@ -20,6 +30,7 @@ async function atTheKeyboard(
   steps: readonly Step[],
   env: Readonly<Record<string, string>> = {},
   args: readonly string[] = [],
+  entry = '',
 ): Promise<{ code: number; shown: string; left: readonly Step[] }> {
   const [stdin, stdout, stderr] = [new Keyboard(), new Screen(), new Screen()];
   const left = [...steps];
@@ -35,7 +46,7 @@ async function atTheKeyboard(
   };
   const code = await runCommandLine(['init', ...args], {
     ...{ env, cwd: directory, stdin, stdout, stderr, pid: process.pid },
-    ...{ signal: new AbortController().signal, execPath: process.execPath, entry: '' },
+    ...{ signal: new AbortController().signal, execPath: process.execPath, entry },
   });
   return { code, shown: stdout.text + stderr.text, left };
 }
@@ -243,9 +254,12 @@ describe('init on a terminal', () => {
       ['What should start it?', `${DOWN}${ENTER}`],
       ['Write it to', `${join(directory, 'units', 'tidemark.service')}${ENTER}`],
       ['Write tidemark.yaml?', ENTER],
-      ['Make it the baseline', ENTER],
+      ['Make that state the baseline', ENTER],
     ];
-    const stopped = await atTheKeyboard(directory, [...steps.slice(0, -1), ['Make it the baseline', CTRL_C]]);
+    const stopped = await atTheKeyboard(directory, [
+      ...steps.slice(0, -1),
+      ['Make that state the baseline', CTRL_C],
+    ]);
     expect(stopped.code).toBe(130);
     expect(readdirSync(directory)).toEqual(['.git']);
     expect(readdirSync(join(directory, '.git', 'info'))).toEqual([]);
@@ -271,5 +285,29 @@ describe('init on a terminal', () => {
       '"daemon" "--config"',
     );
     expect(shown).toContain('drift is measured from approved');
+  });
+
+  it('writes a unit that outlives the cache of npx, and runs as the user who made it', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const cache = join(directory, '_npx', '1');
+    mkdirSync(cache, { recursive: true });
+    writeFileSync(join(directory, 'main.js'), '');
+    symlinkSync(join(directory, 'main.js'), join(cache, 'tidemark'));
+    const steps: Step[] = [
+      ...questions(service.url).slice(0, 10),
+      ['What should start it?', `${DOWN}${ENTER}`],
+      ['Write it to', `./tidemark.service${ENTER}`],
+      ['Write tidemark.yaml?', `${DOWN}${ENTER}`],
+    ];
+    const { code, shown } = await atTheKeyboard(directory, steps, {}, [], join(cache, 'tidemark'));
+    expect(code, shown).toBe(0);
+    const unit = readFileSync(join(directory, 'tidemark.service'), 'utf8');
+    expect(unit).toContain(`"${join(realpathSync(directory), 'main.js')}" "daemon"`);
+    expect(unit).not.toContain('_npx');
+    // It is to be copied to /etc, where root would start it.
+    expect(unit).toContain(`User=${userInfo().username}\n`);
+    expect(unit).toContain('WantedBy=multi-user.target\n');
+    expect(shown).toMatch(/to\s+\/etc\/systemd\/system,\s+then/);
   });
 });

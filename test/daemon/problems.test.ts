@@ -13,6 +13,7 @@ import { basename, dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
+import { verdictText } from '../../src/daemon/http/five-answers.ts';
 import { readHealthSnapshot } from '../../src/daemon/http/health-snapshot.ts';
 import type { JobObserver } from '../../src/daemon/jobs/observers.ts';
 import { type DaemonLockfile, findDaemon, registerDaemon } from '../../src/daemon/lockfile.ts';
@@ -45,6 +46,15 @@ describe('the service', () => {
     const jobs = rig.jobs({ name: 'sync' });
     expect(jobs.filter(({ outcome }) => outcome === 'failed')).toHaveLength(12);
     expect(jobs.at(-1)?.outcome).toBe('done');
+  });
+
+  it('answers for one source while another has had no complete run: the sentence counts what needs a person', async () => {
+    const rig = await Rig.create(EVERY_TEN);
+    await rig.start();
+    const snapshot = readHealthSnapshot(rig.view, rig.clock.now());
+    const starting = { ...snapshot, health: { ...snapshot.health, state: 'starting' as const } };
+    expect(verdictText(starting, null, 2)).toBe('2 things need you');
+    expect(verdictText(starting, null, 0)).toBe('The first sync has not completed yet');
   });
 
   it('shows only a part: the line says which, how many and why', async () => {

@@ -180,7 +180,7 @@ function entriesHtml(entries: readonly ShownEntry[], namesSource: boolean): Html
     { head: 'What', style: 'wide below' },
     { head: 'Details', style: 'wide below' },
     { head: 'By', style: 'wide below', label: 'by' },
-    ...(namesSource ? [{ head: 'Source', style: 'below', label: 'of' }] : []),
+    ...(namesSource ? [{ head: 'Source', style: 'below source', label: 'of' }] : []),
   ];
   const rows = entries.map((entry) => [
     clockTime(entry.at, 19),

@@ -164,8 +164,8 @@ const STRIP_HEIGHT = 40;
 /** Days on a narrow page: a month. */
 const NARROW_DAYS = 30;
 
-/** A cell for each day, oldest first: coloured, and marked, by the worst outcome of its syncs. */
-export function healthStrip(days: readonly HealthDay[], sourceText: string): Html {
+/** A cell for each day, oldest first: coloured, and marked, by the worst outcome of its syncs. Of several strips, the last has the legend. */
+export function healthStrip(days: readonly HealthDay[], sourceText: string, hasLegend: boolean): Html {
   const legend = (['complete', 'partial', 'failed', 'none'] as const).map((name) => ({
     name,
     text: name === 'none' ? 'no sync' : `${name} ${DAY_MARKS[name]}`,
@@ -175,7 +175,7 @@ export function healthStrip(days: readonly HealthDay[], sourceText: string): Htm
   return markup`<figure class="drawing strip">
 ${stripDrawing(days, label, 'columns')}
 ${stripDrawing(days.slice(-NARROW_DAYS), label, 'columns narrow')}
-${legendHtml(legend)}</figure>`;
+${hasLegend ? legendHtml(legend) : NOTHING}</figure>`;
 }
 
 function stripDrawing(days: readonly HealthDay[], label: string, style: string): Html {

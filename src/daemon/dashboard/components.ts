@@ -107,7 +107,7 @@ export function outcomeBadge(outcome: string): Html {
 
 function outcomeTone(outcome: string): Tone {
   if (outcome === 'complete' || outcome === 'done' || outcome === 'equal') return 'good';
-  if (outcome === 'running') return 'plain';
+  if (outcome === 'running' || outcome === 'sampled') return 'plain';
   return outcome === 'failed' || outcome === 'refused' ? 'bad' : 'warn';
 }
 

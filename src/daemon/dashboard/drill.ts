@@ -91,7 +91,10 @@ function sourceHtml(facts: DrillFacts, source: string): HtmlPart {
       id,
       title,
       NOTHING,
-      emptyHtml('Not tried.', `Start one here, or with \`tidemark drill --source ${shellWord(source)}\`.`),
+      emptyHtml(
+        'Not tried.',
+        `${facts.canAct ? 'Start one here, or' : 'Start one'} with \`tidemark drill --source ${shellWord(source)}\`.`,
+      ),
     );
   const failed =
     latest === done

@@ -195,7 +195,7 @@ export function organizationsPage(facts: TreeFacts, page: number): PageContent {
   ]);
   const columns = [
     { head: 'Organization', style: 'wide' },
-    ...(sources.length > 1 ? [{ head: 'Source', style: 'below', label: 'Source' }] : []),
+    ...(sources.length > 1 ? [{ head: 'Source', style: 'below source', label: 'Source' }] : []),
     { head: 'State', style: 'below' },
     { head: 'Drift', style: 'below', label: 'Drift' },
     { head: 'Oldest list', style: 'spare' },

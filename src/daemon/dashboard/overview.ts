@@ -382,7 +382,7 @@ function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthe
       markup`<a href="/records?${query.toString()}">${title}</a>`,
       state,
       sampled === undefined ? count(records) : `${count(records)} of ${count(sampled.of)}`,
-      ageHtml(oldestWholeAt, now),
+      oldestWholeAt === null ? NOTHING : ageHtml(oldestWholeAt, now),
     ];
     return { cells, isWell: whole === collections, isSampled: sampled !== undefined };
   });

@@ -164,10 +164,12 @@ export function choicePage(
     const definitions = definitionsFor(config, row.source);
     const definition = definitions(row.kind);
     const own = shownName(row, row.body, definition);
+    const parentName = parentNames(mirror, row.source, definitions);
+    const lastName = row.isRemoved ? parentName(row.kind, row.id) : undefined;
     const masked = maskedId(row.id, definition);
     return [
-      markup`<a href="${recordPath(row.kind, masked, row.record)}">${nameHtml(own.name)}</a>`,
-      placeText(row.scope, { definitions, parentName: parentNames(mirror, row.source, definitions) }),
+      markup`<a href="${recordPath(row.kind, masked, row.record)}">${nameHtml(lastName === undefined ? own.name : nameText(lastName))}</a>`,
+      placeText(row.scope, { definitions, parentName }, { hasIds: false }),
       nameHtml(row.source),
       row.isRemoved ? 'removed' : 'current',
     ];
@@ -175,11 +177,11 @@ export function choicePage(
   const columns = [
     { head: 'Name', style: 'wide' },
     { head: 'In', style: 'wide below', label: 'In' },
-    { head: 'Source', style: 'below', label: 'Source' },
+    { head: 'Source', style: 'below source', label: 'Source' },
     { head: 'State' },
   ];
   const body = markup`<p class="crumbs faint"><a href="/records">Records</a></p>
-<h1>${plural(rows.length, 'record')} with this id</h1><p class="faint">Each is in another scope.</p>
+<h1>${plural(rows.length, 'record')} with this id</h1><p class="faint">Each is in another place or of another source.</p>
 <div class="gap"></div>${tableHtml('Records with this id', columns, items)}`;
   return { title: 'Which record', body };
 }

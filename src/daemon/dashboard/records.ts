@@ -198,7 +198,7 @@ function recordsTable(facts: RecordsFacts, kind: Kind, records: readonly ListedR
     { head: 'Name', style: 'wide' },
     { head: 'Id', style: 'spare' },
     ...(hasPlaces ? [{ head: 'In', style: 'wide spare' }] : []),
-    ...(hasOthers ? [{ head: 'Source', style: 'wraps' }] : []),
+    ...(hasOthers ? [{ head: 'Source', style: 'wraps source' }] : []),
     { head: 'Last changed', style: 'wraps' },
   ];
   return tableHtml(capital(definitionOf(kind).title.many), columns, rows);

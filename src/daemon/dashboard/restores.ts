@@ -217,7 +217,7 @@ export function restoresPage({ mirror, now }: RestoreFacts, planned: readonly Pa
   const columns = [
     { head: 'Restore' },
     { head: 'Outcome' },
-    { head: 'Source', style: 'below', label: 'Source' },
+    { head: 'Source', style: 'below source', label: 'Source' },
     { head: 'From', style: 'below', label: 'From' },
     { head: 'By', style: 'below', label: 'By' },
     { head: 'Started' },
@@ -289,7 +289,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
       markup`${verb(step)}${definitions(step.kind).title.one} <strong>${nameHtml(nameText(step.name))}</strong>`,
       badge(...stepTone(step)),
       step.status === null ? '' : String(step.status),
-      markup`${step.new_id === null ? NOTHING : markup`new id <span class="id">${nameText(step.new_id)}</span> `}${step.error?.message ?? step.warning ?? step.reason ?? step.note ?? ''}`,
+      noteHtml(step),
     ]);
   const columns = [
     { head: 'Step' },
@@ -303,6 +303,12 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
   const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${facts}${next}
 ${handHtml(report, definitions)}${section('journal', 'Journal', NOTHING, tableHtml('Steps of the restore', columns, rows), more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING)}`;
   return { title: `Restore ${restore}`, body, isWorking: outcome === 'running' };
+}
+
+function noteHtml({ new_id: id, error, warning, reason, note }: RestoreReport['steps'][number]): Html {
+  const text = error?.message ?? warning ?? reason ?? note ?? '';
+  if (id === null) return markup`${text}`;
+  return markup`new id <span class="id">${nameText(id)}</span>${text === '' ? '' : `; ${text}`}`;
 }
 
 /** The commands for what can be done next. */
@@ -336,7 +342,7 @@ function handHtml(report: RestoreReport, definitions: DefinitionOf): HtmlPart {
     'by-hand',
     'Still to do by hand',
     NOTHING,
-    markup`<ul>${lines.map((line) => markup`<li>${line}</li>`)}</ul>`,
+    markup`<ul class="checklist">${lines.map((line) => markup`<li class="open">${line}</li>`)}</ul>`,
   );
 }
 

@@ -1,5 +1,6 @@
 /** Past runs, their health by day, and the page of one run. */
 import { collectionKey } from '../../catalog/catalog.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
@@ -10,6 +11,7 @@ import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
 import { forgottenInto, forgottenText, withInterrupted } from '../../state/runs.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { previousRun } from '../../state/runs.ts';
+import { collectionOutcome, sampledByRun } from '../../state/source-status.ts';
 import { recreatedIn } from '../../state/recreated.ts';
 import { readNewlyReadCollections } from '../../state/newly-read.ts';
 import { ACTIVITY_KINDS } from '../http/changes.ts';
@@ -74,11 +76,11 @@ ${runsTable(runs, now, sources.length > 1)}<nav class="pages" aria-label="Pages"
 /** The health of the last 90 days, a strip for each source. */
 function healthStrips(mirror: Mirror, sources: readonly string[], now: number): Html {
   const first = isoTime(now - (STRIP_DAYS - 1) * DAY_MS);
-  const strips = sources.map((source) => {
+  const strips = sources.map((source, index) => {
     const runs = mirror.runs.list({ source, limit: STRIP_RUNS });
     const recent = runs.filter(({ startedAt, outcome }) => startedAt >= first && isEnded(outcome));
     const name = sources.length > 1 ? markup`<h3>${nameHtml(source)}</h3>` : NOTHING;
-    return markup`${name}${healthStrip(healthDays(recent, now), sources.length > 1 ? ` of ${source}` : '')}`;
+    return markup`${name}${healthStrip(healthDays(recent, now), sources.length > 1 ? ` of ${source}` : '', index === sources.length - 1)}`;
   });
   return markup`${strips}`;
 }
@@ -115,7 +117,7 @@ export function runsSection(mirror: Mirror, sources: readonly string[], now: num
 function runsTable(runs: readonly RunRow[], now: number, hasOthers: boolean): Html {
   const columns = [
     { head: 'Run' },
-    ...(hasOthers ? [{ head: 'Source', style: 'below', label: 'Source' }] : []),
+    ...(hasOthers ? [{ head: 'Source', style: 'below source', label: 'Source' }] : []),
     { head: 'Outcome' },
     { head: 'When' },
     { head: 'Took', style: 'num' },
@@ -181,11 +183,13 @@ export function runPage(facts: RunFacts): PageContent {
   const place = (scope: SweepRow['scope']): string => placeOf(scope, definitions, names);
   const firstReads = readNewlyReadCollections(mirror, [run.run], null);
   const sweeps = mirror.runs.sweeps(run.run);
+  const { recordings } = config.sources.find(({ name }) => name === run.source) ?? {};
+  const sampled = sampledByRun(mirror, { source: run.source, sweeps }, recordings?.sharingPerRun);
   const body = markup`<p class="crumbs faint"><a href="/runs">Runs</a></p><h1>Run ${run.run}</h1>
 ${runFacts(facts, firstReads)}${pinsHtml(facts)}
 <section><h2>What changed</h2>${changesHtml(facts, definitions, place)}
 ${activityHtml(sweeps, firstReads)}</section>
-<section><h2>Collections</h2>${sweepsHtml(sweeps, firstReads, definitions, place)}</section>`;
+<section><h2>Collections</h2>${sweepsHtml({ sweeps, firstReads, definitions, place, sampled })}</section>`;
   return { title: `Run ${run.run}`, body };
 }
 
@@ -299,12 +303,19 @@ function activityHtml(sweeps: readonly SweepRow[], firstReads: readonly FirstRea
   return markup`<p class="faint">Not listed: ${plural(all - firsts, 'change')} of activity data (${link})</p>`;
 }
 
-function sweepsHtml(
-  sweeps: readonly SweepRow[],
-  firstReads: readonly FirstRead[],
-  definitions: DefinitionOf,
-  place: (scope: SweepRow['scope']) => string,
-): Html {
+function sweepsHtml({
+  sweeps,
+  firstReads,
+  definitions,
+  place,
+  sampled,
+}: {
+  readonly sweeps: readonly SweepRow[];
+  readonly firstReads: readonly FirstRead[];
+  readonly definitions: DefinitionOf;
+  readonly place: (scope: SweepRow['scope']) => string;
+  readonly sampled: ReadonlySet<Kind>;
+}): Html {
   if (sweeps.length === 0) return emptyHtml('None was read.', '');
   const newHere = new Map(firstReads.map((each) => [collectionKey(each), each.records]));
   const sorted = sweeps.toSorted(
@@ -330,7 +341,7 @@ function sweepsHtml(
     const note = noteText(sweep, newHere.get(collectionKey(sweep)));
     return [
       markup`${definitions(sweep.kind).title.many} ${faint(place(sweep.scope))}`,
-      outcomeBadge(sweep.outcome),
+      outcomeBadge(collectionOutcome(sweep, sampled)),
       holdsText(sweep),
       count(sweep.records),
       count(sweep.added),

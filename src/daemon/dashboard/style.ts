@@ -108,6 +108,7 @@ p.plain, .facts.plain {
 .sheet .wide { white-space: normal; overflow-wrap: anywhere; min-width: 12rem; }
 .sheet .phone { display: none; }
 .sheet bdi { white-space: normal; }
+.sheet .source { min-width: 7em; }
 .sheet tbody th { font-weight: 400; }
 .sheet tbody tr:hover { background: var(--sunk); }
 .two {
@@ -141,6 +142,7 @@ p.plain, .facts.plain {
 .part-changed { fill: var(--bar-partial); }
 .part-removed { fill: var(--bar-failed); }
 .strip { padding-bottom: .75rem; }
+.strip + h3 { margin-top: .75rem; }
 .part-none { fill: var(--sunk); stroke: var(--line); }
 .columns text.mark { fill: var(--paper); font-weight: 700; }
 .legend {

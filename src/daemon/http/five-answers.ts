@@ -249,7 +249,8 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
   if (state === 'failing')
     return needs === 1 ? 'One thing is failing and needs you' : 'Something is failing and needs you';
   const isFirst = configuredOf(snapshot).every(({ lastPublished }) => lastPublished === null);
-  if (isFirst || state === 'starting') return 'The first sync has not completed yet';
+  // Of several sources, one that starts does not outweigh what the others need.
+  if (isFirst || (state === 'starting' && needs === 0)) return 'The first sync has not completed yet';
   if (needs === 1) return 'One thing needs you';
   if (needs > 1) return `${count(needs)} things need you`;
   if ((drift?.open ?? 0) > 0) return 'The mirror is current; the service has drifted';

@@ -6,7 +6,7 @@ import { emptiedError } from '../../backup/list.ts';
 import { namesOf } from '../../config/mirrors.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { EMPTIED_HINT, RESTORE_HINT, resumeHint } from '../../core/hints.ts';
-import { byteSize, duration, percent, plural } from '../../core/wording.ts';
+import { byteSize, duration, localTime, percent, plural } from '../../core/wording.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
 import { backupInterval, tookMs } from './wording.ts';
 
@@ -362,7 +362,9 @@ function damageReasons({ verify, damage, failedJobs, contradictions }: HealthFac
 /** Where one target failed, another may have taken the backup. */
 function newestText({ backups }: HealthFacts): string {
   const newest = backups?.newest ?? null;
-  return newest === null ? '' : `; the newest backup, of ${newest.madeAt}, is in ${newest.address}`;
+  return newest === null
+    ? ''
+    : `; the newest backup, of ${localTime(newest.madeAt)}, is in ${newest.address}`;
 }
 
 /**

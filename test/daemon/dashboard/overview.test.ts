@@ -206,7 +206,7 @@ describe('the overview', () => {
     expect(await reasons()).toContainEqual(
       expect.objectContaining({
         code: 'job_failed',
-        message: `the last backup was not completed everywhere: ${directory} could not be written: no answer; the newest backup, of 2026-03-01T06:55:00.000Z, is in ${directory}`,
+        message: `the last backup was not completed everywhere: ${directory} could not be written: no answer; the newest backup, of 2026-03-01T06:55:00Z, is in ${directory}`,
       }),
     );
     job('done', null);

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { World } from '../http/world.ts';
 
 it('a run that one cause kept from reading has a row for all that was skipped', async () => {
-  const world = await World.create();
+  const world = await World.create({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '5' });
   await world.sync();
   await world.sync('a-key-that-the-service-does-not-know');
   const { url } = await world.listen();
@@ -17,4 +17,7 @@ it('a run that one cause kept from reading has a row for all that was skipped', 
   const first = await text('/runs/1');
   expect(first).toContain('It was the first of its source: all of it was new.');
   expect(first).toMatch(/roles organization Kittiwake/);
+  expect(first).toMatch(/members organization Kittiwake Analytics complete/);
+  expect(first).toMatch(/recording sharings project Kittiwake Web sampled/);
+  expect(first).toMatch(/recording sharings project Prototyping \S+ complete 0 records/);
 });

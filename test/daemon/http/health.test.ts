@@ -424,7 +424,7 @@ it('says of a backup that failed in one target which other target has the newest
     }).reasons[0]?.message;
   expect(reasonOf(null)).toBe('the last backup failed: /mnt/b is away');
   expect(reasonOf({ address: 's3://b', madeAt: '2026-03-01T08:00:00.000Z' })).toBe(
-    'the last backup failed: /mnt/b is away; the newest backup, of 2026-03-01T08:00:00.000Z, is in s3://b',
+    'the last backup failed: /mnt/b is away; the newest backup, of 2026-03-01T08:00:00Z, is in s3://b',
   );
 });
 
