@@ -1,5 +1,5 @@
 /** Every event that reports something lasting, and its end: alone and of several sources, to all channels that programs read. */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -10,8 +10,8 @@ import { ENDED_BY, NOTICE_EVENTS, type NoticeEvent } from '../../../src/config/n
 import { NO_PROXIES } from '../../../src/config/proxy.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
-import { noticeOf } from '../../../src/daemon/notices/message.ts';
-import { createSend } from '../../../src/daemon/notices/sending.ts';
+import { noticeDocument, noticeOf } from '../../../src/daemon/notices/message.ts';
+import { createSend, type Send } from '../../../src/daemon/notices/sending.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
 import { FakeClock } from '../../faults/fake-clock.ts';
 import { open } from '../../mirror/fixture.ts';
@@ -40,8 +40,17 @@ const SUBJECTS: Partial<Record<NoticeEvent, string>> = {
 };
 const OPENINGS = NOTICE_EVENTS.filter((event) => ENDED_BY[event] !== undefined);
 
+interface DaemonOptions {
+  readonly severity?: Severity;
+  /**
+   * False where so many notices are sent that starting a program for each would be most of the work: then what it would be
+   * given is kept here.
+   */
+  readonly startsProgram?: boolean;
+}
+
 /** A daemon with a mirror for each source, and receivers of its notices. */
-async function daemon(names: readonly string[], more: { readonly severity?: Severity } = {}) {
+async function daemon(names: readonly string[], { startsProgram = true, ...more }: DaemonOptions = {}) {
   const clock = new FakeClock({ epochMs: Date.parse('2026-03-01T12:00:00.000Z') });
   const mirrors = new Map(names.map((name) => [name, open({ clock })]));
   const directory = mkdtempSync(join(tmpdir(), 'tidemark-ends-'));
@@ -56,7 +65,12 @@ async function daemon(names: readonly string[], more: { readonly severity?: Seve
   ];
   const poster = openPoster(() => NO_PROXIES);
   onTestFinished(() => poster.close());
-  const send = createSend({ poster, clock, log: silentLogger, env: { PATH: process.env['PATH'] } });
+  const sendOut = createSend({ poster, clock, log: silentLogger, env: { PATH: process.env['PATH'] } });
+  const send: Send = async (channel, message, signal) => {
+    if (channel.type === 'command' && !startsProgram)
+      appendFileSync(said, `${JSON.stringify(noticeDocument(message))}\n`);
+    else await sendOut(channel, message, signal);
+  };
   let files = 0;
   const begin = (times: typeof TIMES | null) => {
     const deliveries = new Deliveries({
@@ -172,7 +186,7 @@ describe.each([
   ['of several sources', ['a', 'b', 'c']],
 ] as const)('the end of an incident, %s', (_how, names) => {
   it('has the key under which it was opened', async () => {
-    const far = await daemon(names);
+    const far = await daemon(names, { startsProgram: false });
     for (const event of OPENINGS) {
       const subject = SUBJECTS[event]!;
       await far.report(event, subject);
@@ -190,7 +204,7 @@ describe.each([
   });
 
   it('opens nothing where this daemon has opened nothing', async () => {
-    const far = await daemon(names);
+    const far = await daemon(names, { startsProgram: false });
     for (const event of OPENINGS) {
       const subject = SUBJECTS[event]!;
       for (const end of [ENDED_BY[event]!, 'source_removed'] as const) {
@@ -208,7 +222,7 @@ describe.each([
   });
 
   it('that was opened by source ends each of them', async () => {
-    const far = await daemon(names);
+    const far = await daemon(names, { startsProgram: false });
     for (const event of OPENINGS) {
       const subject = SUBJECTS[event]!;
       far.restart(null);
