@@ -122,6 +122,7 @@ function verifyForgets(
   findings: Findings,
 ): Buffer | null {
   let before: StoredForget | undefined;
+  const noted: [StoredForget, ...StoredForget[]][] = [];
   for (const row of readStoredForgets(connection)) {
     const { forget, tipRun } = row;
     const problem = (message: string): void => findings.add({ kind: 'chain', message, run: tipRun });
@@ -131,8 +132,15 @@ function verifyForgets(
     if (!digestReplaced(connection, forget).equals(row.replacedDigest)) {
       problem(`the roots that forget ${forget} replaced are not those it sealed`);
     }
-    findings.note({ message: noteOf(row), run: tipRun, at: row.at });
+    // One move leaves a row for each mirror that it made a file of, or took into one.
+    const last = noted.at(-1);
+    if (last !== undefined && isSameMove(row, last[0])) last.push(row);
+    else noted.push([row]);
     before = row;
+  }
+  for (const rows of noted) {
+    const { tipRun, at } = rows.at(-1) ?? rows[0];
+    findings.note({ message: isMove(rows[0]) ? moveNote(rows) : noteOf(rows[0]), run: tipRun, at });
   }
   if (before === undefined) return null;
   const { forget, tipRun, rootAfter } = before;
@@ -146,11 +154,32 @@ function verifyForgets(
   return before.link;
 }
 
+function isSameMove(one: StoredForget, other: StoredForget): boolean {
+  return isMove(one) && isMove(other) && one.at === other.at && one.by === other.by;
+}
+
+function moveNote(rows: readonly [StoredForget, ...StoredForget[]]): string {
+  const [{ at, by }] = rows;
+  const before = rootsText(rows, ({ rootBefore }) => rootBefore);
+  // Of mirrors that became one, the last row has the root that it got.
+  const sealed = rows.filter(({ rootBefore, rootAfter }) => !rootAfter.equals(rootBefore));
+  const after = rootsText(sealed.length === 0 ? rows.slice(-1) : sealed, ({ rootAfter }) => rootAfter);
+  return `this file was made by \`mirror move\` on ${at} by ${by}; the root of the mirror until then was ${before}, from then on ${after}`;
+}
+
+/** One root, or each with its sources; of a mirror that was split, every row has all of them, which says nothing. */
+function rootsText(rows: readonly StoredForget[], rootOf: (row: StoredForget) => Buffer): string {
+  const byRoot = [...Map.groupBy(rows, (row) => rootOf(row).toString('hex'))];
+  if (new Set(rows.map(({ sources }) => sources)).size === 1) return byRoot.map(([root]) => root).join(', ');
+  return byRoot
+    .map(([root, own]) => {
+      const sources = own.flatMap((row) => JSON.parse(row.sources) as string[]);
+      return `${root} (${sources.join(', ')})`;
+    })
+    .join(', ');
+}
+
 function noteOf(row: StoredForget): string {
-  if (isMove(row)) {
-    const [before, after] = [row.rootBefore, row.rootAfter].map((root) => root.toString('hex'));
-    return `this file was made by \`mirror move\` on ${row.at} by ${row.by}; the root of the mirror until then was ${before ?? ''}, from then on ${after ?? ''}`;
-  }
   const ranges = JSON.parse(row.runs) as [number, number][];
   const runs = ranges.map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`)).join(', ');
   const policy = policyText(JSON.parse(row.policy) as RetentionPolicy);

@@ -142,10 +142,10 @@ function summed(collections: RemovalsSubject['collections']) {
   };
 }
 
-/** `{run, source, at_most, accepted, removed, collections: [{kind, scope, accepted, below, removed}]}`; `accepted` with those below. */
+/** `{run, source, at_most, accepted, below, removed, collections: [{kind, scope, accepted, below, removed}]}`; the sums of the collections. */
 function removalsDocument({ run, source, atMost, collections }: RemovalsSubject): object {
   const { accepted, below, removed } = summed(collections);
-  return { run, source, at_most: atMost, accepted: accepted + below, removed, collections };
+  return { run, source, at_most: atMost, accepted, below, removed, collections };
 }
 
 /** The entry on the removals that were accepted in a run, as documents of the run have it. */

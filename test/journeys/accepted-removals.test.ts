@@ -79,7 +79,7 @@ describe('accepted removals', () => {
     expect(entry).toMatchObject({
       ...{ entry: 1, action: 'accept_removals', by: 'Ann Lee', via, source: 'default' },
       removals: {
-        ...{ run: 3, source: 'default', at_most: 20, accepted: 12, removed: 12 },
+        ...{ run: 3, source: 'default', at_most: 20, accepted: 12, below: 0, removed: 12 },
         collections: [
           { kind: 'batch_exports', scope: { organization_id: ORG }, accepted: 12, below: 0, removed: 12 },
         ],
@@ -109,7 +109,7 @@ describe('accepted removals', () => {
     expect(await show('2')).not.toContain('accepted');
     expect(JSON.parse(await show('3', '--json'))).toMatchObject({
       ...{ trigger: 'command', by: 'ann' },
-      accepted_removals: { entry: 1, by: 'ann', via, at_most: 12, accepted: 12, removed: 12 },
+      accepted_removals: { entry: 1, by: 'ann', via, at_most: 12, accepted: 12, below: 0, removed: 12 },
     });
     expect(JSON.parse(await show('2', '--json'))).toMatchObject({ by: via, accepted_removals: null });
   });

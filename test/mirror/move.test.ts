@@ -6,6 +6,7 @@ import type { Mirror } from '../../src/mirror/mirror.ts';
 import { open, ORG, PROJECT, sync, temporaryDirectory, testClock, type TestClock } from './fixture.ts';
 
 const FACTS = { at: '2026-03-02T00:00:00.000Z', actor: { by: 'ann@here', via: 'ann@here' } };
+const BACK = { ...FACTS, at: '2026-03-03T00:00:00.000Z' };
 const SOURCES = ['acme', 'beta', 'core'];
 
 /** What a mirror says of a source after each of its runs, in words that no move may change: no number of a run. */
@@ -79,10 +80,22 @@ describe('a move of a mirror', () => {
       mirror.close();
     }
     const joined = join(directory, 'whole.db');
-    makeMovedMirror(joined, parts, FACTS);
+    makeMovedMirror(joined, parts, BACK);
     compareMoved(joined, parts);
     const mirror = open({ path: joined, mode: 'write', clock });
-    expect(await mirror.verify()).toMatchObject({ problems: [] });
+    const { problems, notes } = await mirror.verify();
+    expect(problems).toEqual([]);
+    // Each move once, with the roots of all of its files.
+    expect(notes).toHaveLength(2);
+    const [away, back] = notes.map(({ message }) =>
+      message.split('; the root of the mirror until then was '),
+    );
+    expect(away?.[0]).toBe(`this file was made by \`mirror move\` on ${FACTS.at} by ann@here`);
+    expect(back?.[0]).toBe(`this file was made by \`mirror move\` on ${BACK.at} by ann@here`);
+    expect(away?.[1]).toMatch(new RegExp(`^${root}, from then on [0-9a-f]{64}(, [0-9a-f]{64}){2}$`));
+    const now = mirror.runs.list({ limit: 1 })[0]?.root ?? '';
+    const each = SOURCES.map((source) => `[0-9a-f]{64} \\(${source}\\)`).join(', ');
+    expect(back?.[1]).toMatch(new RegExp(`^${each}, from then on ${now}$`));
     for (const source of SOURCES) expect(history(mirror, source)).toEqual(before.get(source));
     expect(mirror.findSeal(root)).toMatchObject({ status: 'replaced', how: 'move' });
     // Goes on as any mirror does.
