@@ -73,6 +73,8 @@ export interface DueOutcome {
   readonly emptied: readonly RefusedTarget[];
   /** If no backup was made: the other targets. */
   readonly failed: readonly RefusedTarget[];
+  /** True where a backup was due in some of the configured targets only: the others have a newer one. */
+  readonly isOfSome: boolean;
 }
 
 export interface BackupWriter {
@@ -103,6 +105,7 @@ export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
       if (!runs.some((run) => isBackedUpAfter(mirror, run))) return null;
       const due = await dueTargets(mirror, options);
       if (due.length === 0) return null;
+      const isOfSome = due.length < backup.targets.length;
       const emptied = due.flatMap(({ config, isEmptied }) =>
         isEmptied && config.type === 'directory'
           ? [{ address: config.path, error: emptiedError(config.path) }]
@@ -112,10 +115,10 @@ export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
       const mustHaveSome = due.flatMap(({ config, hadSome }) =>
         hadSome && config.type === 'directory' ? [config.path] : [],
       );
-      if (targets.length === 0) return { made: null, emptied, failed: [] };
+      if (targets.length === 0) return { made: null, emptied, failed: [], isOfSome };
       try {
         const made = await makeOne(options, { targets, mustHaveSome }, signal, () => undefined);
-        return { made, emptied, failed: [] };
+        return { made, emptied, failed: [], isOfSome };
       } catch (error) {
         if (!(error instanceof NoTargetError)) throw error;
         const refused = error.outcomes.flatMap((each) =>
@@ -126,7 +129,7 @@ export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
         // The job reports the first error itself.
         for (const each of lost.length === 0 ? failed.slice(1) : failed)
           options.log.error({ target: each.address, code: each.error.code }, each.error.message);
-        return { made: null, emptied: lost, failed };
+        return { made: null, emptied: lost, failed, isOfSome };
       }
     },
   };

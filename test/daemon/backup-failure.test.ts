@@ -141,6 +141,20 @@ it('ends with a backup by hand in the target that lacked one, not before', async
   expect(given.rig.jobs({ name: 'backup' })).toHaveLength(1);
 });
 
+it('is not called failed where it was tried again only in the target that lacks one', async () => {
+  const given = await failing(['a', 'b'], ['b']);
+  // After the next sync; the other target has one of today.
+  await given.rig.advanceMinutes(6 * 60);
+  expect(given.rig.jobs({ name: 'backup' }).map(({ outcome }) => outcome)).toEqual(['partial', 'partial']);
+  const { reasons, outcomes } = given.shown();
+  expect(outcomes).toEqual(['partial']);
+  expect(reasons).toEqual([expect.stringContaining('the last backup was not completed everywhere: ')]);
+  expect(reasons[0]).toContain(given.path('b'));
+  const said = given.rig.lines.map(({ message }) => message).filter((text) => text.startsWith('backup '));
+  expect(said.at(-1)).toMatch(/^backup was not completed everywhere as before: .*\/b/);
+  expect(given.sent).toEqual(['backup_failed']);
+});
+
 it('ends with the target that leaves the configuration, and names the others as long as they lack one', async () => {
   const given = await failing(['a', 'b', 'c'], ['b', 'c']);
   expect(given.shown().reasons[0]).toContain(given.path('b'));

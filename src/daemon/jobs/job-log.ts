@@ -52,7 +52,7 @@ export class JobLog {
     const reason = row.error ?? lacking?.text ?? null;
     const why = reason === null ? '' : `: ${reason}`;
     const isRecovered = outcome === 'done' && last !== undefined && !last.startsWith('done');
-    const message = `${name} ${isRecovered ? 'is done again' : WORDS[outcome]}${isSame ? ' as before' : ''}${why}`;
+    const message = `${name} ${isRecovered ? 'is done again' : endWords(row)}${isSame ? ' as before' : ''}${why}`;
     const isOfMirror = isMirrorGone && errorCode === 'mirror_missing';
     // A line at every tick would fill the log while the mirror is missing.
     const level = isOfMirror && isSame ? 'debug' : isOfMirror || isSame ? 'info' : LEVELS[outcome];
@@ -68,6 +68,12 @@ const WORDS = {
   refused: 'was refused by the service',
   interrupted: 'was interrupted',
 } as const;
+
+/** A backup that some of the targets lack may have been tried in those only: then nothing of it was done. */
+function endWords(row: JobRow): string {
+  const isLacking = summaryOf('backup', row)?.targets?.some(({ error }) => error !== null) === true;
+  return isLacking && row.outcome === 'partial' ? 'was not completed everywhere' : WORDS[row.outcome];
+}
 
 /** Collections that a line names; the rest is a number. */
 const NAMED = 2;

@@ -110,7 +110,7 @@ export async function backUpInOneProcess(clock: Clock): Promise<BackupWork> {
 /**
  * The backup job, with the environment of the command after a backup. If backups are off or none is due, it ends at
  * once. If the command fails or old backups cannot be deleted, it is `partial`: the backup itself exists. It is so too where a
- * directory has lost its backups, and `failed` where no other target is due.
+ * target could not take it, or has lost its backups, and `failed` where no target took it or has one that is young enough.
  * @param loadWork what makes the backup; without it, a process of its own
  */
 export function backupWork(
@@ -170,12 +170,13 @@ const LOOK_AGAIN_MS = 2000;
 
 /** The result of the job: of one that had a backup to make, with `made`. */
 export function backupResult(due: Partial<DueOutcome> | null): JobResult {
-  const { made = null, emptied = [], failed = [] } = due ?? {};
+  const { made = null, emptied = [], failed = [], isOfSome = false } = due ?? {};
   const error = emptied[0]?.error ?? made?.errors[0] ?? failed[0]?.error ?? null;
-  const outcome = error === null ? 'done' : made === null ? 'failed' : 'partial';
+  const hasNone = made === null && !isOfSome;
+  const outcome = error === null ? 'done' : hasNone ? 'failed' : 'partial';
   return {
     outcome,
-    exitCode: error === null ? EXIT.done : made === null ? exitCodeFor(error.code) : EXIT.partial,
+    exitCode: error === null ? EXIT.done : hasNone ? exitCodeFor(error.code) : EXIT.partial,
     run: null,
     summary: summaryOf(made, { emptied, failed }),
     error,
