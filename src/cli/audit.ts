@@ -13,7 +13,7 @@ import { renderText } from '../report/render-text.ts';
 import { choosePeriod, type Period } from '../state/period.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { writeWhole } from './atomic-file.ts';
-import { lineOptions, printDocument, printNote, type CommandContext } from './context.ts';
+import { lineOptions, printDocument, printNote, printReason, type CommandContext } from './context.ts';
 import { printPage } from './pager.ts';
 import { formatOf } from './report-output.ts';
 
@@ -28,7 +28,7 @@ export interface AuditOptions {
   readonly output?: string;
 }
 
-/** Exit code 0, also where no entry fits: whether one was altered is what `verify` finds out. */
+/** Exit code 0, also where no entry fits, and where one was altered: that is said on stderr, and what `verify` fails for. */
 export async function audit(context: CommandContext, options: AuditOptions): Promise<ExitCode> {
   const format = formatOf(context, options);
   const config = readConfig(context, context.options, 'unused');
@@ -39,6 +39,9 @@ export async function audit(context: CommandContext, options: AuditOptions): Pro
       ...{ period, actions: options.action, by: options.by, sources: context.options.source },
     });
     printNote(context, [...period.notes, ...damageNotes(entries)]);
+    const altered = mirror.alteredAuditEntries();
+    // Also with --quiet: who reads a file of it sees nothing else of this.
+    if (altered.length > 0) printReason(context, alteredText(altered));
     if (format === 'text' && options.output === undefined && entries.length === 0) {
       await printPage(
         context,
@@ -59,6 +62,21 @@ export async function audit(context: CommandContext, options: AuditOptions): Pro
   } finally {
     mirror.close();
   }
+}
+
+/** Entries that a line names. */
+const NAMED = 5;
+
+function alteredText(entries: readonly number[]): string[] {
+  const [first, ...others] = entries;
+  const more = entries.length - NAMED;
+  const named = `${entries.slice(0, NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  return [
+    others.length === 0
+      ? `entry ${first ?? ''} of the audit log is not as it was written, or does not follow the entry before it`
+      : `entries ${named} of the audit log are not as they were written, or do not follow the entries before them`,
+    '  → `tidemark verify` says what else does not match',
+  ];
 }
 
 interface AuditFacts {

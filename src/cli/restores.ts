@@ -53,13 +53,15 @@ export async function restores(
       ],
       rows.map((row) => {
         const counts = countsOf(mirror.restores.steps(row.restore));
+        // It ended when somebody gave it up; when it stopped is not known.
+        const isTimed = row.finishedAt !== null && mirror.restores.abandonedBy(row.restore) === null;
         return [
           String(row.restore),
           row.source,
           row.from,
           localTime(row.startedAt),
           nameText(row.by),
-          row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
+          isTimed ? duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)) : '',
           row.outcome,
           ...[counts.applied, counts.failed, counts.blocked, counts.manual].map(count),
           row.undoes === null ? '' : String(row.undoes),

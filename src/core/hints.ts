@@ -33,7 +33,7 @@ export const EMPTIED_HINT =
 
 /** Commands that need `--source` where each source has a mirror of its own, and some where several share one. */
 const OF_ONE_SOURCE =
-  /^tidemark (?:restore|undo|restores show|runs show|drill|serve|backup restore|drift accept|drift unaccept)\b/;
+  /^tidemark (?:restore|undo|restores show|runs show|drill|serve|backup restore|drift accept|drift unaccept|diff latest live)\b/;
 
 /** Arguments that only one mirror has, or that are meant for one source: commands over all mirrors need it for them. */
 const OF_ONE_MIRROR = /\brun:-?\d|--accept-removals\b/;

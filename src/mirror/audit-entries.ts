@@ -7,6 +7,7 @@ import {
   type AcceptedCollection,
   type RecordedRemovals,
   type RestoredBackup,
+  entryHash,
   runOfBackup,
 } from './audit-log.ts';
 import type { AuditEntry } from './audited-rows.ts';
@@ -105,6 +106,17 @@ export function readAuditLog(connection: Connection): AuditLogEntry[] {
     });
     return { entry, at, by, via, action, hash: hash.toString('hex'), subject };
   });
+}
+
+/**
+ * Numbers of the entries whose hash does not fit: they are not as they were written, or the entry before them is not. `verify` checks
+ * more, and names what is gone from the end.
+ */
+export function alteredEntries(connection: Connection): number[] {
+  const rows = ENTRIES(connection).all();
+  return rows.flatMap((row, index) =>
+    entryHash(row, rows[index - 1]?.hash ?? null).equals(row.hash) ? [] : [row.entry],
+  );
 }
 
 export interface AcceptedRemovalsEntry extends Pick<AuditLogEntry, 'entry' | 'by' | 'via'> {

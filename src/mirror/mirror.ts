@@ -7,6 +7,7 @@ import {
   type AcceptedRemovalsEntry,
   type AuditLogEntry,
   readAcceptedRemovals,
+  alteredEntries,
   readAuditLog,
 } from './audit-entries.ts';
 import { type RestoredBackupEntry, lastEntry, restoredBackups } from './audit-log.ts';
@@ -147,6 +148,11 @@ export class Mirror {
   /** All entries of the audit log, oldest first. @throws TidemarkError `mirror_corrupt` for one that cannot be read */
   auditLog(): AuditLogEntry[] {
     return this.#access.read(readAuditLog);
+  }
+
+  /** Numbers of entries of the audit log that are not as they were written, or do not follow the one before; empty where all are. */
+  alteredAuditEntries(): number[] {
+    return this.#access.read(alteredEntries);
   }
 
   /** Who accepted removals in a run, and which; undefined where nobody did. @throws TidemarkError `mirror_corrupt` */

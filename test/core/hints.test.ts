@@ -42,6 +42,7 @@ describe('a command in a hint', () => {
       '`tidemark drift accept roles r1 --reason R --source acme`',
     ],
     ['`tidemark diff run:3 run:4`', '`tidemark diff run:3 run:4 --source acme`'],
+    ['`tidemark diff latest live --kind roles`', '`tidemark diff latest live --kind roles --source acme`'],
     ['`tidemark sync --accept-removals 12`', '`tidemark sync --accept-removals 12 --source acme`'],
     ['tidemark restore', 'tidemark restore'],
   ])('%s', (text, expected) => {

@@ -83,6 +83,20 @@ describe('the audit log', () => {
     ]);
   });
 
+  it('says on stderr which entry is not as it was written, in every format', async () => {
+    const story = await told();
+    expect((await story.expectRun(0, 'audit')).stderr).not.toContain('as it was written');
+    const database = new Database(story.file('mirror.db'));
+    database.exec(`UPDATE audit_log SET by = 'innocent' WHERE entry = 3`);
+    database.close();
+    for (const more of [[], ['--format', 'csv'], ['--json'], ['--action', 'pin', '--quiet']]) {
+      const { stderr } = await story.expectRun(0, 'audit', ...more);
+      expect(stderr).toContain('entry 3 of the audit log is not as it was written, or does not follow');
+      expect(stderr).toContain('`tidemark verify` says what else');
+    }
+    expect((await story.run('verify')).stdout).toContain('entry 3 of the audit log');
+  });
+
   it('is narrowed by time, state, action, person and source', async () => {
     const story = await told();
     const actions = async (...more: string[]): Promise<unknown[]> => {
