@@ -33,6 +33,8 @@ export interface BackupWriterOptions {
   readonly log: Logger;
   readonly host: string;
   readonly pid: number;
+  /** Called with the address of a target that has not answered for some seconds, and with null once the work goes on. */
+  readonly onWait?: (address: string | null) => void;
   /** Default: in a child process. */
   readonly work?: BackupWork;
 }
@@ -157,6 +159,7 @@ async function makeOne(
     const report = (progress: BackupWorkProgress): void => {
       const { phase, target } = progress;
       if (phase === 'waiting') log.info({ target }, 'waiting for a target of the backup to answer');
+      options.onWait?.(phase === 'waiting' ? (target ?? null) : null);
       onProgress(progress);
     };
     const { manifest, stored } = await withSweep(options, targets, owner, () =>

@@ -440,6 +440,7 @@ function unreadSource(view: HealthView, config: Config, source: string): SourceF
         ? null
         : { intervalMs: schedule.intervalMs, jitterMs: config.schedules.sync?.jitterMs ?? 0 },
     isSyncing: view.running().some((job) => job.name === 'sync' && job.source === source),
+    behind: behindOf(view, source),
     lastComplete: null,
     lastEnded: null,
     lastSync: null,
@@ -450,6 +451,11 @@ function unreadSource(view: HealthView, config: Config, source: string): SourceF
     driftWaitsSince: null,
     unread: 0,
   };
+}
+
+function behindOf(view: HealthView, source: string): SourceFacts['behind'] {
+  const isQueued = view.queued().some((job) => job.name === 'sync' && job.source === source);
+  return (isQueued ? view.running()[0] : undefined) ?? null;
 }
 
 /** What is left of a failed backup, as of what is known of the targets now. */

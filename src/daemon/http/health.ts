@@ -61,6 +61,13 @@ export interface SourceFacts {
   /** Null where no schedule syncs it. */
   readonly schedule: { readonly intervalMs: number; readonly jitterMs: number } | null;
   readonly isSyncing: boolean;
+  /** The job of the mirror that its next sync waits for; null where none waits. */
+  readonly behind: {
+    readonly name: string;
+    readonly startedAt: string;
+    /** Address of the target that it waits for itself. */
+    readonly waitsFor?: string | null;
+  } | null;
   /** Of all kinds; likewise the next two. */
   readonly lastComplete: EndedRun | null;
   readonly lastEnded: EndedRun | null;
@@ -474,6 +481,7 @@ function freshness(
   startedAt: string,
 ): HealthReason[] {
   const { lastComplete, source, isSyncing } = facts;
+  const held = behindText(facts, now);
   const hint = `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`;
   if (lastComplete === null) {
     // A new source gets the same time; a restart of the daemon does not extend it.
@@ -484,7 +492,7 @@ function freshness(
         {
           code: 'never_complete',
           state: 'failing',
-          message: 'no run of all kinds has been complete yet',
+          message: `no run of all kinds has been complete yet${held}`,
           since,
           hint,
         },
@@ -504,8 +512,16 @@ function freshness(
   const at = lastComplete.finishedAt ?? lastComplete.startedAt;
   const ageMs = now - Date.parse(at);
   if (allowedMs === null || ageMs <= allowedMs) return [];
-  const message = `the last complete run ended ${duration(ageMs)} ago; the schedule allows ${duration(allowedMs)}`;
+  const message = `the last complete run ended ${duration(ageMs)} ago; the schedule allows ${duration(allowedMs)}${held}`;
   return [{ code: 'stale', state: 'failing', message, since: at, hint }];
+}
+
+/** A mirror has one job at a time. */
+function behindText({ behind }: SourceFacts, now: number): string {
+  if (behind === null) return '';
+  const { name, startedAt, waitsFor = null } = behind;
+  const target = waitsFor === null ? '' : `, and waits for ${waitsFor} to answer`;
+  return `; the next sync waits for the ${name} job, which has run for ${duration(now - Date.parse(startedAt))}${target}`;
 }
 
 const REFUSED: ReadonlySet<string> = new Set<ErrorCode>(['unauthorized', 'forbidden']);

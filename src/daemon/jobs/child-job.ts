@@ -41,7 +41,8 @@ export async function performOrder(
   const effects = options.effects(config);
   const mirrorAccess = new MirrorConnections(effects, new ReportedProblems(send), () => config);
   const progress = new ProgressReporter(effects, send);
-  const task = { job, number, work, config, source, signal, onClient: progress.onClient };
+  const onWait = (address: string | null): void => send({ type: 'waiting', address });
+  const task = { job, number, work, config, source, signal, onClient: progress.onClient, onWait };
   const result = await new InProcessExecutor(effects, mirrorAccess).perform(task);
   progress.stop();
   const starts = work.holds === 'writer' ? startsOf(config.rateLogBeside, source, options) : [];

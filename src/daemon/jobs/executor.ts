@@ -31,6 +31,7 @@ export interface Task {
   readonly source: SourceConfig | null;
   readonly signal: AbortSignal;
   readonly onClient: JobContext['onClient'];
+  readonly onWait: JobContext['onWait'];
 }
 
 export interface JobExecutor {
@@ -117,6 +118,7 @@ export type ToDaemon =
       readonly stats: RequestStats;
       readonly progress: JobProgress;
     }
+  | { readonly type: 'waiting'; readonly address: string | null }
   | {
       readonly type: 'problem';
       readonly about: string;
@@ -206,6 +208,9 @@ class ChildProcessExecutor implements JobExecutor {
       switch (message.type) {
         case 'progress':
           statsOf(message.stats).take(message.stats, message.progress);
+          return undefined;
+        case 'waiting':
+          task.onWait(message.address);
           return undefined;
         case 'problem':
           problems.begin(message.about, fromErrorMessage(message.error), message.level);

@@ -53,6 +53,7 @@ interface Current extends RunningEntry {
   number: number;
   client: Pick<ReadClient, 'stats'> | null;
   progress: () => JobProgress;
+  waitsFor: string | null;
   readonly answers: AnswerWatch;
   readonly abort: AbortController;
   /** Monotonic; null for a job without a time limit, and before it began. */
@@ -199,9 +200,10 @@ export class JobRunner implements SlotUser {
   running(): RunningJob[] {
     const current = this.#current;
     if (current === null) return [];
-    const { job, number, startedAt, client } = current;
+    const { job, number, startedAt, client, waitsFor } = current;
     const progress = client === null ? null : { requests: client.stats().requests, ...current.progress() };
-    return [{ job: number, name: job.name, source: job.source, trigger: job.trigger, startedAt, progress }];
+    const { name, source, trigger } = job;
+    return [{ job: number, name, source, trigger, startedAt, progress, waitsFor }];
   }
 
   /** Drops what waits, and resolves when the running job has ended: the mirror is configured no longer. */
@@ -259,6 +261,7 @@ export class JobRunner implements SlotUser {
       number: 0,
       client: null,
       progress: () => NO_PROGRESS,
+      waitsFor: null,
       answers: new AnswerWatch(effects.clock),
       abort: new AbortController(),
       endsAt: null,
@@ -319,6 +322,9 @@ export class JobRunner implements SlotUser {
         current.client = client;
         current.progress = progress;
         if (job.source !== null) this.stats.begin(job.source, client);
+      },
+      onWait: (address) => {
+        current.waitsFor = address;
       },
     };
     await this.#end(current, this.#resultOf(current, await executor.perform(task)), turn);

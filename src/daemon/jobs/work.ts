@@ -44,6 +44,8 @@ export interface JobContext {
   readonly signal: AbortSignal;
   /** Registers the client of a job, whose stats can be asked for from then on, and the job's progress. */
   readonly onClient: (client: Pick<ReadClient, 'stats'>, progress: () => JobProgress) => void;
+  /** Says what a job waits for that is neither the service nor the mirror: an address; null where it no longer does. */
+  readonly onWait: (address: string | null) => void;
 }
 
 export interface JobResult {

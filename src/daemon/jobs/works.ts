@@ -126,7 +126,7 @@ export function backupWork(
       if (!latestRuns(mirror).some((run) => isBackedUpAfter(mirror, run))) return false;
       return (await dueTargets(mirror, { backup, clock })).length > 0;
     },
-    run: async ({ config, mirror, effects, log, signal }) => {
+    run: async ({ config, mirror, effects, log, signal, onWait }) => {
       if (config.backup === null) return backupResult(null);
       // What packs and encrypts is loaded where the work is done.
       const { createBackupWriter } = await import('../../backup/writer.ts');
@@ -142,6 +142,7 @@ export function backupWork(
         log,
         host: effects.host,
         pid: effects.pid,
+        onWait,
         ...(work === null ? {} : { work }),
       });
       const latest = latestRuns(mirror);

@@ -30,6 +30,7 @@ const SOURCE: SourceFacts = {
   source: 'a',
   schedule: { intervalMs: 30 * MINUTE_MS, jitterMs: MINUTE_MS },
   isSyncing: false,
+  behind: null,
   lastComplete: run(10),
   lastEnded: run(10),
   lastSync: null,
@@ -460,4 +461,23 @@ it('has one reason for what does not match the audit log, with the jobs that ref
   expect(reasonsOf({ verify: { ...job, problems: 1, hint: 'restore', isOfAuditLog: true } })).toEqual([
     ['verify_failed', `the last check of the mirror found 1 problem: ${text}`],
   ]);
+});
+
+it('names the job that the next sync waits for, where the source is late', () => {
+  const reasonOf = (more: Partial<SourceFacts>): string | undefined =>
+    assessHealth(source(more)).sources[0]?.reasons[0]?.message;
+  const behind = { name: 'backup', startedAt: new Date(NOW - 90_000).toISOString() };
+  const late = { lastComplete: run(41) };
+  expect(reasonOf(late)).not.toContain('waits');
+  expect(reasonOf({ ...late, behind })).toMatch(
+    /; the next sync waits for the backup job, which has run for 90 s$/,
+  );
+  const hanging = { ...behind, waitsFor: 's3://hang' };
+  expect(reasonOf({ ...late, behind: hanging })).toMatch(
+    /has run for 90 s, and waits for s3:\/\/hang to answer$/,
+  );
+  expect(reasonOf({ lastComplete: null, lastEnded: null, behind: hanging })).toMatch(
+    /^no run of all kinds has been complete yet; the next sync waits for the backup job/,
+  );
+  expect(reasonOf({ behind: hanging })).toBeUndefined();
 });
