@@ -32,6 +32,26 @@ export interface TargetShown {
   readonly isEmptied: boolean;
   /** Of each source, the newest backup of another mirror from before this one was begun. */
   readonly earlier: readonly EarlierBackup[];
+  /** `mirrorId` of this mirror; null where that could never be read. */
+  readonly owner: string | null;
+  /** Of each mirror that has complete backups there, this one too, the newest, newest first. */
+  readonly byMirror: readonly (Pick<Backup, 'name' | 'madeAt'> & { readonly mirror: string })[];
+}
+
+/**
+ * Name of the backup to restore in place of a mirror, where the targets have some of other mirrors too and `latest` may be of one of
+ * those; null if it is not, and if no backup of the mirror is known.
+ * @param mirror its `mirrorId`; without it, the one that the targets were last read for
+ */
+export function backupToName(
+  targets: readonly Pick<TargetShown, 'owner' | 'byMirror'>[],
+  mirror = targets.find(({ owner }) => owner !== null)?.owner ?? null,
+): string | null {
+  const all = targets
+    .flatMap(({ byMirror }) => byMirror)
+    .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt));
+  if (new Set(all.map((each) => each.mirror)).size < 2) return null;
+  return all.find((each) => each.mirror === mirror)?.name ?? null;
 }
 
 /** The targets together. */
@@ -128,10 +148,15 @@ export class BackupCatalog {
         const {
           newest = null,
           earlier = [],
+          byMirror = [],
+          owner = null,
           isOnMirrorDisk: isOnDisk = false,
         } = read.problem === null ? read : (known?.shown ?? {});
         this.#known.set(key, {
-          shown: { ...read, newest, earlier, isOnMirrorDisk: isOnDisk },
+          shown: {
+            ...{ ...read, newest, earlier, byMirror, isOnMirrorDisk: isOnDisk },
+            owner: owner ?? known?.shown.owner ?? null,
+          },
           readAtMs: this.#clock.monotonicMs(),
           job,
         });
@@ -171,16 +196,24 @@ async function readShown(config: TargetConfig, mirror: Mirror | null, clock: Clo
     const damaged = own.length - whole.length;
     const isEmptied = hadSome && !all.some(({ manifest }) => manifest?.mirror === owner);
     const shown = { address, whole, damaged, problem: null, newest, volume, isEmptied, earlier };
-    return { ...shown, isOnMirrorDisk: isOnDisk };
+    return { ...shown, isOnMirrorDisk: isOnDisk, owner, byMirror: newestByMirror(all) };
   } catch (error) {
     return unreadTarget(address, asTidemarkError(error).message);
   }
 }
 
+function newestByMirror(all: readonly Backup[]): TargetShown['byMirror'] {
+  const whole = all.flatMap(({ state, name, madeAt, manifest }) =>
+    state === 'whole' && manifest !== null ? [{ name, madeAt, mirror: manifest.mirror }] : [],
+  );
+  return [...Map.groupBy(whole, ({ mirror }) => mirror).values()].flatMap(([newest]) => newest ?? []);
+}
+
 /** A target of which nothing is known, for that reason. */
 export function unreadTarget(address: string, problem: string): TargetShown {
   const nothing = { newest: null, volume: null, isOnMirrorDisk: false, isEmptied: false, earlier: [] };
-  return { address, whole: [], damaged: 0, problem, ...nothing };
+  const ofMirrors = { owner: null, byMirror: [] };
+  return { ...ofMirrors, address, whole: [], damaged: 0, problem, ...nothing };
 }
 
 /** Null where that cannot be read. */

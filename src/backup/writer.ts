@@ -33,7 +33,7 @@ export interface BackupWriterOptions {
   readonly log: Logger;
   readonly host: string;
   readonly pid: number;
-  /** Called with the address of a target that has not answered for some seconds, and with null once the work goes on. */
+  /** Called with the address of a target that has not answered for some seconds, and with null once the work continues. */
   readonly onWait?: (address: string | null) => void;
   /** Default: in a child process. */
   readonly work?: BackupWork;

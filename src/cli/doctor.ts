@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { ownerOf } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
+import { namingBackup, RESTORE_HINT } from '../core/hints.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
 import { type Problem, byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
@@ -27,7 +28,7 @@ import {
   reachReport,
 } from './doctor-report.ts';
 import { checkTargets, targetOwners, targetProblems } from './doctor-backups.ts';
-import { missingMirror } from './missing-mirror.ts';
+import { backupToName, missingMirror } from './missing-mirror.ts';
 import { otherSourcesNote } from './other-sources.ts';
 import { probeSource } from './source-probe.ts';
 import { readFileSync, statSync } from 'node:fs';
@@ -70,7 +71,7 @@ export async function doctor(
     const isMirrorAway = missing !== null;
     const targets = await checkTargets(config, { owners, isMirrorAway }, context.signal);
     const otherSources = inMirror.ask((each) => otherSourcesNote(each, config));
-    const problems = byGravity([
+    const found = byGravity([
       ...reaches.flatMap((reach) => [...reachProblems(reach), ...clockProblems(reach)]),
       ...mirrorProblems(health, { isDaemonAlive: daemon !== null, now, owner: ownerOf(config), missing }),
       ...inMirror.problems(),
@@ -87,6 +88,9 @@ export async function doctor(
         next: '`tidemark config check` shows the configuration as it was understood',
       })),
     ]);
+    const isRestoreAdvised = found.some(({ next }) => next.includes(RESTORE_HINT));
+    const backup = isRestoreAdvised ? await backupToName(context, config) : null;
+    const problems = found.map((problem) => ({ ...problem, next: namingBackup(problem.next, backup) }));
     if (context.options.json === true) {
       await print(
         context,

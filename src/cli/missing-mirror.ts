@@ -6,7 +6,7 @@ import type { Config } from '../config/config.ts';
 import { mirrorConfigs } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
-import { RESTORE_HINT, shellWord } from '../core/hints.ts';
+import { namingBackup, RESTORE_HINT } from '../core/hints.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { movedAway, NoMirror } from '../mirror/open.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
@@ -19,7 +19,8 @@ import type { CommandContext } from './context.ts';
  * do. Any other error is returned as it is.
  */
 export async function explainMissing(context: CommandContext, thrown: unknown): Promise<unknown> {
-  if (thrown instanceof TidemarkError && DAMAGED.has(thrown.code)) return await namingBackup(context, thrown);
+  if (thrown instanceof TidemarkError && DAMAGED.has(thrown.code))
+    return await withNamedBackup(context, thrown);
   if (!(thrown instanceof NoMirror)) return thrown;
   let configs: readonly Config[];
   try {
@@ -36,7 +37,7 @@ export async function explainMissing(context: CommandContext, thrown: unknown): 
 
 const DAMAGED: ReadonlySet<ErrorCode> = new Set(['mirror_corrupt', 'mirror_foreign']);
 
-async function namingBackup(context: CommandContext, error: TidemarkError): Promise<TidemarkError> {
+async function withNamedBackup(context: CommandContext, error: TidemarkError): Promise<TidemarkError> {
   const { code, message, hint } = error;
   if (hint?.includes(RESTORE_HINT) !== true) return error;
   let config: Config;
@@ -49,12 +50,15 @@ async function namingBackup(context: CommandContext, error: TidemarkError): Prom
   } catch {
     return error;
   }
-  // What can be read says itself of which mirror it is: `latest` means its backups.
-  if (isIdentified(context, config)) return error;
-  const name = await backupOfUnreadable(config, systemClock);
+  const name = await backupToName(context, config);
   if (name === null) return error;
-  const named = RESTORE_HINT.replace('latest', shellWord(name));
-  return new TidemarkError(code, message, { hint: hint.replace(RESTORE_HINT, named), cause: error });
+  return new TidemarkError(code, message, { hint: namingBackup(hint, name), cause: error });
+}
+
+/** Name of the backup to restore in place of a damaged mirror, where `latest` would not do; null where it does. */
+export async function backupToName(context: CommandContext, config: Config): Promise<string | null> {
+  // What can be read says itself of which mirror it is: `latest` means its backups.
+  return isIdentified(context, config) ? null : await backupOfUnreadable(config, systemClock);
 }
 
 function isIdentified({ pid }: CommandContext, config: Config): boolean {

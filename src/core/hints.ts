@@ -19,6 +19,13 @@ export function restoreCommand({ path, owner }: MirrorPlace, backup = 'latest'):
   return `\`tidemark backup restore ${shellWord(backup)} --to ${shellWord(path)}${owner === null ? '' : ` --source ${owner}`}\``;
 }
 
+/** The text, with that backup in place of the latest in commands that restore one. @param backup name of its file; null changes nothing */
+export function namingBackup(text: string, backup: string | null): string {
+  return backup === null
+    ? text
+    : text.replaceAll('`tidemark backup restore latest ', `\`tidemark backup restore ${shellWord(backup)} `);
+}
+
 /**
  * What to do about a mirror that was there and is gone: first what is likeliest.
  * @param backup name of the file to restore; the newest without

@@ -1,4 +1,5 @@
 /** Which backup of another mirror is meant where the configured one was begun without history. */
+import { backupToName } from '../../src/backup/catalog.ts';
 import { describe, expect, it } from 'vitest';
 import { begunAnew, earlierBackups, newestBackup, originOf } from '../../src/backup/earlier.ts';
 import type { Backup } from '../../src/backup/list.ts';
@@ -160,4 +161,24 @@ describe('a mirror that has had runs of production since day 5', () => {
       expect(message).toContain(`(run ${run})`);
     }
   });
+});
+
+it('the backup to restore is named where the targets have some of several mirrors', () => {
+  const backup = (mirror: string, day: number) => ({
+    mirror,
+    name: `${mirror}${day}`,
+    madeAt: `2026-03-0${day}T00:00:00.000Z`,
+  });
+  const target = (owner: string | null, ...byMirror: ReturnType<typeof backup>[]) => ({ owner, byMirror });
+  expect(backupToName([])).toBeNull();
+  // `latest` is of this one.
+  expect(backupToName([target('a', backup('a', 1)), target('a', backup('a', 2))])).toBeNull();
+  const shared = [
+    target(null, backup('b', 3)),
+    target('a', backup('a', 1), backup('b', 2)),
+    target('a', backup('a', 2)),
+  ];
+  expect(backupToName(shared)).toBe('a2');
+  expect(backupToName(shared, 'b')).toBe('b3');
+  expect(backupToName(shared, 'c')).toBeNull();
 });

@@ -247,7 +247,7 @@ describe('a mirror that cannot be read', () => {
     return world;
   }
 
-  it.each([['status'], ['verify'], ['drift'], ['runs']])(
+  it.each([['status'], ['verify'], ['drift'], ['runs'], ['doctor']])(
     '%s names the backup to restore, where a directory has those of several mirrors',
     async (command) => {
       const { run, home, backup } = await damaged();

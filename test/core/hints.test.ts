@@ -2,7 +2,14 @@
 import { describe, expect, it } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.ts';
 import { namedCommands } from '../../src/cli/command-row.ts';
-import { resumeHint, restoreCommand, shellWord, withSource } from '../../src/core/hints.ts';
+import {
+  namingBackup,
+  RESTORE_HINT,
+  resumeHint,
+  restoreCommand,
+  shellWord,
+  withSource,
+} from '../../src/core/hints.ts';
 
 /** Of those that do not work through all mirrors, the commands that are about no source, or know it otherwise. */
 const NEED_NONE = [
@@ -59,6 +66,15 @@ describe('a command in a hint', () => {
     const all = namedCommands(COMMANDS).filter(({ row }) => row.mirrors !== undefined);
     expect(all.length).toBeGreaterThan(10);
     for (const { name } of all) expect(withSource(`\`${name} X\``, 'acme')).toBe(`\`${name} X\``);
+  });
+
+  it('names the backup to restore, where one is to be named', () => {
+    const place = { path: './m.db', owner: null };
+    const text = `keep the file, and ${RESTORE_HINT}, or ${restoreCommand(place)}`;
+    expect(namingBackup(text, null)).toBe(text);
+    expect(namingBackup(text, 'a b.zst')).toBe(
+      "keep the file, and restore a backup (`tidemark backup restore 'a b.zst' --to ./restored/mirror.db`), or `tidemark backup restore 'a b.zst' --to ./m.db`",
+    );
   });
 
   it('of an interrupted restore names what was done, what continues it, what takes it back, and what leaves it', () => {

@@ -7,9 +7,9 @@ import { asTidemarkError, isLocalError, TidemarkError } from '../../core/errors.
 import type { CheckedAcceptance } from '../../mirror/acceptances.ts';
 import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { backupsShown, type BackupsShown } from '../../backup/catalog.ts';
+import { backupsShown, backupToName, type BackupsShown } from '../../backup/catalog.ts';
 import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
-import { EMPTIED_HINT, withSource } from '../../core/hints.ts';
+import { EMPTIED_HINT, namingBackup, withSource } from '../../core/hints.ts';
 import { contradictionText } from '../../report/drift-document.ts';
 import { hasBackupFailed, standingFailure } from '../backup-failure.ts';
 import { hasEmptiedTarget, refusalOf, summaryOf } from '../jobs/summaries.ts';
@@ -227,17 +227,26 @@ function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health
     damage: inputs.damage,
     failingChannels: failingChannels(pending, recent, now),
   });
-  return toRun(health, config);
+  return toRun(health, view);
 }
 
-/** With hints whose commands run as they are: with a mirror per source, some need its name. */
-function toRun(health: Health, config: Config): Health {
+/**
+ * With hints whose commands run as they are: with a mirror per source, some need its name, and beside backups of other mirrors the one
+ * to restore has to be named.
+ */
+function toRun(health: Health, view: HealthView): Health {
+  const config = view.config();
   const owner = ownerOf(config);
-  if (owner === null) return health;
+  const backup = config.backup === null ? null : backupToName(view.backups.remembered(config.backup.targets));
+  if (owner === null && backup === null) return health;
+  const toRunHint = (hint: string): string => {
+    const named = namingBackup(hint, backup);
+    return owner === null ? named : withSource(named, owner);
+  };
   const named = <Reasons extends { readonly reasons: readonly HealthReason[] }>(whole: Reasons): Reasons => ({
     ...whole,
     reasons: whole.reasons.map((reason) =>
-      reason.hint === null ? reason : { ...reason, hint: withSource(reason.hint, owner) },
+      reason.hint === null ? reason : { ...reason, hint: toRunHint(reason.hint) },
     ),
   });
   return { ...named(health), sources: health.sources.map(named) };
@@ -266,7 +275,7 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
     failedJobs: [],
     failingChannels: [],
   });
-  const health = toRun(unread, config);
+  const health = toRun(unread, view);
   const nothing = {
     sourceStatuses: [],
     withBaseline: new Set<string>(),

@@ -61,7 +61,7 @@ export interface SourceFacts {
   /** Null where no schedule syncs it. */
   readonly schedule: { readonly intervalMs: number; readonly jitterMs: number } | null;
   readonly isSyncing: boolean;
-  /** The job of the mirror that its next sync waits for; null where none waits. */
+  /** The job of the mirror that its next sync waits for; null if it waits for nothing. */
   readonly behind: {
     readonly name: string;
     readonly startedAt: string;

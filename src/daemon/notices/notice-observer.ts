@@ -15,12 +15,13 @@ import {
   removedTransition,
   type UnfinishedRestore,
 } from './notifier.ts';
+import { backupToName } from '../../backup/catalog.ts';
 import { begunAnew } from '../../backup/earlier.ts';
 import { mirrorId } from '../../backup/plain-backup.ts';
 import type { Config } from '../../config/config.ts';
 import { namesOf, placeOf } from '../../config/mirrors.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import { goneHint } from '../../core/hints.ts';
+import { goneHint, namingBackup } from '../../core/hints.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { writerOf } from '../../mirror/lock.ts';
@@ -124,6 +125,7 @@ class NotifyingObserver implements JobObserver {
       channels: () => options.config().notices,
       mirror: () => this.#view().mirror(),
       openWriter: (work) => this.#write(work),
+      nameBackup: (hint) => namingBackup(hint, this.#backupToName(this.#view())),
     });
   }
 
@@ -349,8 +351,8 @@ class NotifyingObserver implements JobObserver {
     this.#hasToldOfMirror = true;
     const now = this.#options.clock.now();
     const config = this.#options.config();
-    if (presence === 'gone') this.#sendUnstored(gone(now, config));
-    else if (presence === 'other') this.#sendUnstored(replaced(now, config));
+    if (presence === 'gone') this.#sendUnstored(gone(now, config, this.#backupToName(view)));
+    else if (presence === 'other') this.#sendUnstored(replaced(now, config, this.#backupToName(view)));
     else {
       const isReturned = this.#isToldBegunAnew && this.#isMissed(view.mirror());
       // One end for both: the volume was away before this process began a new mirror, and again just now.
@@ -359,6 +361,13 @@ class NotifyingObserver implements JobObserver {
       const what = isReturned ? RETURNED : isKnown ? undefined : CONTINUED;
       this.#sendUnstored(back(now, this.#view().config(), what));
     }
+  }
+
+  /** Of the mirror that was in its place at the last job. */
+  #backupToName(view: DaemonView): string | null {
+    const { backup } = view.config();
+    if (backup === null) return null;
+    return backupToName(view.backups.remembered(backup.targets), this.#known?.id ?? null);
   }
 
   #toldPresence(): Presence {
@@ -526,7 +535,7 @@ function isCatchingUp(
     .some(({ outcome, startedAt }) => outcome !== 'running' && startedAt > overdueAt);
 }
 
-function gone(now: number, config: Config): Notice {
+function gone(now: number, config: Config, backup: string | null): Notice {
   const { mirror, sources } = config;
   const moved = movedAway(mirror);
   const what = moved === null ? 'is gone' : `was moved (${basename(mirror)}${MOVED_SUFFIX} is beside it)`;
@@ -538,12 +547,12 @@ function gone(now: number, config: Config): Notice {
       lines: [
         `${mirror} (${namesOf(sources.map(({ name }) => name))}) ${what}: nothing is synced, and no new mirror is created automatically`,
       ],
-      hint: moved?.hint ?? goneHint(placeOf(config)),
+      hint: moved?.hint ?? goneHint(placeOf(config), backup ?? undefined),
     },
   );
 }
 
-function replaced(now: number, config: Config): Notice {
+function replaced(now: number, config: Config, backup: string | null): Notice {
   const { mirror, sources } = config;
   return noticeOf(
     { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_gone' },
@@ -553,7 +562,7 @@ function replaced(now: number, config: Config): Notice {
       lines: [
         `${mirror} (${namesOf(sources.map(({ name }) => name))}) is another mirror than the one that is gone: it was begun without that history`,
       ],
-      hint: `move the new mirror away, then ${goneHint(placeOf(config))}. To continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
+      hint: `move the new mirror away, then ${goneHint(placeOf(config), backup ?? undefined)}. To continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
     },
   );
 }

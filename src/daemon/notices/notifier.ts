@@ -54,6 +54,8 @@ export interface Notifier {
 }
 
 interface NotifierOptions extends Pick<OutboxOptions, 'owner' | 'mirror' | 'openWriter' | 'log'> {
+  /** A hint, with the backup to restore in place of `latest` where that may be of another mirror. */
+  readonly nameBackup?: (hint: string) => string;
   readonly deliveries: Deliveries;
   /** Those of the configuration in force. */
   readonly channels: () => readonly ChannelConfig[];
@@ -73,7 +75,8 @@ export function createNotifier(options: NotifierOptions): Notifier {
     assumed: readonly NoticeState[] = [],
   ): number => {
     outbox.changed();
-    return recordJobNotices(mirror, { job, details, assumed, at: isoTime(clock.now()) }, channelsOf);
+    const ended = { job, details, assumed, at: isoTime(clock.now()) };
+    return recordJobNotices(mirror, ended, channelsOf, options.nameBackup);
   };
   /** In one transaction. */
   const write = async (
@@ -361,6 +364,7 @@ export function recordJobNotices(
   mirror: Mirror,
   { job, details, assumed, at }: JobNotices,
   channelsOf: (notice: Notice) => readonly string[],
+  nameBackup: (hint: string) => string = (hint) => hint,
 ): number {
   const source = job.source ?? '';
   const ofMirror = source === '' ? [] : mirror.daemon.noticeStates('');
@@ -375,7 +379,11 @@ export function recordJobNotices(
   const kept = assumed.filter(
     (state) => !moved.some((each) => each.source === state.source && each.subject === state.subject),
   );
-  return recordTransition(mirror, { ...change, states: [...kept, ...change.states] }, channelsOf);
+  const notices = change.notices.map((notice): Notice => {
+    const { hint } = contentOf(notice);
+    return hint === null ? notice : { ...notice, content: { ...notice.content, hint: nameBackup(hint) } };
+  });
+  return recordTransition(mirror, { ...change, notices, states: [...kept, ...change.states] }, channelsOf);
 }
 
 /** All of it or nothing. */

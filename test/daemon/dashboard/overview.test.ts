@@ -245,7 +245,13 @@ describe('the overview', () => {
     const patient = new BackupCatalog(new HeldClock());
     const gone = mkdtempSync(join(tmpdir(), 'tidemark-gone-'));
     onTestFinished(() => rmSync(gone, { recursive: true, force: true }));
-    const disk = { isOnMirrorDisk: true, isEmptied: false, earlier: [] };
+    const disk = {
+      isOnMirrorDisk: true,
+      isEmptied: false,
+      earlier: [],
+      byMirror: [],
+      owner: mirrorId(world.mirror()),
+    };
     const empty = {
       ...disk,
       address: gone,
@@ -282,7 +288,8 @@ describe('the overview of a mirror that cannot be read', () => {
     for (const question of ['Fresh', 'Complete', 'Verified', 'Restorable', 'Drift'])
       expect(shown).toContain(`${question} Unknown the mirror cannot be read`);
     expect(shown).toContain(`the mirror cannot be read: ${damaged.mirrorPath} is damaged`);
-    expect(shown).toContain('tidemark backup restore latest --to');
+    // The target has a backup of another mirror too.
+    expect(shown).toContain('tidemark backup restore tidemark-20260301T060000Z-run1.db.zst --to');
     expect(shown).toContain('Backups Latest 60 min ago , as of run 1');
     expect(shown).not.toMatch(/No baseline|no complete run yet|0 records|Nothing done yet/);
 

@@ -2,7 +2,7 @@
 import { existsSync, renameSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { BackupCatalog } from '../../../src/backup/catalog.ts';
+import { BackupCatalog, unreadTarget } from '../../../src/backup/catalog.ts';
 import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from '../../../src/backup/manifest.ts';
 import { backupName, manifestName } from '../../../src/backup/name.ts';
 import { mirrorId } from '../../../src/backup/plain-backup.ts';
@@ -320,8 +320,19 @@ describe('the observer', () => {
   });
 
   it('does not take another mirror in its place for the one that is gone, until a baseline is pinned in it', async () => {
-    const { observer, context, clock, end, sent, texts, mirrorAccess, mirror } = rig();
+    const { observer, context, clock, end, sent, texts, view, mirrorAccess, mirror } = rig();
     await end(job('sync', 'done'));
+    // A target has a younger backup of another mirror too: `latest` would not say which is meant.
+    const byMirror = [
+      { name: 'other.db.zst', madeAt: '2026-03-02T00:00:00.000Z', mirror: 'another' },
+      { name: 'own.db.zst', madeAt: '2026-03-01T00:00:00.000Z', mirror: mirrorId(view.mirror()) },
+    ];
+    const known = [{ ...unreadTarget('/b', ''), problem: null, byMirror }];
+    const base = view.config();
+    Object.assign(view, {
+      config: () => ({ ...base, backup: { everyMs: 86_400_000, targets: [] } }),
+      backups: { look: () => known, known: () => known, remembered: () => known },
+    });
     const wake = async (): Promise<void> => {
       mirrorAccess.isThere();
       clock.advance(60_000);
@@ -337,6 +348,7 @@ describe('the observer', () => {
     await wake();
     expect(sent).toEqual(['mirror_gone', 'mirror_gone']);
     expect(texts[1]).toContain('is another mirror than the one that is gone');
+    for (const text of texts.slice(0, 2)) expect(text).toContain('`tidemark backup restore own.db.zst --to ');
     expect(observer.wakeAt!()).toBeGreaterThan(clock.now());
 
     renameSync(mirror, `${mirror}.other`);
