@@ -1,6 +1,8 @@
 import Database from 'better-sqlite3';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { open } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
 import { environment, scratch } from './harness.ts';
 import { FakeService, ORG, forbidden, notFound, respond } from './service.ts';
@@ -413,4 +415,61 @@ describe('held removals of a feed', () => {
     expect(status.code).toBe(3);
     expect(status.stdout).toContain('tidemark sync --accept-removals 50');
   });
+});
+
+/** As a restore with `--prune` leaves it: the project is removed from the service and read back as gone. */
+function removedByRestore(path: string, project: number): void {
+  const mirror = open({ path, clock: systemClock });
+  const at = (): string => new Date().toISOString();
+  const step = {
+    n: 1,
+    action: 'remove',
+    kind: 'projects',
+    scope: { organization_id: ORG },
+    id: String(project),
+  };
+  const restore = mirror.restores.begin({
+    ...{ source: 'default', planHash: 'h', from: 'run:1', approved: {}, startedAt: at() },
+    plan: JSON.stringify({ steps: [step] }),
+    steps: [{ n: 1, outcome: 'planned', inverse: null, errorCode: null, error: null }],
+  });
+  for (const row of mirror.restores.steps(restore)) {
+    const done = { outcome: 'applied', status: 204, verified: true, attempts: 1 } as const;
+    mirror.restores.journal([{ row: { ...row, ...done, sentAt: at(), endedAt: at() } }]);
+  }
+  mirror.restores.finish(restore, 'complete', at());
+  mirror.close();
+}
+
+it('records below a project that a restore removed do not count as lost, however many they are', async () => {
+  const service = await twelveProjects();
+  service.lists.set(
+    '/api/projects/2/session_recordings/',
+    numbers(9).map((number) => `{"id":"rec2-${number}"}`),
+  );
+  // Nine of 33 records are more than a tenth, and than two.
+  const { sync, mirror } = user(service, { ...NO_SHARING, TIDEMARK_REMOVALS_MAX_RECORDS: '2' });
+  expect((await sync()).code).toBe(0);
+  const projectsOf = (sweeps: readonly Sweep[]): Sweep[] => sweeps.filter(({ kind }) => kind === 'projects');
+  dropProject(service, 2);
+  const without = await sync();
+  expect(without.code).toBe(3);
+  expect(projectsOf(without.sweeps)).toMatchObject([{ outcome: 'held', removed: 0, held: 1 }]);
+  expect(projectsOf(without.sweeps)[0]?.error?.message).toContain('with 9 records below');
+
+  show(service, numbers(12));
+  service.lists.set(
+    '/api/projects/2/session_recordings/',
+    numbers(9).map((number) => `{"id":"rec2-${number}"}`),
+  );
+  expect((await sync()).code).toBe(0);
+  removedByRestore(mirror, 2);
+  dropProject(service, 2);
+  const taken = await sync();
+  expect(taken.code).toBe(0);
+  expect(projectsOf(taken.sweeps)).toMatchObject([{ outcome: 'complete', removed: 1, held: 0 }]);
+  const below = taken.sweeps.filter(
+    ({ kind, scope }) => kind === 'session_recordings' && scope['project_id'] === '2',
+  );
+  expect(below).toMatchObject([{ outcome: 'complete', removed: 9, held: 0 }]);
 });

@@ -43,6 +43,14 @@ describe('verify', () => {
       'body',
     ],
     [
+      'which members of a kind are volatile',
+      `UPDATE sealing_rules SET volatile_fields = '["name"]' WHERE kind = 'roles'`,
+      'body',
+    ],
+    ['that any are', `UPDATE sealing_rules SET volatile_fields = '[]'`, 'body'],
+    ['the rules of a kind', `DELETE FROM sealing_rules WHERE kind = 'roles'`, 'body'],
+    ['from when on they hold', `UPDATE sealing_rules SET run = 3 WHERE kind = 'roles'`, 'revision'],
+    [
       'the hash of a current body',
       `UPDATE records SET hash = x'00112233445566778899aabb' WHERE remote_id = 'b'`,
       'body',
