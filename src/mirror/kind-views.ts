@@ -113,17 +113,25 @@ const ORGANIZATION_OF_PROJECT = `(SELECT pl.organization_id FROM collections pl 
 /** With a type, as all columns: DuckDB reads one without a type as bytes. */
 const ORGANIZATION_ID = `CAST(ifnull(l.organization_id, ${ORGANIZATION_OF_PROJECT}) AS TEXT)`;
 
-const ORGANIZATION = `(SELECT CAST(json_extract(o.body, '$."name"') AS TEXT) FROM records o JOIN collections ol ON ol.id = o.collection
-    WHERE ol.source = l.source AND ol.kind = '${SCOPE_KIND.organization_id}' AND o.remote_id = ${ORGANIZATION_ID}
+/** The same of a collection that is not listed by project. SQLite parses all views for each connection, so they are short. */
+const LISTED_ORGANIZATION_ID = 'CAST(l.organization_id AS TEXT)';
+
+function organizationName(id: string): string {
+  return `(SELECT CAST(json_extract(o.body, '$."name"') AS TEXT) FROM records o JOIN collections ol ON ol.id = o.collection
+    WHERE ol.source = l.source AND ol.kind = '${SCOPE_KIND.organization_id}' AND o.remote_id = ${id}
       AND o.hash IS NOT NULL)`;
+}
+
+const ORGANIZATION = organizationName(ORGANIZATION_ID);
 
 /** Each kind with the kinds whose lists show its records: a component is in the list of its family and in `plugins`. */
 const SHOWN_IN = `family(kind, shown) AS (VALUES ${CATALOG.flatMap(({ kind }) => familyKinds(kind).map((shown) => `('${kind}', '${shown}')`)).join(', ')})`;
 
 /** Worked out once for each collection, not for each of its records. */
-function collectionsQuery({ kind }: ResourceDefinition): string {
-  return `SELECT l.id, s.name AS source, ${ORGANIZATION_ID} AS organization_id,
-  ${ORGANIZATION} AS organization,
+function collectionsQuery({ kind, scope }: ResourceDefinition): string {
+  const organizationId = scope.includes('project_id') ? ORGANIZATION_ID : LISTED_ORGANIZATION_ID;
+  return `SELECT l.id, s.name AS source, ${organizationId} AS organization_id,
+  ${organizationName(organizationId)} AS organization,
   l.project_id, l.role_id
 FROM collections l JOIN sources s ON s.id = l.source WHERE l.kind = '${kind}'`;
 }
