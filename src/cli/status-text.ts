@@ -161,7 +161,7 @@ function sourceLines(
       : []),
     ...(status.lastPublished === null || !isVerbose ? [] : ['', kindTable(status, now)]),
     ...unreadLines(status, now, isVerbose),
-    ...(isTold && isVerbose ? [''] : []),
+    ...(isTold && isVerbose && steps.length > 0 ? [''] : []),
     ...steps,
     ...schemaLines(changes, now),
   ];

@@ -227,7 +227,7 @@ export function skippedNotice(
   if (!isInDoubt(document)) return null;
   return noticePart('warning', `${skippedSummary(document)}, so this may not be everything`, [
     ...document.skipped.map((skipped) => skippedText(skipped, options)),
-    ...hidingLines(document, options.definitions),
+    ...hidingLines(document, options.definitions, (scope) => placeText(scope, options, { hasIds: false })),
   ]);
 }
 

@@ -55,7 +55,7 @@ export interface Item {
   readonly fields?: readonly FieldChange[];
   /** What else the record holds, for a reader who unfolds it: HTML only. */
   readonly foldedFields?: readonly FieldChange[];
-  /** True where the fields are those of a record that came or went: then the first ones suffice. */
+  /** True where the fields are those of a record that came or went: then few of them, or none, are shown at once. */
   readonly isWholeRecord?: boolean;
   /** The field that makes the record as severe as it is. */
   readonly worstField?: FieldChange;

@@ -82,15 +82,19 @@ interface Noted {
   readonly reason: string;
 }
 
+/** The parents of a collection in words; their ids where no names are at hand. */
+type PlaceOf = (scope: Scope) => string;
+
 /** E.g. `left out: members (organization 0189…), roles: the export holds none of this kind`. */
 export function groupedNotes(
   label: string,
   notes: readonly Noted[],
   definitions: (kind: Kind) => ResourceDefinition,
+  placeOf: PlaceOf = scopeText,
 ): string[] {
   return [...Map.groupBy(notes, ({ reason }) => reason)].map(([reason, same]) => {
     const kinds = [...Map.groupBy(same, ({ kind }) => kind)].map(
-      ([kind, own]) => `${definitions(kind).title.many}${placesText(own)}`,
+      ([kind, own]) => `${definitions(kind).title.many}${placesText(own, placeOf)}`,
     );
     // A reason that counts something counts it in each of them.
     const each = same.length > 1 && /^\d/.test(reason) ? 'each ' : '';
@@ -98,8 +102,8 @@ export function groupedNotes(
   });
 }
 
-function placesText(notes: readonly Noted[]): string {
-  const places = notes.map(({ scope }) => scopeText(scope)).filter((place) => place !== '');
+function placesText(notes: readonly Noted[], placeOf: PlaceOf): string {
+  const places = notes.map(({ scope }) => placeOf(scope)).filter((place) => place !== '');
   if (places.length === 0) return '';
   const more = places.length - SCOPES_SHOWN;
   return ` (${places.slice(0, SCOPES_SHOWN).join('; ')}${more > 0 ? `; and ${count(more)} more` : ''})`;
@@ -115,14 +119,18 @@ export function readingsThatMayHideChanges({ stale = [] }: Pick<DiffDocument, 's
 }
 
 /** The same as text, one line per reason. */
-export function hidingLines(document: Pick<DiffDocument, 'stale'>, definitions: Definitions): string[] {
+export function hidingLines(
+  document: Pick<DiffDocument, 'stale'>,
+  definitions: Definitions,
+  placeOf?: PlaceOf,
+): string[] {
   const hiding = readingsThatMayHideChanges(document);
   const of = (isPartial: boolean, side: Stale['side']): readonly Stale[] =>
     hiding.filter((each) => (each.is_partial === true) === isPartial && each.side === side);
   return [
-    ...groupedNotes('not fresh', of(false, 'to'), definitions),
-    ...groupedNotes('incomplete in FROM', of(true, 'from'), definitions),
-    ...groupedNotes('incomplete in TO', of(true, 'to'), definitions),
+    ...groupedNotes('not fresh', of(false, 'to'), definitions, placeOf),
+    ...groupedNotes('incomplete in FROM', of(true, 'from'), definitions, placeOf),
+    ...groupedNotes('incomplete in TO', of(true, 'to'), definitions, placeOf),
   ];
 }
 

@@ -28,7 +28,6 @@ import { escapeMarkup } from './markup.ts';
 import { bodyLines, fieldLine, nameText } from './value-text.ts';
 
 const CHANGES = ['added', 'removed', 'changed'] as const;
-const FIELDS_SHOWN = 6; // of a record that came or went, at once
 const LINES_SHOWN = 6; // of a record that has one line
 const WORST_SHOWN = 6; // records under "Look at these first"
 const WORTH_A_SUMMARY = 4; // with fewer changes the page has no summary
@@ -173,8 +172,8 @@ function sectionHtml(part: RecordsPart): string {
 /** Ids of elements come from our own words: a record's id could be anything. */
 function recordHtml(item: Item, reason: string | undefined, index: number | null): string {
   const { kind, change, severity, name, id, place = '', request, body, hint, fields = [] } = item;
-  const isWhole = item.isWholeRecord === true;
-  const shown = isWhole ? fields.slice(0, FIELDS_SHOWN) : fields;
+  // Of a record that came or went, every field is new or gone: folded, and opened in print.
+  const shown = item.isWholeRecord === true ? [] : fields;
   const rest = [...fields.slice(shown.length), ...(item.foldedFields ?? [])];
   const lines = [
     ...(item.lines ?? []),

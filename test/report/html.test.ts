@@ -5,7 +5,7 @@ import { chartBox } from '../../src/report/charts.ts';
 import { diffReport } from '../../src/report/diff-report.ts';
 import { renderHtml } from '../../src/report/render-html.ts';
 import { timelineReport } from '../../src/report/timeline-report.ts';
-import { INVITE_ID, sampleDiff, sampleOptions } from './sample.ts';
+import { INVITE_ID, ORGANIZATION, sampleDiff, sampleOptions } from './sample.ts';
 
 const renderTimeline = (...given: Parameters<typeof timelineReport>): string =>
   renderHtml(timelineReport(...given));
@@ -137,4 +137,24 @@ describe('timeline', () => {
       expect(Number(y) + Number(height)).toBeLessThanOrEqual(194.2);
     }
   });
+});
+
+it('folds the fields of a record that came or went, and names the place of what is not fresh', () => {
+  const articles = [...page.matchAll(/<article[^>]* data-change="(\w+)"[^>]*>([^]*?)<\/article>/g)];
+  const openFields = (change: string): string[] =>
+    articles
+      .filter(([, of]) => of === change)
+      .map(([, , text = '']) => text.replaceAll(/<details[^]*<\/details>/g, ''))
+      .filter((text) => text.includes('class="field"'));
+  expect(openFields('changed')).not.toHaveLength(0);
+  expect([...openFields('added'), ...openFields('removed')]).toEqual([]);
+  const stale = {
+    kind: 'members',
+    scope: { organization_id: ORGANIZATION },
+    side: 'to',
+    reason: 'held in run 3',
+  } as const;
+  const diff = { ...sampleDiff(), stale: [stale] };
+  const held = renderHtml(diffReport(diff, sampleOptions));
+  expect(held).toContain('not fresh: members (organization Harbor Analytics): held in run 3');
 });

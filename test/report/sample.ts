@@ -9,7 +9,7 @@ import { diffStates } from '../diff/diff-states.ts';
 export const SECRET = 'tok_3f9a8c1e77';
 export const HOSTILE = '<script>alert(1)</script>"\'&`|@everyone\u001b[31m\u202eevil';
 export const INVITE_ID = 'b7c0ffee-1111-4222-8333-444455556666';
-const ORGANIZATION = '01890000-aaaa-7000-8000-000000000001';
+export const ORGANIZATION = '01890000-aaaa-7000-8000-000000000001';
 const inOrganization: Scope = { organization_id: ORGANIZATION };
 const inProject: Scope = { project_id: '12' };
 

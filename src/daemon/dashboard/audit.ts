@@ -188,7 +188,7 @@ function entriesHtml(entries: readonly ShownEntry[], namesSource: boolean): Html
     subjectHtml(entry),
     markup`${breakable(detailText(entry, (at) => at.replace(/\.\d+Z$/, 'Z')))}`,
     nameHtml(byText(entry)),
-    ...(namesSource ? [nameHtml(entry.source ?? '')] : []),
+    ...(namesSource ? [entry.source === null ? NOTHING : nameHtml(entry.source)] : []),
   ]);
   return tableHtml('Entries', columns, rows);
 }

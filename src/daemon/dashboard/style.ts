@@ -108,7 +108,7 @@ p.plain, .facts.plain {
 .sheet .wide { white-space: normal; overflow-wrap: anywhere; min-width: 12rem; }
 .sheet .phone { display: none; }
 .sheet bdi { white-space: normal; }
-.sheet .source { min-width: 7em; }
+.sheet .source { min-width: calc(6em + 2rem); }
 .sheet tbody th { font-weight: 400; }
 .sheet tbody tr:hover { background: var(--sunk); }
 .two {
@@ -277,6 +277,7 @@ progress { width: 100%; min-width: 5rem; accent-color: var(--focus); vertical-al
   .sheet th:last-child, .sheet td:last-child { padding-right: .7rem; }
   .sheet .tone { font-size: inherit; }
   .sheet .wide { min-width: 8rem; }
+  .sheet .source { min-width: 6.2em; }
   .sheet .spare { display: none; }
   .sheet .wraps { white-space: normal; }
   .wraps .tone { position: relative; display: block; padding-left: 1em; white-space: normal; }
