@@ -179,8 +179,8 @@ function facts({ kinds, pageCap, skew, requests, bytes, tookMs }: SourceReach): 
       `the service is ${seconds} s ${skew.aheadMs >= 0 ? 'ahead' : 'behind'}, ± ${(skew.doubtMs / 1000).toFixed(1)} s`,
     ]);
   }
-  const asked = `${plural(requests, 'request')}, ${byteSize(bytes)}, ${duration(tookMs)}`;
-  return [...found, ['asked', asked]];
+  const traffic = `${plural(requests, 'request')}, ${byteSize(bytes)} received, ${duration(tookMs)}`;
+  return [...found, ['traffic', traffic]];
 }
 
 /** The part about this machine; its mirror only, unless `isVerbose`. */
