@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { FakeService } from '../journeys/service.ts';
@@ -181,9 +182,14 @@ describe('the image', () => {
     expect(await health()).toMatchObject({ code: 1, stderr: expect.stringContaining('no daemon') as string });
 
     const { child, ended } = startContainer(image, image.command, { env });
+    // Each look starts a program: the first one once the daemon can answer.
+    let log = '';
+    child.stderr?.on('data', (text: string) => (log += text));
     const deadline = Date.now() + 120_000;
+    const isWaiting = (): boolean => child.exitCode === null && Date.now() < deadline;
+    while (!log.includes('the daemon listens') && isWaiting()) await delay(50);
     let last = await health();
-    while (last.code !== 0 && child.exitCode === null && Date.now() < deadline) last = await health();
+    while (last.code !== 0 && isWaiting()) last = await health();
     expect(last, last.stderr).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(/^(ok|degraded|starting)/) as string,
