@@ -3,16 +3,17 @@ import { resolve } from 'node:path';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import { localTime } from '../core/wording.ts';
-import { damageNotes, findAuditEntries } from '../daemon/http/audit-entries.ts';
+import { localTime, plural } from '../core/wording.ts';
+import { AuditWalk, damageNotes } from '../daemon/http/audit-entries.ts';
 import type { AuditAction } from '../mirror/audit-actions.ts';
-import { auditCsv, auditEntryDocument, auditReport, type ShownEntry } from '../report/audit-report.ts';
+import { type EntryUnlikeSealed, unlikeSealedText } from '../mirror/verify-chain.ts';
+import { auditCsv, auditEntryDocument, auditReport } from '../report/audit-report.ts';
 import { renderHtml } from '../report/render-html.ts';
 import { renderMarkdown } from '../report/render-markdown.ts';
 import { renderText } from '../report/render-text.ts';
 import { choosePeriod, type Period } from '../state/period.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { writeWhole } from './atomic-file.ts';
+import { inChunks, writeWhole, yieldToEventLoop } from './atomic-file.ts';
 import { lineOptions, printDocument, printNote, printReason, type CommandContext } from './context.ts';
 import { printPage } from './pager.ts';
 import { formatOf } from './report-output.ts';
@@ -28,78 +29,105 @@ export interface AuditOptions {
   readonly output?: string;
 }
 
-/** Exit code 0, also where no entry fits, and where one was altered: that is said on stderr, and what `verify` fails for. */
+/** Exit code 0, also where no entry fits, and where one was altered or is gone: that is said on stderr, and what `verify` fails for. */
 export async function audit(context: CommandContext, options: AuditOptions): Promise<ExitCode> {
   const format = formatOf(context, options);
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'audit', context.pid);
   try {
     const period = choosePeriod(mirror, options, systemClock.now());
-    const { entries, of } = await findAuditEntries(mirror, config, {
+    printNote(context, period.notes);
+    const walk = new AuditWalk(mirror, config, {
       ...{ period, actions: options.action, by: options.by, sources: context.options.source },
     });
-    printNote(context, [...period.notes, ...damageNotes(entries)]);
-    const altered = mirror.alteredAuditEntries();
+    await write(context, options, piecesOf(context, format, { walk, period, options }), format);
+    printNote(context, damageNotes(walk.damage));
     // Also with --quiet: who reads a file of it sees nothing else of this.
-    if (altered.length > 0) printReason(context, alteredText(altered));
-    if (format === 'text' && options.output === undefined && entries.length === 0) {
-      await printPage(
-        context,
-        of === 0
-          ? 'the audit log is empty: nothing was accepted, pinned, restored or forgotten yet\n'
-          : `no entry of the audit log matches, of ${of}\n`,
-      );
-      return EXIT.done;
-    }
-    const text = textOf(context, format, { entries, period, options });
-    if (options.output === undefined) {
-      await (format === 'text' ? printPage : printDocument)(context, text);
-      return EXIT.done;
-    }
-    await writeWhole(resolve(context.cwd, options.output), [text], context);
-    printNote(context, [`written to ${options.output}`]);
+    printReason(context, contradictedText(walk.altered.toReversed(), mirror.auditEntriesUnlikeSealed()));
+    if (options.output !== undefined) printNote(context, [`written to ${options.output}`]);
     return EXIT.done;
   } finally {
     mirror.close();
   }
 }
 
-/** Entries that a line names. */
+async function write(
+  context: CommandContext,
+  { output }: AuditOptions,
+  pieces: Iterable<string>,
+  format: AuditFormat,
+): Promise<void> {
+  if (output !== undefined) await writeWhole(resolve(context.cwd, output), pieces, context);
+  else if (format === 'text') await printPage(context, [...pieces].join(''));
+  else {
+    for (const chunk of inChunks(pieces)) {
+      await yieldToEventLoop(context.signal);
+      await printDocument(context, chunk);
+    }
+  }
+}
+
+/** Entries that a line names, or that have a line. */
 const NAMED = 5;
 
-function alteredText(entries: readonly number[]): string[] {
-  const [first, ...others] = entries;
-  const more = entries.length - NAMED;
-  const named = `${entries.slice(0, NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+/** What is wrong with the log; empty where nothing is. */
+function contradictedText(altered: readonly number[], unlike: readonly EntryUnlikeSealed[]): string[] {
+  // Many runs may have sealed the same entry.
+  const sealed = [...Map.groupBy(unlike, ({ entry }) => entry).values()].flatMap(([first]) => first ?? []);
+  const more = sealed.length - NAMED;
+  if (altered.length + sealed.length === 0) return [];
   return [
-    others.length === 0
-      ? `entry ${first ?? ''} of the audit log is not as it was written, or does not follow the entry before it`
-      : `entries ${named} of the audit log are not as they were written, or do not follow the entries before them`,
+    ...alteredText(altered),
+    ...sealed.slice(0, NAMED).map(unlikeSealedText),
+    ...(more > 0 ? [`  … and ${plural(more, 'more entry', 'more entries')} that runs sealed`] : []),
     '  → `tidemark verify` says what else does not match',
   ];
 }
 
+function alteredText(entries: readonly number[]): string[] {
+  const [first, ...others] = entries;
+  if (first === undefined) return [];
+  const more = entries.length - NAMED;
+  const named = `${entries.slice(0, NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  return [
+    others.length === 0
+      ? `entry ${first} of the audit log is not as it was written, or does not follow the entry before it`
+      : `entries ${named} of the audit log are not as they were written, or do not follow the entries before them`,
+  ];
+}
+
 interface AuditFacts {
-  readonly entries: readonly ShownEntry[];
+  readonly walk: AuditWalk;
   readonly period: Period;
   readonly options: AuditOptions;
 }
 
-function textOf(
-  context: CommandContext,
-  format: AuditFormat,
-  { entries, period, options }: AuditFacts,
-): string {
-  if (format === 'csv') return [...auditCsv(entries)].join('');
+function* piecesOf(context: CommandContext, format: AuditFormat, facts: AuditFacts): Generator<string> {
+  const { walk, period, options } = facts;
   const since = options.since === undefined ? null : period.since.at;
-  if (format === 'json') {
-    const document = {
-      schema: 'tidemark.audit_log/1',
-      since,
-      until: period.until.at,
-      entries: entries.map(auditEntryDocument),
-    };
-    return escapeForTerminal(`${JSON.stringify(document)}\n`);
+  if (format === 'csv') yield* auditCsv(walk);
+  else if (format === 'json') {
+    const head = JSON.stringify({ schema: 'tidemark.audit_log/1', since, until: period.until.at });
+    yield `${head.slice(0, -1)},"entries":[`;
+    let before = '';
+    for (const entry of walk) {
+      yield before + escapeForTerminal(JSON.stringify(auditEntryDocument(entry)));
+      before = ',';
+    }
+    yield ']}\n';
+  } else yield reportText(context, format, { ...facts, since });
+}
+
+function reportText(
+  context: CommandContext,
+  format: 'text' | 'html' | 'markdown',
+  { walk, period, options, since }: AuditFacts & { readonly since: string | null },
+): string {
+  const entries = [...walk];
+  if (format === 'text' && options.output === undefined && entries.length === 0) {
+    return walk.of === 0
+      ? 'the audit log is empty: nothing was accepted, pinned, restored or forgotten yet\n'
+      : `no entry of the audit log matches, of ${walk.of}\n`;
   }
   const timeText = format === 'text' ? localTime : (at: string) => at.replace(/\.\d+Z$/, 'Z');
   const isNarrowed = options.action !== undefined || options.by !== undefined;

@@ -1,5 +1,5 @@
 /** The audit log as people read it: each entry with what it is about. `audit-log.ts` writes it, `verify-audit.ts` checks it. */
-import { and, asc, desc, eq } from 'drizzle-orm';
+import { and, desc, eq, lte } from 'drizzle-orm';
 import type { RecordKey } from '../catalog/order.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { RESTORE_HINT } from '../core/hints.ts';
@@ -11,6 +11,7 @@ import {
   runOfBackup,
 } from './audit-log.ts';
 import type { AuditEntry } from './audited-rows.ts';
+import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
 import { isMove } from './verify-chain.ts';
@@ -86,37 +87,57 @@ export interface AuditLogEntry extends Pick<AuditEntry, 'entry' | 'at' | 'by' | 
   readonly subject: AuditSubject;
   /** In hex. */
   readonly hash: string;
+  /** True where its hash does not fit: it is not as it was written, or the entry before it is not. */
+  readonly isAltered: boolean;
 }
 
-const ENTRIES = prepared((db) => db.select().from(auditLog).orderBy(asc(auditLog.entry)).prepare());
+/** Entries read at a time. */
+const PAGE = 500;
 
-/** All entries, oldest first. @throws TidemarkError `mirror_corrupt` for one that cannot be read */
-export function readAuditLog(connection: Connection): AuditLogEntry[] {
-  const rows = ENTRIES(connection).all();
-  const moved = rows.findLastIndex(({ action }) => action === 'move');
-  // A move leaves an entry of each restore that it takes.
-  const renumbered = new Set(
-    rows.flatMap(({ about, member }, place) => (place <= moved && about === 'restores' ? [member] : [])),
-  );
-  return rows.map((row) => {
-    const { entry, at, by, via, action, hash } = row;
-    const subject = subjectOf(row, {
-      isRenumbered: renumbered.has(row.member),
-      run: row.about === 'backups' ? runOfBackup(connection, entry) : null,
-    });
-    return { entry, at, by, via, action, hash: hash.toString('hex'), subject };
-  });
-}
+/** One more than a page: what the last of the page follows. */
+const NEWEST = prepared((db) =>
+  db
+    .select()
+    .from(auditLog)
+    .where(lte(auditLog.entry, param('from')))
+    .orderBy(desc(auditLog.entry))
+    .limit(PAGE + 1)
+    .prepare(),
+);
 
 /**
- * Numbers of the entries whose hash does not fit: they are not as they were written, or the entry before them is not. `verify` checks
- * more, and names what is gone from the end.
+ * All entries, newest first, read page by page: what is written meanwhile is left out, and nothing is held open between two
+ * pages. @throws TidemarkError `mirror_corrupt` for one that cannot be read
  */
-export function alteredEntries(connection: Connection): number[] {
-  const rows = ENTRIES(connection).all();
-  return rows.flatMap((row, index) =>
-    entryHash(row, rows[index - 1]?.hash ?? null).equals(row.hash) ? [] : [row.entry],
-  );
+export function* readAuditLog(access: Pick<MirrorAccess, 'read'>): Generator<AuditLogEntry, undefined> {
+  const renumbered = new Set(access.read(renumberedRestores));
+  let from: number | undefined = Number.MAX_SAFE_INTEGER;
+  while (from !== undefined) {
+    const start: number = from;
+    const rows = access.read((connection) => NEWEST(connection).all({ from: start }));
+    for (const [index, row] of rows.slice(0, PAGE).entries()) {
+      const { entry, at, by, via, action, hash } = row;
+      const subject = subjectOf(row, {
+        isRenumbered: renumbered.has(row.member),
+        run: row.about === 'backups' ? access.read((connection) => runOfBackup(connection, entry)) : null,
+      });
+      const isAltered = !entryHash(row, rows[index + 1]?.hash ?? null).equals(hash);
+      yield { entry, at, by, via, action, hash: hash.toString('hex'), subject, isAltered };
+    }
+    from = rows[PAGE]?.entry;
+  }
+  return undefined;
+}
+
+/** Members of the restores that were there before the latest move, which leaves an entry of each that it takes. */
+function renumberedRestores(connection: Connection): string[] {
+  return connection
+    .prepare<[], string>(
+      `SELECT DISTINCT member FROM audit_log
+       WHERE about = 'restores' AND entry <= (SELECT max(entry) FROM audit_log WHERE action = 'move')`,
+    )
+    .pluck()
+    .all();
 }
 
 export interface AcceptedRemovalsEntry extends Pick<AuditLogEntry, 'entry' | 'by' | 'via'> {

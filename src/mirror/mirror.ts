@@ -7,7 +7,6 @@ import {
   type AcceptedRemovalsEntry,
   type AuditLogEntry,
   readAcceptedRemovals,
-  alteredEntries,
   readAuditLog,
 } from './audit-entries.ts';
 import { type RestoredBackupEntry, lastEntry, restoredBackups } from './audit-log.ts';
@@ -20,7 +19,7 @@ import { RestoreStore } from './restores.ts';
 import { type RetentionStore, retentionStore } from './retention-store.ts';
 import { type RunStore, runStore } from './run-store.ts';
 import { SnapshotStore } from './snapshots.ts';
-import { type FoundSeal, findSeal } from './verify-chain.ts';
+import { type EntryUnlikeSealed, type FoundSeal, entriesUnlikeSealed, findSeal } from './verify-chain.ts';
 import { type VerifyProgress, type VerifyResult, verifySnapshot } from './verify.ts';
 
 export interface MirrorOptions {
@@ -145,14 +144,14 @@ export class Mirror {
     return this.#access.read((connection) => findSeal(connection, Buffer.from(hash, 'hex')));
   }
 
-  /** All entries of the audit log, oldest first. @throws TidemarkError `mirror_corrupt` for one that cannot be read */
-  auditLog(): AuditLogEntry[] {
-    return this.#access.read(readAuditLog);
+  /** All entries of the audit log, newest first, page by page. @throws TidemarkError `mirror_corrupt` for one that cannot be read */
+  auditLog(): Generator<AuditLogEntry, undefined> {
+    return readAuditLog(this.#access);
   }
 
-  /** Numbers of entries of the audit log that are not as they were written, or do not follow the one before; empty where all are. */
-  alteredAuditEntries(): number[] {
-    return this.#access.read(alteredEntries);
+  /** Entries that runs sealed and the audit log has not, or has otherwise: `auditLog` cannot see what was cut off at its end. */
+  auditEntriesUnlikeSealed(): EntryUnlikeSealed[] {
+    return this.#access.read(entriesUnlikeSealed);
   }
 
   /** Who accepted removals in a run, and which; undefined where nobody did. @throws TidemarkError `mirror_corrupt` */

@@ -3,6 +3,8 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { commandActor } from '../../src/core/actor.ts';
+import { entryHash } from '../../src/mirror/audit-log.ts';
+import type { AuditEntry } from '../../src/mirror/audited-rows.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 import { ORG, open, sync } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
@@ -95,6 +97,44 @@ describe('the audit log', () => {
       expect(stderr).toContain('`tidemark verify` says what else');
     }
     expect((await story.run('verify')).stdout).toContain('entry 3 of the audit log');
+  });
+
+  it('says on stderr which entries are gone from its end', async () => {
+    const story = await told();
+    await story.expectRun(0, 'sync', '--quiet');
+    const gone = [8, 10].map(
+      (entry, index) => `tidemark: run ${index + 3} sealed entry ${entry} of the audit log, which is gone\n`,
+    );
+    // The newest of them, then all.
+    for (const left of [7, 0]) {
+      const database = new Database(story.file('mirror.db'));
+      database.prepare(`DELETE FROM audit_log WHERE entry > ?`).run(left);
+      database.close();
+      for (const more of [[], ['--format', 'csv', '--output', 'audit.csv'], ['--json', '--quiet']]) {
+        const { stderr } = await story.expectRun(0, 'audit', ...more);
+        expect(stderr).toContain(`${gone.join('')}  → \`tidemark verify\``);
+      }
+      expect((await story.run('verify')).stdout).toContain(
+        'chain: run 3 sealed entry 8 of the audit log, which is',
+      );
+    }
+  });
+
+  it('says on stderr that a run sealed an entry otherwise, where all hashes fit', async () => {
+    const story = await told();
+    const database = new Database(story.file('mirror.db'));
+    const entries = database.prepare<[], AuditEntry>(`SELECT * FROM audit_log ORDER BY entry`).all();
+    const set = database.prepare(`UPDATE audit_log SET "by" = ?, hash = ? WHERE entry = ?`);
+    let before: Buffer | null = null;
+    for (const entry of entries) {
+      const by = entry.entry === 3 ? 'innocent' : entry.by;
+      before = entryHash({ ...entry, by }, before);
+      set.run(by, before, entry.entry);
+    }
+    database.close();
+    const { stderr } = await story.expectRun(0, 'audit');
+    expect(stderr).not.toContain('as it was written');
+    expect(stderr).toMatch(/run \d+ sealed entry \d+ of the audit log, which is not the one that it sealed/);
   });
 
   it('is narrowed by time, state, action, person and source', async () => {

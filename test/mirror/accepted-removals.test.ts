@@ -45,7 +45,7 @@ describe('accepted removals', () => {
   it('are in the log, sealed by the run that carried them out', async () => {
     const mirror = open();
     await removed(mirror);
-    expect(mirror.auditLog()).toMatchObject([
+    expect([...mirror.auditLog()].toReversed()).toMatchObject([
       {
         ...{ entry: 1, action: 'accept_removals', by: 'ann@here' },
         subject: {
@@ -82,7 +82,7 @@ describe('accepted removals', () => {
     await run.publish({ ...input, outcome: 'failed' });
     const again = accepting(mirror, 0);
     await again.run.publish(again.input);
-    expect(mirror.auditLog()).toEqual([]);
+    expect([...mirror.auditLog()].toReversed()).toEqual([]);
     expect(await problems(mirror.path)).toEqual([]);
   });
 
@@ -91,7 +91,10 @@ describe('accepted removals', () => {
     await removed(mirror);
     await sync(mirror, 'roles', ORG, ROLES);
     await mirror.retention.forget({ policy: { last: 1 }, isEqual: () => false });
-    expect(mirror.auditLog().map(({ action }) => action)).toEqual(['accept_removals', 'forget']);
+    expect([...mirror.auditLog()].toReversed().map(({ action }) => action)).toEqual([
+      'accept_removals',
+      'forget',
+    ]);
     expect(await problems(mirror.path)).toEqual([]);
   });
 
@@ -109,8 +112,8 @@ describe('accepted removals', () => {
     makeMovedMirror(joined, parts, facts);
     compareMoved(joined, parts);
     const mirror = open({ path: joined, mode: 'read' });
-    const said = mirror
-      .auditLog()
+    const said = [...mirror.auditLog()]
+      .toReversed()
       .flatMap(({ subject }) => (subject.about === 'removals' ? [[subject.source, subject.run]] : []));
     const last = (source: string): number | undefined => mirror.runs.latest(source)?.run;
     expect(said).toEqual([
@@ -125,7 +128,9 @@ describe('accepted removals', () => {
     makeMovedMirror(split, [{ path: joined, sources: ['beta'] }], facts);
     const alone = open({ path: split, mode: 'read' });
     expect(
-      alone.auditLog().flatMap(({ subject }) => (subject.about === 'removals' ? [subject.source] : [])),
+      [...alone.auditLog()]
+        .toReversed()
+        .flatMap(({ subject }) => (subject.about === 'removals' ? [subject.source] : [])),
     ).toEqual(['beta']);
     alone.close();
     expect(await problems(split)).toEqual([]);
@@ -170,6 +175,8 @@ describe('accepted removals', () => {
     change(mirror.path, (file) => file.prepare(`UPDATE audit_log SET "${column}" = ?`).run(text));
     expect(await problems(mirror.path)).toContainEqual(expect.stringContaining('is not as it was written'));
     const damaged = open({ path: mirror.path, mode: 'read' });
-    expect(() => damaged.auditLog()).toThrow(expect.objectContaining({ code: 'mirror_corrupt' }) as Error);
+    expect(() => [...damaged.auditLog()]).toThrow(
+      expect.objectContaining({ code: 'mirror_corrupt' }) as Error,
+    );
   });
 });

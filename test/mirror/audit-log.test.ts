@@ -471,7 +471,7 @@ describe('the audit log', () => {
     const actor = { by: 'ann', via: 'root@here' };
     addToRestored(mirror.path, { states: [], entry: { actor, at: AT, backup } });
     const again = open({ path: mirror.path });
-    expect(again.auditLog()).toMatchObject([
+    expect([...again.auditLog()].toReversed()).toMatchObject([
       { entry: 1, at: AT, ...actor, action: 'restore_backup', subject: { about: 'backup', ...backup } },
     ]);
     expect(again.findSeal(root)).toEqual({ status: 'run', run: 2 });

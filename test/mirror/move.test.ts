@@ -132,7 +132,7 @@ describe('a move of a mirror', () => {
         ...{ cleared: [], notices: [] },
       });
       expect(mirror.restores.plannedRun(1)).toBe(1);
-      expect(mirror.auditLog().map(({ subject }) => subject)).toMatchObject(
+      expect([...mirror.auditLog()].toReversed().map(({ subject }) => subject)).toMatchObject(
         Array.from({ length: restores }, () => ({ about: 'restore', isRenumbered: false })),
       );
       const { path } = mirror;
@@ -162,7 +162,7 @@ describe('a move of a mirror', () => {
     expect(mirror.restores.list({ source: 'beta' })).toMatchObject([{ restore: 3 }]);
     const startedAt = new Date(clock.now()).toISOString();
     const again = mirror.restores.begin({ ...start, source: 'beta', startedAt });
-    const said = mirror.auditLog().map(({ subject }) => subject);
+    const said = [...mirror.auditLog()].toReversed().map(({ subject }) => subject);
     const renumbered = said.flatMap((subject) =>
       subject.about === 'restore' ? [[subject.restore, subject.isRenumbered]] : [],
     );

@@ -45,12 +45,11 @@ export async function auditPage(
   query: URLSearchParams,
 ): Promise<PageContent> {
   const asked = questionOf(query, sources);
-  const { period, entries, count, of } = await foundBy(mirror, config, asked, { now, limit: ENTRIES_SHOWN });
-  const notes = [
-    ...period.notes,
-    ...damageNotes(entries),
-    ...(count > ENTRIES_SHOWN ? [cutText(count)] : []),
-  ];
+  const { period, entries, count, of, damage } = await foundBy(mirror, config, asked, {
+    now,
+    limit: ENTRIES_SHOWN,
+  });
+  const notes = [...period.notes, ...damageNotes(damage), ...(count > ENTRIES_SHOWN ? [cutText(count)] : [])];
   const body = markup`<h1>Audit log</h1>
 <p class="faint">Who accepted, pinned, restored or forgot what, newest first.</p>
 ${chooser(asked, sources)}${of === 0 ? NOTHING : markup`<p class="faint">${countText(count, of)}${count === 0 ? NOTHING : markup`, <a href="${pathOf('/audit.csv', asked)}" download>as CSV</a>`}</p>`}${notes.map(hintHtml)}

@@ -33,10 +33,14 @@ export interface FoundEntries {
   /** How many the filter lets through, and how many there are. */
   readonly count: number;
   readonly of: number;
+  /** Why the name of a record could not be read; null where all could. */
+  readonly damage: TidemarkError | null;
 }
 
 /** Entries between two turns of the event loop: a look-up takes up to some milliseconds. */
 const SLICE = 10;
+/** The same of entries that are passed over. */
+const PASSED_SLICE = 500;
 
 /**
  * Lets other work continue in between: a daemon calls it.
@@ -47,15 +51,56 @@ export async function findAuditEntries(
   config: Config,
   filter: AuditFilter,
 ): Promise<FoundEntries> {
-  const all = mirror.auditLog();
-  const found = all.filter((entry) => isAskedFor(entry, filter)).reverse();
+  const walk = new AuditWalk(mirror, config, filter);
   const entries: NamedEntry[] = [];
-  const shownEntry = prepareShown(mirror, config);
-  for (const entry of found.slice(0, filter.limit)) {
-    if (entries.length > 0 && entries.length % SLICE === 0) await nextTurn();
-    entries.push(shownEntry(entry));
+  for (const shown of walk.steps()) {
+    if (shown !== null) entries.push(shown);
+    if (shown === null ? walk.of % PASSED_SLICE === 0 : entries.length % SLICE === 0) await nextTurn();
   }
-  return { entries, count: found.length, of: all.length };
+  const { count, of, damage } = walk;
+  return { entries, count, of, damage };
+}
+
+/** The entries that were asked for, newest first, in as many walks of the log as are begun: however many there are, few are in memory. */
+export class AuditWalk implements Iterable<NamedEntry> {
+  readonly #mirror: Mirror;
+  readonly #filter: AuditFilter;
+  readonly #shown: (entry: AuditLogEntry) => NamedEntry;
+  /** Of the latest walk, as far as it got: how many entries the filter let through, and how many there were. */
+  count = 0;
+  of = 0;
+  /** Numbers of the entries that are not as they were written, also of those that were not asked for; newest first. */
+  altered: number[] = [];
+  /** Why the name of a record could not be read. */
+  damage: TidemarkError | null = null;
+
+  constructor(mirror: Mirror, config: Config, filter: AuditFilter) {
+    this.#mirror = mirror;
+    this.#filter = filter;
+    this.#shown = prepareShown(mirror, config);
+  }
+
+  /** @throws TidemarkError `mirror_corrupt` for an entry that cannot be read */
+  *[Symbol.iterator](): Generator<NamedEntry, undefined> {
+    for (const shown of this.steps()) if (shown !== null) yield shown;
+    return undefined;
+  }
+
+  /** One for each entry of the log; null where it is passed over. */
+  *steps(): Generator<NamedEntry | null, undefined> {
+    const { limit = Infinity } = this.#filter;
+    Object.assign(this, { count: 0, of: 0, altered: [], damage: null });
+    for (const entry of this.#mirror.auditLog()) {
+      this.of += 1;
+      if (entry.isAltered) this.altered.push(entry.entry);
+      const isAsked = isAskedFor(entry, this.#filter);
+      if (isAsked) this.count += 1;
+      const shown = isAsked && this.count <= limit ? this.#shown(entry) : null;
+      this.damage ??= shown?.damage ?? null;
+      yield shown;
+    }
+    return undefined;
+  }
 }
 
 function isAskedFor(
@@ -83,6 +128,9 @@ type NamedEntry = ShownEntry & { readonly damage: TidemarkError | null };
 
 type RecordName = Pick<NamedEntry, 'recordName' | 'damage'>;
 
+/** Names of records that are kept in memory. */
+const NAMES_KEPT = 10_000;
+
 /** Looks up a source's definitions and a record's name once, however many entries are about them. */
 function prepareShown(mirror: Mirror, config: Config): (entry: AuditLogEntry) => NamedEntry {
   const definitions = remembered((source) => definitionsFor(config, source));
@@ -91,6 +139,7 @@ function prepareShown(mirror: Mirror, config: Config): (entry: AuditLogEntry) =>
     const { source, kind, scope, id } = subject;
     const key = JSON.stringify([source, kind, scopeKey(scope), id]);
     const name = names.get(key) ?? nameOrDamage(mirror, subject, definition);
+    if (names.size >= NAMES_KEPT) names.clear();
     names.set(key, name);
     return name;
   };
@@ -172,9 +221,8 @@ function nameOrDamage(...of: Parameters<typeof acceptedName>): RecordName {
 }
 
 /** Why some records go by their ids, and what to do about it; empty if all have names. */
-export function damageNotes(entries: readonly NamedEntry[]): string[] {
-  const damage = entries.find((entry) => entry.damage !== null)?.damage;
-  if (damage === undefined || damage === null) return [];
+export function damageNotes(damage: TidemarkError | null): string[] {
+  if (damage === null) return [];
   return [
     `${damage.message}; its records go by their ids here`,
     ...(damage.hint === undefined ? [] : [damage.hint]),

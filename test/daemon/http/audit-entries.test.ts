@@ -2,7 +2,7 @@
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
-import { findAuditEntries } from '../../../src/daemon/http/audit-entries.ts';
+import { AuditWalk, findAuditEntries } from '../../../src/daemon/http/audit-entries.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
 import { open, ORG, sync } from '../../mirror/fixture.ts';
 
@@ -49,4 +49,39 @@ it('lets other work continue while many entries are looked up', async () => {
   expect(entries).toHaveLength(400);
   expect(found).toBe(400);
   expect(turns).toBeGreaterThan(4);
+});
+
+it('walks more entries than a page has, each once, and says which were altered', async () => {
+  const mirror = open();
+  await sync(mirror, 'roles', ORG, ['{"id":"r1","name":"Readers"}']);
+  accept(mirror, 1101);
+  const walk = new AuditWalk(mirror, CONFIG, ALL);
+  const numbers = (): number[] => [...walk].map(({ entry }) => entry);
+  const all = Array.from({ length: 1101 }, (_, index) => 1101 - index);
+  expect(numbers()).toEqual(all);
+  expect(walk).toMatchObject({ count: 1101, of: 1101, altered: [], damage: null });
+  const file = new Database(mirror.path);
+  // The first of all, and beside the ends of pages.
+  const altered = [1101, 602, 601, 102, 101, 1];
+  for (const entry of altered)
+    file.prepare(`UPDATE audit_log SET "by" = 'innocent' WHERE entry = ?`).run(entry);
+  file.prepare(`DELETE FROM audit_log WHERE entry = 800`).run();
+  file.close();
+  expect(numbers()).toEqual(all.filter((entry) => entry !== 800));
+  expect(walk).toMatchObject({ count: 1100, of: 1100 });
+  expect(walk.altered.toSorted((a, b) => a - b)).toEqual([...altered, 801].sort((a, b) => a - b));
+});
+
+it('leaves out what is written during a walk', async () => {
+  const mirror = open();
+  await sync(mirror, 'roles', ORG, ['{"id":"r1","name":"Readers"}']);
+  accept(mirror, 600);
+  const walk = new AuditWalk(mirror, CONFIG, ALL);
+  const numbers: number[] = [];
+  for (const { entry } of walk) {
+    if (numbers.push(entry) === 1) mirror.snapshots.pin('meanwhile', 1);
+  }
+  expect(numbers).toHaveLength(600);
+  expect(Math.max(...numbers)).toBe(600);
+  expect([...walk]).toHaveLength(601);
 });
