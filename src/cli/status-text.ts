@@ -100,10 +100,10 @@ function answerLines(
   const { green, yellow, red, dim } = createColors(isColoured(context));
   const color = { good: green, warn: yellow, bad: red, plain: dim };
   const longest = Math.max(...answers.map(({ word }) => word.length));
-  return answers.flatMap(({ question, tone, word, line }) => {
+  return answers.flatMap(({ question, tone, word, line, whole = line }) => {
     const head = `  ${question.padEnd(12)}${color[tone](word)}${' '.repeat(longest - word.length + 2)}`;
     const indent = 2 + 12 + longest + 2;
-    const [first = '', ...rest] = wrapText(escapeControlCharacters(line), (width ?? Infinity) - indent);
+    const [first = '', ...rest] = wrapText(escapeControlCharacters(whole), (width ?? Infinity) - indent);
     return [head + first, ...rest.map((each) => ' '.repeat(indent) + each)];
   });
 }

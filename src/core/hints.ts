@@ -38,6 +38,10 @@ export function goneHint(place: MirrorPlace, backup?: string): string {
 export const EMPTIED_HINT =
   'mount the disk: the next complete run is backed up there. If it was emptied on purpose, or is a new disk, run `tidemark backup create`';
 
+/** What to do where the mirror has no state of a source as of the baseline: the source is newer, or retention dropped it. */
+export const NEW_BASELINE_HINT =
+  '`tidemark snapshots pin NAME --baseline` makes the latest state of all sources the baseline';
+
 /** Commands that need `--source` where each source has a mirror of its own, and some where several share one. */
 const OF_ONE_SOURCE =
   /^tidemark (?:restore|undo|restores show|runs show|drill|serve|backup restore|drift accept|drift unaccept|diff latest live)\b/;

@@ -223,7 +223,7 @@ summary { cursor: pointer; overflow-wrap: anywhere; }
 .fold li, .list li { padding: .15rem 0; overflow-wrap: anywhere; }
 .fold .scroll { margin-top: .5rem; }
 pre { overflow-x: auto; margin: .4rem 0; padding: .5rem .75rem; background: var(--sunk); border-radius: 6px; }
-p > code { overflow-wrap: anywhere; }
+p > code { overflow-wrap: anywhere; } .unbroken { white-space: nowrap; }
 section:has(> .events) > h2 { margin: 1.5rem 0 .4rem; }
 
 .scroll { overflow-x: auto; }

@@ -9,6 +9,20 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
+/** Characters of a word that has room on a line of a phone. */
+const UNBROKEN = 30;
+
+/**
+ * A command in HTML whose lines end at spaces: a browser would break it behind each hyphen, and `--` alone at the end of a line reads as an
+ * argument of its own. The style sheet keeps `unbroken` on one line.
+ * @param escaped content of an element, without tags
+ */
+export function unbrokenWords(escaped: string): string {
+  return escaped.replaceAll(/\S*-\S*/g, (word) =>
+    word.length > UNBROKEN ? word : `<span class="unbroken">${word}</span>`,
+  );
+}
+
 /**
  * The text as content or quoted attribute value of HTML or XML, active characters written out first: what remains is
  * allowed in XML 1.0 and cannot leave the place it is put in.

@@ -1,5 +1,6 @@
 /** Resolves references to states of the mirror: to the published run that a reference means. */
 import { TidemarkError } from '../core/errors.ts';
+import { NEW_BASELINE_HINT } from '../core/hints.ts';
 import { suggest } from '../core/suggest.ts';
 import { plural } from '../core/wording.ts';
 import { AuditLogContradicted } from '../mirror/audited-rows.ts';
@@ -9,7 +10,7 @@ import type { RunStore } from '../mirror/run-store.ts';
 import type { SnapshotContradiction, SnapshotStore } from '../mirror/snapshots.ts';
 import { type ForgottenRuns, forgottenAfter, forgottenInto, forgottenText, isPublished } from './runs.ts';
 import { localTime } from '../core/wording.ts';
-import { OF_MIRROR, type Reference, POINT_FORMS, parseReference } from './reference.ts';
+import { BASELINE, OF_MIRROR, type Reference, POINT_FORMS, parseReference } from './reference.ts';
 
 /** A state that the mirror holds: what a reader would have got right after that run was published. */
 export interface Point {
@@ -178,7 +179,7 @@ function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointCho
       throw new TidemarkError(
         'reference_unknown',
         `the mirror held nothing of source ${choice.source} as of run ${run.run}: its first run is ${first.run}`,
-        { hint: `name a later state, or another source with --source` },
+        { hint: laterHint(ref, choice.source, first.run) },
       );
     }
   }
@@ -193,6 +194,13 @@ function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointCho
       return latest === undefined || latest.run <= run.run;
     },
   };
+}
+
+/** What to name in place of a state that is older than the source. @param run the source's oldest */
+function laterHint(ref: string, source: string, run: number): string {
+  return ref === BASELINE.text
+    ? `\`tidemark drift --source ${source} --from run:${run}\` compares with its oldest state; ${NEW_BASELINE_HINT}`
+    : `run:${run} is its oldest state; or name another source with --source`;
 }
 
 function pointOfRun(ref: string, run: RunRow): Omit<Point, 'isLatest'> {

@@ -223,7 +223,7 @@ it.each(['interrupted', 'failed'] as const)(
     const row = METRICS.find(({ name }) => name === 'tidemark_drift_findings');
     const snapshot = readHealthSnapshot(rig.view, rig.clock.now());
     // Too much changed to compare it at a scrape.
-    const problem = { source: 'a', reason: '', line: '', isTooMuch: true };
+    const problem = { source: 'a', cause: '', reason: '', line: '', isTooMuch: true };
     const openDrift = openBySource({ drifts: [], problems: [problem] }, snapshot.lastJobs);
     const samples = row?.read({ snapshot, openDrift } as unknown as Parameters<typeof row.read>[0]) ?? [];
     expect(samples.reduce((sum, [value]) => sum + (value ?? 0), 0)).toBe(1);

@@ -111,6 +111,12 @@ describe('a point of the mirror', () => {
     expect(resolvePoint(mirror, '2026-03-01T13:00Z', { source: 'b', now: NOW })).toMatchObject({ run: 2 });
     const error = refusal(() => resolvePoint(mirror, 'baseline', { source: 'b', now: NOW }));
     expect(error.message).toContain('its first run is 2');
+    // What it names works: that run is the source's own, and a new baseline has a state of every source.
+    expect(error.hint).toContain('`tidemark drift --source b --from run:2`');
+    expect(error.hint).toContain('`tidemark snapshots pin NAME --baseline`');
+    expect(resolvePoint(mirror, 'run:2', { source: 'b', now: NOW })).toMatchObject({ run: 2 });
+    const older = refusal(() => resolvePoint(mirror, 'run:1', { source: 'b', now: NOW }));
+    expect(older.hint).toMatch(/^run:2 is its oldest state/);
   });
 
   it.each([

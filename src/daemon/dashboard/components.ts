@@ -48,7 +48,7 @@ export function breakable(text: string): Html[] {
 }
 
 /** Text with commands between backquotes. */
-function withCommands(text: string, style: string): Html[] {
+export function withCommands(text: string, style = ''): Html[] {
   return text
     .split('`')
     .map((part, index) =>
@@ -59,7 +59,7 @@ function withCommands(text: string, style: string): Html[] {
 /** What a person can do. */
 export function hintHtml(hint: string | null): Html {
   if (hint === null || hint === '') return NOTHING;
-  return markup`<p class="hint faint">${withCommands(hint, '')}</p>`;
+  return markup`<p class="hint faint">${withCommands(hint)}</p>`;
 }
 
 /** Shown if there is nothing yet. */

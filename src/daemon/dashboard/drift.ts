@@ -31,6 +31,7 @@ import {
   selectHtml,
   tableHtml,
   timeHtml,
+  withCommands,
 } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
@@ -241,7 +242,7 @@ export function driftPage(
   const contradictions = drifts.flatMap(({ contradicted, source, definitions }) =>
     contradicted.flatMap((acceptance) => contradictionText(acceptance, source, definitions) ?? []),
   );
-  const problems = [...contradictions, ...unknown.map(({ line: text }) => text)].map(
+  const problems = [...contradictions, ...unknown.map(({ line: text }) => withCommands(text))].map(
     (text) => markup`<div class="warning" role="note">${text}</div>`,
   );
   const nothing =

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import type { Context } from 'hono';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { commandOf } from '../../core/hints.ts';
-import { escapeMarkup } from '../../report/markup.ts';
+import { escapeMarkup, unbrokenWords } from '../../report/markup.ts';
 import type { Refusal } from '../http/request.ts';
 import { capital, hintHtml } from './components.ts';
 import { clockTime, type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
@@ -159,12 +159,11 @@ function linksOf(html: Html, source: string | null): Html {
 
 /** The commands of a page run as they are: with a mirror per source some need its name. In one place, as `linksOf`. */
 function commandsOf(html: Html, source: string | null): Html {
-  if (source === null) return html;
   return trusted(
-    html.text.replace(
-      /(<code\b[^>]*>)(tidemark [^<]*)(?=<\/code>)/g,
-      (_, tag: string, command: string) => `${tag}${commandOf(command, escapeMarkup(source))}`,
-    ),
+    html.text.replace(/(<code\b[^>]*>)(tidemark [^<]*)(?=<\/code>)/g, (_, tag: string, command: string) => {
+      const whole = source === null ? command : commandOf(command, escapeMarkup(source));
+      return `${tag}${unbrokenWords(whole)}`;
+    }),
   );
 }
 

@@ -45,6 +45,7 @@ import {
   outcomeBadge,
   section,
   tableHtml,
+  withCommands,
 } from './components.ts';
 import { driftArticles, NO_BASELINE, noDriftHtml } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
@@ -172,7 +173,7 @@ function driftSection({ found, snapshot }: OverviewFacts, mirror: Mirror): Html 
     return section('drift', 'Drift', NOTHING, emptyHtml('No baseline yet.', hint));
   }
   const open = drifts.reduce((sum, drift) => sum + drift.open.length, 0);
-  const problems = unknown.map(({ line }) => markup`<p class="plain">${line}</p>`);
+  const problems = unknown.map(({ line }) => markup`<p class="plain">${withCommands(line)}</p>`);
   if (open === 0) {
     const [drift] = drifts;
     const none = drift === undefined || unknown.length > 0 ? NOTHING : noDriftHtml(drift, snapshot.now);

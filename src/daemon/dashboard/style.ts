@@ -90,6 +90,7 @@ section > h2::first-letter { text-transform: none; }
 .hint code, code.line {
   background: var(--sunk); border-radius: 4px; padding: .05rem .35rem; overflow-wrap: anywhere;
 }
+.unbroken { white-space: nowrap; }
 .needs .hint code { background: var(--raised); }
 p.plain, .facts.plain {
   background: var(--raised); border: 1px solid var(--line); border-radius: 10px; padding: .9rem 1.1rem;

@@ -120,10 +120,10 @@ export class DriftNow {
       } catch (error) {
         const { message, hint } = asTidemarkError(error);
         const name = sources.length > 1 ? `${source}: ` : '';
-        const what = hint === undefined ? '' : `; ${hint.replaceAll('`', '')}`;
+        const what = hint === undefined ? '' : `; ${hint}`;
         const reason = `${name}${message}`;
         const isTooMuch = error instanceof TooMuchChanged;
-        problems.push({ source, reason, line: `${reason}${what}`, isTooMuch });
+        problems.push({ source, cause: causeOf(error), reason, line: `${reason}${what}`, isTooMuch });
       }
     }
     return { drifts, problems };
@@ -139,6 +139,16 @@ class TooMuchChanged extends TidemarkError {
       { hint: `\`tidemark drift --source ${source}\` shows them; set a newer baseline to compare less` },
     );
   }
+}
+
+/** Why there is no drift, in a few words. */
+function causeOf(error: unknown): string {
+  if (error instanceof TooMuchChanged) return 'too much changed';
+  if (error instanceof AuditLogContradicted) return 'the baseline is not as the audit log has it';
+  const { code } = asTidemarkError(error);
+  if (code === 'mirror_corrupt') return 'the mirror is damaged';
+  // The source was added later than the baseline, or retention dropped what it held then.
+  return code === 'reference_unknown' ? 'no state as of the baseline' : 'the comparison failed';
 }
 
 function lastVerification(mirror: Mirror): number | undefined {

@@ -29,7 +29,14 @@ export interface DriftCounts {
   /** Collections that could not be compared, or not in their present state: each may hide drift. */
   readonly uncompared: number;
   /** Why the drift of a source is not known at all, neither from now nor from an earlier job; null where it is of all. */
-  readonly unknown: string | null;
+  readonly unknown: UnknownDrift | null;
+}
+
+interface UnknownDrift {
+  /** In a few words, for a tile: of each source whose drift is not known. */
+  readonly brief: string;
+  /** In one line, of the first of these sources. */
+  readonly reason: string;
 }
 
 /** Below the first a drill's score is bad, below the second it is worth a look (deploy/grafana, Restorable). @internal */
@@ -40,6 +47,8 @@ export interface Answer {
   readonly tone: 'good' | 'warn' | 'bad' | 'plain';
   readonly word: string;
   readonly line: string;
+  /** The same with a reason in full, where `line` has it in a few words. */
+  readonly whole?: string;
 }
 
 /**
@@ -230,16 +239,21 @@ function drifted({ now }: HealthSnapshot, drift: DriftCounts | null): Answered {
     drift.uncompared === 0 ? '' : `${plural(drift.uncompared, 'collection')} could not be compared, `;
   const when = `${missing}${as}`;
   if (drift.open === 0 && drift.unknown !== null)
-    return { tone: 'warn', word: 'Unknown', line: drift.unknown };
+    return { tone: 'warn', word: 'Unknown', line: drift.unknown.brief, whole: drift.unknown.reason };
   if (drift.open === 0 && missing !== '') return { tone: 'warn', word: 'None found', line: when };
   if (drift.open === 0) return { tone: 'good', word: 'None', line: when };
   const severities = SEVERITIES.filter((each) => drift.severities[each] > 0);
   const whose = drift.bySource.map(({ source, open }) => `${source} ${count(open)}`).join(', ');
-  const rest = drift.unknown === null ? '' : `; the rest is not known: ${drift.unknown}`;
+  const line = `${severities.map((each) => `${count(drift.severities[each])} ${each}`).join(', ')}${whose === '' ? '' : ` (${whose})`}, ${when}`;
   return {
     tone: drift.severities.critical > 0 ? 'bad' : 'warn',
     word: plural(drift.open, 'finding'),
-    line: `${severities.map((each) => `${count(drift.severities[each])} ${each}`).join(', ')}${whose === '' ? '' : ` (${whose})`}, ${when}${rest}`,
+    ...(drift.unknown === null
+      ? { line }
+      : {
+          line: `${line}; ${drift.unknown.brief}`,
+          whole: `${line}; the rest is not known: ${drift.unknown.reason}`,
+        }),
   };
 }
 
@@ -275,6 +289,8 @@ function drillText(snapshot: HealthSnapshot): string[] {
 /** Why the drift of a source could not be found. */
 export interface DriftProblem {
   readonly source: string;
+  /** In a few words, without the source. */
+  readonly cause: string;
   /** In one line; with several sources it names the source. */
   readonly reason: string;
   /** The same with what to do. */
@@ -339,10 +355,22 @@ export function driftCounts(snapshot: HealthSnapshot, found: FoundDrifts): Drift
   const uncompared =
     drifts.reduce((sum, { document }) => sum + uncomparedCollections(document), 0) +
     standIns.reduce((sum, summary) => sum + (summary?.skipped ?? 0), 0);
-  const unknown = problems.find((_problem, index) => standIns[index] === null)?.reason ?? null;
+  const unknown = unknownOf(
+    problems.filter((_problem, index) => standIns[index] === null),
+    isOne,
+  );
   const open = Object.values(severities).reduce((sum, each) => sum + each, 0);
   const only = drifts.length === 1 && problems.length === 0 ? drifts[0]?.document.to : undefined;
   return { open, severities, bySource, run: only?.run ?? null, at: only?.at ?? null, uncompared, unknown };
+}
+
+/** @param isOne true for a single source, which then need not be named */
+function unknownOf(problems: readonly DriftProblem[], isOne: boolean): UnknownDrift | null {
+  const [first] = problems;
+  if (first === undefined) return null;
+  const names = isOne ? '' : `${problems.map(({ source }) => source).join(', ')} `;
+  const isSame = problems.every(({ cause }) => cause === first.cause);
+  return { brief: `${names}not compared${isSame ? `: ${first.cause}` : ''}`, reason: first.reason };
 }
 
 export interface Need extends HealthReason {

@@ -9,10 +9,10 @@ import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirro
 import type { Mirror } from '../../mirror/mirror.ts';
 import { backupsShown, backupToName, type BackupsShown } from '../../backup/catalog.ts';
 import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
-import { EMPTIED_HINT, namingBackup, withSource } from '../../core/hints.ts';
+import { EMPTIED_HINT, NEW_BASELINE_HINT, namingBackup, withSource } from '../../core/hints.ts';
 import { contradictionText } from '../../report/drift-document.ts';
 import { hasBackupFailed, standingFailure } from '../backup-failure.ts';
-import { hasEmptiedTarget, refusalOf, summaryOf } from '../jobs/summaries.ts';
+import { hasEmptiedTarget, lacksBaseline, refusalOf, summaryOf } from '../jobs/summaries.ts';
 import { mendingOf } from '../jobs/verify-result.ts';
 import { driftWaitsSince } from '../notices/perhaps-open.ts';
 import type { DaemonView } from '../view.ts';
@@ -493,7 +493,11 @@ function jobFacts(
         .flatMap((row) => (name === 'backup' ? (standing(row) ?? []) : row))
         .map((row) => ({
           ...row,
-          hint: hasEmptiedTarget(row) ? EMPTIED_HINT : refusalOf(row),
+          hint: hasEmptiedTarget(row)
+            ? EMPTIED_HINT
+            : lacksBaseline(row)
+              ? NEW_BASELINE_HINT
+              : refusalOf(row),
           isOfAuditLog: refusalOf(row) !== null,
         })),
     ),

@@ -244,3 +244,8 @@ export function hasEmptiedTarget(row: Pick<JobRow, 'name' | 'summary'>): boolean
 export function storedSummary(summary: SummaryByJob[keyof SummaryByJob] | null): JobRow['summary'] {
   return summary === null ? {} : (JSON.parse(JSON.stringify(summary)) as Record<string, JsonValue>);
 }
+
+/** True for a drift job that had no state of its source to measure from: tried again, it fails again. */
+export function lacksBaseline({ name, errorCode }: Pick<JobRow, 'name' | 'errorCode'>): boolean {
+  return name === 'drift' && errorCode === ('reference_unknown' satisfies ErrorCode);
+}

@@ -5,10 +5,11 @@ import type { NoticeEvent } from '../../config/notice-events.ts';
 import { formatInteger, percent, plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { NoticeState, Notice } from '../../mirror/daemon.ts';
-import { EMPTIED_HINT, RESTORE_HINT } from '../../core/hints.ts';
+import { EMPTIED_HINT, NEW_BASELINE_HINT, RESTORE_HINT } from '../../core/hints.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
 import {
   hasEmptiedTarget,
+  lacksBaseline,
   refusalOf,
   summaryOf,
   type DriftSummary,
@@ -130,6 +131,7 @@ function workHint(job: JobObservation['job']): string {
   if (hasEmptiedTarget(job)) return EMPTIED_HINT;
   const local = localHint(errorCode);
   if (local !== null) return local;
+  if (lacksBaseline(job)) return NEW_BASELINE_HINT;
   const of = source === null ? '' : ` --source ${source}`;
   switch (name) {
     case 'backup':

@@ -60,7 +60,9 @@ describe('a page of one of several mirrors', () => {
       { now: 0, current: '/', hasSession: false, user: null, source },
     );
   const commands = (source: string | null): string[] =>
-    [...html(source).matchAll(/<code[^>]*>([^<]*)<\/code>/g)].map(([, command = '']) => command);
+    [...html(source).matchAll(/<code[^>]*>(.*?)<\/code>/g)].map(([, command = '']) =>
+      command.replaceAll(/<\/?span[^>]*>/g, ''),
+    );
 
   it('names it in the commands that need it', () => {
     const others = [
@@ -74,6 +76,13 @@ describe('a page of one of several mirrors', () => {
       ...others,
     ]);
     expect(commands(null)).toEqual(['tidemark runs show 7', 'tidemark undo 3', ...others]);
+  });
+
+  it('keeps options on one line, whatever else breaks there', () => {
+    expect(html(null)).toContain('<code>tidemark drill <span class="unbroken">--source</span> other</code>');
+    expect(html('acme')).toContain(
+      '<code>tidemark undo 3 <span class="unbroken">--source</span> acme</code>',
+    );
   });
 });
 

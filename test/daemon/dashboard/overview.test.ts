@@ -323,6 +323,26 @@ describe('the drift of what was read in part', () => {
   });
 });
 
+it('a source that is newer than the baseline: the tile says so in few words, below and on its page is what to do', async () => {
+  const newer = await World.create({ TIDEMARK_KINDS_INCLUDE: 'organizations' });
+  const baseline = await newer.sync(undefined, 'other');
+  newer.write((mirror) => {
+    mirror.snapshots.pin('as-approved', baseline);
+    mirror.snapshots.setBaseline('as-approved');
+  });
+  await newer.sync();
+  const { url: at } = await newer.listen();
+  const shown = await words(at);
+  expect(shown).toContain('Drift Unknown not compared: no state as of the baseline ');
+  const whole =
+    'the mirror held nothing of source default as of run 1: its first run is 2; tidemark drift --source default --from run:2 compares with its oldest state; ';
+  expect(shown).toContain(`Drift ${whole}`);
+  const page = await (await fetch(`${at}/drift`)).text();
+  expect(page).toContain(
+    '<code>tidemark drift <span class="unbroken">--source</span> default <span class="unbroken">--from</span> run:2</code>',
+  );
+});
+
 describe('the drift of a mirror that is too damaged to compare', () => {
   it('is unknown, with the reason, whatever was found before: on the page, in the API and in metrics', async () => {
     const damaged = await World.create({ TIDEMARK_KINDS_INCLUDE: 'organizations' });
@@ -369,7 +389,8 @@ describe('the drift of a mirror that is too damaged to compare', () => {
     expect(shown).toContain('One thing needs you');
     expect(shown).toContain('Verified No found damaged now; tidemark verify names what is damaged');
     expect(shown).toMatch(new RegExp(`Needs you \\S+ is damaged: ${why}.*; drift of default failed for it`));
-    expect(shown).toMatch(new RegExp(`Drift Unknown \\S+ is damaged: ${why}`));
+    expect(shown).toContain('Drift Unknown not compared: the mirror is damaged ');
+    expect(shown).toMatch(new RegExp(`Drift \\S+ is damaged: ${why}`));
     expect(shown).not.toMatch(/Drift None|No drift/);
     const ready = await fetch(`${at}/readyz`, { headers: { Accept: 'application/json' } });
     expect([ready.status, await ready.json()]).toMatchObject([

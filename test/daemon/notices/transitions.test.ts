@@ -237,6 +237,7 @@ describe('the other jobs', () => {
     ['backup', null, /^`tidemark backup create` tries again.*`tidemark backup list`/],
     ['backup', 'disk_full', /^free space on the volume of the mirror/],
     ['drift', 'mirror_corrupt', /^`tidemark verify`.*`tidemark backup restore latest/],
+    ['drift', 'reference_unknown', /^`tidemark snapshots pin NAME --baseline` makes/],
   ] as const)('%s that failed (%s) say what to do', (name, errorCode, hint) => {
     const { notices } = transitionsOf([], seen(job(name, 'failed', { errorCode, error: 'no' })));
     expect(contentOf(notices.at(-1)!).hint).toMatch(hint);
