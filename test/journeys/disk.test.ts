@@ -10,7 +10,7 @@ const DOMAINS = `/api/organizations/${ORG}/domains/`;
 const NOBODY = 65_534;
 const isRoot = process.getuid?.() === 0;
 
-/** Runs the command line as a process of its own, below a shell line, or as another user. */
+/** Runs the command line as a process of its own: below a shell line that limits it, or as another user. */
 function run(
   args: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -55,7 +55,7 @@ function smallDisk(kib: number, fileKib = kib): SmallDisk {
     return {
       directory,
       isMounted: true,
-      run: (args, env) => run(args, env),
+      run: (args, env) => tidemark(args, { env }),
       free: () => expect(mount('remount,size=100m')).toBe(true),
     };
   }
