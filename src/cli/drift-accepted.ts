@@ -1,11 +1,13 @@
 /** `tidemark drift accepted` and `drift unaccept`: what was accepted, and its withdrawal. */
 import { scopeKey, scopeText } from '../catalog/catalog.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { shellWord } from '../core/hints.ts';
 import { plural, localTime } from '../core/wording.ts';
-import type { DriftAcceptance } from '../mirror/acceptances.ts';
+import type { CheckedAcceptance, DriftAcceptance } from '../mirror/acceptances.ts';
 import { acceptedBodies, acceptedName } from '../daemon/http/audit-entries.ts';
 import { acceptanceDocument, contradictionText } from '../report/drift-document.ts';
 import { maskedId, maskedPlace } from '../report/mask.ts';
@@ -110,8 +112,9 @@ export function locateAcceptance(options: UnacceptOptions): Located {
     isWritten: true,
     what: `an acceptance of ${kind} ${nameText(asked)}`,
     isIn: (mirror, config) => {
+      // Also one that was deleted: what to do about it is said where it was.
       const own = sourcesToRead(config, mirror)
-        .flatMap((source) => mirror.acceptances.list(source))
+        .flatMap((source) => mirror.acceptances.checked(source))
         .filter((acceptance) => acceptance.kind === kind);
       if (own.length === 0) return false;
       const isAsked = ({ source, id }: DriftAcceptance): boolean =>
@@ -163,6 +166,10 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
       .filter(isMeant)
       .flatMap(({ source, fingerprint }) => mirror.acceptances.withdraw(source, fingerprint) ?? []);
     if (withdrawn.length === 0) {
+      const gone = sourcesToRead(config, mirror)
+        .flatMap((source) => mirror.acceptances.checked(source))
+        .find((each) => each.isGone === true && each.kind === kind && isMeant(each));
+      if (gone !== undefined) throw deleted(options, kind, gone);
       const others = acceptances
         .filter((acceptance) => isRecord(acceptance) && isWithin(acceptance))
         .map((each) => fieldText(masked(each, definitionsFor(config, each.source)(kind)).path));
@@ -192,6 +199,17 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
   } finally {
     mirror.close();
   }
+}
+
+/** One that another program deleted: its withdrawal would be of a row that is not there. */
+function deleted({ id }: UnacceptOptions, kind: Kind, { contradiction }: CheckedAcceptance): TidemarkError {
+  return new TidemarkError(
+    'not_found',
+    `the acceptance of ${kind} ${nameText(id)} ${contradiction ?? ''}: there is nothing to withdraw`,
+    {
+      hint: `accept it again, then withdraw it: \`tidemark drift accept ${kind} ${shellWord(id)} --reason TEXT\`, then this command; \`tidemark verify\` names everything that does not match the audit log`,
+    },
+  );
 }
 
 function masked(

@@ -41,6 +41,8 @@ export interface Acceptance extends RecordKey {
   readonly until?: string;
   /** Why it counts for nothing: what it has against the audit log. */
   readonly contradiction?: string;
+  /** True for one that the log has and the mirror has no more: it can be withdrawn once it is accepted again. */
+  readonly isGone?: true;
 }
 
 export interface OpenFinding extends Finding {

@@ -35,6 +35,8 @@ export interface DriftAcceptance extends RecordKey {
 export interface CheckedAcceptance extends DriftAcceptance {
   /** What it has against the log, after `the acceptance of …`: it does not count then. Left out for one that is as it was accepted. */
   readonly contradiction?: string;
+  /** True for one that the log has and the table has no more. */
+  readonly isGone?: true;
 }
 
 const FINGERPRINT_KEY_BYTES = 32;
@@ -128,6 +130,7 @@ function goneAcceptance({ key, recorded, says }: ContradictedRow): CheckedAccept
       ...{ acceptedAt: text('accepted_at'), by: text('accepted_by') },
       ...(recorded['until'] === null ? {} : { until: text('until') }),
       contradiction: says,
+      isGone: true,
     },
   ];
 }

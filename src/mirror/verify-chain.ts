@@ -157,9 +157,11 @@ function verifyForgets(
     else noted.push([row]);
     before = row;
   }
+  const latestMove = noted.findLast(([row]) => isMove(row));
   for (const rows of noted) {
     const { tipRun, at } = rows.at(-1) ?? rows[0];
-    findings.note({ message: isMove(rows[0]) ? moveNote(rows) : noteOf(rows[0]), run: tipRun, at });
+    const message = isMove(rows[0]) ? moveNote(rows, { isLatest: rows === latestMove }) : noteOf(rows[0]);
+    findings.note({ message, run: tipRun, at });
   }
   if (before === undefined) return null;
   const { forget, tipRun, rootAfter } = before;
@@ -177,13 +179,18 @@ function isSameMove(one: StoredForget, other: StoredForget): boolean {
   return isMove(one) && isMove(other) && one.at === other.at && one.by === other.by;
 }
 
-function moveNote(rows: readonly [StoredForget, ...StoredForget[]]): string {
+/** @param isLatest false for a move before the one that made this file */
+function moveNote(
+  rows: readonly [StoredForget, ...StoredForget[]],
+  { isLatest }: { readonly isLatest: boolean },
+): string {
   const [{ at, by }] = rows;
   const before = rootsText(rows, ({ rootBefore }) => rootBefore);
   // Of mirrors that became one, the last row has the root that it got.
   const sealed = rows.filter(({ rootBefore, rootAfter }) => !rootAfter.equals(rootBefore));
   const after = rootsText(sealed.length === 0 ? rows.slice(-1) : sealed, ({ rootAfter }) => rootAfter);
-  return `this file was made by \`mirror move\` on ${at} by ${by}; the root of the mirror until then was ${before}, from then on ${after}`;
+  const what = isLatest ? 'this file was made' : 'a file from which this one comes was made';
+  return `${what} by \`mirror move\` on ${at} by ${by}; the root of the mirror until then was ${before}, from then on ${after}`;
 }
 
 /** One root, or each with its sources; of a mirror that was split, every row has all of them, which says nothing. */

@@ -87,13 +87,14 @@ export const CONTRADICTED = 'its acceptance is not as the audit log has it';
 
 /** A line that says what an acceptance has against the audit log; null where nothing. Its id may be a secret and is left out, as are those in its place. */
 export function contradictionText(
-  { kind, path, contradiction }: Acceptance,
+  { kind, path, contradiction, isGone }: Acceptance,
   source: string,
   definitions: (kind: Kind) => ResourceDefinition,
 ): string | null {
   if (contradiction === undefined) return null;
   const place = path === '' ? 'an entire record' : maskedPlace(path, definitions(kind));
-  return `the acceptance of ${place} of ${source} (${kind}) ${contradiction}`;
+  const wayOut = isGone === true ? '; accept it again, also if it is to be withdrawn after that' : '';
+  return `the acceptance of ${place} of ${source} (${kind}) ${contradiction}${wayOut}`;
 }
 
 /** How many findings there are of each severity. */

@@ -104,7 +104,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
           hint: 'set it with `tidemark snapshots baseline NAME` on a pinned snapshot, or name another state',
         });
       }
-      requireAsPinned(baseline.contradiction ?? null);
+      requireAsPinned(baseline.contradiction ?? null, 'the baseline cannot be used: ');
       return pointAt(mirror, text, publishedRun(mirror, text, baseline.run), choice);
     }
     case 'latest': {
@@ -147,14 +147,14 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
 }
 
 /** Nothing is compared with, or restored to, a state that another program may have chosen. */
-function requireAsPinned(contradiction: SnapshotContradiction | null): void {
+function requireAsPinned(contradiction: SnapshotContradiction | null, what = ''): void {
   if (contradiction === null) return;
   const { line, recordedRun } = contradiction;
   const instead =
     recordedRun === null
       ? null
       : `\`run:${recordedRun}\` names the state that the audit log has (\`tidemark drift --from run:${recordedRun}\`)`;
-  throw new AuditLogContradicted(line, instead);
+  throw new AuditLogContradicted(`${what}${line}`, instead);
 }
 
 function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointChoice): Point {

@@ -436,7 +436,9 @@ describe('a cell', () => {
     expect(report.changes.length).toBeGreaterThan(0);
     expect(report.error).toMatchObject({
       code: 'mirror_corrupt',
-      message: expect.stringMatching(/^snapshot "good" is not as it was pinned/) as string,
+      message: expect.stringMatching(
+        /^the baseline cannot be used: snapshot "good" is not as it was pinned/,
+      ) as string,
     });
   });
 

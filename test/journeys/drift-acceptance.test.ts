@@ -257,6 +257,28 @@ describe('fingerprints', () => {
     expect((await run('drift')).stderr).toMatch(said);
   });
 
+  it('is withdrawn after it is accepted again where it was deleted, and says so', async () => {
+    const { service, directory, expectRun, run } = await baselined();
+    service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted');
+    const file = new Database(join(directory, 'mirror.db'));
+    file.exec('DELETE FROM acceptances');
+    file.close();
+    for (const args of [['drift'], ['drift', 'accepted']]) {
+      const { stderr } = await run(...args);
+      expect(stderr).toContain('has it; accept it again, also if it is to be withdrawn after that\n');
+    }
+    const withdrawal = ['drift', 'unaccept', 'domains', 'd1'];
+    const refused = await expectRun(1, ...withdrawal);
+    expect(refused.stderr).toMatch(/the acceptance of domains d1 is gone, though entry \d+ of the audit log/);
+    expect(refused.stderr).toContain('`tidemark drift accept domains d1 --reason TEXT`, then this command');
+    await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'again');
+    await expectRun(0, ...withdrawal);
+    expect((await run('drift', 'accepted')).stderr).not.toContain('is gone');
+    expect((await run('verify')).code).toBe(0);
+  });
+
   it.each([
     [
       'pinned to another run',

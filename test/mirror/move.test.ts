@@ -90,7 +90,9 @@ describe('a move of a mirror', () => {
     const [away, back] = notes.map(({ message }) =>
       message.split('; the root of the mirror until then was '),
     );
-    expect(away?.[0]).toBe(`this file was made by \`mirror move\` on ${FACTS.at} by ann@here`);
+    expect(away?.[0]).toBe(
+      `a file from which this one comes was made by \`mirror move\` on ${FACTS.at} by ann@here`,
+    );
     expect(back?.[0]).toBe(`this file was made by \`mirror move\` on ${BACK.at} by ann@here`);
     expect(away?.[1]).toMatch(new RegExp(`^${root}, from then on [0-9a-f]{64}(, [0-9a-f]{64}){2}$`));
     const now = mirror.runs.list({ limit: 1 })[0]?.root ?? '';

@@ -119,6 +119,9 @@ it('reports no drift from a baseline that is not as the audit log has it, and sa
   const text = async (at: string): Promise<string> =>
     await (await fetch(url + at, { headers: { accept: 'text/html' } })).text();
   expect(await text('/metrics')).toMatch(/^tidemark_drift_findings\{.*\} 1$/m);
+  const record = encodeURIComponent(`organizations {} ${KITTIWAKE_ID}`);
+  const restore = async (): Promise<string> => await text(`/restore?source=default&record=${record}`);
+  expect(await restore()).toContain('What it would do');
   const file = new Database(world.mirrorPath);
   file.exec('UPDATE snapshots SET run = 2');
   file.close();
@@ -128,6 +131,10 @@ it('reports no drift from a baseline that is not as the audit log has it, and sa
   expect(page).toContain('Not measured: the baseline is not as the audit log has it.');
   expect(page).toContain(said);
   expect(page).toContain('tidemark drift --from run:1');
+  const plan = await restore();
+  expect(plan).toContain(`The baseline cannot be used: snapshot &quot;b&quot; ${said}`);
+  expect(plan).toContain('<code>run:1</code> names the state that the audit log has');
+  expect(plan).not.toContain('What it would do');
   const overview = await text('/');
   expect(overview).toContain(said);
   expect(overview).not.toContain('found damaged');
