@@ -56,10 +56,14 @@ export function replacedBytes(kept: ReplacedBody, newer: Buffer | null): Buffer 
 }
 
 function unreadable(cause: unknown): TidemarkError {
-  return new TidemarkError('mirror_corrupt', 'a stored older body cannot be read', {
-    hint: 'run `tidemark verify` to see which record it is',
-    cause,
-  });
+  return new TidemarkError(
+    'mirror_corrupt',
+    'an earlier version of a record is damaged: what is stored of it cannot be read',
+    {
+      hint: 'run `tidemark verify` to see which record it is',
+      cause,
+    },
+  );
 }
 
 // A small copy-and-insert delta between two texts as bytes: an older body relative to the newer one that replaced it. One
@@ -234,7 +238,11 @@ function grown(bytes: Buffer, length: number, least: number): Buffer {
 }
 
 function damaged(): TidemarkError {
-  return new TidemarkError('mirror_corrupt', 'a stored older body does not fit the newer one', {
-    hint: 'run `tidemark verify` to see which record it is',
-  });
+  return new TidemarkError(
+    'mirror_corrupt',
+    'an earlier version of a record is damaged: it cannot be made from the version after it',
+    {
+      hint: 'run `tidemark verify` to see which record it is',
+    },
+  );
 }

@@ -38,17 +38,25 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
     if (!found.sweepDigest.equals(sealed.sweepDigest)) {
       findings.add({
         kind: 'chain',
-        message: `what run ${run} saw of its collections is not what it sealed`,
+        message: `what is stored of the collections that run ${run} read was changed after the run`,
         run,
       });
     }
     const unlike = unlikeSealed.get(run);
     if (unlike !== undefined) findings.add({ kind: 'chain', message: unlikeSealedText(unlike), run });
     if (!isSame(previous, sealed.previousRoot)) {
-      findings.add({ kind: 'chain', message: `run ${run} does not follow the run before it`, run });
+      findings.add({
+        kind: 'chain',
+        message: `the root hash of run ${run} does not continue that of the run before it`,
+        run,
+      });
     }
     if (!rootOf({ ...sealed }).equals(sealed.root)) {
-      findings.add({ kind: 'chain', message: `the root of run ${run} does not match its facts`, run });
+      findings.add({
+        kind: 'chain',
+        message: `the root hash of run ${run} does not match what is stored of the run`,
+        run,
+      });
     }
     previous = sealed.root;
     yield undefined;
@@ -59,7 +67,7 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
   if (stored !== checked.revisions) {
     findings.add({
       kind: 'revision',
-      message: `${stored} revisions are stored, ${checked.revisions} belong to a record`,
+      message: `${stored} revisions are stored, but only ${checked.revisions} belong to a record`,
     });
   }
 }
@@ -79,7 +87,7 @@ function verifyOwners(connection: Connection, findings: Findings): void {
       .pluck()
       .all();
     for (const run of orphans) {
-      findings.add({ kind: 'chain', message: `run ${run} ${what}, yet its sealed row is gone`, run });
+      findings.add({ kind: 'chain', message: `run ${run} ${what}, but its row is gone`, run });
     }
   }
 }
@@ -147,7 +155,8 @@ function verifyForgets(
     const problem = (message: string): void => findings.add({ kind: 'chain', message, run: tipRun });
     if (forget !== (before?.forget ?? 0) + 1)
       problem(`forget ${forget} does not follow the forget before it`);
-    if (!linkOf(row, before).equals(row.link)) problem(`forget ${forget} is not as it was sealed`);
+    if (!linkOf(row, before).equals(row.link))
+      problem(`the row of forget ${forget} was changed after it was written`);
     if (!digestReplaced(connection, forget).equals(row.replacedDigest)) {
       problem(`the roots that forget ${forget} replaced are not those it sealed`);
     }

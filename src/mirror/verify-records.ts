@@ -2,6 +2,7 @@
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
 import type { AuditedTable } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { scanBody, volatileMark } from './classify-record.ts';
@@ -73,7 +74,7 @@ export function* verifyCollection(
     const rows = read.all(collection.id, before ?? '');
     for (const row of rows) {
       const report: Report = (problem) => findings.add({ ...problem, recordKind, scope, id: row.id });
-      if (row.id === before) report({ kind: 'index', message: 'is there twice', run: row.run });
+      if (row.id === before) report({ kind: 'index', message: 'the record is stored twice', run: row.run });
       before = row.id;
       if (row.body !== null) {
         see(row.body);
@@ -84,7 +85,11 @@ export function* verifyCollection(
         const last = checkHistory(connection, row, rules, findings, report);
         const isRemoved = row.body === null && last !== null;
         if (row.lastName !== (isRemoved ? nameIn(recordKind, last) : null))
-          report({ kind: 'revision', message: 'its last name is not that of its last body', run: row.run });
+          report({
+            kind: 'revision',
+            message: 'the name stored of a removed record is not the one in its last version',
+            run: row.run,
+          });
       } catch (error) {
         if (!(error instanceof TidemarkError)) throw error;
         report({ kind: 'revision', message: error.message, run: row.run });
@@ -97,7 +102,7 @@ export function* verifyCollection(
   if (count !== collection.records) {
     findings.add({
       kind: 'index',
-      message: `${recordKind} holds ${count} records where ${collection.records} are counted`,
+      message: `${plural(count, 'record')} of ${recordKind} stored, but the stored count is ${collection.records}`,
       recordKind,
       scope,
     });
@@ -115,7 +120,7 @@ function reportGone(connection: Connection, { id, kind, scope }: CollectionRow, 
     )
     .all(id);
   for (const { record, run } of gone) {
-    const message = `the row of record ${record} is gone`;
+    const message = `record ${record} is gone, though its versions are stored`;
     findings.add({ kind: 'revision', message, recordKind: kind, scope, run });
   }
 }
@@ -127,13 +132,13 @@ function checkBody(row: CheckedRow, body: string, rules: readonly SealingRule[],
   if (row.isReadable !== 1) {
     report({
       kind: 'body',
-      message: 'its columns cannot be read: the body is not JSON that SQLite takes',
+      message: 'the stored content is not JSON that SQLite can read',
       run,
     });
   }
   // The mark follows the rule of the run that stored the text last, which may be a later one than the revision's.
   if (!rules.some((rule) => markUnder(body, rule) === row.volatile)) {
-    report({ kind: 'body', message: 'the volatile members do not match their mark', run });
+    report({ kind: 'body', message: 'the volatile fields do not match their checksum', run });
   }
 }
 
@@ -168,7 +173,14 @@ function checkHistory(
     expected = ordinal - 1;
     const isNewest = run === row.run;
     if (isNewest && (revision.change === 'removed') !== (row.body === null)) {
-      report({ kind: 'revision', message: 'the newest revision contradicts the record', run });
+      report({
+        kind: 'revision',
+        message:
+          row.body === null
+            ? 'the content of the record is gone, though no revision removed it'
+            : 'the record is stored, though its newest revision removed it',
+        run,
+      });
     }
     if (text !== null) checkText(revision, text, isNewest, rules, report);
   }
@@ -186,7 +198,9 @@ function checkText(
   if (hasItsHash(text, revision, rules)) return;
   report({
     kind: isCurrent ? 'body' : 'revision',
-    message: isCurrent ? 'the body does not match its hash' : 'an earlier body does not match its hash',
+    message: isCurrent
+      ? 'the stored content does not match its hash'
+      : 'an earlier version does not match its hash',
     run: revision.run,
   });
 }

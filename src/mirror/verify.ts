@@ -199,7 +199,7 @@ function* verifySweeps(connection: Connection, findings: Findings): Generator<un
   for (const { kind, scope, run } of contradicted) {
     findings.add({
       kind: 'index',
-      message: `what ${kind} says of its latest sweeps is not what the runs saw`,
+      message: `when ${kind} was last read, and how that ended, is not what the runs say`,
       ...placeOf(kind, scope),
       ...(run === null ? {} : { run }),
     });
@@ -228,7 +228,7 @@ function* verifyRetired(connection: Connection, findings: Findings): Generator<u
     const but = records > 0 ? `has ${records} records` : 'was read then or later';
     findings.add({
       kind: 'index',
-      message: `${kind} is marked as gone with its parent since run ${run}, and ${but}`,
+      message: `${kind} is marked as gone with its parent since run ${run}, but it ${but}`,
       ...placeOf(kind, scope),
       run,
     });
@@ -294,12 +294,12 @@ function* differences({ source, kind, stored, found }: CountedKind): Generator<s
       const expected = stored.get(field)?.get(type) ?? 0;
       if (records === expected) continue;
       const name = field === '' ? 'records' : `records with ${field}`;
-      yield `${kind} of ${source} has ${records} ${name} of type ${type} where ${expected} are counted`;
+      yield `${kind} of ${source} has ${records} ${name} of type ${type}, but the stored count is ${expected}`;
     }
   }
   for (const field of stored.keys()) {
     if (field !== UNWATCHED && !seen.has(field))
-      yield `${kind} of ${source} counts the field ${JSON.stringify(field)}, which is not a pointer to a watched one`;
+      yield `${kind} of ${source} has a stored count of the field ${JSON.stringify(field)}, which is not one that is counted`;
   }
 }
 

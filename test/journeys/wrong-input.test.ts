@@ -158,6 +158,6 @@ describe('verify', () => {
     file.close();
     const ended = await tidemark(['verify'], { env });
     expectClear(ended, 1);
-    expect(ended.stdout).toContain('sealed row is gone');
+    expect(ended.stdout).toContain('but its row is gone');
   });
 });

@@ -203,7 +203,7 @@ describe('the audit log', () => {
       [
         `UPDATE runs SET last_entry = 4, last_entry_hash = (SELECT hash FROM audit_log WHERE entry = 4) WHERE run = 6`,
       ],
-      ['the root of run 6 does not match its facts'],
+      ['the root hash of run 6 does not match what is stored of the run'],
     ],
   ])('shows: %s', async (_what, statements, expected) => {
     const path = await story();

@@ -327,7 +327,7 @@ describe('the counts', () => {
     expect((await mirror.verify()).problems).toEqual([
       {
         kind: 'index',
-        message: 'roles of production has 2 records with /x of type number where 0 are counted',
+        message: 'roles of production has 2 records with /x of type number, but the stored count is 0',
         recordKind: 'roles',
       },
     ]);
@@ -342,7 +342,7 @@ describe('the counts', () => {
     expect(await roles(mirror, { id: 'a', x: 2 })).toEqual([]);
     const problems = (await mirror.verify()).problems.map(({ kind, message }) => `${kind}: ${message}`);
     // The history keeps what was damaged; the counts are those of what is left.
-    expect(problems).toEqual(['revision: an earlier body does not match its hash']);
+    expect(problems).toEqual(['revision: an earlier version does not match its hash']);
   });
 });
 

@@ -185,12 +185,17 @@ describe('verify', () => {
     for (const expected of [
       {
         kind: 'index',
-        message: 'roles holds 0 records where 2 are counted',
+        message: '0 records of roles stored, but the stored count is 2',
         recordKind: 'roles',
         scope: ORG,
       },
       { kind: 'chain', run: 1 },
-      { kind: 'revision', message: 'the row of record 1 is gone', recordKind: 'roles', scope: ORG },
+      {
+        kind: 'revision',
+        message: 'record 1 is gone, though its versions are stored',
+        recordKind: 'roles',
+        scope: ORG,
+      },
     ])
       expect(problems).toContainEqual(expect.objectContaining(expected));
   });
@@ -220,7 +225,7 @@ describe('verify', () => {
     expect((await verify(mirror.path)).problems).toMatchObject([
       {
         kind: 'index',
-        message: `roles is marked as gone with its parent since run ${run}, and was read then or later`,
+        message: `roles is marked as gone with its parent since run ${run}, but it was read then or later`,
         recordKind: 'roles',
         scope: ORG,
         run,

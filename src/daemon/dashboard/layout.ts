@@ -236,14 +236,15 @@ export function answerPage(
 }
 
 function problemPage(refusal: Refusal, hasRecords: boolean): PageContent {
-  const { code, message, hint = '', httpStatus } = refusal;
+  const { code, message, hint = '', httpStatus, heading } = refusal;
   const search = markup`<form class="search" method="get" action="/records" role="search">
 <label class="grow">Name or id<input type="search" name="q" autocomplete="off" maxlength="200"></label>
 <button>Search</button></form>`;
   // By which the problem is found in docs and alerts. Whoever asked for the wrong thing needs none.
   const named = httpStatus >= 500 ? markup`<p class="faint">Error code <code>${code}</code></p>` : NOTHING;
-  const body = markup`<h1>${capital(message)}</h1>
-${hintHtml(capital(hint))}${named}${hasRecords ? search : NOTHING}`;
+  const reason = heading === null ? NOTHING : markup`<p>${capital(message)}</p>\n`;
+  const body = markup`<h1>${heading ?? capital(message)}</h1>
+${reason}${hintHtml(capital(hint))}${named}${hasRecords ? search : NOTHING}`;
   return { title: 'Problem', body };
 }
 

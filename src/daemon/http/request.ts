@@ -6,6 +6,7 @@ import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import { isoTime } from '../../core/clock.ts';
 import { TidemarkError, asTidemarkError, type ErrorCode } from '../../core/errors.ts';
 import { suggest } from '../../core/suggest.ts';
+import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
 import { parsePastTime } from '../../state/reference.ts';
 
 // Query parameters: valid, or refused by name.
@@ -116,6 +117,8 @@ export function localPath(text: string | undefined): string {
 /** A refusal with its HTTP status. */
 export class Refusal extends TidemarkError {
   readonly httpStatus: number;
+  /** Of a page, where the message is the reason below it. */
+  readonly heading: string | null;
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(
@@ -124,10 +127,12 @@ export class Refusal extends TidemarkError {
     message: string,
     hint: string,
     headers: Readonly<Record<string, string>> = {},
+    heading: string | null = null,
   ) {
     super(code, message, { hint });
     this.httpStatus = httpStatus;
     this.headers = headers;
+    this.heading = heading;
   }
 }
 
@@ -166,7 +171,10 @@ export function asRefusal(thrown: unknown): Refusal {
       'the answer could not be made',
       'the log of the daemon has the reason',
     );
-  return new Refusal(status, error.code, error.message, error.hint ?? '');
+  // Records and history may be intact where only what people recorded was changed.
+  const isDamaged = error.code === 'mirror_corrupt' && !(error instanceof AuditLogContradicted);
+  const heading = isDamaged ? 'The mirror is damaged' : null;
+  return new Refusal(status, error.code, error.message, error.hint ?? '', {}, heading);
 }
 
 /** `{"error": {"code", "message", "hint"}}`. */

@@ -44,6 +44,7 @@ it('is refused on its page, in a comparison, and as a plan, with the code', asyn
   for (const path of paths) {
     const { status, text } = await page(path);
     expect(status, path).toBe(503);
+    expect(text, path).toContain('<h1>The mirror is damaged</h1>');
     expect(text, path).toContain('mirror_corrupt');
     expect(text, path).toContain('the stored content of 1 record does not match its hash: role');
     expect(text, path).toContain('<code>tidemark verify</code>');
