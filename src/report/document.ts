@@ -11,6 +11,17 @@ import type { FieldChange } from '../diff/compare.ts';
 /** A sentence; a part in `code` is a command, a path or a value, and stays as it is when it is copied. */
 export type Text = string | readonly (string | { readonly code: string })[];
 
+/** A command within a message. */
+const COMMAND = /`(tidemark [^`]*)`/;
+
+/** Words of our own, with the commands that they name between backquotes as code. */
+export function withCommands(text: string): Text {
+  return text
+    .split(COMMAND)
+    .map((part, index) => (index % 2 === 1 ? { code: part } : part))
+    .filter((part) => part !== '');
+}
+
 /** `unchanged`: a record that is only named, without a colour of its own. */
 export type Change = RecordChange['change'] | 'unchanged';
 

@@ -20,6 +20,7 @@ import {
   listPart,
   noticePart,
   recordsPart,
+  withCommands,
 } from './document.ts';
 import { stackedBar } from './charts.ts';
 import { maskedChange, maskedFields, withMaskedId } from './mask.ts';
@@ -209,7 +210,7 @@ function taskItem(task: DrillTask, options: ReportOptions): Item {
     ...taskFacts(task, options),
     tag: { value: '', sign, label: one, tone },
     place: placeText(task.scope, options),
-    lines: [task.reason, ...task.needs.map((anyOf) => [{ code: anyOf.join(' or ') }])],
+    lines: [withCommands(task.reason), ...task.needs.map((anyOf) => [{ code: anyOf.join(' or ') }])],
     foldedFields:
       options.showsSecrets === true ? task.fields : maskedFields(task.fields, options.definitions(task.kind)),
   };

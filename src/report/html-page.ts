@@ -254,7 +254,7 @@ th:first-child { text-align: left; padding-left: 0; } th.words, td.words { text-
 .record.line[hidden] { display: none; }
 .record.line:first-child { border-top: 0; }
 .record.line .tag { justify-self: start; }
-.record.line code { display: block; color: var(--faint); }
+.record.line div > code { display: block; color: var(--faint); }
 
 @media (max-width: 46rem) {
   main { padding: 1.25rem .9rem 3rem; }

@@ -15,6 +15,7 @@ import {
   listPart,
   noticePart,
   recordsPart,
+  withCommands,
 } from './document.ts';
 import { isSecretId, MASK, withMaskedId } from './mask.ts';
 import { placeText, skippedText } from './notes.ts';
@@ -112,7 +113,7 @@ function stepItem(step: PlanStep, options: ReportOptions): Item {
       : {
           request: `${request.method} ${isSecretId(definition) ? request.path.replaceAll(encodeURIComponent(step.id), MASK) : request.path}`,
         }),
-    ...(step.reason === null ? {} : { lines: [step.reason] }),
+    ...(step.reason === null ? {} : { lines: [withCommands(step.reason)] }),
     ...(action === 'remove' ? { foldedFields: fields } : { fields }),
     ...(action === 'update' && body !== null ? { body } : {}),
   };

@@ -21,10 +21,11 @@ import {
   capital,
   itemsOf,
   recordsIn,
+  withCommands,
 } from './document.ts';
 import { fieldHtml } from './html-field.ts';
 import { htmlPage } from './html-page.ts';
-import { escapeMarkup } from './markup.ts';
+import { escapeMarkup, unbrokenWords } from './markup.ts';
 import { bodyLines, fieldLine, nameText } from './value-text.ts';
 
 const CHANGES = ['added', 'removed', 'changed'] as const;
@@ -61,7 +62,7 @@ function header(document: ReportDocument): string {
   return `<header class="top"><div><h1>${escapeMarkup(title)}</h1>
 <p class="verdict">${tone === 'good' ? '✓ ' : ''}${escapeMarkup(summary)}</p>
 ${[...(detail === undefined ? [] : [detail]), ...facts.map((fact) => (typeof fact === 'string' ? fact : fact.join(': ')))].map((line) => faint(escapeMarkup(line))).join('\n')}</div>${compared}
-<div class="notes">${[...notes.map((note) => faint(escapeMarkup(note))), ...made].join('\n')}</div></header>`;
+<div class="notes">${[...notes.map((note) => faint(prose(note))), ...made].join('\n')}</div></header>`;
 }
 
 /** Reference first, then whatever else of it is known. */
@@ -76,9 +77,9 @@ function stateHtml({ ref, source, run, at }: StateReference): string {
 
 function noticeHtml({ tone, isListed, text, items, hint }: Notice): string {
   const sign = isListed === true ? TONE_SIGN[tone] : '!';
-  const list = items.length === 0 ? '' : `:${listItems(items)}`;
-  const remedy = hint === undefined ? '' : `<p>${escapeMarkup(hint)}</p>`;
-  return `<div class="warning" role="note"><strong>${sign} ${escapeMarkup(text)}</strong>${list}${remedy}</div>`;
+  const list = items.length === 0 ? '' : `:${listItems(items.map(withCommands))}`;
+  const remedy = hint === undefined ? '' : `<p>${prose(hint)}</p>`;
+  return `<div class="warning" role="note"><strong>${sign} ${prose(text)}</strong>${list}${remedy}</div>`;
 }
 
 function statsHtml({ stats = [] }: ReportDocument): string {
@@ -177,8 +178,8 @@ function recordHtml(item: Item, reason: string | undefined, index: number | null
   const rest = [...fields.slice(shown.length), ...(item.foldedFields ?? [])];
   const lines = [
     ...(item.lines ?? []),
-    ...(reason === undefined ? [] : [reason]),
-    ...(hint === undefined ? [] : [hint]),
+    ...(reason === undefined ? [] : [withCommands(reason)]),
+    ...(hint === undefined ? [] : [withCommands(hint)]),
   ];
   const parts = [
     `<header><h3><bdi>${escapeMarkup(name)}</bdi></h3>${tagsHtml(item)}</header>`,
@@ -259,7 +260,7 @@ function tableHtml(table: Omit<TablePart, 'type'>): string {
     .map((column, index) => `<th scope="col"${index === 0 ? '' : kind(index)}>${escapeMarkup(column)}</th>`)
     .join('');
   const foot = total === undefined ? '' : `<tfoot>${row(total)}</tfoot>`;
-  const below = hint === undefined ? '' : `<p>${escapeMarkup(hint)}</p>`;
+  const below = hint === undefined ? '' : `<p>${prose(hint)}</p>`;
   return `<div class="scroll" tabindex="0" role="region" aria-label="${escapeMarkup(heading)}"><table><thead><tr>${heads}</tr></thead><tbody>${rows.map(row).join('\n')}</tbody>${foot}</table></div>${below}`;
 }
 
@@ -267,7 +268,7 @@ function kindHtml({ kind, heading, fact, lines, table }: KindFacts): string {
   const reasons =
     lines.length === 0
       ? '<p class="faint">every record comes back</p>'
-      : `<ul>${lines.map((line) => `<li>${tagHtml(line)} ${escapeMarkup(line.text)}</li>`).join('\n')}</ul>`;
+      : `<ul>${lines.map((line) => `<li>${tagHtml(line)} ${prose(line.text)}</li>`).join('\n')}</ul>`;
   return `<details class="fold" id="${kind}"><summary><h2>${escapeMarkup(capital(heading))} <span class="count">${escapeMarkup(fact)}</span></h2></summary>
 ${reasons}${table === null ? '' : `\n${tableHtml(table)}`}</details>`;
 }
@@ -279,10 +280,19 @@ function preHtml(lines: readonly string[]): string {
 function inline(text: Text): string {
   const parts = typeof text === 'string' ? [text] : text;
   return parts
-    .map((part) =>
-      typeof part === 'string' ? escapeMarkup(part) : `<code>${escapeMarkup(part.code)}</code>`,
-    )
+    .map((part) => (typeof part === 'string' ? escapeMarkup(part) : `<code>${codeHtml(part.code)}</code>`))
     .join('');
+}
+
+/** A command breaks at its spaces, anything else where it has to. */
+function codeHtml(text: string): string {
+  const escaped = escapeMarkup(text);
+  return text.startsWith('tidemark ') ? unbrokenWords(escaped) : escaped;
+}
+
+/** Words of our own, with their commands as code. */
+function prose(text: string): string {
+  return inline(withCommands(text));
 }
 
 /** An ISO 8601 time in UTC as people read it, to the minute; any other text unchanged. */

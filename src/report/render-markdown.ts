@@ -18,6 +18,7 @@ import {
   capital,
   itemsOf,
   recordsIn,
+  withCommands,
 } from './document.ts';
 import { escapeMarkup } from './markup.ts';
 import { isMaskedChange, MASK } from './mask.ts';
@@ -84,7 +85,7 @@ function headBlock(document: ReportDocument, level: number): string {
     `**${plain(summary)}**${counts === '' ? '' : ` · ${counts}`}`,
     [compared, detail && plain(detail)].filter((part) => part !== undefined).join(' · '),
     ...factBlocks(facts),
-    ...notes.map(plain),
+    ...notes.map(prose),
     changesTable(document),
   ]
     .filter((block) => block !== '')
@@ -119,9 +120,9 @@ function partBlock(part: Exclude<Part, RecordsPart>, level: number): string {
     case 'notice': {
       const sign = part.isListed === true ? `${plain(TONE_SIGN[part.tone])} ` : '';
       const lines = [
-        `${sign}**${plain(part.text)}**${part.hint === undefined ? '' : `: ${plain(part.hint)}`}`,
+        `${sign}**${prose(part.text)}**${part.hint === undefined ? '' : `: ${prose(part.hint)}`}`,
       ];
-      const entries = part.items.map((item) => `- ${plain(folded(item, VALUE_LIMIT))}`);
+      const entries = part.items.map((item) => `- ${prose(folded(item, VALUE_LIMIT))}`);
       return [...lines, ...bounded(entries)].map((line) => `> ${line}`).join('\n');
     }
     case 'list':
@@ -138,7 +139,7 @@ function partBlock(part: Exclude<Part, RecordsPart>, level: number): string {
       return [
         ...(heading === undefined ? [] : [headingOf({ heading }, level)]),
         [row(columns), rule, ...body].join('\n'),
-        ...(hint === undefined ? [] : [plain(hint)]),
+        ...(hint === undefined ? [] : [prose(hint)]),
       ].join('\n\n');
     }
     case 'kinds':
@@ -153,7 +154,7 @@ function partBlock(part: Exclude<Part, RecordsPart>, level: number): string {
 function kindBlock({ heading, fact, lines }: KindFacts): string {
   const head = `**${plain(capital(heading))}** · ${plain(fact)}`;
   if (lines.length === 0) return head;
-  return `${head}\n\n${lines.map(({ value, label, text }) => `- ${value} ${label}: ${plain(text)}`).join('\n')}`;
+  return `${head}\n\n${lines.map(({ value, label, text }) => `- ${value} ${label}: ${prose(text)}`).join('\n')}`;
 }
 
 function headingOf(
@@ -218,7 +219,7 @@ function recordsBlock(
     });
     return shown.length === 0
       ? ''
-      : `${reason === undefined ? '' : `**${plain(reason)}**\n\n`}${shown.join('\n')}`;
+      : `${reason === undefined ? '' : `**${prose(reason)}**\n\n`}${shown.join('\n')}`;
   });
   const body = groups.filter((group) => group !== '').join('\n\n');
   return { blocks: body === '' ? [] : [`${open}${body}${close}`], left };
@@ -255,7 +256,7 @@ function itemLines(item: Item, isTask: boolean, valueLimit: number): string[] {
         `  - ${item.change === 'changed' ? changedText(field, valueLimit) : fieldText(field, valueLimit)}`,
     ),
     ...(rest > 0 ? [`  - and ${plural(rest, 'more field')}`] : []),
-    ...(hint === undefined ? [] : [`  - ${plain(hint)}`]),
+    ...(hint === undefined ? [] : [`  - ${prose(hint)}`]),
     ...(body === undefined ? [] : foldedBody(bodyLines(body))),
   ];
 }
@@ -295,6 +296,11 @@ function fieldText(field: FieldChange, limit = VALUE_LIMIT): string {
 function inline(text: Text): string {
   const parts = typeof text === 'string' ? [text] : text;
   return parts.map((part) => (typeof part === 'string' ? plain(part) : code(part.code))).join('');
+}
+
+/** Words of our own, with their commands as code. */
+function prose(text: string): string {
+  return inline(withCommands(text));
 }
 
 /**

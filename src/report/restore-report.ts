@@ -12,6 +12,7 @@ import {
   listPart,
   noticePart,
   recordsPart,
+  withCommands,
 } from './document.ts';
 import { isSecretId } from './mask.ts';
 import { groupedNotes } from './notes.ts';
@@ -50,7 +51,7 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
     ...part('applied, but not as sent', (step) => isApplied(step) && step.verified === false),
     ...listPart(
       'applied, but these fields may not be as recorded: `tidemark drift` shows what differs',
-      remarks(steps, options),
+      remarks(steps, options).map(withCommands),
     ),
     ...part('applied, but not read back', (step) => isApplied(step) && step.verified === null),
     ...part('not reached', (step) => step.outcome === 'planned'),
@@ -58,7 +59,7 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
     ...obstructedPart('blocked', unsent('blocked'), options),
     ...secretsPart(steps, options),
     ...obstructedPart(MANUAL, unsent('manual'), options),
-    ...listPart('still to do by hand', handLines(report, options)),
+    ...listPart('still to do by hand', handLines(report, options).map(withCommands)),
     ...listPart('new ids', newIds(steps, options)),
   ];
   return {
@@ -152,10 +153,10 @@ function outcomeOf({ status, outcome, error }: StepReport): Pick<Item, 'outcome'
   return isKnown ? {} : { outcome: `(HTTP ${status})` };
 }
 
-function linesOf({ error, warning, outcome, verified, differences }: StepReport): string[] {
+function linesOf({ error, warning, outcome, verified, differences }: StepReport): Text[] {
   return [
-    ...(error === null ? [] : [error.message]),
-    ...(warning === undefined ? [] : [warning]),
+    ...(error === null ? [] : [withCommands(error.message)]),
+    ...(warning === undefined ? [] : [withCommands(warning)]),
     ...(outcome === 'applied' && verified === null && error === null ? ['it could not be read back'] : []),
     ...differences.map(keptText),
   ];

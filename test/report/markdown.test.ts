@@ -1,11 +1,28 @@
+import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { diffStates } from '../diff/diff-states.ts';
 import { diffReport } from '../../src/report/diff-report.ts';
+import { renderText } from '../../src/report/render-text.ts';
+import { renderHtml } from '../../src/report/render-html.ts';
 import { renderMarkdown } from '../../src/report/render-markdown.ts';
 import { diffOfValue, sampleDiff, sampleOptions, state } from './sample.ts';
 
 const options = { definitions: definitionOf };
+
+/** A note of ours, with what a record is called in it. */
+const NOTED = "2 of `<b>'s: `tidemark drift unaccept --id '<i>'` withdraws that";
+
+it('shows the commands of notes as code, and all else as it is', () => {
+  const report = diffReport(sampleDiff(), { ...sampleOptions, notes: [NOTED] });
+  expect(renderMarkdown(report)).toContain(
+    "2 of \\`&lt;b&gt;'s: `tidemark drift unaccept --id '<i>'` withdraws that\n",
+  );
+  expect(renderHtml(report)).toContain(
+    '2 of `&lt;b&gt;&#39;s: <code>tidemark drift unaccept <span class="unbroken">--id</span> &#39;&lt;i&gt;&#39;</code> withdraws that</p>',
+  );
+  expect(renderText(report, { ...sampleOptions, colors: createColors(false), width: 200 })).toContain(NOTED);
+});
 
 describe('markdown', () => {
   it('stays within its length and counts what it leaves out', () => {
