@@ -16,8 +16,8 @@ import { isSecretId, maskedId, withMaskedId } from '../../report/mask.ts';
 
 /** A record as a list shows it: masked. */
 export interface ListedRecord {
-  /** Null for a removed record. */
-  readonly record: number | null;
+  readonly record: number;
+  readonly isRemoved: boolean;
   readonly kind: Kind;
   readonly source: string;
   readonly scope: Scope;
@@ -89,8 +89,12 @@ export async function searchRemoved(
     const definition = definitionOf(own);
     const name = recordName(definition, parseLossless(body), id);
     const isFound = id.startsWith(text) || name.toLowerCase().includes(wanted);
-    if (isFound && !isSecretId(definition) && isWithin(scope, within))
-      found.push({ record: null, kind, source: own, scope, run, id, name });
+    if (isFound && !isSecretId(definition) && isWithin(scope, within)) {
+      // By its number, since another source may have a record with this id.
+      const [row] = mirror.records.find(kind, id, { sources: [own], scope });
+      if (row !== undefined)
+        found.push({ record: row.record, isRemoved: true, kind, source: own, scope, run, id, name });
+    }
     read += 1;
     if (found.length >= limit || (read % 20 === 0 && clock.monotonicMs() - startedMs > mostMs)) break;
     if (read % SLICE === 0) await nextTurn();
@@ -112,7 +116,7 @@ interface Search {
 /** Ids with this prefix, by their index; if there is none, names that contain it. `next` is null once all were looked at. */
 export async function searchRecords(place: RecordPlace, search: Search): Promise<SearchResult> {
   const { text, after, limit, clock, mostMs } = search;
-  const found = new Map<number | null, ListedRecord>();
+  const found = new Map<number, ListedRecord>();
   if (after === null) {
     for (const record of byId(place, text, limit)) found.set(record.record, record);
     // A search for an id means that record. Names are searched on request.
@@ -189,6 +193,7 @@ function listed(
   const shown = withMaskedId({ id, name }, definition);
   return {
     record,
+    isRemoved: false,
     kind,
     source,
     scope,

@@ -149,7 +149,7 @@ function withoutUnions(found: readonly FoundOfKind[]): readonly FoundOfKind[] {
   const kept = new Set(
     [...Map.groupBy(all, ({ source }) => source).values()].flatMap((own) =>
       changesOnce(
-        own.map((listed) => ({ ...listed, listed, change: isRemoved(listed) ? 'removed' : 'added' })),
+        own.map((listed) => ({ ...listed, listed, change: listed.isRemoved ? 'removed' : 'added' })),
         undefined,
       ).map(({ listed }) => listed),
     ),
@@ -160,10 +160,6 @@ function withoutUnions(found: readonly FoundOfKind[]): readonly FoundOfKind[] {
     page: { ...page, records: page.records.filter(isKept) },
     removed: removed.filter(isKept),
   }));
-}
-
-function isRemoved({ record }: ListedRecord): boolean {
-  return record === null;
 }
 
 function recordsTable(facts: RecordsFacts, kind: Kind, records: readonly ListedRecord[]): Html {
@@ -182,10 +178,10 @@ function recordsTable(facts: RecordsFacts, kind: Kind, records: readonly ListedR
     return markup`<a href="/runs/${run}">${at === undefined ? `run ${run}` : timeHtml(at)}</a>`;
   };
   const rows = records.map((listed) => {
-    const { record, id, name, scope, source, run } = listed;
+    const { record, isRemoved, id, name, scope, source, run } = listed;
     const parentName = names.get(source) ?? ((): undefined => undefined);
     const place = placeOf(scope, definitionsFor(config, source), parentName);
-    const tag = isRemoved(listed) ? markup` <span class="tag removed">− removed</span>` : NOTHING;
+    const tag = isRemoved ? markup` <span class="tag removed">− removed</span>` : NOTHING;
     return [
       markup`<a href="${recordPath(kind, id, record)}">${nameHtml(nameText(name))}</a>${tag}`,
       markup`<span class="id">${nameText(id)}</span>`,

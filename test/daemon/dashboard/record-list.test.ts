@@ -1,8 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../../src/catalog/catalog.ts';
 import { systemClock } from '../../../src/core/clock.ts';
-import { type RecordPlace, readListPage, searchRecords } from '../../../src/daemon/dashboard/record-list.ts';
+import {
+  type RecordPlace,
+  readListPage,
+  searchRecords,
+  searchRemoved,
+} from '../../../src/daemon/dashboard/record-list.ts';
 import { recordPath } from '../../../src/daemon/dashboard/components.ts';
+import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { World } from '../http/world.ts';
 
 async function synced(): Promise<World> {
@@ -36,6 +42,37 @@ describe('the record browser', () => {
         expect(seen).toEqual(all.records.map(({ record }) => record));
       }
     }
+  });
+
+  it('leads from a removed record of a search to that of its source, though another source has the same id', async () => {
+    const world = await synced();
+    await world.sync(undefined, 'other');
+    const organization = `/api/organizations/${KITTIWAKE_ID}/`;
+    const [id = ''] = await world.ids(`${organization}roles/`);
+    await world.send('DELETE', `${organization}roles/${id}/`, undefined);
+    await world.sync();
+    const place: RecordPlace = {
+      mirror: world.mirror(),
+      kind: 'roles',
+      source: null,
+      within: {},
+      definitionOf: () => definitionOf('roles'),
+    };
+    const search = { limit: 50, clock: systemClock, mostMs: 10_000, text: id };
+    const [removed, ...others] = await searchRemoved(place, search);
+    expect(others).toEqual([]);
+    expect(removed).toMatchObject({ id, source: 'default', isRemoved: true });
+    const [present] = (await searchRecords(place, { ...search, after: null })).records;
+    expect(present).toMatchObject({ id, source: 'other', isRemoved: false });
+    const { url } = await world.listen();
+    const results = await (await fetch(`${url}/records?q=${id}`)).text();
+    const links = [...results.matchAll(/href="(\/records\/roles\/[^"]*)"/g)].map(([, link]) => link ?? '');
+    expect(links.toSorted()).toEqual(
+      [present, removed].map((each) => recordPath('roles', id, each?.record)).toSorted(),
+    );
+    const shown = await (await fetch(url + recordPath('roles', id, removed?.record))).text();
+    expect(shown).not.toContain('<h1>2 records');
+    expect(shown).toContain('removed');
   });
 
   it('finds by the beginning of an id, by any part of a name, and goes on where it stopped', async () => {
