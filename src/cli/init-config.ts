@@ -134,6 +134,9 @@ interface ServiceFacts {
 /** Variables for what does not see those of the shell. */
 export const ENVIRONMENT_FILE = 'tidemark.env';
 
+/** Makes the image that the file for Docker Compose starts. */
+export const BUILD_IMAGE = 'docker build --tag tidemark:latest .';
+
 /** What starts Tidemark on this machine, as the text of its file. */
 export function serviceText(form: ServiceForm, facts: ServiceFacts): string {
   const directory = dirname(facts.config);
@@ -175,7 +178,7 @@ WantedBy=${facts.isSystem ? 'multi-user.target' : 'default.target'}
 */${CRON_MINUTES} * * * * ${facts.isSystem ? `${facts.user.name} ` : ''}${command.replaceAll('%', '\\%')}
 `;
   }
-  return `# Written by \`tidemark init\`. The image: \`docker build --tag tidemark:latest .\` in the repository.
+  return `# Written by \`tidemark init\`. No registry has the image: \`${BUILD_IMAGE}\`, in a checkout of the repository.
 name: tidemark
 services:
   tidemark:
@@ -183,6 +186,14 @@ services:
     command: [daemon]
     environment:
       TIDEMARK_CONFIG: ${quoted(facts.config)}
+      # Temporary files, as large as the mirror: the image's own place for them belongs to another user.
+      TMPDIR: ${quoted(directory)}
+      SQLITE_TMPDIR: ${quoted(directory)}
+      # For the dashboard and metrics, make a token (as this file's user: (umask 077; openssl rand -hex 32 > tidemark.token)),
+      # uncomment these two lines and the one with the port, which is published on this machine only.
+      # TIDEMARK_HTTP_LISTEN: 0.0.0.0:8787
+      # TIDEMARK_HTTP_TOKEN_FILE: ${quoted(`${directory}/tidemark.token`)}
+    # ports: ["127.0.0.1:8787:8787"]
     # Variables that the configuration names, a line each, as NAME=value.
     env_file: [{ path: ${quoted(`${directory}/${ENVIRONMENT_FILE}`)}, required: false }]
     volumes:
@@ -194,7 +205,11 @@ services:
     cap_drop: [ALL]
     security_opt: [no-new-privileges:true]
     mem_limit: 512m
+    pids_limit: 100
     stop_grace_period: 30s
     restart: unless-stopped
+    logging:
+      driver: json-file
+      options: { max-size: 10m, max-file: "5" }
 `;
 }

@@ -1,7 +1,7 @@
 /** What `init` sets up beside the source: recordings, notices, backups, the schedule and what starts it; from options or asked for. */
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
-import { dirname, join, resolve, sep } from 'node:path';
+import { dirname, join, relative, resolve, sep } from 'node:path';
 import { openPoster } from '../api/post.ts';
 import { proxySettings } from '../config/proxy.ts';
 import { isRecipient } from '../config/age-recipient.ts';
@@ -31,6 +31,7 @@ import {
   CHANNELS,
   CRON_MINUTES,
   serviceText,
+  BUILD_IMAGE,
   USUAL_SYNC,
   type InitChannelType,
   type ServiceForm,
@@ -339,20 +340,43 @@ function isUserUnit(path: string): boolean {
 /** What of the other answers does not hold where this starts Tidemark, a line each. */
 export function serviceNotes(
   service: ServiceAnswer | null,
-  { url, syncCron }: { readonly url: string; readonly syncCron: string },
+  {
+    url,
+    syncCron,
+    targets,
+    directory,
+  }: {
+    readonly url: string;
+    readonly syncCron: string;
+    readonly targets: readonly string[];
+    /** Of the configuration. */
+    readonly directory: string;
+  },
 ): string[] {
   if (service === null) return [];
   const { form, path } = service;
   const { hostname } = new URL(url);
-  if (form === 'compose' && isLoopback(hostname))
+  if (form === 'compose')
     return [
-      `${hostname} is the container itself there: give baseUrl an address that the container reaches, or add \`network_mode: host\` to ${path}`,
+      ...(isLoopback(hostname)
+        ? [
+            `${hostname} is the container itself there: give baseUrl an address that the container reaches, or add \`network_mode: host\` to ${path}`,
+          ]
+        : []),
+      ...targets
+        .filter((target) => isElsewhere(target, directory))
+        .map((target) => `the container does not see ${target}: add it to the volumes in ${path}`),
     ];
   if (form === 'cron' && isFinerThanCron(syncCron))
     return [
       `cron starts it every ${CRON_MINUTES} minutes, the schedule ${JSON.stringify(syncCron)} is finer: it syncs every ${CRON_MINUTES} minutes, unless you change \`*/${CRON_MINUTES}\` in ${path}`,
     ];
   return [];
+}
+
+/** True for a backup directory that is not below that of the configuration. */
+function isElsewhere(target: string, directory: string): boolean {
+  return !isS3Address(target) && relative(directory, resolve(directory, target)).split(sep)[0] === '..';
 }
 
 /** True where the schedule is due more than once from one start by cron to the next. */
@@ -377,7 +401,8 @@ function servicePath(context: CommandContext, form: ServiceForm, output: string)
 }
 
 function nextFor(form: ServiceForm, path: string): string {
-  if (form === 'compose') return `\`docker compose --file ${path} up --detach\``;
+  if (form === 'compose')
+    return `build the image with \`${BUILD_IMAGE}\` in a checkout of the repository, then \`docker compose --file ${path} up --detach\`; the file says how to publish the dashboard`;
   const isInstalled = path.startsWith('/etc/');
   if (form === 'cron')
     return isInstalled

@@ -1,5 +1,5 @@
 /** `tidemark init`: asks for URL and key, tests them, and writes a commented configuration. */
-import { basename, resolve } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { profileNames, profileOption } from '../config/profile.ts';
@@ -157,8 +157,9 @@ function check(context: CommandContext, answers: Answers, output: string): void 
     context,
     isKeyThere ? 'required' : 'unused',
   );
-  const { draft, syncCron, service } = answers;
-  printNote(context, [...warnings, ...serviceNotes(service, { url: draft.url, syncCron })]);
+  const { draft, syncCron, service, backup } = answers;
+  const about = { url: draft.url, syncCron, targets: backup.targets, directory: dirname(output) };
+  printNote(context, [...warnings, ...serviceNotes(service, about)]);
 }
 
 /** On a terminal, shows all answers and asks what to do with them: write, sync after it, or answer a topic again. */

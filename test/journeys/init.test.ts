@@ -1,6 +1,8 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { serviceText } from '../../src/cli/init-config.ts';
 import { serviceNotes } from '../../src/cli/init-setup.ts';
 import { Deployment } from '../profiles/deployment.ts';
 import { commandLine } from './command-line.ts';
@@ -230,7 +232,9 @@ describe('init away from a terminal', () => {
     expect(written()).toContain('type: webhook, url: "${HOOK}"');
     expect(written()).toContain('sync: { cron: "0 2 * * *"');
     expect(ended.stdout).toContain('drift is measured from approved');
-    expect(ended.stdout).toMatch(/next: put SVC_KEY and HOOK into .*tidemark.env .*docker compose --file/);
+    expect(ended.stdout).toMatch(
+      /next: put SVC_KEY and HOOK into .*tidemark.env .*`docker build --tag tidemark:latest \.` .*docker compose --file/,
+    );
     expect(readFileSync(join(directory, 'compose.yaml'), 'utf8')).toContain('command: [daemon]');
     expect((await run('config', 'check')).stdout).toContain('away does not exist');
     hook.quirks.splice(0, 1, (_request, response) => respond(response, 404, 'gone'));
@@ -260,7 +264,8 @@ describe('init away from a terminal', () => {
     ['off', false],
   ])('says of the schedule %s whether it is finer than the line for cron: %s', (syncCron, isFiner) => {
     const service = { form: 'cron', path: '/x/tidemark.cron', text: '', next: '' } as const;
-    const notes = serviceNotes(service, { url: 'https://a.example', syncCron });
+    const elsewhere = { targets: ['/var/backups'], directory: '/x' };
+    const notes = serviceNotes(service, { url: 'https://a.example', syncCron, ...elsewhere });
     expect(notes).toEqual(
       isFiner
         ? [
@@ -268,7 +273,49 @@ describe('init away from a terminal', () => {
           ]
         : [],
     );
-    expect(serviceNotes({ ...service, form: 'systemd' }, { url: 'http://localhost', syncCron })).toEqual([]);
+    expect(
+      serviceNotes({ ...service, form: 'systemd' }, { url: 'http://localhost', syncCron, ...elsewhere }),
+    ).toEqual([]);
+  });
+
+  it('names backup directories that a container does not see', () => {
+    const service = { form: 'compose', path: '/x/compose.yaml', text: '', next: '' } as const;
+    const targets = ['./backups', '/x/backups', '/var/backups', '../backups', 's3://bucket/a'];
+    const about = { url: 'https://a.example', syncCron: 'off', targets, directory: '/x' };
+    expect(serviceNotes(service, about)).toEqual([
+      'the container does not see /var/backups: add it to the volumes in /x/compose.yaml',
+      'the container does not see ../backups: add it to the volumes in /x/compose.yaml',
+    ]);
+  });
+
+  it('Docker Compose: what the file leaves to uncomment publishes the dashboard on this machine only', () => {
+    const facts = {
+      config: '/x/tidemark.yaml',
+      program: [],
+      isSystem: false,
+      user: { name: 'a', uid: 7, gid: 8 },
+    };
+    const text = serviceText('compose', facts);
+    expect(text).toContain('docker build --tag tidemark:latest .');
+    const tidemark = (yaml: string): object =>
+      (parse(yaml) as { services: { tidemark: object } }).services.tidemark;
+    const plain = {
+      environment: { TIDEMARK_CONFIG: '/x/tidemark.yaml', TMPDIR: '/x', SQLITE_TMPDIR: '/x' },
+      volumes: ['/x:/x'],
+      user: '7:8',
+      read_only: true,
+    };
+    expect(tidemark(text)).toMatchObject(plain);
+    expect(tidemark(text)).not.toHaveProperty('ports');
+    expect(tidemark(text.replaceAll(/^( *)# (TIDEMARK_|ports:)/gm, '$1$2'))).toMatchObject({
+      ...plain,
+      environment: {
+        ...plain.environment,
+        TIDEMARK_HTTP_LISTEN: '0.0.0.0:8787',
+        TIDEMARK_HTTP_TOKEN_FILE: '/x/tidemark.token',
+      },
+      ports: ['127.0.0.1:8787:8787'],
+    });
   });
 
   it('leaves the mode of the file to nobody’s surprise', async () => {
