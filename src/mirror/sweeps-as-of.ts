@@ -21,6 +21,8 @@ export interface SeenCollection extends CollectionKey {
   readonly readRun: number | null;
   /** The same for complete sweeps, also those whose removals are held; null if none is known. */
   readonly completeRun: number | null;
+  /** True where it had gone with its parent record by then. */
+  readonly isRetired: boolean;
 }
 
 const READ: readonly SweepOutcome[] = ['complete', 'incomplete', 'held'];
@@ -36,7 +38,8 @@ export function readSweepsAsOf(connection: Connection, source: string, run: numb
   const earlier = rows.every(isLast) ? [] : AS_OF(connection).all({ source, run });
   const byCollection = new Map(earlier.map(({ collection, ...seen }) => [collection, seen]));
   return rows.map((row): SeenCollection => {
-    const { id, kind, scope, lastOutcome, lastCompleteRun } = row;
+    const { id, kind, scope, lastOutcome, lastCompleteRun, retiredRun } = row;
+    const isRetired = retiredRun !== null && retiredRun <= run;
     if (isLast(row)) {
       const isRead = lastOutcome !== null && READ.includes(lastOutcome);
       return {
@@ -44,7 +47,7 @@ export function readSweepsAsOf(connection: Connection, source: string, run: numb
         ...{ errorCode: row.lastErrorCode, error: row.lastError },
         wasRead: isRead || lastCompleteRun !== null || row.records > 0,
         readRun: isRead ? row.lastRun : lastCompleteRun,
-        completeRun: lastCompleteRun,
+        ...{ completeRun: lastCompleteRun, isRetired },
       };
     }
     const found = byCollection.get(id);
@@ -53,11 +56,12 @@ export function readSweepsAsOf(connection: Connection, source: string, run: numb
     if (found !== undefined)
       return {
         ...{ kind, scope, ...found, wasRead: found.readRun !== null },
-        completeRun: known ?? found.completeRun,
+        ...{ completeRun: known ?? found.completeRun, isRetired },
       };
     return {
       ...{ kind, scope, lastRun: known, outcome: known === null ? null : 'complete' },
       ...{ errorCode: null, error: null, wasRead: known !== null, readRun: known, completeRun: known },
+      isRetired,
     };
   });
 }

@@ -332,14 +332,8 @@ export function wholeCollections(
   isAsked: (collection: CollectionKey) => boolean,
 ): ExportExtent['whole'] {
   const state = openMirrorState(mirror, source, at);
-  const retired = new Set(
-    mirror.runs
-      .collections(source)
-      .filter(({ retiredRun }) => retiredRun !== null && retiredRun <= at.run)
-      .map(collectionKey),
-  );
   const own = state.collections().filter((collection) => {
-    if (retired.has(collectionKey(collection)) || !isAsked(collection)) return false;
+    if (!isAsked(collection)) return false;
     const { kind, scope } = collection;
     const coverage = state.coverage(kind, scope);
     return coverage.how === 'read' && coverage.isPartial !== true && state.unknownIn(kind, scope) === null;

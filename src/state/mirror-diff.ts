@@ -162,7 +162,7 @@ class MirrorState implements LoadedState {
   }
 
   collections(): readonly CollectionKey[] {
-    return [...this.#seen.values()];
+    return [...this.#seen.values()].filter(({ isRetired }) => !isRetired);
   }
 
   coverage(kind: Kind, scope: Scope): Coverage {

@@ -33,7 +33,8 @@ export function recreatedIn(
 
 /** Records created again between two published runs of the same source. */
 export class RecreatedBetween {
-  readonly #mirror: Pick<Mirror, 'restores'>;
+  readonly #mirror: Mirror;
+  readonly #source: string;
   readonly #all: RecreatedIds;
   /** From the first run's ids to the second's. */
   readonly #ids: MatchedIds;
@@ -52,6 +53,7 @@ export class RecreatedBetween {
     const stateAt = (run: number): ReturnType<typeof openMirrorState> =>
       openMirrorState(mirror, source, { ref: '', run, at: '', isLatest: false });
     this.#mirror = mirror;
+    this.#source = source;
     this.#all = new RecreatedIds(mirror.restores.idMap(source));
     this.#ids =
       this.#all.isEmpty || runs.isNone === true
@@ -113,7 +115,7 @@ export class RecreatedBetween {
     if (change.change === 'removed') return change;
     const was = this.#back.counterpart(change.kind, change.id);
     if (change.change === 'changed' && was === undefined) return change;
-    const again = this.recreationOf(change.kind, change.id, was);
+    const again = this.recreationOf(change.kind, change.id, was ?? this.#lastSeenAs(change));
     return again === undefined ? change : { ...change, created_again: again };
   }
 
@@ -142,6 +144,17 @@ export class RecreatedBetween {
       found.set(key, { kind, restore, records: (found.get(key)?.records ?? 0) + 1 });
     }
     return [...found.values()];
+  }
+
+  /** The newest earlier id under which a run saw the record: the restore may have replaced one that none saw. */
+  #lastSeenAs({ kind, scope, id }: RecordKey): string | undefined {
+    const places = this.#all.places(kind, { scope, id });
+    return places
+      .slice(1 + places.findIndex((place) => place.id === id))
+      .find((place) => {
+        const filter = { sources: [this.#source], scope: place.scope };
+        return this.#mirror.records.find(kind, place.id, filter).length > 0;
+      })?.id;
   }
 
   #isNewId({ kind, scope, id }: RecordKey): boolean {

@@ -59,7 +59,7 @@ export interface LoadedState {
   readonly point: Point | null;
   /** True for an export whose secrets are fingerprints by the key of another mirror. */
   readonly hasForeignSecrets?: boolean;
-  /** The known collections, complete or not. */
+  /** The known collections, complete or not; not those that had gone with their parent record. */
   collections(): readonly CollectionKey[];
   coverage(kind: Kind, scope: Scope): Coverage;
   /** True if it certainly read all of the collection: then `coverage`, which costs more, need not be asked. */

@@ -7,9 +7,11 @@ import type { Mirror } from '../../src/mirror/mirror.ts';
 import type { RecordFilter } from '../../src/mirror/record-filter.ts';
 import { compareRecords } from '../../src/diff/change.ts';
 import { parseLossless } from '../../src/core/json.ts';
+import { compareStates } from '../../src/state/compare.ts';
+import { openMirrorState } from '../../src/state/mirror-diff.ts';
 import { RecreatedBetween, recreatedIn } from '../../src/state/recreated.ts';
 import { recordHistory } from '../../src/state/record-history.ts';
-import { open, ORG, sync } from '../mirror/fixture.ts';
+import { begin, open, ORG, sweep, sync } from '../mirror/fixture.ts';
 
 const AT = '2026-03-01T12:00:01.000Z';
 
@@ -77,6 +79,19 @@ describe('what was created again between two runs', () => {
     expect(
       recreatedIn(mirror, { from: mirror.runs.get(first.run)!, to: mirror.runs.get(second.run)! }),
     ).toEqual([{ kind: 'roles', restore: 2, records: 1 }]);
+  });
+
+  it('came after an id that a run saw, where none saw the one that the restore replaced', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, [role('r1')]);
+    const away = await sync(mirror, 'roles', ORG, []);
+    restore(mirror, [{ kind: 'roles', ids: ['r1', 'r2'] }]);
+    restore(mirror, [{ kind: 'roles', ids: ['r2', 'r3'] }]);
+    const back = await sync(mirror, 'roles', ORG, [role('r3')]);
+    expect(changes(mirror, away.run, back.run)).toEqual(['roles r3 added r1 2']);
+    const [row] = mirror.records.find('roles', 'r3');
+    const { renewals } = recordHistory(mirror, row!, back.run, definitionOf);
+    expect(renewals).toMatchObject([{ was: 'r1', id: 'r3', restore: 2 }]);
   });
 
   it('is found by each of its ids, and nothing of another kind or source that has one of them', async () => {
@@ -161,4 +176,33 @@ describe('what was created again between two runs', () => {
     expect(revisions.map(({ run, change }) => `${run} ${change}`)).toEqual(['2 added', '1 added']);
     expect(renewals).toEqual([{ was: 'r1', id: 'r2', restore: 1, by: 'ann@here' }]);
   });
+});
+
+it('counts the list of a role that is gone as compared only with a state that had it', async () => {
+  const mirror = open();
+  const below = (role_id: string): Scope => ({ ...ORG, role_id });
+  const membership = (id: string, role_id: string): string =>
+    JSON.stringify({ id, role_id, user_uuid: 'u1' });
+  await sync(mirror, 'roles', ORG, [role('r1')]);
+  const first = await sync(mirror, 'role_memberships', below('r1'), [membership('m1', 'r1')]);
+  const run = begin(mirror);
+  for (const { id } of run.stage('roles', ORG).absent()) run.stage('roles', ORG).remove(id);
+  await run.retire('role_memberships', below('r1'));
+  const ended = { outcome: 'complete', sweeps: [sweep('roles', ORG, 0)], requests: 1, retries: 0 } as const;
+  const away = await run.publish(ended);
+  restore(mirror, [{ kind: 'roles', ids: ['r1', 'r2'] }]);
+  const ids: [string, string] = ['m1', 'm2'];
+  restore(mirror, [{ kind: 'role_memberships', ids, scopes: [below('r1'), below('r2')] }]);
+  await sync(mirror, 'roles', ORG, [role('r2')]);
+  const back = await sync(mirror, 'role_memberships', below('r2'), [membership('m2', 'r2')]);
+  const compared = async (from: number, to: number): Promise<unknown> => {
+    const at = (number: number): ReturnType<typeof openMirrorState> =>
+      openMirrorState(mirror, 'production', { ref: '', run: number, at: '', isLatest: number === back.run });
+    const states = { from: at(from), to: at(to), mirror, idMap: mirror.restores.idMap('production') };
+    const facts = { filter: {}, mode: 'default', fields: [], definitions: definitionOf } as const;
+    return (await compareStates({ ...states, ...facts })).compared;
+  };
+  expect(await compared(first.run, away.run)).toEqual({ collections: 2, records: 2 });
+  expect(await compared(away.run, back.run)).toEqual({ collections: 2, records: 2 });
+  expect(await compared(first.run, back.run)).toEqual({ collections: 2, records: 2 });
 });

@@ -20,8 +20,6 @@ export interface HeldCollection extends SeenCollection {
   readonly list: RecordList;
   /** Records that it held then. */
   readonly records: number;
-  /** Gone with its parent record by then. */
-  readonly isRetired: boolean;
 }
 
 export interface ReplicaState {
@@ -42,7 +40,7 @@ export function readState(
   const seen = keyed(mirror.runs.sweepsAsOf(source, point.run));
   const counts = run === null ? null : keyed(mirror.records.countsAt(run, { sources: [source] }));
   const collections: HeldCollection[] = [];
-  for (const { id, kind, scope, records, retiredRun } of mirror.runs.collections(source)) {
+  for (const { id, kind, scope, records } of mirror.runs.collections(source)) {
     const key = collectionKey({ kind, scope });
     const facts = seen.get(key);
     if (facts === undefined) continue;
@@ -51,7 +49,6 @@ export function readState(
       ...facts,
       list: { kind, collection: id, run, isDescending, anchors: new PageAnchors() },
       records: counts === null ? records : (counts.get(key)?.records ?? 0),
-      isRetired: retiredRun !== null && retiredRun <= point.run,
     });
   }
   const byKey = keyed(collections);
