@@ -218,16 +218,20 @@ function actCounts(steps: readonly PlanStep[]): string[] {
   return [...Map.groupBy(acts, (act) => act)].map(([act, own]) => `${formatInteger(own.length)} to ${act}`);
 }
 
-/** E.g. `39 requests, 6 of them for removals, less than a minute at the configured rate`; empty where nothing would be sent. */
+/** E.g. `39 requests, 6 of them for removals, no wait for a rate limit`; empty where nothing would be sent. */
 function costText({ cost, refused }: Pick<Plan, 'cost' | 'refused'>): string {
   if (cost.requests === 0) return '';
   const { removals = 0 } = cost;
-  const time = cost.minutes === 0 ? 'less than a minute' : `at least ${formatInteger(cost.minutes)} min`;
+  // How long the requests themselves take is not known; without a limit, all of them fit.
+  const time =
+    cost.minutes === 0
+      ? 'no wait for a rate limit'
+      : `at least ${formatInteger(cost.minutes)} min at the configured rate`;
   return [
     refused.length === 0 ? '' : 'nothing yet; once allowed: ',
     plural(cost.requests, 'request'),
     removals === 0 || removals === cost.requests ? '' : `, ${formatInteger(removals)} of them for removals`,
-    `, ${time} at the configured rate`,
+    `, ${time}`,
   ].join('');
 }
 

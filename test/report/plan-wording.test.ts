@@ -75,13 +75,13 @@ describe('what a plan costs', () => {
 
   it('tells removals apart, and that nothing is sent as long as they are held', () => {
     expect(renderPlanText(removing(2), text)).toContain(
-      '9 requests, 6 of them for removals, less than a minute at the configured rate',
+      '9 requests, 6 of them for removals, no wait for a rate limit',
     );
     const held = removing(1);
     expect(held.refused).toMatchObject([{ guard: 'max_removals' }]);
     expect(held.cost).toEqual({ requests: 9, minutes: 0, removals: 6 });
     expect(renderPlanText(held, text)).toContain(
-      '(nothing yet; once allowed: 9 requests, 6 of them for removals, less than a minute',
+      '(nothing yet; once allowed: 9 requests, 6 of them for removals, no wait for a rate limit)',
     );
   });
 });
