@@ -150,11 +150,23 @@ function shownOf(about: Notice, content: NoticeContent, threshold: Severity, sou
     isResolved: content.isResolved || (open !== null && left.length === 0),
     severities,
     count,
-    title: `${subjectName(source)}: ${driftTitle(about.event, severities)}${rest}`,
+    title: `${subjectName(source)}: ${driftTitle(about.event, severities)}${acceptedText(content, reported, count)}${rest}`,
     lines,
     findings,
     more: Math.max(0, count - findings.length),
   };
+}
+
+/** `: 2 accepted, 11 gone`; empty where none of these was accepted. */
+function acceptedText(content: NoticeContent, reported: readonly Severity[], count: number): string {
+  // A notice that an earlier version stored does not have it.
+  const known = (content as Partial<NoticeContent>).accepted ?? null;
+  const accepted =
+    known === null ? 0 : reported.reduce((sum, severity) => sum + known.severities[severity], 0);
+  if (known === null || accepted === 0) return '';
+  const others = count - accepted;
+  const gone = others > 0 && known.areOthersGone ? `, ${formatInteger(others)} gone` : '';
+  return `: ${formatInteger(accepted)} accepted${gone}`;
 }
 
 function countsText(counts: Readonly<Record<Severity, number>>, shown: readonly Severity[]): string {
@@ -296,6 +308,12 @@ export const NAMED_IN_NOTICE = 20;
 /** Lines of a notice about anything else. */
 const LINES_IN_NOTICE = 10;
 
+export interface AcceptedFindings {
+  readonly severities: Readonly<Record<Severity, number>>;
+  /** True where all others differ no more; false where some may be ignored by a rule. */
+  readonly areOthersGone: boolean;
+}
+
 interface NoticeContent {
   /** How much it matters. Of drift: the worst finding; where some are no longer open, the worst that still is. */
   readonly severity: Severity;
@@ -314,6 +332,8 @@ interface NoticeContent {
   readonly severities: Readonly<Record<Severity, number>> | null;
   /** Findings that stay open after those that it reports as ended, by severity; null for other events. */
   readonly stillOpen: Readonly<Record<Severity, number>> | null;
+  /** Which of those that it reports as ended were accepted; null for other events. */
+  readonly accepted: AcceptedFindings | null;
   /** The worst of them, at most `NAMED_IN_NOTICE`. */
   readonly findings: readonly FindingSummary[];
   /** True where what it is about is as it should be again: it ends an incident. */
@@ -334,6 +354,7 @@ const EMPTY: Omit<NoticeContent, 'severity' | 'title' | 'isResolved'> = {
   count: null,
   severities: null,
   stillOpen: null,
+  accepted: null,
   findings: [],
   isAssumed: false,
   follows: null,

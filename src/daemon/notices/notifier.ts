@@ -374,7 +374,9 @@ export function recordJobNotices(
     job.name === 'sync' && job.run !== null ? mirror.runs.schemaChanges({ run: job.run, source }) : [];
   const backupRun = job.name === 'drift' ? runOfBackup(states, source) : null;
   const isOfBackup = backupRun !== null && !isReadAfter(mirror, source, backupRun);
-  const change = transitionsOf(states, { job, details, held, schemaChanges, isOfBackup, at });
+  const accepted = job.name === 'drift' ? acceptedAt(mirror, source, at) : undefined;
+  const seen = { job, details, held, schemaChanges, isOfBackup, at };
+  const change = transitionsOf(states, { ...seen, ...(accepted === undefined ? {} : { accepted }) });
   const moved = [...change.states, ...change.cleared];
   const kept = assumed.filter(
     (state) => !moved.some((each) => each.source === state.source && each.subject === state.subject),
@@ -384,6 +386,14 @@ export function recordJobNotices(
     return hint === null ? notice : { ...notice, content: { ...notice.content, hint: nameBackup(hint) } };
   });
   return recordTransition(mirror, { ...change, notices, states: [...kept, ...change.states] }, channelsOf);
+}
+
+/** Fingerprints of the findings that are accepted at that time; `at` is ISO 8601. */
+function acceptedAt(mirror: Mirror, source: string, at: string): ReadonlySet<string> {
+  const held = mirror.acceptances
+    .list(source)
+    .filter(({ until }) => until === undefined || Date.parse(until) > Date.parse(at));
+  return new Set(held.map(({ fingerprint }) => fingerprint));
 }
 
 /** All of it or nothing. */

@@ -28,7 +28,7 @@ import {
   syncTransitions,
 } from './run-transitions.ts';
 import { perhapsOpenTransition } from './perhaps-open.ts';
-import { noticeOf, NAMED_IN_NOTICE, subjectName } from './message.ts';
+import { type AcceptedFindings, noticeOf, NAMED_IN_NOTICE, subjectName } from './message.ts';
 
 /** @param states those of the job's source and of the mirror as a whole */
 export function transitionsOf(states: readonly NoticeState[], seen: JobObservation): Transition {
@@ -298,7 +298,7 @@ function driftTransitions(states: readonly NoticeState[], seen: JobObservation):
 
 function followedTransitions(
   seen: JobObservation,
-  { skipped }: DriftSummary,
+  { skipped, ignored }: DriftSummary,
   findings: readonly FindingSummary[],
   followed: readonly NoticeState[],
 ): Transition {
@@ -328,6 +328,7 @@ function followedTransitions(
     (ancestors.length > 0 ? changed : fresh).push(finding);
   }
   const resolved = gone.filter(({ fingerprint }) => !succeeded.has(fingerprint));
+  const accepted = resolved.filter(({ fingerprint }) => seen.accepted?.has(fingerprint) === true);
   const sinceOf = new Map(followed.map((state) => [fingerprintOf(state), state.since]));
   return {
     states: [...fresh, ...changed, ...restated].map((finding) =>
@@ -340,6 +341,7 @@ function followedTransitions(
       ...driftNotice(seen, 'drift_resolved', resolved, {
         isResolved: open.size === 0,
         stillOpen: countsOf([...open.values()]),
+        accepted: { severities: countsOf(accepted), areOthersGone: ignored === 0 },
       }),
     ],
   };
@@ -407,6 +409,7 @@ function driftNotice(
     lines = [],
     isResolved = false,
     stillOpen = null,
+    accepted = null,
   }: DriftNoticeFacts = {},
 ): Notice[] {
   const count = SEVERITIES.reduce((sum, severity) => sum + severities[severity], 0);
@@ -426,6 +429,7 @@ function driftNotice(
         findings: ordered.slice(0, NAMED_IN_NOTICE),
         isResolved,
         stillOpen,
+        accepted,
       },
     ),
   ];
@@ -437,6 +441,7 @@ interface DriftNoticeFacts {
   readonly isResolved?: boolean;
   /** The findings that stay open, by severity. */
   readonly stillOpen?: Readonly<Record<Severity, number>> | null;
+  readonly accepted?: AcceptedFindings | null;
 }
 
 function countsOf(findings: readonly FindingSummary[]): Record<Severity, number> {

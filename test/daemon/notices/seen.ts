@@ -67,12 +67,18 @@ export function finding(fingerprint: string, more: Partial<FindingSummary> = {})
 
 export function driftJob(
   findings: readonly FindingSummary[],
-  more: { readonly skipped?: number; readonly open?: number; readonly hasBaseline?: boolean } = {},
+  more: {
+    readonly skipped?: number;
+    readonly open?: number;
+    readonly ignored?: number;
+    readonly hasBaseline?: boolean;
+  } = {},
 ): JobRow {
   const summary = {
     job: 'drift',
     hasBaseline: true,
     skipped: 0,
+    ignored: 0,
     open: findings.length,
     severities: { critical: 0, high: 0, medium: more.open ?? findings.length, low: 0 },
     findings,

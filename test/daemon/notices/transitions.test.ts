@@ -5,7 +5,7 @@ import type { JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon
 import type { NamedRemovals } from '../../../src/state/held-names.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { channelsFor, freshnessTransition } from '../../../src/daemon/notices/notifier.ts';
-import { contentOf } from '../../../src/daemon/notices/message.ts';
+import { contentOf, messageOf } from '../../../src/daemon/notices/message.ts';
 import type { JobObservation } from '../../../src/daemon/notices/run-transitions.ts';
 import { webhook } from './channel.ts';
 import { after, driftJob, finding, job, seen, sweep } from './seen.ts';
@@ -165,6 +165,21 @@ describe('drift', () => {
     );
     const [resolved] = transitionsOf(after([], transitionsOf([], drift(['a']))), drift()).notices;
     expect(contentOf(resolved!).hint).toBeNull();
+  });
+
+  it.each<[string, string[], number, string]>([
+    ['how many were accepted, and how many are gone', ['a'], 0, ': 1 accepted, 2 gone'],
+    ['how many were accepted, where others may be ignored now', ['a'], 1, ': 1 accepted'],
+    ['that all were accepted', ['a', 'b', 'c'], 0, ': 3 accepted'],
+    ['nothing of it where none was', ['other'], 0, ''],
+  ])('that is no longer open says %s', (_what, accepted, ignored, expected) => {
+    const three = [finding('a'), finding('b', { id: 'b2' }), finding('c', { id: 'b3', severity: 'low' })];
+    const states = after([], transitionsOf([], seen(driftJob(three))));
+    const ended = { ...seen(driftJob([], { ignored })), accepted: new Set(accepted) };
+    const [notice, ...others] = transitionsOf(states, ended).notices;
+    expect(others).toEqual([]);
+    const { title } = messageOf(1, notice!, 'low');
+    expect(title).toBe(`production: 3 findings of drift are no longer open (2 medium, 1 low)${expected}`);
   });
 
   it('without a baseline says nothing, and forgets nothing', () => {
