@@ -159,7 +159,9 @@ function onlySetByActions(
   const names = [...new Set(changes.map(({ path }) => topMember(path)))];
   if (!names.every((name) => setByActions.has(name))) return null;
   const actions = state.actions.map(({ action }) => action).join(' and ');
-  return `${names.join(', ')} is set by ${actions}, and nothing else differs: give --field to write it`;
+  const fields = names.map((name) => `--field /${name}`).join(' ');
+  // An undo has no such option: its reader takes the command of a restore.
+  return `${names.join(', ')} is set by ${actions}, and nothing else differs: \`tidemark restore REF ${fields}\` writes it`;
 }
 
 /** The record with values that the response shows elsewhere (`shownAt`) in their own fields, to be compared and sent. */
