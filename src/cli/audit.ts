@@ -3,10 +3,9 @@ import { resolve } from 'node:path';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import { localTime, plural } from '../core/wording.ts';
-import { AuditWalk, damageNotes } from '../daemon/http/audit-entries.ts';
+import { localTime } from '../core/wording.ts';
+import { AuditWalk, contradictedLines, damageNotes } from '../daemon/http/audit-entries.ts';
 import type { AuditAction } from '../mirror/audit-actions.ts';
-import { type EntryUnlikeSealed, unlikeSealedText } from '../mirror/verify-chain.ts';
 import { auditCsv, auditEntryDocument, auditReport } from '../report/audit-report.ts';
 import { renderHtml } from '../report/render-html.ts';
 import { renderMarkdown } from '../report/render-markdown.ts';
@@ -43,7 +42,7 @@ export async function audit(context: CommandContext, options: AuditOptions): Pro
     await write(context, options, piecesOf(context, format, { walk, period, options }), format);
     printNote(context, damageNotes(walk.damage));
     // Also with --quiet: who reads a file of it sees nothing else of this.
-    printReason(context, contradictedText(walk.altered.toReversed(), mirror.auditEntriesUnlikeSealed()));
+    printReason(context, contradictedLines(walk.altered, mirror));
     if (options.output !== undefined) printNote(context, [`written to ${options.output}`]);
     return EXIT.done;
   } finally {
@@ -65,35 +64,6 @@ async function write(
       await printDocument(context, chunk);
     }
   }
-}
-
-/** Entries that a line names, or that have a line. */
-const NAMED = 5;
-
-/** What is wrong with the log; empty where nothing is. */
-function contradictedText(altered: readonly number[], unlike: readonly EntryUnlikeSealed[]): string[] {
-  // Many runs may have sealed the same entry.
-  const sealed = [...Map.groupBy(unlike, ({ entry }) => entry).values()].flatMap(([first]) => first ?? []);
-  const more = sealed.length - NAMED;
-  if (altered.length + sealed.length === 0) return [];
-  return [
-    ...alteredText(altered),
-    ...sealed.slice(0, NAMED).map(unlikeSealedText),
-    ...(more > 0 ? [`  … and ${plural(more, 'more entry', 'more entries')} that runs sealed`] : []),
-    '  → `tidemark verify` says what else does not match',
-  ];
-}
-
-function alteredText(entries: readonly number[]): string[] {
-  const [first, ...others] = entries;
-  if (first === undefined) return [];
-  const more = entries.length - NAMED;
-  const named = `${entries.slice(0, NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
-  return [
-    others.length === 0
-      ? `entry ${first} of the audit log is not as it was written, or does not follow the entry before it`
-      : `entries ${named} of the audit log are not as they were written, or do not follow the entries before them`,
-  ];
 }
 
 interface AuditFacts {

@@ -205,10 +205,11 @@ export function* auditCsv(entries: Iterable<ShownEntry>): Generator<string> {
   }
 }
 
-/** `{entry, at, by, via, action, source, acceptance?, snapshot?, restore?, forget?, removals?, backup?, hash}`. */
+/** `{entry, at, by, via, action, source, acceptance?, snapshot?, restore?, forget?, removals?, backup?, hash, is_altered}`. */
 export function auditEntryDocument(shown: ShownEntry): object {
-  const { entry, at, by, via, action, source, hash, subject } = shown;
-  return { entry, at, by, via, action, source, [subject.about]: subjectDocument(shown, subject), hash };
+  const { entry, at, by, via, action, source, hash, subject, isAltered } = shown;
+  const about = { [subject.about]: subjectDocument(shown, subject) };
+  return { entry, at, by, via, action, source, ...about, hash, is_altered: isAltered };
 }
 
 function subjectDocument({ recordName, source, fromRun }: ShownEntry, subject: AuditSubject): object {

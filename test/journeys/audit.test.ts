@@ -96,6 +96,9 @@ describe('the audit log', () => {
       expect(stderr).toContain('entry 3 of the audit log is not as it was written, or does not follow');
       expect(stderr).toContain('`tidemark verify` says what else');
     }
+    const { stdout } = await story.expectRun(0, 'audit', '--json');
+    const { entries } = JSON.parse(stdout) as { entries: { entry: number; is_altered: boolean }[] };
+    expect(entries.filter((each) => each.is_altered).map(({ entry }) => entry)).toEqual([3]);
     expect((await story.run('verify')).stdout).toContain('entry 3 of the audit log');
   });
 

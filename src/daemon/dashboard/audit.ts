@@ -9,8 +9,8 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { auditCsv, byText, detailText, type ShownEntry, subjectText } from '../../report/audit-report.ts';
 import { choosePeriod, type Period } from '../../state/period.ts';
 import { unknownSource } from '../daemon-view.ts';
-import { damageNotes, findAuditEntries, type FoundEntries } from '../http/audit-entries.ts';
-import { breakable, chipsHtml, emptyHtml, hintHtml, nameHtml, selectHtml, tableHtml } from './components.ts';
+import { contradictedLines, damageNotes, findAuditEntries, type FoundEntries } from '../http/audit-entries.ts';
+import { badge, breakable, chipsHtml, emptyHtml, hintHtml, nameHtml, selectHtml, tableHtml } from './components.ts';
 import { clockTime, type Html, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 
@@ -45,11 +45,16 @@ export async function auditPage(
   query: URLSearchParams,
 ): Promise<PageContent> {
   const asked = questionOf(query, sources);
-  const { period, entries, count, of, damage } = await foundBy(mirror, config, asked, {
+  const { period, entries, count, of, altered, damage } = await foundBy(mirror, config, asked, {
     now,
     limit: ENTRIES_SHOWN,
   });
-  const notes = [...period.notes, ...damageNotes(damage), ...(count > ENTRIES_SHOWN ? [cutText(count)] : [])];
+  const notes = [
+    ...contradictedLines(altered, mirror).map((line) => line.replace(/^ +(?:→ )?/, '')),
+    ...period.notes,
+    ...damageNotes(damage),
+    ...(count > ENTRIES_SHOWN ? [cutText(count)] : []),
+  ];
   const body = markup`<h1>Audit log</h1>
 <p class="faint">Who accepted, pinned, restored or forgot what, newest first.</p>
 ${chooser(asked, sources)}${of === 0 ? NOTHING : markup`<p class="faint">${countText(count, of)}${count === 0 ? NOTHING : markup`, <a href="${pathOf('/audit.csv', asked)}" download>as CSV</a>`}</p>`}${notes.map(hintHtml)}
@@ -183,7 +188,7 @@ function entriesHtml(entries: readonly ShownEntry[], namesSource: boolean): Html
   ];
   const rows = entries.map((entry) => [
     clockTime(entry.at, 19),
-    markup`<strong>${entry.action}</strong>`,
+    markup`<strong>${entry.action}</strong>${entry.isAltered ? markup` ${badge('bad', 'altered')}` : NOTHING}`,
     subjectHtml(entry),
     markup`${breakable(detailText(entry, (at) => at.replace(/\.\d+Z$/, 'Z')))}`,
     nameHtml(byText(entry)),

@@ -7,11 +7,13 @@ import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { type JsonValue, parseLossless } from '../../core/json.ts';
+import { plural } from '../../core/wording.ts';
 import { recordName } from '../../diff/change.ts';
 import type { DriftAcceptance } from '../../mirror/acceptances.ts';
 import type { AuditAction } from '../../mirror/audit-actions.ts';
 import type { AuditLogEntry, AuditSubject } from '../../mirror/audit-entries.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { unlikeSealedText } from '../../mirror/verify-chain.ts';
 import type { ShownEntry } from '../../report/audit-report.ts';
 import { maskedBody, maskedId, maskedPlace } from '../../report/mask.ts';
 import { isWithin, type Period } from '../../state/period.ts';
@@ -33,6 +35,8 @@ export interface FoundEntries {
   /** How many the filter lets through, and how many there are. */
   readonly count: number;
   readonly of: number;
+  /** Numbers of the entries that are not as they were written, whatever the filter; newest first. */
+  readonly altered: readonly number[];
   /** Why the name of a record could not be read; null where all could. */
   readonly damage: TidemarkError | null;
 }
@@ -57,8 +61,8 @@ export async function findAuditEntries(
     if (shown !== null) entries.push(shown);
     if (shown === null ? walk.of % PASSED_SLICE === 0 : entries.length % SLICE === 0) await nextTurn();
   }
-  const { count, of, damage } = walk;
-  return { entries, count, of, damage };
+  const { count, of, altered, damage } = walk;
+  return { entries, count, of, altered, damage };
 }
 
 /** The entries that were asked for, newest first, in as many walks of the log as are begun: however many there are, few are in memory. */
@@ -218,6 +222,39 @@ function nameOrDamage(...of: Parameters<typeof acceptedName>): RecordName {
     if (!(thrown instanceof TidemarkError) || thrown.code !== 'mirror_corrupt') throw thrown;
     return { recordName: null, damage: thrown };
   }
+}
+
+/** Entries that a line names, or that have a line. */
+const NAMED = 5;
+
+/**
+ * What is wrong with the log, a line each; empty where nothing is.
+ * @param altered entries that are not as they were written, newest first
+ */
+export function contradictedLines(altered: readonly number[], mirror: Mirror): string[] {
+  const unlike = mirror.auditEntriesUnlikeSealed();
+  // Many runs may have sealed the same entry.
+  const sealed = [...Map.groupBy(unlike, ({ entry }) => entry).values()].flatMap(([first]) => first ?? []);
+  const more = sealed.length - NAMED;
+  if (altered.length + sealed.length === 0) return [];
+  return [
+    ...alteredText(altered.toReversed()),
+    ...sealed.slice(0, NAMED).map(unlikeSealedText),
+    ...(more > 0 ? [`  … and ${plural(more, 'more entry', 'more entries')} that runs sealed`] : []),
+    '  → `tidemark verify` says what else does not match',
+  ];
+}
+
+function alteredText(entries: readonly number[]): string[] {
+  const [first, ...others] = entries;
+  if (first === undefined) return [];
+  const more = entries.length - NAMED;
+  const named = `${entries.slice(0, NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  return [
+    others.length === 0
+      ? `entry ${first} of the audit log is not as it was written, or does not follow the entry before it`
+      : `entries ${named} of the audit log are not as they were written, or do not follow the entries before them`,
+  ];
 }
 
 /** Why some records go by their ids, and what to do about it; empty if all have names. */

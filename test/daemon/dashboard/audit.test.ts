@@ -153,6 +153,23 @@ describe('the page of the audit log', () => {
     expect(html).toContain('its records go by their ids here');
   });
 
+  it('marks an entry that is not as it was written, and names it whatever the filter', async () => {
+    const altered = /<strong>(\w+)<\/strong> <span class="tone bad">altered</g;
+    const before = (await page()).html;
+    expect([before.match(altered), before.includes('as it was written')]).toEqual([null, false]);
+    const file = new Database(world.mirrorPath);
+    onTestFinished(() => void file.close());
+    const put = file.prepare<[string]>(`UPDATE audit_log SET by = ? WHERE action = 'restore_backup'`);
+    onTestFinished(() => void put.run('Ann Oncall'));
+    put.run('innocent');
+    const { html } = await page();
+    expect([...html.matchAll(altered)].map(([, action]) => action)).toEqual(['restore_backup']);
+    for (const text of [html, (await page('?action=pin')).html]) {
+      expect(text).toContain('entry 3 of the audit log is not as it was written');
+      expect(text).toContain('>tidemark verify</code>');
+    }
+  });
+
   it('names a state that is unknown', async () => {
     const { status, html } = await page('?since=lastest');
     expect(status).toBe(404);
