@@ -481,7 +481,8 @@ function freshness(
   startedAt: string,
 ): HealthReason[] {
   const { lastComplete, source, isSyncing } = facts;
-  const held = behindText(facts, now);
+  const behind = behindText(facts, now);
+  const held = behind === null ? '' : `; ${behind}`;
   const hint = `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`;
   if (lastComplete === null) {
     // A new source gets the same time; a restart of the daemon does not extend it.
@@ -516,12 +517,12 @@ function freshness(
   return [{ code: 'stale', state: 'failing', message, since: at, hint }];
 }
 
-/** A mirror has one job at a time. */
-function behindText({ behind }: SourceFacts, now: number): string {
-  if (behind === null) return '';
+/** The job of the mirror that the next sync of a source waits for, as a mirror has one at a time; null if it waits for nothing. */
+export function behindText({ behind }: Pick<SourceFacts, 'behind'>, now: number): string | null {
+  if (behind === null) return null;
   const { name, startedAt, waitsFor = null } = behind;
   const target = waitsFor === null ? '' : `, and waits for ${waitsFor} to answer`;
-  return `; the next sync waits for the ${name} job, which has run for ${duration(now - Date.parse(startedAt))}${target}`;
+  return `the next sync waits for the ${name} job, which has run for ${duration(now - Date.parse(startedAt))}${target}`;
 }
 
 const REFUSED: ReadonlySet<string> = new Set<ErrorCode>(['unauthorized', 'forbidden']);

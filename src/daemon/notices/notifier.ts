@@ -10,7 +10,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { type latestUnfinished, newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { resumeHint } from '../../core/hints.ts';
 import type { Freshness } from '../http/health-snapshot.ts';
-import type { HealthReason } from '../http/health.ts';
+import { behindText, type HealthReason } from '../http/health.ts';
 import { contentOf, noticeOf, sourceOf, span, subjectName } from './message.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { Outbox, OutboxOptions } from './outbox.ts';
@@ -261,7 +261,7 @@ function restoreTransition(
 /** @internal */
 export function freshnessTransition(
   states: readonly NoticeState[],
-  { source, completeAt, expectedSince, allowedMs }: Freshness,
+  { source, completeAt, expectedSince, allowedMs, behind }: Freshness,
   nowMs: number,
 ): Transition {
   const before = stateOf(states, source, 'fresh');
@@ -289,6 +289,7 @@ export function freshnessTransition(
     );
     return { states: [], cleared: [{ source, subject: 'fresh' }], notices: [onTime] };
   }
+  const waits = behindText({ behind }, nowMs);
   const overdue = noticeOf(
     { ...of, event: 'sync_overdue' },
     {
@@ -297,6 +298,7 @@ export function freshnessTransition(
       lines: [
         completeAt === null ? `expected since ${expectedSince}` : `the last one ended at ${completeAt}`,
         `the schedule allows ${span(allowedMs)}`,
+        ...(waits === null ? [] : [waits]),
       ],
       job: 'sync',
       hint: `\`tidemark status --source ${source}\` shows what is stale and why`,

@@ -324,7 +324,8 @@ describe('who is notified', () => {
   it('hears of an overdue sync once, and when it is over', async () => {
     const { start, clock, sent } = rig();
     const notifier = start([webhook('a', 'http://a')]);
-    const source = { source: 'production', expectedSince: '2026-03-01T12:00:00.000Z', allowedMs: HOUR };
+    const expectedSince = '2026-03-01T12:00:00.000Z';
+    const source = { source: 'production', expectedSince, allowedMs: HOUR, behind: null };
     expect(await notifier.checkFreshness([{ ...source, completeAt: null }])).toBe(0);
     clock.advance(2 * HOUR);
     expect(await notifier.checkFreshness([{ ...source, completeAt: null }])).toBe(1);

@@ -187,6 +187,7 @@ describe('a mirror restored from a backup', () => {
       completeAt: '2026-03-01T11:59:00.000Z',
       expectedSince: '2026-03-01T10:00:00.000Z',
       allowedMs: 3_600_000,
+      behind: null,
     };
     await notifier.checkFreshness([fresh]);
     await notifier.checkBackups(null);

@@ -405,7 +405,12 @@ describe('the other jobs', () => {
 
 describe('time alone', () => {
   const at = Date.parse('2026-03-01T12:00:00.000Z');
-  const source = { source: 'production', expectedSince: '2026-03-01T10:00:00.000Z', allowedMs: 3_600_000 };
+  const source = {
+    source: 'production',
+    expectedSince: '2026-03-01T10:00:00.000Z',
+    allowedMs: 3_600_000,
+    behind: null,
+  };
   it.each([
     ['none yet, within the time', null, at - 3_600_000, []],
     ['none yet, too late', null, at, ['sync_overdue']],
@@ -426,6 +431,17 @@ describe('time alone', () => {
     const time = new Date(now).toISOString();
     for (const { content } of back.notices)
       expect(content['lines']).toEqual([`the last one ended at ${time}; one was overdue since ${time}`]);
+  });
+
+  it('names the job that the next sync waits for, where it is overdue', () => {
+    const startedAt = new Date(at - 90_000).toISOString();
+    const late = { ...source, completeAt: null, behind: { name: 'backup', startedAt, waitsFor: 's3://hang' } };
+    const [notice] = freshnessTransition([], late, at).notices;
+    expect(contentOf(notice!).lines).toEqual([
+      'expected since 2026-03-01T10:00:00.000Z',
+      'the schedule allows 60 min',
+      'the next sync waits for the backup job, which has run for 90 s, and waits for s3://hang to answer',
+    ]);
   });
 
   it.each([
