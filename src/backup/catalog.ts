@@ -6,6 +6,7 @@ import { statfs } from 'node:fs/promises';
 import type { TargetConfig } from '../config/config.ts';
 import { type Clock, ownTime, settlesWithin } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { LATEST_BACKUP } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { type EarlierBackup, earlierBackups, originOf } from './earlier.ts';
 import { type Backup, hasStoredIn, listBackups } from './list.ts';
@@ -39,8 +40,8 @@ export interface TargetShown {
 }
 
 /**
- * Name of the backup to restore in place of a mirror, where the targets have some of other mirrors too and `latest` may be of one of
- * those; null if it is not, and if no backup of the mirror is known.
+ * The backup to restore in place of a mirror: its name, where the targets have some of other mirrors too and `latest` may be of one
+ * of those; null if all that are known are of others; `latest` if none is known, nor which mirror it was.
  * @param mirror its `mirrorId`; without it, the one that the targets were last read for
  */
 export function backupToName(
@@ -50,8 +51,10 @@ export function backupToName(
   const all = targets
     .flatMap(({ byMirror }) => byMirror)
     .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt));
-  if (new Set(all.map((each) => each.mirror)).size < 2) return null;
-  return all.find((each) => each.mirror === mirror)?.name ?? null;
+  if (mirror === null || all.length === 0) return LATEST_BACKUP;
+  const own = all.find((each) => each.mirror === mirror);
+  const isOnlyOne = all.every((each) => each.mirror === mirror);
+  return isOnlyOne ? LATEST_BACKUP : (own?.name ?? null);
 }
 
 /** The targets together. */

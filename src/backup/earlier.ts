@@ -5,7 +5,7 @@
 import type { Config } from '../config/config.ts';
 import { type MirrorOwnership, placeOf } from '../config/mirrors.ts';
 import { type Clock, ownTime, settlesWithin } from '../core/clock.ts';
-import { goneHint, restoreCommand } from '../core/hints.ts';
+import { goneHint, LATEST_BACKUP, restoreCommand } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { type Backup, listBackups, newestFirst } from './list.ts';
 import type { BackupManifest } from './manifest.ts';
@@ -175,8 +175,8 @@ export async function backupsOfMissing(
 }
 
 /**
- * The backup to restore in place of a mirror that cannot be read, where `latest` would not say which mirror is meant: name of its
- * file. Null where the directories have backups of one mirror only, or none of a source of this one.
+ * The backup to restore in place of a mirror that cannot be read: name of its file, where `latest` would not say which mirror is
+ * meant; null where the directories have backups of other sources only.
  * @param config of one mirror
  */
 export async function backupOfUnreadable(
@@ -185,8 +185,9 @@ export async function backupOfUnreadable(
 ): Promise<string | null> {
   const directories = await lookIntoDirectories(config, clock);
   const owners = directories.flatMap(({ backups }) => backups.map(({ manifest }) => manifest?.mirror));
-  if (new Set(owners).size < 2) return null;
-  return newestBackup(directories, namesIn(config))?.name ?? null;
+  if (owners.length === 0) return LATEST_BACKUP;
+  const newest = newestBackup(directories, namesIn(config));
+  return newest !== undefined && new Set(owners).size < 2 ? LATEST_BACKUP : (newest?.name ?? null);
 }
 
 function namesIn({ sources }: MirrorOwnership): ReadonlySet<string> {

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { ownerOf } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
-import { namingBackup, RESTORE_HINT } from '../core/hints.ts';
+import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../core/hints.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
 import { type Problem, byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
@@ -89,7 +89,7 @@ export async function doctor(
       })),
     ]);
     const isRestoreAdvised = found.some(({ next }) => next.includes(RESTORE_HINT));
-    const backup = isRestoreAdvised ? await backupToName(context, config) : null;
+    const backup = isRestoreAdvised ? await backupToName(context, config) : LATEST_BACKUP;
     const problems = found.map((problem) => ({ ...problem, next: namingBackup(problem.next, backup) }));
     if (context.options.json === true) {
       await print(

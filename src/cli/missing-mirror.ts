@@ -6,7 +6,7 @@ import type { Config } from '../config/config.ts';
 import { mirrorConfigs } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
-import { namingBackup, RESTORE_HINT } from '../core/hints.ts';
+import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../core/hints.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { movedAway, NoMirror } from '../mirror/open.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
@@ -51,14 +51,13 @@ async function withNamedBackup(context: CommandContext, error: TidemarkError): P
     return error;
   }
   const name = await backupToName(context, config);
-  if (name === null) return error;
   return new TidemarkError(code, message, { hint: namingBackup(hint, name), cause: error });
 }
 
-/** Name of the backup to restore in place of a damaged mirror, where `latest` would not do; null where it does. */
+/** The backup to restore in place of a damaged mirror: name of its file, where `latest` would not do; null if the known ones are of others. */
 export async function backupToName(context: CommandContext, config: Config): Promise<string | null> {
   // What can be read says itself of which mirror it is: `latest` means its backups.
-  return isIdentified(context, config) ? null : await backupOfUnreadable(config, systemClock);
+  return isIdentified(context, config) ? LATEST_BACKUP : await backupOfUnreadable(config, systemClock);
 }
 
 function isIdentified({ pid }: CommandContext, config: Config): boolean {

@@ -8,6 +8,9 @@ export function shellWord(text: string): string {
 /** The command that brings back the newest backup; it says itself how to continue from there. */
 export const RESTORE_HINT = 'restore a backup (`tidemark backup restore latest --to ./restored/mirror.db`)';
 
+/** Given in place of the name of a backup: the newest one. `backup restore` refuses it where backups of several mirrors are there. */
+export const LATEST_BACKUP = 'latest';
+
 /** Where a mirror is, or was: its path, and the source if each has a mirror of its own (a backup is restored for one of them). */
 export interface MirrorPlace {
   readonly path: string;
@@ -15,23 +18,26 @@ export interface MirrorPlace {
 }
 
 /** The command that restores the mirror to its place. @param backup name of the file, or `latest` */
-export function restoreCommand({ path, owner }: MirrorPlace, backup = 'latest'): string {
+export function restoreCommand({ path, owner }: MirrorPlace, backup = LATEST_BACKUP): string {
   return `\`tidemark backup restore ${shellWord(backup)} --to ${shellWord(path)}${owner === null ? '' : ` --source ${owner}`}\``;
 }
 
-/** The text, with that backup in place of the latest in commands that restore one. @param backup name of its file; null changes nothing */
+/**
+ * The text, with that backup in place of the latest in commands that restore one.
+ * @param backup name of its file, or `latest`; null if the known ones are of other mirrors: then it is to be looked for
+ */
 export function namingBackup(text: string, backup: string | null): string {
   return backup === null
-    ? text
+    ? text.replaceAll(/restore a backup \(`tidemark backup restore latest [^`]*`\)/g, SEARCH_HINT)
     : text.replaceAll('`tidemark backup restore latest ', `\`tidemark backup restore ${shellWord(backup)} `);
 }
 
-/**
- * What to do about a mirror that was there and is gone: first what is likeliest.
- * @param backup name of the file to restore; the newest without
- */
-export function goneHint(place: MirrorPlace, backup?: string): string {
-  return `mount the volume that it belongs to, or put the file back; if it is lost, restore a backup (${restoreCommand(place, backup)}). A restart of the daemon, or \`tidemark sync\`, begins a new mirror instead, without history`;
+const SEARCH_HINT = 'look for a backup of it (`tidemark backup list`; the known ones are of other mirrors)';
+
+/** What to do about a mirror that was there and is gone: first what is likeliest. @param backup as for `namingBackup` */
+export function goneHint(place: MirrorPlace, backup: string | null): string {
+  const restore = namingBackup(`restore a backup (${restoreCommand(place)})`, backup);
+  return `mount the volume that it belongs to, or put the file back; if it is lost, ${restore}. A restart of the daemon, or \`tidemark sync\`, begins a new mirror instead, without history`;
 }
 
 /** What to do about a directory that has none of the backups that were stored in it. */

@@ -4,6 +4,7 @@
  */
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { backupToName } from '../backup/catalog.ts';
 import type { Config } from '../config/config.ts';
 import { keyFingerprint } from '../config/source.ts';
 import { asTidemarkError, type ExitCode, type TidemarkError } from '../core/errors.ts';
@@ -81,12 +82,10 @@ export class Cell {
     const share = source === null ? null : spreadShare(source);
     this.#problems = new ActiveProblems(clock, log);
     this.#timetable = new Timetable({ random, isSpread: !isOnce, share: () => share });
-    this.#mirrorAccess = new MirrorConnections(
-      effects,
-      this.#problems,
-      () => this.#config,
-      surroundings.readers,
-    );
+    this.#mirrorAccess = new MirrorConnections(effects, this.#problems, () => this.#config, {
+      pool: surroundings.readers,
+      backupToName: () => backupToName(this.view.backups.remembered(this.#config.backup?.targets ?? [])),
+    });
     this.#scheduleStore = new ScheduleStore(effects, this.#mirrorAccess, this.#timetable, this.#problems);
     const context = () => ({ mirrorAccess: this.#mirrorAccess, signal });
     const observers = surroundings.observers({ view: () => this.view, owner: source, context });

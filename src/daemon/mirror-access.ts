@@ -7,7 +7,7 @@ import type { Config } from '../config/config.ts';
 import { placeOf } from '../config/mirrors.ts';
 import type { Actor } from '../core/actor.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { goneHint } from '../core/hints.ts';
+import { goneHint, LATEST_BACKUP } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { movedAway } from '../mirror/open.ts';
 import type { DaemonEffects } from './effects.ts';
@@ -68,11 +68,18 @@ export class ReaderPool {
   }
 }
 
+interface ConnectionOptions {
+  readonly pool?: ReaderPool;
+  /** The backup to restore in place of the mirror, as for `goneHint`; the latest if left out. */
+  readonly backupToName?: () => string | null;
+}
+
 export class MirrorConnections {
   readonly #effects: DaemonEffects;
   readonly #problems: ProblemSink;
   readonly #config: () => Config;
   readonly #pool: ReaderPool;
+  readonly #backupToName: () => string | null;
   #turn: Promise<void> = Promise.resolve();
   #isTaken = false;
   /** The mirror's file existed once: a new one is then not created silently. */
@@ -86,12 +93,13 @@ export class MirrorConnections {
     effects: DaemonEffects,
     problems: ProblemSink,
     config: () => Config,
-    pool: ReaderPool = new ReaderPool(),
+    { pool = new ReaderPool(), backupToName = () => LATEST_BACKUP }: ConnectionOptions = {},
   ) {
     this.#effects = effects;
     this.#problems = problems;
     this.#config = config;
     this.#pool = pool;
+    this.#backupToName = backupToName;
   }
 
   /** Until the returned function is called, the reader stays open. */
@@ -219,7 +227,7 @@ export class MirrorConnections {
     const isThere = fileIdentity(mirror) !== '';
     if (!isThere && this.#wasThere && !this.#isGone) {
       this.#isGone = true;
-      this.#problems.begin('mirror', mirrorGone(config));
+      this.#problems.begin('mirror', mirrorGone(config, this.#backupToName()));
     }
     if (isThere && this.#isGone) {
       this.#isGone = false;
@@ -237,7 +245,7 @@ export class MirrorConnections {
 
   /** @throws TidemarkError `mirror_missing` */
   #requireNotGone(): void {
-    if (!this.isThere() && this.#isGone) throw mirrorGone(this.#config());
+    if (!this.isThere() && this.#isGone) throw mirrorGone(this.#config(), this.#backupToName());
   }
 
   /**
@@ -252,7 +260,7 @@ export class MirrorConnections {
     const moved = movedAway(mirror);
     if (moved !== null) throw moved;
     throw new TidemarkError('mirror_missing', `the mirror was emptied: ${mirror} has no content any more`, {
-      hint: `nothing is written until it has: ${goneHint(placeOf(config))}`,
+      hint: `nothing is written until it has: ${goneHint(placeOf(config), this.#backupToName())}`,
     });
   }
 
@@ -297,11 +305,11 @@ export class MirrorConnections {
   }
 }
 
-function mirrorGone(config: Config): TidemarkError {
+function mirrorGone(config: Config, backup: string | null): TidemarkError {
   const moved = movedAway(config.mirror);
   if (moved !== null) return moved;
   return new TidemarkError('mirror_missing', `the mirror is gone: ${config.mirror} is not there any more`, {
-    hint: `nothing is written until it is back: ${goneHint(placeOf(config))}`,
+    hint: `nothing is written until it is back: ${goneHint(placeOf(config), backup)}`,
   });
 }
 

@@ -170,9 +170,11 @@ it('the backup to restore is named where the targets have some of several mirror
     madeAt: `2026-03-0${day}T00:00:00.000Z`,
   });
   const target = (owner: string | null, ...byMirror: ReturnType<typeof backup>[]) => ({ owner, byMirror });
-  expect(backupToName([])).toBeNull();
+  expect(backupToName([])).toBe('latest');
   // `latest` is of this one.
-  expect(backupToName([target('a', backup('a', 1)), target('a', backup('a', 2))])).toBeNull();
+  expect(backupToName([target('a', backup('a', 1)), target('a', backup('a', 2))])).toBe('latest');
+  // Of which mirror the only ones are is not known.
+  expect(backupToName([target(null, backup('b', 3))])).toBe('latest');
   const shared = [
     target(null, backup('b', 3)),
     target('a', backup('a', 1), backup('b', 2)),
@@ -181,4 +183,6 @@ it('the backup to restore is named where the targets have some of several mirror
   expect(backupToName(shared)).toBe('a2');
   expect(backupToName(shared, 'b')).toBe('b3');
   expect(backupToName(shared, 'c')).toBeNull();
+  // The only ones, and of another mirror.
+  expect(backupToName([target('a', backup('b', 3))])).toBeNull();
 });

@@ -3,6 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.ts';
 import { namedCommands } from '../../src/cli/command-row.ts';
 import {
+  goneHint,
+  LATEST_BACKUP,
   namingBackup,
   RESTORE_HINT,
   resumeHint,
@@ -71,7 +73,14 @@ describe('a command in a hint', () => {
   it('names the backup to restore, where one is to be named', () => {
     const place = { path: './m.db', owner: null };
     const text = `keep the file, and ${RESTORE_HINT}, or ${restoreCommand(place)}`;
-    expect(namingBackup(text, null)).toBe(text);
+    expect(namingBackup(text, LATEST_BACKUP)).toBe(text);
+    expect(namingBackup(`keep the file, and ${RESTORE_HINT}`, null)).toBe(
+      'keep the file, and look for a backup of it (`tidemark backup list`; the known ones are of other mirrors)',
+    );
+    expect(goneHint(place, null)).toMatch(
+      /if it is lost, look for a backup of it \(`tidemark backup list`; [^)]*\)\. A restart/,
+    );
+    expect(goneHint(place, LATEST_BACKUP)).toContain('(`tidemark backup restore latest --to ./m.db`)');
     expect(namingBackup(text, 'a b.zst')).toBe(
       "keep the file, and restore a backup (`tidemark backup restore 'a b.zst' --to ./restored/mirror.db`), or `tidemark backup restore 'a b.zst' --to ./m.db`",
     );

@@ -1,4 +1,5 @@
 /** Readers that stay open over many mirrors: never more than the limit, and none is closed that somebody reads. */
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
@@ -37,7 +38,7 @@ function world() {
       },
     } as unknown as DaemonEffects;
     const config = { mirror: path } as unknown as Config;
-    return new MirrorConnections(effects, new ActiveProblems(clock, silentLogger), () => config, pool);
+    return new MirrorConnections(effects, new ActiveProblems(clock, silentLogger), () => config, { pool });
   });
   onTestFinished(() => {
     for (const each of all) each.closeReader();
@@ -74,4 +75,25 @@ describe('the readers of many mirrors', () => {
     for (const each of all) each.closeReader();
     expect([open.size, pool.size]).toEqual([0, 0]);
   });
+});
+
+it.each([
+  ['own.db.zst', '`tidemark backup restore own.db.zst --to '],
+  ['latest', '`tidemark backup restore latest --to '],
+  [null, 'look for a backup of it (`tidemark backup list`; the known ones are of other mirrors)'],
+])('a mirror that is gone is reported with the backup to restore: %s', (backup, advice) => {
+  const mirror = join(temporaryDirectory(), 'mirror.db');
+  const clock = new FakeClock();
+  openMirror(mirror, { mode: 'write', command: 'test', clock }).close();
+  const problems = new ActiveProblems(clock, silentLogger);
+  const config = { mirror, sources: [{ name: 'a' }] } as unknown as Config;
+  const effects = { clock } as unknown as DaemonEffects;
+  const backupToName = (): string | null => backup;
+  const connections = new MirrorConnections(effects, problems, () => config, { backupToName });
+  expect(connections.isThere()).toBe(true);
+  rmSync(mirror);
+  expect(connections.isThere()).toBe(false);
+  const [problem] = problems.all();
+  expect(problem?.error.hint).toContain(`if it is lost, ${backup === null ? '' : 'restore a backup ('}${advice}`);
+  expect(() => connections.reader()).toThrow('the mirror is gone');
 });

@@ -9,7 +9,7 @@ import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirro
 import type { Mirror } from '../../mirror/mirror.ts';
 import { backupsShown, backupToName, type BackupsShown } from '../../backup/catalog.ts';
 import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
-import { EMPTIED_HINT, NEW_BASELINE_HINT, namingBackup, withSource } from '../../core/hints.ts';
+import { EMPTIED_HINT, LATEST_BACKUP, NEW_BASELINE_HINT, namingBackup, withSource } from '../../core/hints.ts';
 import { contradictionText } from '../../report/drift-document.ts';
 import { hasBackupFailed, standingFailure } from '../backup-failure.ts';
 import { hasEmptiedTarget, lacksBaseline, refusalOf, summaryOf } from '../jobs/summaries.ts';
@@ -237,8 +237,9 @@ function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health
 function toRun(health: Health, view: HealthView): Health {
   const config = view.config();
   const owner = ownerOf(config);
-  const backup = config.backup === null ? null : backupToName(view.backups.remembered(config.backup.targets));
-  if (owner === null && backup === null) return health;
+  const backup =
+    config.backup === null ? LATEST_BACKUP : backupToName(view.backups.remembered(config.backup.targets));
+  if (owner === null && backup === LATEST_BACKUP) return health;
   const toRunHint = (hint: string): string => {
     const named = namingBackup(hint, backup);
     return owner === null ? named : withSource(named, owner);
@@ -287,7 +288,7 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
 }
 
 /** The age of a source's last complete run, and the allowed one. */
-export interface Freshness {
+export interface Freshness extends Pick<SourceFacts, 'behind'> {
   readonly source: string;
   /** When its last complete run ended, ISO 8601; null without one. */
   readonly completeAt: string | null;
@@ -318,10 +319,10 @@ export function readFreshness(
           const facts = { ...unreadSource(view, config, source), ...tried };
           const allowedMs = allowedAgeMs(facts);
           if (allowedMs === null) return [];
+          const { behind } = facts;
           const expected = expectedSince(facts, view.startedAt);
-          return [
-            { source, completeAt: lastComplete?.finishedAt ?? null, expectedSince: expected, allowedMs },
-          ];
+          const completeAt = lastComplete?.finishedAt ?? null;
+          return [{ source, completeAt, expectedSince: expected, allowedMs, behind }];
         }),
     );
     return { mirror, sources };

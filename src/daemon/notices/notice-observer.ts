@@ -21,7 +21,7 @@ import { mirrorId } from '../../backup/plain-backup.ts';
 import type { Config } from '../../config/config.ts';
 import { namesOf, placeOf } from '../../config/mirrors.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import { goneHint, namingBackup } from '../../core/hints.ts';
+import { goneHint, LATEST_BACKUP, namingBackup } from '../../core/hints.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { writerOf } from '../../mirror/lock.ts';
@@ -366,7 +366,7 @@ class NotifyingObserver implements JobObserver {
   /** Of the mirror that was in its place at the last job. */
   #backupToName(view: DaemonView): string | null {
     const { backup } = view.config();
-    if (backup === null) return null;
+    if (backup === null) return LATEST_BACKUP;
     return backupToName(view.backups.remembered(backup.targets), this.#known?.id ?? null);
   }
 
@@ -547,7 +547,7 @@ function gone(now: number, config: Config, backup: string | null): Notice {
       lines: [
         `${mirror} (${namesOf(sources.map(({ name }) => name))}) ${what}: nothing is synced, and no new mirror is created automatically`,
       ],
-      hint: moved?.hint ?? goneHint(placeOf(config), backup ?? undefined),
+      hint: moved?.hint ?? goneHint(placeOf(config), backup),
     },
   );
 }
@@ -562,7 +562,7 @@ function replaced(now: number, config: Config, backup: string | null): Notice {
       lines: [
         `${mirror} (${namesOf(sources.map(({ name }) => name))}) is another mirror than the one that is gone: it was begun without that history`,
       ],
-      hint: `move the new mirror away, then ${goneHint(placeOf(config), backup ?? undefined)}. To continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
+      hint: `move the new mirror away, then ${goneHint(placeOf(config), backup)}. To continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
     },
   );
 }
