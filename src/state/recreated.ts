@@ -149,12 +149,10 @@ export class RecreatedBetween {
   /** The newest earlier id under which a run saw the record: the restore may have replaced one that none saw. */
   #lastSeenAs({ kind, scope, id }: RecordKey): string | undefined {
     const places = this.#all.places(kind, { scope, id });
-    return places
-      .slice(1 + places.findIndex((place) => place.id === id))
-      .find((place) => {
-        const filter = { sources: [this.#source], scope: place.scope };
-        return this.#mirror.records.find(kind, place.id, filter).length > 0;
-      })?.id;
+    return places.slice(1 + places.findIndex((place) => place.id === id)).find((place) => {
+      const filter = { sources: [this.#source], scope: place.scope };
+      return this.#mirror.records.find(kind, place.id, filter).length > 0;
+    })?.id;
   }
 
   #isNewId({ kind, scope, id }: RecordKey): boolean {

@@ -94,6 +94,8 @@ it.each([
   rmSync(mirror);
   expect(connections.isThere()).toBe(false);
   const [problem] = problems.all();
-  expect(problem?.error.hint).toContain(`if it is lost, ${backup === null ? '' : 'restore a backup ('}${advice}`);
+  expect(problem?.error.hint).toContain(
+    `if it is lost, ${backup === null ? '' : 'restore a backup ('}${advice}`,
+  );
   expect(() => connections.reader()).toThrow('the mirror is gone');
 });

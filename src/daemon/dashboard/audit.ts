@@ -9,8 +9,22 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { auditCsv, byText, detailText, type ShownEntry, subjectText } from '../../report/audit-report.ts';
 import { choosePeriod, type Period } from '../../state/period.ts';
 import { unknownSource } from '../daemon-view.ts';
-import { contradictedLines, damageNotes, findAuditEntries, type FoundEntries } from '../http/audit-entries.ts';
-import { badge, breakable, chipsHtml, emptyHtml, hintHtml, nameHtml, selectHtml, tableHtml } from './components.ts';
+import {
+  contradictedLines,
+  damageNotes,
+  findAuditEntries,
+  type FoundEntries,
+} from '../http/audit-entries.ts';
+import {
+  badge,
+  breakable,
+  chipsHtml,
+  emptyHtml,
+  hintHtml,
+  nameHtml,
+  selectHtml,
+  tableHtml,
+} from './components.ts';
 import { clockTime, type Html, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 

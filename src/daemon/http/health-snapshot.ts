@@ -9,7 +9,13 @@ import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirro
 import type { Mirror } from '../../mirror/mirror.ts';
 import { backupsShown, backupToName, type BackupsShown } from '../../backup/catalog.ts';
 import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
-import { EMPTIED_HINT, LATEST_BACKUP, NEW_BASELINE_HINT, namingBackup, withSource } from '../../core/hints.ts';
+import {
+  EMPTIED_HINT,
+  LATEST_BACKUP,
+  NEW_BASELINE_HINT,
+  namingBackup,
+  withSource,
+} from '../../core/hints.ts';
 import { contradictionText } from '../../report/drift-document.ts';
 import { hasBackupFailed, standingFailure } from '../backup-failure.ts';
 import { hasEmptiedTarget, lacksBaseline, refusalOf, summaryOf } from '../jobs/summaries.ts';

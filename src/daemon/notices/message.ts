@@ -157,7 +157,7 @@ function shownOf(about: Notice, content: NoticeContent, threshold: Severity, sou
   };
 }
 
-/** `: 2 accepted, 11 gone`; empty where none of these was accepted. */
+/** `: 2 accepted, 11 gone`; empty if none of these was accepted. */
 function acceptedText(content: NoticeContent, reported: readonly Severity[], count: number): string {
   // A notice that an earlier version stored does not have it.
   const known = (content as Partial<NoticeContent>).accepted ?? null;

@@ -435,7 +435,11 @@ describe('time alone', () => {
 
   it('names the job that the next sync waits for, where it is overdue', () => {
     const startedAt = new Date(at - 90_000).toISOString();
-    const late = { ...source, completeAt: null, behind: { name: 'backup', startedAt, waitsFor: 's3://hang' } };
+    const late = {
+      ...source,
+      completeAt: null,
+      behind: { name: 'backup', startedAt, waitsFor: 's3://hang' },
+    };
     const [notice] = freshnessTransition([], late, at).notices;
     expect(contentOf(notice!).lines).toEqual([
       'expected since 2026-03-01T10:00:00.000Z',
