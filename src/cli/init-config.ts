@@ -189,8 +189,8 @@ services:
       # Temporary files, as large as the mirror: the image's own place for them belongs to another user.
       TMPDIR: ${quoted(directory)}
       SQLITE_TMPDIR: ${quoted(directory)}
-      # For the dashboard and metrics, make a token (as this file's user: (umask 077; openssl rand -hex 32 > tidemark.token)),
-      # uncomment these two lines and the one with the port, which is published on this machine only.
+      # For the dashboard and metrics, write a token that the user below may read into the file (openssl rand -hex 32), keep it
+      # out of git, and uncomment these two lines and the one with the port, which is published on this machine only.
       # TIDEMARK_HTTP_LISTEN: 0.0.0.0:8787
       # TIDEMARK_HTTP_TOKEN_FILE: ${quoted(`${directory}/tidemark.token`)}
     # ports: ["127.0.0.1:8787:8787"]
