@@ -32,7 +32,7 @@ export interface BackupJob {
 }
 
 /** A bucket that accepts connections and never answers, or a network disk that hangs, must not keep the other targets waiting. */
-const ANSWERS_MS = 60_000;
+export const ANSWERS_MS = 60_000;
 
 /** How long a target is waited for before that is reported. */
 export const QUIET_WAIT_MS = 3_000;

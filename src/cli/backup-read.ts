@@ -27,8 +27,10 @@ import { readConfig } from '../wire.ts';
 import { isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
 import {
   backupDocument,
+  listEach,
   listWaiting,
   mirrorName,
+  printUnread,
   s3Config,
   targetsOf,
   withConfiguredMirror,
@@ -47,10 +49,15 @@ export interface RestoreOptions {
   readonly as?: string;
 }
 
-/** Exit 0 when all of it holds, 1 when it is damaged, 3 when it is encrypted and only its file could be looked at. */
+/**
+ * Exit 0 when all of it holds, 1 when it is damaged, 3 when it is encrypted and only its file could be looked at, or when it is the
+ * latest of some targets and another one could not be listed.
+ */
 export async function verifyOneBackup(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const backup = await backupNamed(context, options.file ?? 'latest');
+  const { backup, unread } = await backupNamed(context, options.file ?? 'latest');
+  // Now: the verification may fail.
+  printUnread(context, unread);
   const identities = await identitiesOf(context, options.identity);
   const workDirectory = openCheckDirectory(config.mirror, holder(context, 'backup verify'));
   let opened: OpenedBackup;
@@ -73,7 +80,7 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
     };
     await print(context, `${JSON.stringify(document)}\n`);
   } else await print(context, `${verifiedLines(backup, opened).map(escapeControlCharacters).join('\n')}\n`);
-  if (opened.facts !== null) return EXIT.done;
+  if (opened.facts !== null) return unread.length === 0 ? EXIT.done : EXIT.partial;
   printReason(context, [
     `${backup.name} is encrypted and was not opened: its contents were not verified`,
     '  → give --identity FILE to check every seal in it',
@@ -100,7 +107,11 @@ function verifiedLines(backup: Backup, { facts, isCompared }: OpenedBackup): str
   ];
 }
 
-/** Exit 0 when the mirror is in place. */
+/**
+ * Exit 0 when the mirror is in place.
+ * @throws TidemarkError for `latest` if one of the targets cannot be listed, since it may have a newer one: the hint names the newest
+ *   of the others
+ */
 export async function restoreOneBackup(context: CommandContext, options: RestoreOptions): Promise<ExitCode> {
   if (options.to === undefined) {
     throw new TidemarkError('usage', 'missing --to: where to write the restored mirror', {
@@ -109,7 +120,8 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   }
   const config = readConfig(context, context.options, 'unused');
   const actor = commandActor(options.as);
-  const backup = await backupNamed(context, options.file, true);
+  const { backup, unread } = await backupNamed(context, options.file, true);
+  if (unread.length > 0) throw perhapsNewer(unread, backup, options);
   const identities = await identitiesOf(context, options.identity);
   const to = resolve(context.cwd, options.to);
   // Whatever link leads there: before the file is made.
@@ -159,6 +171,34 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   return EXIT.done;
 }
 
+/** The error of a restore of `latest`, where it cannot be known which one that is. @param backup the newest of the targets that answered */
+function perhapsNewer(
+  unread: readonly TidemarkError[],
+  { name, madeAt }: Backup,
+  { to = '', identity = [], as }: RestoreOptions,
+): TidemarkError {
+  const [first] = unread;
+  const hints = [...new Set(unread.flatMap(({ hint }) => hint ?? []))];
+  const words = [
+    '--to',
+    to,
+    ...identity.flatMap((file) => ['--identity', file]),
+    ...(as === undefined ? [] : ['--as', as]),
+  ];
+  const command = `\`tidemark backup restore ${[name, ...words].map(shellWord).join(' ')}\``;
+  return new TidemarkError(
+    first?.code ?? 'internal',
+    `${unread.map(({ message }) => message).join('; ')}. A newer backup than in the other targets may be there`,
+    {
+      hint: [
+        ...hints,
+        `or restore the newest of the other targets, made ${age(madeAt, systemClock.now())}: ${command}`,
+      ].join('; '),
+      cause: first,
+    },
+  );
+}
+
 /** The history of a source continues only under its name, which a new configuration may not have. */
 function unconfiguredText(
   held: readonly string[],
@@ -174,13 +214,20 @@ function unconfiguredText(
   return `→ ${what}: give the source the name that it had (\`name: ${first}\`, or TIDEMARK_NAME=${first}), or the next sync begins another one without history`;
 }
 
+interface NamedBackup {
+  readonly backup: Backup;
+  /** Of `latest`: why other targets could not be listed. One of these may have a newer one. */
+  readonly unread: readonly TidemarkError[];
+}
+
 /**
- * `latest` is the newest complete one of all targets. A name alone is looked for in the targets, then here. A directory or an
+ * `latest` is the newest complete one of all targets that can be listed. A name alone is looked for in the targets, then here. A directory or an
  * address `s3://…` names a backup, or the place of backups, whose newest is meant.
  */
-async function backupNamed(context: CommandContext, file: string, isToRestore = false): Promise<Backup> {
-  if (isS3Address(file)) return await backupAt(context, file, isToRestore);
-  if (file !== 'latest') {
+async function backupNamed(context: CommandContext, file: string, isToRestore = false): Promise<NamedBackup> {
+  if (file === 'latest') return await latestOfTargets(context, isToRestore);
+  const found = async (): Promise<Backup> => {
+    if (isS3Address(file)) return await backupAt(context, file, isToRestore);
     const isName = parseBackupName(file) !== undefined && basename(file) === file;
     const inTarget = isName
       ? (await backupsIn(context)).find(({ name, state }) => name === file && state !== 'gone')
@@ -189,10 +236,25 @@ async function backupNamed(context: CommandContext, file: string, isToRestore = 
     const path = resolve(context.cwd, file);
     if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) return await readBackup(path);
     return newestOf(context, await listBackups(directoryTarget(path)), { where: path, isToRestore });
+  };
+  return { backup: await found(), unread: [] };
+}
+
+async function latestOfTargets(context: CommandContext, isToRestore: boolean): Promise<NamedBackup> {
+  const listed = await listEach(context, await targetsOf(context, undefined));
+  const unread = listed.flatMap(({ error }) => error ?? []);
+  const all = listed.flatMap(({ backups }) => backups);
+  const [first] = unread;
+  if (first !== undefined && all.every(({ state }) => state !== 'whole')) throw first;
+  const read = listed.filter(({ error }) => error === null);
+  const where = read.map(({ target }) => target.address).join(' or ');
+  try {
+    return { backup: newestOf(context, all, { where, isToRestore }), unread };
+  } catch (error) {
+    // Whoever is to name one needs to know that there may be others.
+    printUnread(context, unread);
+    throw error;
   }
-  const targets = await targetsOf(context, undefined);
-  const all = (await Promise.all(targets.map((target) => listWaiting(context, target)))).flat();
-  return newestOf(context, all, { where: targets.map(({ address }) => address).join(' or '), isToRestore });
 }
 
 /** Those of the configured targets that answer; none where nothing is configured: the file may be here. */

@@ -8,7 +8,7 @@ import type { Config, BackupConfig, S3TargetConfig } from '../config/config.ts';
 import { proxySettings } from '../config/proxy.ts';
 import { duration, megabytes, plural } from '../core/wording.ts';
 import { type BackupWriter, type BackupOutcome, createBackupWriter } from '../backup/writer.ts';
-import { type BackupPhase, backUpHere, QUIET_WAIT_MS } from '../backup/work.ts';
+import { ANSWERS_MS, answered, type BackupPhase, backUpHere, QUIET_WAIT_MS } from '../backup/work.ts';
 import { BackupCatalog } from '../backup/catalog.ts';
 import { begunAnew, type MirrorOrigin, originOf } from '../backup/earlier.ts';
 import { type Backup, type DueTarget, dueTargets, emptiedError, listBackups } from '../backup/list.ts';
@@ -41,7 +41,7 @@ export interface ListOptions {
 /** Exit 0, also if a backup is damaged: `backup verify` decides. Exit 3 if a target could not be listed, 1 if none could. */
 export async function listBackupsCommand(context: CommandContext, options: ListOptions): Promise<ExitCode> {
   const targets = await targetsOf(context, options.target);
-  const listed = await Promise.all(targets.map((target) => listedOf(context, target)));
+  const listed = await listEach(context, targets);
   const failed = listed.flatMap(({ error }) => error ?? []);
   const [first] = failed;
   if (first !== undefined && failed.length === listed.length) throw first;
@@ -61,32 +61,52 @@ export async function listBackupsCommand(context: CommandContext, options: ListO
     const parts = listed.filter(({ error }) => error === null).map((each) => listText(each, own, context));
     await print(context, `${parts.join('\n\n')}\n`);
   }
-  for (const { message, hint } of failed) {
-    printReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
-  }
+  printUnread(context, failed);
   return failed.length === 0 ? EXIT.done : EXIT.partial;
 }
 
 interface Listed {
   readonly target: BackupTarget;
   readonly backups: readonly Backup[];
+  /** Why it could not be listed; null where it was. */
   readonly error: TidemarkError | null;
 }
 
-async function listedOf(context: CommandContext, target: BackupTarget): Promise<Listed> {
-  try {
-    return { target, backups: await listWaiting(context, target), error: null };
-  } catch (error) {
-    return { target, backups: [], error: asTidemarkError(error) };
-  }
+/** What each target holds; one that cannot be listed does not keep the others from it. */
+export async function listEach(
+  context: CommandContext,
+  targets: readonly BackupTarget[],
+): Promise<readonly Listed[]> {
+  return await Promise.all(
+    targets.map(async (target): Promise<Listed> => {
+      try {
+        return { target, backups: await listWaiting(context, target), error: null };
+      } catch (error) {
+        return { target, backups: [], error: asTidemarkError(error) };
+      }
+    }),
+  );
 }
 
-/** As `listBackups`; says that it waits where the target does not answer at once. */
-export async function listWaiting(context: CommandContext, target: BackupTarget): Promise<Backup[]> {
+/** Names the targets that could not be listed, beside the result from the others. */
+export function printUnread(context: CommandContext, unread: readonly TidemarkError[]): void {
+  for (const { message, hint } of unread)
+    printReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
+}
+
+/**
+ * As `listBackups`; says that it waits where the target does not answer at once.
+ * @throws TidemarkError `timeout` where it has not answered for a minute
+ */
+export async function listWaiting(
+  context: Pick<CommandContext, 'stderr' | 'options'>,
+  target: BackupTarget,
+  clock = systemClock,
+): Promise<Backup[]> {
   const listing = listBackups(target);
-  if (!(await settlesWithin(listing, QUIET_WAIT_MS, systemClock)))
+  if (!(await settlesWithin(listing, QUIET_WAIT_MS, clock)))
     printNote(context, [`${PHASE.waiting} ${target.address}`]);
-  return await listing;
+  return await answered(target, listing, ANSWERS_MS, clock);
 }
 
 function listText({ target, backups }: Listed, own: string | null, context: CommandContext): string {

@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import type * as Catalog from '../../src/backup/catalog.ts';
 import type * as Work from '../../src/backup/work.ts';
+import type * as Directory from '../../src/backup/targets/directory.ts';
+import type * as BackupCommands from '../../src/cli/backup.ts';
 import type * as DoctorBackups from '../../src/cli/doctor-backups.ts';
 import type { Config, TargetConfig } from '../../src/config/config.ts';
 import { systemClock } from '../../src/core/clock.ts';
@@ -43,7 +45,13 @@ vi.doMock('node:fs/promises', async (original) => {
   return { ...real, ...Object.fromEntries(names.map((name) => [name, hanging(name)])) };
 });
 
-let modules: typeof Catalog & typeof Work & typeof DoctorBackups & typeof Fixture & typeof CommandLine;
+let modules: typeof Catalog &
+  typeof Work &
+  typeof BackupCommands &
+  typeof Directory &
+  typeof DoctorBackups &
+  typeof Fixture &
+  typeof CommandLine;
 
 // Files of one worker share their modules: those that are loaded already have the real functions, and the next file is to have them.
 beforeAll(async () => {
@@ -51,6 +59,8 @@ beforeAll(async () => {
   modules = {
     ...(await import('../../src/backup/catalog.ts')),
     ...(await import('../../src/backup/work.ts')),
+    ...(await import('../../src/backup/targets/directory.ts')),
+    ...(await import('../../src/cli/backup.ts')),
     ...(await import('../../src/cli/doctor-backups.ts')),
     ...(await import('./fixture.ts')),
     ...(await import('../journeys/command-line.ts')),
@@ -141,6 +151,20 @@ it.each(['the directory', 'a manifest in it, which tells whether it lost its bac
     expect(readdirSync(listed)).toEqual([HANGING_FILE]);
   },
 );
+
+it('is given up after a minute where it is only listed', async () => {
+  const { directoryTarget, listWaiting } = modules;
+  const { clock, endMinute } = hurriedClock();
+  let said = '';
+  const stderr = { write: (text: string) => ((said += text), true) };
+  const listing = listWaiting({ stderr, options: {} } as never, directoryTarget(disk.path), clock);
+  await expect.poll(() => said).toContain(`waiting for an answer of ${disk.path}`);
+  endMinute();
+  await expect(listing).rejects.toMatchObject({
+    code: 'timeout',
+    message: `${disk.path} has not answered for 60 s`,
+  });
+});
 
 it('does not keep a backup that failed from ending', async () => {
   const { never, setting } = modules;

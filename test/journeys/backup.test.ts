@@ -14,7 +14,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { open, sync } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
@@ -394,6 +394,54 @@ describe('backups elsewhere', () => {
       code: 4,
       stderr: expect.stringMatching(/targets.*missing/) as string,
     });
+  });
+
+  it('of which a target cannot be reached: restore names the newest of the others, verify takes it', async () => {
+    const { run, env, home, directory, path } = await mirrored();
+    expect(await run('backup', 'create')).toMatchObject({ code: 0 });
+    const [name = ''] = readdirSync(directory).filter((each) => each.endsWith('.zst'));
+    // Looked for in the environment of the process, which is this one.
+    vi.stubEnv('AWS_ACCESS_KEY_ID', 'test');
+    vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'test');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    // Nobody listens on port 1.
+    const bucket = 's3://backups/tm?endpoint=http://127.0.0.1:1&region=us-east-1';
+    const away = (...args: string[]) =>
+      commandLine(args, {
+        env: {
+          ...env,
+          TIDEMARK_BACKUP_TARGETS: `${directory},${bucket}`,
+        },
+        cwd: home,
+      });
+    const unreached = 's3://backups/tm could not be listed: no answer (ECONNREFUSED)';
+
+    for (const args of [['verify'], ['verify', 'latest']]) {
+      const verified = await away('backup', ...args);
+      expect(verified, verified.stderr).toMatchObject({ code: 3 });
+      expect(verified.stdout).toContain(`${name}: verified 2 records`);
+      expect(verified.stderr).toContain(unreached);
+    }
+    // The mirror is lost, as it is when this is needed.
+    for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
+    writeFileSync(join(home, 'my key.txt'), `${await generateIdentity()}\n`);
+    const args = ['--to', 'back.db', '--identity', 'my key.txt'];
+    const refused = await away('backup', 'restore', 'latest', ...args);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toContain(`${unreached}. A newer backup than in the other targets may be there\n`);
+    const command = `tidemark backup restore ${name} --to back.db --identity 'my key.txt'`;
+    expect(refused.stderr).toMatch(
+      /; or restore the newest of the other targets, made (just now|\S+ s ago): /,
+    );
+    expect(refused.stderr).toContain(`: \`${command}\`\n`);
+    expect(existsSync(join(home, 'back.db'))).toBe(false);
+    expect(await away('backup', 'restore', name, ...args)).toMatchObject({ code: 0 });
+    // With nothing in the other one, there is none to name.
+    rmSync(directory, { recursive: true });
+    mkdirSync(directory);
+    const none = await away('backup', 'restore', 'latest', '--to', 'again.db');
+    expect(none).toMatchObject({ code: 1, stderr: expect.stringContaining(`${unreached}\n`) as string });
+    expect(await away('backup', 'verify')).toMatchObject({ code: 1, stdout: '' });
   });
 
   it('leave no lock behind: not after an error, not when ended by SIGTERM, and verify needs no mirror', async () => {
