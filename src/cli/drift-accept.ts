@@ -5,8 +5,9 @@ import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, plural, localTime } from '../core/wording.ts';
 import { placeOf } from '../diff/compare.ts';
-import type { Finding } from '../diff/drift.ts';
+import { acceptedEarlier, type Finding } from '../diff/drift.ts';
 import type { DriftAcceptance } from '../mirror/acceptances.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow } from '../mirror/records.ts';
 import { acceptanceDocument } from '../report/drift-document.ts';
 import { maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
@@ -15,7 +16,7 @@ import type { SourceDrift } from '../state/drift.ts';
 import { parseReference, parseTime } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { openForChange } from './when-free.ts';
-import { kindArgument, lookUpRecord } from './record.ts';
+import { idsOfRecords, kindArgument, lookUpRecord } from './record.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { sourcesOf } from './diff.ts';
 import { findDrift, requireBaseline, isAskedFor } from './drift-place.ts';
@@ -72,7 +73,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
       });
       drifts.push(drift);
     }
-    const found = findingsOf(drifts, options, () => {
+    const found = findingsOf(mirror, drifts, options, () => {
       const record = lookUpRecord(mirror, config, options);
       if (record.note !== undefined) printNote(context, [record.note]);
       return record.row;
@@ -84,19 +85,23 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
       return isAskedFor([path, place, maskedPlace(place, definition)], options.field);
     });
     if (accepted.length === 0) throw otherFields(findings, options);
-    const acceptances = accepted.map(({ fingerprint, scope, id, ...where }) =>
-      mirror.acceptances.add({
-        source: drift.source,
-        fingerprint,
-        kind,
-        scope,
-        id,
-        path: placeOf(where),
-        reason,
-        acceptedAt: isoTime(now),
-        ...(until === undefined ? {} : { until }),
-      }),
-    );
+    const acceptances = accepted.map((finding) => {
+      const { fingerprint, scope, id } = finding;
+      return mirror.acceptances.add(
+        {
+          source: drift.source,
+          fingerprint,
+          kind,
+          scope,
+          id,
+          path: placeOf(finding),
+          reason,
+          acceptedAt: isoTime(now),
+          ...(until === undefined ? {} : { until }),
+        },
+        acceptedEarlier(drift, finding),
+      );
+    });
     const taken = new Set(accepted.map(({ fingerprint }) => fingerprint));
     const open = drift.open.filter(({ fingerprint }) => !taken.has(fingerprint)).length;
     await say(context, drift, accepted, acceptances, { kind, open });
@@ -117,6 +122,7 @@ interface Found {
  * live state or an export has is known to no mirror: its name is sought among the findings.
  */
 function findingsOf(
+  mirror: Mirror,
   drifts: readonly SourceDrift[],
   { kind: kindText, id: asked }: AcceptOptions,
   lookUp: () => Pick<RecordRow, 'source' | 'scope' | 'id'>,
@@ -127,6 +133,10 @@ function findingsOf(
     ({ id }, { definitions }) => id === asked || maskedId(id, definitions(kind)) === asked,
   );
   if (byId.length > 0) return byId;
+  // By an id that it had, or got, when a restore created it again.
+  const idsOf = idsOfRecords(mirror);
+  const byOtherId = ofRecord(drifts, ({ id }, { source }) => idsOf(source, kind, id).includes(asked));
+  if (byOtherId.length > 0) return byOtherId;
   try {
     const row = lookUp();
     const place = scopeKey(row.scope);

@@ -16,7 +16,7 @@ import { nameText } from '../report/value-text.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { openForChange } from './when-free.ts';
-import { kindArgument, sourcesToRead, lookUpRecord } from './record.ts';
+import { idsOfRecords, kindArgument, sourcesToRead, lookUpRecord } from './record.ts';
 import type { Located } from './command-row.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { isAskedFor, placeByIndex } from './drift-place.ts';
@@ -117,11 +117,14 @@ export function locateAcceptance(options: UnacceptOptions): Located {
         .flatMap((source) => mirror.acceptances.checked(source))
         .filter((acceptance) => acceptance.kind === kind);
       if (own.length === 0) return false;
+      const idsOf = idsOfRecords(mirror);
       const isAsked = ({ source, id }: DriftAcceptance): boolean =>
-        id === asked || maskedId(id, definitionsFor(config, source)(kind)) === asked;
+        idsOf(source, kind, id).some(
+          (each) => each === asked || maskedId(each, definitionsFor(config, source)(kind)) === asked,
+        );
       if (own.some(isAsked)) return true;
       const { row } = lookUpRecord(mirror, config, options);
-      return own.some(({ id }) => id === row.id);
+      return own.some(({ source, id }) => idsOf(source, kind, id).includes(row.id));
     },
   };
 }
@@ -135,8 +138,12 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
     const acceptances = sourcesToRead(config, mirror)
       .flatMap((source) => mirror.acceptances.list(source))
       .filter((acceptance) => acceptance.kind === kind);
+    // A record that a restore created again goes by every id that it had.
+    const idsOf = idsOfRecords(mirror);
     const hasId = ({ source, id }: DriftAcceptance): boolean =>
-      id === options.id || maskedId(id, definitionsFor(config, source)(kind)) === options.id;
+      idsOf(source, kind, id).some(
+        (each) => each === options.id || maskedId(each, definitionsFor(config, source)(kind)) === options.id,
+      );
     // No id of what was accepted: a name, or a record of which nothing was.
     const found = acceptances.some(hasId) ? null : lookUpRecord(mirror, config, options);
     if (found?.note !== undefined) printNote(context, [found.note]);
@@ -144,8 +151,8 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
       found === null
         ? hasId(acceptance)
         : acceptance.source === found.row.source &&
-          acceptance.id === found.row.id &&
-          scopeKey(acceptance.scope) === scopeKey(found.row.scope);
+          idsOf(acceptance.source, kind, acceptance.id).includes(found.row.id) &&
+          (acceptance.id !== found.row.id || scopeKey(acceptance.scope) === scopeKey(found.row.scope));
     const isMeant = (acceptance: DriftAcceptance): boolean =>
       isRecord(acceptance) && isWithin(acceptance) && isAskedFor(namesOf(acceptance), options.field);
     /** As stored, as shown, and by index as today's reports name it. */

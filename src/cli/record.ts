@@ -281,6 +281,16 @@ function partlyNamed(
   return atLatestId(mirror, kind, found);
 }
 
+/** All ids that a record of a source had, or got when a restore created it again, its own included. */
+export function idsOfRecords(mirror: Mirror): (source: string, kind: Kind, id: string) => readonly string[] {
+  const bySource = new Map<string, RecreatedIds>();
+  return (source, kind, id) => {
+    const recreated = bySource.get(source) ?? new RecreatedIds(mirror.restores.idMap(source));
+    bySource.set(source, recreated);
+    return recreated.all(kind, id);
+  };
+}
+
 /** Each record once that was created again, and so has several ids: under the latest of those given. */
 function atLatestId<T extends Key>(mirror: Mirror, kind: Kind, keys: readonly T[]): T[] {
   const bySource = Map.groupBy(keys, ({ source }) => source);

@@ -97,6 +97,8 @@ interface DriftInput {
   readonly diff: DiffDocument;
   readonly rules: readonly IgnoreRule[];
   readonly acceptances: readonly Acceptance[];
+  /** The key by which the diff has the record of an acceptance, if a restore gave it another id since; left out, its own. */
+  readonly shownKey?: (key: RecordKey) => RecordKey;
   /** Changes of form between the two states; left out, none is known. */
   readonly forms?: FormFacts;
   /** True where the comparison would have shown drift at this record and place; left out, everywhere. */
@@ -113,7 +115,10 @@ interface DriftInput {
 export function assessDrift(input: DriftInput): Drift {
   const ignores = ignoreTest(input.rules);
   const isSkipped = skipTest([...input.diff.skipped, ...(input.diff.left_out ?? [])]);
-  const byPlace = Map.groupBy(input.acceptances, (acceptance) => placeKey(acceptance, acceptance.path));
+  const shownKey = (acceptance: Acceptance): RecordKey => input.shownKey?.(acceptance) ?? acceptance;
+  const byPlace = Map.groupBy(input.acceptances, (acceptance) =>
+    placeKey(shownKey(acceptance), acceptance.path),
+  );
   const seen = new Set<string>();
   const open: OpenFinding[] = [];
   const accepted: { finding: Finding; acceptance: Acceptance }[] = [];
@@ -141,7 +146,9 @@ export function assessDrift(input: DriftInput): Drift {
         ignored.push({ finding, rule });
         continue;
       }
-      const verdict = acceptanceOf(finding, byPlace.get(place) ?? [], input.now);
+      const isOfValue = (acceptance: Acceptance): boolean =>
+        input.fingerprintOf(change, field, acceptance) === acceptance.fingerprint;
+      const verdict = acceptanceOf(byPlace.get(place) ?? [], isOfValue, input.now);
       if (verdict.holds !== undefined) {
         accepted.push({ finding, acceptance: verdict.holds });
         continue;
@@ -172,14 +179,16 @@ export function assessDrift(input: DriftInput): Drift {
     ignored,
     forms: explained.found(),
     missed,
-    stale: input.acceptances.filter(
-      (acceptance) =>
+    stale: input.acceptances.filter((acceptance) => {
+      const key = shownKey(acceptance);
+      return (
         // What nobody accepted, nobody withdraws.
         acceptance.contradiction === undefined &&
-        !seen.has(placeKey(acceptance, acceptance.path)) &&
-        !isSkipped(acceptance) &&
-        input.covers?.(acceptance, acceptance.path) !== false,
-    ),
+        !seen.has(placeKey(key, acceptance.path)) &&
+        !isSkipped(key) &&
+        input.covers?.(key, acceptance.path) !== false
+      );
+    }),
     contradicted: input.acceptances.filter(({ contradiction }) => contradiction !== undefined),
   };
 }
@@ -200,24 +209,47 @@ function findingOf(input: DriftInput, change: RecordChange, field: FieldChange |
   };
 }
 
+/**
+ * @param acceptances all at the place of the finding: one, or one for each id that the record had
+ * @param isOfValue true for an acceptance of the value that was found
+ */
 function acceptanceOf(
-  finding: Finding,
   acceptances: readonly Acceptance[],
+  isOfValue: (acceptance: Acceptance) => boolean,
   now: number,
 ): { holds?: Acceptance; reopened?: NonNullable<OpenFinding['reopened']> } {
   const isOver = (acceptance: Acceptance): boolean =>
     // Negated, so that a date that cannot be read ends the acceptance instead of making it eternal.
     acceptance.until !== undefined && !(Date.parse(acceptance.until) > now);
-  const contradicted = acceptances.find(({ contradiction }) => contradiction !== undefined);
-  // There is one for a place.
-  if (contradicted !== undefined) return { reopened: { acceptance: contradicted, because: 'contradicted' } };
-  const same = acceptances.filter((acceptance) => acceptance.fingerprint === finding.fingerprint);
+  const same = acceptances.filter(
+    (acceptance) => acceptance.contradiction === undefined && isOfValue(acceptance),
+  );
   const holds = same.find((acceptance) => !isOver(acceptance));
   if (holds !== undefined) return { holds };
+  const contradicted = acceptances.find(({ contradiction }) => contradiction !== undefined);
+  if (contradicted !== undefined) return { reopened: { acceptance: contradicted, because: 'contradicted' } };
   const expired = same.at(-1);
   if (expired !== undefined) return { reopened: { acceptance: expired, because: 'expired' } };
   const other = acceptances.at(-1);
   return other === undefined ? {} : { reopened: { acceptance: other, because: 'value' } };
+}
+
+/**
+ * The fingerprint of the acceptance that a new one of this finding replaces though it was made under another id of the record;
+ * undefined where there is none, and for one that does not count.
+ */
+export function acceptedEarlier(
+  drift: Pick<Drift, 'open' | 'accepted'>,
+  finding: Finding,
+): string | undefined {
+  const acceptance =
+    drift.accepted.find(({ finding: own }) => own.fingerprint === finding.fingerprint)?.acceptance ??
+    drift.open.find(({ fingerprint }) => fingerprint === finding.fingerprint)?.reopened?.acceptance;
+  if (acceptance === undefined || acceptance.contradiction !== undefined) return undefined;
+  const place = placeOf(finding);
+  return placeKey(acceptance, acceptance.path) === placeKey(finding, place)
+    ? undefined
+    : acceptance.fingerprint;
 }
 
 /** The drift with only these of its findings' fields left: a record with none of them is below the threshold. */

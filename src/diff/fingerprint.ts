@@ -8,8 +8,11 @@ import { type FieldChange, placeOf } from './compare.ts';
 import { type MovedElement, elementSegment } from './elements.ts';
 import type { RecordKey } from '../catalog/order.ts';
 
-/** The fingerprint of a field's change (`field` given) or of a record that came or went (`field` null). */
-export type FingerprintOf = (change: RecordChange, field: FieldChange | null) => string;
+/**
+ * The fingerprint of a field's change (`field` given) or of a record that came or went (`field` null); with `as`, the one that it
+ * would have if the record still had this key, which it had before a restore created it again.
+ */
+export type FingerprintOf = (change: RecordChange, field: FieldChange | null, as?: RecordKey) => string;
 
 interface FingerprintOptions {
   /** Name of the source. */
@@ -19,8 +22,8 @@ interface FingerprintOptions {
    * nobody can find a short secret by trying values.
    */
   readonly key: Uint8Array;
-  /** An added record as the default comparison reports it, if another comparison found the change. */
-  readonly whole?: (change: RecordChange) => RecordChange;
+  /** An added record as the default comparison reports it, and as it was under the key `as`. */
+  readonly whole?: (change: RecordChange, as: RecordKey) => RecordChange;
 }
 
 /**
@@ -29,13 +32,13 @@ interface FingerprintOptions {
  * and the filters of the comparison are not part of it.
  */
 export function fingerprints({ source, key, whole }: FingerprintOptions): FingerprintOf {
-  return (change, field) => {
-    const { to } = findingValue(field === null ? (whole?.(change) ?? change) : change, field);
+  return (change, field, as = change) => {
+    const { to } = findingValue(field === null ? (whole?.(change, as) ?? change) : change, field);
     const place = field === null ? '' : placeOf(field);
     // What is inside elements has findings of its own: of a new order only the order is remembered.
     const value = field?.moved === undefined || !Array.isArray(to) ? to : to.map(elementSegment);
     // A JSON array separates the parts, whatever they contain.
-    const parts = [source, ...keyParts(change), place, valueDigest(value)];
+    const parts = [source, ...keyParts(as), place, valueDigest(value)];
     return createHmac('sha256', key).update(JSON.stringify(parts)).digest('hex');
   };
 }

@@ -65,12 +65,21 @@ export class AcceptanceStore {
 
   /**
    * Replaces the one of the same source, kind, scope, id and path. Returns it with who accepted it.
-   * @throws TidemarkError `mirror_corrupt` where that one is not as it was accepted
+   * @param earlier the fingerprint of the one that it replaces as well: of the record under another id
+   * @throws TidemarkError `mirror_corrupt` where one of them is not as it was accepted
    */
-  add(acceptance: Omit<DriftAcceptance, 'by'>): DriftAcceptance {
+  add(acceptance: Omit<DriftAcceptance, 'by'>, earlier?: string): DriftAcceptance {
     const { actor } = this.#access;
     const added = { ...acceptance, by: actor.by };
-    this.#access.change((writer) => storeAcceptance(writer, added, actor));
+    const { source, acceptedAt: at } = added;
+    this.#access.change((writer) =>
+      writer
+        .transaction(() => {
+          if (earlier !== undefined) dropAcceptances(writer, { source, fingerprint: earlier }, { actor, at });
+          storeAcceptance(writer, added, actor);
+        })
+        .immediate(),
+    );
     return added;
   }
 
@@ -81,7 +90,10 @@ export class AcceptanceStore {
   withdraw(source: string, fingerprint: string): DriftAcceptance | undefined {
     const { actor, clock } = this.#access;
     const at = isoTime(clock.now());
-    return this.#access.change((writer) => dropAcceptance(writer, { source, fingerprint }, { actor, at }));
+    const dropped = this.#access.change((writer) =>
+      writer.transaction(() => dropAcceptances(writer, { source, fingerprint }, { actor, at })).immediate(),
+    );
+    return dropped[0];
   }
 }
 
@@ -148,19 +160,10 @@ function storeAcceptance(writer: Connection, acceptance: DriftAcceptance, actor:
   const { id, until = null, ...rest } = acceptance;
   const { source, kind, path } = rest;
   const scope = scopeKey(rest.scope);
-  writer
-    .transaction(() => {
-      const key = [source, kind, scope, id, path];
-      recordAction(
-        writer,
-        actor,
-        { action: 'accept', at: rest.acceptedAt, about: 'acceptances', key },
-        () => {
-          STORE(writer).run({ ...rest, remoteId: id, scope, until });
-        },
-      );
-    })
-    .immediate();
+  const key = [source, kind, scope, id, path];
+  recordAction(writer, actor, { action: 'accept', at: rest.acceptedAt, about: 'acceptances', key }, () => {
+    STORE(writer).run({ ...rest, remoteId: id, scope, until });
+  });
 }
 
 const FINGERPRINT_KEY = prepared((db) =>
@@ -221,24 +224,19 @@ const WITHDRAW = prepared((db) => {
     .prepare();
 });
 
-function dropAcceptance(
+function dropAcceptances(
   writer: Connection,
   which: Pick<DriftAcceptance, 'source' | 'fingerprint'>,
   { actor, at }: { readonly actor: Actor; readonly at: string },
-): DriftAcceptance | undefined {
-  const dropped = writer
-    .transaction(() => {
-      const rows = OF_FINGERPRINT(writer).all(which);
-      for (const { source, kind, scope, remoteId, path } of rows) {
-        const key = [source, kind, scope, remoteId, path];
-        recordAction(writer, actor, { action: 'unaccept', at, about: 'acceptances', key }, () => {
-          WITHDRAW(writer).run({ source, kind, scope, remoteId, path });
-        });
-      }
-      return rows;
-    })
-    .immediate();
-  return dropped[0] === undefined ? undefined : acceptanceOf(dropped[0]);
+): DriftAcceptance[] {
+  const rows = OF_FINGERPRINT(writer).all(which);
+  for (const { source, kind, scope, remoteId, path } of rows) {
+    const key = [source, kind, scope, remoteId, path];
+    recordAction(writer, actor, { action: 'unaccept', at, about: 'acceptances', key }, () => {
+      WITHDRAW(writer).run({ source, kind, scope, remoteId, path });
+    });
+  }
+  return rows.map(acceptanceOf);
 }
 
 function acceptanceOf(row: typeof acceptances.$inferSelect): DriftAcceptance {

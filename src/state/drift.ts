@@ -7,7 +7,7 @@ import type { Config } from '../config/config.ts';
 import { mirroredKinds } from '../config/mirrored-kinds.ts';
 import { definitionsFor } from '../config/source.ts';
 import { type DiffDocument, type RecordChange, compareRecords, overlapsPointer } from '../diff/change.ts';
-import { type ComparisonMode, isComparedMember } from '../diff/compare.ts';
+import { type ComparisonMode, type FieldChange, isComparedMember } from '../diff/compare.ts';
 import { type Drift, assessDrift } from '../diff/drift.ts';
 import { type FingerprintOf, fingerprints, placeFingerprint } from '../diff/fingerprint.ts';
 import type { FormChange, FormFacts, ValueThen } from '../diff/form-change.ts';
@@ -15,13 +15,14 @@ import type { IgnoreRule } from '../diff/rules.ts';
 import type { RecordKey } from '../catalog/order.ts';
 import { pointerTo, splitPointer, resolvePointer } from '../core/json-pointer.ts';
 import { type SeverityOf, type SeverityRule, severities } from '../diff/severity.ts';
-import { skipTest, parseState } from '../diff/states.ts';
+import { type RecordState, skipTest, parseState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import { compareStates } from './compare.ts';
 import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
 import { pointOf } from './point.ts';
+import { shownKeys } from './recreated-ids.ts';
 import { BASELINE } from './reference.ts';
 import type { LoadedState } from './state.ts';
 
@@ -99,13 +100,14 @@ export async function driftBetween(
       : fingerprints({
           source,
           key: mirror.acceptances.fingerprintKey(),
-          whole: wholeChanges(diff, sides.to, definitions, extent),
+          whole: wholeChanges(mirror, diff, sides.to, { ...extent, definitions, severityOf }),
         });
   const drift = assessDrift({
     fingerprintOf,
     diff,
     rules: ignore,
     acceptances: mirror?.acceptances.checked(source) ?? [],
+    shownKey: shownKeys(new RecreatedIds(idMap), sides.from, sides.to),
     ...(mirror === null ? {} : { forms: formFacts(mirror, sides, diff, { source, filter, definitions }) }),
     covers:
       mirror === null || isBaseline(mirror, sides.from, extent)
@@ -130,20 +132,13 @@ function withoutNewIds(
   const recreated = new RecreatedIds(idMap);
   if (recreated.isEmpty) return document;
   const changes = document.changes.flatMap((change): RecordChange[] => {
-    const { fieldsByName, idPath } = definitions(change.kind);
-    const idPointer = pointerTo(idPath);
+    const idPointer = pointerTo(definitions(change.kind).idPath);
     const isRecreated =
       change.change === 'changed' &&
       recreated.givenBy(change.kind, change.id) !== undefined &&
       change.fields.some(({ path }) => path === idPointer);
     if (!isRecreated) return [change];
-    const fields = change.fields.filter((field) => {
-      if (field.path === idPointer) return false;
-      const name = splitPointer(field.path)[0] ?? '';
-      const known = fieldsByName.get(name);
-      if (known === undefined) return !isSetOnCreation(name);
-      return known.isWritable || severityOf(change, field) !== 'low';
-    });
+    const fields = change.fields.filter((field) => !isAssigned(definitions, severityOf, change, field));
     return fields.length === 0 ? [] : [{ ...change, fields }];
   });
   const settled = document.changes.length - changes.length;
@@ -152,28 +147,66 @@ function withoutNewIds(
   return { ...document, changes, summary };
 }
 
-/** Added records as the default comparison reports them: an acceptance holds however this comparison was narrowed. */
+/** True for what the service assigns anew to a record that is created again: its id, and server-owned fields of low severity. */
+function isAssigned(
+  definitions: (kind: Kind) => ResourceDefinition,
+  severityOf: SeverityOf,
+  change: RecordChange,
+  field: FieldChange,
+): boolean {
+  const { fieldsByName, idPath } = definitions(change.kind);
+  if (field.path === pointerTo(idPath)) return true;
+  const name = splitPointer(field.path)[0] ?? '';
+  const known = fieldsByName.get(name);
+  if (known === undefined) return isSetOnCreation(name);
+  return !known.isWritable && severityOf({ ...change, change: 'changed' }, field) === 'low';
+}
+
+interface WholeOptions extends DriftExtent {
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  readonly severityOf: SeverityOf;
+}
+
+/**
+ * Added records as the default comparison reports them: an acceptance holds however this comparison was narrowed. Under a key that a record
+ * had before a restore created it again, with what the service had assigned to it then.
+ */
 function wholeChanges(
+  mirror: Mirror,
   { changes }: DiffDocument,
   to: LoadedState,
-  definitions: (kind: Kind) => ResourceDefinition,
-  { mode, fields }: DriftExtent,
-): (change: RecordChange) => RecordChange {
+  { source, definitions, severityOf, mode, fields }: WholeOptions,
+): (change: RecordChange, as: RecordKey) => RecordChange {
   const known = new Map<string, RecordChange>();
+  const added = (record: RecordState): RecordChange | null =>
+    compareRecords(definitions(record.kind), undefined, parseState(record), 'default');
   if (mode !== 'default' || fields.length > 0) {
-    const added = Map.groupBy(
+    const byKind = Map.groupBy(
       changes.filter(({ change }) => change === 'added'),
       ({ kind }) => kind,
     );
-    for (const [kind, own] of added) {
+    for (const [kind, own] of byKind) {
       const ids = new Set(own.map(({ id }) => id));
       for (const record of to.records({ kinds: [kind], ids: [...ids] })) {
-        const whole = compareRecords(definitions(kind), undefined, parseState(record), 'default');
+        const whole = added(record);
         if (whole !== null) known.set(keyText(record), whole);
       }
     }
   }
-  return (change) => (change.change === 'added' ? (known.get(keyText(change)) ?? change) : change);
+  return (change, as) => {
+    if (change.change !== 'added') return change;
+    const whole = known.get(keyText(change)) ?? change;
+    if (keyText(as) === keyText(change)) return whole;
+    const { kind, scope, id } = as;
+    const [removed] = mirror.records.removedBodies({ sources: [source], kinds: [kind], scope, ids: [id] });
+    const before = removed === undefined ? null : added(removed);
+    if (before === null) return whole;
+    const isAnew = (field: FieldChange): boolean => isAssigned(definitions, severityOf, whole, field);
+    return {
+      ...whole,
+      fields: [...whole.fields.filter((field) => !isAnew(field)), ...before.fields.filter(isAnew)],
+    };
+  };
 }
 
 /** Whether the comparison would have shown drift at a place: otherwise its absence means nothing. */

@@ -1,8 +1,9 @@
 /** The id map (`RecreatedIds`) applied to states: which records of two are the same, and how their bodies name each other. */
-import type { ScopeKey } from '../catalog/definition.ts';
+import { type ScopeKey, SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
+import type { RecordKey } from '../catalog/order.ts';
 import { isAt, pointerTo, splitPointer } from '../core/json-pointer.ts';
 import { isJsonObject, parseLossless, replaceValues } from '../core/json.ts';
 import { idText, MatchedIds } from '../diff/match-records.ts';
@@ -25,6 +26,38 @@ export function matchedIds(recreated: RecreatedIds, from: LoadedState, to: Loade
     }
   }
   return matched;
+}
+
+/**
+ * The key by which a comparison of the two states shows a record, from any key that the record had: TO's, of what TO has not FROM's. An id
+ * that shares a state with another one of its group names a record of its own, and stays.
+ */
+export function shownKeys(
+  recreated: RecreatedIds,
+  from: LoadedState,
+  to: LoadedState,
+): (key: RecordKey) => RecordKey {
+  const known = new Map<string, string>();
+  const shownId = (kind: Kind, id: string): string => {
+    const ids = recreated.all(kind, id);
+    if (ids.length === 1) return id;
+    const name = `${kind} ${id}`;
+    const found = known.get(name);
+    if (found !== undefined) return found;
+    const [here, there] = [[...idsIn(from, kind, ids)], [...idsIn(to, kind, ids)]];
+    const shown = here.length > 1 || there.length > 1 ? id : (there[0] ?? here[0] ?? id);
+    known.set(name, shown);
+    return shown;
+  };
+  return ({ kind, scope, id }) => {
+    const parents = Object.fromEntries(
+      SCOPE_KEYS.flatMap((key) => {
+        const parent = scope[key];
+        return parent === undefined ? [] : [[key, shownId(SCOPE_KIND[key], parent)]];
+      }),
+    );
+    return { kind, scope: parents, id: shownId(kind, id) };
+  };
 }
 
 function idsIn(state: LoadedState, kind: Kind, ids: readonly string[]): ReadonlySet<string> {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import { type RecordChange, DiffBuilder } from '../../src/diff/change.ts';
-import { type Acceptance, assessDrift, withThreshold } from '../../src/diff/drift.ts';
+import { type Acceptance, acceptedEarlier, assessDrift, withThreshold } from '../../src/diff/drift.ts';
 import { fingerprints } from '../../src/diff/fingerprint.ts';
 import { elementSegment } from '../../src/diff/elements.ts';
 import { diffStates } from './diff-states.ts';
@@ -90,6 +90,36 @@ describe('assessDrift', () => {
       ignored: 0,
       reshaped: 0,
     });
+  });
+
+  it('counts an acceptance of another id of the record for the same value only, and another one beside it', () => {
+    const now = changed([{ path: '/name', from: 'a', to: 'b' }], 'organizations', 'new');
+    const before = { ...now, id: 'old' };
+    const shownKey: DriftInput['shownKey'] = (key) => (key.id === 'old' ? { ...key, id: 'new' } : key);
+    const old = acceptanceOf(before);
+    const held = assess([now], { acceptances: [old], shownKey });
+    expect(held.accepted.map(({ finding, acceptance }) => [finding.id, acceptance])).toEqual([['new', old]]);
+    expect([held.open, held.stale]).toEqual([[], []]);
+    expect(held.document.summary).toMatchObject({ changed: 0, accepted: 1 });
+    expect(acceptedEarlier(held, held.accepted[0]!.finding)).toBe(old.fingerprint);
+
+    // Without what connects the two, they are two records.
+    const apart = assess([now], { acceptances: [old] });
+    expect([apart.open.length, apart.stale]).toEqual([1, [old]]);
+    expect(acceptedEarlier(apart, apart.open[0]!)).toBeUndefined();
+
+    const other = acceptanceOf(changed([{ path: '/name', from: 'a', to: 'c' }], 'organizations', 'old'));
+    const reopened = assess([now], { acceptances: [other], shownKey });
+    expect(reopened.open[0]?.reopened).toEqual({ acceptance: other, because: 'value' });
+    expect(acceptedEarlier(reopened, reopened.open[0]!)).toBe(other.fingerprint);
+
+    // One that somebody forged under the other id ends nothing, and replaces nothing.
+    const own = acceptanceOf(now);
+    const forged = { ...other, contradiction: 'was inserted' };
+    expect(assess([now], { acceptances: [forged, own], shownKey }).accepted[0]?.acceptance).toBe(own);
+    const refused = assess([now], { acceptances: [forged], shownKey });
+    expect(refused.open[0]?.reopened?.because).toBe('contradicted');
+    expect(acceptedEarlier(refused, refused.open[0]!)).toBeUndefined();
   });
 
   it('hides what a rule ignores, with the rule, and leaves the rest of the record open', () => {

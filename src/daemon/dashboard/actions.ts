@@ -9,6 +9,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import { plural } from '../../core/wording.ts';
 import { placeOf } from '../../diff/compare.ts';
+import { acceptedEarlier } from '../../diff/drift.ts';
 import type { JobName } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { parseTime } from '../../state/reference.ts';
@@ -139,11 +140,10 @@ async function acceptFindings({ view, drift, clock }: ActionParts, { form, actor
     for (const finding of findings) {
       const { fingerprint, kind, scope, id } = finding;
       const accepted = { source, fingerprint, kind, scope, id, path: placeOf(finding), reason };
-      mirror.acceptances.add({
-        ...accepted,
-        acceptedAt: isoTime(now),
-        ...(until === undefined ? {} : { until }),
-      });
+      mirror.acceptances.add(
+        { ...accepted, acceptedAt: isoTime(now), ...(until === undefined ? {} : { until }) },
+        found === null ? undefined : acceptedEarlier(found, finding),
+      );
     }
   });
   return { source, fingerprints: findings.map(({ fingerprint }) => fingerprint) };

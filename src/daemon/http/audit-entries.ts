@@ -1,6 +1,7 @@
 /** The entries of the audit log that were asked for, as `tidemark audit` and the dashboard show them: secrets are masked. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { scopeKey } from '../../catalog/catalog.ts';
+import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Config } from '../../config/config.ts';
@@ -13,6 +14,7 @@ import type { DriftAcceptance } from '../../mirror/acceptances.ts';
 import type { AuditAction } from '../../mirror/audit-actions.ts';
 import type { AuditLogEntry, AuditSubject } from '../../mirror/audit-entries.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { RecreatedIds } from '../../mirror/recreated-ids.ts';
 import { unlikeSealedText } from '../../mirror/verify-chain.ts';
 import type { ShownEntry } from '../../report/audit-report.ts';
 import { maskedBody, maskedId, maskedPlace } from '../../report/mask.ts';
@@ -269,15 +271,28 @@ export function damageNotes(damage: TidemarkError | null): string[] {
 /** The record of an acceptance, or of an entry on one. */
 type AcceptedRecord = Pick<DriftAcceptance, 'source' | 'kind' | 'scope' | 'id'>;
 
-/** The record as it was last seen, and as the baseline has it: an element that is gone goes by its index there. */
+/**
+ * The record as it was last seen, and as the baseline has it (an element that is gone goes by its index there); in each under the id of the
+ * acceptance, then under those that a restore gave it since, or replaced.
+ */
 export function* acceptedBodies(
   mirror: Mirror,
   { source, kind, scope, id }: AcceptedRecord,
 ): Generator<JsonValue> {
-  const filter = { sources: [source], kinds: [kind], scope, ids: [id] };
+  let others: readonly { readonly scope: Scope; readonly id: string }[] | undefined;
   for (const run of [mirror.runs.latest(source)?.run, mirror.snapshots.baseline()?.run]) {
     if (run === undefined) continue;
-    for (const { body } of mirror.records.readAt(run, filter, { isChecked: true })) yield parseLossless(body);
+    const at = (place: { readonly scope: Scope; readonly id: string }): JsonValue[] => {
+      const filter = { sources: [source], kinds: [kind], scope: place.scope, ids: [place.id] };
+      return [...mirror.records.readAt(run, filter, { isChecked: true })].map(({ body }) =>
+        parseLossless(body),
+      );
+    };
+    yield* at({ scope, id });
+    others ??= new RecreatedIds(mirror.restores.idMap(source))
+      .places(kind, { scope, id })
+      .filter((place) => place.id !== id);
+    for (const place of others) yield* at(place);
   }
 }
 
