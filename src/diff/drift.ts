@@ -236,7 +236,7 @@ function acceptanceOf(
 
 /**
  * The fingerprint of the acceptance that a new one of this finding replaces though it was made under another id of the record;
- * undefined where there is none, and for one that does not count.
+ * undefined without one, and for one that does not count.
  */
 export function acceptedEarlier(
   drift: Pick<Drift, 'open' | 'accepted'>,

@@ -147,7 +147,7 @@ function withoutNewIds(
   return { ...document, changes, summary };
 }
 
-/** True for what the service assigns anew to a record that is created again: its id, and server-owned fields of low severity. */
+/** True for what the service assigns again to a record that is created again: its id, and server-owned fields of low severity. */
 function isAssigned(
   definitions: (kind: Kind) => ResourceDefinition,
   severityOf: SeverityOf,
