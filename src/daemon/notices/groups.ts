@@ -470,12 +470,12 @@ function groupTitle(
   if (isResolved) {
     // The others were as they should be again before.
     const isRest = lead.event === 'source_removed' && better < group.sources.length;
-    const over = isRest ? 'over: the rest is no longer configured' : sharedTitle(lead.event);
+    const over = isRest ? 'over: the rest is no longer configured' : sharedTitle(group, lead.event);
     return `${plural(group.sources.length, 'source')}${at}: ${over}`;
   }
   if (worse.length === 0) {
     const left = failing.length === 0 ? '' : `; ${failing.length} of ${group.sources.length} not yet`;
-    return `${plural(better, 'source')}${at}: ${sharedTitle(lead.event)}${left}`;
+    return `${plural(better, 'source')}${at}: ${sharedTitle(group, lead.event)}${left}`;
   }
   if (news !== null)
     return `${worse.length} of ${plural(Math.max(configured, worse.length), 'source')}${at}: ${news.title}`;
@@ -487,15 +487,18 @@ function groupTitle(
   );
   if (first === undefined) return lead.title;
   const [event, all] = first;
-  const rest = others.map(([other, { length }]) => `; ${length}: ${sharedTitle(other)}`).join('');
-  return `${all.length} of ${plural(Math.max(configured, all.length), 'source')}${at}: ${sharedTitle(event)}${rest}`;
+  const rest = others.map(([other, { length }]) => `; ${length}: ${sharedTitle(group, other)}`).join('');
+  return `${all.length} of ${plural(Math.max(configured, all.length), 'source')}${at}: ${sharedTitle(group, event)}${rest}`;
 }
 
 function severityOf({ severity }: { readonly severity: Severity }): Severity {
   return severity;
 }
 
-function sharedTitle(event: string): string {
+function sharedTitle({ subject }: Pick<NoticeGroup, 'subject'>, event: string): string {
+  if (subject === 'audit_log' && event === 'verify_failed') return 'the mirror does not match its audit log';
+  if (subject === 'audit_log' && event === 'verify_recovered')
+    return 'the mirror matches its audit log again';
   return SHARED_TITLES[event as NoticeEvent];
 }
 

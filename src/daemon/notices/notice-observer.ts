@@ -34,7 +34,7 @@ import { unreadSweeps } from '../jobs/sync-job.ts';
 import { isBackupFailureOver } from '../backup-failure.ts';
 import type { DaemonView } from '../view.ts';
 import { cutShortStates, markedSubject } from './perhaps-open.ts';
-import { type JobDetails, stateOf } from './run-transitions.ts';
+import { CONTENT_SUBJECTS, type JobDetails, stateOf } from './run-transitions.ts';
 import { transitionsOf } from './transitions.ts';
 
 interface NoticeObserverOptions {
@@ -73,7 +73,7 @@ const RETURNED = 'it is back in its place, with its history';
 /** Whether the mirror is in its place: `other` for another one after it was gone. */
 type Presence = 'there' | 'gone' | 'other';
 
-const VERIFY_KEY = keyOf({ source: '' }, 'verify');
+const CONTENT_KEYS = CONTENT_SUBJECTS.map((subject) => keyOf({ source: '' }, subject));
 
 /** Latest syncs that are searched for an earlier attempt. */
 const ATTEMPTS_READ = 5;
@@ -91,7 +91,7 @@ class NotifyingObserver implements JobObserver {
   /** States that were reported but could not be stored, by subject and source. */
   readonly #unwritten = new Map<string, NoticeState>();
   /** What is reported of the mirror's contents, as of the last job that could be stored. */
-  #verify: NoticeState | undefined;
+  #ofContents: readonly NoticeState[] = [];
   /** State of the mirror's files at the last check. */
   #file = '';
   /** True while the last notice about the mirror's file says that it is gone. */
@@ -158,13 +158,13 @@ class NotifyingObserver implements JobObserver {
 
   recorded(ended: EndedJob, mirror: Mirror): void {
     const { row } = ended;
-    const keys = [keyOf(row, subjectOf(row)), VERIFY_KEY];
+    const keys = [keyOf(row, subjectOf(row)), ...CONTENT_KEYS];
     const assumed = [...this.#unwrittenOf(keys), ...this.#perhapsOpen(mirror)];
     this.#notifier.recordJob(mirror, row, detailsOf(ended), assumed);
     this.#isAfterCut = false;
     this.#recorded.add(row);
     for (const key of keys) this.#unwritten.delete(key);
-    this.#verify = stateOf(mirror.daemon.noticeStates(''), '', 'verify');
+    this.#ofContents = mirror.daemon.noticeStates('').filter(isOfContents);
     if (!this.#isToldGone) this.#known = { path: mirror.path, id: mirrorId(mirror) };
   }
 
@@ -459,13 +459,13 @@ class NotifyingObserver implements JobObserver {
     // That is reported separately.
     if (row.errorCode === 'mirror_missing' && isMirrorGone(this.#view())) return;
     const own = subjectOf(row);
-    const unwritten = this.#unwrittenOf([keyOf(row, own), VERIFY_KEY]);
-    const stored = this.#unwritten.has(VERIFY_KEY) ? undefined : this.#verify;
-    const known = stored === undefined ? unwritten : [...unwritten, stored];
+    const unwritten = this.#unwrittenOf([keyOf(row, own), ...CONTENT_KEYS]);
+    const stored = this.#ofContents.filter((state) => !this.#unwritten.has(keyOf(state, state.subject)));
+    const known = [...unwritten, ...stored];
     const seen = { job: row, details, held: [], at: isoTime(clock.now()) };
     const { states, notices } = transitionsOf(known, seen);
     for (const state of states) {
-      if (state.subject !== own && state.subject !== 'verify') continue;
+      if (state.subject !== own && !isOfContents(state)) continue;
       this.#unwritten.set(keyOf(state, state.subject), state);
       for (const notice of notices) if (notice.subject === state.subject) this.#sendUnstored(notice);
     }
@@ -500,6 +500,10 @@ function readUnfinished(
     // Health and the jobs report why it cannot be read.
     return null;
   }
+}
+
+function isOfContents({ subject }: NoticeState): boolean {
+  return CONTENT_SUBJECTS.some((each) => each === subject);
 }
 
 /** The subject that says whether such a job does its work. */

@@ -10,13 +10,19 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { isReadAfter } from '../../state/runs.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { noticeOf, subjectName } from './message.ts';
-import { type JobObservation, type Transition, joined, NO_TRANSITION } from './run-transitions.ts';
+import {
+  CONTENT_SUBJECTS,
+  type JobObservation,
+  type Transition,
+  joined,
+  NO_TRANSITION,
+} from './run-transitions.ts';
 
 const PREFIX = 'perhaps:';
 
 /** Subjects of each source, and of the mirror as a whole, that are reported from memory where the mirror cannot be written. */
 const JOBS_OF_SOURCE = ['run', 'job:drift', 'job:drill', 'job:git'];
-const JOBS_OF_MIRROR = ['mirror', 'verify', 'job:verify', 'job:backup', 'job:forget'];
+const JOBS_OF_MIRROR = ['mirror', ...CONTENT_SUBJECTS, 'job:verify', 'job:backup', 'job:forget'];
 /** The others. */
 const STORED_OF_SOURCE = ['fresh', 'removals', 'restore', 'drift', 'drill'];
 const STORED_OF_MIRROR = ['backup'];
@@ -103,6 +109,7 @@ const USUAL_ENDS: Readonly<Record<string, { readonly event: NoticeEvent; readonl
   restore: { event: 'restore_settled', job: null },
   drift: { event: 'drift_resolved', job: 'drift' },
   verify: { event: 'verify_recovered', job: 'verify' },
+  audit_log: { event: 'verify_recovered', job: 'verify' },
   drill: { event: 'drill_recovered', job: 'drill' },
   backup: { event: 'backup_on_time', job: 'backup' },
   'job:backup': { event: 'backup_recovered', job: 'backup' },
@@ -135,7 +142,7 @@ export function perhapsOpenTransition(
     settled(
       states.filter((state) => !isMark(state) || !isCutShort(state)),
       { source: '', at, run: null },
-      ['verify'],
+      CONTENT_SUBJECTS,
       change,
     ),
   ]);
@@ -160,8 +167,13 @@ function settledBy({ job, details, isOfBackup }: JobObservation): readonly strin
     }
     case 'drill':
       return isDone ? ['job:drill', 'drill'] : ['job:drill'];
-    case 'verify':
-      return summaryOf('verify', job) === null ? ['job:verify'] : ['job:verify', 'verify'];
+    case 'verify': {
+      const found = summaryOf('verify', job);
+      if (found === null) return ['job:verify'];
+      // As in `contentTransitions`: whether what people recorded is among other problems it does not say.
+      const isOfAll = found.problems === 0 || found.isOfAuditLog === true;
+      return ['job:verify', 'verify', ...(isOfAll ? ['audit_log'] : [])];
+    }
     default:
       return [`job:${name}`];
   }
@@ -219,6 +231,7 @@ const GOOD: Readonly<Record<string, string>> = {
   restore: 'no restore is interrupted',
   drift: 'no finding of drift is open',
   verify: 'the contents match the stored hashes',
+  audit_log: 'it matches its audit log',
   drill: 'the drill did not fall',
   backup: 'no backup is overdue',
   mirror: 'it is in its place',

@@ -14,7 +14,7 @@ import type { NoticeState, JobRow, Notice } from '../../mirror/daemon.ts';
 import type { SchemaChange } from '../../mirror/schema-changes.ts';
 import { formChangeText } from '../../report/notes.ts';
 import { type NamedRemovals, lookCommands, namesText } from '../../state/held-names.ts';
-import { type UnreadSweep, summaryOf, type FindingSummary } from '../jobs/summaries.ts';
+import { type FindingSummary, refusalOf, summaryOf, type UnreadSweep } from '../jobs/summaries.ts';
 import { noticeOf, subjectName } from './message.ts';
 
 export function syncTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
@@ -36,10 +36,19 @@ export function isDamageFound({ outcome, errorCode }: JobRow): boolean {
   return outcome === 'failed' && DAMAGE.has(errorCode);
 }
 
-/** True where a job failed for a damage that `verify_failed` has reported. */
-export function isOfKnownDamage(states: readonly NoticeState[], { errorCode }: JobRow): boolean {
-  return DAMAGE.has(errorCode) && stateOf(states, '', 'verify') !== undefined;
+/**
+ * Subjects of the mirror as a whole: `verify` is `failed` while its contents do not match the stored hashes, `audit_log` while
+ * what people recorded is not as the audit log has it. Both are reported as `verify_failed`.
+ */
+export const CONTENT_SUBJECTS = ['verify', 'audit_log'] as const;
+
+/** True where a job failed for a damage, or refused for the audit log, which `verify_failed` has reported. */
+export function isOfKnownDamage(states: readonly NoticeState[], job: JobRow): boolean {
+  const subject: ContentSubject = refusalOf(job) === null ? 'verify' : 'audit_log';
+  return DAMAGE.has(job.errorCode) && stateOf(states, '', subject) !== undefined;
 }
+
+export type ContentSubject = (typeof CONTENT_SUBJECTS)[number];
 
 /** What is the matter with a run; the words of `aspects` are what makes it another matter. */
 interface SyncIssue {

@@ -16,6 +16,7 @@ import {
   type FindingSummary,
 } from '../jobs/summaries.ts';
 import {
+  type ContentSubject,
   type JobObservation,
   type Transition,
   causeText,
@@ -33,8 +34,7 @@ import { type AcceptedFindings, noticeOf, NAMED_IN_NOTICE, subjectName } from '.
 /** @param states those of the job's source and of the mirror as a whole */
 export function transitionsOf(states: readonly NoticeState[], seen: JobObservation): Transition {
   // A verification says it itself.
-  const isFound = seen.job.name !== 'verify' && isDamageFound(seen.job);
-  const damage = isFound ? verifyTransition(states, seen) : NO_TRANSITION;
+  const damage = seen.job.name === 'verify' ? NO_TRANSITION : contentTransitions(states, seen);
   const change = joined([damage, jobTransitions([...states, ...damage.states], seen)]);
   return joined([change, perhapsOpenTransition(states, seen, change)]);
 }
@@ -44,7 +44,7 @@ function jobTransitions(states: readonly NoticeState[], seen: JobObservation): T
   if (name === 'sync') return syncTransitions(states, seen);
   const work = workTransition(states, seen);
   if (name === 'drift') return joined([work, driftTransitions(states, seen)]);
-  if (name === 'verify') return joined([work, verifyTransition(states, seen)]);
+  if (name === 'verify') return joined([work, contentTransitions(states, seen)]);
   if (name === 'drill') return joined([work, drillTransition(states, seen)]);
   return work;
 }
@@ -155,58 +155,127 @@ function failedTargets(
   );
 }
 
+// Damage, and what people recorded where the audit log has something else: two subjects, so that neither hides the other.
+
 /**
- * Subject `verify`: `failed` while the contents of the mirror do not match the stored hashes. More problems than were
- * counted before are reported again. Damage that stopped a job is not counted until the next verification, which finds the
- * same: nothing new to say.
+ * Both are reported again where a verification counts more than before. What stopped a job is not counted until the next
+ * verification, which finds the same: nothing new to say.
  */
-function verifyTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
+function contentTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
+  const { job } = seen;
   const summary = summaryOf('verify', job);
-  if (summary === null && !isDamageFound(job)) return NO_TRANSITION;
+  if (summary !== null) {
+    const { problems, isOfAuditLog = false } = summary;
+    if (problems === 0 || isOfAuditLog)
+      return joined([
+        foundTransition(states, seen, { subject: 'verify', problems: 0 }),
+        foundTransition(states, seen, { subject: 'audit_log', problems }),
+      ]);
+    // Whether what people recorded is among them it does not say.
+    return foundTransition(states, seen, { subject: 'verify', problems });
+  }
+  if (refusalOf(job) !== null) {
+    const refusing = refusingOf(stateOf(states, '', 'audit_log'));
+    return foundTransition(states, seen, {
+      ...{ subject: 'audit_log', problems: null },
+      refusing: [...new Set([...refusing, refuserOf(seen)])],
+    });
+  }
+  if (isDamageFound(job)) return foundTransition(states, seen, { subject: 'verify', problems: null });
+  return refusesNoMore(states, seen);
+}
+
+/** What a job found of one of the subjects. */
+interface Found {
+  readonly subject: ContentSubject;
+  /** Null where they were not counted. */
+  readonly problems: number | null;
+  /** The jobs that refuse, if another one does. */
+  readonly refusing?: string[];
+}
+
+function foundTransition(
+  states: readonly NoticeState[],
+  { job, at }: JobObservation,
+  { subject, problems, refusing }: Found,
+): Transition {
   const source = '';
-  const of = { at, source, subject: 'verify' };
-  const before = stateOf(states, source, 'verify');
+  const summary = summaryOf('verify', job);
+  const of = { at, source, subject };
+  const before = stateOf(states, source, subject);
   const known = before === undefined ? 0 : countOf(before);
-  const problems = summary?.problems ?? null;
-  const refusal = refusalOf(job);
-  const isOfAuditLog = refusal !== null || summary?.isOfAuditLog === true;
-  // A job that meets what is known adds nothing.
-  if (problems === known || (problems === null && before !== undefined)) return NO_TRANSITION;
+  const isOfAuditLog = subject === 'audit_log';
   if (problems === 0) {
+    if (before === undefined) return NO_TRANSITION;
+    const what = isOfAuditLog
+      ? 'it matches its audit log again'
+      : 'the contents match the stored hashes again';
     const recovered = noticeOf(
       { ...of, event: 'verify_recovered' },
-      {
-        severity: 'low',
-        title: `${subjectName(source)}: the contents match the stored hashes again`,
-        job: 'verify',
-      },
+      { severity: 'low', title: `${subjectName(source)}: ${what}`, job: job.name },
     );
-    return { states: [], cleared: [{ source, subject: 'verify' }], notices: [recovered] };
+    return { states: [], cleared: [{ source, subject }], notices: [recovered] };
   }
+  const refusers = refusing ?? refusingOf(before);
+  const detail = {
+    // A job that meets what is known adds nothing to it.
+    problems: problems ?? (before === undefined ? null : known),
+    ...(refusers.length === 0 ? {} : { refusing: refusers }),
+  };
+  const isSame =
+    before !== undefined && detail.problems === known && refusers.length === refusingOf(before).length;
+  if (isSame) return NO_TRANSITION;
+  const what = isOfAuditLog
+    ? 'it does not match its audit log'
+    : problems === null
+      ? 'it is damaged'
+      : 'the contents do not match the stored hashes';
   const failed = noticeOf(
     { ...of, event: 'verify_failed' },
     {
       severity: 'critical',
-      title:
-        problems === null
-          ? `${subjectName(source)}: ${isOfAuditLog ? 'it does not match its audit log' : 'it is damaged'}`
-          : `${subjectName(source)}: ${isOfAuditLog ? 'it does not match its audit log' : 'the contents do not match the stored hashes'}: ${plural(problems, 'problem')}`,
+      title: `${subjectName(source)}: ${what}${problems === null ? '' : `: ${plural(problems, 'problem')}`}`,
       lines: summary?.found ?? [job.error ?? ''],
       count: problems ?? 1,
       job: 'verify',
       hint:
-        refusal ??
+        refusalOf(job) ??
         summary?.hint ??
         `\`tidemark verify\` names what is damaged; ${RESTORE_HINT}, or move the mirror away and sync again (without history)`,
     },
   );
+  const isNews = before === undefined || (known !== null && problems !== null && problems > known);
   return {
-    states: [
-      { source, subject: 'verify', state: 'failed', since: before?.since ?? at, detail: { problems } },
-    ],
+    states: [{ source, subject, state: 'failed', since: before?.since ?? at, detail }],
     cleared: [],
-    notices: known !== null && (problems ?? 1) > known ? [failed] : [],
+    notices: isNews ? [failed] : [],
   };
+}
+
+/** Ends what was reported of the audit log once no job refuses for it; what a verification has counted, another one ends. */
+function refusesNoMore(states: readonly NoticeState[], seen: JobObservation): Transition {
+  const { job } = seen;
+  const before = stateOf(states, '', 'audit_log');
+  const refusing = refusingOf(before);
+  const left = refusing.filter((refuser) => refuser !== refuserOf(seen));
+  const hasWorked = job.outcome === 'done' || job.outcome === 'partial' || lacksBaseline(job);
+  // One that had nothing to do has looked at nothing.
+  const wasIdle = summaryOf('backup', job)?.file === null || summaryOf('forget', job)?.forgotten === 0;
+  if (before === undefined || left.length === refusing.length || !hasWorked || wasIdle) return NO_TRANSITION;
+  const problems = countOf(before);
+  if (left.length === 0 && problems === null)
+    return foundTransition(states, seen, { subject: 'audit_log', problems: 0 });
+  const detail = { problems, ...(left.length === 0 ? {} : { refusing: left }) };
+  return { states: [{ ...before, detail }], cleared: [], notices: [] };
+}
+
+/** The job, and its source, as one that refuses. */
+function refuserOf({ job: { name, source } }: JobObservation): string {
+  return source === null ? name : `${name} ${source}`;
+}
+
+function refusingOf(state: NoticeState | undefined): string[] {
+  return (state?.detail['refusing'] ?? []) as string[];
 }
 
 /** The problems that a verification has counted; null where there was none since the damage stopped a job. */

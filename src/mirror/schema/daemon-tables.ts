@@ -57,7 +57,7 @@ export const noticeStates = sqliteTable(
     /** Name of the source; empty for the mirror as a whole. */
     source: text('source').notNull(),
     /**
-     * What it is about: `run`, `removals`, `verify`, `drill`, or `drift:` and the finding's fingerprint. After `perhaps:`
+     * What it is about: `run`, `removals`, `verify`, `audit_log`, `drill`, or `drift:` and the finding's fingerprint. After `perhaps:`
      * one of which nobody knows: the mirror was restored from a backup, or the daemon was killed.
      */
     subject: text('subject').notNull(),

@@ -105,6 +105,7 @@ describe('a mirror restored from a backup', () => {
             'mirror_back tidemark/mirror/mirror',
             'removals_settled tidemark/default/removals',
             'verify_recovered tidemark/mirror/verify',
+            'verify_recovered tidemark/mirror/audit_log',
           ),
         ].toSorted(),
       );
@@ -133,6 +134,7 @@ describe('a mirror restored from a backup', () => {
       [
         ...everybody('verify_failed tidemark/mirror/verify'),
         ...programs('mirror_back tidemark/mirror/mirror', 'job_recovered tidemark/mirror/job:verify'),
+        ...programs('verify_recovered tidemark/mirror/audit_log'),
       ].toSorted(),
     );
     expect(await after(verified(0))).toEqual(everybody('verify_recovered tidemark/mirror/verify'));
@@ -163,6 +165,7 @@ describe('a mirror restored from a backup', () => {
     expect(await after(driftJob([]))).toEqual(
       programs('job_recovered tidemark/production/job:drift', 'mirror_back tidemark/mirror/mirror')
         .concat(programs('verify_recovered tidemark/mirror/verify'))
+        .concat(programs('verify_recovered tidemark/mirror/audit_log'))
         .toSorted(),
     );
     expect(await after(driftJob([finding('f2')]))).toEqual([]);
@@ -219,7 +222,10 @@ describe('a mirror whose daemon was killed', () => {
     expect(await after(driftJob([]))).toEqual(programs('job_recovered tidemark/production/job:drift'));
     // Damage is over when a verification says so.
     expect(await after(verified(0))).toEqual(
-      programs('job_recovered tidemark/mirror/job:verify', 'verify_recovered tidemark/mirror/verify'),
+      programs(
+        ...['job_recovered tidemark/mirror/job:verify', 'verify_recovered tidemark/mirror/verify'],
+        'verify_recovered tidemark/mirror/audit_log',
+      ),
     );
     expect(await after(verified(0))).toEqual([]);
     const titles = mirror.daemon.deliveries(50).map(({ about }) => contentOf(about).title);
@@ -245,13 +251,19 @@ describe('a mirror whose daemon was killed', () => {
         ...programs('job_recovered tidemark/mirror/job:verify'),
       ].toSorted(),
     );
-    expect(await after(verified(0))).toEqual(all('verify_recovered tidemark/mirror/verify'));
+    // Until then nobody knew of the audit log.
+    expect(await after(verified(0))).toEqual(
+      [
+        ...all('verify_recovered tidemark/mirror/verify'),
+        ...programs('verify_recovered tidemark/mirror/audit_log'),
+      ].toSorted(),
+    );
   });
 
   it('has at most one mark of a topic and source, however often it is killed', () => {
     const sources = Array.from({ length: 500 }, (_each, index) => `s${index}`);
     const mirror = marked(sources);
-    expect(mirror.daemon.noticeStates()).toHaveLength(5 + 4 * 500);
+    expect(mirror.daemon.noticeStates()).toHaveLength(6 + 4 * 500);
     expect(cutShortStates(mirror.daemon.noticeStates(), sources, AT)).toEqual([]);
     // What a restore has marked keeps its reason.
     const restored = restoredStates(['a'], 0, AT);

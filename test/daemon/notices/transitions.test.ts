@@ -1,12 +1,17 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/catalog/kinds.ts';
-import type { JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon.ts';
+import type { JobName, JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon.ts';
 import type { NamedRemovals } from '../../../src/state/held-names.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { channelsFor, freshnessTransition } from '../../../src/daemon/notices/notifier.ts';
 import { contentOf, messageOf } from '../../../src/daemon/notices/message.ts';
-import type { JobObservation } from '../../../src/daemon/notices/run-transitions.ts';
+import {
+  type JobObservation,
+  NO_TRANSITION,
+  type Transition,
+} from '../../../src/daemon/notices/run-transitions.ts';
+import { refusalSummary } from '../../../src/daemon/jobs/summaries.ts';
 import { webhook } from './channel.ts';
 import { after, driftJob, finding, job, seen, sweep } from './seen.ts';
 
@@ -220,6 +225,19 @@ const verify = (problems: number): JobObservation => {
     job('verify', problems === 0 ? 'done' : 'failed', { summary: summary as unknown as JobRow['summary'] }),
   );
 };
+/** One that finds nothing but what people recorded. */
+const contradicted = (problems: number): JobObservation => {
+  const { job: row } = verify(problems);
+  return seen({ ...row, summary: { ...row.summary, isOfAuditLog: true } });
+};
+/** A job that refuses for that. */
+const refused = (name: JobName): JobObservation =>
+  seen(
+    job(name, 'failed', {
+      ...{ errorCode: 'mirror_corrupt', error: 'snapshot "b" is not as it was pinned' },
+      summary: refusalSummary('look at it'),
+    }),
+  );
 const drill = (score: number): JobObservation =>
   seen(
     job('drill', 'done', {
@@ -342,6 +360,110 @@ describe('the other jobs', () => {
       ['verify_failed'],
       ['verify_failed'],
     ]);
+  });
+
+  describe('that refuse since what people recorded is not as the audit log has it', () => {
+    const damage = { errorCode: 'mirror_corrupt', error: 'it is damaged' } as const;
+    const follows = ({ notices }: Transition): unknown[] =>
+      notices.map((notice) => contentOf(notice).follows);
+    const titlesOf = ({ notices }: Transition): string[] =>
+      notices.map((notice) => `${notice.event} ${contentOf(notice).title}`);
+
+    it('do not hide damage that is found after it', () => {
+      const first = transitionsOf([], refused('drift'));
+      expect(titlesOf(first)).toEqual([
+        'verify_failed mirror: it does not match its audit log',
+        'job_failed production: drift failed',
+      ]);
+      expect(follows(first)).toEqual([null, 'verify_failed']);
+      const states = after([], first);
+      expect(titlesOf(transitionsOf(states, verify(11)))).toEqual([
+        'verify_failed mirror: the contents do not match the stored hashes: 11 problems',
+      ]);
+      expect(contentOf(transitionsOf(states, verify(11)).notices[0]!).count).toBe(11);
+      // Also as many as were contradicted, and also where a job meets it before a verification counts it.
+      const counted = after([], transitionsOf([], contradicted(1)));
+      expect(titlesOf(transitionsOf(counted, verify(1)))).toEqual([
+        'verify_failed mirror: the contents do not match the stored hashes: 1 problem',
+      ]);
+      expect(titlesOf(transitionsOf(states, seen(job('backup', 'failed', damage))))).toEqual([
+        'verify_failed mirror: it is damaged',
+        'backup_failed mirror: backup failed',
+      ]);
+    });
+
+    it('are news where damage is known', () => {
+      for (const known of [verify(2), seen(job('backup', 'failed', damage))]) {
+        const states = after([], transitionsOf([], known));
+        expect(titlesOf(transitionsOf(states, refused('drift')))).toEqual([
+          'verify_failed mirror: it does not match its audit log',
+          'job_failed production: drift failed',
+        ]);
+      }
+    });
+
+    it('are told once, whichever of them refuse, and as often as more is found by a verification', () => {
+      const ofLog = told(
+        refused('drift'),
+        refused('drift'),
+        refused('forget'),
+        contradicted(1),
+        contradicted(2),
+      );
+      expect(ofLog).toEqual([['verify_failed', 'job_failed'], [], ['job_failed'], [], ['verify_failed']]);
+      const texts = transitionsOf([], contradicted(2));
+      expect(titlesOf(texts)).toEqual(['verify_failed mirror: it does not match its audit log: 2 problems']);
+    });
+
+    it('are over once none of them refuses any more, or a verification finds nothing', () => {
+      expect(
+        told(refused('drift'), refused('forget'), seen(driftJob([])), seen(job('forget', 'done'))),
+      ).toEqual([
+        ['verify_failed', 'job_failed'],
+        ['job_failed'],
+        ['job_recovered'],
+        ['verify_recovered', 'job_recovered'],
+      ]);
+      expect(told(refused('drift'), sync('done'), seen(job('drift', 'interrupted')), verify(0))).toEqual([
+        ['verify_failed', 'job_failed'],
+        [],
+        [],
+        ['verify_recovered'],
+      ]);
+      const states = after([], transitionsOf([], refused('drift')));
+      const end = transitionsOf(states, seen(driftJob([])));
+      expect(titlesOf(end)[0]).toBe('verify_recovered mirror: it matches its audit log again');
+      expect(after(states, end)).toEqual([]);
+      // Nothing is measured from what was altered any more.
+      const noBaseline = job('drift', 'failed', {
+        errorCode: 'reference_unknown',
+        error: 'no baseline is set',
+      });
+      expect(transitionsOf(states, seen(noBaseline)).notices.map(({ event }) => event)).toContain(
+        'verify_recovered',
+      );
+      // These had nothing to do, and looked at nothing.
+      const backupRefused = after([], transitionsOf([], refused('backup')));
+      expect(transitionsOf(backupRefused, NO_BACKUP_DUE)).toEqual(NO_TRANSITION);
+      expect(titlesOf(transitionsOf(backupRefused, backup('', null)))[0]).toMatch(/^verify_recovered /);
+    });
+
+    it('stay open where a verification has counted what it found, until one finds nothing', () => {
+      expect(told(contradicted(1), refused('drift'), seen(driftJob([])), verify(0))).toEqual([
+        ['verify_failed'],
+        ['job_failed'],
+        ['job_recovered'],
+        ['verify_recovered'],
+      ]);
+    });
+
+    it('damage is over where a verification finds nothing but that', () => {
+      const states = after([], transitionsOf([], verify(2)));
+      expect(titlesOf(transitionsOf(states, contradicted(1)))).toEqual([
+        'verify_recovered mirror: the contents match the stored hashes again',
+        'verify_failed mirror: it does not match its audit log: 1 problem',
+      ]);
+    });
   });
 
   it.each<[string, JobObservation[], string[][]]>([
@@ -509,6 +631,8 @@ const anyJob = fc.oneof(
       seen(driftJob(places.map(({ n, value }) => finding(`${n}-${value}`, { path: `/f${n}` })))),
     ),
   fc.integer({ min: 0, max: 3 }).map(verify),
+  fc.integer({ min: 1, max: 3 }).map(contradicted),
+  fc.constantFrom<JobName>('drift', 'forget', 'backup').map(refused),
   fc.integer({ min: 0, max: 10 }).map((tenths) => drill(tenths / 10)),
   fc.constantFrom<JobOutcome>('done', 'failed', 'interrupted').map((outcome) => seen(job('forget', outcome))),
 );
@@ -547,6 +671,7 @@ describe('any sequence of jobs', () => {
         expect(last.get('run') ?? 'run_recovered').toBe(run === undefined ? 'run_recovered' : saidOfRun[run]);
         expect(last.get('removals') === 'removals_held').toBe(bySubject.has('removals'));
         expect(last.get('verify') === 'verify_failed').toBe(bySubject.has('verify'));
+        expect(last.get('audit_log') === 'verify_failed').toBe(bySubject.has('audit_log'));
         expect(last.get('drill') === 'drill_fell').toBe(bySubject.get('drill') === 'fallen');
         expect(last.get('job:forget') === 'job_failed').toBe(bySubject.has('job:forget'));
         expect(openCount).toBe(states.filter(({ subject }) => subject.startsWith('drift:')).length);
