@@ -81,11 +81,13 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
     notes: [
       'If a daemon is running for this mirror, the daemon does the run and this command waits for its result, except',
       'with --accept-removals: who accepted removals is recorded in the audit log, with the run that carried them out.',
+      'Where several sources are configured, --accept-removals needs --source: removals are accepted in no source that',
+      'is not named.',
     ],
     examples: [
       'tidemark sync',
       'tidemark sync --kind batch_exports --json',
-      'tidemark sync --accept-removals 12',
+      'tidemark sync --accept-removals 12 --source production',
     ],
     outlivesOutput: () => true,
     mirrors: { lists: ['runs'], isNamed: true },

@@ -1,13 +1,14 @@
 /** `tidemark sync`: one run now, of each source in turn; by the daemon where one has the mirror. */
-import { statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { aboutToBeginAnew } from '../backup/earlier.ts';
 import { movedAway } from '../mirror/open.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
-import { onlyMirrorConfig } from '../config/mirrors.ts';
+import { type LoadedConfig, mirrorConfigs, namesOf, onlyMirrorConfig } from '../config/mirrors.ts';
 import { commandActor, commandTrigger } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
-import { EXIT, type ExitCode } from '../core/errors.ts';
+import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
 import { silentEvents } from '../sync/events.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
@@ -38,7 +39,10 @@ interface SyncCommandOptions {
 }
 
 export async function sync(context: CommandContext, options: SyncCommandOptions): Promise<ExitCode> {
-  const config = onlyMirrorConfig(readLoadedConfig(context, context.options));
+  const loaded = readLoadedConfig(context, context.options);
+  if (options.acceptRemovals !== undefined && context.options.source === undefined)
+    requireSourceNamed(context, loaded, options.acceptRemovals);
+  const config = onlyMirrorConfig(loaded);
   // What is accepted is accepted here, not handed on.
   const runs = options.acceptRemovals === undefined ? await syncByDaemon(context, config, options) : null;
   const synced = runs ?? (await syncHere(context, config, options));
@@ -47,6 +51,43 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   // Also with --quiet: a sync that went well says nothing else of the damage.
   printReason(context, [...synced.warnings, ...synced.runs.flatMap((run) => runReason(run, { isShown }))]);
   return syncExitCode(reports, options.kind ?? null);
+}
+
+/**
+ * With one source there is nothing to mistake.
+ * @throws TidemarkError `usage` where there are several: one of which the user saw nothing may hold removals too, or find some
+ */
+function requireSourceNamed(context: CommandContext, loaded: LoadedConfig, ceiling: number): void {
+  const [first, ...others] = loaded.sources;
+  if (first === undefined || others.length === 0) return;
+  const holders = mirrorConfigs(loaded).flatMap((config) => holdersIn(context, config));
+  const named = holders.map(({ source, records }) => `${source} (${plural(records, 'record')})`);
+  const who =
+    holders.length === 0
+      ? `none of the ${loaded.sources.length} sources holds any`
+      : `${namesOf(named)} ${holders.length === 1 ? 'holds' : 'hold'} some`;
+  throw new TidemarkError('usage', `held removals are accepted in a source that is named, and ${who}`, {
+    hint: `name it: \`tidemark sync --accept-removals ${ceiling} --source ${holders[0]?.source ?? first.name}\``,
+  });
+}
+
+/** The sources of a mirror that hold removals; none where there is no mirror yet. */
+function holdersIn(
+  context: CommandContext,
+  config: Config,
+): { readonly source: string; readonly records: number }[] {
+  if (!existsSync(config.mirror)) return [];
+  const mirror = openConfiguredMirror(config, 'read', 'sync', context.pid);
+  try {
+    return config.sources
+      .map(({ name }) => ({
+        source: name,
+        records: mirror.runs.heldRemovals(name).reduce((sum, { records }) => sum + records, 0),
+      }))
+      .filter(({ records }) => records > 0);
+  } finally {
+    mirror.close();
+  }
 }
 
 /** Prints the reports that were not printed when they arrived, and returns them. */

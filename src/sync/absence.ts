@@ -8,6 +8,7 @@ import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { withSource } from '../core/hints.ts';
 import { plural } from '../core/wording.ts';
 import type { AbsentCounts, AbsentShare } from '../mirror/absence.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
@@ -290,9 +291,12 @@ function heldError(
   // In UTC: others read it, in other zones.
   const confirmedAt = `${isoTime(since + limits.confirmAfterMs).slice(0, 19)}Z`;
   return new TidemarkError('removals_held', `the list no longer shows ${gone}${below}: ${why}`, {
-    hint:
+    // A hint is read apart from its run, and the same command without a source would be for all of them.
+    hint: withSource(
       `${isOne ? 'it goes' : 'they go'} if a run after ${confirmedAt} still does not find ${isOne ? 'it' : 'them'}, ` +
-      `or at once with \`tidemark sync --accept-removals ${absent - replaced + dependents}\`; ` +
-      `\`tidemark diff latest live --kind ${kind}\` shows ${isOne ? 'it' : 'them'}, \`tidemark restore --kind ${kind}\` plans to put ${isOne ? 'it' : 'them'} back`,
+        `or at once with \`tidemark sync --accept-removals ${absent - replaced + dependents}\`; ` +
+        `\`tidemark diff latest live --kind ${kind}\` shows ${isOne ? 'it' : 'them'}, \`tidemark restore --kind ${kind}\` plans to put ${isOne ? 'it' : 'them'} back`,
+      context.source,
+    ),
   });
 }

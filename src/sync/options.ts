@@ -35,6 +35,8 @@ export interface SyncOptions {
 
 /** What every sweep of a run works with. */
 export interface SweepContext {
+  /** Name of the source. */
+  readonly source: string;
   readonly client: ReadClient;
   readonly run: RunWriter;
   readonly clock: Clock;

@@ -48,6 +48,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
     const gone = new Set<string>();
     let belowOrganizations: ReadonlyMap<string, number> | undefined;
     const context: SweepContext = {
+      source: source.name,
       client,
       run,
       clock,

@@ -1,14 +1,15 @@
 /** Who accepted removals that were held: in the audit log, with the run that carried them out. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { openSync, readFileSync } from 'node:fs';
+import { openSync, readFileSync, writeFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { commandActor } from '../../src/core/actor.ts';
 import { type World, world } from './comparison.ts';
-import { program } from './harness.ts';
-import { ORG, respond } from './service.ts';
+import { commandLine } from './command-line.ts';
+import { program, scratch } from './harness.ts';
+import { FakeService, ORG, respond } from './service.ts';
 
 const { via } = commandActor();
 const EXPORTS = Array.from({ length: 12 }, (_, n) => ({
@@ -43,6 +44,66 @@ async function entries({ expectRun }: World, ...more: string[]): Promise<readonl
 }
 
 const shortened = (text: string): string => text.replaceAll(/ {2,}/g, ' | ');
+
+/** The exports are gone from both sources, and both hold their removals. */
+async function heldInTwo(mirror: string) {
+  const services = [await FakeService.start(), await FakeService.start()] as const;
+  const cwd = scratch();
+  const kinds = 'kinds: { include: [organizations, batch_exports] }, retry: { attempts: 1 }';
+  const sources = ['acme', 'beta'].map(
+    (name, index) =>
+      `  - { name: ${name}, baseUrl: "${services[index]?.url ?? ''}", apiKey: key-of-${name}, ${kinds} }`,
+  );
+  writeFileSync(join(cwd, 'tidemark.yaml'), [`mirror: "${mirror}"`, 'sources:', ...sources].join('\n'), {
+    mode: 0o600,
+  });
+  const expectRun = async (code: number, ...args: string[]) => {
+    const ended = await commandLine(args, { env: {}, cwd });
+    expect(ended.code, `${args.join(' ')}\n${ended.stdout}${ended.stderr}`).toBe(code);
+    return ended;
+  };
+  for (const service of services) service.set('batch_exports', EXPORTS);
+  await expectRun(0, 'sync');
+  for (const service of services) service.set('batch_exports', []);
+  const { stdout } = await expectRun(3, 'sync');
+  return { services, expectRun, stdout };
+}
+
+describe.each([
+  ['one mirror', './mirror.db'],
+  ['a mirror each', './{source}.db'],
+])('removals that two sources of %s hold', (_name, mirror) => {
+  it('are accepted in the source that is named only, as every hint says it', async () => {
+    const { services, expectRun, stdout } = await heldInTwo(mirror);
+    for (const source of ['acme', 'beta']) {
+      const commands = ['sync --accept-removals 12', 'diff latest live --kind batch_exports'];
+      for (const command of [...commands, 'restore --kind batch_exports'])
+        expect(stdout).toContain(`\`tidemark ${command} --source ${source}\``);
+    }
+    expect((await expectRun(3, 'sync', '--source', 'beta', '--json')).stdout).toContain(
+      '`tidemark sync --accept-removals 12 --source beta`',
+    );
+
+    const asked = services.map(({ seen }) => seen.length);
+    const refused = await expectRun(4, 'sync', '--accept-removals', '20');
+    expect(refused.stdout).toBe('');
+    expect(refused.stderr).toContain('acme (12 records) and beta (12 records) hold some');
+    expect(refused.stderr).toContain('`tidemark sync --accept-removals 20 --source acme`');
+    expect(services.map(({ seen }) => seen.length)).toEqual(asked);
+
+    await expectRun(0, 'sync', '--accept-removals', '20', '--source', 'beta');
+    // Of one that holds some, another may hold more by the time that it is read.
+    const again = await expectRun(4, 'sync', '--accept-removals', '20');
+    expect(again.stderr).toContain('acme (12 records) holds some');
+    const { stdout: log } = await expectRun(0, 'audit', '--json');
+    const { entries: found } = JSON.parse(log) as { entries: Entry[] };
+    expect(found).toMatchObject([{ action: 'accept_removals', source: 'beta', removals: { accepted: 12 } }]);
+    await expectRun(0, 'sync', '--accept-removals', '12', '--source', 'acme', '--source', 'beta');
+    expect((await expectRun(4, 'sync', '--accept-removals', '1')).stderr).toContain(
+      'none of the 2 sources holds any',
+    );
+  });
+});
 
 describe('held removals', () => {
   it('are printed once where stdout and stderr go to one file, and in both where they do not', async () => {

@@ -166,24 +166,45 @@ function findingsOf(records: readonly DriftRecord[]): Severity[] {
 export function driftArticles(
   mirror: Mirror,
   drift: SourceDrift,
-  { most = RECORDS_SHOWN, only }: { readonly most?: number; readonly only?: readonly string[] } = {},
+  { only }: { readonly only?: readonly string[] } = {},
 ): Html[] {
   const records = driftRecords(mirror, drift).filter(
     ({ original }) => only?.includes(selectionOf(original)) !== false,
   );
-  return articlesOf(mirror, drift, records.slice(0, most));
+  return articlesOf(mirror, drift, records.slice(0, RECORDS_SHOWN));
+}
+
+/** As many articles as `most`, worst first: of all sources together, each with the name of its own where there are several. */
+export function worstArticles(mirror: Mirror, drifts: readonly SourceDrift[], most: number): Html[] {
+  return drifts
+    .flatMap((drift) =>
+      driftRecords(mirror, drift)
+        .slice(0, most)
+        .map((record) => ({ drift, record })),
+    )
+    .sort((a, b) => compareSeverities(a.record.severity, b.record.severity))
+    .slice(0, most)
+    .flatMap(({ drift, record }) => articlesOf(mirror, drift, [record], { namesSource: drifts.length > 1 }));
 }
 
 function articlesOf(
   mirror: Mirror,
   drift: SourceDrift,
   records: readonly DriftRecord[],
-  more: (record: DriftRecord) => { readonly id?: string; readonly actions?: HtmlPart } = () => ({}),
+  {
+    namesSource = false,
+    more = () => ({}),
+  }: {
+    readonly namesSource?: boolean;
+    readonly more?: (record: DriftRecord) => { readonly id?: string; readonly actions?: HtmlPart };
+  } = {},
 ): Html[] {
   const parentName = parentNames(mirror, drift.source, drift.definitions);
   return records.map((record) => {
     const { change, definition, severity, id, name } = record;
-    const place = placeOf(change.scope, drift.definitions, parentName);
+    const parents = placeOf(change.scope, drift.definitions, parentName);
+    const places = namesSource ? [parents, `source ${drift.source}`] : [parents];
+    const place = places.filter((each) => each !== '').join(', ');
     return changeArticle({ ...change, id, name }, { definition, place, severity, ...more(record) });
   });
 }
@@ -351,21 +372,23 @@ function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: So
       ? markup`<p class="faint">and ${plural(more, 'more record')}: narrow the filter, or <code>tidemark drift</code> shows all</p>`
       : NOTHING;
   const findings = Map.groupBy(drift.open, (finding) => selectionOf({ fields: [], ...finding }));
-  const articles = articlesOf(mirror, drift, records.slice(0, RECORDS_SHOWN), ({ original, hiddenCount }) => {
-    const all = findings.get(selectionOf(original)) ?? [];
-    const shown = new Set(original.fields.map(({ path }) => path));
-    // Only what is seen is accepted.
-    const own = all.filter(({ path }) => hiddenCount === 0 || shown.has(path));
-    const [first] = all;
-    const hidden =
-      hiddenCount === 0
-        ? NOTHING
-        : markup`<p class="faint">The filter hides ${plural(hiddenCount, 'other finding')} of this record.</p>`;
-    const fingerprints = own.map(({ fingerprint }) => fingerprint);
-    return {
-      ...(first === undefined ? {} : { id: `finding-${first.fingerprint}` }),
-      actions: markup`${hidden}${contradictedHtml(drift, own)}${actionsHtml(drift, original, fingerprints, canAct ? filter.path : null)}`,
-    };
+  const articles = articlesOf(mirror, drift, records.slice(0, RECORDS_SHOWN), {
+    more: ({ original, hiddenCount }) => {
+      const all = findings.get(selectionOf(original)) ?? [];
+      const shown = new Set(original.fields.map(({ path }) => path));
+      // Only what is seen is accepted.
+      const own = all.filter(({ path }) => hiddenCount === 0 || shown.has(path));
+      const [first] = all;
+      const hidden =
+        hiddenCount === 0
+          ? NOTHING
+          : markup`<p class="faint">The filter hides ${plural(hiddenCount, 'other finding')} of this record.</p>`;
+      const fingerprints = own.map(({ fingerprint }) => fingerprint);
+      return {
+        ...(first === undefined ? {} : { id: `finding-${first.fingerprint}` }),
+        actions: markup`${hidden}${contradictedHtml(drift, own)}${actionsHtml(drift, original, fingerprints, canAct ? filter.path : null)}`,
+      };
+    },
   });
   return markup`<section id="of-${encodeURIComponent(source)}">${heading}<p class="faint">${comparedText(document)}${ignoredText}</p>
 ${severitiesHtml(records)}${resultHtml(mirror, drift, now)}${planForm(drift)}

@@ -47,7 +47,7 @@ import {
   tableHtml,
   withCommands,
 } from './components.ts';
-import { driftArticles, NO_BASELINE, noDriftHtml } from './drift.ts';
+import { NO_BASELINE, noDriftHtml, worstArticles } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 import { runsSection } from './runs.ts';
@@ -180,8 +180,8 @@ function driftSection({ found, snapshot }: OverviewFacts, mirror: Mirror): Html 
     return section('drift', 'Drift', NOTHING, problems, none);
   }
   const link = markup`<a href="/drift">${open === 1 ? 'the finding' : `all ${count(open)} findings`}</a>`;
-  const articles = drifts.flatMap((drift) => driftArticles(mirror, drift, { most: FINDINGS_SHOWN }));
-  return section('drift', 'Drift', link, problems, articles.slice(0, FINDINGS_SHOWN));
+  const articles = worstArticles(mirror, drifts, FINDINGS_SHOWN);
+  return section('drift', 'Drift', link, problems, articles);
 }
 
 function runsPart(mirror: Mirror, { now, sourceStatuses }: HealthSnapshot): Html {

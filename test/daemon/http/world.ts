@@ -82,11 +82,12 @@ export class World implements DaemonView {
     this.sandbox = sandbox;
     this.url = url;
     this.mirrorPath = join(directory, 'mirror.db');
-    const env = environment(url, directory, {
-      TIDEMARK_API_KEY: FULL_KEY,
-      TIDEMARK_RECORDINGS_SHARING_PER_RUN: '20',
-      ...more,
-    });
+    const mirrored = { TIDEMARK_MIRROR: this.mirrorPath, TIDEMARK_API_KEY: FULL_KEY };
+    // A file may have several sources: it has their options itself.
+    const env =
+      more['TIDEMARK_CONFIG'] === undefined
+        ? environment(url, directory, { ...mirrored, TIDEMARK_RECORDINGS_SHARING_PER_RUN: '20', ...more })
+        : { ...mirrored, SERVICE_URL: url, ...more };
     this.#config = onlyMirrorConfig(loadConfig({ env, cwd: directory, keys: 'required' }));
     this.schedulesShown = [
       this.#schedule('sync', '*/30 * * * *', 30 * MINUTE_MS),
@@ -126,7 +127,8 @@ export class World implements DaemonView {
   async sync(key = FULL_KEY, name?: string, acceptRemovals = 1000): Promise<number> {
     const [configured] = this.#config.sources;
     if (configured === undefined) throw new Error('no source');
-    const source = name === undefined ? configured : { ...configured, name };
+    const named = this.#config.sources.find((each) => each.name === name);
+    const source = named ?? (name === undefined ? configured : { ...configured, name });
     const mirror = openMirror(this.mirrorPath, { mode: 'write', command: 'test', clock: this.clock });
     const client = openReadClient({ ...source, apiKey: new Secret(key) }, silentLogger, mirror.path);
     try {
