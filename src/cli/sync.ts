@@ -55,7 +55,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
 
 /**
  * With one source there is nothing to mistake.
- * @throws TidemarkError `usage` where there are several: one of which the user saw nothing may hold removals too, or find some
+ * @throws TidemarkError `usage` if several are configured: one of which the user saw nothing may hold removals too, or find some
  */
 function requireSourceNamed(context: CommandContext, loaded: LoadedConfig, ceiling: number): void {
   const [first, ...others] = loaded.sources;

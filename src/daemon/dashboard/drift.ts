@@ -174,7 +174,7 @@ export function driftArticles(
   return articlesOf(mirror, drift, records.slice(0, RECORDS_SHOWN));
 }
 
-/** As many articles as `most`, worst first: of all sources together, each with the name of its own where there are several. */
+/** As many articles as `most`, worst first: of all sources together, with its name if several are compared. */
 export function worstArticles(mirror: Mirror, drifts: readonly SourceDrift[], most: number): Html[] {
   return drifts
     .flatMap((drift) =>

@@ -213,7 +213,9 @@ it('the drill is one bar, a bar for each kind, and a checklist', async () => {
     /<li class="open"><a href="\/records\?kind=batch_exports">Batch exports<\/a>: 3 need a secret/,
   );
   expect(html).not.toContain('kind=session_recordings"');
-  expect(html).toContain('tidemark drill --source default --runbook runbook.md');
+  expect(html).toContain(
+    '<code>tidemark drill <span class="unbroken">--source</span> default <span class="unbroken">--runbook</span> runbook.md</code>',
+  );
   expect(html).toContain('2 drills, newest first');
 });
 
