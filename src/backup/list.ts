@@ -146,6 +146,8 @@ export interface DueTarget {
    * and a backup would go to the disk below it.
    */
   readonly isEmptied: boolean;
+  /** True for a target that also has backups of other mirrors. */
+  readonly holdsOthers: boolean;
   /** True for a directory in which the daemon stored a backup of this mirror, whether or not it could be listed now. */
   readonly hadSome: boolean;
 }
@@ -162,24 +164,27 @@ export async function dueTargets(
   const owner = mirrorId(mirror);
   const now = clock.now();
   const dueIn = async (config: TargetConfig): Promise<DueTarget | null> => {
-    let own: readonly Backup[];
+    let all: readonly Backup[];
     // Before anything is waited for: the mirror may be closed then.
     const hadSome = hasStoredIn(mirror, config);
+    const unread = { config, isEmptied: false, holdsOthers: false, hadSome };
     try {
       const listing = openTarget(config, clock).then(listBackups);
-      if (!(await settlesWithin(listing, DUE_WAIT_MS, clock))) return { config, isEmptied: false, hadSome };
-      own = (await listing).filter(({ manifest }) => manifest?.mirror === owner);
+      if (!(await settlesWithin(listing, DUE_WAIT_MS, clock))) return unread;
+      all = await listing;
     } catch {
       // The attempt to store a backup there fails with this error, and reports it.
-      return { config, isEmptied: false, hadSome };
+      return unread;
     }
+    const own = all.filter(({ manifest }) => manifest?.mirror === owner);
     const isDue = own
       .filter(({ state }) => state === 'whole')
       .map(({ madeAt }) => Date.parse(madeAt))
       .filter((at) => at <= now)
       .every((at) => now - at >= backup.everyMs);
     if (!isDue) return null;
-    return { config, isEmptied: own.length === 0 && hadSome, hadSome };
+    const holdsOthers = all.length > own.length;
+    return { config, isEmptied: own.length === 0 && hadSome, holdsOthers, hadSome };
   };
   return (await Promise.all(backup.targets.map(dueIn))).filter((each) => each !== null);
 }
@@ -187,6 +192,11 @@ export async function dueTargets(
 /** True for a directory in which the daemon stored backups of this mirror. If it has none, it lost them. */
 export function hasStoredIn(mirror: Mirror, target: TargetConfig): boolean {
   return target.type === 'directory' && mirror.daemon.hasStoredIn(target.path);
+}
+
+/** True if one of these files is the manifest of a backup, of whatever mirror. */
+export function holdsBackups(names: ReadonlySet<string>): boolean {
+  return [...names].some((name) => backupOfManifest(name) !== undefined);
 }
 
 /**
@@ -213,11 +223,16 @@ export async function holdsBackupOf(
   return false;
 }
 
-/** The directory that such a target is. */
-export function emptiedError(path: string): TidemarkError {
+/**
+ * The error of a directory that has none of the backups that were stored there.
+ * @param holdsOthers whether it has backups of other mirrors: another disk may be mounted, or this mirror was moved
+ */
+export function emptiedError(path: string, holdsOthers: boolean): TidemarkError {
   return new TidemarkError(
     'file_system',
-    `${path} has none of the backups that were stored there: is its disk mounted?`,
+    holdsOthers
+      ? `${path} has none of the backups that were stored there, only those of another mirror: is it the right disk?`
+      : `${path} has none of the backups that were stored there: is its disk mounted?`,
     { hint: EMPTIED_HINT },
   );
 }

@@ -5,7 +5,7 @@ import { type Clock, isoTime, settlesWithin } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { programVersion } from '../core/package-root.ts';
 import { duration } from '../core/wording.ts';
-import { emptiedError, holdsBackupOf } from './list.ts';
+import { emptiedError, holdsBackupOf, holdsBackups } from './list.ts';
 import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from './manifest.ts';
 import { backupName, manifestName } from './name.ts';
 import { type Digests, damaged, digestOf, pack, unpack } from './packing.ts';
@@ -215,7 +215,7 @@ async function openPlace(
   const error = await failureOf(async () => {
     // The manifests too: a disk may hang in the middle.
     ({ names, isEmptied } = await answered(target, look(), answersWithinMs ?? ANSWERS_MS, clock));
-    if (isEmptied) throw emptiedError(target.address);
+    if (isEmptied) throw emptiedError(target.address, holdsBackups(names));
   });
   return { config, target, names, error, isEmptied };
 }

@@ -108,9 +108,9 @@ export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
       const due = await dueTargets(mirror, options);
       if (due.length === 0) return null;
       const isOfSome = due.length < backup.targets.length;
-      const emptied = due.flatMap(({ config, isEmptied }) =>
+      const emptied = due.flatMap(({ config, isEmptied, holdsOthers }) =>
         isEmptied && config.type === 'directory'
-          ? [{ address: config.path, error: emptiedError(config.path) }]
+          ? [{ address: config.path, error: emptiedError(config.path, holdsOthers) }]
           : [],
       );
       const targets = due.filter(({ isEmptied }) => !isEmptied).map(({ config }) => config);

@@ -273,10 +273,10 @@ async function warnOfEmptied(context: CommandContext, config: Config): Promise<v
     // Making the backup fails with this error, and reports it.
     return;
   }
-  for (const { config: target } of emptied) {
+  for (const { config: target, holdsOthers } of emptied) {
     if (target.type !== 'directory') continue;
     printReason(context, [
-      emptiedError(target.path).message,
+      emptiedError(target.path, holdsOthers).message,
       '  → the backup is stored there nevertheless; if the disk should be mounted, mount it and run `tidemark backup create` again',
     ]);
   }

@@ -75,11 +75,11 @@ async function checkTarget(
   const check = async (): Promise<TargetCheck> => {
     const opened = await openTarget(target, systemClock);
     await opened.check(limited);
-    if (
-      owner !== undefined &&
-      !(await listBackups(opened)).some(({ manifest }) => manifest?.mirror === owner)
-    )
-      throw emptiedError(address);
+    if (owner !== undefined) {
+      const backups = await listBackups(opened);
+      if (!backups.some(({ manifest }) => manifest?.mirror === owner))
+        throw emptiedError(address, backups.length > 0);
+    }
     const isOnDisk = !isMirrorAway && (await isOnMirrorDisk(target, config.mirror));
     return { address, error: null, isOnMirrorDisk: isOnDisk };
   };

@@ -121,9 +121,11 @@ async function move(
     for (const path of olds) mirrors.push(openMirror(path, { ...holder, mode: 'write', clock: systemClock }));
     for (const mirror of mirrors) await requireSound(mirror);
     const roots = olds.map((path) => readMirrorFacts(path, ({ root }) => root));
-    const targets = targetsOf(isSplit ? olds : withKeyFirst(olds), to, isSplit);
+    const ordered = isSplit ? olds : withKeyFirst(olds);
+    const targets = targetsOf(ordered, to, isSplit);
     const actor = commandActor(options.as);
     const lines = await makeTargets(targets, roots, { at: isoTime(systemClock.now()), actor }, context);
+    lines.push(...(isSplit ? [] : otherBackupsLine(ordered)));
     for (const mirror of mirrors.splice(0)) mirror.close();
     for (const [index, path] of olds.entries())
       lines.push(retire(path, roots[index] ?? null, holder, options.remove === true));
@@ -166,6 +168,21 @@ function withKeyFirst(olds: readonly string[]): readonly string[] {
   }
   const [first] = needing;
   return first === undefined ? olds : [first.path, ...olds.filter((path) => path !== first.path)];
+}
+
+/** Backups know their mirror by its key (`mirrorId`): of the files that lose theirs, they stay under a key that no mirror has from then on. */
+function otherBackupsLine(ordered: readonly string[]): string[] {
+  const [first, ...others] = ordered.map((path) =>
+    readMirrorFacts(path, ({ fingerprintKey, sources }) => ({ fingerprintKey, sources })),
+  );
+  const names = others.flatMap(({ fingerprintKey, sources }) =>
+    fingerprintKey === first?.fingerprintKey ? [] : sources,
+  );
+  return names.length === 0
+    ? []
+    : [
+        `earlier backups of ${namesOf(names)} count as those of another mirror: retention does not remove them`,
+      ];
 }
 
 function targetsOf(olds: readonly string[], to: string, isSplit: boolean): Target[] {

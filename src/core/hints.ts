@@ -42,7 +42,7 @@ export function goneHint(place: MirrorPlace, backup: string | null): string {
 
 /** What to do about a directory that has none of the backups that were stored in it. */
 export const EMPTIED_HINT =
-  'mount the disk: the next complete run is backed up there. If it was emptied on purpose, or is a new disk, run `tidemark backup create`';
+  'mount the disk: the next complete run is backed up there. If it was emptied on purpose, is a new disk, or is the right one nevertheless, run `tidemark backup create`';
 
 /** What to do where the mirror has no state of a source as of the baseline: the source is newer, or retention dropped it. */
 export const NEW_BASELINE_HINT =

@@ -47,11 +47,15 @@ interface MovedTable {
   readonly refsIn?: Readonly<Record<string, Readonly<Record<string, Ref>>>>;
   /** Columns that order the rows, the same before and after. */
   readonly key: string;
+  /** Columns that are not taken as they are: the expression in their place, of the part's columns. */
+  readonly changed?: Readonly<Record<string, string>>;
   /** Columns that the new chain gives another value. */
   readonly resealed?: readonly string[];
 }
 
 const BY_COLLECTION = `collection IN (SELECT id FROM $.collections WHERE ${BY_ID})`;
+/** True where the part has another key of fingerprints than the new file, and so another id in its backups (`mirrorId`). */
+const IS_OTHER_KEY = '(SELECT key FROM part.fingerprint_key) IS NOT (SELECT key FROM main.fingerprint_key)';
 const BY_RESTORE = `restore IN (SELECT restore FROM $.restores WHERE ${BY_NAME})`;
 
 /** Every table but those of seals, and those that are for the mirror as a whole: forgets, snapshots, the audit log. */
@@ -109,7 +113,13 @@ const TABLES: readonly MovedTable[] = [
   { name: 'restore_steps', own: BY_RESTORE, refs: { restore: 'restore' }, key: 'restore, step' },
   { name: 'id_map', own: BY_NAME, refs: { restore: 'restore' }, key: 'source, kind, new_scope, new_id' },
   { name: 'acceptances', own: BY_NAME, key: 'source, kind, scope, remote_id, path' },
-  { name: 'jobs', own: BY_NAME, common: 'source IS NULL', refs: { job: 'job', run: 'run' }, key: 'job' },
+  {
+    ...{ name: 'jobs', own: BY_NAME, common: 'source IS NULL', refs: { job: 'job', run: 'run' }, key: 'job' },
+    // Where backups were stored (`hasStoredIn`): those are of another mirror then, and none of this one's is missing there.
+    changed: {
+      summary: `CASE WHEN name = 'backup' AND ${IS_OTHER_KEY} THEN json_remove(summary, '$.targets') ELSE summary END`,
+    },
+  },
   { name: 'schedules', own: 'false', common: 'true', key: 'schedule' },
   {
     ...{ name: 'notice_states', common: `source = ''`, key: 'source, subject' },
@@ -308,6 +318,8 @@ function columnsOf(connection: Connection, table: MovedTable): string[] {
 
 /** A column of the part as the new file has it. */
 function mapped(table: MovedTable, column: string, { offsets, runs }: Numbered): string {
+  const changed = table.changed?.[column];
+  if (changed !== undefined) return changed;
   if (runs === null) return `"${column}"`;
   const numbered = (ref: Ref, value: string): string =>
     ref === 'run' ? `(SELECT new FROM temp.run_map WHERE old = ${value})` : `${value} + ${offsets[ref]}`;

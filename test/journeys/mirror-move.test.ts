@@ -264,4 +264,50 @@ describe('mirror move', () => {
       'no mirror of 3 sources has an acceptance of roles r0',
     );
   });
+
+  it('of mirrors that were begun separately, joined and separated again: each is backed up as before', async () => {
+    const { run, path, directory } = await world();
+    for (const name of readdirSync(path('.'))) rmSync(path(name), { recursive: true });
+    const stores = join(directory, 'stores');
+    mkdirSync(stores);
+    const configuration = readFileSync(join(directory, 'tidemark.yaml'), 'utf8');
+    const configure = (mirror: string): void =>
+      writeFileSync(
+        join(directory, 'tidemark.yaml'),
+        `${configuration.replace('./data/all.db', mirror)}backup: { targets: [./stores], every: 0s, keepLast: 9 }
+schedules: { sync: { cron: '* * * * * *' }, drift: { cron: off } }
+`,
+      );
+    const held = (place: string): number =>
+      readdirSync(join(stores, place)).filter((name) => name.endsWith('.zst')).length;
+    configure(SPLIT);
+    await run(0, 'daemon', '--once');
+    expect(SOURCES.map(held)).toEqual([1, 1, 1]);
+    expect((await run(0, 'mirror', 'move', '--to', './data/all.db', '--remove')).stdout).toContain(
+      'earlier backups of beta and core count as those of another mirror: retention does not remove them\n',
+    );
+    configure('./data/all.db');
+    await run(0, 'daemon', '--once');
+    expect(held('.')).toBe(1);
+    expect((await run(0, 'mirror', 'move', '--to', SPLIT, '--remove')).stdout).not.toContain('earlier');
+    configure(SPLIT);
+    await run(0, 'daemon', '--once');
+    expect(SOURCES.map(held)).toEqual([2, 2, 2]);
+    await run(0, 'verify');
+
+    // Of these it is known again where they are: another disk in its place is noticed, and one that is not mounted.
+    for (const name of readdirSync(join(stores, 'beta')).toSorted().slice(-2))
+      rmSync(join(stores, 'beta', name));
+    expect((await run(3, 'daemon', '--once')).stderr).toContain(
+      `${join(stores, 'beta')} has none of the backups that were stored there, only those of another mirror: is it`,
+    );
+    expect((await run(3, 'doctor', '--source', 'beta')).stderr).toContain('only those of another mirror');
+    rmSync(join(stores, 'beta'), { recursive: true });
+    mkdirSync(join(stores, 'beta'));
+    const { stderr } = await run(3, 'daemon', '--once');
+    expect(stderr).toContain(
+      `${join(stores, 'beta')} has none of the backups that were stored there: is its`,
+    );
+    expect(SOURCES.map(held)).toEqual([4, 0, 4]);
+  });
 });

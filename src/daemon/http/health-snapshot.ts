@@ -412,7 +412,11 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthFacts
   // Once a backup was refused for it, that job is the reason.
   const [last] = mirror.daemon.jobs({ name: 'backup', limit: 1 });
   const isTold = last !== undefined && hasEmptiedTarget(last);
-  const emptied = isTold ? [] : targets.filter(({ isEmptied }) => isEmptied).map(({ address }) => address);
+  const emptied = isTold
+    ? []
+    : targets.flatMap(({ address, isEmptied, byMirror }) =>
+        isEmptied ? [{ address, holdsOthers: byMirror.length > 0 }] : [],
+      );
   const [newest = null] = targets
     .flatMap(({ address, newest: backup }) => (backup === null ? [] : [{ address, madeAt: backup.madeAt }]))
     .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt));

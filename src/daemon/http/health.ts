@@ -132,7 +132,7 @@ export interface HealthFacts {
       readonly backupBytes: number;
     }[];
     /** Directories that have none of the backups which were stored there. */
-    readonly emptied: readonly string[];
+    readonly emptied: readonly { readonly address: string; readonly holdsOthers: boolean }[];
   } | null;
   /** The latest check of the mirror that ended, and how many problems it found. */
   readonly verify:
@@ -274,8 +274,8 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
             ),
           ],
     ),
-    ...(facts.backups?.emptied ?? []).map((path) =>
-      degraded('backup_emptied', emptiedError(path).message, null, EMPTIED_HINT),
+    ...(facts.backups?.emptied ?? []).map(({ address, holdsOthers }) =>
+      degraded('backup_emptied', emptiedError(address, holdsOthers).message, null, EMPTIED_HINT),
     ),
     ...failingChannels.map(({ channel, pending, since, error }) =>
       degraded(

@@ -236,7 +236,7 @@ describe('health', () => {
           lastAt: run(5).finishedAt,
           newest: null,
           volumes: [],
-          emptied: ['/mnt/b'],
+          emptied: [{ address: '/mnt/b', holdsOthers: false }],
         },
       },
       'degraded',
