@@ -134,6 +134,9 @@ interface ServiceFacts {
 /** Variables for what does not see those of the shell. */
 export const ENVIRONMENT_FILE = 'tidemark.env';
 
+/** How the files that start Tidemark begin. */
+export const WRITTEN_BY_INIT = '# Written by `tidemark init`';
+
 /** Makes the image that the file for Docker Compose starts. */
 export const BUILD_IMAGE = 'docker build --tag tidemark:latest .';
 
@@ -144,12 +147,10 @@ export function serviceText(form: ServiceForm, facts: ServiceFacts): string {
     // systemd reads % and backslashes in its own way.
     const escaped = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('%', '%%');
     const words = [...facts.program, 'daemon', '--config', facts.config];
-    return `# Written by \`tidemark init\`; deploy/systemd has a hardened form for a user of its own.
+    return `${WRITTEN_BY_INIT}; deploy/systemd has a hardened form for a user of its own.
 [Unit]
 Description=Tidemark: mirror and backup of a remote service's configuration
-Wants=network-online.target
-After=network-online.target
-
+${facts.isSystem ? 'Wants=network-online.target\nAfter=network-online.target\n' : ''}
 [Service]
 ExecStart=${words.map((word) => `"${escaped(word).replaceAll('"', '\\"').replaceAll('$', '$$$$')}"`).join(' ')}
 ExecReload=/bin/kill -HUP $MAINPID
@@ -173,12 +174,12 @@ WantedBy=${facts.isSystem ? 'multi-user.target' : 'default.target'}
     const start = [...facts.program, 'daemon', '--once', '--quiet', '--config', facts.config];
     const variables = shell(`${directory}/${ENVIRONMENT_FILE}`);
     const command = `set -a; [ ! -f ${variables} ] || . ${variables}; cd ${shell(directory)} && ${start.map(shell).join(' ')}`;
-    return `# Written by \`tidemark init\`: does what is due by the schedules of the configuration, then exits.
+    return `${WRITTEN_BY_INIT}: does what is due by the schedules of the configuration, then exits.
 # Variables that the configuration names go into ${ENVIRONMENT_FILE} beside it, a line each, as NAME=value.
 */${CRON_MINUTES} * * * * ${facts.isSystem ? `${facts.user.name} ` : ''}${command.replaceAll('%', '\\%')}
 `;
   }
-  return `# Written by \`tidemark init\`. No registry has the image: \`${BUILD_IMAGE}\`, in a checkout of the repository.
+  return `${WRITTEN_BY_INIT}. No registry has the image: \`${BUILD_IMAGE}\`, in a checkout of the repository.
 name: tidemark
 services:
   tidemark:

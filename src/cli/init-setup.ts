@@ -1,5 +1,5 @@
 /** What `init` sets up beside the source: recordings, notices, backups, the schedule and what starts it; from options or asked for. */
-import { existsSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { openPoster } from '../api/post.ts';
@@ -31,6 +31,7 @@ import {
   CHANNELS,
   CRON_MINUTES,
   serviceText,
+  WRITTEN_BY_INIT,
   BUILD_IMAGE,
   USUAL_SYNC,
   type InitChannelType,
@@ -60,6 +61,8 @@ export interface ServiceAnswer {
   readonly form: ServiceForm;
   readonly path: string;
   readonly text: string;
+  /** Whether a file that `init` wrote is replaced. */
+  readonly isReplacing: boolean;
   readonly next: string;
 }
 
@@ -292,7 +295,7 @@ export async function scheduleFor(context: CommandContext, { schedule }: InitOpt
 /** Null where nothing is to start it. */
 export async function serviceFor(
   context: CommandContext,
-  { service }: InitOptions,
+  { service, force }: InitOptions,
   output: string,
 ): Promise<ServiceAnswer | null> {
   const form =
@@ -308,14 +311,16 @@ export async function serviceFor(
         )
       : 'none');
   if (form === 'none') return null;
-  const check = (path: string): string | undefined =>
-    existsSync(resolve(context.cwd, path)) ? 'there is a file of that name already: name another' : undefined;
   const proposal = servicePath(context, form, output);
+  if (service !== undefined) requireFreeService(proposal, force === true);
+  const check = (path: string): string | undefined =>
+    existsSync(resolve(context.cwd, path)) && !(force === true && isWrittenByInit(resolve(context.cwd, path)))
+      ? 'there is a file of that name already: name another'
+      : undefined;
   const given =
     service === undefined ? answered(await askText(context, 'Write it to', { proposal, check })) : proposal;
-  const mistake = check(given);
-  if (mistake !== undefined) throw new TidemarkError('usage', `--service: ${given}: ${mistake}`);
   const path = resolve(context.cwd, given);
+  const isReplacing = existsSync(path);
   if (service !== undefined) printNote(context, [`--service ${form} will write ${path}`]);
   const { uid, gid, username } = userInfo();
   const isSystem = form === 'systemd' ? !isUserUnit(path) : path.startsWith('/etc/');
@@ -325,7 +330,29 @@ export async function serviceFor(
     isSystem,
     user: { name: username, uid, gid },
   });
-  return { form, path, text, next: nextFor(form, path) };
+  return { form, path, text, isReplacing, next: nextFor(form, path) };
+}
+
+/**
+ * The name that `--service` gives its file cannot be chosen: what is there is replaced with `--force`, if `init` wrote it.
+ * @throws TidemarkError `usage` where it may not be replaced
+ */
+function requireFreeService(path: string, isForced: boolean): void {
+  if (!existsSync(path)) return;
+  const isOurs = isWrittenByInit(path);
+  if (isOurs && isForced) return;
+  throw new TidemarkError('usage', `--service: ${path} exists already and was not changed`, {
+    hint: isOurs ? 'replace it with --force' : '`tidemark init` did not write it: move it away',
+  });
+}
+
+function isWrittenByInit(path: string): boolean {
+  try {
+    return readFileSync(path, 'utf8').startsWith(WRITTEN_BY_INIT);
+  } catch {
+    // What cannot be read is not replaced.
+    return false;
+  }
 }
 
 /** `npx` starts a clone through a link in its cache, which is emptied now and then. */

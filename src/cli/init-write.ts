@@ -77,6 +77,11 @@ export function writeAll(
     write(file, content, mode);
     made.push(file);
   };
+  const replace = (file: string, content: string): void => {
+    const beside = `${file}.${pid}.tmp`;
+    create(beside, content, 0o644);
+    renameSync(beside, file);
+  };
   const createDirectory = (directory: string, mode?: number): void => {
     try {
       const first = mkdirSync(directory, { recursive: true, ...(mode === undefined ? {} : { mode }) });
@@ -91,7 +96,8 @@ export function writeAll(
     for (const directory of directories) createDirectory(directory, 0o700);
     if (service !== null) {
       createDirectory(dirname(service.path));
-      create(service.path, service.text, 0o644);
+      if (service.isReplacing) replace(service.path, service.text);
+      else create(service.path, service.text, 0o644);
     }
     create(temporary, text, 0o644);
     renameSync(temporary, path);

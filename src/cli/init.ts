@@ -82,6 +82,7 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   for (const topic of TOPICS.slice(1)) answers = await ask(context, topic, options, answers, output);
   const unasked: InitOptions = {
     ...(options.check === undefined ? {} : { check: options.check }),
+    ...(options.force === undefined ? {} : { force: options.force }),
     ...(options.profile === undefined ? {} : { profile: options.profile }),
   };
   let next = await confirm(context, options, answers, output);

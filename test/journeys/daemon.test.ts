@@ -386,6 +386,18 @@ describe('tidemark daemon', () => {
     expect((await next.stop()).code).toBe(0);
   });
 
+  it('SIGUSR1, at which Node opens a debugger, does nothing', async () => {
+    const { env } = await story();
+    const running = daemon(env);
+    await running.said(/^daemon started/);
+    running.child.kill('SIGUSR1');
+    await running.said(/^sync is done/);
+    running.child.kill('SIGTERM');
+    const { code, stderr } = await running.ended;
+    expect(code, stderr).toBe(0);
+    expect(stderr).not.toContain('Debugger');
+  });
+
   it('SIGHUP reads the configuration again; a wrong one changes nothing', async () => {
     const { service, directory } = await story();
     const file = join(directory, 'tidemark.yaml');

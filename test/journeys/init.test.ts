@@ -254,6 +254,27 @@ describe('init away from a terminal', () => {
     );
   });
 
+  it('replaces what starts Tidemark with --force, if it wrote that itself', async () => {
+    const { run, service, directory } = await rig();
+    const unit = join(directory, 'compose.yaml');
+    const args = ['init', '--url', service.url, '--key-env', 'SVC_KEY', '--service', 'compose'];
+    expect(await run(...args)).toMatchObject({ code: 0 });
+    const text = readFileSync(unit, 'utf8');
+    const other = await run(...args, '--output', 'other.yaml');
+    expect(other).toMatchObject({ code: 4 });
+    expect(other.stderr).toContain(`${unit} exists already and was not changed\n  → replace it with --force`);
+    writeFileSync(unit, text.replace('mem_limit: 512m', 'mem_limit: 1m'));
+    const forced = await run(...args, '--force');
+    expect(forced, forced.stderr).toMatchObject({ code: 0 });
+    expect(readFileSync(unit, 'utf8')).toBe(text);
+    writeFileSync(unit, 'services: { mine: { image: mine } }\n');
+    const refused = await run(...args, '--force');
+    expect(refused).toMatchObject({ code: 4 });
+    expect(refused.stderr).toContain('`tidemark init` did not write it: move it away');
+    expect(readFileSync(unit, 'utf8')).toContain('mine');
+    expect(readdirSync(directory).filter((name) => name.endsWith('.tmp'))).toEqual([]);
+  });
+
   // Not by the command: root's file would be one of this machine.
   it.each([
     ['* * * * *', true],
@@ -263,7 +284,13 @@ describe('init away from a terminal', () => {
     ['5 * * * *', false],
     ['off', false],
   ])('says of the schedule %s whether it is finer than the line for cron: %s', (syncCron, isFiner) => {
-    const service = { form: 'cron', path: '/x/tidemark.cron', text: '', next: '' } as const;
+    const service = {
+      form: 'cron',
+      path: '/x/tidemark.cron',
+      text: '',
+      isReplacing: false,
+      next: '',
+    } as const;
     const elsewhere = { targets: ['/var/backups'], directory: '/x' };
     const notes = serviceNotes(service, { url: 'https://a.example', syncCron, ...elsewhere });
     expect(notes).toEqual(
@@ -279,7 +306,13 @@ describe('init away from a terminal', () => {
   });
 
   it('names backup directories that a container does not see', () => {
-    const service = { form: 'compose', path: '/x/compose.yaml', text: '', next: '' } as const;
+    const service = {
+      form: 'compose',
+      path: '/x/compose.yaml',
+      text: '',
+      isReplacing: false,
+      next: '',
+    } as const;
     const targets = ['./backups', '/x/backups', '/var/backups', '../backups', 's3://bucket/a'];
     const about = { url: 'https://a.example', syncCron: 'off', targets, directory: '/x' };
     expect(serviceNotes(service, about)).toEqual([
