@@ -5,8 +5,10 @@ import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { RESTORE_HINT } from '../core/hints.ts';
 import { type BackupOptions, takeOutOfBackup } from '../mirror/backup.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { AuditLogContradicted } from '../mirror/audited-rows.ts';
 import { openMirror } from '../mirror/open.ts';
 import type { VerifyProgress, VerifyResult } from '../mirror/verify.ts';
+import { isOfAuditLog } from '../mirror/verify-records.ts';
 import type { BackupManifest } from './manifest.ts';
 
 /** The part of a manifest that comes from the contents of the mirror. */
@@ -89,9 +91,9 @@ function refuseProblems({ problems }: VerifyResult, subject: string): void {
   const [first] = problems;
   if (first === undefined) return;
   const more = problems.length === 1 ? '' : `, and ${problems.length - 1} more`;
-  throw new TidemarkError('mirror_corrupt', `${subject} does not verify: ${oneLine(first.message)}${more}`, {
-    hint: DAMAGED_HINT,
-  });
+  const message = `${subject} does not verify: ${oneLine(first.message)}${more}`;
+  if (isOfAuditLog(problems)) throw new AuditLogContradicted(message);
+  throw new TidemarkError('mirror_corrupt', message, { hint: DAMAGED_HINT });
 }
 
 function oneLine(text: string): string {

@@ -73,13 +73,16 @@ export interface ErrorMessage {
   readonly message: string;
   readonly hint: string | null;
   readonly isRetryable: boolean;
+  /** Left out for false. */
+  readonly isOfAuditLog?: true;
 }
 
 export function toErrorMessage(thrown: unknown): ErrorMessage {
-  const { code, message, hint, isRetryable } = asTidemarkError(thrown);
-  return { code, message, hint: hint ?? null, isRetryable };
+  const { code, message, hint, isRetryable, isOfAuditLog } = asTidemarkError(thrown);
+  const what = isOfAuditLog ? { isOfAuditLog } : {};
+  return { code, message, hint: hint ?? null, isRetryable, ...what };
 }
 
-export function fromErrorMessage({ code, message, hint, isRetryable }: ErrorMessage): TidemarkError {
-  return new TidemarkError(code, message, { ...(hint === null ? {} : { hint }), isRetryable });
+export function fromErrorMessage({ code, message, hint, ...more }: ErrorMessage): TidemarkError {
+  return new TidemarkError(code, message, { ...(hint === null ? {} : { hint }), ...more });
 }

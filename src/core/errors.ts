@@ -129,6 +129,8 @@ interface ErrorDetails {
   readonly retryAfterMs?: number | undefined;
   /** The field that the service complained about (`attr` of its error body). */
   readonly field?: string | undefined;
+  /** True where records and history may be intact, but what people recorded is not as the audit log has it. */
+  readonly isOfAuditLog?: boolean;
   readonly cause?: unknown;
 }
 
@@ -142,6 +144,7 @@ export class TidemarkError extends Error {
   readonly permission: string | undefined;
   readonly retryAfterMs: number | undefined;
   readonly field: string | undefined;
+  readonly isOfAuditLog: boolean;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -152,6 +155,7 @@ export class TidemarkError extends Error {
     this.permission = details.permission;
     this.retryAfterMs = details.retryAfterMs;
     this.field = details.field;
+    this.isOfAuditLog = details.isOfAuditLog ?? false;
   }
 }
 

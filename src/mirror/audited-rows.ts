@@ -237,7 +237,8 @@ export function keyText(key: RowKey): string {
 export class AuditLogContradicted extends TidemarkError {
   /** @param instead what else can be done, before what is to be done in any case */
   constructor(message: string, instead: string | null = null) {
-    super('mirror_corrupt', message, { hint: instead === null ? KEPT_HINT : `${instead}; ${KEPT_HINT}` });
+    const hint = instead === null ? KEPT_HINT : `${instead}; ${KEPT_HINT}`;
+    super('mirror_corrupt', message, { hint, isOfAuditLog: true });
   }
 }
 

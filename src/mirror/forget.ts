@@ -42,7 +42,8 @@ export function* forgetSteps(writer: Connection, facts: ForgetFacts): Generator<
   return { ...resealed, revisions };
 }
 
-function* checkChain(writer: Connection): Generator<undefined> {
+/** @throws TidemarkError as `forgetSteps` */
+export function* checkChain(writer: Connection): Generator<undefined> {
   let problem: VerifyProblem | undefined;
   const findings: Findings = {
     checked: { records: 0, revisions: 0, runs: 0 },

@@ -9,7 +9,7 @@ import { sqliteTemporaryPlace } from '../core/temporary-place.ts';
 import type { WriterContext } from './access.ts';
 import { type Connection, asMirrorError, translated } from './database.ts';
 import { inWorker, performTaskNow } from './file-task.ts';
-import { type ForgottenTotals, forgetSteps } from './forget.ts';
+import { checkChain, type ForgottenTotals, forgetSteps } from './forget.ts';
 import type { RetentionPolicy } from '../config/config.ts';
 import { type RetentionPlan, planRetention } from './retention.ts';
 import { readRuns } from './run-rows.ts';
@@ -40,8 +40,15 @@ export interface ForgetResult extends RetentionPlan {
   readonly cleanupError: TidemarkError | null;
 }
 
-/** What would go; changes nothing. */
-export function planForget(connection: Connection, choice: ForgetChoice): RetentionPlan {
+/** What would go; changes nothing. @throws TidemarkError where `forgetRuns` would refuse */
+export function previewForget(connection: Connection, choice: ForgetChoice): RetentionPlan {
+  const plan = planForget(connection, choice);
+  const checks = plan.forgotten.length === 0 ? null : checkChain(connection);
+  while (checks?.next().done === false);
+  return plan;
+}
+
+function planForget(connection: Connection, choice: ForgetChoice): RetentionPlan {
   const { policy, sources } = choice;
   return planRetention({
     runs: readRuns(connection, {}),

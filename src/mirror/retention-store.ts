@@ -7,7 +7,7 @@ import { alias } from 'drizzle-orm/sqlite-core';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { readForgets } from './forget-records.ts';
-import { type ForgetOptions, type ForgetResult, forgetRuns, planForget } from './forgetting.ts';
+import { type ForgetOptions, type ForgetResult, forgetRuns, previewForget } from './forgetting.ts';
 import { param, prepared } from './query.ts';
 import { rangesOf } from './retention.ts';
 import { forgets, replacedRoots } from './schema/retention-tables.ts';
@@ -40,7 +40,7 @@ export function retentionStore(access: MirrorAccess) {
       forgottenRun: readForgottenRun,
       forgottenBefore: readForgottenBefore,
       sourcesForgottenAt: readSourcesForgottenAt,
-      plan: planForget,
+      plan: previewForget,
     }),
 
     /**

@@ -28,6 +28,11 @@ export interface VerifyProblem {
   readonly about?: AuditedTable;
 }
 
+/** True if problems were found, and all of them are of what people recorded: records and history are intact. */
+export function isOfAuditLog(problems: readonly Pick<VerifyProblem, 'about'>[]): boolean {
+  return problems.length > 0 && problems.every(({ about }) => about !== undefined);
+}
+
 /** Something that explains what a verification finds, and is not a fault. */
 export interface VerifyNote {
   readonly message: string;

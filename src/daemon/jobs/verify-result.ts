@@ -7,7 +7,7 @@ import { RESTORE_HINT } from '../../core/hints.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { VerifyResult } from '../../mirror/verify.ts';
 import type { AuditedTable } from '../../mirror/audited-rows.ts';
-import type { VerifyProblem } from '../../mirror/verify-records.ts';
+import { isOfAuditLog, type VerifyProblem } from '../../mirror/verify-records.ts';
 import { isSecretId, maskedId } from '../../report/mask.ts';
 import { type VerifySummary, NAMED_PROBLEMS, storedSummary } from './summaries.ts';
 import type { JobResult, JobWork } from './work.ts';
@@ -44,11 +44,6 @@ export function verifyResult(
         ),
     report: null,
   };
-}
-
-/** True if problems were found, and all of them are of what people recorded: records and history are intact. */
-export function isOfAuditLog(problems: readonly Pick<VerifyProblem, 'about'>[]): boolean {
-  return problems.length > 0 && problems.every(({ about }) => about !== undefined);
 }
 
 /** What to do about what was found: records and history are untouched where only what people recorded was changed. */

@@ -5,10 +5,9 @@
 import type { BackupWork } from '../../backup/work.ts';
 import type { BackupOutcome, DueOutcome } from '../../backup/writer.ts';
 import type { Clock } from '../../core/clock.ts';
-import { asTidemarkError, EXIT, exitCodeFor } from '../../core/errors.ts';
+import { asTidemarkError, EXIT, exitCodeFor, TidemarkError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { JobName } from '../../mirror/daemon.ts';
-import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type ForgetSummary, refusalSummary, storedSummary } from './summaries.ts';
 import type { JobContext, JobResult, JobWork } from './work.ts';
@@ -24,12 +23,17 @@ async function refusable(work: () => Promise<JobResult>): Promise<JobResult> {
   try {
     return await work();
   } catch (error) {
-    if (!(error instanceof AuditLogContradicted)) throw error;
+    // Asked of the field: the error may come from a process of its own.
+    if (!(error instanceof TidemarkError) || !error.isOfAuditLog) throw error;
     return {
       ...{ outcome: 'failed', exitCode: exitCodeFor(error.code), run: null, error, report: null },
       summary: refusalSummary(error.hint ?? ''),
     };
   }
+}
+
+function refusing(work: JobWork): JobWork {
+  return { ...work, run: (context) => refusable(() => work.run(context)) };
 }
 
 const OF_SOURCE: Traits = { holds: 'reader', isPerSource: true };
@@ -55,16 +59,12 @@ export function jobWorks(backup: JobWork | null): ReadonlyMap<JobName, JobWork> 
     ['forget', FORGET_JOB],
     ['drill', lazy(OF_SOURCE, async () => (await import('./drill-job.ts')).DRILL_JOB)],
     ['git', lazy(OF_SOURCE, async () => (await import('./git-job.ts')).GIT_JOB)],
-    ...(backup === null ? [] : [['backup', backup] as const]),
+    ...(backup === null ? [] : [['backup', refusing(backup)] as const]),
   ]);
 }
 
 /** Retention, as `tidemark forget` does it, by the rules of the configuration. */
-const FORGET_JOB: JobWork = {
-  holds: 'writer',
-  isPerSource: false,
-  run: (context) => refusable(() => forget(context)),
-};
+const FORGET_JOB: JobWork = refusing({ holds: 'writer', isPerSource: false, run: forget });
 
 async function forget({ job, config, mirror }: JobContext): Promise<JobResult> {
   const { contentComparison } = await import('../../sync/content.ts');

@@ -1,20 +1,24 @@
 /** An acceptance that another program wrote hides nothing from the daemon: not on its pages, not in metrics, not from its jobs. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
 import { DRIFT_JOB } from '../../../src/daemon/jobs/drift-job.ts';
 import { VERIFY_JOB } from '../../../src/daemon/jobs/verify-result.ts';
-import { jobWorks } from '../../../src/daemon/jobs/works.ts';
+import { backupWork, jobWorks } from '../../../src/daemon/jobs/works.ts';
 import { contentOf, findingLine } from '../../../src/daemon/notices/message.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { summaryOf } from '../../../src/daemon/jobs/summaries.ts';
 import type { JobContext } from '../../../src/daemon/jobs/work.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { DriftNow } from '../../../src/daemon/http/drift-now.ts';
 import { World } from '../http/world.ts';
 import { job, seen } from '../notices/seen.ts';
 
-function jobContext(world: World, name: 'drift' | 'verify' | 'forget'): JobContext {
+function jobContext(world: World, name: 'drift' | 'verify' | 'forget' | 'backup'): JobContext {
   const [source = null] = world.config().sources;
   return {
     job: { name, source: 'default', trigger: 'schedule', schedule: null, full: false, kinds: null },
@@ -31,9 +35,9 @@ function finished(end: () => Promise<void>): void {
 }
 
 /** With a baseline, and a change since. */
-async function drifted(): Promise<World> {
+async function drifted(more: Readonly<Record<string, string>> = {}): Promise<World> {
   const world = await World.create(
-    { TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing' },
+    { TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing', ...more },
     finished,
   );
   await world.sync();
@@ -148,4 +152,63 @@ it('reports no drift from a baseline that is not as the audit log has it, and sa
   const told = transitionsOf([], seen(row)).notices.map((notice) => contentOf(notice));
   expect(told.map(({ title }) => title)).toContain('mirror: it does not match its audit log');
   expect(told[0]?.hint).toMatch(/^`run:1` names the state that the audit log has/);
+});
+
+it('refuses a backup of a baseline that is not as the audit log has it, also from its own process, and does not call it damage', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'tidemark-backups-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const world = await drifted({ TIDEMARK_BACKUP_TARGETS: directory });
+  const file = new Database(world.mirrorPath);
+  file.exec('UPDATE snapshots SET run = 2');
+  file.close();
+  const context = jobContext(world, 'backup');
+  const effects = { ...context.effects, host: 'here', pid: process.pid };
+  const backup = jobWorks(backupWork({ PATH: process.env['PATH'] })).get('backup');
+  const refused = await backup?.run({ ...context, effects, log: silentLogger, onWait: () => undefined });
+  expect(refused).toMatchObject({
+    ...{ outcome: 'failed', summary: { isOfAuditLog: true } },
+    error: {
+      code: 'mirror_corrupt',
+      message: expect.stringMatching(
+        /^the backup of .* does not verify: .*is not as it was pinned/,
+      ) as string,
+      hint: expect.stringMatching(/^the row and the log stay as they are/) as string,
+    },
+  });
+  const row = job('backup', 'failed', {
+    summary: refused?.summary ?? {},
+    ...{ errorCode: 'mirror_corrupt', error: refused?.error?.message ?? '' },
+  });
+  const titles = transitionsOf([], seen(row)).notices.map((notice) => contentOf(notice).title);
+  expect(titles).toContain('mirror: it does not match its audit log');
+  expect(titles).not.toContain('mirror: it is damaged');
+  // Records that are damaged too are damage.
+  const damaged = new Database(world.mirrorPath);
+  damaged.exec(
+    `UPDATE records SET body = replace(body, '{', '{"x":1,') WHERE rowid IN (SELECT min(rowid) FROM records)`,
+  );
+  damaged.close();
+  await expect(
+    backup?.run({ ...context, effects, log: silentLogger, onWait: () => undefined }),
+  ).rejects.toMatchObject({
+    code: 'mirror_corrupt',
+    isOfAuditLog: false,
+    hint: expect.stringContaining('whether the mirror itself is damaged') as string,
+  });
+});
+
+it('previews no forgetting by pins that are not as the audit log has them', async () => {
+  const world = await drifted();
+  const policy = { last: 1 };
+  await world.sync();
+  expect(world.mirror().retention.plan({ policy }).forgotten).not.toEqual([]);
+  const file = new Database(world.mirrorPath);
+  file.exec('UPDATE snapshots SET run = 2');
+  file.close();
+  const said = /is not as it was pinned.*: nothing was forgotten$/;
+  expect(() => world.mirror().retention.plan({ policy })).toThrow(said);
+  const mirror = openMirror(world.mirrorPath, { mode: 'write', command: 'test', clock: world.clock });
+  await expect(
+    mirror.retention.forget({ policy, isEqual: () => true }).finally(() => mirror.close()),
+  ).rejects.toThrow(said);
 });
