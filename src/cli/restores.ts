@@ -12,7 +12,7 @@ import { restoreReport } from '../restore/apply/report.ts';
 import { lookAtRestore } from '../mirror/unfinished-restore.ts';
 import { readPlan } from '../restore/plan/plan.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, type CommandContext, terminalWidth, lineOptions } from './context.ts';
+import { print, printNote, type CommandContext, terminalWidth, lineOptions } from './context.ts';
 import { restoreNumber } from './restore-session.ts';
 import { renderTable } from '../report/table.ts';
 
@@ -31,6 +31,7 @@ export async function restores(
       .filter(({ source }) => names?.includes(source) !== false)
       .slice(0, limit)
       .map((row) => asItIsNow(row, mirror));
+    printNote(context, mirror.restores.contradictions());
     if (context.options.json === true) {
       const documents = rows.map((row) => restoreDocument(row, mirror));
       await print(context, `${JSON.stringify({ schema: 'tidemark.restores/1', restores: documents })}\n`);
@@ -89,6 +90,7 @@ export async function showRestore(
   const mirror = openConfiguredMirror(config, 'read', 'restores show', context.pid);
   try {
     const found = mirror.restores.get(number);
+    printNote(context, mirror.restores.contradictions(number));
     if (found === undefined) {
       throw new TidemarkError('reference_unknown', `there is no restore ${number}`, {
         hint: '`tidemark restores` lists them',

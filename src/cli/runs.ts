@@ -12,7 +12,7 @@ import { errorDocument, runDocument } from '../state/documents.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
 import type { Located } from './command-row.ts';
-import { print, type CommandContext, terminalWidth } from './context.ts';
+import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { progressInDaemon, progressText } from './daemon-requests.ts';
 import {
   recreatedLines,
@@ -43,6 +43,14 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
         ? mirror.runs.list({ limit })
         : [...names].flatMap((source) => mirror.runs.list({ source, limit }));
     const rows = withInterrupted(mirror, found.sort((a, b) => b.run - a.run).slice(0, limit));
+    // What is older than those shown is not looked at.
+    const oldest = found.length < limit ? 0 : (rows.at(-1)?.run ?? 0);
+    const unlike = mirror.runs.unlikeSealed({ from: oldest });
+    const shown = new Set(rows.map(({ run }) => run));
+    printNote(
+      context,
+      unlike.filter(({ run, isGone }) => isGone || shown.has(run)).map(({ line }) => line),
+    );
     const progress = await progressInDaemon(context, config, rows);
     if (context.options.json === true) {
       const documents = rows.map((row) => runDocument(row, progress.get(row.source)));
@@ -100,6 +108,10 @@ export async function showRun(
     const [run] = withInterrupted(
       mirror,
       [mirror.runs.get(number)].filter((row) => row !== undefined),
+    );
+    printNote(
+      context,
+      mirror.runs.unlikeSealed({ from: number, upTo: number }).map(({ line }) => line),
     );
     if (run === undefined) {
       // Of one that retention dropped, this and where its changes are.

@@ -70,6 +70,8 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
         hint: '`tidemark restores` lists them',
       });
     }
+    // With --apply it is refused.
+    if (options.apply !== true) printNote(context, journalOf(session).restores.contradictions(number));
     const mirror = await withAnswers(session, row, options.apply === true);
     if (undoKinds(mirror, number, definitions).length === 0) {
       throw new TidemarkError('usage', `restore ${number} applied nothing: there is nothing to take back`, {

@@ -182,7 +182,7 @@ export interface ContradictedRow {
  */
 export function contradictedRows(
   connection: Connection,
-  about: 'acceptances' | 'snapshots',
+  about: 'acceptances' | 'snapshots' | 'restores',
   key: RowKey = [],
 ): ContradictedRow[] {
   const isWhole = key.length === AUDITED[about].key.length;

@@ -26,7 +26,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { MirrorAccess } from './access.ts';
 import { recordAction } from './audit-log.ts';
-import { isAsRecorded, requireAsRecorded } from './audited-rows.ts';
+import { contradictedRows, isAsRecorded, requireAsRecorded } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { rowSealer } from './row-seals.ts';
@@ -125,6 +125,14 @@ export class RestoreStore {
 
   get(restore: number): RestoreRow | undefined {
     return this.#access.read((connection) => readRestores(connection, { restore })[0]);
+  }
+
+  /** A line for each restore that is not as the audit log has it, also where it is gone; with a number, of that one only. */
+  contradictions(restore?: number): string[] {
+    const key = restore === undefined ? [] : [restore];
+    return this.#access.read((connection) =>
+      contradictedRows(connection, 'restores', key).map(({ line }) => line),
+    );
   }
 
   /** The run that its reference was when the plan was made; null for any other state, and where the plan cannot be read. */

@@ -119,6 +119,48 @@ export function rowSealer(writer: Connection, set: SealedSet): (key: RowKey) => 
   };
 }
 
+/** The row of a run that is not as it was when the run ended. */
+export interface UnlikeSealedRun {
+  readonly run: number;
+  /** In one line. */
+  readonly line: string;
+  readonly isGone: boolean;
+}
+
+/** The rows of runs in a range that do not match their seals: altered, inserted, or gone. One statement, by key. */
+export function runsUnlikeSealed(
+  connection: Connection,
+  { from = 0, upTo = Number.MAX_SAFE_INTEGER }: { readonly from?: number; readonly upTo?: number },
+): UnlikeSealedRun[] {
+  interface Joined {
+    readonly member: string;
+    readonly text: string | null;
+    readonly seal: Buffer | null;
+  }
+  const rows = connection
+    .prepare<{ from: number; upTo: number }, Joined>(
+      `WITH found AS MATERIALIZED (${sealedRowsSql('runs', 'run BETWEEN :from AND :upTo')})
+       SELECT found.member, found.text, s.seal
+       FROM found LEFT JOIN row_seals s ON s."set" = 'runs' AND s.member = found.member
+       UNION ALL
+       SELECT member, NULL, seal FROM row_seals
+       WHERE "set" = 'runs' AND CAST(substr(member, 2) AS INTEGER) BETWEEN :from AND :upTo AND member <> ''
+         AND member NOT IN (SELECT member FROM found)`,
+    )
+    .all({ from, upTo });
+  return rows.flatMap(({ member, text, seal }) => {
+    if (text !== null && seal?.equals(rowSeal('runs', { member, text })) === true) return [];
+    const run = Number.parseInt(member.slice(1), 10);
+    const what =
+      text === null
+        ? 'is gone, or not settled any more: its seal is left'
+        : seal === null
+          ? 'was inserted by another program: it has no seal'
+          : 'is not as it was written when the run ended';
+    return [{ run, line: `the row of run ${run} ${what}`, isGone: text === null }];
+  });
+}
+
 function sealReader(connection: Connection, set: SealedSet): (member: string) => Buffer | undefined {
   const read = connection
     .prepare<[string], Buffer>(`SELECT seal FROM row_seals WHERE "set" = '${set}' AND member = ?`)

@@ -20,6 +20,7 @@ import {
   readSweeps,
   readUnreadCollections,
 } from './run-rows.ts';
+import { runsUnlikeSealed } from './row-seals.ts';
 import { type RunOptions, type RunWriter, noteLostRuns, openRun } from './run-writer.ts';
 import { readSchemaChanges } from './schema-changes.ts';
 import { readLastFullSweep, readSweepsAsOf } from './sweeps-as-of.ts';
@@ -48,6 +49,7 @@ export function runStore(access: MirrorAccess) {
     heldRecords: readHeldRecords,
     heldSince: readHeldSince,
     schemaChanges: readSchemaChanges,
+    unlikeSealed: runsUnlikeSealed,
   });
   return {
     ...reads,

@@ -62,6 +62,11 @@ export function hintHtml(hint: string | null): Html {
   return markup`<p class="hint faint">${withCommands(hint)}</p>`;
 }
 
+/** What does not match the audit log or a seal: rows that another program altered, inserted or removed. */
+export function unlikeHtml(lines: readonly string[]): Html {
+  return markup`${lines.map((line) => markup`<div class="warning" role="note">${line}</div>`)}`;
+}
+
 /** Shown if there is nothing yet. */
 export function emptyHtml(strong: string, rest: string): Html {
   return markup`<p class="plain"><strong>${strong}</strong> ${withCommands(rest, ' class="line"')}</p>`;

@@ -31,6 +31,7 @@ import {
   tableHtml,
   timeHtml,
   type Tone,
+  unlikeHtml,
 } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
@@ -234,6 +235,7 @@ export function restoresPage({ mirror, now }: RestoreFacts, planned: readonly Pa
       ? emptyHtml('No restores yet.', 'Plan one from the drift page or from the history of a record.')
       : tableHtml('Restores', columns, rows);
   const body = markup`<h1>Restores</h1><p class="faint">What was sent to the service, newest first.</p>
+${unlikeHtml(mirror.restores.contradictions())}
 <ul>${open}</ul><div class="gap"></div>${content}`;
   return { title: 'Restores', body };
 }
@@ -241,6 +243,9 @@ export function restoresPage({ mirror, now }: RestoreFacts, planned: readonly Pa
 /** @throws TidemarkError `reference_unknown` for an unknown restore */
 export function journalPage({ mirror, config, now }: RestoreFacts, number: string): PageContent {
   if (!/^\d{1,15}$/.test(number)) throw new TidemarkError('reference_unknown', 'there is no such restore');
+  const unlike = mirror.restores.contradictions(Number(number));
+  if (mirror.restores.get(Number(number)) === undefined && unlike.length > 0)
+    throw new TidemarkError('reference_unknown', unlike.join('; '));
   const found = restoreReport(mirror, Number(number));
   const definitions = definitionsFor(config, found.source);
   const report = maskedRestore(found, definitions);
@@ -300,7 +305,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
   ];
   const more = report.steps.length - rows.length;
   const next = nextHtml(report);
-  const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${facts}${next}
+  const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${unlikeHtml(unlike)}${facts}${next}
 ${handHtml(report, definitions)}${section('journal', 'Journal', NOTHING, tableHtml('Steps of the restore', columns, rows), more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING)}`;
   return { title: `Restore ${restore}`, body, isWorking: outcome === 'running' };
 }

@@ -33,6 +33,7 @@ import {
   placeOf,
   tableHtml,
   timeHtml,
+  unlikeHtml,
 } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
@@ -64,13 +65,17 @@ export function runsPage(mirror: Mirror, { before, sources, now }: RunsQuestion)
       ? markup`<a href="/runs?before=${last.run}" rel="next">Older runs</a>`
       : NOTHING;
   const newer = before === null ? NOTHING : markup`<a href="/runs">Newest runs</a>`;
+  const unlike = mirror.runs.unlikeSealed({
+    from: found.length > PAGE ? (last?.run ?? 0) : 0,
+    ...(before === null ? {} : { upTo: before - 1 }),
+  });
   const content =
     runs.length === 0
       ? emptyHtml(...NO_RUN)
       : markup`<h2 class="side">Health</h2>${healthStrips(mirror, sources, now)}<div class="gap"></div>
 ${runsTable(runs, now, sources.length > 1)}<nav class="pages" aria-label="Pages">${newer}${older}</nav>`;
   const lead = markup`<h1>Runs</h1><p class="faint">Every sync, newest first.</p><div class="gap"></div>`;
-  return { title: 'Runs', body: markup`${lead}${content}` };
+  return { title: 'Runs', body: markup`${lead}${unlikeHtml(unlike.map(({ line }) => line))}${content}` };
 }
 
 /** The health of the last 90 days, a strip for each source. */
@@ -183,9 +188,10 @@ export function runPage(facts: RunFacts): PageContent {
   const place = (scope: SweepRow['scope']): string => placeOf(scope, definitions, names);
   const firstReads = readNewlyReadCollections(mirror, [run.run], null);
   const sweeps = mirror.runs.sweeps(run.run);
+  const unlike = mirror.runs.unlikeSealed({ from: run.run, upTo: run.run });
   const { recordings } = config.sources.find(({ name }) => name === run.source) ?? {};
   const sampled = sampledByRun(mirror, { source: run.source, sweeps }, recordings?.sharingPerRun);
-  const body = markup`<p class="crumbs faint"><a href="/runs">Runs</a></p><h1>Run ${run.run}</h1>
+  const body = markup`<p class="crumbs faint"><a href="/runs">Runs</a></p><h1>Run ${run.run}</h1>${unlikeHtml(unlike.map(({ line }) => line))}
 ${runFacts(facts, firstReads)}${pinsHtml(facts)}
 <section><h2>What changed</h2>${changesHtml(facts, definitions, place)}
 ${activityHtml(sweeps, firstReads)}</section>

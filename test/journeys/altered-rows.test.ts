@@ -1,0 +1,102 @@
+/** Rows of runs and restores that another program altered or removed: whoever reads them is told, in commands and on pages. */
+import Database from 'better-sqlite3';
+import { expect, it, onTestFinished } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
+import { journalPage, restoresPage } from '../../src/daemon/dashboard/restores.ts';
+import { runPage, runsPage } from '../../src/daemon/dashboard/runs.ts';
+import { openMirror } from '../../src/mirror/open.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+/** Three runs, and a restore before the third. */
+async function restored(): Promise<Story> {
+  const story = await Story.start();
+  const settings = { model: 'events', interval: 'day', paused: true };
+  const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, {
+    ...{ name: 'Gone', ...settings },
+    destination: { type: 'NoOp', config: {} },
+  });
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
+  await story.applied(0, 'restore', 'run:2', '--apply', '--kind', 'batch_exports');
+  await story.expectRun(0, 'sync', '--quiet');
+  return story;
+}
+
+function alter(story: Story, sql: string): void {
+  const file = new Database(story.file('mirror.db'));
+  file.exec(sql);
+  file.close();
+}
+
+/** The pages as they are now. */
+function pages(story: Story): Record<'restores' | 'restore' | 'runs' | 'run', () => string> {
+  const mirror = openMirror(story.file('mirror.db'), { mode: 'read', command: 'test', clock: systemClock });
+  onTestFinished(() => mirror.close());
+  const config = onlyMirrorConfig(loadConfig({ env: story.env, cwd: story.directory, keys: 'unused' }));
+  const now = systemClock.now();
+  const facts = { mirror, config, now };
+  return {
+    restores: () => restoresPage(facts, []).body.text,
+    restore: () => journalPage(facts, '1').body.text,
+    runs: () => runsPage(mirror, { before: null, sources: ['default'], now }).body.text,
+    run: () => {
+      const run = mirror.runs.get(2);
+      if (run === undefined) throw new Error('there is no run 2');
+      return runPage({ ...facts, run, changes: null, canAct: false }).body.text;
+    },
+  };
+}
+
+const WARNING = 'class="warning"';
+
+it('warns of a restore that is not as the audit log has it, and of one that is gone', async () => {
+  const story = await restored();
+  const shown = pages(story);
+  const commands = [
+    [0, 'restores'],
+    [0, 'restores', 'show', '1'],
+    [2, 'undo', '1'],
+  ] as const;
+  for (const [code, ...command] of commands)
+    expect((await story.expectRun(code, ...command)).stderr, command.join(' ')).not.toContain('audit log');
+  for (const page of [shown.restores, shown.restore]) expect(page()).not.toContain(WARNING);
+
+  alter(story, `UPDATE restores SET started_by = 'nobody'`);
+  const line = 'restore 1 is not as it was recorded; entry';
+  for (const [code, ...command] of commands) {
+    const { stderr } = await story.expectRun(code, ...command);
+    expect(stderr, command.join(' ')).toContain(line);
+    expect(stderr, command.join(' ')).toContain('has started_by ');
+  }
+  for (const page of [shown.restores, shown.restore]) expect(page()).toContain(line);
+
+  alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM restore_steps; DELETE FROM restores');
+  expect((await story.expectRun(0, 'restores')).stderr).toContain('restore 1 is gone, though entry');
+  expect((await story.expectRun(4, 'restores', 'show', '1')).stderr).toContain('restore 1 is gone, though');
+  expect(shown.restores()).toContain('restore 1 is gone, though entry');
+  expect(shown.restore).toThrow('restore 1 is gone, though entry');
+});
+
+it('warns of a run whose row is not as it was written when it ended, and of one that is gone', async () => {
+  const story = await restored();
+  const shown = pages(story);
+  const commands = [['runs'], ['runs', 'show', '2']];
+  for (const command of commands)
+    expect((await story.expectRun(0, ...command)).stderr, command.join(' ')).not.toContain('the row of run');
+  for (const page of [shown.runs, shown.run]) expect(page()).not.toContain(WARNING);
+
+  alter(story, `UPDATE runs SET "trigger" = 'command eve@x' WHERE run = 2`);
+  const line = 'the row of run 2 is not as it was written when the run ended';
+  for (const command of commands)
+    expect((await story.expectRun(0, ...command)).stderr, command.join(' ')).toContain(line);
+  expect((await story.expectRun(0, 'runs', '--limit', '1')).stderr).not.toContain(line);
+  expect((await story.expectRun(0, 'runs', 'show', '3')).stderr).not.toContain(line);
+  for (const page of [shown.runs, shown.run]) expect(page()).toContain(line);
+
+  alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM runs WHERE run = 2');
+  expect((await story.expectRun(0, 'runs')).stderr).toContain('the row of run 2 is gone');
+  expect((await story.expectRun(4, 'runs', 'show', '2')).stderr).toContain('the row of run 2 is gone');
+  expect(shown.runs()).toContain('the row of run 2 is gone');
+});
