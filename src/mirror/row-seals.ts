@@ -120,7 +120,7 @@ export function rowSealer(writer: Connection, set: SealedSet): (key: RowKey) => 
 }
 
 /** The row of a run that is not as it was when the run ended. */
-export interface UnlikeSealedRun {
+interface UnlikeSealedRun {
   readonly run: number;
   /** In one line. */
   readonly line: string;
