@@ -3,7 +3,7 @@ import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
-import { recordBlame, recordLog, withWriters, type BlameField } from '../diff/history.ts';
+import { recordBlame, recordLog, renewalsOf, withWriters, type BlameField } from '../diff/history.ts';
 import { recordName } from '../diff/change.ts';
 import { maskedAt, withMaskedId } from '../report/mask.ts';
 import type { Fact, TablePart } from '../report/document.ts';
@@ -18,7 +18,7 @@ import {
   notThereYet,
   recordReport,
   notesOf,
-  renewalFacts,
+  otherIdFacts,
   shownRenewal,
   sightingText,
 } from './record-heading.ts';
@@ -78,7 +78,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
         first_seen: first === undefined ? null : { run: first.run, at: first.at },
         last_seen: lastSeen,
         removed,
-        created_again: history.renewals.map((each) => shownRenewal(each, found, options)),
+        created_again: renewalsOf(history.idChanges).map((each) => shownRenewal(each, found, options)),
         fields,
       };
       await print(context, `${JSON.stringify(document)}\n`);
@@ -88,7 +88,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
         first === undefined
           ? []
           : [
-              ...renewalFacts(history.renewals, found, options),
+              ...otherIdFacts(history.idChanges, found, options),
               ['first seen', sightingText(first)],
               ...(lastSeen === null ? [] : [['last seen', sightingText(lastSeen)] as const]),
               ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),

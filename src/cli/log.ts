@@ -15,7 +15,7 @@ import { LATEST } from '../state/reference.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext, lineOptions } from './context.ts';
-import { recordReport, notesOf, renewalFacts, shownRenewal, sightingText } from './record-heading.ts';
+import { recordReport, notesOf, otherIdFacts, shownRenewal, sightingText } from './record-heading.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 import { printPage } from './pager.ts';
 
@@ -57,7 +57,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const more = entries.length - shown.length;
     const named = { name, showsSecrets: options.showSecrets === true };
     const facts: readonly Fact[] = [
-      ...renewalFacts(history.renewals, found, options),
+      ...otherIdFacts(history.idChanges, found, options),
       ...(history.lastSeen === null ? [] : [['last seen', sightingText(history.lastSeen)] as const]),
     ];
     const report: ReportDocument = {

@@ -2,11 +2,11 @@
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { localTime } from '../core/wording.ts';
-import type { RenewedId, Sighting } from '../diff/history.ts';
+import { otherIds, type IdChange, type RenewedId, type Sighting } from '../diff/history.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { Fact, ReportDocument } from '../report/document.ts';
 import { maskedId, withMaskedId } from '../report/mask.ts';
-import { placeText, recreatedByText } from '../report/notes.ts';
+import { otherIdText, placeText } from '../report/notes.ts';
 import { nameText } from '../report/value-text.ts';
 import { parentNames } from '../state/parent-names.ts';
 import type { FoundRecord, RecordQuestion } from './record.ts';
@@ -45,27 +45,24 @@ export function recordReport(
 }
 
 /** As shown: both ids masked where they are secrets. */
-export function shownRenewal(
-  renewal: RenewedId,
+export function shownRenewal<T extends RenewedId>(
+  renewal: T,
   { definition }: FoundRecord,
   { showSecrets }: RecordQuestion & { readonly showSecrets?: boolean },
-): RenewedId {
+): T {
   if (showSecrets === true) return renewal;
   return { ...renewal, id: maskedId(renewal.id, definition), was: maskedId(renewal.was, definition) };
 }
 
-/** The ids under which a record continued, newest first, one line each. */
-export function renewalFacts(
-  renewals: readonly RenewedId[],
-  found: FoundRecord,
-  options: RecordQuestion & { readonly showSecrets?: boolean },
+/** The other ids of a record, newest first, one line each: if the user gave an earlier id, which one it has now. */
+export function otherIdFacts(
+  changes: readonly IdChange[],
+  { row, definition }: FoundRecord,
+  { showSecrets }: RecordQuestion & { readonly showSecrets?: boolean },
 ): (readonly [string, string])[] {
-  // If the user gave an earlier id, the line says which id it has now.
-  const isLater = renewals.findIndex(({ was }) => was === found.row.id);
-  return renewals.map((renewal, index) => {
-    const shown = shownRenewal(renewal, found, options);
-    const [what, id] = index <= isLater ? ['continues as', shown.id] : ['id before', shown.was];
-    return [what, `${nameText(id)}, ${recreatedByText(shown)}`];
+  return otherIds(changes, row.id).map((other) => {
+    const id = showSecrets === true ? other.id : maskedId(other.id, definition);
+    return [other.isLater ? 'continues as' : 'id before', `${nameText(id)}, ${otherIdText(other)}`];
   });
 }
 

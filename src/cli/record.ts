@@ -125,7 +125,7 @@ export function idsMaskedAs(
   return [...ids];
 }
 
-type Key = Pick<RecordRow, 'source' | 'scope' | 'id'>;
+type Key = Pick<RecordRow, 'source' | 'scope' | 'id'> & Partial<Pick<RecordRow, 'isRemoved'>>;
 
 /** True for kinds whose records have distinguishing names. Recordings have the name of the person that they show. */
 function hasNames({ nameFrom, naturalKey, idPath }: ResourceDefinition): boolean {
@@ -291,14 +291,19 @@ export function idsOfRecords(mirror: Mirror): (source: string, kind: Kind, id: s
   };
 }
 
-/** Each record once that was created again, and so has several ids: under the latest of those given. */
+/** Each record once that was created again, and so has several ids: under the latest of those given, if it
+ * can be one that is there. */
 function atLatestId<T extends Key>(mirror: Mirror, kind: Kind, keys: readonly T[]): T[] {
   const bySource = Map.groupBy(keys, ({ source }) => source);
   return [...bySource].flatMap(([source, own]) => {
     if (own.length < 2) return own;
     const recreated = new RecreatedIds(mirror.restores.idMap(source));
-    const ids = new Set(own.map(({ id }) => id));
-    return own.filter((key) => recreated.places(kind, key).find(({ id }) => ids.has(id))?.id === key.id);
+    const given = new Set(own.map(({ id }) => id));
+    const there = new Set(own.flatMap(({ id, isRemoved }) => (isRemoved === false ? [id] : [])));
+    return own.filter((key) => {
+      const ids = recreated.places(kind, key).map(({ id }) => id);
+      return (ids.find((id) => there.has(id)) ?? ids.find((id) => given.has(id))) === key.id;
+    });
   });
 }
 

@@ -5,7 +5,7 @@ import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless, type JsonValue } from '../core/json.ts';
 import { stringifyYaml } from '../core/yaml.ts';
-import type { RenewedId, Sighting } from '../diff/history.ts';
+import { type IdChange, renewalsOf, type Sighting } from '../diff/history.ts';
 import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { Fact } from '../report/document.ts';
@@ -15,14 +15,14 @@ import { escapeControlCharacters } from '../core/escape-control.ts';
 import { folded } from '../report/value-text.ts';
 import { requireIntact } from '../state/intact.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
-import { lastSeen, renewalsAt } from '../state/record-history.ts';
+import { lastSeen, idChangesAt } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
 import {
   notThereYet,
   recordReport,
   notesOf,
-  renewalFacts,
+  otherIdFacts,
   shownRenewal,
   sightingText,
 } from './record-heading.ts';
@@ -63,14 +63,14 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
       now: systemClock.now(),
     });
     const shown = stateAt(mirror, found, point.run);
-    const renewals = renewalsAt(mirror, found.row, point.run, definitionsFor(config, found.row.source));
+    const idChanges = idChangesAt(mirror, found.row, point.run, definitionsFor(config, found.row.source));
     printNote(context, notesOf(found.note, point.note));
     if (context.options.json === true) {
-      await print(context, `${JSON.stringify(document(found, point, { ...shown, renewals }, options))}\n`);
+      await print(context, `${JSON.stringify(document(found, point, { ...shown, idChanges }, options))}\n`);
     } else {
       const named = { name: shown.name, showsSecrets: options.showSecrets === true };
       const [summary, ...sightings] = factsOf(point, shown);
-      const facts = [...renewalFacts(renewals, found, options), ...sightings];
+      const facts = [...otherIdFacts(idChanges, found, options), ...sightings];
       const report = { ...recordReport(mirror, config, found, named, facts), summary, parts: [] };
       const heading = `${renderText(report, lineOptions(context))}\n`;
       await printPage(context, text(context, heading, found, shown, options));
@@ -109,7 +109,7 @@ function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number):
 function document(
   found: FoundRecord,
   point: Point,
-  shown: Shown & { readonly renewals: readonly RenewedId[] },
+  shown: Shown & { readonly idChanges: readonly IdChange[] },
   options: ShowOptions,
 ): object {
   const { row, definition } = found;
@@ -132,7 +132,7 @@ function document(
     last_seen: shown.lastSeen,
     removed: shown.removed,
     missing_since: shown.missingSince,
-    created_again: shown.renewals.map((each) => shownRenewal(each, found, options)),
+    created_again: renewalsOf(shown.idChanges).map((each) => shownRenewal(each, found, options)),
     body: body === null || showSecrets === true ? body : maskedBody(body, definition),
   };
 }

@@ -31,6 +31,31 @@ export interface RenewedId extends Recreated {
   readonly id: string;
 }
 
+/** Where a record has another id from a run on. */
+export interface IdChange extends Sighting {
+  readonly was: string;
+  readonly id: string;
+  /** Given where a restore gave it; without it, an id that the record had before returned. */
+  readonly created_again?: RenewedId;
+}
+
+/** A restore's new id as `show` and `blame` list it. */
+interface Renewal extends RenewedId {
+  /** Given where the record has an earlier id again: the run that saw that one first. */
+  readonly until?: Sighting;
+}
+
+/** Another id of a record, as seen from one of its ids. */
+export interface OtherId {
+  readonly id: string;
+  /** True for an id that it continued under. */
+  readonly isLater: boolean;
+  /** The restore that gave it, or of an earlier id the one that replaced it. */
+  readonly created?: RenewedId;
+  /** Of a later id: it returned in that run. Of an earlier one: it was replaced then by one that returned. */
+  readonly returned?: Sighting;
+}
+
 interface HistoryOptions {
   readonly mode: ComparisonMode;
   /**
@@ -73,6 +98,37 @@ export interface BlameField {
 
 interface Parsed extends HistoryRevision {
   readonly value: JsonValue | undefined;
+}
+
+/** The new ids that restores gave, newest first. */
+export function renewalsOf(changes: readonly IdChange[]): Renewal[] {
+  return changes.flatMap(({ created_again: again }, index): Renewal[] => {
+    if (again === undefined) return [];
+    const next = changes[index - 1];
+    if (next === undefined || next.created_again !== undefined) return [again];
+    return [{ ...again, until: { run: next.run, at: next.at } }];
+  });
+}
+
+/** The other ids of a record, newest first: those after the latest time that it had this one, and those before. */
+export function otherIds(changes: readonly IdChange[], own: string): OtherId[] {
+  const back = changes.findIndex(({ id }) => id === own);
+  const left = changes.findIndex(({ was }) => was === own);
+  // The number of changes after the latest time that it had this id.
+  const later = back !== -1 && (left === -1 || back <= left) ? back : left + 1;
+  return changes.flatMap(({ was, id, run, at, created_again: created }, index): OtherId[] => {
+    const isLater = index < later;
+    if (!isLater && was === own) return [];
+    const how = created ?? (isLater ? undefined : changes[index + 1]?.created_again);
+    return [
+      {
+        id: isLater ? id : was,
+        isLater,
+        ...(how === undefined ? {} : { created: how }),
+        ...(created === undefined ? { returned: { run, at } } : {}),
+      },
+    ];
+  });
 }
 
 /**

@@ -21,6 +21,7 @@ import {
   readRemoved,
   readRemovedBodies,
   readRevisions,
+  readRevisionSteps,
   type MirrorRecord,
   type RecordRow,
 } from './records.ts';
@@ -49,6 +50,7 @@ export function recordStore(access: MirrorAccess) {
     locate: locateRecord,
     meanBytes: readMeanBytes,
     revisions: readRevisions,
+    revisionSteps: readRevisionSteps,
     asOf: readRecordAsOf,
     isIntact: isBodyIntact,
     countsAt: readCountsAt,

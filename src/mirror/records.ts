@@ -7,16 +7,19 @@ import { type SQL, and, asc, eq, isNotNull, isNull, sql } from 'drizzle-orm';
 import type { Connection } from './database.ts';
 import {
   HEAD_COLUMNS,
+  type HistoryHead,
   type RevisionChange,
   headOf,
   firstRun,
   headOfId,
   lastChangedRun,
+  revisionsOf,
   textAt,
   textIn,
   textsOf,
 } from './history.ts';
 import { checkedBodies } from './intact.ts';
+import { lineageOf } from './lineage.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type QueryBuilder, type RowQuery, param, prepared, streamed } from './query.ts';
 import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
@@ -236,17 +239,43 @@ export function* readKeysAsOf(
 
 /**
  * The revisions of a record up to run `until` with their texts, newest first; those under the ids that it had before a
- * restore created it again, or has had since, among them.
+ * restore created it again, or has had since, among them (`lineageOf`).
  * @throws DamagedContent for a body that does not match its hash
  */
-export function readRevisions(
+export function readRevisions(connection: Connection, row: RecordRow, until = Infinity): Revision[] {
+  return lineage(connection, row, (head) => {
+    const bodies = checkedBodies(connection, { id: head.collection, kind: row.kind });
+    return [...textsOf(connection, head)].flatMap(({ revision, text }) =>
+      revision.run > until
+        ? []
+        : { revision, part: { body: text === null ? null : bodies.of(text, revision) } },
+    );
+  });
+}
+
+/** The same without the texts, which are not read. */
+export function readRevisionSteps(
+  connection: Connection,
+  row: RecordRow,
+  until: number,
+): Omit<Revision, 'body'>[] {
+  return lineage(connection, row, (head) =>
+    [...revisionsOf(connection, head)].flatMap((revision) =>
+      revision.run > until ? [] : { revision, part: {} },
+    ),
+  );
+}
+
+function lineage<Part extends object>(
   connection: Connection,
   { source, kind, scope, id, collection }: RecordRow,
-  until = Infinity,
-): Revision[] {
+  revisionsIn: (
+    head: HistoryHead,
+  ) => readonly { readonly revision: Pick<Revision, 'run' | 'change'>; readonly part: Part }[],
+): (Omit<Revision, 'body'> & Part)[] {
   const timeOf = prepareTimes(connection);
   const recreated = new RecreatedIds(readIdMap(connection, source));
-  const revisions: Revision[] = [];
+  const histories = new Map<string, readonly (Omit<Revision, 'body'> & Part)[]>();
   for (const place of recreated.places(kind, { scope, id })) {
     const own =
       place.id === id
@@ -255,23 +284,15 @@ export function readRevisions(
     // An id that the mirror has never seen has no history.
     const head = own === undefined ? undefined : headOfId(connection, own, place.id);
     if (head === undefined) continue;
-    const bodies = checkedBodies(connection, { id: head.collection, kind });
-    // An earlier id may have been seen beside the later one, until its removal was confirmed: its history ended before.
-    const last = Math.min(revisions.at(-1)?.run ?? Infinity, until);
-    for (const { revision, text } of textsOf(connection, head)) {
-      const { run, change } = revision;
-      if (run > last) continue;
-      revisions.push({
-        run,
-        at: timeOf(run),
-        change,
-        id: head.id,
-        collection: head.collection,
-        body: text === null ? null : bodies.of(text, revision),
-      });
-    }
+    histories.set(
+      place.id,
+      revisionsIn(head).map(({ revision: { run, change }, part }) => ({
+        ...{ run, at: timeOf(run), change, id: place.id, collection: head.collection },
+        ...part,
+      })),
+    );
   }
-  return revisions;
+  return [...lineageOf(id, { histories, earlier: (each) => recreated.earlier(kind, each) })];
 }
 
 /**

@@ -55,22 +55,44 @@ export class RecreatedIds {
     return this.#same;
   }
 
-  /** Where the record has been, newest first, its own place included. */
+  /** Where the record has been, its own place included: the latest id first, and last what has no place in that order. */
   places(kind: Kind, own: Place): Place[] {
     const passed = new Set([own.id]);
     const later = this.#later(kind, own.id, passed).reverse();
-    const earlier: Place[] = [];
-    for (let by = this.givenBy(kind, own.id); by !== undefined && !passed.has(by.oldId);) {
-      passed.add(by.oldId);
-      earlier.push({ scope: by.oldScope, id: by.oldId });
-      by = this.givenBy(kind, by.oldId);
-    }
-    return [...later, own, ...earlier];
+    const earlier = this.#earlier(kind, own.id, passed);
+    const others = this.all(kind, own.id).flatMap((id): Place[] => {
+      if (passed.has(id)) return [];
+      const scope = this.givenBy(kind, id)?.newScope ?? this.#next.get(`${kind} ${id}`)?.oldScope;
+      return scope === undefined ? [] : [{ scope, id }];
+    });
+    return [...later, own, ...earlier, ...others];
+  }
+
+  /** The ids that this one replaced, the nearest first. */
+  earlier(kind: Kind, id: string): string[] {
+    return this.#earlier(kind, id, new Set([id])).map((place) => place.id);
+  }
+
+  /** True where the service has an earlier id again: a restore gave `was` after `id`, and none gave `id` after that. */
+  isReturn(kind: Kind, was: string, id: string): boolean {
+    const [before, now] = [this.givenBy(kind, was), this.givenBy(kind, id)];
+    const isOlder = before !== undefined && (now === undefined || now.restore < before.restore);
+    return isOlder && !this.earlier(kind, id).includes(was);
   }
 
   /** The mapping by which the record got this id. */
   givenBy(kind: Kind, id: string): IdMapping | undefined {
     return this.#givenBy.get(`${kind} ${id}`);
+  }
+
+  #earlier(kind: Kind, id: string, passed: Set<string>): Place[] {
+    const places: Place[] = [];
+    for (let by = this.givenBy(kind, id); by !== undefined && !passed.has(by.oldId);) {
+      passed.add(by.oldId);
+      places.push({ scope: by.oldScope, id: by.oldId });
+      by = this.givenBy(kind, by.oldId);
+    }
+    return places;
   }
 
   /** A chain that leads back (restored, undone, restored) is followed once. */

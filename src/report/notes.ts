@@ -17,6 +17,7 @@ import {
 } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { ExplainedForm, FormChange } from '../diff/form-change.ts';
+import type { OtherId } from '../diff/history.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText } from './value-text.ts';
 
@@ -190,8 +191,19 @@ export function recreatedText(again: Recreated, id: string): string {
 }
 
 /** The same without ids. */
-export function recreatedByText(again: Recreated): string {
+function recreatedByText(again: Recreated): string {
   return `${recreation(again)} (${nameText(again.by)})`;
+}
+
+/** How a record got another id, and until when it had it: `created again by restore 3 (ann@host)`. */
+export function otherIdText({ isLater, created, returned }: OtherId): string {
+  const parts = [
+    ...(created === undefined ? [] : [recreatedByText(created)]),
+    ...(returned === undefined
+      ? []
+      : [isLater ? `back in run ${returned.run}` : `until an earlier id was back in run ${returned.run}`]),
+  ];
+  return parts.join(', ');
 }
 
 function recreation({ restore, is_recognised: isRecognised }: Recreated): string {

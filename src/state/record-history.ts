@@ -1,25 +1,30 @@
 /**
  * A record's revisions up to a point, with the full sweeps of its collection in between, for log and blame. A record that a
- * restore recreated continues under its new id: if one run saw the new id and missed the old one, it was never absent.
+ * restore recreated continues under its new id: if one run saw the new id and missed the old one, it was never absent. So
+ * does one whose earlier id returned.
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import type { HistoryRevision, LogEntry, RenewedId, Sighting } from '../diff/history.ts';
+import type { HistoryRevision, IdChange, LogEntry, Sighting } from '../diff/history.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow, Revision } from '../mirror/records.ts';
-import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import { RecreatedBetween } from './recreated.ts';
 import { RestoreWrites } from './written-by-restore.ts';
 
+/** With the id that the record had then. */
+interface IdRevision extends HistoryRevision {
+  readonly id: string;
+}
+
 interface RecordHistory {
   /** Newest first; none if the record was created later. */
-  readonly revisions: readonly HistoryRevision[];
+  readonly revisions: readonly IdRevision[];
   /** The last published run before `run` that listed the record's entire collection; null if there was none. */
   readonly sightingBefore: (run: number) => Sighting | null;
   /** When the record was last seen: by a full sweep of its collection, or by its own revision. */
   readonly lastSeen: Sighting | null;
   /** Where it got another id, newest first, also after the requested id. */
-  readonly renewals: readonly RenewedId[];
+  readonly idChanges: readonly IdChange[];
   /** The entries of its log, each with the restore that made the change. */
   readonly withRestores: (log: readonly LogEntry[]) => LogEntry[];
 }
@@ -51,34 +56,34 @@ export function recordHistory(
       written === undefined
         ? null
         : lastSeen(mirror, { collection: written.collection }, { written, removed }, until),
-    renewals: revisions.flatMap(({ created_again: again }) => again ?? []),
+    idChanges: idChanges(mirror, row, found, definitions),
     withRestores: (log) => withRestores(mirror, row, found, log),
   };
 }
 
-/**
- * Where a record got another id, newest first, also after this one, as far as run `until` knew these ids: the `renewals` of
- * its history, without reading that.
- */
-export function renewalsAt(
+/** The `idChanges` of the history of a record as of run `until`, without reading its bodies. */
+export function idChangesAt(
   mirror: Mirror,
-  { source, kind, scope, id }: RecordRow,
+  row: RecordRow,
   until: number,
   definitions: (kind: Kind) => ResourceDefinition,
-): RenewedId[] {
-  const { records, restores } = mirror;
-  const seen = new RecreatedIds(restores.idMap(source))
-    .places(kind, { scope, id })
-    .filter((place) =>
-      records
-        .find(kind, place.id, { sources: [source], scope: place.scope })
-        .some((row) => records.asOf(row, until) !== undefined),
-    );
-  const between = new RecreatedBetween(mirror, source, { from: until, to: until, isNone: true }, definitions);
-  return seen.flatMap((own, index) => {
-    const before = seen[index + 1];
-    const again = before === undefined ? undefined : between.recreationOf(kind, own.id, before.id);
-    return again === undefined ? [] : [{ ...again, id: own.id }];
+): IdChange[] {
+  return idChanges(mirror, row, mirror.records.revisionSteps(row, until), definitions);
+}
+
+function idChanges(
+  mirror: Mirror,
+  { source, kind }: RecordRow,
+  found: readonly Omit<Revision, 'body'>[],
+  definitions: (kind: Kind) => ResourceDefinition,
+): IdChange[] {
+  // For the restores alone no two runs are compared.
+  const between = new RecreatedBetween(mirror, source, { from: 0, to: 0, isNone: true }, definitions);
+  return found.flatMap(({ id, run, at }, index): IdChange[] => {
+    const was = found[index + 1]?.id;
+    if (was === undefined || was === id) return [];
+    const again = between.recreationOf(kind, id, was);
+    return [{ was, id, run, at, ...(again === undefined ? {} : { created_again: { ...again, id } }) }];
   });
 }
 
@@ -118,20 +123,20 @@ function continuous(
   { source, kind }: RecordRow,
   found: readonly Revision[],
   definitions: (kind: Kind) => ResourceDefinition,
-): HistoryRevision[] {
-  return found.flatMap((revision, index): HistoryRevision[] => {
+): IdRevision[] {
+  return found.flatMap((revision, index): IdRevision[] => {
     const { run, at, change, id, body } = revision;
     const newer = found[index - 1];
-    // The same run missed the old id and saw the new one.
+    // The same run missed one id and saw the other.
     if (newer !== undefined && newer.id !== id && body === null && newer.run === run) return [];
     const older = found[index + 1];
-    if (older === undefined || older.id === id) return [{ run, at, change, body }];
+    const own = { run, at, change, id, body };
+    if (older === undefined || older.id === id) return [own];
     const written = found.slice(index + 1).find((each) => each.body !== null);
     const runs = { from: written?.run ?? run, to: run, isNone: written === undefined };
     const between = new RecreatedBetween(mirror, source, runs, definitions);
     const again = between.recreationOf(kind, id, older.id);
-    if (again === undefined) return [{ run, at, change, body }];
-    const renewed = { run, at, change, body, created_again: { ...again, id } };
+    const renewed = { ...own, ...(again === undefined ? {} : { created_again: { ...again, id } }) };
     if (written === undefined || written.body === null) return [renewed];
     return [{ ...renewed, before: between.withNewIds({ kind, body: written.body }) }];
   });

@@ -119,10 +119,13 @@ export class RecreatedBetween {
     return again === undefined ? change : { ...change, created_again: again };
   }
 
-  /** Undefined for an id that no restore gave. `was`: the previous id, if known better than from the last restore. */
+  /**
+   * Undefined for an id that no restore gave, and where an earlier id returned. `was`: the previous id, if known better than
+   * from the last restore.
+   */
   recreationOf(kind: Kind, id: string, was?: string): Recreated | undefined {
     const mapping = this.#all.givenBy(kind, id);
-    if (mapping === undefined) return undefined;
+    if (mapping === undefined || (was !== undefined && this.#all.isReturn(kind, was, id))) return undefined;
     const { restore, oldId } = mapping;
     let created = this.#created.get(restore);
     if (created === undefined) {
@@ -137,8 +140,8 @@ export class RecreatedBetween {
   /** By kind and restore: recreated records, which the run itself counts as removed and added. */
   counts(): RecreatedCount[] {
     const found = new Map<string, RecreatedCount>();
-    for (const { kind, to } of this.#ids.pairs()) {
-      const restore = this.#all.givenBy(kind, to)?.restore;
+    for (const { kind, from, to } of this.#ids.pairs()) {
+      const restore = this.recreationOf(kind, to, from)?.restore;
       if (restore === undefined) continue;
       const key = `${kind} ${restore}`;
       found.set(key, { kind, restore, records: (found.get(key)?.records ?? 0) + 1 });

@@ -10,7 +10,9 @@ import { parseLossless } from '../../src/core/json.ts';
 import { compareStates } from '../../src/state/compare.ts';
 import { openMirrorState } from '../../src/state/mirror-diff.ts';
 import { RecreatedBetween, recreatedIn } from '../../src/state/recreated.ts';
-import { recordHistory } from '../../src/state/record-history.ts';
+import { otherIds, recordBlame, recordLog, renewalsOf } from '../../src/diff/history.ts';
+import { otherIdText } from '../../src/report/notes.ts';
+import { idChangesAt, recordHistory } from '../../src/state/record-history.ts';
 import { begin, open, ORG, sweep, sync } from '../mirror/fixture.ts';
 
 const AT = '2026-03-01T12:00:01.000Z';
@@ -90,8 +92,8 @@ describe('what was created again between two runs', () => {
     const back = await sync(mirror, 'roles', ORG, [role('r3')]);
     expect(changes(mirror, away.run, back.run)).toEqual(['roles r3 added r1 2']);
     const [row] = mirror.records.find('roles', 'r3');
-    const { renewals } = recordHistory(mirror, row!, back.run, definitionOf);
-    expect(renewals).toMatchObject([{ was: 'r1', id: 'r3', restore: 2 }]);
+    const { idChanges } = recordHistory(mirror, row!, back.run, definitionOf);
+    expect(renewalsOf(idChanges)).toMatchObject([{ was: 'r1', id: 'r3', restore: 2 }]);
   });
 
   it('is found by each of its ids, and nothing of another kind or source that has one of them', async () => {
@@ -172,9 +174,123 @@ describe('what was created again between two runs', () => {
     expect(changes(mirror, second.run, third.run)).toEqual(['roles r1 removed']);
     // Under the new id it was there all the time.
     const [row] = mirror.records.find('roles', 'r2');
-    const { revisions, renewals } = recordHistory(mirror, row!, third.run, definitionOf);
+    const { revisions, idChanges } = recordHistory(mirror, row!, third.run, definitionOf);
     expect(revisions.map(({ run, change }) => `${run} ${change}`)).toEqual(['2 added', '1 added']);
-    expect(renewals).toEqual([{ was: 'r1', id: 'r2', restore: 1, by: 'ann@here' }]);
+    expect(renewalsOf(idChanges)).toEqual([{ was: 'r1', id: 'r2', restore: 1, by: 'ann@here' }]);
+  });
+});
+
+describe('a record whose earlier id returned', () => {
+  /** The record as its pages and commands have it, newest first; and how they name its other ids. */
+  function told(mirror: Mirror, id: string, until = mirror.runs.latest('production')!.run): string[][] {
+    const [row] = mirror.records.find('roles', id);
+    const history = recordHistory(mirror, row!, until, definitionOf);
+    const options = { mode: 'default', sightingBefore: history.sightingBefore } as const;
+    const log = recordLog(definitionOf('roles'), history.revisions, options).map((entry) => {
+      const { run, change, fields, created_again: again, returned } = entry;
+      const paths = change === 'changed' ? fields.map(({ path }) => path) : [];
+      const word = returned === undefined ? change : 'returned';
+      return [run, word, again === undefined ? [] : `by ${again.restore}`, paths].flat().join(' ');
+    });
+    expect(idChangesAt(mirror, row!, until, definitionOf)).toEqual(history.idChanges);
+    const others = otherIds(history.idChanges, id).map(
+      (each) => `${each.isLater ? 'later' : 'before'} ${each.id}: ${otherIdText(each)}`,
+    );
+    return [log, others];
+  }
+  const roles = async (mirror: Mirror, ...bodies: readonly string[]): Promise<number> =>
+    (await sync(mirror, 'roles', ORG, [...bodies])).run;
+
+  /** r1 was removed (run 2), created again as r2 (3), and is there again (4) in place of r2. */
+  async function returned(): Promise<Mirror> {
+    const mirror = open();
+    await roles(mirror, role('r1'));
+    await roles(mirror);
+    restore(mirror, [{ kind: 'roles', ids: ['r1', 'r2'] }]);
+    await roles(mirror, role('r2'));
+    await roles(mirror, role('r1'));
+    return mirror;
+  }
+
+  it('has what happened under both, in the order of runs, by either id', async () => {
+    const mirror = await returned();
+    await roles(mirror, role('r1', 'B'));
+    const log = ['5 changed /name', '4 changed /id', '3 returned by 1', '2 removed', '1 added'];
+    const by = 'created again by restore 1 (ann@here)';
+    expect(told(mirror, 'r1')).toEqual([log, [`before r2: ${by}, until an earlier id was back in run 4`]]);
+    expect(told(mirror, 'r2')).toEqual([log, ['later r1: back in run 4', `before r1: ${by}`]]);
+    const [row] = mirror.records.find('roles', 'r1');
+    const { revisions, idChanges, sightingBefore } = recordHistory(mirror, row!, 5, definitionOf);
+    const asked = { mode: 'default', sightingBefore, isDeep: false } as const;
+    expect(
+      recordBlame(definitionOf('roles'), revisions, asked).map(
+        ({ path, value, since }) => `${path} ${JSON.stringify(value)} ${since.run}`,
+      ),
+    ).toEqual(['/id "r1" 4', '/name "B" 5']);
+    expect(renewalsOf(idChanges)).toMatchObject([{ was: 'r1', id: 'r2', restore: 1, until: { run: 4 } }]);
+    // The changes of the run have it as one change too, by no restore.
+    expect(changes(mirror, 3, 4)).toEqual(['roles r1 changed /id']);
+    expect(recreatedIn(mirror, { from: mirror.runs.get(3)!, to: mirror.runs.get(4)! })).toEqual([]);
+  });
+
+  it('was not back as of an earlier run, and may go again', async () => {
+    const mirror = await returned();
+    const by = 'created again by restore 1 (ann@here)';
+    const then = [['3 returned by 1', '2 removed', '1 added'], [`later r2: ${by}`]];
+    expect(told(mirror, 'r1', 3)).toEqual(then);
+    expect(told(mirror, 'r2', 1)[0]).toEqual(['1 added']);
+    await roles(mirror);
+    const log = ['5 removed', '4 changed /id', '3 returned by 1', '2 removed', '1 added'];
+    expect(told(mirror, 'r1')[0]).toEqual(log);
+    expect(told(mirror, 'r2')[0]).toEqual(log);
+  });
+
+  it('is followed through a chain of restores, also to the first of three ids and from there to a fourth', async () => {
+    const mirror = open();
+    await roles(mirror, role('r1'));
+    restore(mirror, [{ kind: 'roles', ids: ['r1', 'r2'] }]);
+    await roles(mirror, role('r2'));
+    restore(mirror, [{ kind: 'roles', ids: ['r2', 'r3'] }]);
+    await roles(mirror, role('r3'));
+    await roles(mirror);
+    await roles(mirror, role('r1', 'B'));
+    const log = ['5 returned', '4 removed', '3 changed by 2 /id', '2 changed by 1 /id', '1 added'];
+    for (const id of ['r1', 'r2', 'r3']) expect(told(mirror, id)[0], id).toEqual(log);
+    restore(mirror, [{ kind: 'roles', ids: ['r1', 'r4'] }]);
+    await roles(mirror, role('r4', 'B'));
+    for (const id of ['r1', 'r2', 'r3', 'r4'])
+      expect(told(mirror, id)[0], id).toEqual(['6 changed by 3 /id', ...log]);
+    expect(told(mirror, 'r1')[1]![0]).toBe('later r4: created again by restore 3 (ann@here)');
+    // A middle one that returns was given by no restore then.
+    await roles(mirror, role('r2', 'B'));
+    expect(told(mirror, 'r2')[0]!.slice(0, 2)).toEqual(['7 changed /id', '6 changed by 3 /id']);
+    expect(changes(mirror, 6, 7)).toEqual(['roles r2 changed /id']);
+  });
+
+  it('is another record than the new one while both are there, unless that one goes unchanged', async () => {
+    const mirror = open();
+    await roles(mirror, role('r1'));
+    await roles(mirror);
+    restore(mirror, [{ kind: 'roles', ids: ['r1', 'r2'] }]);
+    await roles(mirror, role('r2'));
+    await roles(mirror, role('r1'), role('r2'));
+    expect(told(mirror, 'r1')).toEqual([['4 returned', '2 removed', '1 added'], []]);
+    const [log, others] = told(mirror, 'r2');
+    expect(log).toEqual(['3 returned by 1', '2 removed', '1 added']);
+    expect(others).toEqual(['before r1: created again by restore 1 (ann@here)']);
+    // The removal was confirmed by a later run.
+    await roles(mirror, role('r1', 'B'));
+    const joined = ['5 changed /name', '4 changed /id', '3 returned by 1', '2 removed', '1 added'];
+    for (const id of ['r1', 'r2']) expect(told(mirror, id)[0], id).toEqual(joined);
+  });
+
+  it('has a history of its own where both changed', async () => {
+    const mirror = await returned();
+    await roles(mirror, role('r1'), role('r2'));
+    await roles(mirror, role('r1', 'B'), role('r2', 'C'));
+    await roles(mirror, role('r1', 'B'));
+    expect(told(mirror, 'r1')[0]!.slice(0, 2)).toEqual(['6 changed /name', '4 changed /id']);
+    expect(told(mirror, 'r2')[0]!.slice(0, 3)).toEqual(['7 removed', '6 changed /name', '5 returned']);
   });
 });
 

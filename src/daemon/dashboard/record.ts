@@ -8,10 +8,11 @@ import { plural } from '../../core/wording.ts';
 import {
   type BlameField,
   type LogEntry,
-  type RenewedId,
+  type OtherId,
   type Sighting,
   recordBlame,
   recordLog,
+  otherIds,
   withWriters,
 } from '../../diff/history.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -20,7 +21,7 @@ import { escapeMarkup } from '../../report/markup.ts';
 import { maskedAt, maskedBody, maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
 import { fieldsForPeople } from '../../report/diff-report.ts';
 import { SIGN } from '../../report/document.ts';
-import { placeText, recreatedByText, recreatedText, restoreText, writtenText } from '../../report/notes.ts';
+import { otherIdText, placeText, recreatedText, restoreText, writtenText } from '../../report/notes.ts';
 import { foldedValue, nameText } from '../../report/value-text.ts';
 import { parentNames, storedName } from '../../state/parent-names.ts';
 import { recordHistory } from '../../state/record-history.ts';
@@ -67,8 +68,12 @@ export function recordPage({ mirror, config, row, hasOthers, query, now }: Recor
   const history = recordHistory(mirror, row, latest, definitions);
   const { revisions, sightingBefore, withRestores } = history;
   // Of a record that continues under another id: what it was under this one. Its log has all of it.
-  const later = history.renewals.findIndex(({ was }) => was === row.id);
-  const own = revisions.slice(1 + revisions.findIndex((each) => each.created_again?.was === row.id));
+  const own = revisions.slice(
+    Math.max(
+      0,
+      revisions.findIndex(({ id }) => id === row.id),
+    ),
+  );
   const body = own.find(({ body: text }) => text !== null)?.body ?? row.body;
   const value = body === null ? null : parseLossless(body);
   const shownAs = shownName(row, body, definition);
@@ -79,7 +84,7 @@ export function recordPage({ mirror, config, row, hasOthers, query, now }: Recor
   const first = revisions.at(-1);
   const facts = factsHtml([
     ['Id', markup`<span class="id">${shownAs.id}</span>`],
-    ...history.renewals.map((renewal, index) => renewalFact(row, definition, renewal, index <= later)),
+    ...otherIds(history.idChanges, row.id).map((other) => otherIdFact(row, definition, other)),
     ...(place === '' ? [] : [['In', place] as const]),
     ...(hasOthers ? [['Source', nameHtml(row.source)] as const] : []),
     ...(first === undefined ? [] : [['First seen', sightingHtml(first)] as const]),
@@ -122,16 +127,15 @@ ${section('body', 'Body', aside('secrets masked'), bodyHtml(value, definition))}
   return { title: shownAs.name, body: content };
 }
 
-/** The id under which the record continues, or the one that it had, with a link to its page. */
-function renewalFact(
+/** An id under which the record continues, or one that it had, with a link to its page. */
+function otherIdFact(
   { kind }: RecordRow,
   definition: ResourceDefinition,
-  renewal: RenewedId,
-  isLater: boolean,
+  other: OtherId,
 ): readonly [string, Html] {
-  const id = maskedId(isLater ? renewal.id : renewal.was, definition);
+  const id = maskedId(other.id, definition);
   const link = markup`<a class="id" href="${recordPath(kind, id)}">${nameText(id)}</a>`;
-  return [isLater ? 'Continues as' : 'Id before', markup`${link} ${faint(recreatedByText(renewal))}`];
+  return [other.isLater ? 'Continues as' : 'Id before', markup`${link} ${faint(otherIdText(other))}`];
 }
 
 function aside(text: string): Html {
