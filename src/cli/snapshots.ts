@@ -6,7 +6,7 @@ import { mirrorConfigs } from '../config/mirrors.ts';
 import { asTidemarkError, EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { NoMirror } from '../mirror/open.ts';
-import { checkSnapshotName, type SnapshotRow } from '../mirror/snapshots.ts';
+import { checkSnapshotName, type SnapshotContradiction, type SnapshotRow } from '../mirror/snapshots.ts';
 import { nameText } from '../report/value-text.ts';
 import { pinBaseline, sourcesNotIn } from '../state/pin-baseline.ts';
 import { pointOf } from '../state/point.ts';
@@ -28,7 +28,7 @@ export async function snapshots(context: CommandContext): Promise<ExitCode> {
       all.length === 0
         ? 'no snapshots: `tidemark snapshots pin NAME` pins the latest run, so that retention keeps it'
         : renderSnapshots(mirror, all, terminalWidth(context));
-    printNote(context, mirror.snapshots.contradictions());
+    printNote(context, mirror.snapshots.contradictions().map(contradictionText));
     await answer(context, mirror, text);
     return EXIT.done;
   } finally {
@@ -176,7 +176,10 @@ export async function unpinSnapshot(
   options: { readonly name: string; readonly force?: boolean; readonly as?: string },
 ): Promise<ExitCode> {
   return await change(context, { command: 'snapshots unpin', as: options.as }, (mirror) => {
-    if (options.force !== true && mirror.snapshots.baseline()?.name === options.name) {
+    const current = mirror.snapshots.baseline();
+    // One that another program deleted is not unpinned with --force either: the store says what to do.
+    const isThere = (current?.contradiction?.again ?? null) === null;
+    if (options.force !== true && isThere && current?.name === options.name) {
       throw new TidemarkError('usage', `${options.name} is the baseline that drift is measured from`, {
         hint: 'make another one the baseline first (`tidemark snapshots baseline OTHER`), or use --force to have none',
       });
@@ -210,12 +213,16 @@ export async function baseline(
         hint: 'pin a state with `tidemark snapshots pin NAME`, then `tidemark snapshots baseline NAME`',
       });
     }
-    if (current.contradiction !== undefined) printNote(context, [current.contradiction.line]);
+    if (current.contradiction !== undefined) printNote(context, [contradictionText(current.contradiction)]);
     await answer(context, mirror, renderSnapshots(mirror, [current], terminalWidth(context)), [current]);
     return EXIT.done;
   } finally {
     mirror.close();
   }
+}
+
+function contradictionText({ line, again }: SnapshotContradiction): string {
+  return again === null ? line : `${line}; \`${again}\` pins it again`;
 }
 
 /** One change under the writer lock, and what it came to. */

@@ -7,6 +7,7 @@ import { isKind } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { shellWord } from '../core/hints.ts';
 import type { AuditAction } from './audit-actions.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
@@ -115,6 +116,8 @@ interface JoinedRow {
 export interface Contradiction extends NamedRow {
   /** What is wrong with it, after its name. */
   readonly what: string;
+  /** The command that pins a snapshot that is gone again, as the log has it; left out for all else. */
+  readonly again?: string;
 }
 
 /**
@@ -136,8 +139,24 @@ export function contradictionOf(
     return {
       ...named,
       what: `is gone, though entry ${expected.entry} of the audit log (${expected.by}) has it`,
+      ...againOf(about, member, expected),
     };
   return { ...named, what: `is not as it was ${doneText(about, row)}` };
+}
+
+/** With the run: without it it it would pin the latest one, and as the baseline that would hide what drifted since. */
+function againOf(
+  about: AuditedTable,
+  member: string,
+  { row }: Pick<AuditEntry, 'row'>,
+): Pick<Contradiction, 'again'> {
+  if (about !== 'snapshots') return {};
+  const key = parsedJson(member);
+  const { run, is_baseline } = (parsedJson(row) ?? {}) as Readonly<Record<string, unknown>>;
+  // What cannot be parsed was damaged: its hash shows that.
+  if (!Array.isArray(key) || typeof run !== 'number') return {};
+  const option = is_baseline === 1 ? ' --baseline' : '';
+  return { again: `tidemark snapshots pin ${shellWord(String(key[0]))} run:${run}${option}` };
 }
 
 /**
@@ -174,6 +193,8 @@ export interface ContradictedRow {
   readonly recorded: Readonly<Record<string, unknown>> | null;
   /** True where the log has it and the table has not. */
   readonly isGone: boolean;
+  /** As of `Contradiction`. */
+  readonly again?: string;
 }
 
 /**
@@ -218,6 +239,7 @@ export function contradictedRows(
         says,
         recorded: isRecorded ? ((parsedJson(latest.row) ?? {}) as Record<string, unknown>) : null,
         isGone: row === null,
+        ...(contradiction.again === undefined ? {} : { again: contradiction.again }),
       },
     ];
   });

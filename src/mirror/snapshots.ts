@@ -5,7 +5,12 @@ import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { isoTime } from '../core/clock.ts';
 import { recordAction } from './audit-log.ts';
-import { contradictedRows, requireAsRecorded } from './audited-rows.ts';
+import {
+  AuditLogContradicted,
+  type ContradictedRow,
+  contradictedRows,
+  requireAsRecorded,
+} from './audited-rows.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { param, paramsOf, prepared } from './query.ts';
@@ -18,8 +23,10 @@ export type SnapshotRow = Readonly<typeof snapshots.$inferSelect>;
 export interface SnapshotContradiction {
   /** In one line. */
   readonly line: string;
-  /** The run that the log has for it; null without one. */
+  /** The run that the log has for it, for a baseline that of the baseline that the log has; null without one. */
   readonly recordedRun: number | null;
+  /** Of one that is gone: the command that pins it again, as the log has it; null for others. */
+  readonly again: string | null;
 }
 
 /** One that was compared with the audit log. */
@@ -61,25 +68,41 @@ export class SnapshotStore {
     return this.#access.read((connection) => contradictionOf(connection, name));
   }
 
-  /** A line for each snapshot that is not as the audit log has it, also where it is gone. */
-  contradictions(): string[] {
+  /** Of each snapshot that is not as the audit log has it, also where it is gone. */
+  contradictions(): SnapshotContradiction[] {
     return this.#access.read((connection) =>
-      contradictedRows(connection, 'snapshots').map(({ line }) => line),
+      contradictedRows(connection, 'snapshots').map(contradictionFrom),
     );
   }
 
   /**
    * Pins a published run under a name, so that retention keeps it. Pinning it again changes nothing.
-   * @throws TidemarkError `usage` (a name that no reference could hold, or that another run has), `reference_unknown`
-   * for a run that was never published
+   * @throws TidemarkError `usage` (a name that no reference could hold, or that another run has, also where only the audit log
+   * has it still), `reference_unknown` for a run that was never published
    */
   pin(name: string, run: number): SnapshotRow {
     return this.#access.change((writer) => pinSnapshot(writer, { name, run }, this.#doing()));
   }
 
   /**
+   * Pins a run and measures drift from it: both, or nothing.
+   * @throws TidemarkError as `pin` and `setBaseline`
+   */
+  pinBaseline(name: string, run: number): SnapshotRow {
+    const doing = this.#doing();
+    return this.#access.change((writer) =>
+      writer
+        .transaction(() => {
+          pinSnapshot(writer, { name, run }, doing);
+          return markBaseline(writer, name, doing);
+        })
+        .immediate(),
+    );
+  }
+
+  /**
    * Unpins the run: retention may forget it from then on. Returns what was pinned.
-   * @throws TidemarkError `reference_unknown`, `mirror_corrupt` for a pin that is not as it was made
+   * @throws TidemarkError `reference_unknown`, `mirror_corrupt` for a pin that is not as it was made, or is gone
    */
   unpin(name: string): SnapshotRow {
     return this.#access.change((writer) => unpinSnapshot(writer, name, this.#doing()));
@@ -111,28 +134,31 @@ export function readSnapshots(connection: Connection): SnapshotRow[] {
 
 function readBaseline(connection: Connection): CheckedSnapshot | undefined {
   const marked = readSnapshots(connection).find(({ isBaseline }) => isBaseline);
-  if (marked !== undefined) {
-    const contradiction = contradictionOf(connection, marked.name);
-    return contradiction === null ? marked : { ...marked, contradiction };
-  }
   const recorded = recordedBaseline(connection);
-  const contradiction = recorded === undefined ? null : contradictionOf(connection, recorded.name);
-  return recorded === undefined || contradiction === null ? undefined : { ...recorded, contradiction };
+  const baseline = marked ?? recorded;
+  const contradiction = baseline === undefined ? null : contradictionOf(connection, baseline.name);
+  if (baseline === undefined || contradiction === null) return marked;
+  // One that another program marked says nothing of the state that drift was measured from.
+  return { ...baseline, contradiction: { ...contradiction, recordedRun: recorded?.run ?? null } };
 }
 
 function contradictionOf(connection: Connection, name: string): SnapshotContradiction | null {
   const [row] = contradictedRows(connection, 'snapshots', [name]);
-  if (row === undefined) return null;
-  const run = row.recorded?.['run'];
-  return { line: row.line, recordedRun: typeof run === 'number' ? run : null };
+  return row === undefined ? null : contradictionFrom(row);
 }
 
-/** The latest baseline that the log has, which may have been unpinned, or replaced by none, since. */
+function contradictionFrom({ line, recorded, again }: ContradictedRow): SnapshotContradiction {
+  const run = recorded?.['run'];
+  return { line, recordedRun: typeof run === 'number' ? run : null, again: again ?? null };
+}
+
+/** The baseline that the log has, where it was not unpinned or replaced by none since. */
 function recordedBaseline(connection: Connection): SnapshotRow | undefined {
   const row = connection
     .prepare<[], Omit<SnapshotRow, 'isBaseline'>>(
       `SELECT member ->> '$[0]' AS name, "row" ->> '$.run' AS run, "row" ->> '$.pinned_at' AS pinnedAt, "row" ->> '$.pinned_by' AS "by"
-       FROM audit_log WHERE about = 'snapshots' AND json_valid(member) AND json_valid("row") AND "row" ->> '$.is_baseline' = 1
+       FROM audit_log log WHERE about = 'snapshots' AND json_valid(member) AND json_valid("row") AND "row" ->> '$.is_baseline' = 1
+         AND action <> 'unpin' AND entry = (SELECT max(entry) FROM audit_log own WHERE own.about = log.about AND own.member = log.member)
        ORDER BY entry DESC LIMIT 1`,
     )
     .get();
@@ -156,6 +182,7 @@ function pinSnapshot(
           hint: 'a snapshot does not move: `tidemark snapshots unpin NAME` first, or choose another name',
         });
       }
+      requireRecordedRun(writer, name, run);
       requirePublished(writer, run);
       const pinned = { name, run, pinnedAt: at, by: actor.by, isBaseline: false };
       recordAction(writer, actor, { action: 'pin', at, about: 'snapshots', key: [name] }, () => {
@@ -164,6 +191,20 @@ function pinSnapshot(
       return pinned;
     })
     .immediate();
+}
+
+/**
+ * One that another program deleted is pinned again as it was, or not at all: at another run, as the baseline, it would hide
+ * what drifted since.
+ */
+function requireRecordedRun(connection: Connection, name: string, run: number): void {
+  const contradiction = contradictionOf(connection, name);
+  if (contradiction === null || contradiction.recordedRun === run) return;
+  const { line, recordedRun, again } = contradiction;
+  const was = recordedRun === null ? '' : `, at run ${recordedRun}`;
+  throw new TidemarkError('usage', `${line}${was}: it cannot be pinned to run ${run}`, {
+    hint: `${again === null ? '' : `\`${again}\` pins it as it was; or `}choose another name`,
+  });
 }
 
 const UNPIN = prepared((db) =>
@@ -176,6 +217,7 @@ const UNPIN = prepared((db) =>
 function unpinSnapshot(writer: Connection, name: string, { actor, at }: Doing): SnapshotRow {
   return writer
     .transaction((): SnapshotRow => {
+      requireNotGone(writer, name);
       const known = knownSnapshot(writer, name);
       recordAction(writer, actor, { action: 'unpin', at, about: 'snapshots', key: [name] }, () => {
         UNPIN(writer).run({ name });
@@ -183,6 +225,16 @@ function unpinSnapshot(writer: Connection, name: string, { actor, at }: Doing): 
       return known;
     })
     .immediate();
+}
+
+/** One that another program deleted: there is nothing to unpin, and no entry may say that somebody did. */
+function requireNotGone(connection: Connection, name: string): void {
+  const contradiction = contradictionOf(connection, name);
+  if (contradiction === null || contradiction.again === null) return;
+  throw new AuditLogContradicted(
+    contradiction.line,
+    `pin it again, then unpin it: \`${contradiction.again}\`, then this command`,
+  );
 }
 
 const MARK = prepared((db) => {

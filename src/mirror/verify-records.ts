@@ -26,6 +26,8 @@ export interface VerifyProblem {
   readonly run?: number;
   /** The table of what a person did that the audit log recorded; left out for what the service showed. */
   readonly about?: AuditedTable;
+  /** The command that pins a snapshot that is gone again, as the audit log has it. */
+  readonly again?: string;
 }
 
 /** True if problems were found, and all of them are of what people recorded: records and history are intact. */

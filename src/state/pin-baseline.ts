@@ -15,7 +15,7 @@ interface PinnedBaseline {
 /**
  * Pins a state under a name and measures drift from it.
  * @param options.isExact false takes a snapshot that has the name already, whatever its run
- * @throws TidemarkError as `SnapshotStore.pin` and `pointOf`
+ * @throws TidemarkError as `SnapshotStore.pinBaseline` and `pointOf`
  */
 export function pinBaseline(
   mirror: Mirror,
@@ -30,10 +30,9 @@ export function pinBaseline(
   const before = mirror.snapshots.baseline();
   const choice = source === undefined ? {} : { source };
   const run = known !== undefined && !isExact ? known.run : pointOf(mirror, reference, choice).run;
-  mirror.snapshots.pin(name, run);
+  mirror.snapshots.pinBaseline(name, run);
   if (before?.name === name && before.contradiction === undefined)
     return { outcome: 'already', run, instead: null };
-  mirror.snapshots.setBaseline(name);
   return { outcome: 'set', run, instead: before === undefined || before.name === name ? null : before.name };
 }
 

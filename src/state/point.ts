@@ -149,12 +149,16 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
 /** Nothing is compared with, or restored to, a state that another program may have chosen. */
 function requireAsPinned(contradiction: SnapshotContradiction | null, what = ''): void {
   if (contradiction === null) return;
-  const { line, recordedRun } = contradiction;
-  const instead =
+  const { line, recordedRun, again } = contradiction;
+  const ways = [
     recordedRun === null
-      ? null
-      : `\`run:${recordedRun}\` names the state that the audit log has (\`tidemark drift --from run:${recordedRun}\`)`;
-  throw new AuditLogContradicted(`${what}${line}`, instead);
+      ? []
+      : [
+          `\`run:${recordedRun}\` names the state that the audit log has (\`tidemark drift --from run:${recordedRun}\`)`,
+        ],
+    again === null ? [] : [`\`${again}\` pins it again`],
+  ].flat();
+  throw new AuditLogContradicted(`${what}${line}`, ways.length === 0 ? null : ways.join('; '));
 }
 
 function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointChoice): Point {

@@ -282,25 +282,35 @@ describe('fingerprints', () => {
   it.each([
     [
       'pinned to another run',
-      `UPDATE snapshots SET run = 2`,
+      `UPDATE snapshots SET run = 2 WHERE name = 'b'`,
       /snapshot "b" is not as it was pinned \(now at run 2\); entry \d+ of the audit log .* has run 1/,
     ],
     [
       'made by somebody else',
-      `UPDATE snapshots SET pinned_by = 'ciso'`,
+      `UPDATE snapshots SET pinned_by = 'ciso' WHERE name = 'b'`,
       /is not as it was .* has pinned_by /,
     ],
     [
       'marked instead of the recorded one',
-      `INSERT INTO snapshots SELECT 'c', 2, pinned_at, pinned_by, 1 FROM snapshots; DELETE FROM snapshots WHERE name = 'b'`,
+      `INSERT INTO snapshots SELECT 'c', 2, pinned_at, pinned_by, 1 FROM snapshots WHERE name = 'b'; DELETE FROM snapshots WHERE name = 'b'`,
       /snapshot "c" was inserted by another program: the audit log has no entry of it/,
     ],
+    [
+      'another pinned one marked instead',
+      `UPDATE snapshots SET is_baseline = 0; UPDATE snapshots SET is_baseline = 1 WHERE name = 'later'`,
+      /snapshot "later" is not as it was .* has is_baseline 0/,
+    ],
     ['not marked any more', `UPDATE snapshots SET is_baseline = 0`, /is not as it was .* has is_baseline 1/],
-    ['deleted', 'DELETE FROM snapshots', /snapshot "b" is gone, though entry \d+ of the audit log/],
+    [
+      'deleted',
+      `DELETE FROM snapshots WHERE name = 'b'`,
+      /snapshot "b" is gone, though entry \d+ of the audit log/,
+    ],
   ])('is not measured from a baseline that is not as the audit log has it: %s', async (_what, sql, said) => {
     const { service, directory, run, expectRun } = await baselined();
     service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
     await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'snapshots', 'pin', 'later');
     const file = new Database(join(directory, 'mirror.db'));
     file.exec(sql);
     file.close();
@@ -315,24 +325,60 @@ describe('fingerprints', () => {
       sources: [{ drift: { open: null, unknown: expect.stringMatching(said) as string } }],
     });
     // The way out: the state that the log has, by its run.
-    if (!stderr.includes('inserted')) expect(stderr).toContain('`tidemark drift --from run:1`');
+    expect(stderr).toContain('`tidemark drift --from run:1`');
     expect((await expectRun(2, 'drift', '--from', 'run:1')).stdout).toContain('1 finding open');
     expect((await expectRun(1, 'restore', 'baseline')).stderr).toMatch(said);
     const { stderr: snapshots } = await run('snapshots');
     expect(snapshots).toMatch(said);
   });
 
-  it('is measured again from a baseline that was deleted and is pinned again, and from none that was unpinned', async () => {
-    const { directory, expectRun } = await baselined();
+  it('is measured again from a baseline that was deleted by the command that everything names, and from no later run', async () => {
+    const { service, directory, run, expectRun } = await baselined();
+    service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
+    await expectRun(0, 'sync', '--quiet');
     const file = new Database(join(directory, 'mirror.db'));
     file.exec('DELETE FROM snapshots');
     file.close();
+    const again = '`tidemark snapshots pin b run:1 --baseline`';
+    for (const args of [['drift'], ['diff', 'snapshot:b', 'latest'], ['verify']]) {
+      const { stderr } = await expectRun(1, ...args);
+      expect(stderr, args.join(' ')).toContain('snapshot "b" is gone');
+      expect(stderr, args.join(' ')).toContain(again);
+    }
+    for (const args of [['snapshots'], ['snapshots', 'baseline']])
+      expect((await run(...args)).stderr, args.join(' ')).toContain(again);
+    expect((await run('status')).stdout).toContain(again);
+    // At the latest run it would hide what drifted.
+    for (const args of [['b'], ['b', '--baseline'], ['b', 'run:2', '--baseline']]) {
+      const { stderr } = await expectRun(4, 'snapshots', 'pin', ...args);
+      expect(stderr, args.join(' ')).toMatch(
+        /snapshot "b" is gone, .*, at run 1: it cannot be pinned to run 2/,
+      );
+      expect(stderr, args.join(' ')).toContain(again);
+    }
+    for (const args of [['b'], ['b', '--force']])
+      expect((await expectRun(1, 'snapshots', 'unpin', ...args)).stderr).toContain(
+        `${again}, then this command`,
+      );
     await expectRun(1, 'drift');
-    expect((await expectRun(1, 'diff', 'snapshot:b', 'latest')).stderr).toContain('snapshot "b" is gone');
-    await expectRun(0, 'snapshots', 'pin', 'b', '--baseline');
-    await expectRun(0, 'drift');
+    await expectRun(0, 'snapshots', 'pin', 'b', 'run:1', '--baseline');
+    expect((await expectRun(2, 'drift')).stdout).toContain('1 finding open');
+    await expectRun(0, 'verify');
     await expectRun(0, 'snapshots', 'unpin', 'b', '--force');
     expect((await expectRun(4, 'drift')).stderr).toContain('no baseline is set');
+    // The log has that it was unpinned: the name is free.
+    await expectRun(0, 'snapshots', 'pin', 'b', 'run:2');
+  });
+
+  it('is not pinned as the baseline by half, where that until now was inserted', async () => {
+    const { directory, expectRun } = await baselined();
+    const file = new Database(join(directory, 'mirror.db'));
+    file.exec(`UPDATE snapshots SET name = 'c'`);
+    file.close();
+    const { stderr } = await expectRun(1, 'snapshots', 'pin', 'b', 'run:1', '--baseline');
+    expect(stderr).toContain('snapshot "c" was inserted by another program');
+    expect((await expectRun(1, 'drift')).stderr).toContain('`tidemark drift --from run:1`');
+    expect((await expectRun(1, 'diff', 'snapshot:b', 'latest')).stderr).toContain('snapshot "b" is gone');
   });
 
   it('has one remedy, whoever found that it was altered', async () => {

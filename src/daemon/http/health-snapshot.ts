@@ -180,10 +180,10 @@ function contradictionsOf(config: Config, mirror: Mirror): HealthInputs['contrad
   const pinned = mirror.snapshots.contradictions();
   const tables = [
     ...accepted.map(() => ({ about: 'acceptances' }) as const),
-    ...pinned.map(() => ({ about: 'snapshots' }) as const),
+    ...pinned.map(({ again }) => ({ about: 'snapshots', ...(again === null ? {} : { again }) }) as const),
   ];
   return {
-    lines: [...accepted, ...pinned],
+    lines: [...accepted, ...pinned.map(({ line }) => line)],
     hint: `\`tidemark verify\` names everything that does not match the audit log; ${mendingOf(tables)}`,
   };
 }

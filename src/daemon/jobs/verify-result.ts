@@ -47,9 +47,11 @@ export function verifyResult(
 }
 
 /** What to do about what was found: records and history are untouched where only what people recorded was changed. */
-export function mendingOf(problems: readonly Pick<VerifyProblem, 'about'>[]): string {
+export function mendingOf(problems: readonly Pick<VerifyProblem, 'about' | 'again'>[]): string {
   const tables = new Set(problems.map(({ about }) => about));
-  const ways = [...tables].map((about) => (about === undefined ? undefined : AGAIN[about]));
+  const ways = [...tables].map((about) =>
+    about === 'snapshots' ? pinningAgain(problems) : about === undefined ? undefined : AGAIN[about],
+  );
   if (ways.some((way) => way === undefined)) return MENDING;
   return `records and history match their hashes; ${ways.join('; ')}; for what was altered or added, keep a copy of the mirror as evidence, and ${RESTORE_HINT}`;
 }
@@ -59,8 +61,17 @@ const MENDING = `${RESTORE_HINT}, or move the mirror away and run \`tidemark syn
 /** What people can do again; no command takes over what was altered or added. */
 const AGAIN: Readonly<Partial<Record<AuditedTable, string>>> = {
   acceptances: 'look at `tidemark drift` and `tidemark drift accepted`, and accept what is gone again',
-  snapshots: 'look at `tidemark snapshots`, and pin what is gone again',
 };
+
+/** Commands that one line names. */
+const NAMED_COMMANDS = 3;
+
+function pinningAgain(problems: readonly Pick<VerifyProblem, 'again'>[]): string {
+  const commands = problems.flatMap(({ again }) => (again === undefined ? [] : [`\`${again}\``]));
+  const named = commands.slice(0, NAMED_COMMANDS).join(', ');
+  const more = commands.length > NAMED_COMMANDS ? `, and ${commands.length - NAMED_COMMANDS} more` : '';
+  return `look at \`tidemark snapshots\`${commands.length === 0 ? '' : `, and pin what is gone again: ${named}${more}`}`;
+}
 
 // The findings of a verification for display: without ids that are secrets.
 
