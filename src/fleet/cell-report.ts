@@ -12,7 +12,9 @@ import { type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { parseCron } from '../daemon/schedule/cron.ts';
 import { recordName } from '../diff/change.ts';
 import { parseState } from '../diff/states.ts';
+import { refusalOf } from '../daemon/jobs/summaries.ts';
 import { AuditLogContradicted } from '../mirror/audited-rows.ts';
+import type { JobRow } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
@@ -64,7 +66,8 @@ export async function reportOf(
     const latest = mirror.runs.latest(cell);
     const definitions = definitionsFor(config, cell);
     const context = { ...options, mirror, definitions };
-    const { damage, ...content } = await contentOf(context, runs, latest);
+    const { damage, isContradicted, ...content } = await contentOf(context, runs, latest);
+    const failed = failedJob(mirror, isoTime(begun));
     return {
       runs: runs.map(runOf),
       root: latest?.root ?? null,
@@ -73,7 +76,8 @@ export async function reportOf(
       ...content,
       baseline: baselineOf(mirror),
       dueAt: dueAtOf(mirror, cell, config),
-      error: errorOf(mirror, isoTime(begun)) ?? damage,
+      error: failed === undefined ? damage : errorOf(failed),
+      isRefusal: failed === undefined ? isContradicted : refusalOf(failed) !== null,
     };
   } finally {
     mirror.close();
@@ -88,9 +92,11 @@ interface ReportContext extends ReportOptions {
 interface Content extends Pick<CellReport, 'changes' | 'projection' | 'findings'> {
   /** Why all of it, or the findings, are left out; null where nothing is. */
   readonly damage: ErrorMessage | null;
+  /** True where the damage is of the baseline alone, which is not as the audit log has it. */
+  readonly isContradicted: boolean;
 }
 
-/** What is read from bodies. A damaged one leaves all of it out: the registry learns of the runs, and shows what it has. */
+/** What is read from bodies. A damaged one leaves all of it out: the registry learns of the runs, and shows the records that it has. */
 async function contentOf(
   context: ReportContext,
   runs: readonly RunRow[],
@@ -102,15 +108,17 @@ async function contentOf(
       projection: latest === undefined ? null : projectionOf(context, latest.run),
     };
     try {
-      return { ...content, findings: latest === undefined ? null : await findingsOf(context), damage: null };
+      const findings = latest === undefined ? null : await findingsOf(context);
+      return { ...content, findings, damage: null, isContradicted: false };
     } catch (thrown) {
       // Of a baseline that another program altered: the rest is intact.
       if (!(thrown instanceof AuditLogContradicted)) throw thrown;
-      return { ...content, findings: null, damage: toErrorMessage(thrown) };
+      return { ...content, findings: null, damage: toErrorMessage(thrown), isContradicted: true };
     }
   } catch (thrown) {
     if (!(thrown instanceof TidemarkError) || thrown.code !== 'mirror_corrupt') throw thrown;
-    return { changes: [], projection: null, findings: null, damage: toErrorMessage(thrown) };
+    const damage = toErrorMessage(thrown);
+    return { changes: [], projection: null, findings: null, damage, isContradicted: false };
   }
 }
 
@@ -133,7 +141,8 @@ function runOf(row: RunRow): CellRun {
 
 function baselineOf(mirror: Mirror): CellReport['baseline'] {
   const baseline = mirror.snapshots.baseline();
-  return baseline === undefined ? null : { name: baseline.name, run: baseline.run };
+  if (baseline === undefined || baseline.contradiction !== undefined) return null;
+  return { name: baseline.name, run: baseline.run };
 }
 
 function recordCount(mirror: Mirror, run: number, source: string): number {
@@ -274,16 +283,21 @@ function dueAtOf(mirror: Mirror, cell: string, { retention }: Config): string | 
   return times.length === 0 ? null : isoTime(Math.min(...times));
 }
 
-/** What the newest job that failed since then failed with. */
-function errorOf(mirror: Mirror, since: string): ErrorMessage | null {
+/** The newest job that failed since then; one that refused for the audit log only where no other failed. */
+function failedJob(mirror: Mirror, since: string): JobRow | undefined {
   const failed = mirror.daemon
     .jobs({ limit: 20 })
-    .find(({ outcome, startedAt }) => startedAt >= since && (outcome === 'failed' || outcome === 'refused'));
-  if (failed === undefined) return null;
+    .filter(
+      ({ outcome, startedAt }) => startedAt >= since && (outcome === 'failed' || outcome === 'refused'),
+    );
+  return failed.find((row) => refusalOf(row) === null) ?? failed[0];
+}
+
+function errorOf({ name, errorCode, error }: JobRow): ErrorMessage {
   return {
     // Written by this program alone.
-    code: (failed.errorCode ?? 'internal') as ErrorCode,
-    message: failed.error ?? `${failed.name} failed`,
+    code: (errorCode ?? 'internal') as ErrorCode,
+    message: error ?? `${name} failed`,
     hint: null,
     isRetryable: true,
   };

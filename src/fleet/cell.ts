@@ -162,9 +162,9 @@ export interface CellReport {
   readonly changes: readonly CellChange[];
   /** Null where nothing changed, or there are too many records to show. */
   readonly projection: Projection | null;
-  /** Open findings; null without a baseline, or with one that is not as the audit log has it. */
+  /** Open findings; null where they are not known: without a baseline, with one that is not as the audit log has it, or with a damaged mirror. */
   readonly findings: { readonly count: number; readonly rows: readonly CellFinding[] } | null;
-  /** The snapshot that drift is measured from; null without one. */
+  /** The snapshot that drift is measured from; null without one, and with one that is not as the audit log has it. */
   readonly baseline: { readonly name: string; readonly run: number } | null;
   /** Why the baseline that was asked for cannot be set; null where it was, or none was asked for. */
   readonly baselineError: string | null;
@@ -173,6 +173,8 @@ export interface CellReport {
   readonly storage: CellStorage;
   /** Of the job that failed; null if none did. */
   readonly error: ErrorMessage | null;
+  /** True where `error` is only that what people recorded is not as the audit log has it: the cell is still synced. */
+  readonly isRefusal: boolean;
   /** Of the rate group's requests; null where nothing limits them. */
   readonly requests: RateLogState | null;
 }

@@ -93,7 +93,7 @@ export function publicationOf(
       error: { code, message },
       mirror: null,
       stored: null,
-      findings: null,
+      findings: code === 'mirror_corrupt' ? FINDINGS_UNKNOWN : null,
       records: null,
       changes: [],
       quarantines: result.status === 'quarantined',
@@ -152,6 +152,9 @@ export function rateLogState(stored: JsonValue, ageMs: number): RateLogState | n
   };
 }
 
+/** What was found before says nothing of a mirror as it is now. */
+const FINDINGS_UNKNOWN = { total: null, listed: [] };
+
 /** The part of a publication that a report gives. */
 export function contentsOf(
   cell: Pick<Cell, 'lastRun'>,
@@ -160,17 +163,18 @@ export function contentsOf(
   Publication,
   'runs' | 'error' | 'mirror' | 'baseline' | 'stored' | 'findings' | 'records' | 'changes'
 > {
-  const { runs, error, root, schemaVersion, recordCount, storage, findings, projection, changes } = report;
+  const { runs, error, isRefusal, root, schemaVersion, recordCount, storage, findings, projection, changes } =
+    report;
   const newest = runs.at(-1)?.run ?? cell.lastRun;
   return {
     runs,
-    error: error === null ? null : { code: error.code, message: error.message },
+    error: error === null ? null : { code: error.code, message: error.message, isRefusal },
     mirror: newest === null ? null : { run: newest, root, version: schemaVersion ?? 0, recordCount },
     baseline: report.baseline,
     stored: storage.stored,
     findings:
       findings === null
-        ? null
+        ? FINDINGS_UNKNOWN
         : {
             total: findings.count,
             listed: findings.rows.map(({ before, after, ...row }) => ({

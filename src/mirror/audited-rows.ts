@@ -144,7 +144,7 @@ export function contradictionOf(
   return { ...named, what: `is not as it was ${doneText(about, row)}` };
 }
 
-/** With the run: without it it it would pin the latest one, and as the baseline that would hide what drifted since. */
+/** With the run: without it, it would pin the latest one, and as the baseline that would hide what drifted since. */
 function againOf(
   about: AuditedTable,
   member: string,

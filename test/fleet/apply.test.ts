@@ -448,20 +448,10 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
       await server.execute(url, `UPDATE tidemark.cells SET finding_count = NULL WHERE name = 'acme'`);
       expect(await run('drift')).toMatchObject({
         code: 3,
-        stderr: expect.stringContaining('1 cell of 2 was not compared') as string,
-      });
-      // What was found before says nothing of a mirror that was damaged or altered since.
-      await server.execute(
-        url,
-        `UPDATE tidemark.cells SET finding_count = 0, error_code = 'mirror_corrupt' WHERE name = 'acme'`,
-      );
-      expect(await run('drift')).toMatchObject({
-        code: 3,
         stderr: expect.stringMatching(
           /1 cell of 2 was not compared: .*, or a mirror that is damaged/,
         ) as string,
       });
-      await server.execute(url, `UPDATE tidemark.cells SET error_code = NULL WHERE name = 'acme'`);
       expect(await run('drain', 'w1')).toMatchObject({ code: 0 });
       expect(await run('drain', 'w2')).toMatchObject({
         code: 4,

@@ -10,6 +10,7 @@ import { pack, unpack } from '../../src/backup/packing.ts';
 import { parseS3Address } from '../../src/config/backup-target.ts';
 import type { TargetConfig } from '../../src/config/config.ts';
 import type { CellResult } from '../../src/fleet/cell.ts';
+import { contentsOf } from '../../src/fleet/orders.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import type { RateLogState } from '../../src/mirror/rate-log.ts';
 import { CELL, fleet, INTERVAL_MS, KEY, KIND, NO_STORAGE } from './cell-fixture.ts';
@@ -432,7 +433,12 @@ describe('a cell', () => {
     service.set(KIND, [{ id: 'r1', name: 'Other' }]);
     pass();
     const report = registry.publish(await work('a', 3));
-    expect(report).toMatchObject({ runs: [{ run: 2, outcome: 'complete' }], findings: null });
+    expect(report).toMatchObject({ runs: [{ run: 2, outcome: 'complete' }], findings: null, baseline: null });
+    expect(report.isRefusal).toBe(true);
+    expect(contentsOf({ lastRun: 2 }, report)).toMatchObject({
+      findings: { total: null, listed: [] },
+      error: { isRefusal: true },
+    });
     expect(report.changes.length).toBeGreaterThan(0);
     expect(report.error).toMatchObject({
       code: 'mirror_corrupt',
@@ -440,6 +446,15 @@ describe('a cell', () => {
         /^the baseline cannot be used: snapshot "good" is not as it was pinned/,
       ) as string,
     });
+    // Another error hides neither, and is one that counts.
+    service.quirks.push((_request, response) => {
+      response.writeHead(401, { 'content-type': 'application/json' }).end('{"detail":"no"}');
+      return true;
+    });
+    pass();
+    const failed = registry.publish(await work('a', 4));
+    expect(failed).toMatchObject({ error: { code: 'unauthorized' }, isRefusal: false, findings: null });
+    expect(contentsOf({ lastRun: 3 }, failed).findings).toEqual({ total: null, listed: [] });
   });
 
   it('carries the starts of requests to the next worker', async () => {

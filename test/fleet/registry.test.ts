@@ -818,6 +818,59 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     });
   });
 
+  it('takes findings that are not known any more away, and no later failure brings them back', async () => {
+    const url = await server.database();
+    const registry = await openedRegistry(url);
+    await addCell(url, 'a');
+    const [group] = await dueIds(registry);
+    const held = (await registry.holdGroup(group!, 'w1'))!;
+    const found: ProjectedFinding = {
+      ...{ kind: 'roles', scope: 'organization_id=o1', id: 'r1', path: '/name', name: 'One' },
+      ...{ change: 'changed', severity: 'high' },
+    };
+    const shown = async (): Promise<unknown[]> => {
+      const [cell] = await registry.overview({});
+      return [cell?.findings, (await registry.findings({ severities: ['high'], limit: 9 })).rows.length];
+    };
+    await registry.publish(publication(held, { findings: { total: 1, listed: [found] } }));
+    expect(await shown()).toEqual([1, 1]);
+    await registry.publish(publication(held, { error: { code: 'timeout', message: 'away' } }));
+    expect(await shown()).toEqual([1, 1]);
+    const refusal = { code: 'mirror_corrupt', message: 'the baseline was altered', isRefusal: true } as const;
+    const unknown = { total: null, listed: [] };
+    await registry.publish(publication(held, { runs: [run(1)], error: refusal, findings: unknown }));
+    expect(await shown()).toEqual([null, 0]);
+    await registry.publish(publication(held, { error: { code: 'timeout', message: 'away' } }));
+    expect(await shown()).toEqual([null, 0]);
+  });
+
+  it('is not put into quarantine for what another program altered, and shown as failing', async () => {
+    const url = await server.database();
+    const registry = await openedRegistry(url);
+    await addCell(url, 'a');
+    const [group] = await dueIds(registry);
+    const held = (await registry.holdGroup(group!, 'w1'))!;
+    const refusal = { code: 'mirror_corrupt', message: 'the baseline was altered', isRefusal: true } as const;
+    for (let times = 1; times <= 6; times += 1)
+      expect(await registry.publish(publication(held, { runs: [run(times)], error: refusal }))).toMatchObject(
+        {
+          state: 'active',
+          failures: 1,
+        },
+      );
+    expect((await registry.overview({}))[0]).toMatchObject({
+      health: 'failing',
+      errorCode: 'mirror_corrupt',
+    });
+    // Of a run that failed nothing was done: that counts.
+    const failed = run(7, { outcome: 'failed', errorCode: 'unreachable' });
+    expect(await registry.publish(publication(held, { runs: [failed], error: refusal }))).toMatchObject({
+      failures: 2,
+    });
+    // Nothing was due since: that is no success.
+    expect(await registry.publish(publication(held, { error: refusal }))).toMatchObject({ failures: 2 });
+  });
+
   describe('a checkout', () => {
     it('keeps workers from the whole group, and gives it back due', async () => {
       const url = await server.database();

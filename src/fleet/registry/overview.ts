@@ -3,7 +3,6 @@ import { and, asc, count as rowCount, desc, eq, gt, inArray, max, ne, or, type S
 import type { ScopeKey, Severity } from '../../catalog/definition.ts';
 import type { BaselineOrder, CellChange, CellRun } from '../cell.ts';
 import type { Database } from './connection.ts';
-import type { ErrorCode } from '../../core/errors.ts';
 import { type CellState, cells, changes, findings, groups, records, runs, workers } from './schema.ts';
 
 /** What is most wrong with a cell, the worst first; `fine` where nothing is. */
@@ -149,7 +148,6 @@ export async function cellOverviews(
     .map((row) => {
       const cell = {
         ...row,
-        findings: row.errorCode === ('mirror_corrupt' satisfies ErrorCode) ? null : row.findings,
         isStored: row.unstoredAgeMs === null && !isMissed(row),
       };
       return { ...cell, health: healthOf(cell) };

@@ -40,7 +40,12 @@ export interface Publication {
   /** Runs that the registry lacks, oldest first; those that it has are left as they are. */
   readonly runs: readonly CellRun[];
   /** Why the job failed; null where it did not. A run that failed counts as well. */
-  readonly error: { readonly code: ErrorCode; readonly message: string } | null;
+  readonly error: {
+    readonly code: ErrorCode;
+    readonly message: string;
+    /** True for an error with which the cell is still synced: it never puts it into quarantine. */
+    readonly isRefusal?: boolean;
+  } | null;
   /** The mirror as it is now; null where it did not change, or is not known. */
   readonly mirror: {
     /** The newest run that it has, and its root hash in hex. */
@@ -57,8 +62,11 @@ export interface Publication {
   readonly baselineDone: { readonly error: string | null } | null;
   /** The mirror that was stored; null if none was. */
   readonly stored: { readonly key: string; readonly run: number } | null;
-  /** All open findings, the worst first, or as many as are worth it; null if drift was not determined. */
-  readonly findings: { readonly total: number; readonly listed: readonly ProjectedFinding[] } | null;
+  /**
+   * All open findings, the worst first, or as many as are worth it; without a `total` where they are not known any more. Null leaves
+   * them as they were.
+   */
+  readonly findings: { readonly total: number | null; readonly listed: readonly ProjectedFinding[] } | null;
   /** What brings the projection to `run`: all records (`isWhole`), or those that changed. Null where it stays. */
   readonly records: {
     readonly run: number;
@@ -149,11 +157,12 @@ async function publishRest(
   const { cell, group, fence, worker, mirror, stored, error, dueInMs } = publication;
   const last = publication.runs.at(-1);
   const failed = error ?? (last?.outcome === 'failed' ? { code: last.errorCode, message: last.error } : null);
+  const isRefusal = error?.isRefusal === true && last?.outcome !== 'failed';
   const isFailed = sql`${failed !== null}::boolean`;
   // Where nothing was due, a run that failed before still counts as failed.
-  const isIdle = sql`(${failed === null && last === undefined}::boolean and ${cells.lastOutcome} is not distinct from 'failed')`;
-  const failures = sql`case when ${isFailed} then ${cells.failures} + 1 when ${isIdle} then ${cells.failures} else 0 end`;
-  const isQuarantined = sql`(${isFailed} and (${publication.quarantines === true}::boolean or ${cells.failures} + 1 >= ${FAILURES_TO_QUARANTINE}))`;
+  const isIdle = sql`(${(failed === null || isRefusal) && last === undefined}::boolean and ${cells.lastOutcome} is not distinct from 'failed')`;
+  const failures = sql`case when ${isIdle} then ${cells.failures} when ${isRefusal}::boolean then 1 when ${isFailed} then ${cells.failures} + 1 else 0 end`;
+  const isQuarantined = sql`(${isFailed} and not ${isRefusal}::boolean and (${publication.quarantines === true}::boolean or ${cells.failures} + 1 >= ${FAILURES_TO_QUARANTINE}))`;
   const baselineOrder = sql`${publication.baselineOrder === null ? null : JSON.stringify(publication.baselineOrder)}::jsonb`;
   const isSameOrder = sql`${cells.baselineOrder} is not distinct from ${baselineOrder}`;
   const due = sql`case when ${cells.changedAt} = ${publication.configuredAt}::timestamptz and ${isSameOrder} then now() + ${Math.max(0, Math.round(dueInMs))} * interval '1 millisecond' else now() end`;
@@ -179,7 +188,7 @@ async function publishRest(
       ? null
       : sql`baseline_order = case when not ${isSameOrder} then ${cells.baselineOrder} end, baseline_error = ${publication.baselineDone.error}`,
     stored === null ? null : sql`stored_key = ${stored.key}, stored_run = ${stored.run}, stored_at = now()`,
-    publication.findings === null ? null : sql`finding_count = ${publication.findings.total}`,
+    publication.findings === null ? null : sql`finding_count = ${publication.findings.total}::integer`,
     publication.records === null ? null : sql`projected_run = ${publication.records.run}`,
   ];
   const parts: SQL[] = [
