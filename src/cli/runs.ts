@@ -149,8 +149,7 @@ export async function showRun(
     const hasIds = context.options.verbose === true;
     const placeOf = (scope: SweepRow['scope']): string =>
       placeText(scope, { definitions, parentName }, { hasIds });
-    const { recordings } = config.sources.find(({ name }) => name === run.source) ?? {};
-    const sampled = sampledByRun(mirror, { source: run.source, sweeps }, recordings?.sharingPerRun);
+    const sampled = sampledByRun(mirror, { source: run.source, run: run.run, sweeps });
     const printed = printRunChanges(context, mirror, config, run, { showsSecrets });
     const lines = [
       `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${starterText(run)}`,

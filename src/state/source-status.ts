@@ -96,24 +96,26 @@ function sampledOf(kinds: readonly KindStatus[]): SampledKind[] {
 }
 
 /**
- * Kinds of which a run read a part, as `recordings.sharingPerRun` of its source allows: its collections are not complete.
- * @param perRun undefined where the configuration does not have the source
+ * Kinds of which a run read a part, record by record of another kind: it asked for fewer than the mirror held then, since
+ * `recordings.sharingPerRun` allowed no more, or the limits of the service had no room.
  */
 export function sampledByRun(
-  mirror: Mirror,
-  { source, sweeps }: { readonly source: string; readonly sweeps: readonly SweepRow[] },
-  perRun: number | 'all' | undefined,
+  mirror: Pick<Mirror, 'records'>,
+  {
+    source,
+    run,
+    sweeps,
+  }: { readonly source: string; readonly run: number; readonly sweeps: readonly SweepRow[] },
 ): ReadonlySet<Kind> {
-  if (perRun === 'all') return new Set();
-  const held = mirror.runs.kindStatuses(source);
   const isSampled = (kind: Kind): boolean => {
     const { discovery, reading } = definitionOf(kind);
     if (reading !== 'each') return false;
-    const read = sweeps.reduce((sum, sweep) => sum + (sweep.kind === kind ? sweep.records : 0), 0);
-    // A run that read less than the limit read every record of its time.
-    return read >= (perRun ?? 0) && read < (held.find((each) => each.kind === discovery.from)?.records ?? 0);
+    // A request for each.
+    const asked = sweeps.reduce((sum, sweep) => sum + (sweep.kind === kind ? sweep.pages : 0), 0);
+    const held = mirror.records.countsAt(run, { sources: [source], kinds: [discovery.from as Kind] });
+    return asked < held.reduce((sum, { records }) => sum + records, 0);
   };
-  return new Set(sweeps.map(({ kind }) => kind).filter(isSampled));
+  return new Set([...new Set(sweeps.map(({ kind }) => kind))].filter(isSampled));
 }
 
 /** The outcome of one collection of a run in a word for people. */

@@ -189,8 +189,7 @@ export function runPage(facts: RunFacts): PageContent {
   const firstReads = readNewlyReadCollections(mirror, [run.run], null);
   const sweeps = mirror.runs.sweeps(run.run);
   const unlike = mirror.runs.unlikeSealed({ from: run.run, upTo: run.run });
-  const { recordings } = config.sources.find(({ name }) => name === run.source) ?? {};
-  const sampled = sampledByRun(mirror, { source: run.source, sweeps }, recordings?.sharingPerRun);
+  const sampled = sampledByRun(mirror, { source: run.source, run: run.run, sweeps });
   const body = markup`<p class="crumbs faint"><a href="/runs">Runs</a></p><h1>Run ${run.run}</h1>${unlikeHtml(unlike.map(({ line }) => line))}
 ${runFacts(facts, firstReads)}${pinsHtml(facts)}
 <section><h2>What changed</h2>${changesHtml(facts, definitions, place)}

@@ -1,5 +1,6 @@
 /** The page of one run: what kept it from reading is said once, however many collections it skipped. */
 import { expect, it } from 'vitest';
+import { sampledByRun } from '../../../src/state/source-status.ts';
 import { World } from '../http/world.ts';
 
 it('a run that one cause kept from reading has a row for all that was skipped', async () => {
@@ -20,4 +21,20 @@ it('a run that one cause kept from reading has a row for all that was skipped', 
   expect(first).toMatch(/members organization Kittiwake Analytics complete/);
   expect(first).toMatch(/recording sharings project Kittiwake Web sampled/);
   expect(first).toMatch(/recording sharings project Prototyping \S+ complete 0 records/);
+});
+
+it('a kind is sampled in a run that the limits of the service cut short, whatever may be read now', async () => {
+  const world = await World.create({ TIDEMARK_RATE_PER_HOUR: '50' });
+  await world.sync();
+  const mirror = world.mirror();
+  const [run] = mirror.runs.list();
+  if (run === undefined) throw new Error('there is a run');
+  const sweeps = mirror.runs.sweeps(run.run).filter(({ kind }) => kind === 'recording_sharing');
+  const read = sweeps.reduce((sum, { records }) => sum + records, 0);
+  // Of 20, which is fewer than the configuration allows in a run.
+  expect(read).toBeGreaterThan(0);
+  expect(read).toBeLessThan(20);
+  expect(run.outcome).toBe('complete');
+  const sampled = sampledByRun(mirror, { source: run.source, run: run.run, sweeps });
+  expect([...sampled]).toEqual(['recording_sharing']);
 });
