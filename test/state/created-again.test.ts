@@ -66,6 +66,8 @@ function changes(mirror: Mirror, from: number, to: number, ids?: readonly string
 }
 
 const role = (id: string, name = 'A'): string => JSON.stringify({ id, name });
+const below = (role_id: string): Scope => ({ ...ORG, role_id });
+const membership = (id: string, role_id: string): string => JSON.stringify({ id, role_id, user_uuid: 'u1' });
 
 describe('what was created again between two runs', () => {
   it('is one change, over an id that no run ever saw, whichever of its ids is asked for', async () => {
@@ -120,9 +122,6 @@ describe('what was created again between two runs', () => {
 
   it('takes what hangs from it along, and tells what was only recognised', async () => {
     const mirror = open();
-    const below = (role_id: string): Scope => ({ ...ORG, role_id });
-    const membership = (id: string, role_id: string): string =>
-      JSON.stringify({ id, role_id, user_uuid: 'u1' });
     await sync(mirror, 'roles', ORG, [role('r1')]);
     const first = await sync(mirror, 'role_memberships', below('r1'), [membership('m1', 'r1')]);
     restore(mirror, [{ kind: 'roles', ids: ['r1', 'r2'] }], true);
@@ -296,9 +295,6 @@ describe('a record whose earlier id returned', () => {
 
 it('counts the list of a role that is gone as compared only with a state that had it', async () => {
   const mirror = open();
-  const below = (role_id: string): Scope => ({ ...ORG, role_id });
-  const membership = (id: string, role_id: string): string =>
-    JSON.stringify({ id, role_id, user_uuid: 'u1' });
   await sync(mirror, 'roles', ORG, [role('r1')]);
   const first = await sync(mirror, 'role_memberships', below('r1'), [membership('m1', 'r1')]);
   const run = begin(mirror);
