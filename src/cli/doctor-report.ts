@@ -204,7 +204,7 @@ export function healthReport(
   const { path, isThere, damage, error, bytes, space, schedules, notices, lastDrill, heldBy } = health;
   const size = isThere ? `, ${byteSize(bytes)}` : '';
   const found = health.verification?.problems ?? 0;
-  const isSound = damage.length === 0 && error === null && found === 0;
+  const isSound = isMirrorSound(health);
   const state = isMissing
     ? movedAway(path) === null
       ? 'MISSING'
@@ -217,7 +217,9 @@ export function healthReport(
           ? 'CANNOT BE OPENED'
           : found > 0
             ? `DAMAGED (${plural(found, 'problem')} in the last verification)`
-            : 'sound (quick check)';
+            : health.contradictions.length > 0
+              ? 'NOT AS THE AUDIT LOG HAS IT'
+              : 'sound (quick check)';
   const planned = schedules.map(({ schedule, dueAt, isOverdue, missed }) => {
     const when =
       dueAt === null ? 'not planned yet' : `${isOverdue ? 'OVERDUE since' : 'due'} ${localTime(dueAt)}`;
@@ -263,6 +265,12 @@ export function healthReport(
     facts: isVerbose ? all : targetFacts(targets),
     parts: [],
   };
+}
+
+function isMirrorSound({ damage, error, verification, contradictions }: MirrorHealth): boolean {
+  return (
+    [damage, contradictions].flat().length === 0 && error === null && (verification?.problems ?? 0) === 0
+  );
 }
 
 function targetFacts(targets: readonly TargetCheck[]): Fact[] {
@@ -411,11 +419,10 @@ function kindDocument(row: KindReach): object {
 
 function mirrorDocument(health: MirrorHealth, daemon: DaemonLockfile | null): object {
   const { path, isThere, error, damage, bytes, space, heldBy, lastDrill, verification } = health;
-  const isSound = error === null && damage.length === 0 && (verification?.problems ?? 0) === 0;
   return {
     path,
     is_there: isThere,
-    is_sound: isThere ? isSound : null,
+    is_sound: isThere ? isMirrorSound(health) : null,
     last_verification: verification,
     damage,
     error: error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null },

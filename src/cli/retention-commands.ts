@@ -31,7 +31,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
       'tidemark snapshots pin march 2026-03-01T00:00Z',
       'tidemark snapshots baseline before-migration',
     ],
-    mirrors: { lists: ['snapshots'] },
+    mirrors: { lists: ['snapshots', 'warnings'] },
     load: async () => (await import('./snapshots.ts')).snapshots,
     commands: [
       {
@@ -40,7 +40,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
         isHidden: true,
         description: 'List snapshots',
         examples: ['tidemark snapshots list --json'],
-        mirrors: { lists: ['snapshots'] },
+        mirrors: { lists: ['snapshots', 'warnings'] },
         load: async () => (await import('./snapshots.ts')).snapshots,
       },
       {
@@ -68,7 +68,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
           'tidemark snapshots pin good --baseline',
           'tidemark snapshots pin march 2026-03-01T00:00Z',
         ],
-        mirrors: { lists: ['snapshots'] },
+        mirrors: { lists: ['snapshots', 'warnings'] },
         load: async () => (await import('./snapshots.ts')).pinSnapshot,
       },
       {
@@ -80,7 +80,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
           asOption,
         ],
         examples: ['tidemark snapshots unpin before-migration'],
-        mirrors: { lists: ['snapshots'] },
+        mirrors: { lists: ['snapshots', 'warnings'] },
         load: async () => (await import('./snapshots.ts')).unpinSnapshot,
       },
       {
@@ -89,7 +89,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
         arguments: [{ name: '[name]', key: 'name', description: 'a pinned snapshot', values: 'snapshot' }],
         options: [asOption],
         examples: ['tidemark snapshots baseline before-migration', 'tidemark snapshots baseline'],
-        mirrors: { lists: ['snapshots'] },
+        mirrors: { lists: ['snapshots', 'warnings'] },
         load: async () => (await import('./snapshots.ts')).baseline,
       },
     ],

@@ -6,7 +6,12 @@ import { mirrorConfigs } from '../config/mirrors.ts';
 import { asTidemarkError, EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { NoMirror } from '../mirror/open.ts';
-import { checkSnapshotName, type SnapshotContradiction, type SnapshotRow } from '../mirror/snapshots.ts';
+import {
+  checkSnapshotName,
+  type CheckedSnapshot,
+  pinningText,
+  type SnapshotContradiction,
+} from '../mirror/snapshots.ts';
 import { nameText } from '../report/value-text.ts';
 import { pinBaseline, sourcesNotIn } from '../state/pin-baseline.ts';
 import { pointOf } from '../state/point.ts';
@@ -14,7 +19,7 @@ import { OF_MIRROR, parseReference, type Reference } from '../state/reference.ts
 import { type BaselineRow, reportBaselines } from './baselines.ts';
 import { snapshotNames } from './state-opener.ts';
 import { openConfiguredMirror, readConfig, readLoadedConfig } from '../wire.ts';
-import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
+import { print, printNote, toRun, type CommandContext, terminalWidth } from './context.ts';
 import { openExistingMirror, openForChange } from './when-free.ts';
 import { renderTable } from '../report/table.ts';
 import { localTime } from '../core/wording.ts';
@@ -23,12 +28,11 @@ export async function snapshots(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'snapshots', context.pid);
   try {
-    const all = mirror.snapshots.list();
+    const all = mirror.snapshots.checked();
     const text =
       all.length === 0
         ? 'no snapshots: `tidemark snapshots pin NAME` pins the latest run, so that retention keeps it'
         : renderSnapshots(mirror, all, terminalWidth(context));
-    printNote(context, mirror.snapshots.contradictions().map(contradictionText));
     await answer(context, mirror, text);
     return EXIT.done;
   } finally {
@@ -213,7 +217,6 @@ export async function baseline(
         hint: 'pin a state with `tidemark snapshots pin NAME`, then `tidemark snapshots baseline NAME`',
       });
     }
-    if (current.contradiction !== undefined) printNote(context, [contradictionText(current.contradiction)]);
     await answer(context, mirror, renderSnapshots(mirror, [current], terminalWidth(context)), [current]);
     return EXIT.done;
   } finally {
@@ -221,8 +224,9 @@ export async function baseline(
   }
 }
 
-function contradictionText({ line, again }: SnapshotContradiction): string {
-  return again === null ? line : `${line}; \`${again}\` pins it again`;
+function contradictionText(contradiction: SnapshotContradiction): string {
+  const pinning = pinningText(contradiction);
+  return pinning === null ? contradiction.line : `${contradiction.line}; ${pinning}`;
 }
 
 /** One change under the writer lock, and what it came to. */
@@ -242,39 +246,61 @@ async function change(
   }
 }
 
-/** The document lists every present snapshot, unless `only` narrows it. */
+/**
+ * With a warning of each snapshot that is not as the audit log has it, or is gone. The document lists every present snapshot,
+ * unless `only` narrows it.
+ */
 async function answer(
   context: CommandContext,
   mirror: Mirror,
   text: string,
-  only?: readonly SnapshotRow[],
+  only?: readonly CheckedSnapshot[],
 ): Promise<void> {
+  const contradictions =
+    only?.flatMap(({ contradiction }) => contradiction ?? []) ?? mirror.snapshots.contradictions();
+  const warnings = contradictions.map(contradictionText);
+  printNote(context, warnings);
   if (context.options.json !== true) {
     await print(context, `${text}\n`);
     return;
   }
-  const rows = (only ?? mirror.snapshots.list()).map(({ name, run, pinnedAt, by, isBaseline }) => ({
-    name,
-    run,
-    source: mirror.runs.get(run)?.source ?? null,
-    at: mirror.runs.get(run)?.finishedAt ?? null,
-    pinned_at: pinnedAt,
-    by,
-    is_baseline: isBaseline,
-  }));
-  await print(context, `${JSON.stringify({ schema: 'tidemark.snapshots/1', snapshots: rows })}\n`);
+  const rows = (only ?? mirror.snapshots.checked()).map(
+    ({ name, run, pinnedAt, by, isBaseline, contradiction }) => ({
+      name,
+      run,
+      source: mirror.runs.get(run)?.source ?? null,
+      at: mirror.runs.get(run)?.finishedAt ?? null,
+      pinned_at: pinnedAt,
+      by,
+      is_baseline: isBaseline,
+      is_altered: contradiction !== undefined,
+    }),
+  );
+  const document = {
+    schema: 'tidemark.snapshots/1',
+    snapshots: rows,
+    warnings: warnings.map((line) => toRun(line, context.options)),
+  };
+  await print(context, `${JSON.stringify(document)}\n`);
 }
 
-function renderSnapshots(mirror: Mirror, rows: readonly SnapshotRow[], width: number | undefined): string {
+function renderSnapshots(
+  mirror: Mirror,
+  rows: readonly CheckedSnapshot[],
+  width: number | undefined,
+): string {
   return renderTable(
     ['snapshot', 'run', 'state of', 'pinned', 'by', ''],
-    rows.map(({ name, run, pinnedAt, by, isBaseline }) => [
+    rows.map(({ name, run, pinnedAt, by, isBaseline, contradiction }) => [
       name,
       String(run),
       timeOf(mirror.runs.get(run)?.finishedAt),
       localTime(pinnedAt),
       nameText(by),
-      isBaseline ? 'baseline' : '',
+      [
+        ...(isBaseline ? ['baseline'] : []),
+        ...(contradiction === undefined ? [] : [contradiction.state]),
+      ].join(', '),
     ]),
     ['left', 'right'],
     { width },

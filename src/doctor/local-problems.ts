@@ -64,6 +64,8 @@ export function mirrorProblems(
     );
   else if (error !== null && isThere && missing === null)
     add('error', error.code, error.message, error.hint ?? 'check the file and its directory');
+  for (const { code, message, hint } of health.contradictions)
+    add('error', code, message, hint ?? '`tidemark verify` names everything that is affected');
   if (verification !== null && verification.problems > 0)
     add(
       'error',

@@ -10,6 +10,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 import type { RestoreRow } from '../mirror/restores.ts';
 import { interruptedRestore } from '../mirror/unfinished-restore.ts';
+import { contradictedSnapshots } from '../state/point.ts';
 import { type SourceStatus, readSourceStatuses } from '../state/source-status.ts';
 import { nearestDirectory, type Space, spaceBeside } from './disk.ts';
 
@@ -60,6 +61,8 @@ export interface MirrorHealth {
   readonly verification: Verification | null;
   /** Restores that were stopped or killed before their end, of each source the latest. */
   readonly interrupted: readonly RestoreRow[];
+  /** Why snapshots cannot be used that another program altered, inserted or deleted. */
+  readonly contradictions: readonly TidemarkError[];
 }
 
 interface HealthOptions {
@@ -100,7 +103,7 @@ export function mirrorHealth(options: HealthOptions): MirrorHealth {
 /** What the mirror says itself. */
 type MirrorState = Pick<
   MirrorHealth,
-  'sources' | 'schedules' | 'notices' | 'interrupted' | 'verification' | 'lastDrill'
+  'sources' | 'schedules' | 'notices' | 'interrupted' | 'contradictions' | 'verification' | 'lastDrill'
 >;
 
 const NO_STATE: MirrorState = {
@@ -108,6 +111,7 @@ const NO_STATE: MirrorState = {
   schedules: [],
   notices: { pending: 0, oldestPendingAt: null, givenUp: 0, lastError: null },
   interrupted: [],
+  contradictions: [],
   verification: null,
   lastDrill: null,
 };
@@ -124,6 +128,7 @@ function readState(
       schedules: schedules(config, mirror, now),
       notices: notices(mirror),
       interrupted: names.flatMap((name) => interruptedRestore(mirror, name) ?? []),
+      contradictions: contradictedSnapshots(mirror),
       verification: verificationOf(mirror),
       lastDrill: mirror.daemon.jobs({ name: 'drill', limit: 1 })[0] ?? null,
     };

@@ -21,6 +21,10 @@ export type SnapshotRow = Readonly<typeof snapshots.$inferSelect>;
 
 /** What a snapshot has against the audit log. */
 export interface SnapshotContradiction {
+  /** Of the snapshot. */
+  readonly name: string;
+  /** What another program did with its row. */
+  readonly state: 'altered' | 'inserted' | 'gone';
   /** In one line. */
   readonly line: string;
   /** The run that the log has for it, for a baseline that of the baseline that the log has; null without one. */
@@ -29,8 +33,15 @@ export interface SnapshotContradiction {
   readonly again: string | null;
 }
 
+/** Names the command that pins the run that the log has; null where it has none. An altered row stays as it is, so that takes another name. */
+export function pinningText({ recordedRun, again }: SnapshotContradiction): string | null {
+  if (again !== null) return `\`${again}\` pins it again`;
+  if (recordedRun === null) return null;
+  return `\`tidemark snapshots pin NAME run:${recordedRun}\` pins the run that the audit log has, under another name`;
+}
+
 /** One that was compared with the audit log. */
-interface CheckedSnapshot extends SnapshotRow {
+export interface CheckedSnapshot extends SnapshotRow {
   /** Left out for one that is as it was pinned: nothing is measured from another one. */
   readonly contradiction?: SnapshotContradiction;
 }
@@ -55,6 +66,17 @@ export class SnapshotStore {
     return this.#access.read(readSnapshots);
   }
 
+  /** The same, compared with the audit log. */
+  checked(): CheckedSnapshot[] {
+    return this.#access.read((connection) => {
+      const contradictions = new Map(readContradictions(connection).map((each) => [each.name, each]));
+      return readSnapshots(connection).map((row) => {
+        const contradiction = contradictions.get(row.name);
+        return contradiction === undefined ? row : { ...row, contradiction };
+      });
+    });
+  }
+
   /**
    * The snapshot that drift is measured from, compared with the audit log. Where no row is marked as the baseline though the log has one: that,
    * as the log has it.
@@ -70,9 +92,7 @@ export class SnapshotStore {
 
   /** Of each snapshot that is not as the audit log has it, also where it is gone. */
   contradictions(): SnapshotContradiction[] {
-    return this.#access.read((connection) =>
-      contradictedRows(connection, 'snapshots').map(contradictionFrom),
-    );
+    return this.#access.read(readContradictions);
   }
 
   /**
@@ -147,9 +167,19 @@ function contradictionOf(connection: Connection, name: string): SnapshotContradi
   return row === undefined ? null : contradictionFrom(row);
 }
 
-function contradictionFrom({ line, recorded, again }: ContradictedRow): SnapshotContradiction {
+function readContradictions(connection: Connection): SnapshotContradiction[] {
+  return contradictedRows(connection, 'snapshots').map(contradictionFrom);
+}
+
+function contradictionFrom({ key, line, recorded, isGone, again }: ContradictedRow): SnapshotContradiction {
   const run = recorded?.['run'];
-  return { line, recordedRun: typeof run === 'number' ? run : null, again: again ?? null };
+  return {
+    name: String(key[0] ?? ''),
+    state: isGone ? 'gone' : recorded === null ? 'inserted' : 'altered',
+    line,
+    recordedRun: typeof run === 'number' ? run : null,
+    again: again ?? null,
+  };
 }
 
 /** The baseline that the log has, where it was not unpinned or replaced by none since. */

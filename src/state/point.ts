@@ -4,10 +4,11 @@ import { NEW_BASELINE_HINT } from '../core/hints.ts';
 import { suggest } from '../core/suggest.ts';
 import { plural } from '../core/wording.ts';
 import { AuditLogContradicted } from '../mirror/audited-rows.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import type { RetentionStore } from '../mirror/retention-store.ts';
 import type { RunFilter, RunRow } from '../mirror/run-rows.ts';
 import type { RunStore } from '../mirror/run-store.ts';
-import type { SnapshotContradiction, SnapshotStore } from '../mirror/snapshots.ts';
+import { pinningText, type SnapshotContradiction, type SnapshotStore } from '../mirror/snapshots.ts';
 import { type ForgottenRuns, forgottenAfter, forgottenInto, forgottenText, isPublished } from './runs.ts';
 import { localTime } from '../core/wording.ts';
 import { BASELINE, OF_MIRROR, type Reference, POINT_FORMS, parseReference } from './reference.ts';
@@ -31,6 +32,8 @@ export interface Point {
 interface PointChoice {
   readonly source?: string;
 }
+
+const BASELINE_UNUSABLE = 'the baseline cannot be used: ';
 
 /** Said of a time that no run can have ended at yet. */
 const AHEAD = 'that time is in the future: the latest run is shown';
@@ -104,7 +107,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
           hint: 'set it with `tidemark snapshots baseline NAME` on a pinned snapshot, or name another state',
         });
       }
-      requireAsPinned(baseline.contradiction ?? null, 'the baseline cannot be used: ');
+      requireAsPinned(baseline.contradiction ?? null, BASELINE_UNUSABLE);
       return pointAt(mirror, text, publishedRun(mirror, text, baseline.run), choice);
     }
     case 'latest': {
@@ -148,17 +151,34 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
 
 /** Nothing is compared with, or restored to, a state that another program may have chosen. */
 function requireAsPinned(contradiction: SnapshotContradiction | null, what = ''): void {
-  if (contradiction === null) return;
-  const { line, recordedRun, again } = contradiction;
+  if (contradiction !== null) throw contradictedSnapshot(contradiction, what);
+}
+
+/** Why snapshots cannot be used that are not as the audit log has them, or are gone, and what to do: one for each of them. */
+export function contradictedSnapshots({ snapshots }: Pick<Mirror, 'snapshots'>): AuditLogContradicted[] {
+  const baseline = snapshots.baseline();
+  return snapshots
+    .contradictions()
+    .map((each) =>
+      baseline?.contradiction?.name === each.name
+        ? contradictedSnapshot(baseline.contradiction, BASELINE_UNUSABLE)
+        : contradictedSnapshot(each),
+    );
+}
+
+/** With the ways to the state that the log has. @param what before the line */
+function contradictedSnapshot(contradiction: SnapshotContradiction, what = ''): AuditLogContradicted {
+  const { line, recordedRun } = contradiction;
+  const pinning = pinningText(contradiction);
   const ways = [
-    recordedRun === null
+    ...(recordedRun === null
       ? []
       : [
           `\`run:${recordedRun}\` names the state that the audit log has (\`tidemark drift --from run:${recordedRun}\`)`,
-        ],
-    again === null ? [] : [`\`${again}\` pins it again`],
-  ].flat();
-  throw new AuditLogContradicted(`${what}${line}`, ways.length === 0 ? null : ways.join('; '));
+        ]),
+    ...(pinning === null ? [] : [pinning]),
+  ];
+  return new AuditLogContradicted(`${what}${line}`, ways.length === 0 ? null : ways.join('; '));
 }
 
 function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointChoice): Point {

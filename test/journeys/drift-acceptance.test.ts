@@ -15,6 +15,11 @@ interface Told {
   readonly withdrawable: readonly Named[];
 }
 
+interface Pinned {
+  readonly snapshots: readonly { readonly name: string; readonly is_altered: boolean }[];
+  readonly warnings: readonly string[];
+}
+
 interface Named {
   readonly id: string;
   readonly path: string;
@@ -328,8 +333,24 @@ describe('fingerprints', () => {
     expect(stderr).toContain('`tidemark drift --from run:1`');
     expect((await expectRun(2, 'drift', '--from', 'run:1')).stdout).toContain('1 finding open');
     expect((await expectRun(1, 'restore', 'baseline')).stderr).toMatch(said);
-    const { stderr: snapshots } = await run('snapshots');
-    expect(snapshots).toMatch(said);
+    for (const args of [['snapshots'], ['snapshots', 'baseline']]) {
+      const { stderr: warned } = await run(...args);
+      expect(warned, args.join(' ')).toMatch(said);
+      expect(warned, args.join(' ')).toMatch(/`tidemark snapshots pin \S+ run:1( --baseline)?` pins/);
+      expect((await run(...args, '--quiet')).stdout, args.join(' ')).toMatch(/altered|inserted|gone|later/);
+      const document = JSON.parse((await run(...args, '--json')).stdout) as Pinned;
+      expect(document.warnings.join('\n'), args.join(' ')).toMatch(said);
+    }
+    const baseline = JSON.parse((await run('snapshots', 'baseline', '--json')).stdout) as Pinned;
+    expect(baseline.snapshots).toMatchObject([{ is_baseline: true, is_altered: true }]);
+    const doctor = await expectRun(1, 'doctor');
+    expect(doctor.stdout).toMatch(/the baseline cannot be used: snapshot /);
+    expect(doctor.stdout).toMatch(said);
+    expect(doctor.stdout).toContain('`tidemark drift --from run:1`');
+    expect(doctor.stdout).not.toContain('sound (quick check)');
+    expect(JSON.parse((await run('doctor', '--json')).stdout)).toMatchObject({
+      mirror: { is_sound: false },
+    });
   });
 
   it('is measured again from a baseline that was deleted by the command that everything names, and from no later run', async () => {
@@ -368,6 +389,41 @@ describe('fingerprints', () => {
     expect((await expectRun(4, 'drift')).stderr).toContain('no baseline is set');
     // The log has that it was unpinned: the name is free.
     await expectRun(0, 'snapshots', 'pin', 'b', 'run:2');
+  });
+
+  it('another pinned run that was altered or inserted is marked in every form, and pinned as the log has it under another name', async () => {
+    const { directory, run, expectRun } = await baselined();
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'snapshots', 'pin', 'a', 'run:1');
+    const listed = async (): Promise<Pinned> =>
+      JSON.parse((await run('snapshots', '--json')).stdout) as Pinned;
+    const marks = async (): Promise<string[]> =>
+      (await listed()).snapshots.flatMap(({ name, is_altered }) => (is_altered ? [name] : []));
+    expect(await listed()).toMatchObject({ snapshots: [{ name: 'a' }, { name: 'b' }], warnings: [] });
+    expect(await marks()).toEqual([]);
+    const file = new Database(join(directory, 'mirror.db'));
+    file.exec(`UPDATE snapshots SET run = 2 WHERE name = 'a';
+      INSERT INTO snapshots SELECT 'c', 2, pinned_at, pinned_by, 0 FROM snapshots WHERE name = 'a'`);
+    file.close();
+    expect(await marks()).toEqual(['a', 'c']);
+    const { warnings } = await listed();
+    expect(warnings).toHaveLength(2);
+    expect(warnings[0]).toContain(
+      '; `tidemark snapshots pin NAME run:1` pins the run that the audit log has',
+    );
+    const quiet = await expectRun(0, 'snapshots', '--quiet');
+    expect(quiet.stderr).toBe('');
+    expect(quiet.stdout).toMatch(/^a .* altered$/m);
+    expect(quiet.stdout).toMatch(/^b .* baseline$/m);
+    expect(quiet.stdout).toMatch(/^c .* inserted$/m);
+    expect((await expectRun(1, 'doctor')).stdout).toMatch(
+      /snapshot "a" is not .*[^]*snapshot "c" was inserted/,
+    );
+    expect((await expectRun(0, 'snapshots', 'pin', 'a-again', 'run:1')).stderr).toContain(
+      'snapshot "a" is not',
+    );
+    // Of the baseline, which is as it was pinned, there is nothing to say.
+    expect(await expectRun(0, 'snapshots', 'baseline')).toMatchObject({ stderr: '' });
   });
 
   it('is not pinned as the baseline by half, where that until now was inserted', async () => {

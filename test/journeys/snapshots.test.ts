@@ -16,7 +16,9 @@ interface Listed {
     pinned_at: string;
     by: string;
     is_baseline: boolean;
+    is_altered: boolean;
   }[];
+  warnings: string[];
 }
 
 /** A mirror of two runs, and the command line over it. */
@@ -64,12 +66,13 @@ describe('snapshots', () => {
       schema: 'tidemark.snapshots/1',
       snapshots: [
         {
-          ...{ name: 'after-change', run: 2, source: 'production', is_baseline: false },
+          ...{ name: 'after-change', run: 2, source: 'production', is_baseline: false, is_altered: false },
           by: commandActor().by,
           ...{ at: expect.stringMatching(/Z$/) as string, pinned_at: expect.stringMatching(/Z$/) as string },
         },
         expect.objectContaining({ name: 'first', run: 1, by: 'Ann Miller', is_baseline: true }),
       ],
+      warnings: [],
     });
     expect((await run('snapshots')).stdout).toMatch(/first +1 +\S+Z +\S+Z +Ann Miller +baseline\n/);
     expect((await run('snapshots', 'baseline')).stdout).toMatch(/first/);

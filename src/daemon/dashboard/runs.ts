@@ -202,21 +202,20 @@ ${activityHtml(sweeps, firstReads)}</section>
 function pinsHtml({ mirror, run, canAct }: RunFacts): Html {
   if (run.root === null) return NOTHING;
   const to = ['to', `/runs/${run.run}`] as const;
-  const pins = mirror.snapshots
-    .list()
-    .filter((snapshot) => snapshot.run === run.run)
-    .map(({ name, by, isBaseline }) => {
-      const unpin = markup`<button class="quiet">Unpin</button>`;
-      const mark = markup`<button class="quiet">Measure drift from it</button>`;
-      const baseline = isBaseline ? faint('baseline') : actionForm('baseline', [['name', name], to], mark);
-      const forms = canAct ? [baseline, actionForm('unpin', [['name', name], to], unpin)] : NOTHING;
-      return markup`<div class="actions">Pinned as <strong>${nameHtml(name)}</strong> by ${nameHtml(by)}${forms}</div>`;
-    });
+  const pinned = mirror.snapshots.checked().filter((snapshot) => snapshot.run === run.run);
+  const pins = pinned.map(({ name, by, isBaseline }) => {
+    const unpin = markup`<button class="quiet">Unpin</button>`;
+    const mark = markup`<button class="quiet">Measure drift from it</button>`;
+    const baseline = isBaseline ? faint('baseline') : actionForm('baseline', [['name', name], to], mark);
+    const forms = canAct ? [baseline, actionForm('unpin', [['name', name], to], unpin)] : NOTHING;
+    return markup`<div class="actions">Pinned as <strong>${nameHtml(name)}</strong> by ${nameHtml(by)}${forms}</div>`;
+  });
   const box = markup`<label>Pin this state as<input name="name" required maxlength="100"
  pattern="[\\p{L}\\p{N}._][\\p{L}\\p{M}\\p{N}._\\-]*" title="letters, digits, dots, dashes and underscores, like before-migration"></label>`;
   const pin = [['run', String(run.run)], to] as const;
   const form = actionForm('pin', pin, box, markup`<button>Pin</button>`);
-  return markup`${pins}${canAct ? form : NOTHING}`;
+  const unlike = pinned.flatMap(({ contradiction }) => contradiction?.line ?? []);
+  return markup`${unlikeHtml(unlike)}${pins}${canAct ? form : NOTHING}`;
 }
 
 function runFacts({ mirror, config, run, now }: RunFacts, firstReads: readonly FirstRead[]): Html {
