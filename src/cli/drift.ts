@@ -138,6 +138,7 @@ function driftReport(
     source,
     title,
     isGravestFirst: true,
+    findings: found.open,
     forms: found.forms,
     showsSecrets: options.showSecrets === true,
     generatedAt: isoTime(systemClock.now()),

@@ -51,13 +51,13 @@ export function diffReport(document: DiffDocument, options: ReportOptions): Repo
     ...(notes === undefined ? {} : { notes }),
     ...(generatedAt === undefined ? {} : { generatedAt }),
     stats: [
-      { label: BY_SEVERITY, stats: severityStats(sections) },
+      severityStats(sections, options),
       {
         label: 'By kind of change',
         stats: CHANGES.filter((change) => document.summary[change] > 0).map((change) => ({
           value: formatInteger(document.summary[change]),
           sign: SIGN[change],
-          label: change,
+          label: `${document.summary[change] === 1 ? 'record' : 'records'} ${change}`,
           tone: change,
         })),
       },
@@ -70,14 +70,22 @@ export function diffReport(document: DiffDocument, options: ReportOptions): Repo
   };
 }
 
-function severityStats(sections: readonly Section[]): Stat[] {
-  const all = sections.flatMap(({ changes }) => changes.map(({ severity }) => severity));
-  return SEVERITIES.filter((severity) => all.includes(severity)).map((severity) => ({
-    value: formatInteger(all.filter((each) => each === severity).length),
-    sign: SEVERITY_SIGN[severity],
-    label: severity,
-    tone: severity,
-  }));
+/** A record of a diff counts once, with its highest severity; of drift, each finding counts, as everywhere else. */
+function severityStats(
+  sections: readonly Section[],
+  { findings }: ReportOptions,
+): { readonly label: string; readonly stats: Stat[] } {
+  const unit = findings === undefined ? 'record' : 'finding';
+  const all = findings ?? sections.flatMap(({ changes }) => changes);
+  return {
+    label: BY_SEVERITY[unit],
+    stats: SEVERITIES.flatMap((severity) => {
+      const amount = all.filter((each) => each.severity === severity).length;
+      const label = `${severity} ${unit}${amount === 1 ? '' : 's'}`;
+      const stat = { value: formatInteger(amount), sign: SEVERITY_SIGN[severity], label, tone: severity };
+      return amount === 0 ? [] : [stat];
+    }),
+  };
 }
 
 function sectionPart({ definition, changes }: Section, severityOf: SeverityOf): RecordsPart {

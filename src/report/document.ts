@@ -205,8 +205,8 @@ export const SIGN: Readonly<Record<RecordChange['change'], string>> = {
 /** One sign per tone of a notice. */
 export const TONE_SIGN: Readonly<Record<Notice['tone'], string>> = { bad: '✗', warning: '!', note: '·' };
 
-/** The label of the stats that count records by severity. */
-export const BY_SEVERITY = 'By severity';
+/** The labels of the stats by severity: drift counts its findings, a diff its records. */
+export const BY_SEVERITY = { finding: 'Findings by severity', record: 'Records by severity' } as const;
 
 export const SEVERITY_SIGN: Readonly<Record<Severity, string>> = {
   critical: '▲▲',

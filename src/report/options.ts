@@ -1,6 +1,7 @@
 /** What every rendering of a diff may use in addition to the diff. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import type { Finding } from '../diff/drift.ts';
 import type { FingerprintOf } from '../diff/fingerprint.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';
 import type { SeverityOf } from '../diff/severity.ts';
@@ -24,6 +25,8 @@ export interface ReportOptions {
   readonly isGravestFirst?: boolean;
   /** Further lines of the summary, e.g. how much drift was accepted. */
   readonly notes?: readonly string[];
+  /** What drift found open: counted by severity, where a diff counts its records. */
+  readonly findings?: readonly Pick<Finding, 'severity'>[];
   /** Changes of form that explain differences, which are then not among the findings. */
   readonly forms?: readonly ExplainedForm[];
   /** How times are written; left out, as ISO 8601 in UTC. */

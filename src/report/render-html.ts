@@ -13,7 +13,6 @@ import {
   type Stat,
   type TablePart,
   type Text,
-  BY_SEVERITY,
   SEVERITY_SIGN,
   SIGN,
   TONE_SIGN,
@@ -95,8 +94,9 @@ function statsHtml({ stats = [] }: ReportDocument): string {
 
 /** The most severe records, one line each, with their most severe field. */
 function worst(document: ReportDocument): string {
-  const severities = document.stats?.find(({ label }) => label === BY_SEVERITY)?.stats ?? [];
-  const top = severities[0]?.label;
+  const items = itemsOf(document);
+  const severities = SEVERITIES.filter((each) => items.some(({ severity }) => severity === each));
+  const [top] = severities;
   if (top === undefined || top === 'low' || severities.length < 2) return '';
   const lines = document.parts.flatMap((part) =>
     part.type !== 'records'
@@ -106,7 +106,7 @@ function worst(document: ReportDocument): string {
         ),
   );
   const more = lines.length - WORST_SHOWN;
-  return `<nav class="worst" aria-label="Most severe changes"><h2>Look at these first</h2><ul>${lines.slice(0, WORST_SHOWN).join('')}${more > 0 ? `<li class="faint">and ${more} more that are ${top}</li>` : ''}</ul></nav>`;
+  return `<nav class="worst" aria-label="Most severe changes"><h2>Look at these first</h2><ul>${lines.slice(0, WORST_SHOWN).join('')}${more > 0 ? `<li class="faint">and ${plural(more, 'more record')} of severity ${top}</li>` : ''}</ul></nav>`;
 }
 
 function worstLine({ singular = '' }: RecordsPart, item: Item, index: number): string {

@@ -76,7 +76,7 @@ function lengthOf(blocks: readonly string[]): number {
 function headBlock(document: ReportDocument, level: number): string {
   const { title, states, summary, detail, facts = [], notes = [], stats = [] } = document;
   const counts = stats
-    .filter(({ label }) => label === BY_SEVERITY)
+    .filter(({ label }) => Object.values<string>(BY_SEVERITY).includes(label))
     .flatMap(({ stats: own }) => own.map(({ value, label }) => `${value} ${label}`))
     .join(', ');
   const compared = states && `${code(referenceText(states.from))} → ${code(referenceText(states.to))}`;
@@ -112,7 +112,7 @@ function changesTable({ parts }: ReportDocument): string {
     const counts = changes.map((change) => recordsIn(part).filter((item) => item.change === change).length);
     return `| ${[plain(part.heading ?? ''), ...counts.map((count) => (count === 0 ? '' : String(count)))].join(' | ')} |`;
   });
-  return ['| | added | removed | changed |', '|---|--:|--:|--:|', ...rows].join('\n');
+  return ['| records | added | removed | changed |', '|---|--:|--:|--:|', ...rows].join('\n');
 }
 
 function partBlock(part: Exclude<Part, RecordsPart>, level: number): string {

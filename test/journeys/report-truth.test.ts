@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { SEVERITIES } from '../../src/catalog/definition.ts';
 import { type World, DOMAINS, MEMBERS, world } from './comparison.ts';
 import { forbidden, notFound } from './service.ts';
 
@@ -63,6 +64,48 @@ describe('what is not fresh', () => {
     expect(stdout).toContain('No differences (');
     expect(stderr).toContain('not fresh in FROM: domains');
   });
+});
+
+it('drift counts findings by severity in every form, a diff its records, each by name', async () => {
+  const { service, expectRun } = await world();
+  await expectRun(0, 'sync', '--quiet');
+  await expectRun(0, 'snapshots', 'pin', 'start', '--baseline');
+  service.set('domains', [
+    { ...DOMAINS[0], domain: 'other.example', jit_provisioning_enabled: true, sso_enforcement: 'github' },
+    DOMAINS[1] ?? {},
+  ]);
+  service.set('members', [{ ...MEMBERS[0], level: 8 }, MEMBERS[1] ?? {}]);
+  await expectRun(0, 'sync', '--quiet');
+  const form = async (command: string, format: string): Promise<string> =>
+    (await expectRun(2, ...command.split(' '), '--quiet', '--format', format)).stdout;
+  const { summary } = JSON.parse(await form('drift', 'json')) as {
+    summary: Record<(typeof SEVERITIES)[number], number> & { open: number; changed: number };
+  };
+  expect(summary).toMatchObject({ changed: 2, open: 4 });
+  const counted = (unit: string, amounts: readonly number[]): string[] =>
+    SEVERITIES.flatMap((level, index) => {
+      const amount = amounts[index] ?? 0;
+      return amount === 0 ? [] : [`${amount} ${level} ${unit}${amount === 1 ? '' : 's'}`];
+    });
+  const findings = counted(
+    'finding',
+    SEVERITIES.map((level) => summary[level]),
+  );
+  expect(await form('drift', 'text')).toContain('4 findings open in 2 records');
+  expect(await form('drift', 'markdown')).toContain(`**2 changed** · ${findings.join(', ')}\n`);
+  const html = async (command: string, label: string): Promise<string[]> => {
+    const [, list = ''] =
+      new RegExp(`<ul aria-label="${label}">(.*?)</ul>`, 's').exec(await form(command, 'html')) ?? [];
+    return [...list.matchAll(/<b>(\d+)<\/b><span><i[^>]*>[^<]*<\/i> ([^<]+)</g)].map(
+      ([, amount = '', word = '']) => `${amount} ${word}`,
+    );
+  };
+  expect(await html('drift', 'Findings by severity')).toEqual(findings);
+  expect(await html('drift', 'By kind of change')).toEqual(['2 records changed']);
+  const records = await html('diff baseline latest', 'Records by severity');
+  expect(records.join()).toMatch(/ records?/);
+  expect(records.reduce((sum, text) => sum + Number.parseInt(text, 10), 0)).toBe(2);
+  expect(await form('diff baseline latest', 'markdown')).toContain(`**2 changed** · ${records.join(', ')}\n`);
 });
 
 describe('an export as lines', () => {

@@ -226,7 +226,7 @@ function stateHtml({ unread, collections, completeAt, isOld }: Condition): Html 
 function driftHtml({ findings, isDriftKnown }: Pick<Condition, 'findings' | 'isDriftKnown'>): HtmlPart {
   if (!isDriftKnown) return faint('not known');
   if (findings.length === 0) return faint('none');
-  return markup`${severityTag(worst(findings.map(({ severity }) => severity)))} ${count(findings.length)}`;
+  return markup`${plural(findings.length, 'finding')}, up to ${severityTag(worst(findings.map(({ severity }) => severity)))}`;
 }
 
 // The page of one organization.

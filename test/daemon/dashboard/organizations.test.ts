@@ -82,7 +82,7 @@ describe('one organization', () => {
   it('has as many findings in its tables as it says in all, its own settings among them', async () => {
     const html = await page(`/organizations/${KITTIWAKE_ID}`);
     const [, all] = /href="\/drift">(\d+) findings</.exec(html) ?? [];
-    const counts = [...html.matchAll(/<td[^>]*data-label="Drift">.*?<\/span> (\d+)<\/td>/g)];
+    const counts = [...html.matchAll(/<td[^>]*data-label="Drift">(\d+) findings?, up to /g)];
     expect(html).toContain(`<a href="/records/organizations/${KITTIWAKE_ID}">Settings</a>`);
     expect(counts.reduce((sum, [, count]) => sum + Number(count), 0)).toBe(Number(all));
   });
