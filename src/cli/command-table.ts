@@ -112,7 +112,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
     description: 'List past runs',
     options: [runsLimitOption],
     examples: ['tidemark runs', 'tidemark runs show 3'],
-    mirrors: { lists: ['runs'] },
+    mirrors: { lists: ['runs', 'warnings'] },
     load: async () => (await import('./runs.ts')).runs,
     commands: [
       {
@@ -121,7 +121,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
         isHidden: true,
         description: 'List past runs',
         options: [runsLimitOption],
-        mirrors: { lists: ['runs'] },
+        mirrors: { lists: ['runs', 'warnings'] },
         load: async () => (await import('./runs.ts')).runs,
       },
       {

@@ -153,7 +153,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
     description: 'List past restores',
     options: [limitOption],
     examples: ['tidemark restores', 'tidemark restores show 3'],
-    mirrors: { lists: ['restores'] },
+    mirrors: { lists: ['restores', 'warnings'] },
     load: async () => (await import('./restores.ts')).restores,
     commands: [
       {
@@ -163,7 +163,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
         description: 'List past restores',
         options: [limitOption],
         examples: ['tidemark restores list --limit 5'],
-        mirrors: { lists: ['restores'] },
+        mirrors: { lists: ['restores', 'warnings'] },
         load: async () => (await import('./restores.ts')).restores,
       },
       {

@@ -31,10 +31,17 @@ export async function restores(
       .filter(({ source }) => names?.includes(source) !== false)
       .slice(0, limit)
       .map((row) => asItIsNow(row, mirror));
-    printNote(context, mirror.restores.contradictions());
+    const contradictions = mirror.restores.contradictions();
+    const warnings = contradictions.map(({ line }) => line);
+    printNote(context, warnings);
     if (context.options.json === true) {
-      const documents = rows.map((row) => restoreDocument(row, mirror));
-      await print(context, `${JSON.stringify({ schema: 'tidemark.restores/1', restores: documents })}\n`);
+      const altered = new Set(contradictions.map(({ restore }) => restore));
+      const documents = rows.map((row) => ({
+        ...restoreDocument(row, mirror),
+        is_altered: altered.has(row.restore),
+      }));
+      const document = { schema: 'tidemark.restores/1', restores: documents, warnings };
+      await print(context, `${JSON.stringify(document)}\n`);
       return EXIT.done;
     }
     const table = renderTable(
@@ -90,7 +97,8 @@ export async function showRestore(
   const mirror = openConfiguredMirror(config, 'read', 'restores show', context.pid);
   try {
     const found = mirror.restores.get(number);
-    printNote(context, mirror.restores.contradictions(number));
+    const warnings = mirror.restores.contradictions(number).map(({ line }) => line);
+    printNote(context, warnings);
     if (found === undefined) {
       throw new TidemarkError('reference_unknown', `there is no restore ${number}`, {
         hint: '`tidemark restores` lists them',
@@ -102,7 +110,7 @@ export async function showRestore(
     await print(
       context,
       context.options.json === true
-        ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
+        ? `${JSON.stringify({ ...maskedRestore(report, definitions), is_altered: warnings.length > 0, warnings })}\n`
         : renderText(
             resultReport(report, { definitions, plan: readPlan(row.plan), isWhole: true }),
             lineOptions(context),

@@ -1,5 +1,4 @@
 /** `tidemark runs` and `tidemark runs show N`. */
-import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, duration, localMinute, localTime } from '../core/wording.ts';
 import { starterText } from '../daemon/http/wording.ts';
@@ -7,7 +6,7 @@ import type { DiffDocument } from '../diff/change.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { type ForgottenRuns, forgottenInto, forgottenText, withInterrupted } from '../state/runs.ts';
-import { resolvePoint } from '../state/point.ts';
+import { missingRun } from '../state/point.ts';
 import { errorDocument, runDocument } from '../state/documents.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
@@ -45,16 +44,20 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
     const rows = withInterrupted(mirror, found.sort((a, b) => b.run - a.run).slice(0, limit));
     // What is older than those shown is not looked at.
     const oldest = found.length < limit ? 0 : (rows.at(-1)?.run ?? 0);
-    const unlike = mirror.runs.unlikeSealed({ from: oldest });
     const shown = new Set(rows.map(({ run }) => run));
-    printNote(
-      context,
-      unlike.filter(({ run, isGone }) => isGone || shown.has(run)).map(({ line }) => line),
-    );
+    const unlike = mirror.runs
+      .unlikeSealed({ from: oldest })
+      .filter(({ run, isGone }) => isGone || shown.has(run));
+    const warnings = unlike.map(({ line }) => line);
+    printNote(context, warnings);
     const progress = await progressInDaemon(context, config, rows);
     if (context.options.json === true) {
-      const documents = rows.map((row) => runDocument(row, progress.get(row.source)));
-      await print(context, `${JSON.stringify({ schema: 'tidemark.runs/1', runs: documents })}\n`);
+      const altered = new Set(unlike.map(({ run }) => run));
+      const documents = rows.map((row) => ({
+        ...runDocument(row, progress.get(row.source)),
+        is_altered: altered.has(row.run),
+      }));
+      await print(context, `${JSON.stringify({ schema: 'tidemark.runs/1', runs: documents, warnings })}\n`);
       return EXIT.done;
     }
     const width = terminalWidth(context);
@@ -109,17 +112,9 @@ export async function showRun(
       mirror,
       [mirror.runs.get(number)].filter((row) => row !== undefined),
     );
-    printNote(
-      context,
-      mirror.runs.unlikeSealed({ from: number, upTo: number }).map(({ line }) => line),
-    );
-    if (run === undefined) {
-      // Of one that retention dropped, this and where its changes are.
-      resolvePoint(mirror, `run:${Number(options.run)}`, { now: systemClock.now() });
-      throw new TidemarkError('reference_unknown', `there is no run ${options.run}`, {
-        hint: '`tidemark runs` lists them',
-      });
-    }
+    if (run === undefined) throw missingRun(mirror, number);
+    const warnings = mirror.runs.unlikeSealed({ from: number, upTo: number }).map(({ line }) => line);
+    printNote(context, warnings);
     const progress = (await progressInDaemon(context, config, [run])).get(run.source);
     const sweeps = mirror.runs.sweeps(run.run);
     const schemaChanges = mirror.runs.schemaChanges({ run: run.run });
@@ -132,6 +127,8 @@ export async function showRun(
         `${JSON.stringify({
           schema: 'tidemark.run/1',
           ...runDocument(run, progress),
+          is_altered: warnings.length > 0,
+          warnings,
           forgotten: forgotten ?? null,
           accepted_removals: acceptedDocument(accepted),
           schema_changes: schemaChanges.map(schemaChangeDocument),

@@ -71,7 +71,13 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
       });
     }
     // With --apply it is refused.
-    if (options.apply !== true) printNote(context, journalOf(session).restores.contradictions(number));
+    if (options.apply !== true) {
+      const contradictions = journalOf(session).restores.contradictions(number);
+      printNote(
+        context,
+        contradictions.map(({ line }) => line),
+      );
+    }
     const mirror = await withAnswers(session, row, options.apply === true);
     if (undoKinds(mirror, number, definitions).length === 0) {
       throw new TidemarkError('usage', `restore ${number} applied nothing: there is nothing to take back`, {

@@ -127,11 +127,14 @@ export class RestoreStore {
     return this.#access.read((connection) => readRestores(connection, { restore })[0]);
   }
 
-  /** A line for each restore that is not as the audit log has it, also where it is gone; with a number, of that one only. */
-  contradictions(restore?: number): string[] {
+  /** Each restore that is not as the audit log has it, also where it is gone, with a line that says so; with a number, that one only. */
+  contradictions(restore?: number): { readonly restore: number; readonly line: string }[] {
     const key = restore === undefined ? [] : [restore];
     return this.#access.read((connection) =>
-      contradictedRows(connection, 'restores', key).map(({ line }) => line),
+      contradictedRows(connection, 'restores', key).map((row) => ({
+        restore: Number(row.key[0]),
+        line: row.line,
+      })),
     );
   }
 

@@ -39,7 +39,7 @@ const BASELINE_UNUSABLE = 'the baseline cannot be used: ';
 const AHEAD = 'that time is in the future: the latest run is shown';
 
 interface PointSource {
-  readonly runs: Pick<RunStore, 'list' | 'get'>;
+  readonly runs: Pick<RunStore, 'list' | 'get' | 'unlikeSealed'>;
   readonly snapshots: Pick<SnapshotStore, 'list' | 'baseline' | 'contradiction'>;
   readonly retention: Pick<RetentionStore, 'forgottenRun' | 'forgottenBefore' | 'sourcesForgottenAt'>;
 }
@@ -245,23 +245,47 @@ function publishedRun(mirror: PointSource, text: string, number: number): RunRow
   if (run !== undefined && isPublished(run)) return run;
   const [latest] = published(mirror, {}, { limit: 1 });
   if (latest === undefined) throw nothingPublished({});
-  const forgotten = run === undefined ? mirror.retention.forgottenRun(number) : undefined;
+  if (run === undefined) throw missingRun(mirror, number, ` (${text})`);
+  throw new TidemarkError('reference_unknown', `run ${number} was never published: it holds no state`, {
+    hint: `\`tidemark runs\` lists them; the latest one is run:${latest.run}`,
+  });
+}
+
+/**
+ * Why the mirror has no such run: retention dropped it, another program deleted it, or there never was one; and which runs there
+ * are. `named`: how it was asked for, after its number.
+ */
+export function missingRun(
+  mirror: Pick<PointSource, 'runs' | 'retention'>,
+  number: number,
+  named = '',
+): TidemarkError {
+  const runs = mirror.runs.list();
+  const [latest, oldest] = [runs[0], runs.at(-1)];
+  const kept =
+    latest === undefined || oldest === undefined
+      ? 'the mirror has no run: `tidemark sync` makes one'
+      : `\`tidemark runs\` lists what is kept: the oldest one is run:${oldest.run}, the latest one is run:${latest.run}`;
+  const forgotten = mirror.retention.forgottenRun(number);
   if (forgotten !== undefined) {
     const { at, into } = forgotten;
-    throw new TidemarkError('reference_unknown', `run ${number} was dropped by retention on ${at}`, {
-      hint:
-        into === null
-          ? `it was never published; \`tidemark runs\` lists what is kept, the latest one is run:${latest.run}`
-          : `what it changed is part of run:${into} now; \`tidemark runs\` lists what is kept`,
+    const where = into === null ? 'it was never published' : `what it changed is part of run:${into} now`;
+    return new TidemarkError('reference_unknown', `run ${number} was dropped by retention on ${at}`, {
+      hint: `${where}; ${kept}`,
     });
   }
-  throw new TidemarkError(
-    'reference_unknown',
-    run === undefined
-      ? `there is no run ${number} (${text})`
-      : `run ${number} was never published: it holds no state`,
-    { hint: `\`tidemark runs\` lists them; the latest one is run:${latest.run}` },
-  );
+  const isDeleted = mirror.runs.unlikeSealed({ from: number, upTo: number }).some(({ isGone }) => isGone);
+  if (isDeleted)
+    return new TidemarkError(
+      'reference_unknown',
+      `run ${number} was deleted by another program: its seal is left`,
+      { hint: `\`tidemark verify\` names everything that was changed; ${kept}` },
+    );
+  // A program that deleted its seal as well leaves a gap, which also a run of another mirror may have left (`mirror move`).
+  const isGap = latest !== undefined && number > 0 && number < latest.run;
+  return new TidemarkError('reference_unknown', `there is no run ${number}${named}`, {
+    hint: isGap ? `retention did not drop it; \`tidemark verify\` names what was deleted; ${kept}` : kept,
+  });
 }
 
 function nothingPublished({ source }: PointChoice): TidemarkError {

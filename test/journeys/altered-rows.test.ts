@@ -6,6 +6,8 @@ import { loadConfig } from '../../src/config/load.ts';
 import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import { journalPage, restoresPage } from '../../src/daemon/dashboard/restores.ts';
 import { runPage, runsPage } from '../../src/daemon/dashboard/runs.ts';
+import { runNamed } from '../../src/daemon/http/api.ts';
+import type { Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 
@@ -31,13 +33,16 @@ function alter(story: Story, sql: string): void {
 }
 
 /** The pages as they are now. */
-function pages(story: Story): Record<'restores' | 'restore' | 'runs' | 'run', () => string> {
+function pages(
+  story: Story,
+): Record<'restores' | 'restore' | 'runs' | 'run', () => string> & { readonly mirror: Mirror } {
   const mirror = openMirror(story.file('mirror.db'), { mode: 'read', command: 'test', clock: systemClock });
   onTestFinished(() => mirror.close());
   const config = onlyMirrorConfig(loadConfig({ env: story.env, cwd: story.directory, keys: 'unused' }));
   const now = systemClock.now();
   const facts = { mirror, config, now };
   return {
+    mirror,
     restores: () => restoresPage(facts, []).body.text,
     restore: () => journalPage(facts, '1').body.text,
     runs: () => runsPage(mirror, { before: null, sources: ['default'], now }).body.text,
@@ -47,6 +52,20 @@ function pages(story: Story): Record<'restores' | 'restore' | 'runs' | 'run', ()
       return runPage({ ...facts, run, changes: null, canAct: false }).body.text;
     },
   };
+}
+
+/** What the JSON form of a command says of the row: that it is altered, and the warnings. */
+async function told(story: Story, ...command: string[]): Promise<{ altered: unknown[]; warnings: string[] }> {
+  interface Row {
+    readonly is_altered: boolean;
+  }
+  const document = JSON.parse((await story.expectRun(0, ...command, '--json', '--quiet')).stdout) as Row & {
+    readonly warnings: string[];
+    readonly runs?: readonly Row[];
+    readonly restores?: readonly Row[];
+  };
+  const rows = document.runs ?? document.restores ?? [document];
+  return { altered: rows.map(({ is_altered }) => is_altered), warnings: document.warnings };
 }
 
 const WARNING = 'class="warning"';
@@ -62,6 +81,8 @@ it('warns of a restore that is not as the audit log has it, and of one that is g
   for (const [code, ...command] of commands)
     expect((await story.expectRun(code, ...command)).stderr, command.join(' ')).not.toContain('audit log');
   for (const page of [shown.restores, shown.restore]) expect(page()).not.toContain(WARNING);
+  for (const command of [['restores'], ['restores', 'show', '1']])
+    expect(await told(story, ...command)).toEqual({ altered: [false], warnings: [] });
 
   alter(story, `UPDATE restores SET started_by = 'nobody'`);
   const line = 'restore 1 is not as it was recorded; entry';
@@ -71,11 +92,20 @@ it('warns of a restore that is not as the audit log has it, and of one that is g
     expect(stderr, command.join(' ')).toContain('has started_by ');
   }
   for (const page of [shown.restores, shown.restore]) expect(page()).toContain(line);
+  for (const command of [['restores'], ['restores', 'show', '1']])
+    expect(await told(story, ...command)).toEqual({
+      altered: [true],
+      warnings: [expect.stringContaining(line)],
+    });
 
   alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM restore_steps; DELETE FROM restores');
   expect((await story.expectRun(0, 'restores')).stderr).toContain('restore 1 is gone, though entry');
   expect((await story.expectRun(4, 'restores', 'show', '1')).stderr).toContain('restore 1 is gone, though');
   expect(shown.restores()).toContain('restore 1 is gone, though entry');
+  expect(await told(story, 'restores')).toEqual({
+    altered: [],
+    warnings: [expect.stringContaining('restore 1 is gone, though entry')],
+  });
   expect(shown.restore).toThrow('restore 1 is gone, though entry');
 });
 
@@ -86,6 +116,7 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
   for (const command of commands)
     expect((await story.expectRun(0, ...command)).stderr, command.join(' ')).not.toContain('the row of run');
   for (const page of [shown.runs, shown.run]) expect(page()).not.toContain(WARNING);
+  expect(await told(story, 'runs')).toEqual({ altered: [false, false, false], warnings: [] });
 
   alter(story, `UPDATE runs SET "trigger" = 'command eve@x' WHERE run = 2`);
   const line = 'the row of run 2 is not as it was written when the run ended';
@@ -94,9 +125,17 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
   expect((await story.expectRun(0, 'runs', '--limit', '1')).stderr).not.toContain(line);
   expect((await story.expectRun(0, 'runs', 'show', '3')).stderr).not.toContain(line);
   for (const page of [shown.runs, shown.run]) expect(page()).toContain(line);
+  expect(await told(story, 'runs')).toEqual({ altered: [false, true, false], warnings: [line] });
+  expect(await told(story, 'runs', 'show', '2')).toEqual({ altered: [true], warnings: [line] });
+  expect(await told(story, 'runs', 'show', '3')).toEqual({ altered: [false], warnings: [] });
 
   alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM runs WHERE run = 2');
   expect((await story.expectRun(0, 'runs')).stderr).toContain('the row of run 2 is gone');
-  expect((await story.expectRun(4, 'runs', 'show', '2')).stderr).toContain('the row of run 2 is gone');
+  const { stderr } = await story.expectRun(4, 'runs', 'show', '2');
+  expect(stderr).toContain('run 2 was deleted by another program: its seal is left');
+  expect(stderr).toContain('the oldest one is run:1, the latest one is run:3');
+  expect(() => runNamed(shown.mirror, '2')).toThrow('run 2 was deleted by another program');
+  expect((await story.expectRun(4, 'runs', 'show', '9')).stderr).toContain('there is no run 9');
   expect(shown.runs()).toContain('the row of run 2 is gone');
+  expect((await told(story, 'runs')).warnings).toEqual([expect.stringContaining('the row of run 2 is gone')]);
 });

@@ -45,6 +45,7 @@ function mirrorOf(runs: readonly RunRow[], snapshots: readonly SnapshotRow[] = [
           .slice(0, limit);
       },
       get: (number) => runs.find((each) => each.run === number),
+      unlikeSealed: () => [],
     },
     snapshots: {
       list: () => [...snapshots],

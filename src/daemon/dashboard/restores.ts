@@ -235,7 +235,7 @@ export function restoresPage({ mirror, now }: RestoreFacts, planned: readonly Pa
       ? emptyHtml('No restores yet.', 'Plan one from the drift page or from the history of a record.')
       : tableHtml('Restores', columns, rows);
   const body = markup`<h1>Restores</h1><p class="faint">What was sent to the service, newest first.</p>
-${unlikeHtml(mirror.restores.contradictions())}
+${unlikeHtml(mirror.restores.contradictions().map(({ line }) => line))}
 <ul>${open}</ul><div class="gap"></div>${content}`;
   return { title: 'Restores', body };
 }
@@ -243,7 +243,7 @@ ${unlikeHtml(mirror.restores.contradictions())}
 /** @throws TidemarkError `reference_unknown` for an unknown restore */
 export function journalPage({ mirror, config, now }: RestoreFacts, number: string): PageContent {
   if (!/^\d{1,15}$/.test(number)) throw new TidemarkError('reference_unknown', 'there is no such restore');
-  const unlike = mirror.restores.contradictions(Number(number));
+  const unlike = mirror.restores.contradictions(Number(number)).map(({ line }) => line);
   if (mirror.restores.get(Number(number)) === undefined && unlike.length > 0)
     throw new TidemarkError('reference_unknown', unlike.join('; '));
   const found = restoreReport(mirror, Number(number));

@@ -12,6 +12,7 @@ import type { RunRow } from '../../mirror/run-rows.ts';
 import { acceptedDocument } from '../../report/audit-report.ts';
 import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/value-text.ts';
+import { missingRun } from '../../state/point.ts';
 import { forgottenInto, newestRunIfFailed, previousRun, withInterrupted } from '../../state/runs.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../../state/newly-read.ts';
 import { failedRunDocument, runDocument } from '../../state/documents.ts';
@@ -372,6 +373,7 @@ export function runNamed(mirror: Mirror, text: string): RunRow {
   const run = /^\d{1,9}$/.test(text) ? mirror.runs.get(Number(text)) : undefined;
   const [now] = run === undefined ? [] : withInterrupted(mirror, [run]);
   if (now !== undefined) return now;
+  if (/^\d{1,9}$/.test(text)) throw missingRun(mirror, Number(text));
   throw new TidemarkError('reference_unknown', `there is no run ${nameText(text)}`, {
     hint: '/runs lists the latest ones, /api/v1/runs does so as JSON',
   });

@@ -120,6 +120,11 @@ describe('after runs were forgotten', () => {
     expect(await (await fetch(`${http.url}/runs/5`)).text()).toMatch(
       /runs 2–4 were dropped by retention on .*: what they changed is part of run 5\. The counts are those of this run, the changes those of all/,
     );
+    const dropped = await fetch(`${http.url}/runs/3`, { headers: { accept: 'text/html' } });
+    expect(dropped.status).toBe(404);
+    const said = await dropped.text();
+    expect(said).toMatch(/run 3 was dropped by retention on /i);
+    expect(said).toMatch(/part of run:5 now.*the oldest one is run:1, the latest one is run:6/s);
   });
 
   it('the first one that is left is reported with all its records, which it did not read as new', async () => {
