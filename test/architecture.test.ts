@@ -105,7 +105,6 @@ const DOORS: Record<string, readonly string[]> = {
   '@aws-sdk/client-s3': ['backup/targets/s3.ts'],
   '@hono/node-server': ['server/', 'daemon/'],
   'csv-parse': ['config/cells.ts'],
-  'cli-table3': ['report/table.ts'],
   'fast-string-width': ['core/wrap.ts'],
   picocolors: ['cli/', 'report/'],
   '@clack/prompts': ['cli/prompt.ts'],

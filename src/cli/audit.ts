@@ -7,13 +7,20 @@ import { localTime } from '../core/wording.ts';
 import { AuditWalk, contradictedLines, damageNotes } from '../daemon/http/audit-entries.ts';
 import type { AuditAction } from '../mirror/audit-actions.ts';
 import { auditCsv, auditEntryDocument, auditReport } from '../report/audit-report.ts';
-import { renderHtml } from '../report/render-html.ts';
-import { renderMarkdown } from '../report/render-markdown.ts';
-import { renderText } from '../report/render-text.ts';
+import { htmlPieces } from '../report/render-html.ts';
+import { markdownPieces } from '../report/render-markdown.ts';
+import { textPieces } from '../report/render-text.ts';
 import { choosePeriod, type Period } from '../state/period.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { inChunks, writeWhole, yieldToEventLoop } from './atomic-file.ts';
-import { lineOptions, printDocument, printNote, printReason, type CommandContext } from './context.ts';
+import {
+  lineOptions,
+  printDocument,
+  printNote,
+  printReason,
+  terminalWidth,
+  type CommandContext,
+} from './context.ts';
 import { printPage } from './pager.ts';
 import { formatOf } from './report-output.ts';
 
@@ -57,7 +64,8 @@ async function write(
   format: AuditFormat,
 ): Promise<void> {
   if (output !== undefined) await writeWhole(resolve(context.cwd, output), pieces, context);
-  else if (format === 'text') await printPage(context, [...pieces].join(''));
+  else if (format === 'text' && terminalWidth(context) !== undefined)
+    await printPage(context, [...pieces].join(''));
   else {
     for (const chunk of inChunks(pieces)) {
       await yieldToEventLoop(context.signal);
@@ -85,30 +93,33 @@ function* piecesOf(context: CommandContext, format: AuditFormat, facts: AuditFac
       before = ',';
     }
     yield ']}\n';
-  } else yield reportText(context, format, { ...facts, since });
+  } else yield* reportPieces(context, format, { ...facts, since });
 }
 
-function reportText(
+/** The entries are read once to count them, and again to write them (as text also for the widths of its columns): none is kept. */
+function reportPieces(
   context: CommandContext,
   format: 'text' | 'html' | 'markdown',
   { walk, period, options, since }: AuditFacts & { readonly since: string | null },
-): string {
-  const entries = [...walk];
-  if (format === 'text' && options.output === undefined && entries.length === 0) {
-    return walk.of === 0
-      ? 'the audit log is empty: nothing was accepted, pinned, restored or forgotten yet\n'
-      : `no entry of the audit log matches, of ${walk.of}\n`;
+): Iterable<string> {
+  const { count, of, sources } = walk.survey();
+  if (format === 'text' && options.output === undefined && count === 0) {
+    return [
+      of === 0
+        ? 'the audit log is empty: nothing was accepted, pinned, restored or forgotten yet\n'
+        : `no entry of the audit log matches, of ${of}\n`,
+    ];
   }
   const timeText = format === 'text' ? localTime : (at: string) => at.replace(/\.\d+Z$/, 'Z');
   const isNarrowed = options.action !== undefined || options.by !== undefined;
   const from = since === null ? 'from the beginning' : `from ${timeText(since)}`;
-  const report = auditReport(entries, {
-    timeText,
-    namesSource: new Set(entries.flatMap(({ source }) => source ?? [])).size > 1,
+  const report = auditReport(walk, {
+    ...{ timeText, count },
+    namesSource: sources.size > 1,
     period: `${from} to ${timeText(period.until.at)}${isNarrowed ? ', only some actions or people' : ''}`,
     generatedAt: isoTime(systemClock.now()),
   });
-  if (format === 'html') return renderHtml(report);
-  if (format === 'markdown') return renderMarkdown(report);
-  return renderText(report, lineOptions(context, { isFile: options.output !== undefined }));
+  if (format === 'html') return htmlPieces(report);
+  if (format === 'markdown') return markdownPieces(report);
+  return textPieces(report, lineOptions(context, { isFile: options.output !== undefined }));
 }

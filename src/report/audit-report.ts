@@ -8,7 +8,7 @@ import type {
   AuditSubject,
   RemovalsSubject,
 } from '../mirror/audit-entries.ts';
-import type { ReportDocument } from './document.ts';
+import { eachOf, type ReportDocument } from './document.ts';
 import { csvLine } from './export/documents.ts';
 import { nameText } from './value-text.ts';
 
@@ -31,13 +31,16 @@ interface AuditReportOptions {
   readonly timeText: (at: string) => string;
   /** True where entries are about different sources. */
   readonly namesSource: boolean;
+  /** How many entries there are. */
+  readonly count: number;
 }
 
+/** @param entries gone through as often as the format needs */
 export function auditReport(
-  entries: readonly ShownEntry[],
-  { period, generatedAt, timeText, namesSource }: AuditReportOptions,
+  entries: Iterable<ShownEntry>,
+  { period, generatedAt, timeText, namesSource, count: entryCount }: AuditReportOptions,
 ): ReportDocument {
-  const rows = entries.map((entry) => [
+  const rows = eachOf(entries, (entry) => [
     timeText(entry.at),
     byText(entry),
     entry.action,
@@ -49,11 +52,11 @@ export function auditReport(
   return {
     title: 'Audit log',
     textTitle: 'label',
-    summary: plural(entries.length, 'entry', 'entries'),
+    summary: plural(entryCount, 'entry', 'entries'),
     detail: period,
     generatedAt,
     parts:
-      rows.length === 0 ? [] : [{ type: 'table', columns, align: columns.map(() => 'left' as const), rows }],
+      entryCount === 0 ? [] : [{ type: 'table', columns, align: columns.map(() => 'left' as const), rows }],
   };
 }
 

@@ -122,7 +122,8 @@ export interface TablePart {
   readonly align?: readonly Align[];
   /** The last column holds values of any length, as JSON: text and Markdown fold each. */
   readonly hasValues?: boolean;
-  readonly rows: readonly (readonly string[])[];
+  /** Gone through as often as a format needs: there may be more of them than memory is to hold. */
+  readonly rows: Iterable<readonly string[]>;
   readonly total?: readonly string[];
   /** What to do about what it shows. */
   readonly hint?: string;
@@ -258,4 +259,13 @@ export function noticePart(
   hint?: string,
 ): Notice {
   return { type: 'notice', tone, text, items, ...(hint === undefined ? {} : { hint }) };
+}
+
+/** What `change` makes of each, again each time that somebody goes through them. */
+export function eachOf<Item, Made>(items: Iterable<Item>, change: (item: Item) => Made): Iterable<Made> {
+  return {
+    *[Symbol.iterator]() {
+      for (const item of items) yield change(item);
+    },
+  };
 }

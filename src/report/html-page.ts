@@ -2,11 +2,11 @@
 import { hash } from 'node:crypto';
 import { escapeMarkup } from './markup.ts';
 
-/** A complete document around `body`, which is HTML already; `title` is text. */
-export function htmlPage(title: string, body: string): string {
+/** The pieces of a complete document around those of `body`, which are HTML already; `title` is text. */
+export function* htmlPage(title: string, body: Iterable<string>): Generator<string, undefined> {
   // Only this very style and script, by hash: markup that slipped through the escaping could still not act.
   const policy = `default-src 'none'; style-src '${digest(PAGE_STYLE)}'; script-src '${digest(PAGE_SCRIPT)}'; base-uri 'none'; form-action 'none'`;
-  return `<!DOCTYPE html>
+  yield `<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -20,12 +20,15 @@ export function htmlPage(title: string, body: string): string {
 </head>
 <body>
 <main>
-${body}
+`;
+  yield* body;
+  yield `
 </main>
 <script>${PAGE_SCRIPT}</script>
 </body>
 </html>
 `;
+  return undefined;
 }
 
 function digest(text: string): string {

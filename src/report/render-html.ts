@@ -18,6 +18,7 @@ import {
   TONE_SIGN,
   alignmentOf,
   capital,
+  eachOf,
   itemsOf,
   recordsIn,
   withCommands,
@@ -36,18 +37,41 @@ const WORST_LINE_LIMIT = 60;
 
 /** The report as an HTML document. */
 export function renderHtml(document: ReportDocument): string {
+  return [...htmlPieces(document)].join('');
+}
+
+/** The same piece by piece: of its tables, a row at a time. */
+export function htmlPieces(document: ReportDocument): Generator<string, undefined> {
   const items = itemsOf(document);
   const first = document.parts.findIndex(({ type }) => type === 'records');
   const tools = items.length === 0 ? '' : contents(document) + filterTools(items);
-  const body = [
-    header(document),
-    ...document.parts.filter((part) => part.type === 'notice').map(noticeHtml),
-    statsHtml(document),
-    items.length < WORTH_A_SUMMARY ? '' : worst(document),
-    ...document.parts.flatMap((part, index) => [index === first ? tools : '', partHtml(part)]),
-    ...(document.next ?? []).map((line) => `<p>${inline(line)}</p>`),
+  const blocks = [
+    [header(document)],
+    ...document.parts.filter((part) => part.type === 'notice').map((part) => [noticeHtml(part)]),
+    [statsHtml(document)],
+    [items.length < WORTH_A_SUMMARY ? '' : worst(document)],
+    ...document.parts.flatMap((part, index) => [
+      [index === first ? tools : ''],
+      part.type === 'table' ? tablePart(part) : [partHtml(part)],
+    ]),
+    ...(document.next ?? []).map((line) => [`<p>${inline(line)}</p>`]),
   ];
-  return htmlPage(`${document.title}: ${document.summary}`, body.filter((part) => part !== '').join('\n'));
+  return htmlPage(`${document.title}: ${document.summary}`, belowEachOther(blocks));
+}
+
+/** Blocks, each in pieces, with the end of a line between them; nothing where one is empty. */
+function* belowEachOther(blocks: Iterable<Iterable<string>>): Generator<string, undefined> {
+  let before = '';
+  for (const block of blocks) {
+    let isEmpty = true;
+    for (const piece of block) {
+      if (piece === '') continue;
+      yield isEmpty ? before + piece : piece;
+      isEmpty = false;
+    }
+    if (!isEmpty) before = '\n';
+  }
+  return undefined;
 }
 
 function header(document: ReportDocument): string {
@@ -132,7 +156,7 @@ function contents({ parts }: ReportDocument): string {
   return `<nav class="contents" aria-label="Kinds">${links.join(' ')}</nav>\n`;
 }
 
-function partHtml(part: Part): string {
+function partHtml(part: Exclude<Part, TablePart>): string {
   switch (part.type) {
     case 'notice':
       return '';
@@ -140,8 +164,6 @@ function partHtml(part: Part): string {
       return sectionHtml(part);
     case 'list':
       return listHtml(part);
-    case 'table':
-      return `${part.heading === undefined ? '' : `<h2>${escapeMarkup(capital(part.heading))}</h2>\n`}${tableHtml(part)}`;
     case 'kinds':
       return `<h2>${escapeMarkup(capital(part.heading))}</h2>\n${part.kinds.map(kindHtml).join('\n')}`;
     case 'code':
@@ -249,8 +271,14 @@ function listItems(items: readonly Text[]): string {
   return `<ul>${items.map((item) => `<li>${inline(item)}</li>`).join('')}</ul>`;
 }
 
+function* tablePart(part: TablePart): Generator<string, undefined> {
+  if (part.heading !== undefined) yield `<h2>${escapeMarkup(capital(part.heading))}</h2>\n`;
+  yield* tablePieces(part);
+  return undefined;
+}
+
 /** A table scrolls in its own box, so that the page fits a phone. */
-function tableHtml(table: Omit<TablePart, 'type'>): string {
+function* tablePieces(table: Omit<TablePart, 'type'>): Generator<string, undefined> {
   const { heading = 'table', columns, rows, total, hint } = table;
   const align = alignmentOf(table);
   const kind = (index: number): string => (align[index] === 'left' ? ' class="words"' : '');
@@ -259,9 +287,12 @@ function tableHtml(table: Omit<TablePart, 'type'>): string {
   const heads = columns
     .map((column, index) => `<th scope="col"${index === 0 ? '' : kind(index)}>${escapeMarkup(column)}</th>`)
     .join('');
+  yield `<div class="scroll" tabindex="0" role="region" aria-label="${escapeMarkup(heading)}"><table><thead><tr>${heads}</tr></thead><tbody>`;
+  yield* belowEachOther(eachOf(rows, (cells) => [row(cells)]));
   const foot = total === undefined ? '' : `<tfoot>${row(total)}</tfoot>`;
   const below = hint === undefined ? '' : `<p>${prose(hint)}</p>`;
-  return `<div class="scroll" tabindex="0" role="region" aria-label="${escapeMarkup(heading)}"><table><thead><tr>${heads}</tr></thead><tbody>${rows.map(row).join('\n')}</tbody>${foot}</table></div>${below}`;
+  yield `</tbody>${foot}</table></div>${below}`;
+  return undefined;
 }
 
 function kindHtml({ kind, heading, fact, lines, table }: KindFacts): string {
@@ -270,7 +301,7 @@ function kindHtml({ kind, heading, fact, lines, table }: KindFacts): string {
       ? '<p class="faint">every record comes back</p>'
       : `<ul>${lines.map((line) => `<li>${tagHtml(line)} ${prose(line.text)}</li>`).join('\n')}</ul>`;
   return `<details class="fold" id="${kind}"><summary><h2>${escapeMarkup(capital(heading))} <span class="count">${escapeMarkup(fact)}</span></h2></summary>
-${reasons}${table === null ? '' : `\n${tableHtml(table)}`}</details>`;
+${reasons}${table === null ? '' : `\n${[...tablePieces(table)].join('')}`}</details>`;
 }
 
 function preHtml(lines: readonly string[]): string {

@@ -10,6 +10,7 @@ import {
   type Part,
   type RecordsPart,
   type ReportDocument,
+  type TablePart,
   type Text,
   BY_SEVERITY,
   SIGN,
@@ -43,30 +44,43 @@ const TAIL_RESERVE = 400; // characters kept free for the closing tags and the "
 
 /** The report as Markdown; at most `maxLength` characters, with the number of records that are left out. */
 export function renderMarkdown(document: ReportDocument, options: MarkdownOptions = {}): string {
+  return [...markdownPieces(document, options)].join('');
+}
+
+/** The same piece by piece: of its tables, a row at a time. */
+export function* markdownPieces(
+  document: ReportDocument,
+  options: MarkdownOptions = {},
+): Generator<string, undefined> {
   const { maxLength = Infinity, level = 2 } = options;
-  const blocks = [headBlock(document, level)];
-  let room = maxLength - TAIL_RESERVE - lengthOf(blocks);
+  const head = headBlock(document, level);
+  yield head;
+  let room = maxLength - TAIL_RESERVE - lengthOf([head]);
   let left = 0;
   for (const part of document.parts) {
     if (part.type === 'records') {
       const shown = recordsBlock(part, room, level, options);
       left += shown.left;
       room -= lengthOf(shown.blocks);
-      blocks.push(...shown.blocks);
+      yield* shown.blocks.filter((block) => block !== '').map((block) => `\n\n${block}`);
     } else {
-      const block = partBlock(part, level);
-      room -= lengthOf([block]);
-      blocks.push(block);
+      let length = 0;
+      for (const piece of part.type === 'table' ? tablePieces(part, level) : [partBlock(part, level)]) {
+        if (piece === '') continue;
+        yield length === 0 ? `\n\n${piece}` : piece;
+        length += piece.length;
+      }
+      room -= length + 2;
     }
   }
   if (left > 0) {
     const are = left === 1 ? 'record is' : 'records are';
-    blocks.push(
-      `**${formatInteger(left)} more changed ${are} not shown here** (${formatInteger(itemsOf(document).length)} in total). \`tidemark diff --format html\` shows all of them.`,
-    );
+    yield `\n\n**${formatInteger(left)} more changed ${are} not shown here** (${formatInteger(itemsOf(document).length)} in total). \`tidemark diff --format html\` shows all of them.`;
   }
-  if (document.next !== undefined) blocks.push(document.next.map((line) => `- ${inline(line)}`).join('\n'));
-  return `${blocks.filter((block) => block !== '').join('\n\n')}\n`;
+  const next = (document.next ?? []).map((line) => `- ${inline(line)}`).join('\n');
+  if (next !== '') yield `\n\n${next}`;
+  yield '\n';
+  return undefined;
 }
 
 function lengthOf(blocks: readonly string[]): number {
@@ -115,7 +129,7 @@ function changesTable({ parts }: ReportDocument): string {
   return ['| records | added | removed | changed |', '|---|--:|--:|--:|', ...rows].join('\n');
 }
 
-function partBlock(part: Exclude<Part, RecordsPart>, level: number): string {
+function partBlock(part: Exclude<Part, RecordsPart | TablePart>, level: number): string {
   switch (part.type) {
     case 'notice': {
       const sign = part.isListed === true ? `${plain(TONE_SIGN[part.tone])} ` : '';
@@ -127,21 +141,6 @@ function partBlock(part: Exclude<Part, RecordsPart>, level: number): string {
     }
     case 'list':
       return listBlock(part, level);
-    case 'table': {
-      const { columns, rows, total, heading, hint, hasValues } = part;
-      const row = (cells: readonly string[]): string => `| ${cells.map(plain).join(' | ')} |`;
-      const rule = `|${alignmentOf(part)
-        .map((align) => (align === 'left' ? '---' : '--:'))
-        .join('|')}|`;
-      const shown =
-        hasValues === true ? rows.map((cells) => cells.map((cell) => folded(cell, VALUE_LIMIT))) : rows;
-      const body = [...shown, ...(total === undefined ? [] : [total])].map(row);
-      return [
-        ...(heading === undefined ? [] : [headingOf({ heading }, level)]),
-        [row(columns), rule, ...body].join('\n'),
-        ...(hint === undefined ? [] : [prose(hint)]),
-      ].join('\n\n');
-    }
     case 'kinds':
       return [headingOf(part, level), ...part.kinds.map(kindBlock)].join('\n\n');
     case 'code':
@@ -149,6 +148,19 @@ function partBlock(part: Exclude<Part, RecordsPart>, level: number): string {
     case 'chart':
       return '';
   }
+}
+
+function* tablePieces(part: TablePart, level: number): Generator<string, undefined> {
+  const { columns, rows, total, heading, hint, hasValues } = part;
+  const row = (cells: readonly string[]): string => `| ${cells.map(plain).join(' | ')} |`;
+  const rule = alignmentOf(part).map((align) => (align === 'left' ? '---' : '--:'));
+  if (heading !== undefined) yield `${headingOf({ heading }, level)}\n\n`;
+  yield `${row(columns)}\n|${rule.join('|')}|`;
+  for (const cells of rows)
+    yield `\n${row(hasValues === true ? cells.map((cell) => folded(cell, VALUE_LIMIT)) : cells)}`;
+  if (total !== undefined) yield `\n${row(total)}`;
+  if (hint !== undefined) yield `\n\n${prose(hint)}`;
+  return undefined;
 }
 
 function kindBlock({ heading, fact, lines }: KindFacts): string {

@@ -23,7 +23,7 @@ import {
 } from './document.ts';
 import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
 import { referenceText } from './notes.ts';
-import { renderTable } from './table.ts';
+import { tableLines } from './table.ts';
 import { folded, foldedValue, foldedValues, movedText, pathText } from './value-text.ts';
 
 /** How a line of text is coloured, and how much room it has. */
@@ -53,22 +53,29 @@ const INDENT = ' '.repeat(6);
 
 /** The report as lines of text, the last one ended; summary first. */
 export function renderText(document: ReportDocument, options: TextOptions): string {
+  return [...textPieces(document, options)].join('');
+}
+
+/** The same line by line, also of its tables. */
+export function* textPieces(document: ReportDocument, options: TextOptions): Generator<string, undefined> {
+  for (const line of linesOf(document, options)) yield `${line}\n`;
+  return undefined;
+}
+
+function* linesOf(document: ReportDocument, options: TextOptions): Generator<string, undefined> {
   const { colors, toRun = String } = options;
   const { title, textTitle, states, summary, tone, detail, facts = [], notes = [], next = [] } = document;
   const paint = tone === undefined ? colors.bold : toned(tone, colors);
   const shownTitle = colors.bold(escapeControlCharacters(title));
-  const lines = [
-    ...(textTitle === 'line' ? [shownTitle] : []),
-    ...(states === undefined
-      ? []
-      : [`${referenceText(states.from, localTime)} → ${referenceText(states.to, localTime)}`]),
-    `${textTitle === 'label' ? `${shownTitle}: ` : ''}${paint(escapeControlCharacters(summary))}${detail === undefined ? '' : ` ${colors.dim(`(${detail})`)}`}`,
-    ...factLines(facts, colors),
-    ...notes.map(escapeControlCharacters),
-    ...partLines(document.parts, options),
-    ...(next.length === 0 ? [] : ['', ...next.map((line) => toRun(plainText(line)))]),
-  ];
-  return `${lines.join('\n')}\n`;
+  if (textTitle === 'line') yield shownTitle;
+  if (states !== undefined)
+    yield `${referenceText(states.from, localTime)} → ${referenceText(states.to, localTime)}`;
+  yield `${textTitle === 'label' ? `${shownTitle}: ` : ''}${paint(escapeControlCharacters(summary))}${detail === undefined ? '' : ` ${colors.dim(`(${detail})`)}`}`;
+  yield* factLines(facts, colors);
+  yield* notes.map(escapeControlCharacters);
+  yield* partLines(document.parts, options);
+  if (next.length > 0) yield* ['', ...next.map((line) => toRun(plainText(line)))];
+  return undefined;
 }
 
 function factLines(facts: readonly Fact[], colors: Colors): string[] {
@@ -82,25 +89,28 @@ function factLines(facts: readonly Fact[], colors: Colors): string[] {
 }
 
 /** Part by part, as many records as are wanted; then how many are left. */
-function partLines(parts: readonly Part[], options: TextOptions): string[] {
+function* partLines(parts: readonly Part[], options: TextOptions): Generator<string, undefined> {
   let left = 0;
   let room = options.maxRecords ?? Infinity;
-  const lines = parts.flatMap((part): string[] => {
-    if (part.type !== 'records') return otherLines(part, options);
-    if (part.foldedIn?.includes('text') === true) return [];
-    const own = recordsIn(part).length;
-    const shown = Math.min(own, room);
-    room -= shown;
-    left += own - shown;
-    return shown === 0 ? [] : recordsLines(part, shown, options);
-  });
-  if (left === 0) return lines;
-  const { moreHint, toRun = String } = options;
-  const hint = moreHint === undefined ? '' : `: ${toRun(`\`${moreHint}\``)} shows all`;
-  return [...lines, '', `… ${plural(left, 'more record')}${hint}`];
+  for (const part of parts) {
+    if (part.type !== 'records') yield* otherLines(part, options);
+    else if (part.foldedIn?.includes('text') !== true) {
+      const own = recordsIn(part).length;
+      const shown = Math.min(own, room);
+      room -= shown;
+      left += own - shown;
+      if (shown > 0) yield* recordsLines(part, shown, options);
+    }
+  }
+  if (left > 0) {
+    const { moreHint, toRun = String } = options;
+    const hint = moreHint === undefined ? '' : `: ${toRun(`\`${moreHint}\``)} shows all`;
+    yield* ['', `… ${plural(left, 'more record')}${hint}`];
+  }
+  return undefined;
 }
 
-function otherLines(part: Exclude<Part, RecordsPart>, options: TextOptions): string[] {
+function otherLines(part: Exclude<Part, RecordsPart>, options: TextOptions): Iterable<string> {
   const { colors } = options;
   switch (part.type) {
     case 'notice':
@@ -108,7 +118,7 @@ function otherLines(part: Exclude<Part, RecordsPart>, options: TextOptions): str
     case 'list':
       return listLines(part, colors);
     case 'table':
-      return ['', ...headingLines(part, colors), ...tableLines(part, options)];
+      return tablePartLines(part, options);
     case 'kinds':
       return kindsLines(part, colors);
     case 'code':
@@ -158,13 +168,13 @@ function kindsLines({ heading, kinds }: KindsPart, colors: Colors): string[] {
 /** Least columns for a value: a UUID in its quotes. */
 const LEAST_VALUE = 38;
 
-function tableLines(part: TablePart, options: LineOptions): string[] {
+function* tablePartLines(part: TablePart, options: LineOptions): Generator<string, undefined> {
   const { colors, width, tableWidth } = options;
-  const { columns, rows, total, hint } = part;
-  const all = total === undefined ? rows : [...rows, total];
-  const table = renderTable(
+  const { columns, total, hint } = part;
+  yield* ['', ...headingLines(part, colors)];
+  yield* tableLines(
     columns,
-    part.hasValues === true ? withFoldedValues(part, width) : all,
+    part.hasValues === true ? withFoldedValues(part, width) : allRows(part),
     alignmentOf(part),
     {
       width: tableWidth,
@@ -172,11 +182,17 @@ function tableLines(part: TablePart, options: LineOptions): string[] {
       ...(total === undefined ? {} : { paintLast: colors.bold }),
     },
   );
-  return [...table.split('\n'), ...(hint === undefined ? [] : [hintText(hint, options)])];
+  if (hint !== undefined) yield hintText(hint, options);
+  return undefined;
+}
+
+function allRows({ rows, total }: TablePart): Iterable<readonly string[]> {
+  return total === undefined ? rows : [...rows, total];
 }
 
 /** The values folded to what room the other columns leave. */
-function withFoldedValues({ columns, rows }: TablePart, width: number): (readonly string[])[] {
+function withFoldedValues({ columns, ...part }: TablePart, width: number): (readonly string[])[] {
+  const rows = [...part.rows];
   const others = columns
     .slice(0, -1)
     .map((name, column) => Math.max(...[name, ...rows.map((row) => row[column] ?? '')].map(textWidth)) + 2);

@@ -1,8 +1,7 @@
-/** Tables as text. The one door to cli-table3. */
-import Table from 'cli-table3';
+/** Tables as text. */
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { textWidth, wrapText } from '../core/wrap.ts';
-import type { Align } from './document.ts';
+import { type Align, eachOf } from './document.ts';
 
 interface TableRoom {
   /** Columns of the terminal; left out, lines are as long as they are. */
@@ -20,33 +19,34 @@ interface TableRoom {
  * below; then cells are wrapped between words; then the widest columns move onto lines of their own below each row, as
  * `heading: value`. A word is never broken: an id stays one that can be copied.
  */
-export function renderTable(
+export function renderTable(...of: Parameters<typeof tableLines>): string {
+  return [...tableLines(...of)].join('\n');
+}
+
+/** The lines of such a table, one by one. It goes through the rows several times: first for the widths of the columns. */
+export function* tableLines(
   head: readonly string[],
-  rows: readonly (readonly string[])[],
+  rows: Iterable<readonly string[]>,
   align: readonly Align[] = [],
   { width, least = [], paintHead = String, paintLast = String }: TableRoom = {},
-): string {
-  const cells = rows.map((row) => row.map((cell) => escapeControlCharacters(cell)));
+): Generator<string, undefined> {
+  const cells = eachOf(rows, (row) => row.map((cell) => escapeControlCharacters(cell)));
   const layout = fittingLayout(head, cells, width ?? Infinity, least);
+  const aligned = layout.columns.map(({ index }) => align[index] ?? 'left');
   const inTable = (row: readonly string[]): string[] =>
     layout.columns.map(({ index, width: own }) => wrapText(row[index] ?? '', own).join('\n'));
-  const grid = [head, ...cells].map(inTable);
-  const lines = drawn(
-    grid,
-    layout.columns.map(({ index }) => align[index] ?? 'left'),
-  );
-  const shown: string[] = [];
-  let start = 0;
-  for (const [index, row] of grid.entries()) {
-    const end = start + Math.max(1, ...row.map((cell) => cell.split('\n').length));
-    const own = lines.slice(start, end);
-    start = end;
-    shown.push(...own.map(index === 0 ? paintHead : index === rows.length ? paintLast : String));
-    if (index > 0) shown.push(...belowRow(head, cells[index - 1] ?? [], layout, width ?? Infinity));
+  const widths = drawnWidths(layout, inTable, [head], cells);
+  yield* drawnRow(inTable(head), widths, aligned).map((line) => paintHead(line));
+  let number = 0;
+  for (const row of cells) {
+    number += 1;
+    const paint = number === layout.rowCount ? paintLast : String;
+    yield* drawnRow(inTable(row), widths, aligned).map((line) => paint(line));
+    yield* belowRow(head, row, layout, width ?? Infinity);
   }
   if (layout.dropped.length > 0)
-    shown.push(`(no room for: ${layout.dropped.map((index) => head[index]).join(', ')})`);
-  return shown.join('\n');
+    yield `(no room for: ${layout.dropped.map((index) => head[index]).join(', ')})`;
+  return undefined;
 }
 
 /** What has no place in the table, each on lines of its own; what is empty is left out. */
@@ -64,71 +64,46 @@ function belowRow(
   });
 }
 
-/** Rows that are laid out at a time: what cli-table3 takes grows with their square. */
-const ROWS_AT_ONCE = 100;
-
-/** The first row is the heading. */
-function drawn(rows: readonly (readonly string[])[], align: readonly Align[]): string[] {
-  // In each piece, so that its columns are as wide as those of the others; its line is dropped.
-  const widest = widestLines(rows);
-  const lines: string[] = [];
-  for (let start = 0; start < rows.length; start += ROWS_AT_ONCE)
-    lines.push(...drawnPiece([widest, ...rows.slice(start, start + ROWS_AT_ONCE)], align).slice(1));
-  return lines;
+/** How wide each column is drawn: as the widest line of its cells. */
+function drawnWidths(
+  { columns }: Layout,
+  inTable: (row: readonly string[]) => readonly string[],
+  ...of: readonly Iterable<readonly string[]>[]
+): number[] {
+  // Where cells are wrapped, it depends on where they break.
+  if (columns.every(({ natural, width }) => natural <= width)) return columns.map(({ natural }) => natural);
+  const widths = columns.map(() => 0);
+  for (const rows of of)
+    for (const row of rows)
+      for (const [index, cell] of inTable(row).entries())
+        widths[index] = Math.max(widths[index] ?? 0, widest(cell.split('\n'), textWidth));
+  return widths;
 }
 
-/** Of each column, the widest line of a cell. */
-function widestLines(rows: readonly (readonly string[])[]): string[] {
-  const widest: { text: string; width: number }[] = [];
-  for (const row of rows) {
-    for (const [index, cell] of row.entries()) {
-      for (const text of cell.split('\n')) {
-        const width = textWidth(text);
-        if (width > (widest[index]?.width ?? -1)) widest[index] = { text, width };
-      }
-    }
-  }
-  return widest.map(({ text }) => text);
-}
-
-function drawnPiece(rows: readonly (readonly string[])[], align: readonly Align[]): string[] {
-  const table = new Table({
-    colAligns: [...align],
-    chars: {
-      top: '',
-      'top-mid': '',
-      'top-left': '',
-      'top-right': '',
-      bottom: '',
-      'bottom-mid': '',
-      'bottom-left': '',
-      'bottom-right': '',
-      left: '',
-      'left-mid': '',
-      mid: '',
-      'mid-mid': '',
-      right: '',
-      'right-mid': '',
-      middle: '  ',
-    },
-    style: { 'padding-left': 0, 'padding-right': 0, head: [], border: [] },
+/** The lines of a row: each cell filled up to the width of its column. */
+function drawnRow(cells: readonly string[], widths: readonly number[], align: readonly Align[]): string[] {
+  const columns = cells.map((cell) => cell.split('\n'));
+  const height = Math.max(1, ...columns.map((lines) => lines.length));
+  return Array.from({ length: height }, (_line, at) => {
+    const filled = columns.map((lines, index) => {
+      const text = lines[at] ?? '';
+      const room = ' '.repeat((widths[index] ?? 0) - textWidth(text));
+      return align[index] === 'right' ? room + text : text + room;
+    });
+    return filled.join(' '.repeat(GUTTER)).trimEnd();
   });
-  for (const row of rows) table.push([...row]);
-  return table
-    .toString()
-    .split('\n')
-    .map((line) => line.trimEnd());
 }
 
 // Which columns of a table fit a width, how wide each may be, and what becomes of the others. Pure.
 
 interface Layout {
-  /** Those that are side by side, by index, with the columns of the terminal that each may take. */
-  readonly columns: readonly { readonly index: number; readonly width: number }[];
+  /** Those that are side by side, by index, with the columns of the terminal that each may take, and would. */
+  readonly columns: readonly { readonly index: number; readonly width: number; readonly natural: number }[];
   /** Those that are below each row, by index. */
   readonly below: readonly number[];
   /** Those that are not shown, by index. */
   readonly dropped: readonly number[];
+  readonly rowCount: number;
 }
 
 const GUTTER = 2; // columns between two cells
@@ -145,20 +120,26 @@ interface Column {
 /** The layout that fits and changes least; the first column always stays in its place. */
 function fittingLayout(
   head: readonly string[],
-  rows: readonly (readonly string[])[],
+  rows: Iterable<readonly string[]>,
   width: number,
   least: readonly string[],
 ): Layout {
-  const all = head.map((name, index): Column => {
-    const texts = [name, ...rows.map((row) => row[index] ?? '')];
-    return {
-      index,
-      natural: widest(texts, textWidth),
-      least: width === Infinity ? 0 : widest(texts, wordWidth),
-    };
-  });
+  const all = head.map((_name, index) => ({ index, natural: 0, least: 0 }));
+  const fit = (row: readonly string[]): void => {
+    for (const column of all) {
+      const cell = row[column.index] ?? '';
+      column.natural = Math.max(column.natural, textWidth(cell));
+      if (width !== Infinity) column.least = Math.max(column.least, wordWidth(cell));
+    }
+  };
+  fit(head);
+  let rowCount = 0;
+  for (const row of rows) {
+    fit(row);
+    rowCount += 1;
+  }
   const dropped: number[] = [];
-  let columns = all;
+  let columns: readonly Column[] = all;
   for (const name of least) {
     if (total(columns.map(({ natural }) => natural)) <= width) break;
     const index = head.indexOf(name);
@@ -168,17 +149,14 @@ function fittingLayout(
   const below: number[] = [];
   for (;;) {
     const widths = fitted(columns, width);
-    const tallest =
-      widths === null
-        ? undefined
-        : tallestOf(columns, widths, (index) => rows.map((row) => row[index] ?? ''));
+    const tallest = widths === null ? undefined : tallestOf(columns, widths, rows);
     const moved = widths === null ? widestWord(columns) : tallest;
     if (moved === undefined) {
       const own = widths ?? columns.map(({ least: word }) => word);
       return {
-        columns: columns.map(({ index }, at) => ({ index, width: own[at] ?? 0 })),
+        columns: columns.map(({ index, natural }, at) => ({ index, natural, width: own[at] ?? 0 })),
         below: below.toSorted((a, b) => a - b),
-        dropped,
+        ...{ dropped, rowCount },
       };
     }
     below.push(moved);
@@ -208,16 +186,15 @@ function widestWord([, ...movable]: readonly Column[]): number | undefined {
 function tallestOf(
   columns: readonly Column[],
   widths: readonly number[],
-  cellsOf: (index: number) => readonly string[],
+  rows: Iterable<readonly string[]>,
 ): number | undefined {
-  const heights = columns.slice(1).map(({ index, natural }, at) => {
-    const own = widths[at + 1] ?? natural;
-    const height =
-      natural <= own
-        ? 1
-        : cellsOf(index).reduce((most, cell) => Math.max(most, wrapText(cell, own).length), 1);
-    return { index, height };
-  });
+  const heights = columns
+    .map(({ index, natural }, at) => ({ index, natural, own: widths[at] ?? natural, height: 1 }))
+    .slice(1);
+  const wrapped = heights.filter(({ natural, own }) => natural > own);
+  for (const row of wrapped.length === 0 ? [] : rows)
+    for (const column of wrapped)
+      column.height = Math.max(column.height, wrapText(row[column.index] ?? '', column.own).length);
   const [tallest] = heights.toSorted((a, b) => b.height - a.height);
   return tallest !== undefined && tallest.height > MOST_LINES ? tallest.index : undefined;
 }

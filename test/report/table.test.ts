@@ -1,5 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { createColors } from 'picocolors';
+import type { ReportDocument } from '../../src/report/document.ts';
+import { htmlPieces } from '../../src/report/render-html.ts';
+import { markdownPieces } from '../../src/report/render-markdown.ts';
+import { textPieces } from '../../src/report/render-text.ts';
 import { renderTable } from '../../src/report/table.ts';
 import { textWidth } from '../../src/core/wrap.ts';
 
@@ -101,3 +106,37 @@ it('keeps columns of hundreds of rows in line, with lines of several', () => {
     new Set([19]),
   );
 });
+
+it.each([
+  ['text', (document: ReportDocument) => textPieces(document, { colors: createColors(false), width: 100 })],
+  ['HTML', htmlPieces],
+  ['Markdown', markdownPieces],
+] as const)(
+  'a report as %s is written row by row: rows that are written need not be in memory',
+  (_name, pieces) => {
+    let [ahead, most] = [0, 0];
+    const rows = {
+      *[Symbol.iterator]() {
+        for (let row = 0; row < 1000; row += 1) {
+          ahead += 1;
+          yield [`row ${row}`, 'b'];
+        }
+        // What is not written was read for the widths of the columns.
+        if (written === 0) ahead = 0;
+      },
+    };
+    let written = 0;
+    const document = {
+      title: 'Rows',
+      summary: '1000',
+      parts: [{ type: 'table', columns: ['a', 'b'], rows }],
+    };
+    for (const piece of pieces(document as ReportDocument)) {
+      if (!/\brow \d/.test(piece)) continue;
+      written += 1;
+      ahead -= 1;
+      most = Math.max(most, ahead);
+    }
+    expect([written, most]).toEqual([1000, 0]);
+  },
+);

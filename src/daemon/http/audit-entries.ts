@@ -67,10 +67,15 @@ export async function findAuditEntries(
   return { entries, count, of, altered, damage };
 }
 
-/** The entries that were asked for, newest first, in as many walks of the log as are begun: however many there are, few are in memory. */
+/**
+ * The entries that were asked for, newest first, in as many walks of the log as are begun: however many there are, few are in memory.
+ * What is written after `survey` is in none.
+ */
 export class AuditWalk implements Iterable<NamedEntry> {
   readonly #mirror: Mirror;
   readonly #filter: AuditFilter;
+  /** The newest entry that `survey` found. */
+  #newest = Infinity;
   readonly #shown: (entry: AuditLogEntry) => NamedEntry;
   /** Of the latest walk, as far as it got: how many entries the filter let through, and how many there were. */
   count = 0;
@@ -95,15 +100,36 @@ export class AuditWalk implements Iterable<NamedEntry> {
   /** One for each entry of the log; null where it is passed over. */
   *steps(): Generator<NamedEntry | null, undefined> {
     const { limit = Infinity } = this.#filter;
-    Object.assign(this, { count: 0, of: 0, altered: [], damage: null });
+    this.damage = null;
+    for (const { entry, isAsked } of this.#entries()) {
+      const shown = isAsked && this.count <= limit ? this.#shown(entry) : null;
+      this.damage ??= shown?.damage ?? null;
+      yield shown;
+    }
+    return undefined;
+  }
+
+  /** A walk that looks up no names: how many there are, and which sources they are about. */
+  survey(): { readonly count: number; readonly of: number; readonly sources: ReadonlySet<string> } {
+    const sources = new Set<string>();
+    this.#newest = Infinity;
+    for (const { entry, isAsked } of this.#entries()) {
+      if (this.of === 1) this.#newest = entry.entry;
+      const source = isAsked ? sourceOf(this.#mirror, entry.subject) : null;
+      if (source !== null) sources.add(source);
+    }
+    return { count: this.count, of: this.of, sources };
+  }
+
+  *#entries(): Generator<{ readonly entry: AuditLogEntry; readonly isAsked: boolean }, undefined> {
+    Object.assign(this, { count: 0, of: 0, altered: [] });
     for (const entry of this.#mirror.auditLog()) {
+      if (entry.entry > this.#newest) continue;
       this.of += 1;
       if (entry.isAltered) this.altered.push(entry.entry);
       const isAsked = isAskedFor(entry, this.#filter);
       if (isAsked) this.count += 1;
-      const shown = isAsked && this.count <= limit ? this.#shown(entry) : null;
-      this.damage ??= shown?.damage ?? null;
-      yield shown;
+      yield { entry, isAsked };
     }
     return undefined;
   }
@@ -174,46 +200,35 @@ function shownEntry(
   { definitions: definitionsOf, nameOf }: LookUps,
 ): NamedEntry {
   const { subject } = entry;
-  const shown = { ...entry, recordName: null, fromRun: null, damage: null };
+  const source = sourceOf(mirror, subject);
+  const definitions = definitionsOf(source ?? '');
+  const shown = { ...entry, recordName: null, fromRun: null, damage: null, source, definitions };
   switch (subject.about) {
     case 'acceptance': {
-      const definitions = definitionsOf(subject.source);
       const definition = definitions(subject.kind);
       const masked = {
         ...subject,
         id: maskedId(subject.id, definition),
         path: maskedPlace(subject.path, definition),
       };
+      return { ...shown, ...nameOf(subject, definition), subject: masked };
+    }
+    case 'restore':
       return {
         ...shown,
-        ...nameOf(subject, definition),
-        subject: masked,
-        source: subject.source,
-        definitions,
+        fromRun: subject.isRenumbered ? null : mirror.restores.plannedRun(subject.restore),
       };
-    }
-    case 'snapshot': {
-      // It is the state of every source as of its run, whosever that run was.
-      const [only, ...others] = mirror.runs.sources();
-      const source = others.length === 0 ? (only ?? null) : null;
-      return { ...shown, source, definitions: definitionsOf(source ?? '') };
-    }
-    case 'restore': {
-      const { source, restore, isRenumbered } = subject;
-      const fromRun = isRenumbered ? null : mirror.restores.plannedRun(restore);
-      return { ...shown, source, fromRun, definitions: definitionsOf(source) };
-    }
-    case 'removals': {
-      const { source } = subject;
-      return { ...shown, source, definitions: definitionsOf(source) };
-    }
-    case 'forget':
-    case 'backup': {
-      const [source, ...others] = subject.sources;
-      const only = source === undefined || others.length > 0 ? null : source;
-      return { ...shown, source: only, definitions: definitionsOf(only ?? '') };
-    }
+    default:
+      return shown;
   }
+}
+
+/** The one source that an entry is about; null for several. */
+function sourceOf(mirror: Mirror, subject: AuditSubject): string | null {
+  if ('source' in subject) return subject.source;
+  // A snapshot is the state of every source as of its run, whosever that run was.
+  const [only = null, ...others] = subject.about === 'snapshot' ? mirror.runs.sources() : subject.sources;
+  return others.length > 0 ? null : only;
 }
 
 /** The audit log is read most where the mirror is damaged: a record without a sound body goes by its id. */
@@ -280,7 +295,9 @@ export function* acceptedBodies(
   { source, kind, scope, id }: AcceptedRecord,
 ): Generator<JsonValue> {
   let others: readonly { readonly scope: Scope; readonly id: string }[] | undefined;
-  for (const run of [mirror.runs.latest(source)?.run, mirror.snapshots.baseline()?.run]) {
+  // The baseline is looked for, and checked, only where the latest run has not what is asked for.
+  for (const found of [() => mirror.runs.latest(source), () => mirror.snapshots.baseline()]) {
+    const run = found()?.run;
     if (run === undefined) continue;
     const at = (place: { readonly scope: Scope; readonly id: string }): JsonValue[] => {
       const filter = { sources: [source], kinds: [kind], scope: place.scope, ids: [place.id] };

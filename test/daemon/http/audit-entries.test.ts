@@ -85,3 +85,15 @@ it('leaves out what is written during a walk', async () => {
   expect(Math.max(...numbers)).toBe(600);
   expect([...walk]).toHaveLength(601);
 });
+
+it('leaves out of all later walks what was written after its survey', async () => {
+  const mirror = open();
+  await sync(mirror, 'roles', ORG, ['{"id":"r1","name":"Readers"}']);
+  accept(mirror, 600);
+  const walk = new AuditWalk(mirror, CONFIG, ALL);
+  expect(walk.survey()).toEqual({ count: 600, of: 600, sources: new Set(['production']) });
+  mirror.snapshots.pin('meanwhile', 1);
+  expect([...walk]).toHaveLength(600);
+  expect(walk).toMatchObject({ count: 600, of: 600 });
+  expect(walk.survey()).toMatchObject({ count: 601, of: 601 });
+});
