@@ -14,10 +14,13 @@ export function packageFile(...parts: string[]): string {
   return join(directory, ...parts);
 }
 
+/** Read once for a process: it is the version of the code that runs, whatever is installed meanwhile. */
+let version: string | null = null;
+
 /** E.g. `0.1.0`. */
 export function programVersion(): string {
-  const manifest = JSON.parse(readFileSync(packageFile('package.json'), 'utf8')) as { version: string };
-  return manifest.version;
+  version ??= (JSON.parse(readFileSync(packageFile('package.json'), 'utf8')) as { version: string }).version;
+  return version;
 }
 
 /** Where a program that runs from sources finds built workers; null until somebody builds them. */

@@ -5,6 +5,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CATALOG, familyKinds } from '../catalog/catalog.ts';
 import { type Connection, translated } from './database.ts';
+import { prepared } from './query.ts';
 import { removedByRestores } from './removed-by-restore.ts';
 import { type Verdict, wasSeen, willBeRemoved } from './stage.ts';
 
@@ -35,6 +36,14 @@ export interface AbsentCounts {
   readonly firstHeldAt: string | null;
 }
 
+export const NONE_ABSENT: AbsentCounts = {
+  absent: 0,
+  confirmed: 0,
+  replaced: 0,
+  taken: 0,
+  firstHeldAt: null,
+};
+
 interface AbsentRow {
   id: string;
   sinceRun: number | null;
@@ -62,6 +71,12 @@ const IS_CONFIRMED = `((h.since_at IS NOT NULL AND h.since_at <= :heldBy) OR ${I
 const IS_ABSENT = `k.collection = :collection AND ${withinSlice('k.remote_id')} AND k.hash IS NOT NULL
     AND NOT ${wasSeen('k.record')}`;
 const ABSENT = `FROM main.records k LEFT JOIN held_records h ON h.record = k.record WHERE ${IS_ABSENT}`;
+
+const COUNT_ABSENT = prepared(({ $client }) =>
+  $client
+    .prepare<Record<string, unknown>, number>(`SELECT count(*) FROM main.records k WHERE ${IS_ABSENT}`)
+    .pluck(),
+);
 
 export function absentRecords(
   writer: Connection,
@@ -128,14 +143,11 @@ export async function countAbsent(
   heldBy: string,
 ): Promise<AbsentCounts> {
   // Nearly always there are none, and asking only that costs a fraction of compiling the complete query.
-  const countAll = writer.prepare<Record<string, unknown>, { absent: number }>(
-    `SELECT count(*) AS absent FROM main.records k WHERE ${IS_ABSENT}`,
-  );
   const all = await sumOverSlices(
     idSlices(writer, path, 'main', collection),
-    (slice) => translated(path, () => countAll.get({ collection, ...slice }))?.absent ?? 0,
+    (slice) => translated(path, () => COUNT_ABSENT(writer).get({ collection, ...slice })) ?? 0,
   );
-  if (all === 0) return { absent: 0, confirmed: 0, replaced: 0, taken: 0, firstHeldAt: null };
+  if (all === 0) return NONE_ABSENT;
   const count = writer.prepare<
     Record<string, unknown>,
     { absent: number; confirmed: number; replaced: number; taken: number; firstHeldAt: string | null }
@@ -264,6 +276,18 @@ function withinSlice(id: string): string {
   return `${id} >= :from AND ${id} < ifnull(:end, x'')`;
 }
 
+const SLICE_END = { main: sliceEndIn('main'), stage: sliceEndIn('stage') } as const;
+
+function sliceEndIn(schema: 'main' | 'stage') {
+  return prepared(({ $client }) =>
+    $client
+      .prepare<[number, string, number], string>(
+        `SELECT remote_id FROM ${schema}.records WHERE collection = ? AND remote_id >= ? ORDER BY remote_id LIMIT 1 OFFSET ?`,
+      )
+      .pluck(),
+  );
+}
+
 /** The slices of a collection's records: those of the mirror, removed ones too, or those that are staged. */
 function* idSlices(
   writer: Connection,
@@ -271,15 +295,10 @@ function* idSlices(
   schema: 'main' | 'stage',
   collection: number,
 ): Generator<IdSlice, undefined> {
-  const sliceEnd = writer
-    .prepare<[number, string, number], string>(
-      `SELECT remote_id FROM ${schema}.records WHERE collection = ? AND remote_id >= ? ORDER BY remote_id LIMIT 1 OFFSET ?`,
-    )
-    .pluck();
   let from = '';
   for (;;) {
     const start = from;
-    const end = translated(path, () => sliceEnd.get(collection, start, SLICE)) ?? null;
+    const end = translated(path, () => SLICE_END[schema](writer).get(collection, start, SLICE)) ?? null;
     yield { from, end };
     if (end === null) return undefined;
     from = end;

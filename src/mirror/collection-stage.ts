@@ -11,6 +11,7 @@ import {
   type AbsentCounts,
   type AbsentRecord,
   type AbsentShare,
+  NONE_ABSENT,
   absentRecords,
   countAbsent,
   decideAbsences,
@@ -401,6 +402,7 @@ export class CollectionStage {
   /** How many these are; removals held since `heldBy` (ISO 8601) or earlier count as confirmed. */
   async countAbsent(heldBy: string): Promise<AbsentCounts> {
     this.#context.check();
+    if (this.known === 0) return NONE_ABSENT;
     return await countAbsent(this.#context.writer, this.#context.path, this.#facts.id, heldBy);
   }
 

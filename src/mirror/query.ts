@@ -10,13 +10,17 @@ import {
   sql,
 } from 'drizzle-orm';
 import { type BetterSQLite3Database, drizzle } from 'drizzle-orm/better-sqlite3';
-import type { Connection } from './database.ts';
+import type { Connection, Statement } from './database.ts';
 
 export type QueryBuilder = BetterSQLite3Database & { readonly $client: Connection };
 
-/** @internal */
+const builders = new WeakMap<Connection, QueryBuilder>();
+
+/** One for each connection: Drizzle takes as long to make one as SQLite for a short query. @internal */
 export function queryBuilder(connection: Connection): QueryBuilder {
-  return drizzle({ client: connection });
+  const builder = builders.get(connection) ?? drizzle({ client: connection });
+  builders.set(connection, builder);
+  return builder;
 }
 
 /**
@@ -39,25 +43,36 @@ export interface RowQuery<Row> {
 
 /**
  * A query whose rows are read one by one, which Drizzle cannot: better-sqlite3's own statement with the builder's text. The
- * text is built once; each call has a statement of its own, so that several may be under way on one connection.
+ * text is built once; each call under way has a statement of its own, so that several may be on one connection.
  * Only plain columns and `sql` fragments may be selected; a column's decoder is not called.
  */
 export function streamed<Row extends object>(
   build: (db: QueryBuilder) => RowQuery<Row>,
 ): (connection: Connection) => (values?: Readonly<Record<string, unknown>>) => Generator<Row, undefined> {
   let built: ReturnType<typeof textOf> | undefined;
+  const allIdle = new WeakMap<Connection, Statement<unknown[], unknown[]>[]>();
+  const idleOf = (connection: Connection): Statement<unknown[], unknown[]>[] => {
+    const idle = allIdle.get(connection) ?? [];
+    allIdle.set(connection, idle);
+    return idle;
+  };
   return (connection) => {
     built ??= textOf(build(queryBuilder(connection)));
     const { names, text, params } = built;
-    const statement = connection.prepare<unknown[], unknown[]>(text).raw();
     return function* (values = {}) {
-      const given = fillPlaceholders([...params], { ...values });
-      for (const row of statement.iterate(...given)) {
-        const named: Record<string, unknown> = {};
-        for (const [index, name] of names.entries()) named[name] = row[index];
-        yield named as Row;
+      const idle = idleOf(connection);
+      const statement = idle.pop() ?? connection.prepare<unknown[], unknown[]>(text).raw();
+      try {
+        const given = fillPlaceholders([...params], { ...values });
+        for (const row of statement.iterate(...given)) {
+          const named: Record<string, unknown> = {};
+          for (const [index, name] of names.entries()) named[name] = row[index];
+          yield named as Row;
+        }
+        return undefined;
+      } finally {
+        idle.push(statement);
       }
-      return undefined;
     };
   };
 }
