@@ -2,7 +2,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
-import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isLoopback } from '../core/local-url.ts';
 import { suggest } from '../core/suggest.ts';
 import { type Mistakes, place } from './mistakes.ts';
@@ -31,8 +30,6 @@ export interface Checking {
   readonly files: FilesRead;
   /** By directory and name: read once however many sources have it. */
   readonly profiles: Map<string, FoundProfile>;
-  /** Of a profile alone, shared by the sources without `definitions` of their own. */
-  readonly definitions: Map<FoundProfile, readonly ResourceDefinition[]>;
 }
 
 type Surrounding = Pick<Checking, 'tree' | 'cwd' | 'fileDirectory'>;

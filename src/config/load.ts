@@ -84,7 +84,6 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
     proxies: proxySettings(env),
     files,
     profiles: new Map(),
-    definitions: new Map(),
   };
   const sources = parsed.sources
     .map((source, index) => checkSource(checking, source, index))

@@ -24,6 +24,9 @@ import type { KindOverrides } from './override-options.ts';
 import { findProfile, applyProfile } from './profile.ts';
 import { valueAt, type Path, type Tree, pathKey } from './tree.ts';
 
+/** Of a profile alone, shared by the sources without `definitions` of their own: frozen with the configuration. */
+const definitionsOf = new WeakMap<FoundProfile, readonly ResourceDefinition[]>();
+
 /** Read once for all sources that name it. */
 function profileOf(checking: Checking, name: string, directory: string): FoundProfile {
   const key = JSON.stringify([directory, name]);
@@ -79,8 +82,8 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
       else mistakes.add(found.tree, ['kinds', ...path], message);
     });
   const hasOwn = Object.keys(parsed.definitions).length > 0;
-  const definitions = hasOwn ? apply() : (checking.definitions.get(found) ?? apply());
-  if (!hasOwn) checking.definitions.set(found, definitions);
+  const definitions = hasOwn ? apply() : (definitionsOf.get(found) ?? apply());
+  if (!hasOwn) definitionsOf.set(found, definitions);
   if (baseUrl === undefined) return null;
   const kindLimits = kindRates(
     definitions,
