@@ -88,26 +88,32 @@ export function* digestRun(connection: Connection, run: number): Generator<undef
   return { changeDigest, sweepDigest };
 }
 
-/**
- * SHA-256 over a run's revisions in key order: for each collection its number and, as JSON, its source, kind and scope;
- * under it a line for each revision: record, change, hash of the content (empty for tombstones), remote id as JSON.
- */
-function* digestChanges(connection: Connection, run: number): Generator<undefined, Buffer> {
-  const digest = createHash('sha256');
-  const next = connection
+// Prepared once for a connection: `verify` computes the digests of every run.
+
+/** The run's first collection after another one. */
+const NEXT_COLLECTION = prepared(({ $client }) =>
+  $client
     .prepare<{ run: number; after: number }, number | null>(
       `SELECT min(collection) FROM (SELECT min(collection) AS collection FROM records WHERE run = :run AND collection > :after
          UNION ALL SELECT min(collection) FROM revisions WHERE run = :run AND collection > :after)`,
     )
-    .pluck();
-  const identity = connection
+    .pluck(),
+);
+
+const IDENTITY = prepared(({ $client }) =>
+  $client
     .prepare<[number], string>(
       `SELECT json_array(o.name, c.kind, c.scope) FROM collections c LEFT JOIN sources o ON o.id = c.source WHERE c.id = ?`,
     )
-    .pluck();
-  // One text for a slice: a JavaScript object for every revision would cost three times as much. Both halves are in the order
-  // of the records, so that SQLite merges them.
-  const slice = connection
+    .pluck(),
+);
+
+/**
+ * One text for a slice: a JavaScript object for every revision would cost three times as much. Both halves are in the order
+ * of the records, so that SQLite merges them.
+ */
+const REVISIONS = prepared(({ $client }) =>
+  $client
     .prepare<
       { run: number; collection: number; after: number },
       [text: string | null, last: number | null, count: number]
@@ -121,52 +127,60 @@ function* digestChanges(connection: Connection, run: number): Generator<undefine
              WHERE v.run = :run AND v.collection = :collection AND v.record > :after
              ORDER BY 1 LIMIT ${SLICE.revisions})`,
     )
-    .raw();
-  let collection = next.get({ run, after: 0 }) ?? null;
+    .raw(),
+);
+
+/**
+ * SHA-256 over a run's revisions in key order: for each collection its number and, as JSON, its source, kind and scope;
+ * under it a line for each revision: record, change, hash of the content (empty for tombstones), remote id as JSON.
+ */
+function* digestChanges(connection: Connection, run: number): Generator<undefined, Buffer> {
+  const digest = createHash('sha256');
+  let collection = NEXT_COLLECTION(connection).get({ run, after: 0 }) ?? null;
   while (collection !== null) {
-    digest.update(`${collection} ${identity.get(collection) ?? ''}\n`);
+    digest.update(`${collection} ${IDENTITY(connection).get(collection) ?? ''}\n`);
     let after = -1;
     for (;;) {
-      const [text, last, count] = slice.get({ run, collection, after }) ?? [null, null, 0];
+      const [text, last, count] = REVISIONS(connection).get({ run, collection, after }) ?? [null, null, 0];
       if (text !== null) digest.update(text);
       if (count > 0) yield undefined;
       if (last === null || count < SLICE.revisions) break;
       after = last;
     }
-    collection = next.get({ run, after: collection }) ?? null;
+    collection = NEXT_COLLECTION(connection).get({ run, after: collection }) ?? null;
   }
-  return digest.digest();
-}
-
-/** SHA-256 over a run's sweeps: its own sweeps, then those that it took over from dropped runs. */
-function* digestSweeps(connection: Connection, run: number): Generator<undefined, Buffer> {
-  const digest = createHash('sha256');
-  yield* addRows(digest, (after, limit) =>
-    connection
-      .prepare<[number, number, number], SealedRow>(
-        `SELECT s.collection AS at, json_array('sweep', s.collection, o.name, c.kind, c.scope, s.outcome, s.mode, s.pages,
-           s.count, s.records, s.added, s.changed, s.removed, s.unchanged, s.held, s.error_code, s.error) AS text
-         FROM sweeps s LEFT JOIN collections c ON c.id = s.collection LEFT JOIN sources o ON o.id = c.source
-         WHERE s.run = ? AND s.collection > ? ORDER BY s.collection LIMIT ?`,
-      )
-      .all(run, after, limit),
-  );
-  yield* addRows(digest, (after, limit) =>
-    connection
-      .prepare<[number, number, number], SealedRow>(
-        `SELECT s.collection AS at, group_concat(json_array('carried', s.collection, o.name, c.kind, c.scope, s.seen_run,
-           s.seen_at, s.is_published, s.outcome, s.mode, s.error_code, s.error), char(10) ORDER BY s.seen_run) AS text
-         FROM carried_sweeps s LEFT JOIN collections c ON c.id = s.collection LEFT JOIN sources o ON o.id = c.source
-         WHERE s.run = ? AND s.collection > ? GROUP BY s.collection ORDER BY s.collection LIMIT ?`,
-      )
-      .all(run, after, limit),
-  );
   return digest.digest();
 }
 
 interface SealedRow {
   at: number;
   text: string;
+}
+
+const SWEEPS = prepared(({ $client }) =>
+  $client.prepare<[run: number, after: number, limit: number], SealedRow>(
+    `SELECT s.collection AS at, json_array('sweep', s.collection, o.name, c.kind, c.scope, s.outcome, s.mode, s.pages,
+       s.count, s.records, s.added, s.changed, s.removed, s.unchanged, s.held, s.error_code, s.error) AS text
+     FROM sweeps s LEFT JOIN collections c ON c.id = s.collection LEFT JOIN sources o ON o.id = c.source
+     WHERE s.run = ? AND s.collection > ? ORDER BY s.collection LIMIT ?`,
+  ),
+);
+
+const CARRIED_SWEEPS = prepared(({ $client }) =>
+  $client.prepare<[run: number, after: number, limit: number], SealedRow>(
+    `SELECT s.collection AS at, group_concat(json_array('carried', s.collection, o.name, c.kind, c.scope, s.seen_run,
+       s.seen_at, s.is_published, s.outcome, s.mode, s.error_code, s.error), char(10) ORDER BY s.seen_run) AS text
+     FROM carried_sweeps s LEFT JOIN collections c ON c.id = s.collection LEFT JOIN sources o ON o.id = c.source
+     WHERE s.run = ? AND s.collection > ? GROUP BY s.collection ORDER BY s.collection LIMIT ?`,
+  ),
+);
+
+/** SHA-256 over a run's sweeps: its own sweeps, then those that it took over from dropped runs. */
+function* digestSweeps(connection: Connection, run: number): Generator<undefined, Buffer> {
+  const digest = createHash('sha256');
+  yield* addRows(digest, (after, limit) => SWEEPS(connection).all(run, after, limit));
+  yield* addRows(digest, (after, limit) => CARRIED_SWEEPS(connection).all(run, after, limit));
+  return digest.digest();
 }
 
 function* addRows(

@@ -9,6 +9,7 @@ import { scanBody, volatileMark } from './classify-record.ts';
 import { bodyNames } from './kind-views.ts';
 import { hasItsHash } from './intact.ts';
 import { type HistoryHead, type StoredRevision, textsOf } from './history.ts';
+import { prepared } from './query.ts';
 import type { CollectionRow } from './run-rows.ts';
 import type { SealingRule } from './run-seals.ts';
 
@@ -61,6 +62,22 @@ interface CheckedRow extends HistoryHead {
   readonly isReadable: number;
 }
 
+const RECORDS = prepared(({ $client }) =>
+  $client.prepare<[number, string], CheckedRow>(
+    `SELECT record, collection, remote_id AS id, run, change, ordinal, previous, hash, volatile, body, last_name AS lastName,
+       json_valid(body) IS NOT 0 AS isReadable FROM records
+     WHERE collection = ? AND remote_id > ? ORDER BY remote_id LIMIT ${SLICE}`,
+  ),
+);
+
+const GONE = prepared(({ $client }) =>
+  $client.prepare<[number], { record: number; run: number }>(
+    `SELECT v.record AS record, max(v.run) AS run FROM revisions v
+     WHERE v.collection = ? AND NOT EXISTS (SELECT 1 FROM records r WHERE r.record = v.record AND r.collection = v.collection)
+     GROUP BY v.record LIMIT ${MOST_GONE}`,
+  ),
+);
+
 /** `see` is shown every current body. */
 export function* verifyCollection(
   connection: Connection,
@@ -70,15 +87,10 @@ export function* verifyCollection(
 ): Generator<undefined> {
   const { kind: recordKind, scope } = collection;
   const nameIn = bodyNames(connection);
-  const read = connection.prepare<[number, string], CheckedRow>(
-    `SELECT record, collection, remote_id AS id, run, change, ordinal, previous, hash, volatile, body, last_name AS lastName,
-       json_valid(body) IS NOT 0 AS isReadable FROM records
-     WHERE collection = ? AND remote_id > ? ORDER BY remote_id LIMIT ${SLICE}`,
-  );
   let count = 0;
   let before: string | undefined;
   for (;;) {
-    const rows = read.all(collection.id, before ?? '');
+    const rows = RECORDS(connection).all(collection.id, before ?? '');
     for (const row of rows) {
       const report: Report = (problem) => findings.add({ ...problem, recordKind, scope, id: row.id });
       if (row.id === before) report({ kind: 'index', message: 'the record is stored twice', run: row.run });
@@ -119,14 +131,7 @@ export function* verifyCollection(
 
 /** Records that have left revisions and nothing else. */
 function reportGone(connection: Connection, { id, kind, scope }: CollectionRow, findings: Findings): void {
-  const gone = connection
-    .prepare<[number], { record: number; run: number }>(
-      `SELECT v.record AS record, max(v.run) AS run FROM revisions v
-       WHERE v.collection = ? AND NOT EXISTS (SELECT 1 FROM records r WHERE r.record = v.record AND r.collection = v.collection)
-       GROUP BY v.record LIMIT ${MOST_GONE}`,
-    )
-    .all(id);
-  for (const { record, run } of gone) {
+  for (const { record, run } of GONE(connection).all(id)) {
     const message = `record ${record} is gone, though its versions are stored`;
     findings.add({ kind: 'revision', message, recordKind: kind, scope, run });
   }
