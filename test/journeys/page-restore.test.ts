@@ -1,5 +1,5 @@
 /** A restore from the dashboard of a real daemon: plan, second confirmation, apply, journal; and where it is not allowed. */
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { planDirectory } from '../../src/daemon/plan-directory.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
 import { smallDemo } from '../server/small-demo.ts';
-import { environment, runProgram, scratch, start, tidemark } from './harness.ts';
+import { environment, mirrorOnce, runProgram, scratch, start, startHere, tidemark } from './harness.ts';
 
 const KEY = 'full-key-of-some-length';
 const TOKEN = 'a-token-of-some-length';
@@ -30,8 +30,18 @@ interface Story {
   ) => Promise<Response>;
 }
 
+/** Begins a daemon, a process of its own or not; what it has written to stderr so far. */
+function startDaemon(env: Readonly<Record<string, string>>, isProcess: boolean): () => string {
+  if (!isProcess) return startHere(['daemon'], { env }).stderr;
+  let text = '';
+  const { child } = start(['daemon'], { env });
+  child.stderr?.on('data', (piece: string) => (text += piece));
+  onTestFinished(() => void child.kill('SIGKILL'));
+  return () => text;
+}
+
 /** Run 1 has two-factor enforcement on, run 2 off; a daemon runs, and Ada is logged in. */
-async function story(more: Readonly<Record<string, string>>): Promise<Story> {
+async function story(more: Readonly<Record<string, string>>, { isProcess = false } = {}): Promise<Story> {
   const sandbox = await createSandbox({
     clock: systemClock,
     seed: smallDemo(),
@@ -47,25 +57,25 @@ async function story(more: Readonly<Record<string, string>>): Promise<Story> {
     ...more,
   });
   const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' };
-  expect((await tidemark(['sync'], { env })).code).toBe(0);
-  const body = JSON.stringify({ enforce_2fa: false });
-  await fetch(url + ORGANIZATION, { method: 'PATCH', headers, body });
-  expect((await tidemark(['sync'], { env })).code).toBe(0);
+  const change = async (): Promise<void> => {
+    const body = JSON.stringify({ enforce_2fa: false });
+    await fetch(url + ORGANIZATION, { method: 'PATCH', headers, body });
+  };
+  const mirror = env['TIDEMARK_MIRROR'] ?? '';
+  await mirrorOnce('two-factor enforcement', mirror, async () => {
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    await change();
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+  });
+  // Again, where the mirror was made just now: the same value is no change.
+  await change();
 
   // Left by a daemon that was killed.
-  const left = planDirectory(env['TIDEMARK_MIRROR'] ?? '');
+  const left = planDirectory(mirror);
   mkdirSync(left);
   writeFileSync(join(left, 'plan.json'), '{}');
-  const { child } = start(['daemon'], { env });
-  onTestFinished(() => void child.kill('SIGKILL'));
-  const page = await new Promise<string>((resolve) => {
-    let text = '';
-    child.stderr?.on('data', (piece: string) => {
-      text += piece;
-      const [, found] = /"url":"(http:[^"]+)"/.exec(text) ?? [];
-      if (found !== undefined) resolve(found);
-    });
-  });
+  const stderr = startDaemon(env, isProcess);
+  const [, page = ''] = await vi.waitUntil(() => /"url":"(http:[^"]+)"/.exec(stderr()), { timeout: 60_000 });
   expect(existsSync(left)).toBe(false);
   const form = { 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html' };
   const login = await fetch(`${page}/login`, {
@@ -128,7 +138,7 @@ async function planQuery({ get }: Story): Promise<string> {
 
 describe('a restore from the dashboard', () => {
   it('is planned, confirmed a second time, applied, journaled, and named after who did it', async () => {
-    const told = await story({ TIDEMARK_HTTP_ALLOW_RESTORE: 'true' });
+    const told = await story({ TIDEMARK_HTTP_ALLOW_RESTORE: 'true' }, { isProcess: true });
     const { get, post, env, enforces } = told;
     const query = await planQuery(told);
     expect(await get(`/restore?${query}`)).toContain('Make the plan');
