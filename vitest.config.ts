@@ -21,11 +21,13 @@ const SLOW = [
 const LONG = [
   'browser/{dashboard,report,sources}',
   'container/{dockerfile,package}',
+  'daemon/{backup-due,backup-failure,owed,problems,soak}',
   'docs/{adding-a-kind,snippets,sql-tools}',
   'fleet/work',
-  'journeys/{daemon,daemon-jobs,demo,git,mcp,memory,rate-limit}',
-  'mirror/{crash,forget,history}',
-  'properties/churn',
+  'journeys/{daemon,daemon-jobs,demo,disk,drill,git,live,mcp,memory,mirror-move,page-restore,rate-limit}',
+  'journeys/{recreated-by-hand,restore-families,undo-own,undo-unanswered,unkeepable}',
+  'mirror/{bit-flips,crash,forget,history}',
+  'properties/{churn,history-diff}',
   'restore/{apply-killed,undo-properties}',
 ].map((files) => `**/test/${files}.test.ts`);
 
