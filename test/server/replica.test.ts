@@ -2,6 +2,7 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { CATALOG, fillPath } from '../../src/catalog/catalog.ts';
 import type { Scope } from '../../src/catalog/definition.ts';
@@ -134,6 +135,26 @@ describe('a replica', () => {
       expect((await get(`${DOMAINS}?as_of=run:1&as_of=run:2`)).status).toBe(400);
     },
   );
+
+  it('answers 400 to as_of= with a snapshot that another program altered, and names the command that pins its run again', async () => {
+    const mirror = open();
+    const first = await withDomains(mirror, ['a']);
+    await withDomains(mirror, ['a', 'b']);
+    mirror.snapshots.pin('before', first);
+    mirror.snapshots.setBaseline('before');
+    const file = new Database(mirror.path);
+    file.prepare(`UPDATE snapshots SET run = ?`).run(first + 2);
+    file.close();
+    const { get } = await startReplica(mirror.path);
+    for (const ref of ['snapshot:before', 'baseline']) {
+      const { status, json } = await get(`${DOMAINS}?as_of=${ref}`);
+      expect([ref, status, json['attr']]).toEqual([ref, 400, 'as_of']);
+      expect(json['detail']).toContain(`snapshot "before" is not as it was pinned (now at run ${first + 2})`);
+      expect(json['detail']).toContain(`tidemark snapshots pin NAME run:${first}`);
+    }
+    expect((await get(`${DOMAINS}?as_of=run:${first}`)).json['count']).toBe(1);
+    expect((await get(DOMAINS)).status).toBe(200);
+  });
 
   it('answers 405 with Allow to every writing operation, 501 to what is not mirrored', async () => {
     const mirror = open();

@@ -153,8 +153,8 @@ interface SealedPoint extends Point {
 /**
  * The point that the query names; without `as_of` the latest.
  * @param now milliseconds since the epoch
- * @throws WireError 400 for what names no state that the mirror holds; TidemarkError `not_found` when nothing of the
- * source was ever published
+ * @throws WireError 400 for what names no state that the mirror holds, or a snapshot that another program altered; TidemarkError
+ * `not_found` when nothing of the source was ever published
  */
 function pointAsked(mirror: Mirror, query: URLSearchParams, source: string, now: number): SealedPoint {
   const [text = LATEST, ...more] = query.getAll(AS_OF);
@@ -170,6 +170,8 @@ function pointAsked(mirror: Mirror, query: URLSearchParams, source: string, now:
     return { ...point, root: rootOf(mirror.runs.get(point.run)) };
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
+    // The records may be intact, and every other state is still answered.
+    if (error.isOfAuditLog) throw invalid(AS_OF, 'invalid', `as_of: ${error.message}. ${error.hint ?? ''}`);
     if (error.code !== 'reference_unknown' && error.code !== 'usage') throw error;
     throw invalid(AS_OF, 'invalid', `as_of: ${error.message}. ${FORMS}`);
   }
