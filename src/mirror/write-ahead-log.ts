@@ -91,3 +91,13 @@ export function logBytes(path: string): number {
   const log = `${path}-wal`;
   return existsSync(log) ? statSync(log).size : 0;
 }
+
+/** When the mirror's file and its log were last written, and their sizes: moves with whatever a writer does, of any program. */
+export function fileStamp(mirrorPath: string): string {
+  return [mirrorPath, `${mirrorPath}-wal`]
+    .map((file) => {
+      const stats = statSync(file, { bigint: true, throwIfNoEntry: false });
+      return stats === undefined ? '' : `${stats.mtimeNs} ${stats.size}`;
+    })
+    .join(' ');
+}

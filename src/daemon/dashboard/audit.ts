@@ -1,6 +1,7 @@
 /** The audit log: who did what, newest first, with the filters of `tidemark audit`. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Config } from '../../config/config.ts';
+import { isoTime } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { suggest } from '../../core/suggest.ts';
 import { plural } from '../../core/wording.ts';
@@ -13,7 +14,8 @@ import {
   contradictedLines,
   damageNotes,
   findAuditEntries,
-  type FoundEntries,
+  type AuditFilter,
+  type FoundLately,
 } from '../http/audit-entries.ts';
 import {
   badge,
@@ -51,18 +53,23 @@ interface AuditFacts {
 }
 
 /**
+ * @param lately of this mirror, for all looks at the page
  * @throws TidemarkError `usage` for an action or source that is unknown, as `choosePeriod` for a time or state that is, and
  * `mirror_corrupt`
  */
 export async function auditPage(
   { mirror, config, sources, now }: AuditFacts,
   query: URLSearchParams,
+  lately: FoundLately,
 ): Promise<PageContent> {
   const asked = questionOf(query, sources);
-  const { period, entries, count, of, altered, damage } = await foundBy(mirror, config, asked, {
-    now,
-    limit: ENTRIES_SHOWN,
-  });
+  const { filter, period } = filterOf(mirror, asked, now);
+  const { entries, count, of, altered, damage, foundAt } = await lately.find(
+    mirror,
+    config,
+    { ...filter, limit: ENTRIES_SHOWN },
+    { question: JSON.stringify(asked), now },
+  );
   const notes = [
     ...contradictedLines(altered, mirror).map((line) => line.replace(/^ +(?:→ )?/, '')),
     ...period.notes,
@@ -71,7 +78,7 @@ export async function auditPage(
   ];
   const body = markup`<h1>Audit log</h1>
 <p class="faint">Who accepted, pinned, restored or forgot what, newest first.</p>
-${chooser(asked, sources)}${of === 0 ? NOTHING : markup`<p class="faint">${countText(count, of)}${count === 0 ? NOTHING : markup`, <a href="${pathOf('/audit.csv', asked)}" download>as CSV</a>`}</p>`}${notes.map(hintHtml)}
+${chooser(asked, sources)}${of === 0 ? NOTHING : markup`<p class="faint">${countText(count, of)}${count === 0 ? NOTHING : markup`, <a href="${pathOf('/audit.csv', asked)}" download>as CSV</a>`}. All ${plural(of, 'entry', 'entries')} checked ${clockTime(isoTime(foundAt), 19)}; again after ten minutes, or when the mirror is written.</p>`}${notes.map(hintHtml)}
 ${entries.length === 0 ? nothingHtml(of) : entriesHtml(entries, sources.length > 1)}`;
   return { title: 'Audit log', body };
 }
@@ -84,7 +91,8 @@ export async function auditCsvText(
   { mirror, config, sources, now }: AuditFacts,
   query: URLSearchParams,
 ): Promise<string> {
-  const { entries } = await foundBy(mirror, config, questionOf(query, sources), { now });
+  const { filter } = filterOf(mirror, questionOf(query, sources), now);
+  const { entries } = await findAuditEntries(mirror, config, filter);
   const lines: string[] = [];
   for (const line of auditCsv(entries)) {
     if (lines.push(line) % LINES_SLICE === 0) await nextTurn();
@@ -92,12 +100,11 @@ export async function auditCsvText(
   return lines.join('');
 }
 
-async function foundBy(
+function filterOf(
   mirror: Mirror,
-  config: Config,
   { since, until, by, actions, source }: AuditQuestion,
-  { now, limit }: { readonly now: number; readonly limit?: number },
-): Promise<FoundEntries & { readonly period: Period }> {
+  now: number,
+): { readonly filter: AuditFilter; readonly period: Period } {
   const given = (text: string): string | undefined => (text === '' ? undefined : text);
   const period = choosePeriod(mirror, { since: given(since), until: given(until) }, now);
   const filter = {
@@ -105,9 +112,8 @@ async function foundBy(
     actions: actions.length === 0 ? undefined : actions,
     by: by === '' ? undefined : [by],
     sources: source === null ? undefined : [source],
-    ...(limit === undefined ? {} : { limit }),
   };
-  return { ...(await findAuditEntries(mirror, config, filter)), period };
+  return { filter, period };
 }
 
 function questionOf(query: URLSearchParams, sources: readonly string[]): AuditQuestion {

@@ -9,6 +9,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import type { RecordRow } from '../../mirror/records.ts';
 import { previousRun } from '../../state/runs.ts';
 import { knownSources, queryOf, runNamed } from '../http/api.ts';
+import { FoundLately } from '../http/audit-entries.ts';
 import {
   type ChangesCache,
   changesOf,
@@ -126,9 +127,10 @@ export function createDashboard(parts: DashboardParts): Hono {
     },
     '/restores',
   );
+  const lately = new FoundLately();
   page('/audit', (context) => {
     const sources = knownSources(view, view.mirror());
-    return auditPage({ ...facts(), sources }, queryOf(context));
+    return auditPage({ ...facts(), sources }, queryOf(context), lately);
   });
   dashboard.get('/audit.csv', async (context) => {
     try {

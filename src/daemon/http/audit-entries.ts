@@ -15,13 +15,14 @@ import type { AuditAction } from '../../mirror/audit-actions.ts';
 import type { AuditLogEntry, AuditSubject } from '../../mirror/audit-entries.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { RecreatedIds } from '../../mirror/recreated-ids.ts';
+import { fileStamp } from '../../mirror/write-ahead-log.ts';
 import { unlikeSealedText } from '../../mirror/verify-chain.ts';
 import type { ShownEntry } from '../../report/audit-report.ts';
 import { maskedBody, maskedId, maskedPlace } from '../../report/mask.ts';
 import { isWithin, type Period } from '../../state/period.ts';
 
 /** What is left out narrows nothing. */
-interface AuditFilter {
+export interface AuditFilter {
   readonly period: Period;
   readonly actions?: readonly AuditAction[] | undefined;
   /** Names, or users and hosts. */
@@ -31,7 +32,7 @@ interface AuditFilter {
   readonly limit?: number;
 }
 
-export interface FoundEntries {
+interface FoundEntries {
   /** Newest first. */
   readonly entries: readonly NamedEntry[];
   /** How many the filter lets through, and how many there are. */
@@ -65,6 +66,55 @@ export async function findAuditEntries(
   }
   const { count, of, altered, damage } = walk;
   return { entries, count, of, altered, damage };
+}
+
+/** What is found is shown so long while nothing writes the mirror: what changes a file and leaves no trace on it is seen then. */
+const KEPT_MS = 10 * 60_000;
+/** Questions of which it is remembered. */
+const QUESTIONS_KEPT = 8;
+
+interface KeptEntries {
+  readonly stamp: string;
+  readonly config: Config;
+  readonly foundAt: number;
+  readonly found: Promise<FoundEntries>;
+}
+
+/**
+ * What was found last: a page that is looked at again has the log read and checked again only where any program wrote the
+ * mirror's file since, or after some minutes.
+ */
+export class FoundLately {
+  /** By question; the oldest first. */
+  readonly #kept = new Map<string, KeptEntries>();
+
+  /**
+   * @param question what `filter` was made of: a period that ends now is another one at each look
+   * @throws as `findAuditEntries`
+   */
+  async find(
+    mirror: Mirror,
+    config: Config,
+    filter: AuditFilter,
+    { question, now }: { readonly question: string; readonly now: number },
+  ): Promise<FoundEntries & { readonly foundAt: number }> {
+    const stamp = fileStamp(mirror.path);
+    const kept = this.#kept.get(question);
+    const isKept = kept?.stamp === stamp && kept.config === config && now - kept.foundAt < KEPT_MS;
+    const { foundAt, found } = isKept
+      ? kept
+      : { foundAt: now, found: findAuditEntries(mirror, config, filter) };
+    this.#kept.delete(question);
+    this.#kept.set(question, { stamp, config, foundAt, found });
+    const [oldest = question] = this.#kept.keys();
+    if (this.#kept.size > QUESTIONS_KEPT) this.#kept.delete(oldest);
+    try {
+      return { ...(await found), foundAt };
+    } catch (error) {
+      this.#kept.delete(question);
+      throw error;
+    }
+  }
 }
 
 /**

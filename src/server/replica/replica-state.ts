@@ -5,6 +5,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { CollectionKey } from '../../catalog/order.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { fileStamp } from '../../mirror/write-ahead-log.ts';
 import { type RecordList, PageAnchors, type RecordPage } from '../../mirror/record-page.ts';
 import type { RecordStore } from '../../mirror/record-store.ts';
 import type { SeenCollection } from '../../mirror/sweeps-as-of.ts';
@@ -239,7 +240,7 @@ export class HeldMirror<Memory> {
     const held = this.#held;
     if (held !== null && held.identity === identity && !this.#isOutdated(held)) return held;
     this.close();
-    const stamp = stampOf(mirrorPath);
+    const stamp = fileStamp(mirrorPath);
     const mirror = opened(openMirror);
     const openedAtMs = clock.monotonicMs();
     this.#held = { mirror, identity, isCopy: mirror.isCopy, stamp, openedAtMs, memory: this.#remember() };
@@ -248,7 +249,7 @@ export class HeldMirror<Memory> {
 
   #isOutdated({ isCopy: isCopied, stamp, openedAtMs }: Held<Memory>): boolean {
     if (!isCopied || this.#place.clock.monotonicMs() - openedAtMs < COPY_AGE_MS) return false;
-    return stampOf(this.#place.mirrorPath) !== stamp;
+    return fileStamp(this.#place.mirrorPath) !== stamp;
   }
 
   /** Said once, and again when it is back: not with every request. */
@@ -298,14 +299,4 @@ function opened(openMirror: () => Mirror): Mirror {
 function identityOf(path: string): string {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   return stats === undefined ? '' : `${stats.dev} ${stats.ino}`;
-}
-
-/** Moves with whatever a writer does to it. */
-function stampOf(path: string): string {
-  return [path, `${path}-wal`]
-    .map((file) => {
-      const stats = statSync(file, { bigint: true, throwIfNoEntry: false });
-      return stats === undefined ? '' : `${stats.mtimeNs} ${stats.size}`;
-    })
-    .join(' ');
 }

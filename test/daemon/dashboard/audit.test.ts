@@ -1,9 +1,10 @@
 /** The page of the audit log: the rows and filters of `tidemark audit`, and no action. */
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { isoTime } from '../../../src/core/clock.ts';
 import { addToRestored } from '../../../src/mirror/backup.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
-import { World } from '../http/world.ts';
+import { MINUTE_MS, World } from '../http/world.ts';
 
 const AT = '2026-03-01T07:00:00.000Z';
 const HOSTILE = '<b onclick="x">&`hm`\u202e';
@@ -98,8 +99,9 @@ describe('the page of the audit log', () => {
   it('shows times to the second, and leads to the same entries as CSV', async () => {
     const { html } = await page('?action=pin&action=accept&since=2020-01-01');
     const clocks = [...html.matchAll(/<time [^>]*data-clock="(\d+)">[\d-]+ ([\d:]+) UTC</g)];
-    // Of each entry, and the page's own.
+    // Of each entry, of the check, and the page's own.
     expect(clocks.map(([, length, time = '']) => [length, time.length])).toEqual([
+      ['19', 8],
       ['19', 8],
       ['19', 8],
       ['19', 8],
@@ -168,6 +170,22 @@ describe('the page of the audit log', () => {
       expect(text).toContain('entry 3 of the audit log is not as it was written');
       expect(text).toContain('>tidemark verify</code>');
     }
+  });
+
+  it('says when the log was checked: anew when the mirror is written, or after ten minutes', async () => {
+    const checked = async (): Promise<string | undefined> =>
+      /All 3 entries checked <time datetime="([^"]+)"/.exec((await page()).html)?.[1];
+    const first = await checked();
+    expect(first).toBe(isoTime(world.clock.now()));
+    world.clock.at += 5 * MINUTE_MS;
+    expect(await checked()).toBe(first);
+    const file = new Database(world.mirrorPath);
+    onTestFinished(() => void file.close());
+    file.exec(`UPDATE audit_log SET by = by || '!'; UPDATE audit_log SET by = rtrim(by, '!')`);
+    const second = await checked();
+    expect(second).toBe(isoTime(world.clock.now()));
+    world.clock.at += 10 * MINUTE_MS;
+    expect(await checked()).toBe(isoTime(world.clock.now()));
   });
 
   it('names a state that is unknown', async () => {
