@@ -1,6 +1,7 @@
 /** A diff read as drift: what is open, what was accepted, what the configuration ignores. Pure. */
 import type { Severity } from '../catalog/definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from './change.ts';
 import { type FieldChange, placeOf } from './compare.ts';
@@ -89,9 +90,25 @@ export interface Drift {
   readonly stale: readonly Acceptance[];
   /** Acceptances that are not as the audit log has them: they count for nothing. */
   readonly contradicted: readonly Acceptance[];
+  /** By fingerprint, what open findings were before a restore created their record again, or one that they name: the latest first. */
+  readonly earlier: ReadonlyMap<string, readonly EarlierFinding[]>;
 }
 
-interface DriftInput {
+/** The same finding under earlier ids. */
+export interface EarlierFinding extends Omit<RecordKey, 'kind'> {
+  readonly fingerprint: string;
+}
+
+/** The ids that records had before one of the restores. */
+export interface EarlierIds {
+  readonly key: (key: RecordKey) => RecordKey;
+  /** @param path with `[id=…]` for elements */
+  readonly place: (kind: Kind, path: string) => string;
+  /** @param pointer where the value is in a record of the kind */
+  readonly value: (kind: Kind, pointer: string, value: JsonValue) => JsonValue;
+}
+
+export interface DriftInput {
   readonly fingerprintOf: FingerprintOf;
   /** From the baseline to the state that is checked. */
   readonly diff: DiffDocument;
@@ -99,6 +116,10 @@ interface DriftInput {
   readonly acceptances: readonly Acceptance[];
   /** The key by which the diff has the record of an acceptance, if a restore gave it another id since; left out, its own. */
   readonly shownKey?: (key: RecordKey) => RecordKey;
+  /** The same for the place of an acceptance, which may name the id of an element. */
+  readonly shownPlace?: (kind: Kind, path: string) => string;
+  /** What acceptances were made under; left out, no record was created again. The latest first. */
+  readonly earlierIds?: readonly EarlierIds[];
   /** Changes of form between the two states; left out, none is known. */
   readonly forms?: FormFacts;
   /** True where the comparison would have shown drift at this record and place; left out, everywhere. */
@@ -116,9 +137,10 @@ export function assessDrift(input: DriftInput): Drift {
   const ignores = ignoreTest(input.rules);
   const isSkipped = skipTest([...input.diff.skipped, ...(input.diff.left_out ?? [])]);
   const shownKey = (acceptance: Acceptance): RecordKey => input.shownKey?.(acceptance) ?? acceptance;
-  const byPlace = Map.groupBy(input.acceptances, (acceptance) =>
-    placeKey(shownKey(acceptance), acceptance.path),
-  );
+  const shownPlace = (acceptance: Acceptance): string =>
+    placeKey(shownKey(acceptance), input.shownPlace?.(acceptance.kind, acceptance.path) ?? acceptance.path);
+  const byPlace = Map.groupBy(input.acceptances, shownPlace);
+  const earlier = new Map<string, EarlierFinding[]>();
   const seen = new Set<string>();
   const open: OpenFinding[] = [];
   const accepted: { finding: Finding; acceptance: Acceptance }[] = [];
@@ -147,12 +169,21 @@ export function assessDrift(input: DriftInput): Drift {
         continue;
       }
       const isOfValue = (acceptance: Acceptance): boolean =>
-        input.fingerprintOf(change, field, acceptance) === acceptance.fingerprint;
+        input.fingerprintOf(change, field, acceptance) === acceptance.fingerprint ||
+        (input.earlierIds ?? []).some(
+          (ids) =>
+            input.fingerprintOf(change, field, acceptance, {
+              place: acceptance.path,
+              value: (pointer, value) => ids.value(change.kind, pointer, value),
+            }) === acceptance.fingerprint,
+        );
       const verdict = acceptanceOf(byPlace.get(place) ?? [], isOfValue, input.now);
       if (verdict.holds !== undefined) {
         accepted.push({ finding, acceptance: verdict.holds });
         continue;
       }
+      const before = earlierOf(input, change, field, finding);
+      if (before.length > 0) earlier.set(finding.fingerprint, before);
       open.push(verdict.reopened === undefined ? finding : { ...finding, reopened: verdict.reopened });
       const miss = ignores.misses(change, field);
       if (miss !== undefined) missed.push({ finding, rule: miss });
@@ -184,13 +215,34 @@ export function assessDrift(input: DriftInput): Drift {
       return (
         // What nobody accepted, nobody withdraws.
         acceptance.contradiction === undefined &&
-        !seen.has(placeKey(key, acceptance.path)) &&
+        !seen.has(shownPlace(acceptance)) &&
         !isSkipped(key) &&
         input.covers?.(key, acceptance.path) !== false
       );
     }),
     contradicted: input.acceptances.filter(({ contradiction }) => contradiction !== undefined),
+    earlier,
   };
+}
+
+/** A finding as it was before each of the restores that changed an id of it. */
+function earlierOf(
+  { earlierIds = [], fingerprintOf }: DriftInput,
+  change: RecordChange,
+  field: FieldChange | null,
+  finding: Finding,
+): EarlierFinding[] {
+  const found = new Map<string, EarlierFinding>();
+  for (const ids of earlierIds) {
+    const key = ids.key(change);
+    const fingerprint = fingerprintOf(change, field, key, {
+      place: ids.place(change.kind, placeOf(finding)),
+      value: (pointer, value) => ids.value(change.kind, pointer, value),
+    });
+    if (fingerprint !== finding.fingerprint && !found.has(fingerprint))
+      found.set(fingerprint, { fingerprint, scope: key.scope, id: key.id });
+  }
+  return [...found.values()];
 }
 
 function findingOf(input: DriftInput, change: RecordChange, field: FieldChange | null): Finding {

@@ -97,6 +97,12 @@ export function elementSegment(element: JsonValue | undefined): string {
   return `[id=${/^"|^-?\d+(?:e-?\d+)?$/.test(text) ? JSON.stringify(text) : text}]`;
 }
 
+/** The id that such a segment names, as JSON text. */
+export function elementIdText(segment: string): string {
+  const text = segment.slice('[id='.length, -1);
+  return /^"|^-?\d+(?:e-?\d+)?$/.test(text) ? text : JSON.stringify(text);
+}
+
 /** `7e0` as `7`: that is how rules name it. */
 function plainNumber(canonical: string): string {
   const whole = /^(-?\d+)e(\d{1,2})$/.exec(canonical);

@@ -1,7 +1,7 @@
 /** The identity of a finding across reports: its place, and the new value. */
 import { createHmac, hash } from 'node:crypto';
 import { scopeKey } from '../catalog/catalog.ts';
-import { type JsonObject, type JsonValue, setOwn } from '../core/json.ts';
+import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import { valueDigest } from './canonical.ts';
 import type { RecordChange } from './change.ts';
 import { type FieldChange, placeOf } from './compare.ts';
@@ -10,9 +10,23 @@ import type { RecordKey } from '../catalog/order.ts';
 
 /**
  * The fingerprint of a field's change (`field` given) or of a record that came or went (`field` null); with `as`, the one that it
- * would have if the record still had this key, which it had before a restore created it again.
+ * would have if the record still had this key, which it had before a restore created it again, and with `then`, if the records
+ * that it names still had the ids of then.
  */
-export type FingerprintOf = (change: RecordChange, field: FieldChange | null, as?: RecordKey) => string;
+export type FingerprintOf = (
+  change: RecordChange,
+  field: FieldChange | null,
+  as?: RecordKey,
+  then?: EarlierForm,
+) => string;
+
+/** A finding under the ids that records had before a restore created them again. */
+interface EarlierForm {
+  /** Its place, as acceptances have it. */
+  readonly place: string;
+  /** What the value at a pointer of the record was. */
+  readonly value: (pointer: string, value: JsonValue) => JsonValue;
+}
 
 interface FingerprintOptions {
   /** Name of the source. */
@@ -32,15 +46,25 @@ interface FingerprintOptions {
  * and the filters of the comparison are not part of it.
  */
 export function fingerprints({ source, key, whole }: FingerprintOptions): FingerprintOf {
-  return (change, field, as = change) => {
-    const { to } = findingValue(field === null ? (whole?.(change, as) ?? change) : change, field);
-    const place = field === null ? '' : placeOf(field);
+  return (change, field, as = change, then) => {
+    const found = findingValue(field === null ? (whole?.(change, as) ?? change) : change, field);
+    const to = then === undefined ? found.to : earlierValue(found, then);
+    const place = then?.place ?? (field === null ? '' : placeOf(field));
     // What is inside elements has findings of its own: of a new order only the order is remembered.
     const value = field?.moved === undefined || !Array.isArray(to) ? to : to.map(elementSegment);
     // A JSON array separates the parts, whatever they contain.
     const parts = [source, ...keyParts(as), place, valueDigest(value)];
     return createHmac('sha256', key).update(JSON.stringify(parts)).digest('hex');
   };
+}
+
+/** Of an entire record, that of each of its fields. */
+function earlierValue({ path, to }: FindingValue, then: EarlierForm): JsonValue | undefined {
+  if (to === undefined) return undefined;
+  if (path !== '' || !isJsonObject(to)) return then.value(path, to);
+  const whole: JsonObject = {};
+  for (const [pointer, value] of Object.entries(to)) setOwn(whole, pointer, then.value(pointer, value));
+  return whole;
 }
 
 /**

@@ -8,9 +8,10 @@ import { mirroredKinds } from '../config/mirrored-kinds.ts';
 import { definitionsFor } from '../config/source.ts';
 import { type DiffDocument, type RecordChange, compareRecords, overlapsPointer } from '../diff/change.ts';
 import { type ComparisonMode, type FieldChange, isComparedMember } from '../diff/compare.ts';
-import { type Drift, assessDrift } from '../diff/drift.ts';
+import { type Drift, type DriftInput, type EarlierIds, assessDrift } from '../diff/drift.ts';
 import { type FingerprintOf, fingerprints, placeFingerprint } from '../diff/fingerprint.ts';
 import type { FormChange, FormFacts, ValueThen } from '../diff/form-change.ts';
+import type { MatchedIds } from '../diff/match-records.ts';
 import type { IgnoreRule } from '../diff/rules.ts';
 import type { RecordKey } from '../catalog/order.ts';
 import { pointerTo, splitPointer, resolvePointer } from '../core/json-pointer.ts';
@@ -22,7 +23,7 @@ import type { IdMapping } from '../mirror/restores.ts';
 import { compareStates } from './compare.ts';
 import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
 import { pointOf } from './point.ts';
-import { shownKeys } from './recreated-ids.ts';
+import { idsBefore, RecreatedReferences, shownIds } from './recreated-ids.ts';
 import { BASELINE } from './reference.ts';
 import type { LoadedState } from './state.ts';
 
@@ -107,7 +108,7 @@ export async function driftBetween(
     diff,
     rules: ignore,
     acceptances: mirror?.acceptances.checked(source) ?? [],
-    shownKey: shownKeys(new RecreatedIds(idMap), sides.from, sides.to),
+    ...(idMap.length === 0 ? {} : underOtherIds(idMap, sides, definitions)),
     ...(mirror === null ? {} : { forms: formFacts(mirror, sides, diff, { source, filter, definitions }) }),
     covers:
       mirror === null || isBaseline(mirror, sides.from, extent)
@@ -117,6 +118,24 @@ export async function driftBetween(
     now,
   });
   return { ...drift, source, definitions, severityOf, fingerprintOf };
+}
+
+/** Findings and acceptances by the ids that records have in the comparison, and by those that they had before the restores. */
+function underOtherIds(
+  idMap: readonly IdMapping[],
+  { from, to }: { readonly from: LoadedState; readonly to: LoadedState },
+  definitions: (kind: Kind) => ResourceDefinition,
+): Required<Pick<DriftInput, 'shownKey' | 'shownPlace' | 'earlierIds'>> {
+  const named = (ids: MatchedIds): EarlierIds => {
+    const references = new RecreatedReferences(definitions, ids);
+    return {
+      key: ({ kind, scope, id }) => ({ kind, scope: ids.renamedScope(scope), id: ids.renamed(kind, id) }),
+      place: (kind, path) => references.renamedPlace(kind, path),
+      value: (kind, pointer, value) => references.renamedValue(kind, pointer, value),
+    };
+  };
+  const shown = named(shownIds(new RecreatedIds(idMap), from, to));
+  return { shownKey: shown.key, shownPlace: shown.place, earlierIds: idsBefore(idMap).map(named) };
 }
 
 /**

@@ -1,11 +1,11 @@
 /** The id map (`RecreatedIds`) applied to states: which records of two are the same, and how their bodies name each other. */
-import { type ScopeKey, SCOPE_KEYS } from '../catalog/definition.ts';
+import type { ScopeKey } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import type { RecordKey } from '../catalog/order.ts';
-import { isAt, pointerTo, splitPointer } from '../core/json-pointer.ts';
-import { isJsonObject, parseLossless, replaceValues } from '../core/json.ts';
+import { isAt, pointerTo, resolvePointer, splitPointer } from '../core/json-pointer.ts';
+import { isJsonObject, type JsonValue, parseLossless, replaceValues } from '../core/json.ts';
+import { elementIdText, elementSegment, isElementSegment } from '../diff/elements.ts';
 import { idText, MatchedIds } from '../diff/match-records.ts';
 import type { RecordState } from '../diff/states.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
@@ -29,35 +29,21 @@ export function matchedIds(recreated: RecreatedIds, from: LoadedState, to: Loade
 }
 
 /**
- * The key by which a comparison of the two states shows a record, from any key that the record had: TO's, of what TO has not FROM's. An id
- * that shares a state with another one of its group names a record of its own, and stays.
+ * By all ids that records had, the id by which a comparison of the two states shows them: TO's, of what TO has not FROM's. An id that
+ * shares a state with another one of its group names a record of its own, and stays.
  */
-export function shownKeys(
-  recreated: RecreatedIds,
-  from: LoadedState,
-  to: LoadedState,
-): (key: RecordKey) => RecordKey {
-  const known = new Map<string, string>();
-  const shownId = (kind: Kind, id: string): string => {
-    const ids = recreated.all(kind, id);
-    if (ids.length === 1) return id;
-    const name = `${kind} ${id}`;
-    const found = known.get(name);
-    if (found !== undefined) return found;
-    const [here, there] = [[...idsIn(from, kind, ids)], [...idsIn(to, kind, ids)]];
-    const shown = here.length > 1 || there.length > 1 ? id : (there[0] ?? here[0] ?? id);
-    known.set(name, shown);
-    return shown;
-  };
-  return ({ kind, scope, id }) => {
-    const parents = Object.fromEntries(
-      SCOPE_KEYS.flatMap((key) => {
-        const parent = scope[key];
-        return parent === undefined ? [] : [[key, shownId(SCOPE_KIND[key], parent)]];
-      }),
-    );
-    return { kind, scope: parents, id: shownId(kind, id) };
-  };
+export function shownIds(recreated: RecreatedIds, from: LoadedState, to: LoadedState): MatchedIds {
+  const shown = new MatchedIds();
+  for (const [kind, same] of recreated.groups) {
+    const [here, there] = [idsIn(from, kind, [...same.keys()]), idsIn(to, kind, [...same.keys()])];
+    for (const ids of new Set(same.values())) {
+      const [ours, theirs] = [ids.filter((id) => here.has(id)), ids.filter((id) => there.has(id))];
+      const id = theirs[0] ?? ours[0];
+      if (id === undefined || ours.length > 1 || theirs.length > 1) continue;
+      for (const each of ids) if (each !== id) shown.pair(kind, each, id);
+    }
+  }
+  return shown;
 }
 
 function idsIn(state: LoadedState, kind: Kind, ids: readonly string[]): ReadonlySet<string> {
@@ -83,6 +69,24 @@ export function latestIds(mappings: readonly IdMapping[], restore: number): Matc
       if (latest !== undefined) matched.pair(kind, id, latest);
     }
   return matched;
+}
+
+/** By all ids that records had, those that they had before each of the restores that gave some another one; the latest first. */
+export function idsBefore(mappings: readonly IdMapping[]): MatchedIds[] {
+  const { groups } = new RecreatedIds(mappings);
+  const restores = [...new Set(mappings.map(({ restore }) => restore))].sort((a, b) => b - a);
+  return restores.map((restore) => {
+    const earlier = new RecreatedIds(mappings.filter((mapping) => mapping.restore < restore));
+    const matched = new MatchedIds();
+    for (const [kind, same] of groups)
+      for (const ids of new Set(same.values())) {
+        const given = ids.find((id) => earlier.givenBy(kind, id) !== undefined);
+        // Before the first restore that concerned it, a record had the id that none gave.
+        const then = given === undefined ? ids[0] : (earlier.latest(kind, given) ?? given);
+        for (const id of ids) if (then !== undefined && id !== then) matched.pair(kind, id, then);
+      }
+    return matched;
+  });
 }
 
 /** The ids with those that the same records had or got by being created again; the given ones first. */
@@ -138,6 +142,30 @@ export class RecreatedReferences {
     });
   }
 
+  /** A value of such a record with those ids replaced. @param pointer where it is in the record */
+  renamedValue(kind: Kind, pointer: string, value: JsonValue): JsonValue {
+    const segments = splitPointer(pointer);
+    const text = nested(segments, JSON.stringify(value));
+    const renamed = this.renamed({ kind, body: text });
+    if (renamed === text) return value;
+    return resolvePointer(parseLossless(renamed), pointer) ?? value;
+  }
+
+  /** A place with those ids replaced where it names elements by them. */
+  renamedPlace(kind: Kind, path: string): string {
+    if (!path.includes('/[id=')) return path;
+    const segments = splitPointer(path);
+    return pointerTo(
+      segments.map((segment, index) => {
+        if (!isElementSegment(segment)) return segment;
+        const place = segments.slice(0, index + 1);
+        const id = `{"id":${elementIdText(segment)}}`;
+        const renamed = this.renamed({ kind, body: nested(place, id) });
+        return elementSegment(resolvePointer(parseLossless(renamed), pointerTo(place)));
+      }),
+    );
+  }
+
   /** An id as the type that was there: a number stays a number. */
   #nameFor(kind: Kind, text: string): string | null {
     const value = parseLossless(text);
@@ -156,6 +184,11 @@ export class RecreatedReferences {
     this.#places.set(kind, places);
     return places;
   }
+}
+
+/** A body that has only this value, at this place. */
+function nested(segments: readonly string[], text: string): string {
+  return segments.reduceRight((inner, segment) => `{${JSON.stringify(segment)}:${inner}}`, text);
 }
 
 /** References, what the service shows of other kinds' records, and the parents by the names of their path parameters. */

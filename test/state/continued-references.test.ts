@@ -1,7 +1,15 @@
+import { dirname } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import { MatchedIds } from '../../src/diff/match-records.ts';
+import type { Mirror } from '../../src/mirror/mirror.ts';
+import { driftBetween } from '../../src/state/drift.ts';
+import { openMirrorState } from '../../src/state/mirror-diff.ts';
+import { resolvePoint } from '../../src/state/point.ts';
 import { RecreatedReferences } from '../../src/state/recreated-ids.ts';
+import { open, ORG, sync } from '../mirror/fixture.ts';
 
 const ids = new MatchedIds();
 ids.pair('projects', '2', '6');
@@ -49,5 +57,132 @@ describe('references to records that were created again', () => {
   ] as const;
   it.each(cases)('%s', (_what, kind, body, expected) => {
     expect(references.renamed({ kind, body })).toBe(expected);
+  });
+});
+
+/** A mirror whose baseline is its first run: an invite to projects 2 and 3. */
+async function baselined(): Promise<Mirror> {
+  const mirror = open();
+  await sync(mirror, 'projects', ORG, [project(2), project(3)]);
+  await sync(mirror, 'invites', ORG, [invite([{ id: 2, level: 1 }])]);
+  mirror.snapshots.pinBaseline('agreed', 2);
+  return mirror;
+}
+
+const project = (id: number): string => JSON.stringify({ id, name: `P${id === 6 || id === 8 ? 2 : id}` });
+const invite = (private_project_access: object[], target_email = 'a@example.com'): string =>
+  JSON.stringify({ id: 'i1', target_email, private_project_access });
+
+/** A restore that created the project again, and the run after it. */
+async function createdAgain(mirror: Mirror, ids: [number, number], body: string): Promise<void> {
+  const [oldId, newId] = ids.map(String) as [string, string];
+  const places = { source: 'production', kind: 'projects', oldScope: ORG, newScope: ORG } as const;
+  const restore = mirror.restores.begin({
+    ...{ source: 'production', planHash: 'abc', plan: '{}', from: 'latest', approved: {} },
+    startedAt: '2026-03-01T12:00:01.000Z',
+    steps: [{ n: 1, outcome: 'planned', inverse: null, errorCode: null, error: null }],
+  });
+  const [row] = mirror.restores.steps(restore);
+  mirror.restores.journal([
+    {
+      row: { ...row!, outcome: 'applied', newId },
+      mappings: [{ ...places, oldId, newId, restore, at: '2026-03-01T12:00:01.000Z' }],
+    },
+  ]);
+  await sync(mirror, 'projects', ORG, [project(ids[1]), project(3)]);
+  await sync(mirror, 'invites', ORG, [body]);
+}
+
+async function driftOf(mirror: Mirror) {
+  const config = loadConfig({
+    env: { TIDEMARK_BASE_URL: 'http://127.0.0.1:9', TIDEMARK_MIRROR: mirror.path },
+    cwd: dirname(mirror.path),
+    keys: 'unused',
+  });
+  const stateAt = (ref: string) =>
+    openMirrorState(mirror, 'production', resolvePoint(mirror, ref, { now: 0, source: 'production' }));
+  const [from, to] = [stateAt('baseline'), stateAt('latest')];
+  const extent = { source: 'production', filter: { kinds: ['invites' as const] }, mode: 'default' as const };
+  return await driftBetween(onlyMirrorConfig(config), mirror, { from, to }, true, {
+    ...extent,
+    fields: [],
+    now: 0,
+  });
+}
+
+async function accept(mirror: Mirror): Promise<void> {
+  for (const { fingerprint, kind, scope, id, path, place = path } of (await driftOf(mirror)).open)
+    mirror.acceptances.add({
+      ...{ source: 'production', kind, scope, id, fingerprint, path: place },
+      ...{ reason: 'wanted', acceptedAt: '2026-03-01T12:00:00.000Z' },
+    });
+}
+
+describe('a finding that names a record which a restore creates again', () => {
+  const cases = [
+    // An array whose elements cannot be matched is compared as one value.
+    [
+      'in its value',
+      [
+        { id: 2, level: 1 },
+        { id: 2, level: 8 },
+      ],
+      [
+        [6, 1],
+        [6, 8],
+      ],
+      [
+        [8, 1],
+        [8, 8],
+      ],
+    ],
+    ['in its path', [{ id: 2, level: 8 }], [[6, 8]], [[8, 8]]],
+  ] as const;
+  it.each(cases)('stays accepted, %s', async (_where, changed, once, twice) => {
+    const access = (pairs: typeof once): object[] => pairs.map(([id, level]) => ({ id, level }));
+    const mirror = await baselined();
+    await sync(mirror, 'invites', ORG, [invite([...changed])]);
+    expect((await driftOf(mirror)).open).toHaveLength(1);
+    await accept(mirror);
+    for (const [ids, pairs] of [
+      [[2, 6], once],
+      [[6, 8], twice],
+    ] as const) {
+      await createdAgain(mirror, [...ids], invite(access(pairs as typeof once)));
+      const found = await driftOf(mirror);
+      expect(found.open).toEqual([]);
+      expect(found.accepted).toHaveLength(1);
+      expect(found.stale).toEqual([]);
+    }
+    // With another value it is open again.
+    await sync(mirror, 'invites', ORG, [invite([{ id: 8, level: 15 }])]);
+    expect((await driftOf(mirror)).open.length).toBeGreaterThan(0);
+  });
+
+  it('an element that the baseline has not stays accepted, and one that is open has its earlier fingerprints', async () => {
+    const mirror = open();
+    await sync(mirror, 'projects', ORG, [project(2), project(3)]);
+    await sync(mirror, 'invites', ORG, [invite([{ id: 3, level: 1 }])]);
+    mirror.snapshots.pinBaseline('agreed', 2);
+    await sync(mirror, 'invites', ORG, [
+      invite([
+        { id: 3, level: 1 },
+        { id: 2, level: 1 },
+      ]),
+    ]);
+    const [before, ...others] = (await driftOf(mirror)).open;
+    expect(others).toEqual([]);
+    const again = invite([
+      { id: 3, level: 1 },
+      { id: 6, level: 1 },
+    ]);
+    await createdAgain(mirror, [2, 6], again);
+    const { open: found, earlier } = await driftOf(mirror);
+    expect(found).toHaveLength(1);
+    expect(found[0]?.fingerprint).not.toBe(before?.fingerprint);
+    expect(earlier.get(found[0]?.fingerprint ?? '')).toMatchObject([{ fingerprint: before?.fingerprint }]);
+    await accept(mirror);
+    await createdAgain(mirror, [6, 8], again.replace('"id":6', '"id":8'));
+    expect(await driftOf(mirror)).toMatchObject({ open: [], accepted: [{}], stale: [] });
   });
 });

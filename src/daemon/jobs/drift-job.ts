@@ -5,7 +5,7 @@ import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { diffExitCode } from '../../diff/change.ts';
 import type { OpenFinding } from '../../diff/drift.ts';
 import { severityCounts } from '../../report/drift-document.ts';
-import { maskedPlace, withMaskedId } from '../../report/mask.ts';
+import { maskedId, maskedPlace, withMaskedId } from '../../report/mask.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { pointOf } from '../../state/point.ts';
@@ -67,6 +67,7 @@ const NO_BASELINE: DriftSummary = {
 
 function summaryOf(drift: SourceDrift): DriftSummary {
   const { document, open, accepted, ignored } = drift;
+  const named = open.slice(0, NAMED_FINDINGS);
   return {
     job: 'drift',
     hasBaseline: true,
@@ -76,10 +77,23 @@ function summaryOf(drift: SourceDrift): DriftSummary {
     severities: severityCounts(open),
     accepted: accepted.length,
     ignored: ignored.length,
-    findings: findingSummaries(drift, open.slice(0, NAMED_FINDINGS)),
+    findings: findingSummaries(drift, named),
+    ...earlierOf(drift, named),
     compared: { collections: document.compared.collections, records: document.compared.records },
     skipped: document.skipped.length,
   };
+}
+
+function earlierOf(
+  { earlier, definitions }: SourceDrift,
+  findings: readonly OpenFinding[],
+): Pick<DriftSummary, 'earlier'> {
+  const found = findings.flatMap(({ fingerprint, kind }) => {
+    const own = earlier.get(fingerprint) ?? [];
+    const masked = own.map((each) => ({ ...each, id: maskedId(each.id, definitions(kind)) }));
+    return own.length === 0 ? [] : [[fingerprint, masked] as const];
+  });
+  return found.length === 0 ? {} : { earlier: Object.fromEntries(found) };
 }
 
 function findingSummaries(drift: SourceDrift, findings: readonly OpenFinding[]): FindingSummary[] {

@@ -6,6 +6,7 @@ import type { Scope, Severity } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
+import type { EarlierFinding } from '../../diff/drift.ts';
 import type { JobRow } from '../../mirror/daemon.ts';
 import type { SweepOutcome } from '../../mirror/sweep-result.ts';
 import type { RunOutcome } from '../../sync/outcome.ts';
@@ -105,6 +106,8 @@ export interface DriftSummary {
   readonly ignored: number;
   /** Open findings, worst first, at most `NAMED_FINDINGS`. */
   readonly findings: readonly FindingSummary[];
+  /** By fingerprint, what those were before restores gave records other ids: the latest first. Left out if there is none. */
+  readonly earlier?: Readonly<Record<string, readonly EarlierFinding[]>>;
   readonly compared: { readonly collections: number; readonly records: number };
   /** Collections that could not be compared. */
   readonly skipped: number;

@@ -367,7 +367,7 @@ function driftTransitions(states: readonly NoticeState[], seen: JobObservation):
 
 function followedTransitions(
   seen: JobObservation,
-  { skipped, ignored }: DriftSummary,
+  { skipped, ignored, earlier: earlierOf = {} }: DriftSummary,
   findings: readonly FindingSummary[],
   followed: readonly NoticeState[],
 ): Transition {
@@ -383,16 +383,26 @@ function followedTransitions(
   const changed: FindingSummary[] = [];
   const fresh: FindingSummary[] = [];
   const restated: FindingSummary[] = [];
+  const renamed = new Map<string, string>();
   for (const finding of open.values()) {
+    const earlier = earlierOf[finding.fingerprint] ?? [];
     const before = known.get(finding.fingerprint);
     if (before !== undefined) {
       if (before.severity !== finding.severity) restated.push(finding);
       continue;
     }
-    // The findings of a removed record's fields end with it, and a record that returns has new ones.
-    const ancestors = (goneByRecord.get(recordText(finding)) ?? []).filter(
-      ({ path }) => path === finding.path || path === '' || finding.path === '',
-    );
+    // The same one: a restore created its record again, or one that it names.
+    const same = earlier.find(({ fingerprint }) => known.has(fingerprint) && !open.has(fingerprint));
+    if (same !== undefined) {
+      succeeded.add(same.fingerprint);
+      renamed.set(finding.fingerprint, same.fingerprint);
+      restated.push(finding);
+      continue;
+    }
+    // The findings of a removed record's fields end with it, and a record that returns has new ones, also under another id.
+    const ancestors = [finding, ...earlier]
+      .flatMap(({ scope, id }) => goneByRecord.get(recordText({ kind: finding.kind, scope, id })) ?? [])
+      .filter(({ path }) => path === finding.path || path === '' || finding.path === '');
     for (const ancestor of ancestors) succeeded.add(ancestor.fingerprint);
     (ancestors.length > 0 ? changed : fresh).push(finding);
   }
@@ -401,9 +411,15 @@ function followedTransitions(
   const sinceOf = new Map(followed.map((state) => [fingerprintOf(state), state.since]));
   return {
     states: [...fresh, ...changed, ...restated].map((finding) =>
-      stateOfFinding(source, finding, sinceOf.get(finding.fingerprint) ?? seen.at),
+      stateOfFinding(
+        source,
+        finding,
+        sinceOf.get(renamed.get(finding.fingerprint) ?? finding.fingerprint) ?? seen.at,
+      ),
     ),
-    cleared: gone.map(({ fingerprint }) => ({ source, subject: PREFIX + fingerprint })),
+    cleared: [...new Set([...gone.map(({ fingerprint }) => fingerprint), ...renamed.values()])].map(
+      (fingerprint) => ({ source, subject: PREFIX + fingerprint }),
+    ),
     notices: [
       ...driftNotice(seen, 'drift_new', fresh),
       ...driftNotice(seen, 'drift_changed', changed),
@@ -519,7 +535,7 @@ function countsOf(findings: readonly FindingSummary[]): Record<Severity, number>
   return counts;
 }
 
-function recordText({ kind, scope, id }: FindingSummary): string {
+function recordText({ kind, scope, id }: Pick<FindingSummary, 'kind' | 'scope' | 'id'>): string {
   return JSON.stringify([kind, scopeKey(scope), id]);
 }
 

@@ -2,7 +2,7 @@
 import type { JobName, JobOutcome, JobRow } from '../../../src/mirror/daemon.ts';
 import type { NoticeState } from '../../../src/mirror/daemon.ts';
 import type { NamedRemovals } from '../../../src/state/held-names.ts';
-import type { FindingSummary, UnreadSweep } from '../../../src/daemon/jobs/summaries.ts';
+import type { DriftSummary, FindingSummary, UnreadSweep } from '../../../src/daemon/jobs/summaries.ts';
 import type { JobDetails, JobObservation, Transition } from '../../../src/daemon/notices/run-transitions.ts';
 
 const AT = '2026-03-01T12:00:00.000Z';
@@ -72,6 +72,7 @@ export function driftJob(
     readonly open?: number;
     readonly ignored?: number;
     readonly hasBaseline?: boolean;
+    readonly earlier?: DriftSummary['earlier'];
   } = {},
 ): JobRow {
   const summary = {

@@ -128,6 +128,14 @@ describe('a sync', () => {
 const drift = (...findings: Parameters<typeof finding>[]): JobObservation =>
   seen(driftJob(findings.map((each) => finding(...each))));
 
+/** Finding `b`, of a record that a restore created again since it was finding `a`. */
+const again = (): JobObservation =>
+  seen(
+    driftJob([finding('b', { id: 'b2' })], {
+      earlier: { b: [{ fingerprint: 'a', scope: { organization_id: 'o1' }, id: 'b1' }] },
+    }),
+  );
+
 describe('drift', () => {
   it.each<[string, JobObservation[], string[][]]>([
     ['that stays is reported once', [drift(['a']), drift(['a'])], [['drift_new'], []]],
@@ -148,8 +156,25 @@ describe('drift', () => {
       [drift(['a']), drift(), drift(['a'])],
       [['drift_new'], ['drift_resolved'], ['drift_new']],
     ],
+    [
+      'of a record that a restore created again is the same',
+      [drift(['a']), again(), again(), drift()],
+      [['drift_new'], [], [], ['drift_resolved']],
+    ],
+    [
+      'of a record that was seen removed before a restore created it again has changed',
+      [drift(['a']), drift(['c', { path: '', change: 'removed' }]), again()],
+      [['drift_new'], ['drift_changed'], ['drift_changed']],
+    ],
   ])('%s', (_name, jobs, events) => {
     expect(told(...jobs)).toEqual(events);
+  });
+
+  it('keeps since when it is open under the fingerprint that a restore gave it', () => {
+    const first = after([], transitionsOf([], drift(['a'])));
+    const later = { ...again(), at: '2026-03-02T12:00:00.000Z' };
+    const states = after(first, transitionsOf(first, later));
+    expect(states).toMatchObject([{ subject: 'drift:b', since: first[0]?.since, detail: { id: 'b2' } }]);
   });
 
   it('is not resolved by a comparison that did not see it', () => {
