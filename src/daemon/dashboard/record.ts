@@ -99,6 +99,7 @@ export function recordPage({ mirror, config, row, hasOthers, query, now }: Recor
   const log = withRestores(recordLog(definition, shown, options)).filter(
     (entry) => shown.length <= REVISIONS_SHOWN || entry.run !== shown.at(-1)?.run,
   );
+  const words = new Map(log.map((entry) => [entry.run, changeWord(entry)]));
   const blame = withWriters(recordBlame(definition, own, { ...options, isDeep: false }), log);
   const kinds = markup`<a href="/records?kind=${row.kind}">${capital(definition.title.many)}</a>`;
   const held = mirror.runs.heldSince(row);
@@ -115,7 +116,7 @@ ${facts}
 <a href="#fields">Fields</a><a href="#versions">Versions</a><a href="#history">History</a>
 <a href="#body">Body</a></nav>
 ${section('fields', 'Fields', aside(asOf), fieldsHtml(blame, definition, now))}
-${section('versions', 'Versions', NOTHING, versionsHtml({ mirror, row, definition, revisions, query, now }))}
+${section('versions', 'Versions', NOTHING, versionsHtml({ mirror, row, definition, revisions, words, query, now }))}
 ${section(
   'history',
   'History',
@@ -230,6 +231,10 @@ function versionLinks(
   return markup`<p class="links">${compare}${plan}</p>`;
 }
 
+function changeWord({ change, returned }: LogEntry): string {
+  return returned === undefined ? change : 'returned';
+}
+
 function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number, links: Html): Html {
   const { run, at, change, last_seen_before: before, created_again: again, changed_by: by, returned } = entry;
   const window =
@@ -245,8 +250,7 @@ function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number,
   );
   // The first revision of a record is its complete body, which the page shows already.
   const isFirst = change === 'added' && returned === undefined;
-  const word = returned === undefined ? change : 'returned';
-  const tag = markup`<span class="tag ${change}">${SIGN[change]} ${word}</span>`;
+  const tag = markup`<span class="tag ${change}">${SIGN[change]} ${changeWord(entry)}</span>`;
   return markup`<article class="revision"><h3>${timeHtml(at)} ${tag}</h3>
 <p class="faint">${ageHtml(at, now)}, <a href="/runs/${run}">run ${run}</a>; ${window}</p>
 ${recreated}

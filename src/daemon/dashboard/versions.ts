@@ -64,6 +64,8 @@ interface VersionFacts {
   readonly definition: ResourceDefinition;
   /** Newest first. */
   readonly revisions: readonly HistoryRevision[];
+  /** What the history says happened in a run, such as `returned`. Older revisions than it shows have none. */
+  readonly words: ReadonlyMap<number, string>;
   /** `left` and `right` name the states to compare; `lines=all` shows every line. */
   readonly query: URLSearchParams;
   readonly now: number;
@@ -102,14 +104,13 @@ export function versionsHtml(facts: VersionFacts): HtmlPart {
   }
 }
 
-function choiceForm({ row, revisions, definition }: VersionFacts, left: string, right: string): Html {
+function choiceForm({ row, revisions, words, definition }: VersionFacts, left: string, right: string): Html {
   const known = revisions
     .filter(({ change }) => change !== 'rewritten')
     .slice(0, CHOICES)
     .map(({ run, at, change }): [string, string] => {
-      // As the history below has it: what was there before is not new.
-      const word = change === 'added' && run !== revisions.at(-1)?.run ? 'returned' : change;
-      return [`run:${run}`, `run ${run}, ${at.slice(0, 16).replace('T', ' ')} UTC: ${word}`];
+      const time = at.slice(0, 16).replace('T', ' ');
+      return [`run:${run}`, `run ${run}, ${time} UTC: ${words.get(run) ?? change}`];
     });
   const box = (label: string, name: string, chosen: string): Html => {
     const isKnown = known.some(([value]) => value === chosen);

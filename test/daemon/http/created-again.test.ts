@@ -63,7 +63,10 @@ it('a record that was created again is one change, as long as the mirror knows o
   for (const page of ['/runs/2', '/changes', `/records/roles/${id}`, `/records/roles/${old}`])
     expect(await text(page), page).toContain(line);
   expect(await text('/runs/2')).toContain('1 of the added and removed are the same records');
-  expect(await text(`/records/roles/${id}`)).not.toContain(' returned</span>');
+  const page = await text(`/records/roles/${id}`);
+  expect(page).not.toContain(' returned</span>');
+  // The choice of versions has the word of the history.
+  expect(page).toMatch(/<option value="run:2"[^>]*>run 2, [^<]* UTC: changed</);
 });
 
 it('the page of a record that was removed and created again later shows what it was, and where it goes on', async () => {
@@ -101,4 +104,6 @@ it('the page of a record that was removed and created again later shows what it 
   const now = await text(`/records/roles/${id}`);
   expect(now).toContain(`<dt>Id before</dt><dd><a class="id" href="/records/roles/${old}">${old}</a>`);
   expect(now).not.toContain('<dt>Removed</dt>');
+  const back = runs[0]!.run;
+  expect(now).toMatch(new RegExp(`<option value="run:${back}"[^>]*>run ${back}, [^<]* UTC: returned<`));
 });
