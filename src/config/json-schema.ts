@@ -20,6 +20,7 @@ function override({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonS
   if (description !== undefined)
     jsonSchema.description = `${description}${unit === undefined ? '' : ` Unit: ${unit}.`}`;
   if (example !== undefined) jsonSchema.examples = [example];
+  if (jsonSchema.pattern !== undefined) jsonSchema.pattern = portablePattern(jsonSchema.pattern);
   // A default that only lets the rest be checked is none for people.
   if (zodSchema instanceof z.ZodDefault) delete jsonSchema.default;
   if (zodSchema instanceof z.ZodObject) {
@@ -47,3 +48,28 @@ function override({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonS
   for (const key of Object.keys(own)) Reflect.deleteProperty(jsonSchema, key);
   jsonSchema.anyOf = [own, { ...REFERENCE }];
 }
+
+/** What `\p{C}` and `\p{Cc}` stand for in a character class, as far as every validator can read it: the control characters. */
+const CONTROL_CHARACTERS = String.raw`\x00-\x1f\x7f-\x9f`;
+
+/**
+ * The pattern without what many validators refuse or misread (JSON Schema 2020-12, 6.4): those of Python know no `\p{…}`, those of
+ * Go no lookarounds either. It accepts what the given one accepts, and some more: `config check` tells the rest.
+ */
+function portablePattern(pattern: string): string {
+  const parts = pattern.replaceAll(/\\p\{Cc?\}/g, () => CONTROL_CHARACTERS).match(PATTERN_PARTS) ?? [];
+  let portable = '';
+  /** Groups that are open, from a lookaround inwards; 0 outside of one. */
+  let depth = 0;
+  for (const part of parts) {
+    const isLookaround = LOOKAROUND.test(part);
+    if (isLookaround || (depth > 0 && part.startsWith('('))) depth += 1;
+    else if (depth > 0) depth -= part === ')' ? 1 : 0;
+    else portable += part;
+  }
+  return portable;
+}
+
+/** Escaped characters, classes, beginnings of groups, and any other character. */
+const PATTERN_PARTS = /\\.|\[(?:\\.|[^\]\\])*\]|\((?:\?(?:[:=!]|<[=!]))?|./gs;
+const LOOKAROUND = /^\(\?<?[=!]$/;

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import * as z from 'zod';
@@ -102,6 +103,23 @@ describe('the JSON Schema', () => {
   it('is of draft 2020-12 and survives as JSON', () => {
     expect(schema.$schema).toBe('https://json-schema.org/draft/2020-12/schema');
     expect(JSON.parse(JSON.stringify(schema))).toEqual(schema);
+  });
+
+  it('has only patterns that every validator can read', () => {
+    const patterns = [...JSON.stringify(schema).matchAll(/"pattern":("(?:\\.|[^"\\])*")/g)].map(
+      ([, text = '']) => JSON.parse(text) as string,
+    );
+    expect(patterns.length).toBeGreaterThan(10);
+    // Those of Python know no classes of Unicode, those of Go no lookarounds.
+    expect(patterns.filter((each) => /\\[pP]\{|\(\?<?[=!]/.test(each))).toEqual([]);
+    for (const isUnicode of [true, false]) {
+      const ajv = new Ajv2020({ strict: false, unicodeRegExp: isUnicode });
+      const isValid = (git: object): boolean =>
+        ajv.validate(schema, { sources: [{ name: 'a', baseUrl: 'https://svc.example.com', git }] });
+      expect(isValid({ branch: 'release/p{Cc}-ü', author: 'Ana Pé <ana.p@example.com>' })).toBe(true);
+      for (const wrong of [{ branch: 'a b' }, { branch: 'a\u0007' }, { author: 'A\u0085 <a@example.com>' }])
+        expect(isValid(wrong), JSON.stringify(wrong)).toBe(false);
+    }
   });
 
   it.each(rows.map(({ text, keys }) => [text, keys] as const))('describes %s', (_text, keys) => {
