@@ -56,8 +56,6 @@ async function main(): Promise<number> {
     if (!isPaging) onSignal();
   });
   process.on('SIGTERM', onSignal);
-  // Without a listener, Node opens a debugger at this signal: who reaches its port may do anything that this process may.
-  process.on('SIGUSR1', () => undefined);
   // Notes that nobody can read any more: no reason to stop, and no place to say so.
   process.stderr.on('error', () => undefined);
   return runCommandLine(process.argv.slice(2), {
@@ -98,4 +96,6 @@ process.once('exit', (code) => {
   );
   process.exitCode = 1;
 });
+// Without a listener, Node opens a debugger at this signal: who reaches its port may do anything that this process may.
+process.on('SIGUSR1', () => undefined);
 process.exitCode = await main();

@@ -4,7 +4,7 @@
  * file open can crash the entire process (WiseLibs/better-sqlite3, issue 1476).
  */
 import { type ChildProcess, fork } from 'node:child_process';
-import { type ErrorMessage, fromErrorMessage, workInChild } from '../core/child-process.ts';
+import { type ErrorMessage, fromErrorMessage, nodeOptions, workInChild } from '../core/child-process.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { workerFile } from '../core/package-root.ts';
 import type { Environment } from './hook.ts';
@@ -108,7 +108,7 @@ function startProcess(env: Environment, isForS3: boolean): ChildProcess {
   );
   return fork(workerFile('backup/backup-worker'), [], {
     env: Object.fromEntries(inherited),
-    execArgv: [...process.execArgv, YOUNG_GENERATION],
+    execArgv: [...nodeOptions(), YOUNG_GENERATION],
     // Only the system's loader and V8 write to stderr, when they end the process.
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });

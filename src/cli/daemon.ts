@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import type { Config, HttpConfig } from '../config/config.ts';
 import { type LoadedConfig, mirrorConfigs, namesOf } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
+import { nodeOptions } from '../core/child-process.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError, type ExitCode, EXIT } from '../core/errors.ts';
 import { listeningAt } from '../core/local-url.ts';
@@ -122,9 +123,7 @@ function jobStarter(context: CommandContext): StartJob {
   return (config) =>
     // stdout carries nothing; what it logs goes where the daemon's own lines go. Node's own options are handed on.
     fork(entry, argumentsOf(context, config), {
-      execPath,
-      env,
-      cwd,
+      ...{ execPath, execArgv: nodeOptions(), env, cwd },
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
 }
@@ -135,7 +134,7 @@ function commandRunner(context: CommandContext): RunCommand {
   return async (args, signal, order) => {
     const [command = '', ...rest] = args;
     const child = fork(entry, [command, ...configFile(context), ...rest], {
-      ...{ execPath, env, cwd },
+      ...{ execPath, execArgv: nodeOptions(), env, cwd },
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     });
     let stderr = '';

@@ -4,6 +4,7 @@ import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { createColors } from 'picocolors';
+import { nodeOptions } from '../core/child-process.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { shellWord } from '../core/hints.ts';
 import { type DrillDocument, drillTotals } from '../diff/drill-document.ts';
@@ -238,7 +239,7 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
 async function startSandbox(context: CommandContext): Promise<{ url: string; process: ChildProcess }> {
   const child = spawn(
     context.execPath,
-    [context.entry, 'sandbox', '--port', '0', '--key', KEY, '--seed', 'demo', '--json'],
+    [...nodeOptions(), context.entry, 'sandbox', '--port', '0', '--key', KEY, '--seed', 'demo', '--json'],
     { stdio: ['ignore', 'pipe', 'inherit'], env: { PATH: context.env['PATH'] } },
   );
   for await (const line of createInterface({ input: child.stdout })) {

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { readIdentities } from '../backup/encryption.ts';
 import { openTarget } from '../backup/targets/open.ts';
 import type { FleetConfig } from '../config/config.ts';
+import { nodeOptions } from '../core/child-process.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError, EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
@@ -214,7 +215,7 @@ function processStarter({ entry, execPath, env, cwd }: CommandContext) {
   const inherited = Object.fromEntries(Object.entries(env).filter(([name]) => INHERITED.test(name)));
   return () =>
     fork(entry, ['fleet-cell'], {
-      ...{ execPath, cwd, env: inherited },
+      ...{ execPath, execArgv: nodeOptions(), cwd, env: inherited },
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
 }

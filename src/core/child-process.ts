@@ -4,6 +4,14 @@ import { once } from 'node:events';
 import { afterRealTime } from './clock.ts';
 import { asTidemarkError, type ErrorCode, TidemarkError } from './errors.ts';
 
+/**
+ * Options of Node for a child that runs this program: those of this process, and that SIGUSR1 opens no debugger. Who reaches its port
+ * may do anything that the child may.
+ */
+export function nodeOptions(): string[] {
+  return [...process.execArgv, '--disable-sigusr1'];
+}
+
 /** How long a child may take to exit after it sent its result. */
 const EXIT_MS = 3_000;
 

@@ -3,6 +3,7 @@
  * for, the server itself opens no mirror and no connection, and a command that takes too long or too much ends alone.
  */
 import { spawn } from 'node:child_process';
+import { nodeOptions } from '../core/child-process.ts';
 import { afterRealTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
@@ -66,7 +67,7 @@ export class ChildCommands {
   async #spawned({ args, limitMs, signal }: Command): Promise<Printed> {
     const { execPath, entry, env, cwd, globalOptions } = this.#program;
     const [name = '', ...rest] = args;
-    const child = spawn(execPath, [...process.execArgv, entry, name, ...globalOptions, '--json', ...rest], {
+    const child = spawn(execPath, [...nodeOptions(), entry, name, ...globalOptions, '--json', ...rest], {
       env,
       cwd,
       stdio: ['ignore', 'pipe', 'pipe'],
