@@ -295,9 +295,12 @@ export async function scheduleFor(context: CommandContext, { schedule }: InitOpt
 /** Null where nothing is to start it. */
 export async function serviceFor(
   context: CommandContext,
-  { service, force }: InitOptions,
+  options: InitOptions,
   output: string,
 ): Promise<ServiceAnswer | null> {
+  const { service, force } = options;
+  // Again: it may have been made since.
+  requireFreeService(context, options, output);
   const form =
     service ??
     (canAsk(context)
@@ -312,7 +315,6 @@ export async function serviceFor(
       : 'none');
   if (form === 'none') return null;
   const proposal = servicePath(context, form, output);
-  if (service !== undefined) requireFreeService(proposal, force === true);
   const check = (path: string): string | undefined =>
     existsSync(resolve(context.cwd, path)) && !(force === true && isWrittenByInit(resolve(context.cwd, path)))
       ? 'there is a file of that name already: name another'
@@ -334,13 +336,20 @@ export async function serviceFor(
 }
 
 /**
- * The name that `--service` gives its file cannot be chosen: what is there is replaced with `--force`, if `init` wrote it.
+ * The name that `--service` gives its file cannot be chosen: what is there is replaced with `--force`, if `init` wrote it. Known
+ * before anything is asked.
  * @throws TidemarkError `usage` where it may not be replaced
  */
-function requireFreeService(path: string, isForced: boolean): void {
+export function requireFreeService(
+  context: CommandContext,
+  { service, force }: InitOptions,
+  output: string,
+): void {
+  if (service === undefined) return;
+  const path = servicePath(context, service, output);
   if (!existsSync(path)) return;
   const isOurs = isWrittenByInit(path);
-  if (isOurs && isForced) return;
+  if (isOurs && force === true) return;
   throw new TidemarkError('usage', `--service: ${path} exists already and was not changed`, {
     hint: isOurs ? 'replace it with --force' : '`tidemark init` did not write it: move it away',
   });

@@ -25,6 +25,7 @@ import {
   askYes,
   backupFor,
   channelFor,
+  requireFreeService,
   scheduleFor,
   serviceFor,
   serviceNotes,
@@ -71,6 +72,7 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   if (options.profile !== undefined) profileOption(options.profile, context.cwd);
   const output = resolve(context.cwd, options.output ?? context.options.config ?? 'tidemark.yaml');
   requireFree(output, options.force === true);
+  requireFreeService(context, options, output);
   let answers: Answers = {
     ...(await settle(context, options, output)),
     hasRecordings: false,

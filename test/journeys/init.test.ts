@@ -260,7 +260,9 @@ describe('init away from a terminal', () => {
     const args = ['init', '--url', service.url, '--key-env', 'SVC_KEY', '--service', 'compose'];
     expect(await run(...args)).toMatchObject({ code: 0 });
     const text = readFileSync(unit, 'utf8');
+    const before = service.seen.length;
     const other = await run(...args, '--output', 'other.yaml');
+    expect(service.seen.length, 'requests before the refusal').toBe(before);
     expect(other).toMatchObject({ code: 4 });
     expect(other.stderr).toContain(`${unit} exists already and was not changed\n  → replace it with --force`);
     writeFileSync(unit, text.replace('mem_limit: 512m', 'mem_limit: 1m'));
