@@ -2,6 +2,7 @@ import {
   existsSync,
   mkdirSync,
   readFileSync,
+  readlinkSync,
   readdirSync,
   rmSync,
   statSync,
@@ -388,6 +389,19 @@ describe('what goes wrong', () => {
     await writer({}).make(never);
   });
 
+  it('SIGUSR1, at which Node opens a debugger, does nothing in its process', async () => {
+    const { with: writer, directory } = await setting();
+    let pid: number | undefined;
+    const seen: number[] = [];
+    await writer({ onStart: (its) => (pid = its) }).make(never, () => {
+      const links = readdirSync(`/proc/${pid}/fd`).map((fd) => readlinkSync(`/proc/${pid}/fd/${fd}`));
+      seen.push(links.filter((link) => link.startsWith('socket:')).length);
+      if (seen.length === 1) process.kill(Number(pid), 'SIGUSR1');
+    });
+    expect([...new Set(seen)], 'its sockets').toHaveLength(1);
+    expect(readdirSync(directory)).toHaveLength(2);
+  });
+
   it('its process killed in the middle of the work: the same', async () => {
     const { with: writer, directory, home } = await setting();
     let pid: number | undefined;
@@ -415,6 +429,22 @@ describe('what goes wrong', () => {
     expect(readdirSync(directory)).toEqual([]);
     expect(seen[0]).toContain('LANG=C\0');
     expect(seen[0]).not.toContain(KEY);
+  });
+
+  it('what cannot be stored leaves nothing in the directory, nor does what was left there before', async () => {
+    const { directory, home } = await setting();
+    const [path, owner] = [join(home, 'packed'), '0123456789abcdef'];
+    writeFileSync(path, 'a backup');
+    const name = 'tidemark-20260301T120000Z-run42.db.zst';
+    const [stale, other] = [`${name}.json.${owner}.partial`, `${name}.fedcba9876543210.partial`];
+    for (const each of [stale, other]) writeFileSync(join(directory, each), 'half');
+    // Read back, it is not what was to be stored: as on a disk that took only a part of it.
+    const backup = { name, path, bytes: 8, sha256: '0'.repeat(64), manifest: '{}' };
+    const options = { owner, signal: never, onBytes: () => undefined };
+    await expect(directoryTarget(directory).store(backup, options)).rejects.toMatchObject({
+      code: 'mirror_corrupt',
+    });
+    expect(readdirSync(directory)).toEqual([other]);
   });
 
   it('killed: what it left goes before the next one, and never looked whole', async () => {

@@ -64,7 +64,13 @@ export function directoryTarget(directory: string, within?: string): DirectoryTa
     },
     store: async (backup, options) => {
       await makeWithin(directory, within);
-      await store(directory, backup, options);
+      try {
+        await store(directory, backup, options);
+      } catch (error) {
+        // Where the disk is full, they would keep it full. If that fails too, the next backup removes them.
+        await removeUnfinished(directory, options.owner).catch(() => undefined);
+        throw error;
+      }
     },
     remove: async (name, owner) => {
       const partial = at(partialName(name, owner));
@@ -78,19 +84,24 @@ export function directoryTarget(directory: string, within?: string): DirectoryTa
     },
     sweep: async (owner) => {
       await makeWithin(directory, within);
-      const names = await namesIn(directory);
+      await namesIn(directory);
       await checkWritable(directory);
-      for (const partial of names) {
-        const name = finishedName(partial, owner);
-        if (name === undefined) continue;
-        // A manifest that is there without its backup was to be followed by it.
-        if (parseBackupName(name) !== undefined && !names.includes(name))
-          await removeFile(at(manifestName(name)));
-        await removeFile(at(partial));
-      }
+      await removeUnfinished(directory, owner);
       return list();
     },
   };
+}
+
+async function removeUnfinished(directory: string, owner: string): Promise<void> {
+  const names = await namesIn(directory);
+  for (const partial of names) {
+    const name = finishedName(partial, owner);
+    if (name === undefined) continue;
+    // A manifest that is there without its backup was to be followed by it.
+    if (parseBackupName(name) !== undefined && !names.includes(name))
+      await removeFile(join(directory, manifestName(name)));
+    await removeFile(join(directory, partial));
+  }
 }
 
 async function store(
