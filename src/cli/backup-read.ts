@@ -57,7 +57,7 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
   const config = readConfig(context, context.options, 'unused');
   const { backup, unread } = await backupNamed(context, options.file ?? 'latest');
   // Now: the verification may fail.
-  printUnread(context, unread);
+  printUnread(context, errorsOf(unread));
   const identities = await identitiesOf(context, options.identity);
   const workDirectory = openCheckDirectory(config.mirror, holder(context, 'backup verify'));
   let opened: OpenedBackup;
@@ -77,6 +77,7 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
       checked: facts?.checked ?? null,
       run: facts?.run ?? null,
       root: facts?.root ?? null,
+      unread: unread.map(({ address, error }) => ({ address, error: error.message })),
     };
     await print(context, `${JSON.stringify(document)}\n`);
   } else await print(context, `${verifiedLines(backup, opened).map(escapeControlCharacters).join('\n')}\n`);
@@ -121,7 +122,7 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   const config = readConfig(context, context.options, 'unused');
   const actor = commandActor(options.as);
   const { backup, unread } = await backupNamed(context, options.file, true);
-  if (unread.length > 0) throw perhapsNewer(unread, backup, options);
+  if (unread.length > 0) throw perhapsNewer(errorsOf(unread), backup, options);
   const identities = await identitiesOf(context, options.identity);
   const to = resolve(context.cwd, options.to);
   // Whatever link leads there: before the file is made.
@@ -216,8 +217,17 @@ function unconfiguredText(
 
 interface NamedBackup {
   readonly backup: Backup;
-  /** Of `latest`: why other targets could not be listed. One of these may have a newer one. */
-  readonly unread: readonly TidemarkError[];
+  /** Of `latest`: the targets that could not be listed. One of these may have a newer one. */
+  readonly unread: readonly UnreadTarget[];
+}
+
+interface UnreadTarget {
+  readonly address: string;
+  readonly error: TidemarkError;
+}
+
+function errorsOf(unread: readonly UnreadTarget[]): TidemarkError[] {
+  return unread.map(({ error }) => error);
 }
 
 /**
@@ -242,17 +252,19 @@ async function backupNamed(context: CommandContext, file: string, isToRestore = 
 
 async function latestOfTargets(context: CommandContext, isToRestore: boolean): Promise<NamedBackup> {
   const listed = await listEach(context, await targetsOf(context, undefined));
-  const unread = listed.flatMap(({ error }) => error ?? []);
+  const unread = listed.flatMap(({ target: { address }, error }) =>
+    error === null ? [] : [{ address, error }],
+  );
   const all = listed.flatMap(({ backups }) => backups);
   const [first] = unread;
-  if (first !== undefined && all.every(({ state }) => state !== 'whole')) throw first;
+  if (first !== undefined && all.every(({ state }) => state !== 'whole')) throw first.error;
   const read = listed.filter(({ error }) => error === null);
   const where = read.map(({ target }) => target.address).join(' or ');
   try {
     return { backup: newestOf(context, all, { where, isToRestore }), unread };
   } catch (error) {
     // Whoever is to name one needs to know that there may be others.
-    printUnread(context, unread);
+    printUnread(context, errorsOf(unread));
     throw error;
   }
 }
