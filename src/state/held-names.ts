@@ -1,5 +1,5 @@
 /** Removals that are held, with what a person decides by: which records they are, and where to look. */
-import { collectionKey, definitionOf, isPersonKind } from '../catalog/catalog.ts';
+import { collectionKey, definitionOf, isPersonKind, scopeKey } from '../catalog/catalog.ts';
 import { parseLossless } from '../core/json.ts';
 import { formatInteger } from '../core/wording.ts';
 import { recordName } from '../diff/change.ts';
@@ -30,6 +30,39 @@ export function namedRemovals(mirror: Mirror, source: string): NamedRemovals[] {
     });
     return { ...each, names };
   });
+}
+
+/** How removals ended that had been held: how many records, each counted once. */
+export interface SettledRemovals {
+  readonly accepted: readonly { readonly records: number; readonly by: string; readonly run: number }[];
+  /** Removed, since later runs found the same as before. */
+  readonly confirmed: number;
+}
+
+/**
+ * @param collections the keys (kind and scope) of the collections that held some
+ * @param since only runs that ended after it, ISO 8601
+ */
+export function settledRemovals(
+  mirror: Mirror,
+  source: string,
+  { collections, since }: { readonly collections: ReadonlySet<string>; readonly since: string },
+): SettledRemovals {
+  const runs = mirror.runs
+    .list({ source, isPublished: true })
+    .filter(({ finishedAt }) => finishedAt !== null && finishedAt > since)
+    .toReversed();
+  const accepted = runs.flatMap(({ run }) => {
+    const entry = mirror.acceptedRemovals(run);
+    const records = (entry?.subject.collections ?? []).reduce((sum, each) => sum + each.accepted, 0);
+    return entry === undefined || records === 0 ? [] : [{ records, by: entry.by, run }];
+  });
+  const removed = runs
+    .flatMap(({ run }) => mirror.runs.sweeps(run))
+    .filter(({ kind, scope }) => collections.has(`${kind} ${scopeKey(scope)}`))
+    .reduce((sum, each) => sum + each.removed, 0);
+  const byApproval = accepted.reduce((sum, { records }) => sum + records, 0);
+  return { accepted, confirmed: Math.max(0, removed - byApproval) };
 }
 
 /** E.g. `Events → Redshift, Leads and 10 more`; empty without names. */

@@ -4,7 +4,11 @@ import { once } from 'node:events';
 import { openSync, readFileSync, writeFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { scopeKey } from '../../src/catalog/catalog.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { openMirror } from '../../src/mirror/open.ts';
+import { settledRemovals } from '../../src/state/held-names.ts';
 import { commandActor } from '../../src/core/actor.ts';
 import { type World, world } from './comparison.ts';
 import { commandLine } from './command-line.ts';
@@ -128,6 +132,44 @@ describe('held removals', () => {
     await printed(file('out.log'), file('err.log'));
     expect(readFileSync(join(directory, 'out.log'), 'utf8')).toContain(text);
     expect(readFileSync(join(directory, 'err.log'), 'utf8')).toContain(text);
+  });
+});
+
+describe('how held removals ended', () => {
+  it.each<[string, (found: World) => Promise<unknown>, object]>([
+    [
+      'accepted by somebody',
+      ({ expectRun }) => expectRun(0, 'sync', '--accept-removals', '20', '--as', 'Ann Lee'),
+      { accepted: [{ records: 12, by: 'Ann Lee', run: 3 }], confirmed: 0 },
+    ],
+    [
+      'confirmed by a later run',
+      (found) => {
+        found.env['TIDEMARK_REMOVALS_CONFIRM_AFTER'] = '1ms';
+        return found.expectRun(0, 'sync');
+      },
+      { accepted: [], confirmed: 12 },
+    ],
+    [
+      'the records are back',
+      ({ service, expectRun }) => {
+        service.set('batch_exports', EXPORTS);
+        return expectRun(0, 'sync');
+      },
+      { accepted: [], confirmed: 0 },
+    ],
+  ])('%s', async (_name, end, expected) => {
+    const found = await held();
+    const mirror = openMirror(found.env['TIDEMARK_MIRROR'] ?? '', {
+      ...{ mode: 'read', command: 'test', clock: systemClock },
+    });
+    onTestFinished(() => mirror.close());
+    const collections = new Set(
+      mirror.runs.heldRemovals('default').map(({ kind, scope }) => `${kind} ${scopeKey(scope)}`),
+    );
+    const since = mirror.runs.get(2)?.finishedAt ?? '';
+    await end(found);
+    expect(settledRemovals(mirror, 'default', { collections, since })).toEqual(expected);
   });
 });
 

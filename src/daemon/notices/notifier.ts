@@ -4,10 +4,10 @@ import type { ChannelConfig, ChannelType } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { compareSeverities } from '../../diff/severity.ts';
 import type { JobRow, Notice, NoticeState } from '../../mirror/daemon.ts';
-import { namedRemovals } from '../../state/held-names.ts';
+import { namedRemovals, settledRemovals } from '../../state/held-names.ts';
 import { isReadAfter } from '../../state/runs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { type latestUnfinished, newestUnfinished } from '../../mirror/unfinished-restore.ts';
+import { type latestUnfinished, newestUnfinished, unendedText } from '../../mirror/unfinished-restore.ts';
 import { resumeHint } from '../../core/hints.ts';
 import type { Freshness } from '../http/health-snapshot.ts';
 import { behindText, type HealthReason } from '../http/health.ts';
@@ -246,7 +246,7 @@ function restoreTransition(
     { ...of, event: 'restore_interrupted' },
     {
       severity: 'high',
-      title: `${name}: restore ${restore} was interrupted`,
+      title: `${name}: ${unendedText(`restore ${restore}`, row)}`,
       lines: [`it began at ${startedAt}, by ${by}`, 'the service may be restored only in part'],
       hint: resumeHint(restore, owner),
       restore,
@@ -372,12 +372,20 @@ export function recordJobNotices(
   const ofMirror = source === '' ? [] : mirror.daemon.noticeStates('');
   const states = [...ofMirror, ...mirror.daemon.noticeStates(source), ...assumed];
   const held = job.name === 'sync' ? namedRemovals(mirror, source) : [];
+  const waited = job.name === 'sync' && held.length === 0 ? stateOf(states, source, 'removals') : undefined;
+  const settled =
+    waited === undefined
+      ? undefined
+      : settledRemovals(mirror, source, {
+          collections: new Set(Object.keys(waited.detail)),
+          since: waited.since,
+        });
   const schemaChanges =
     job.name === 'sync' && job.run !== null ? mirror.runs.schemaChanges({ run: job.run, source }) : [];
   const backupRun = job.name === 'drift' ? runOfBackup(states, source) : null;
   const isOfBackup = backupRun !== null && !isReadAfter(mirror, source, backupRun);
   const accepted = job.name === 'drift' ? acceptedAt(mirror, source, at) : undefined;
-  const seen = { job, details, held, schemaChanges, isOfBackup, at };
+  const seen = { job, details, held, settled, schemaChanges, isOfBackup, at };
   const change = transitionsOf(states, { ...seen, ...(accepted === undefined ? {} : { accepted }) });
   const moved = [...change.states, ...change.cleared];
   const kept = assumed.filter(

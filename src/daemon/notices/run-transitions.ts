@@ -13,7 +13,7 @@ import { formatInteger, plural } from '../../core/wording.ts';
 import type { NoticeState, JobRow, Notice } from '../../mirror/daemon.ts';
 import type { SchemaChange } from '../../mirror/schema-changes.ts';
 import { formChangeText } from '../../report/notes.ts';
-import { type NamedRemovals, lookCommands, namesText } from '../../state/held-names.ts';
+import { type NamedRemovals, type SettledRemovals, lookCommands, namesText } from '../../state/held-names.ts';
 import { type FindingSummary, refusalOf, summaryOf, type UnreadSweep } from '../jobs/summaries.ts';
 import { noticeOf, subjectName } from './message.ts';
 
@@ -250,26 +250,27 @@ function schemaTransition(states: readonly NoticeState[], seen: JobObservation):
 }
 
 /** Subject `removals`: `held` while removals wait, with how many by collection. */
-function removalTransition(states: readonly NoticeState[], { job, held, at }: JobObservation): Transition {
+function removalTransition(
+  states: readonly NoticeState[],
+  { job, held, settled, at }: JobObservation,
+): Transition {
   const source = job.source ?? '';
   const before = stateOf(states, source, 'removals');
   const of = { at, source, subject: 'removals' };
   const name = subjectName(source);
   if (held.length === 0) {
     if (before === undefined) return NO_TRANSITION;
-    const settled = noticeOf(
+    const notice = noticeOf(
       { ...of, event: 'removals_settled' },
       {
         severity: 'low',
         title: `${name}: no removal waits any more`,
-        lines: [
-          `some had waited since ${before.since}: they were accepted, confirmed, or the records are back`,
-        ],
+        lines: settledLines(before, settled),
         job: 'sync',
         run: job.run,
       },
     );
-    return { states: [], cleared: [{ source, subject: 'removals' }], notices: [settled] };
+    return { states: [], cleared: [{ source, subject: 'removals' }], notices: [notice] };
   }
   const now = Object.fromEntries(held.map((each) => [heldKey(each), each.records]));
   const known = before?.detail ?? {};
@@ -281,6 +282,26 @@ function removalTransition(states: readonly NoticeState[], { job, held, at }: Jo
     cleared: [],
     notices: isNew ? [heldNotice(of, held, job.run)] : [],
   };
+}
+
+/** Why none waits any more: what was not removed is back. */
+function settledLines(
+  { since, detail }: NoticeState,
+  settled: SettledRemovals = { accepted: [], confirmed: 0 },
+): string[] {
+  const waited = Object.values(detail).reduce<number>((sum, each) => sum + Number(each), 0);
+  const approved = settled.accepted.reduce((sum, { records }) => sum + records, 0);
+  const confirmed = Math.min(settled.confirmed, Math.max(0, waited - approved));
+  const back = Math.max(0, waited - approved - confirmed);
+  const are = (count: number): string => plural(count, 'record was', 'records were');
+  return [
+    `${plural(waited, 'removal')} had waited since ${since}`,
+    ...settled.accepted.map(
+      ({ records, by, run }) => `${are(records)} removed: accepted by ${by} in run ${run}`,
+    ),
+    ...(confirmed === 0 ? [] : [`${are(confirmed)} removed: a later run did not find them either`]),
+    ...(back === 0 ? [] : [`${are(back)} seen again in the service`]),
+  ];
 }
 
 function heldNotice(
@@ -338,6 +359,8 @@ export interface JobObservation {
   readonly details: JobDetails;
   /** Of a sync: what waits in the mirror after it. */
   readonly held: readonly NamedRemovals[];
+  /** Of a sync after which none waits: how those that had waited ended. */
+  readonly settled?: SettledRemovals | undefined;
   /** Of a sync: what its run found of the form of records. */
   readonly schemaChanges?: readonly SchemaChange[];
   /** Of drift: true for the state of a restored backup, which may be older than what was reported. */

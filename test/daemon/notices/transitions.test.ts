@@ -115,6 +115,15 @@ describe('a sync', () => {
       [],
       ['removals_settled'],
     ]);
+    const { states } = transitionsOf([], waits);
+    const settled = { accepted: [{ records: 4, by: 'Ann', run: 8 }], confirmed: 3 };
+    const [ended] = transitionsOf(states, { ...sync('done'), settled }).notices;
+    expect(contentOf(ended!).lines).toEqual([
+      expect.stringMatching(/^12 removals had waited since 2/),
+      '4 records were removed: accepted by Ann in run 8',
+      '3 records were removed: a later run did not find them either',
+      '5 records were seen again in the service',
+    ]);
     const [notice] = transitionsOf([], waits).notices;
     const { hint, lines } = contentOf(notice!);
     expect(lines).toEqual([expect.stringMatching(/: 12 records: A, B and 10 more$/)]);
