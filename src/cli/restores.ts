@@ -9,7 +9,7 @@ import { renderText } from '../report/render-text.ts';
 import { resultReport } from '../report/restore-report.ts';
 import { nameText } from '../report/value-text.ts';
 import { restoreReport } from '../restore/apply/report.ts';
-import { lookAtRestore } from '../mirror/unfinished-restore.ts';
+import { lookAtRestore, unendedText } from '../mirror/unfinished-restore.ts';
 import { readPlan } from '../restore/plan/plan.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext, terminalWidth, lineOptions } from './context.ts';
@@ -78,6 +78,7 @@ export async function restores(
       ['right', 'left', 'left', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'right'],
       { width: terminalWidth(context), least: ['took'] },
     );
+    for (const row of rows) noteBackup(context, mirror, row);
     await print(
       context,
       rows.length === 0 ? 'no restores yet: `tidemark restore` makes a plan\n' : `${table}\n`,
@@ -105,6 +106,7 @@ export async function showRestore(
       });
     }
     const row = asItIsNow(found, mirror);
+    noteBackup(context, mirror, row);
     const report = { ...restoreReport(mirror, number), outcome: row.outcome };
     const definitions = definitionsFor(config, report.source);
     await print(
@@ -136,6 +138,17 @@ function restoreDocument(row: RestoreRow, mirror: Mirror): object {
     finished_at: finishedAt,
     summary: countsOf(mirror.restores.steps(restore)),
   };
+}
+
+/** A mirror from a backup is older than the service: of a restore that had not ended in it, the end is not known. */
+function noteBackup(context: CommandContext, mirror: Mirror, { restore, outcome }: RestoreRow): void {
+  if (outcome !== 'interrupted') return;
+  const backupMadeAt = mirror.restores.backupSince(restore);
+  if (backupMadeAt === null) return;
+  printNote(context, [
+    unendedText(`restore ${restore}`, { backupMadeAt }),
+    `  → \`tidemark restore --resume ${restore}\` reads each record first, and sends only what is missing`,
+  ]);
 }
 
 /** A process that was killed could not journal its end. */

@@ -1,7 +1,7 @@
 /** What is wrong on this side: clock, disk, mirror, schedules, notices. Pure. */
 import { RESTORE_HINT, resumeHint, withSource } from '../core/hints.ts';
 import { byteSize, formatInteger, localTime, plural } from '../core/wording.ts';
-import type { RestoreRow } from '../mirror/restores.ts';
+import { type UnendedRestore, unendedText } from '../mirror/unfinished-restore.ts';
 import { freeText, fullDisk, LEAST_FREE } from './disk.ts';
 import { isOff, type SourceReach } from './source-reach.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
@@ -170,11 +170,12 @@ function disk({ space, bytes, path }: MirrorHealth, add: Add): void {
     );
 }
 
-function interrupted({ restore, source, startedAt }: RestoreRow, owner: string | null, add: Add): void {
+function interrupted(row: UnendedRestore, owner: string | null, add: Add): void {
+  const { restore, source, startedAt } = row;
   add(
     'warning',
     'restore_interrupted',
-    `${source}: restore ${restore} of ${localTime(startedAt)} was interrupted`,
+    `${source}: ${unendedText(`restore ${restore} of ${localTime(startedAt)}`, row)}`,
     resumeHint(restore, owner),
     source,
   );

@@ -8,8 +8,7 @@ import type { JobRow } from '../mirror/daemon.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
-import type { RestoreRow } from '../mirror/restores.ts';
-import { interruptedRestore } from '../mirror/unfinished-restore.ts';
+import { interruptedRestore, type UnendedRestore } from '../mirror/unfinished-restore.ts';
 import { contradictedSnapshots } from '../state/point.ts';
 import { type SourceStatus, readSourceStatuses } from '../state/source-status.ts';
 import { nearestDirectory, type Space, spaceBeside } from './disk.ts';
@@ -60,7 +59,7 @@ export interface MirrorHealth {
   /** The last one; null without one. */
   readonly verification: Verification | null;
   /** Restores that were stopped or killed before their end, of each source the latest. */
-  readonly interrupted: readonly RestoreRow[];
+  readonly interrupted: readonly UnendedRestore[];
   /** Why snapshots cannot be used that another program altered, inserted or deleted. */
   readonly contradictions: readonly TidemarkError[];
 }

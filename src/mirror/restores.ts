@@ -154,6 +154,17 @@ export class RestoreStore {
     return this.#access.read((connection) => RESUMED_BY(connection).all({ restore })).map(({ by }) => by);
   }
 
+  /**
+   * When the backup was made that took the place of the mirror after this restore had begun, ISO 8601: the journal lacks what was
+   * done after that. Null if none did.
+   */
+  backupSince(restore: number): string | null {
+    const row = this.#access.read((connection) =>
+      BACKUP_SINCE(connection).get({ member: JSON.stringify([restore]) }),
+    );
+    return row?.madeAt ?? null;
+  }
+
   /** Who abandoned a restore; null where it was not, or was resumed since. */
   abandonedBy(restore: number): string | null {
     const last = this.#access.read((connection) =>
@@ -378,6 +389,21 @@ const RESUMED_BY = prepared((db) => {
     .where(and(eq(about, 'restores'), eq(member, sql`json_array(${restores.restore})`), eq(action, 'resume')))
     .groupBy(by)
     .orderBy(asc(min(entry)))
+    .prepare();
+});
+
+const BACKUP_SINCE = prepared((db) => {
+  const { entry, about, member, action, row } = auditLog;
+  const begun = db
+    .select({ entry: min(entry) })
+    .from(auditLog)
+    .where(and(eq(about, 'restores'), eq(member, param('member')), inArray(action, ['restore', 'undo'])));
+  return db
+    .select({ madeAt: sql<string | null>`iif(json_valid(${row}), ${row} ->> '$.made_at', NULL)` })
+    .from(auditLog)
+    .where(and(eq(action, 'restore_backup'), sql`${entry} > (${begun})`))
+    .orderBy(desc(entry))
+    .limit(1)
     .prepare();
 });
 

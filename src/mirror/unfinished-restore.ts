@@ -8,7 +8,7 @@ import { withWriter } from './under-way.ts';
  * The source's latest restore, if its process died or was stopped before all was sent; null too while one applies it. Not to
  * be called within `atOnce`, which would not see that it has just ended.
  */
-export function interruptedRestore(mirror: Mirror, source: string): RestoreRow | null {
+export function interruptedRestore(mirror: Mirror, source: string): UnendedRestore | null {
   const { row, isAtWork } = latestUnfinished(mirror, source);
   return isAtWork ? null : row;
 }
@@ -17,13 +17,13 @@ export function interruptedRestore(mirror: Mirror, source: string): RestoreRow |
 export function latestUnfinished(
   mirror: Mirror,
   source: string,
-): { readonly row: RestoreRow | null; readonly isAtWork: boolean } {
+): { readonly row: UnendedRestore | null; readonly isAtWork: boolean } {
   const found = newestUnfinished(mirror, source);
   if (found === null) return { row: null, isAtWork: false };
   const { row, isAtWork } = lookAtRestore(mirror, found);
   // Where the lock cannot be tried, nobody can continue it either.
   if (isAtWork === undefined || !isUnended(row)) return { row: null, isAtWork: false };
-  return { row, isAtWork };
+  return { row: { ...row, backupMadeAt: mirror.restores.backupSince(row.restore) }, isAtWork };
 }
 
 /** A restore as it is now, and whether a process applies it: undefined if that is not known. Not to be called within `atOnce`. */
@@ -39,9 +39,29 @@ export function lookAtRestore(
 }
 
 /** The source's latest restore, if it has not ended; it may still be running. */
-export function newestUnfinished(mirror: Mirror, source: string): RestoreRow | null {
+export function newestUnfinished(mirror: Mirror, source: string): UnendedRestore | null {
   const [newest] = mirror.restores.list({ source, limit: 1 });
-  return newest !== undefined && isUnended(newest) ? newest : null;
+  if (newest === undefined || !isUnended(newest)) return null;
+  return { ...newest, backupMadeAt: mirror.restores.backupSince(newest.restore) };
+}
+
+/** A restore that has not ended. */
+export interface UnendedRestore extends RestoreRow {
+  /** As `RestoreStore.backupSince`. */
+  readonly backupMadeAt?: string | null;
+}
+
+/**
+ * What is to be said of a restore that has not ended: of one in a backup, which is older than the service, only what is known.
+ * @param name how the restore is called, such as `restore 3`
+ */
+export function unendedText(
+  name: string,
+  { backupMadeAt = null }: Pick<UnendedRestore, 'backupMadeAt'>,
+): string {
+  return backupMadeAt === null
+    ? `${name} was interrupted`
+    : `${name} had not ended when the backup was made (${backupMadeAt}) that this mirror comes from: how it went on is not known`;
 }
 
 function isUnended({ outcome }: RestoreRow): boolean {

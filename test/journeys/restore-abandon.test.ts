@@ -1,5 +1,5 @@
 /** `restore --abandon`: an interrupted restore that nobody is to resume ends, and with it what a daemon reported of it. */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { runCommandLine } from '../../src/cli/program.ts';
 import { commandActor } from '../../src/core/actor.ts';
@@ -7,7 +7,7 @@ import { Keyboard, Screen } from '../cli/terminal.ts';
 import { receiver } from '../daemon/notices/receiver.ts';
 import { begin } from './command-line.ts';
 import { start, startHere } from './harness.ts';
-import { ORGANIZATION, Story } from './restore-story.ts';
+import { ORGANIZATION, type PlanJson, type RestoreJson, Story } from './restore-story.ts';
 
 const { via } = commandActor();
 const RESTORE = ['restore', '--apply', '--yes'];
@@ -229,6 +229,56 @@ describe('restore --abandon', () => {
     expect(asked.text).toContain(said);
     const { stdout } = await story.expectRun(0, 'restores', '--json');
     expect(JSON.parse(stdout)).toMatchObject({ restores: [{ restore: 1, outcome }] });
+  });
+});
+
+describe('a restore that had not ended in the backup that the mirror comes from', () => {
+  it('is not called interrupted; resumed, it finds what was done after the backup, and sends nothing', async () => {
+    const story = await damaged();
+    for (const { id } of (await story.list('domains')).slice(0, 2))
+      await story.call('DELETE', `${ORGANIZATION}domains/${String(id)}/`);
+    const backups = story.file('backups');
+    mkdirSync(backups);
+    story.env['TIDEMARK_BACKUP_TARGETS'] = backups;
+    const opened = Promise.withResolvers<undefined>();
+    const came = Promise.withResolvers<undefined>();
+    const fault = { kind: 'gate', until: opened.promise, reached: () => came.resolve(undefined) } as const;
+    story.proxy.setRules([{ method: 'POST', nth: 1, fault }]);
+    const running = begin(RESTORE, { env: story.env, cwd: story.directory });
+    await came.promise;
+    await story.expectRun(0, 'backup', 'create');
+    opened.resolve(undefined);
+    const { code, stdout, stderr } = await running.ended;
+    expect([0, 3], stdout + stderr).toContain(code);
+    story.proxy.setRules([]);
+    const sent = story.writes().length;
+    expect(sent).toBe(6);
+
+    const mirror = story.env['TIDEMARK_MIRROR'] ?? '';
+    for (const suffix of ['', '-wal', '-shm']) rmSync(`${mirror}${suffix}`, { force: true });
+    await story.expectRun(0, 'backup', 'restore', 'latest', '--to', mirror);
+    const unknown =
+      /restore 1 had not ended when the backup was made \(2\S+Z\) that this mirror comes from: how it went on is not known/;
+    for (const command of [['restores'], ['restores', 'show', '1'], ['status'], ['doctor']]) {
+      const said = await story.run(...command);
+      expect(said.stdout + said.stderr, command.join(' ')).toMatch(unknown);
+      expect(said.stdout + said.stderr).not.toContain('was interrupted');
+    }
+    const resumed = await story.run('restore', '--resume', '--yes', '--json');
+    expect(resumed.code, resumed.stderr).toBe(code);
+    expect(resumed.stdout + resumed.stderr).not.toMatch(/somebody changed it|of that name already/);
+    const { summary, steps } = JSON.parse(resumed.stdout) as RestoreJson;
+    expect(summary).toMatchObject({ failed: 0 });
+    expect(steps.filter(({ outcome }) => outcome === 'skipped').map(({ verified }) => verified)).toEqual([
+      ...[true, true, true],
+    ]);
+    expect(story.writes().length, 'nothing is sent again').toBe(sent);
+    expect((await story.run('restores')).stderr).not.toMatch(unknown);
+    // The new ids are known: the next plan finds every record.
+    const plan = await story.run('restore', 'run:1', '--json');
+    expect((JSON.parse(plan.stdout) as PlanJson).steps.filter(({ action }) => action === 'create')).toEqual(
+      [],
+    );
   });
 });
 

@@ -6,6 +6,7 @@ import { emptiedError } from '../../backup/list.ts';
 import { namesOf } from '../../config/mirrors.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { EMPTIED_HINT, RESTORE_HINT, resumeHint } from '../../core/hints.ts';
+import { type UnendedRestore, unendedText } from '../../mirror/unfinished-restore.ts';
 import { byteSize, duration, localTime, percent, plural } from '../../core/wording.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
 import { backupInterval, tookMs } from './wording.ts';
@@ -80,7 +81,7 @@ export interface SourceFacts {
   /** Removals that wait, and how many an acceptance has to allow. */
   readonly held: { readonly records: number; readonly ceiling: number };
   /** Its latest restore, if that was stopped or killed before its end; null for none, and while it is being applied. */
-  readonly interrupted: { readonly restore: number; readonly startedAt: string } | null;
+  readonly interrupted: Pick<UnendedRestore, 'restore' | 'startedAt' | 'backupMadeAt'> | null;
   /**
    * Since when its drift is not reported, because the mirror was restored from a backup and no run of all kinds has read the source
    * since; ISO 8601, null where nothing is waited for.
@@ -630,7 +631,7 @@ function interruptedRestore({ interrupted }: SourceFacts): HealthReason[] {
     {
       code: 'restore_interrupted',
       state: 'degraded',
-      message: `restore ${restore} was interrupted`,
+      message: unendedText(`restore ${restore}`, interrupted),
       since: startedAt,
       hint: resumeHint(restore, null),
     },

@@ -139,7 +139,9 @@ export interface LookUpOptions extends Pick<
   ApplyOptions,
   'plan' | 'source' | 'clock' | 'log' | 'events' | 'secrets' | 'desired' | 'restore'
 > {
-  readonly mirror: Pick<Mirror, 'acceptances'> & { readonly restores: Pick<Mirror['restores'], 'idMap'> };
+  readonly mirror: Pick<Mirror, 'acceptances'> & {
+    readonly restores: Pick<Mirror['restores'], 'idMap' | 'backupSince'>;
+  };
   readonly reader: ReadClient;
 }
 
@@ -189,6 +191,8 @@ export function lookUpContext(
     perhapsSent: new Set(),
     unknownPaths: new Set(),
     isResumed: options.restore !== undefined,
+    isFromBackup:
+      options.restore !== undefined && options.mirror.restores.backupSince(options.restore) !== null,
     // Not AbortSignal.any(): that checks each of its sources on every read of `aborted`.
     signal: halt,
     grace,

@@ -157,8 +157,9 @@ export class RestoreJournal {
   }
 
   /** Ends the step in this attempt. */
-  end(n: number, change: StepChange & Pick<RestoreStepRow, 'outcome'>): void {
-    this.#write(n, { endedAt: this.#time(), ...change }, 'disk');
+  end(n: number, change: StepChange & Pick<RestoreStepRow, 'outcome'>, newIds: readonly NewId[] = []): void {
+    this.#later(n, { endedAt: this.#time(), ...change }, newIds);
+    this.#writeAll([], 'disk');
   }
 
   /** The result of reading back: written with the next entry; if that is lost, the record is read back again. */

@@ -178,20 +178,23 @@ interface AlreadyApplied {
 
 /**
  * Null if there is something to send; always for a restore that is not resumed, whose plan is as recent as its check.
- * A record to be created counts when a restore made it, or found it, since: of one that was made by hand nobody knows.
+ * A record to be created counts when a restore made it, or found it, since: of one that was made by hand nobody knows. Where the
+ * mirror comes from a backup that was made before the restore had ended, its journal lacks what was created after that: there
+ * one that is equal counts too.
  * @throws TidemarkError when that cannot be found out
  */
 export async function findAlreadyApplied(
   context: LookUpContext,
   ready: ReadyStep,
 ): Promise<AlreadyApplied | null> {
-  const { isResumed, live, signal, idMap } = context;
+  const { isResumed, isFromBackup, live, signal, idMap } = context;
   const { step, request, definition, scope, sent } = ready;
   if (!isResumed) return null;
   const isCreation = request.role === 'create';
   if (isCreation && request.kind !== step.kind) return null;
-  const id = isCreation ? idMap(step.kind, step.desired?.id ?? step.id) : ready.id;
-  if (id === undefined || id === null) return null;
+  const known = isCreation ? idMap(step.kind, step.desired?.id ?? step.id) : ready.id;
+  const id = known ?? (isCreation && isFromBackup ? (await createdRecords(context, ready)).equal : null);
+  if (id === null) return null;
   const body = await live.read(definition, scope, id, true, signal);
   if (request.role === 'remove') return body === undefined ? { newId: null, digest: null } : null;
   if (body === undefined || differencesFrom(definition, step, sent ?? {}, body).length > 0) return null;
@@ -251,6 +254,19 @@ function holdsSome({ step, request, sent }: ReadyStep, body: JsonValue): boolean
 }
 
 async function lookUpCreated(context: LookUpContext, ready: ReadyStep): Promise<LookUp> {
+  const { equal, namesake } = await createdRecords(context, ready);
+  if (equal !== null) return { found: 'done', id: equal };
+  // Without a natural key only equal content identifies it.
+  const hasKey = keyOfStep(ready) !== null && ready.request.kind === ready.step.kind;
+  if (hasKey && namesake !== null && claim(context, ready, namesake)) return { found: 'done', id: namesake };
+  return { found: 'not_done' };
+}
+
+/** Records that the creation may have made: one that is equal to what it sends, which is then this step's, or else one of its name. */
+async function createdRecords(
+  context: LookUpContext,
+  ready: ReadyStep,
+): Promise<{ readonly equal: string | null; readonly namesake: string | null }> {
   const { step, definition, scope, sent } = ready;
   const key = keyOfStep(ready);
   const ids = await context.live.idsOf(definition, scope, key, true);
@@ -264,13 +280,10 @@ async function lookUpCreated(context: LookUpContext, ready: ReadyStep): Promise<
       key === null
         ? holdsContent(definition, step, sent, body)
         : differencesFrom(definition, step, sent ?? {}, body).length === 0;
-    if (isEqual && claim(context, ready, id)) return { found: 'done', id };
+    if (isEqual && claim(context, ready, id)) return { equal: id, namesake: null };
     namesake ??= id;
   }
-  // Without a natural key only equal content identifies it.
-  const hasKey = key !== null && ready.request.kind === step.kind;
-  if (hasKey && namesake !== null && claim(context, ready, namesake)) return { found: 'done', id: namesake };
-  return { found: 'not_done' };
+  return { equal: null, namesake };
 }
 
 /** A record that had ended before (an expired invite) is not the one just created. */

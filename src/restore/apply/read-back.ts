@@ -92,7 +92,7 @@ async function lookedUpId(context: LookUpContext, ready: ReadyStep): Promise<str
 }
 
 /** From the desired id, and from the one that an earlier restore gave to the same record: both map to the new id now. */
-function mappingsOf(
+export function mappingsOf(
   { source, idMap, adopted }: LookUpContext,
   { step, request: { kind }, scope }: ReadyStep,
   newId: string,

@@ -54,6 +54,8 @@ export interface LookUpContext {
   readonly unknownPaths: Set<string>;
   /** The restore is gone on with: what it was planned against may be long ago. */
   readonly isResumed: boolean;
+  /** The mirror comes from a backup that was made after the restore began: its journal may lack what was done after that. */
+  readonly isFromBackup: boolean;
   /** Aborted: nothing more is begun. */
   readonly signal: AbortSignal;
   /** Aborted some time later: what is in flight is given up. */

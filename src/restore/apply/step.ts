@@ -29,7 +29,14 @@ import {
   effectOf,
   failedPrecondition,
 } from './look-ups.ts';
-import { notReadBack, readBack, recordApplied, reportDuplicate, rethrowLocalError } from './read-back.ts';
+import {
+  mappingsOf,
+  notReadBack,
+  readBack,
+  recordApplied,
+  reportDuplicate,
+  rethrowLocalError,
+} from './read-back.ts';
 import { type ReadyStep, type StepContext, logStep, readyStep } from './ready-step.ts';
 import { type StepError, errorColumns, hintFor, stepError } from './report.ts';
 
@@ -211,11 +218,15 @@ class StepRun {
         const { attempts, sentAt } = this.#before;
         const { newId, digest } = settled;
         const error = { code: 'as_desired', message: 'it is as desired already: nothing was sent' } as const;
-        journal.end(step.n, {
-          ...{ outcome: 'skipped', attempts, sentAt, status: null, verified: true, digest },
-          ...(newId === null ? {} : { newId }),
-          ...errorColumns(error),
-        });
+        journal.end(
+          step.n,
+          {
+            ...{ outcome: 'skipped', attempts, sentAt, status: null, verified: true, digest },
+            ...(newId === null ? {} : { newId }),
+            ...errorColumns(error),
+          },
+          newId === null ? [] : mappingsOf(this.#context, this.#ready, newId),
+        );
         return 'done';
       }
       signal.throwIfAborted();

@@ -64,6 +64,10 @@ export class LookedUpRestores implements JournalStore {
     return this.#stored.get(restore);
   }
 
+  backupSince(restore: number): string | null {
+    return this.#stored.backupSince(restore);
+  }
+
   list(...filter: Parameters<Restores['list']>): RestoreRow[] {
     return this.#stored.list(...filter);
   }
