@@ -68,6 +68,8 @@ export interface BackupsShown {
   readonly onMirrorDisk: readonly string[];
   /** Addresses of those that lost their backups. */
   readonly emptied: readonly string[];
+  /** Of each other mirror that has complete backups there, when the newest was made, newest first. */
+  readonly byOthers: readonly string[];
 }
 
 /** Null where no target has answered yet. */
@@ -87,7 +89,25 @@ export function backupsShown(targets: readonly TargetShown[]): BackupsShown | nu
     }),
     onMirrorDisk: targets.flatMap((target) => (target.isOnMirrorDisk ? [target.address] : [])),
     emptied: targets.flatMap((target) => (target.isEmptied ? [target.address] : [])),
+    byOthers: newestOfOthers(targets),
   };
+}
+
+function newestOfOthers(targets: readonly TargetShown[]): string[] {
+  const newest = new Map<string, string>();
+  for (const { owner, byMirror } of targets)
+    for (const { mirror, madeAt } of owner === null ? [] : byMirror)
+      if (mirror !== owner && Date.parse(madeAt) > Date.parse(newest.get(mirror) ?? '1970-01-01'))
+        newest.set(mirror, madeAt);
+  return [...newest.values()].toSorted((a, b) => Date.parse(b) - Date.parse(a));
+}
+
+/** Which backups the targets hold besides, in a sentence without its end; null where there are none. */
+export function othersText({ byOthers }: BackupsShown): string | null {
+  const [latest] = byOthers;
+  if (latest === undefined) return null;
+  const whose = byOthers.length === 1 ? 'another mirror' : `${byOthers.length} other mirrors`;
+  return `there are also backups made by ${whose}, the latest of ${latest}`;
 }
 
 const WAIT_MS = 250;

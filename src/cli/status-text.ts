@@ -1,6 +1,6 @@
 /** The text of `tidemark status` about one mirror: one screen of 80 columns, but for what is wrong; with `--verbose` each kind. */
 import { createColors } from 'picocolors';
-import type { BackupsShown } from '../backup/catalog.ts';
+import { type BackupsShown, othersText } from '../backup/catalog.ts';
 import { mirrorDiskText } from '../backup/mirror-disk.ts';
 import type { BackupConfig, Config } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
@@ -312,6 +312,12 @@ function unaskedText(buckets: number): string {
 }
 
 function directoryLine(backup: BackupConfig, shown: BackupsShown | null, now: number): string {
+  const others = shown === null ? null : othersText(shown);
+  const more = others === null ? '' : `\n  ${others}: \`tidemark backup list\` names them`;
+  return `${ownBackupsLine(backup, shown, now)}${more}`;
+}
+
+function ownBackupsLine(backup: BackupConfig, shown: BackupsShown | null, now: number): string {
   if (shown === null) return 'Backups: not known';
   const [latest] = shown.whole;
   const problems = shown.problems.join('; ');

@@ -1,6 +1,6 @@
 /** The first page: is the backup fresh, complete, verified, restorable; what drifted; what needs manual work. */
 import type { BackupManifest } from '../../backup/manifest.ts';
-import type { BackupsShown } from '../../backup/catalog.ts';
+import { type BackupsShown, othersText } from '../../backup/catalog.ts';
 import { mirrorDiskText } from '../../backup/mirror-disk.ts';
 import type { BackupConfig } from '../../config/config.ts';
 import { definitionOf } from '../../catalog/catalog.ts';
@@ -281,7 +281,12 @@ function needsHtml(needs: readonly Need[], now: number): Html {
 
 /** @param shown null while no target has answered */
 function backupsSection(backup: BackupConfig | null, shown: BackupsShown | null, now: number): Html {
-  return section('backups', 'Backups', NOTHING, backupsHtml(backup, shown, now));
+  const others = shown === null ? null : othersText(shown);
+  const more =
+    others === null
+      ? NOTHING
+      : markup`<p class="plain">${others}: <code>tidemark backup list</code> names them</p>`;
+  return section('backups', 'Backups', NOTHING, markup`${backupsHtml(backup, shown, now)}${more}`);
 }
 
 function backupsHtml(backup: BackupConfig | null, shown: BackupsShown | null, now: number): Html {
