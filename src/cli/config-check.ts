@@ -3,7 +3,13 @@ import { existsSync, statSync } from 'node:fs';
 import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
 import type { BackupConfig, RateLimits, RetentionPolicy } from '../config/config.ts';
 import { MIRROR_VARIABLE } from '../config/environment.ts';
-import { hasMirrorPerSource, type LoadedConfig, mirrorConfigs, mirrorOf } from '../config/mirrors.ts';
+import {
+  areBackupsEncrypted,
+  hasMirrorPerSource,
+  type LoadedConfig,
+  mirrorConfigs,
+  mirrorOf,
+} from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import { count, duration, plural } from '../core/wording.ts';
@@ -97,7 +103,7 @@ async function backupWarnings(context: CommandContext, config: LoadedConfig): Pr
     const problem = existsSync(target.path) ? 'is not a directory' : 'does not exist';
     return [`backup.targets: ${target.path} ${problem}: backups there fail until it is a directory`];
   });
-  const isEncrypted = backup.recipients.length > 0 || backup.recipientsFile !== null;
+  const isEncrypted = areBackupsEncrypted({ backup });
   return [
     ...missing,
     ...(await onMirrorDisk(context, backup, config)),

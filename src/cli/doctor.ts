@@ -1,6 +1,6 @@
 /** `tidemark doctor`: what the key reaches, and how this machine's half is. */
 import { hostname } from 'node:os';
-import { ownerOf } from '../config/mirrors.ts';
+import { areBackupsEncrypted, ownerOf } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../core/hints.ts';
@@ -88,9 +88,13 @@ export async function doctor(
         next: '`tidemark config check` shows the configuration as it was understood',
       })),
     ]);
+    const isEncrypted = areBackupsEncrypted(config);
     const isRestoreAdvised = found.some(({ next }) => next.includes(RESTORE_HINT));
     const backup = isRestoreAdvised ? await backupToName(context, config) : LATEST_BACKUP;
-    const problems = found.map((problem) => ({ ...problem, next: namingBackup(problem.next, backup) }));
+    const problems = found.map((problem) => ({
+      ...problem,
+      next: namingBackup(problem.next, backup, isEncrypted),
+    }));
     if (context.options.json === true) {
       await print(
         context,

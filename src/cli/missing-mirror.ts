@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { backupOfUnreadable, backupsOfMissing } from '../backup/earlier.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import type { Config } from '../config/config.ts';
-import { mirrorConfigs } from '../config/mirrors.ts';
+import { areBackupsEncrypted, mirrorConfigs } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../core/hints.ts';
@@ -51,7 +51,10 @@ async function withNamedBackup(context: CommandContext, error: TidemarkError): P
     return error;
   }
   const name = await backupToName(context, config);
-  return new TidemarkError(code, message, { hint: namingBackup(hint, name), cause: error });
+  return new TidemarkError(code, message, {
+    hint: namingBackup(hint, name, areBackupsEncrypted(config)),
+    cause: error,
+  });
 }
 
 /** The backup to restore in place of a damaged mirror: name of its file, where `latest` would not do; null if the known ones are of others. */

@@ -121,7 +121,7 @@ async function verifyConfigured(
           ? []
           : [`audit log up to entry ${audited.entry}: ${audited.hash}`]),
         ...noted.flatMap((each) => each.lines),
-        ...(problems.length === 0 ? [] : [`→ ${mendingOf(problems)}`]),
+        ...(problems.length === 0 ? [] : [`→ ${mendingOf(problems, config)}`]),
       ];
       await print(context, `${lines.map((line) => escapeControlCharacters(line)).join('\n')}\n`);
     }
@@ -132,7 +132,7 @@ async function verifyConfigured(
         ...problemLines(problems)
           .slice(0, PLACES)
           .map((line) => `  ${line}`),
-        `  → ${mendingOf(problems)}`,
+        `  → ${mendingOf(problems, config)}`,
       ]);
     }
     for (const { reasons } of noted) if (reasons.length > 0) printReason(context, reasons);

@@ -136,10 +136,11 @@ function backupOf(source: string, backup: BackupConfig | null): BackupConfig | n
   return Object.freeze({ ...backup, targets: Object.freeze(targets) });
 }
 
-/** What of a `Config` says where its mirror is, and whose. */
-export type MirrorOwnership = Pick<Config, 'mirror' | 'rateLogBeside'> & {
-  readonly sources: readonly { readonly name: string }[];
-};
+/** What of a `Config` says where its mirror is, and whose; and whether its backups are encrypted. */
+export type MirrorOwnership = Pick<Config, 'mirror' | 'rateLogBeside'> &
+  Partial<Pick<Config, 'backup'>> & {
+    readonly sources: readonly { readonly name: string }[];
+  };
 
 /** Name of the source whose mirror it is alone; null for one mirror of all sources. */
 export function ownerOf({ mirror, rateLogBeside, sources }: MirrorOwnership): string | null {
@@ -148,7 +149,11 @@ export function ownerOf({ mirror, rateLogBeside, sources }: MirrorOwnership): st
 
 /** The mirror as hints name it. */
 export function placeOf(config: MirrorOwnership): MirrorPlace {
-  return { path: config.mirror, owner: ownerOf(config) };
+  return { path: config.mirror, owner: ownerOf(config), isEncrypted: areBackupsEncrypted(config) };
+}
+
+export function areBackupsEncrypted({ backup = null }: Partial<Pick<Config, 'backup'>>): boolean {
+  return backup !== null && (backup.recipients.length > 0 || backup.recipientsFile !== null);
 }
 
 /** Absolute path beside which the log of request starts is, for this path of the mirror. */

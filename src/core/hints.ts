@@ -15,28 +15,61 @@ export const LATEST_BACKUP = 'latest';
 export interface MirrorPlace {
   readonly path: string;
   readonly owner: string | null;
+  /** Whether its backups are encrypted. Left out for no. */
+  readonly isEncrypted?: boolean;
 }
 
 /** The command that restores the mirror to its place. @param backup name of the file, or `latest` */
-export function restoreCommand({ path, owner }: MirrorPlace, backup = LATEST_BACKUP): string {
-  return `\`tidemark backup restore ${shellWord(backup)} --to ${shellWord(path)}${owner === null ? '' : ` --source ${owner}`}\``;
+export function restoreCommand(
+  { path, owner, isEncrypted = false }: MirrorPlace,
+  backup = LATEST_BACKUP,
+): string {
+  return withIdentity(
+    `\`tidemark backup restore ${shellWord(backup)} --to ${shellWord(path)}${owner === null ? '' : ` --source ${owner}`}\``,
+    isEncrypted,
+  );
 }
 
 /**
- * The text, with that backup in place of the latest in commands that restore one.
- * @param backup name of its file, or `latest`; null if the known ones are of other mirrors: then it is to be looked for
+ * The text, with the option for the key in commands that restore an encrypted backup: the configuration does not have it.
+ * @param isEncrypted whether the latest one is; of others their names say it
  */
-export function namingBackup(text: string, backup: string | null): string {
+function withIdentity(text: string, isEncrypted: boolean): string {
+  return text.replaceAll(
+    /`(tidemark backup restore ('[^']*'|\S+) [^`]*)`/g,
+    (whole, command: string, name: string) => {
+      const needsKey = name === LATEST_BACKUP ? isEncrypted : /\.age'?$/.test(name);
+      return needsKey && !/ --identity\b/.test(command) ? `\`${command} --identity FILE\`` : whole;
+    },
+  );
+}
+
+/**
+ * The text, with that backup in place of the latest in commands that restore one, and with the option for the key of an encrypted one.
+ * @param backup name of its file, or `latest`; null if the known ones are of other mirrors: then it is to be looked for
+ * @param isEncrypted whether backups are encrypted
+ */
+export function namingBackup(text: string, backup: string | null, isEncrypted: boolean): string {
   return backup === null
     ? text.replaceAll(/restore a backup \(`tidemark backup restore latest [^`]*`\)/g, SEARCH_HINT)
-    : text.replaceAll('`tidemark backup restore latest ', `\`tidemark backup restore ${shellWord(backup)} `);
+    : withIdentity(
+        text.replaceAll(
+          '`tidemark backup restore latest ',
+          `\`tidemark backup restore ${shellWord(backup)} `,
+        ),
+        isEncrypted,
+      );
 }
 
 const SEARCH_HINT = 'look for a backup of it (`tidemark backup list`; the known ones are of other mirrors)';
 
 /** What to do about a mirror that was there and is gone: first what is likeliest. @param backup as for `namingBackup` */
 export function goneHint(place: MirrorPlace, backup: string | null): string {
-  const restore = namingBackup(`restore a backup (${restoreCommand(place)})`, backup);
+  const restore = namingBackup(
+    `restore a backup (${restoreCommand({ ...place, isEncrypted: false })})`,
+    backup,
+    place.isEncrypted ?? false,
+  );
   return `mount the volume that it belongs to, or put the file back; if it is lost, ${restore}. A restart of the daemon, or \`tidemark sync\`, begins a new mirror instead, without history`;
 }
 

@@ -4,10 +4,10 @@
  */
 import { statSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
-import { placeOf } from '../config/mirrors.ts';
+import { areBackupsEncrypted, placeOf } from '../config/mirrors.ts';
 import type { Actor } from '../core/actor.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { goneHint, LATEST_BACKUP } from '../core/hints.ts';
+import { goneHint, LATEST_BACKUP, namingBackup } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { movedAway } from '../mirror/open.ts';
 import type { DaemonEffects } from './effects.ts';
@@ -100,6 +100,15 @@ export class MirrorConnections {
     this.#config = config;
     this.#pool = pool;
     this.#backupToName = backupToName;
+  }
+
+  /** The error with the backup in its hint that is to be restored in place of the mirror. */
+  naming(error: TidemarkError): TidemarkError {
+    const { code, message, hint, isRetryable, isOfAuditLog } = error;
+    if (hint === undefined) return error;
+    const named = namingBackup(hint, this.#backupToName(), areBackupsEncrypted(this.#config()));
+    if (named === hint) return error;
+    return new TidemarkError(code, message, { hint: named, isRetryable, isOfAuditLog, cause: error });
   }
 
   /** Until the returned function is called, the reader stays open. */

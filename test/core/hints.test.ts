@@ -70,18 +70,38 @@ describe('a command in a hint', () => {
     for (const { name } of all) expect(withSource(`\`${name} X\``, 'acme')).toBe(`\`${name} X\``);
   });
 
+  it('that restores a backup has the option for the key where the backup is encrypted', () => {
+    const place = { path: './m.db', owner: 'acme', isEncrypted: true };
+    const latest = '`tidemark backup restore latest --to ./m.db --source acme --identity FILE`';
+    expect(restoreCommand(place)).toBe(latest);
+    expect(namingBackup(latest, LATEST_BACKUP, true)).toBe(latest);
+    expect(restoreCommand(place, 'a.zst')).not.toContain('--identity');
+    expect(restoreCommand({ ...place, isEncrypted: false }, 'a b.zst.age')).toBe(
+      "`tidemark backup restore 'a b.zst.age' --to ./m.db --source acme --identity FILE`",
+    );
+    expect(goneHint(place, LATEST_BACKUP)).toContain(`(${latest})`);
+    expect(goneHint(place, 'a.zst')).toContain('(`tidemark backup restore a.zst --to ./m.db --source acme`)');
+    const hint = `keep the file, and ${RESTORE_HINT}, or run \`tidemark sync\``;
+    expect(namingBackup(hint, LATEST_BACKUP, true)).toBe(
+      'keep the file, and restore a backup (`tidemark backup restore latest --to ./restored/mirror.db --identity FILE`), or run `tidemark sync`',
+    );
+    expect(namingBackup(hint, 'a.zst.age', false)).toContain(
+      'restore a.zst.age --to ./restored/mirror.db --identity FILE`',
+    );
+  });
+
   it('names the backup to restore, where one is to be named', () => {
     const place = { path: './m.db', owner: null };
     const text = `keep the file, and ${RESTORE_HINT}, or ${restoreCommand(place)}`;
-    expect(namingBackup(text, LATEST_BACKUP)).toBe(text);
-    expect(namingBackup(`keep the file, and ${RESTORE_HINT}`, null)).toBe(
+    expect(namingBackup(text, LATEST_BACKUP, false)).toBe(text);
+    expect(namingBackup(`keep the file, and ${RESTORE_HINT}`, null, true)).toBe(
       'keep the file, and look for a backup of it (`tidemark backup list`; the known ones are of other mirrors)',
     );
     expect(goneHint(place, null)).toMatch(
       /if it is lost, look for a backup of it \(`tidemark backup list`; [^)]*\)\. A restart/,
     );
     expect(goneHint(place, LATEST_BACKUP)).toContain('(`tidemark backup restore latest --to ./m.db`)');
-    expect(namingBackup(text, 'a b.zst')).toBe(
+    expect(namingBackup(text, 'a b.zst', true)).toBe(
       "keep the file, and restore a backup (`tidemark backup restore 'a b.zst' --to ./restored/mirror.db`), or `tidemark backup restore 'a b.zst' --to ./m.db`",
     );
   });

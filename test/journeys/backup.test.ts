@@ -13,6 +13,7 @@ import {
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import Database from 'better-sqlite3';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
@@ -117,6 +118,15 @@ describe('backups elsewhere', () => {
       stderr: expect.stringMatching(/exists already[\s\S]*move it away with its -wal and -shm/) as string,
     });
     expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
+    // Of a damaged mirror, every command names the key as well.
+    const mirror = new Database(env['TIDEMARK_MIRROR'] ?? '');
+    mirror.exec("UPDATE plugins SET body = replace(body, 'Admins', 'Others')");
+    mirror.close();
+    for (const command of ['verify', 'doctor', 'status']) {
+      const { stdout, stderr } = await run(command);
+      expect(stdout + stderr, command).toMatch(/`tidemark backup restore latest --to \S+ --identity FILE`/);
+      expect(stdout + stderr).not.toMatch(/`tidemark backup restore latest --to [^ `]+`/);
+    }
   });
 
   it('a damaged one that is the only one is named, with 1; so is one under the name of another', async () => {
@@ -182,6 +192,9 @@ describe('backups elsewhere', () => {
     }
     const listed = (await run('one', 'backup', 'list')).stdout;
     expect(listed).toMatch(/state +mirror +sources\n/);
+    expect((await run('one', 'status')).stdout).toMatch(
+      /\nBackups: 1, the latest .*\n  there are also backups made by another mirror, the latest of 2\S+Z: `tidemark backup list` names them\n/,
+    );
     expect(listed).toMatch(
       /complete +[0-9a-f]{8} +default\n[\s\S]*complete +[0-9a-f]{8} \(configured\) +default/,
     );
@@ -422,6 +435,10 @@ describe('backups elsewhere', () => {
       expect(verified.stdout).toContain(`${name}: verified 2 records`);
       expect(verified.stderr).toContain(unreached);
     }
+    const { code, stdout } = await away('backup', 'verify', '--json');
+    expect(code).toBe(3);
+    expect(JSON.parse(stdout)).toMatchObject({ unread: [{ address: 's3://backups/tm', error: unreached }] });
+    expect(JSON.parse((await run('backup', 'verify', '--json')).stdout)).toMatchObject({ unread: [] });
     // The mirror is lost, as it is when this is needed.
     for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
     writeFileSync(join(home, 'my key.txt'), `${await generateIdentity()}\n`);

@@ -1,6 +1,6 @@
 /** The facts for the health check, from the running daemon and the mirror. */
 import type { Config } from '../../config/config.ts';
-import { ownerOf } from '../../config/mirrors.ts';
+import { areBackupsEncrypted, ownerOf } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, isLocalError, TidemarkError } from '../../core/errors.ts';
@@ -184,7 +184,7 @@ function contradictionsOf(config: Config, mirror: Mirror): HealthInputs['contrad
   ];
   return {
     lines: [...accepted, ...pinned.map(({ line }) => line)],
-    hint: `\`tidemark verify\` names everything that does not match the audit log; ${mendingOf(tables)}`,
+    hint: `\`tidemark verify\` names everything that does not match the audit log; ${mendingOf(tables, config)}`,
   };
 }
 
@@ -238,16 +238,17 @@ function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health
 
 /**
  * With hints whose commands run as they are: with a mirror per source, some need its name, and beside backups of other mirrors the one
- * to restore has to be named.
+ * to restore has to be named, and of an encrypted one the key.
  */
 function toRun(health: Health, view: HealthView): Health {
   const config = view.config();
   const owner = ownerOf(config);
   const backup =
     config.backup === null ? LATEST_BACKUP : backupToName(view.backups.remembered(config.backup.targets));
-  if (owner === null && backup === LATEST_BACKUP) return health;
+  const isEncrypted = areBackupsEncrypted(config);
+  if (owner === null && backup === LATEST_BACKUP && !isEncrypted) return health;
   const toRunHint = (hint: string): string => {
-    const named = namingBackup(hint, backup);
+    const named = namingBackup(hint, backup, isEncrypted);
     return owner === null ? named : withSource(named, owner);
   };
   const named = <Reasons extends { readonly reasons: readonly HealthReason[] }>(whole: Reasons): Reasons => ({

@@ -50,9 +50,18 @@ export function executorFor(options: {
   const { effects, mirrorAccess } = options;
   const inProcess = new InProcessExecutor(effects, mirrorAccess);
   const { startJob } = effects;
-  return startJob === undefined
-    ? inProcess
-    : new ChildProcessExecutor({ ...options, startJob, fallback: inProcess });
+  const executor =
+    startJob === undefined
+      ? inProcess
+      : new ChildProcessExecutor({ ...options, startJob, fallback: inProcess });
+  return {
+    perform: async (task) => {
+      const result = await executor.perform(task);
+      // The process of a job does not know the backups.
+      return result.error === null ? result : { ...result, error: mirrorAccess.naming(result.error) };
+    },
+    kill: () => executor.kill(),
+  };
 }
 
 export class InProcessExecutor implements JobExecutor {
@@ -142,6 +151,7 @@ export function toResultMessage(result: JobResult): ResultMessage {
 interface ChildProcessOptions {
   readonly effects: DaemonEffects;
   readonly startJob: StartJob;
+  readonly mirrorAccess: MirrorConnections;
   readonly problems: ActiveProblems;
   /** For jobs that the child refuses: the configuration in force can no longer be read. */
   readonly fallback: JobExecutor;
@@ -196,7 +206,7 @@ class ChildProcessExecutor implements JobExecutor {
   #receiverFor(
     task: Task,
   ): (message: ToDaemon) => Extract<ToDaemon, { type: 'done' | 'refused' }> | undefined {
-    const { problems, effects } = this.#options;
+    const { problems, effects, mirrorAccess } = this.#options;
     let stats: RemoteStats | null = null;
     const statsOf = (first: RequestStats): RemoteStats => {
       if (stats !== null) return stats;
@@ -213,7 +223,7 @@ class ChildProcessExecutor implements JobExecutor {
           task.onWait(message.address);
           return undefined;
         case 'problem':
-          problems.begin(message.about, fromErrorMessage(message.error), message.level);
+          problems.begin(message.about, mirrorAccess.naming(fromErrorMessage(message.error)), message.level);
           return undefined;
         case 'resolved':
           problems.end(message.about, message.message);

@@ -1,9 +1,10 @@
 /** A verification of the mirror and its stored result, by the daemon or the command line. */
 import { definitionOf } from '../../catalog/catalog.ts';
 import type { Config } from '../../config/config.ts';
+import { areBackupsEncrypted } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
-import { RESTORE_HINT } from '../../core/hints.ts';
+import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../../core/hints.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { VerifyResult } from '../../mirror/verify.ts';
 import type { AuditedTable } from '../../mirror/audited-rows.ts';
@@ -24,7 +25,7 @@ export function verifyResult(
     ...checked,
     problems: problems.length,
     found: problems.slice(0, NAMED_PROBLEMS).map((problem) => problemLine(withMaskedId(problem, config))),
-    ...(problems.length === 0 ? {} : { hint: mendingOf(problems) }),
+    ...(problems.length === 0 ? {} : { hint: mendingOf(problems, config) }),
     ...(isOfAuditLog(problems) ? { isOfAuditLog: true } : {}),
     root: mirror.runs.list().find(({ root }) => root !== null)?.root ?? null,
     durationMs: Math.round(durationMs),
@@ -40,14 +41,21 @@ export function verifyResult(
       : new TidemarkError(
           'mirror_corrupt',
           `${isOfAuditLog(problems) ? 'the mirror does not match its audit log' : 'the contents of the mirror do not match the stored hashes'}: ${summary.found[0] ?? ''}`,
-          { hint: `run \`tidemark verify\`; then ${mendingOf(problems)}` },
+          { hint: `run \`tidemark verify\`; then ${mendingOf(problems, config)}` },
         ),
     report: null,
   };
 }
 
 /** What to do about what was found: records and history are untouched where only what people recorded was changed. */
-export function mendingOf(problems: readonly Pick<VerifyProblem, 'about' | 'again'>[]): string {
+export function mendingOf(
+  problems: readonly Pick<VerifyProblem, 'about' | 'again'>[],
+  config: Pick<Config, 'backup'>,
+): string {
+  return namingBackup(mendingText(problems), LATEST_BACKUP, areBackupsEncrypted(config));
+}
+
+function mendingText(problems: readonly Pick<VerifyProblem, 'about' | 'again'>[]): string {
   const tables = new Set(problems.map(({ about }) => about));
   const ways = [...tables].map((about) =>
     about === 'snapshots' ? pinningAgain(problems) : about === undefined ? undefined : AGAIN[about],

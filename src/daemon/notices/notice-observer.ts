@@ -19,7 +19,7 @@ import { backupToName } from '../../backup/catalog.ts';
 import { begunAnew } from '../../backup/earlier.ts';
 import { mirrorId } from '../../backup/plain-backup.ts';
 import type { Config } from '../../config/config.ts';
-import { namesOf, placeOf } from '../../config/mirrors.ts';
+import { areBackupsEncrypted, namesOf, placeOf } from '../../config/mirrors.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { goneHint, LATEST_BACKUP, namingBackup } from '../../core/hints.ts';
 import type { Logger } from '../../core/logger.ts';
@@ -125,7 +125,7 @@ class NotifyingObserver implements JobObserver {
       channels: () => options.config().notices,
       mirror: () => this.#view().mirror(),
       openWriter: (work) => this.#write(work),
-      nameBackup: (hint) => namingBackup(hint, this.#backupToName(this.#view())),
+      nameBackup: (hint) => this.#namingBackup(hint),
     });
   }
 
@@ -361,6 +361,11 @@ class NotifyingObserver implements JobObserver {
       const what = isReturned ? RETURNED : isKnown ? undefined : CONTINUED;
       this.#sendUnstored(back(now, this.#view().config(), what));
     }
+  }
+
+  #namingBackup(hint: string): string {
+    const view = this.#view();
+    return namingBackup(hint, this.#backupToName(view), areBackupsEncrypted(view.config()));
   }
 
   /** Of the mirror that was in its place at the last job. */
