@@ -102,7 +102,7 @@ function newestOfOthers(targets: readonly TargetShown[]): string[] {
   return [...newest.values()].toSorted((a, b) => Date.parse(b) - Date.parse(a));
 }
 
-/** Which backups the targets hold besides, in a sentence without its end; null where there are none. */
+/** Which backups the targets hold besides, in a sentence without its end; null if they hold none. */
 export function othersText({ byOthers }: BackupsShown): string | null {
   const [latest] = byOthers;
   if (latest === undefined) return null;

@@ -54,7 +54,7 @@ const CONTROL_CHARACTERS = String.raw`\x00-\x1f\x7f-\x9f`;
 
 /**
  * The pattern without what many validators refuse or misread (JSON Schema 2020-12, 6.4): those of Python know no `\p{…}`, those of
- * Go no lookarounds either. It accepts what the given one accepts, and some more: `config check` tells the rest.
+ * Go no lookarounds either. It accepts what the given one accepts, and some more: `config check` finds the rest.
  */
 function portablePattern(pattern: string): string {
   const parts = pattern.replaceAll(/\\p\{Cc?\}/g, () => CONTROL_CHARACTERS).match(PATTERN_PARTS) ?? [];

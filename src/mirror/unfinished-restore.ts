@@ -61,7 +61,7 @@ export function unendedText(
 ): string {
   return backupMadeAt === null
     ? `${name} was interrupted`
-    : `${name} had not ended when the backup was made (${backupMadeAt}) that this mirror comes from: how it went on is not known`;
+    : `${name} had not ended when the backup was made (${backupMadeAt}) that this mirror comes from: whether it ended is not known`;
 }
 
 function isUnended({ outcome }: RestoreRow): boolean {
