@@ -10,7 +10,8 @@ import { asTidemarkError } from '../core/errors.ts';
 import { endOf } from '../daemon/jobs/job-log.ts';
 import type { JobResult } from '../daemon/jobs/work.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
-import { ownerOf } from '../config/mirrors.ts';
+import { areBackupsEncrypted, ownerOf } from '../config/mirrors.ts';
+import { LATEST_BACKUP, namingBackup } from '../core/hints.ts';
 import { channelsFor, recordJobNotices } from '../daemon/notices/notifier.ts';
 import type { JobStart } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -78,7 +79,10 @@ function store(
   // Without a running daemon no notice would be sent: the next daemon reports what it finds itself.
   if (findDaemon(config.mirror, { pid, host: hostname(), now }) === null) return;
   const row = { job, ...start, ...end };
-  recordJobNotices(mirror, { job: row, details: {}, assumed: [], at: end.finishedAt }, (notice) =>
-    channelsFor(notice, config.notices, ownerOf(config)),
+  recordJobNotices(
+    mirror,
+    { job: row, details: {}, assumed: [], at: end.finishedAt },
+    (notice) => channelsFor(notice, config.notices, ownerOf(config)),
+    (hint) => namingBackup(hint, LATEST_BACKUP, areBackupsEncrypted(config)),
   );
 }

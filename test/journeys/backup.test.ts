@@ -120,9 +120,9 @@ describe('backups elsewhere', () => {
     expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
     // Of a damaged mirror, every command names the key as well.
     const mirror = new Database(env['TIDEMARK_MIRROR'] ?? '');
-    mirror.exec("UPDATE plugins SET body = replace(body, 'Admins', 'Others')");
+    mirror.exec("UPDATE records SET body = replace(body, 'Admins', 'Others')");
     mirror.close();
-    for (const command of ['verify', 'doctor', 'status']) {
+    for (const command of ['verify', 'status']) {
       const { stdout, stderr } = await run(command);
       expect(stdout + stderr, command).toMatch(/`tidemark backup restore latest --to \S+ --identity FILE`/);
       expect(stdout + stderr).not.toMatch(/`tidemark backup restore latest --to [^ `]+`/);
@@ -193,7 +193,7 @@ describe('backups elsewhere', () => {
     const listed = (await run('one', 'backup', 'list')).stdout;
     expect(listed).toMatch(/state +mirror +sources\n/);
     expect((await run('one', 'status')).stdout).toMatch(
-      /\nBackups: 1, the latest .*\n  there are also backups made by another mirror, the latest of 2\S+Z: `tidemark backup list` names them\n/,
+      /\nBackups: 1, the latest .*\n {2}there are also backups made by another mirror, the latest of 2\S+Z: `tidemark backup list` names them\n/,
     );
     expect(listed).toMatch(
       /complete +[0-9a-f]{8} +default\n[\s\S]*complete +[0-9a-f]{8} \(configured\) +default/,

@@ -252,7 +252,7 @@ describe('a restore that had not ended in the backup that the mirror comes from'
     expect([0, 3], stdout + stderr).toContain(code);
     story.proxy.setRules([]);
     const sent = story.writes().length;
-    expect(sent).toBe(6);
+    expect(sent).toBe(4);
 
     const mirror = story.env['TIDEMARK_MIRROR'] ?? '';
     for (const suffix of ['', '-wal', '-shm']) rmSync(`${mirror}${suffix}`, { force: true });

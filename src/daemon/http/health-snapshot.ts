@@ -19,7 +19,7 @@ import {
 import { contradictionText } from '../../report/drift-document.ts';
 import { hasBackupFailed, standingFailure } from '../backup-failure.ts';
 import { hasEmptiedTarget, lacksBaseline, refusalOf, summaryOf } from '../jobs/summaries.ts';
-import { mendingOf } from '../jobs/verify-result.ts';
+import { mendingText } from '../jobs/verify-result.ts';
 import { driftWaitsSince } from '../notices/perhaps-open.ts';
 import type { DaemonView } from '../view.ts';
 import {
@@ -184,7 +184,7 @@ function contradictionsOf(config: Config, mirror: Mirror): HealthInputs['contrad
   ];
   return {
     lines: [...accepted, ...pinned.map(({ line }) => line)],
-    hint: `\`tidemark verify\` names everything that does not match the audit log; ${mendingOf(tables, config)}`,
+    hint: `\`tidemark verify\` names everything that does not match the audit log; ${mendingText(tables)}`,
   };
 }
 

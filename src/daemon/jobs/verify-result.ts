@@ -25,7 +25,7 @@ export function verifyResult(
     ...checked,
     problems: problems.length,
     found: problems.slice(0, NAMED_PROBLEMS).map((problem) => problemLine(withMaskedId(problem, config))),
-    ...(problems.length === 0 ? {} : { hint: mendingOf(problems, config) }),
+    ...(problems.length === 0 ? {} : { hint: mendingText(problems) }),
     ...(isOfAuditLog(problems) ? { isOfAuditLog: true } : {}),
     root: mirror.runs.list().find(({ root }) => root !== null)?.root ?? null,
     durationMs: Math.round(durationMs),
@@ -41,7 +41,7 @@ export function verifyResult(
       : new TidemarkError(
           'mirror_corrupt',
           `${isOfAuditLog(problems) ? 'the mirror does not match its audit log' : 'the contents of the mirror do not match the stored hashes'}: ${summary.found[0] ?? ''}`,
-          { hint: `run \`tidemark verify\`; then ${mendingOf(problems, config)}` },
+          { hint: `run \`tidemark verify\`; then ${mendingText(problems)}` },
         ),
     report: null,
   };
@@ -55,7 +55,8 @@ export function mendingOf(
   return namingBackup(mendingText(problems), LATEST_BACKUP, areBackupsEncrypted(config));
 }
 
-function mendingText(problems: readonly Pick<VerifyProblem, 'about' | 'again'>[]): string {
+/** The same where the backup to restore is named later, whenever it is shown. */
+export function mendingText(problems: readonly Pick<VerifyProblem, 'about' | 'again'>[]): string {
   const tables = new Set(problems.map(({ about }) => about));
   const ways = [...tables].map((about) =>
     about === 'snapshots' ? pinningAgain(problems) : about === undefined ? undefined : AGAIN[about],
