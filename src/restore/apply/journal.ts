@@ -158,8 +158,7 @@ export class RestoreJournal {
 
   /** Ends the step in this attempt. */
   end(n: number, change: StepChange & Pick<RestoreStepRow, 'outcome'>, newIds: readonly NewId[] = []): void {
-    this.#later(n, { endedAt: this.#time(), ...change }, newIds);
-    this.#writeAll([], 'disk');
+    this.#write(n, { endedAt: this.#time(), ...change }, 'disk', newIds);
   }
 
   /** The result of reading back: written with the next entry; if that is lost, the record is read back again. */
@@ -172,17 +171,19 @@ export class RestoreJournal {
     this.#store.finish(this.restore, outcome, this.#time());
   }
 
-  #write(n: number, change: StepChange, durability: Durability): void {
+  #write(n: number, change: StepChange, durability: Durability, newIds: readonly NewId[] = []): void {
+    const mappings = newIds.length === 0 ? {} : { mappings: this.#mappingsOf(newIds) };
     // The file first: a row only in memory is not journaled.
-    this.#writeAll([{ row: { ...this.row(n), ...change } }], durability);
+    this.#writeAll([{ row: { ...this.row(n), ...change }, ...mappings }], durability);
+  }
+
+  #mappingsOf(newIds: readonly NewId[]): readonly IdMapping[] {
+    return newIds.map((each) => ({ ...each, restore: this.restore, at: this.#time() }));
   }
 
   #later(n: number, change: StepChange, newIds: readonly NewId[] = []): void {
     const row = { ...this.row(n), ...change };
-    const mappings =
-      newIds.length === 0
-        ? this.#waiting.get(n)?.mappings
-        : newIds.map((each) => ({ ...each, restore: this.restore, at: this.#time() }));
+    const mappings = newIds.length === 0 ? this.#waiting.get(n)?.mappings : this.#mappingsOf(newIds);
     this.#rows.set(n, row);
     this.#waiting.set(n, { row, mappings });
   }

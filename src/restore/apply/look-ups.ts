@@ -174,6 +174,8 @@ interface AlreadyApplied {
   /** The id of the record that a creation recreates; null for the other actions. */
   readonly newId: string | null;
   readonly digest: string | null;
+  /** True for an id that the id map does not have. */
+  readonly isNew: boolean;
 }
 
 /**
@@ -196,9 +198,10 @@ export async function findAlreadyApplied(
   const id = known ?? (isCreation && isFromBackup ? (await createdRecords(context, ready)).equal : null);
   if (id === null) return null;
   const body = await live.read(definition, scope, id, true, signal);
-  if (request.role === 'remove') return body === undefined ? { newId: null, digest: null } : null;
+  if (request.role === 'remove')
+    return body === undefined ? { newId: null, digest: null, isNew: false } : null;
   if (body === undefined || differencesFrom(definition, step, sent ?? {}, body).length > 0) return null;
-  return { newId: isCreation ? id : null, digest: managedDigest(definition, body) };
+  return { newId: isCreation ? id : null, digest: managedDigest(definition, body), isNew: known !== id };
 }
 
 type LookUp =

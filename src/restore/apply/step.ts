@@ -216,7 +216,7 @@ class StepRun {
       if (settled !== null) {
         // An undo of this restore leaves it.
         const { attempts, sentAt } = this.#before;
-        const { newId, digest } = settled;
+        const { newId, digest, isNew } = settled;
         const error = { code: 'as_desired', message: 'it is as desired already: nothing was sent' } as const;
         journal.end(
           step.n,
@@ -225,7 +225,7 @@ class StepRun {
             ...(newId === null ? {} : { newId }),
             ...errorColumns(error),
           },
-          newId === null ? [] : mappingsOf(this.#context, this.#ready, newId),
+          isNew && newId !== null ? mappingsOf(this.#context, this.#ready, newId) : [],
         );
         return 'done';
       }
