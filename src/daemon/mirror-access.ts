@@ -4,10 +4,10 @@
  */
 import { statSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
-import { areBackupsEncrypted, placeOf } from '../config/mirrors.ts';
+import { areBackupsEncrypted, ownerOf, placeOf } from '../config/mirrors.ts';
 import type { Actor } from '../core/actor.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { goneHint, LATEST_BACKUP, namingBackup } from '../core/hints.ts';
+import { goneHint, LATEST_BACKUP, namingBackup, withSource } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { movedAway } from '../mirror/open.ts';
 import type { DaemonEffects } from './effects.ts';
@@ -102,11 +102,14 @@ export class MirrorConnections {
     this.#backupToName = backupToName;
   }
 
-  /** The error with the backup in its hint that is to be restored in place of the mirror. */
+  /** The error with commands in its hint that run as they are: with the backup to restore in place of the mirror, its key and source. */
   naming(error: TidemarkError): TidemarkError {
     const { code, message, hint, isRetryable, isOfAuditLog } = error;
     if (hint === undefined) return error;
-    const named = namingBackup(hint, this.#backupToName(), areBackupsEncrypted(this.#config()));
+    const config = this.#config();
+    const owner = ownerOf(config);
+    const whose = owner === null ? hint : withSource(hint, owner);
+    const named = namingBackup(whose, this.#backupToName(), areBackupsEncrypted(config));
     if (named === hint) return error;
     return new TidemarkError(code, message, { hint: named, isRetryable, isOfAuditLog, cause: error });
   }

@@ -3,6 +3,8 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
+import { TidemarkError } from '../../src/core/errors.ts';
+import { RESTORE_HINT } from '../../src/core/hints.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import type { DaemonEffects } from '../../src/daemon/effects.ts';
 import { MirrorConnections, ReaderPool } from '../../src/daemon/mirror-access.ts';
@@ -98,4 +100,10 @@ it.each([
     `if it is lost, ${backup === null ? '' : 'restore a backup ('}${advice}`,
   );
   expect(() => connections.reader()).toThrow('the mirror is gone');
+  // The process of a job does not know the backups.
+  const damaged = new TidemarkError('mirror_corrupt', 'damaged', { hint: `keep it, and ${RESTORE_HINT}` });
+  const { code, hint } = connections.naming(damaged);
+  expect(code).toBe('mirror_corrupt');
+  expect(hint).toContain(`keep it, and ${backup === null ? '' : 'restore a backup ('}${advice}`);
+  if (backup !== null) expect(hint).toContain(' --to ./restored/mirror.db --source a`)');
 });
