@@ -258,7 +258,7 @@ describe('a restore that had not ended in the backup that the mirror comes from'
     for (const suffix of ['', '-wal', '-shm']) rmSync(`${mirror}${suffix}`, { force: true });
     await story.expectRun(0, 'backup', 'restore', 'latest', '--to', mirror);
     const unknown =
-      /restore 1 had not ended when the backup was made \(2\S+Z\) that this mirror comes from: whether it ended is not known/;
+      /restore 1(?: of \S+)? had not ended when the backup was made \(2\S+Z\) that this mirror comes from: whether it ended is not known/;
     for (const command of [['restores'], ['restores', 'show', '1'], ['status'], ['doctor']]) {
       const said = await story.run(...command);
       expect(said.stdout + said.stderr, command.join(' ')).toMatch(unknown);

@@ -151,7 +151,10 @@ function withEarlierBackup(view: DaemonView, clock: FakeClock, mirror = 'another
   const targets = [{ type: 'directory', path, keep: 9 }] as unknown as TargetConfig[];
   const base = view.config();
   const backups = new BackupCatalog(clock);
-  const config = () => ({ ...base, backup: { everyMs: 86_400_000, targets } });
+  const config = () => ({
+    ...base,
+    backup: { everyMs: 86_400_000, recipients: [], recipientsFile: null, targets },
+  });
   Object.assign(view, { config, backups });
   return { name, targets, backups };
 }
@@ -330,7 +333,10 @@ describe('the observer', () => {
     const known = [{ ...unreadTarget('/b', ''), problem: null, byMirror }];
     const base = view.config();
     Object.assign(view, {
-      config: () => ({ ...base, backup: { everyMs: 86_400_000, targets: [] } }),
+      config: () => ({
+        ...base,
+        backup: { everyMs: 86_400_000, recipients: [], recipientsFile: null, targets: [] },
+      }),
       backups: { look: () => known, known: () => known, remembered: () => known },
     });
     const wake = async (): Promise<void> => {
