@@ -7,7 +7,7 @@ import { mirroredKinds } from '../config/mirrored-kinds.ts';
 import { namesItsSource } from '../config/mirrors.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
-import { plural } from '../core/wording.ts';
+import { localTime, plural } from '../core/wording.ts';
 import { diffExitCode } from '../diff/change.ts';
 import { placeOf } from '../diff/compare.ts';
 import { type Finding, withThreshold } from '../diff/drift.ts';
@@ -155,6 +155,9 @@ function driftReport(
     render: (format) =>
       renderDocument(context, document, format, {
         ...shared,
+        ...(format === 'text' ? { timeText: localTime } : {}),
+        // In the terminal their number says enough, until somebody asks.
+        ...(format === 'text' && context.options.verbose !== true ? {} : { accepted: found.accepted }),
         notes:
           format === 'text' && options.output === undefined
             ? notes(false)

@@ -75,12 +75,18 @@ interface DriftDocument extends DiffDocument {
   readonly summary: DriftSummary;
 }
 
+/** A finding that is not open, with the acceptance that holds for it. */
+export interface AcceptedFinding {
+  readonly finding: Finding;
+  readonly acceptance: Acceptance;
+}
+
 export interface Drift {
   /** The diff with only what is open; its summary counts that. What was compared and skipped stays. */
   readonly document: DriftDocument;
   /** Worst first, then in the order of the diff. */
   readonly open: readonly OpenFinding[];
-  readonly accepted: readonly { readonly finding: Finding; readonly acceptance: Acceptance }[];
+  readonly accepted: readonly AcceptedFinding[];
   readonly ignored: readonly { readonly finding: Finding; readonly rule: IgnoreRule }[];
   /** Changes of form that explain differences, which are then no findings. */
   readonly forms: readonly ExplainedForm[];
@@ -143,7 +149,7 @@ export function assessDrift(input: DriftInput): Drift {
   const earlier = new Map<string, EarlierFinding[]>();
   const seen = new Set<string>();
   const open: OpenFinding[] = [];
-  const accepted: { finding: Finding; acceptance: Acceptance }[] = [];
+  const accepted: AcceptedFinding[] = [];
   const ignored: { finding: Finding; rule: IgnoreRule }[] = [];
   const missed: { finding: Finding; rule: IgnoreRule }[] = [];
   const changes: RecordChange[] = [];

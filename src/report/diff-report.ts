@@ -1,11 +1,13 @@
 /** A diff as a report: masked, grouped by kind, the most severe changes first. */
 import { type Severity, SEVERITIES } from '../catalog/definition.ts';
+import { scopeKey } from '../catalog/catalog.ts';
 import { KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { isJsonObject } from '../core/json.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import type { DriftSummary } from '../diff/drift.ts';
+import type { AcceptedFinding, DriftSummary, Finding } from '../diff/drift.ts';
 import { type SeverityOf, changeSeverity, compareSeverities, severities } from '../diff/severity.ts';
 import {
   type Item,
@@ -18,7 +20,9 @@ import {
   SIGN,
   listPart,
   noticePart,
+  recordsPart,
 } from './document.ts';
+import { maskedFinding } from './drift-document.ts';
 import { maskedChange, withMaskedId } from './mask.ts';
 import {
   changeText,
@@ -66,6 +70,7 @@ export function diffReport(document: DiffDocument, options: ReportOptions): Repo
       ...listPart(FORMS_HEADING, forms.map(formLine), { isFolded: true }),
       ...(skipped === null ? [] : [skipped]),
       ...sections.map((section) => sectionPart(section, severityIn(options))),
+      ...recordsPart('Accepted', acceptedItems(options)),
     ],
   };
 }
@@ -117,6 +122,56 @@ function itemOf(
     isWholeRecord: change.change !== 'changed',
     ...(worst === undefined ? {} : { worstField: worst }),
   };
+}
+
+/** What acceptances hide: the fields of a record that were accepted together are one item. */
+function acceptedItems(options: ReportOptions): Item[] {
+  const together = Map.groupBy(options.accepted ?? [], ({ finding, acceptance }) => {
+    const { kind, scope, id, change } = finding;
+    const { reason, by, acceptedAt, until } = acceptance;
+    return JSON.stringify([kind, scopeKey(scope), id, change, reason, by, acceptedAt, until]);
+  });
+  return [...together.values()].flatMap((group) => acceptedItem(group, options));
+}
+
+function acceptedItem(group: readonly AcceptedFinding[], options: ReportOptions): Item[] {
+  const findings = group.map(({ finding }) =>
+    options.showsSecrets === true ? finding : maskedFinding(options, finding),
+  );
+  const [first] = findings;
+  const acceptance = group[0]?.acceptance;
+  if (first === undefined || acceptance === undefined) return [];
+  const { kind, scope, id, name, change } = first;
+  const { reason, by, acceptedAt, until } = acceptance;
+  const definition = options.definitions(kind);
+  const timeText = options.timeText ?? ((at: string): string => at.replace(/\.\d+Z$/, 'Z'));
+  const end = until === undefined ? '' : ` until ${timeText(until)}`;
+  return [
+    {
+      ...{ kind, change, outcome: change },
+      operation: definition.title.one,
+      ...{ name: nameText(name), id: nameText(id), place: placeText(scope, options) },
+      lines: [`accepted by ${nameText(by)} on ${timeText(acceptedAt)}${end}: ${nameText(reason)}`],
+      fields: fieldsForPeople({ change, fields: findings.flatMap(fieldsOf) }, definition),
+      isWholeRecord: change !== 'changed',
+    },
+  ];
+}
+
+/** What a finding differs in; of a record that came or went, each of its fields. */
+function fieldsOf({ change, path, place, moved, from, to }: Finding): FieldChange[] {
+  if (change === 'changed') {
+    const where = {
+      path,
+      ...(place === undefined ? {} : { place }),
+      ...(moved === undefined ? {} : { moved }),
+    };
+    return [{ ...where, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }];
+  }
+  const side = from === undefined ? 'to' : 'from';
+  const whole = from ?? to;
+  if (!isJsonObject(whole)) return [];
+  return Object.entries(whole).map(([pointer, value]) => ({ path: pointer, [side]: value }));
 }
 
 // A diff prepared for all formats, those for machines too.

@@ -1,7 +1,7 @@
 /** What every rendering of a diff may use in addition to the diff. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import type { Finding } from '../diff/drift.ts';
+import type { AcceptedFinding, Finding } from '../diff/drift.ts';
 import type { FingerprintOf } from '../diff/fingerprint.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';
 import type { SeverityOf } from '../diff/severity.ts';
@@ -27,6 +27,8 @@ export interface ReportOptions {
   readonly notes?: readonly string[];
   /** What drift found open: counted by severity, where a diff counts its records. */
   readonly findings?: readonly Pick<Finding, 'severity'>[];
+  /** Findings of drift that an acceptance hides: listed with it. */
+  readonly accepted?: readonly AcceptedFinding[];
   /** Changes of form that explain differences, which are then not among the findings. */
   readonly forms?: readonly ExplainedForm[];
   /** How times are written; left out, as ISO 8601 in UTC. */

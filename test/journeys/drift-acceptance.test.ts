@@ -103,6 +103,50 @@ describe('accepted drift', () => {
     }
   });
 
+  it('is listed in reports with value, reason, person and end; in the terminal where somebody asks', async () => {
+    const { service, expectRun } = await baselined();
+    const exports = (password: string): void =>
+      service.set('batch_exports', [
+        { id: 'b1', name: 'Nightly', destination: { type: 'Postgres', config: { password } } },
+      ]);
+    exports('before');
+    service.set('domains', [{ ...DOMAINS[0], is_verified: false }, DOMAINS[1] ?? {}]);
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'snapshots', 'pin', 'c');
+    await expectRun(0, 'snapshots', 'baseline', 'c');
+    exports('4711');
+    service.set('domains', [{ ...DOMAINS[0], is_verified: true }]);
+    service.set('roles', [
+      { id: 'r1', name: 'Ops' },
+      { id: 'r2', name: 'New' },
+    ]);
+    await expectRun(0, 'sync', '--quiet');
+    const accept = (...args: string[]) => expectRun(0, 'drift', 'accept', ...args, '--as', 'Anna');
+    await accept('domains', 'd1', '--reason', 'CHG-1100', '--until', '2099-01-02');
+    await accept('domains', 'd2', '--reason', 'sold');
+    await accept('roles', 'r2', '--reason', 'CHG-2');
+    await accept('batch_exports', 'b1', '--reason', 'rotated');
+    expect((await expectRun(0, 'drift')).stdout).not.toContain('CHG-1100');
+    const text = (await expectRun(0, 'drift', '-v')).stdout;
+    expect(text).toContain('\nAccepted (4)\n');
+    expect(text).toMatch(
+      /~ domain one\.example changed\n +id d1, .*\n +accepted by Anna on \S+ until 2099-01-02T00:00:00Z: CHG-1100\n +\/is_verified false → true\n/,
+    );
+    expect(text).toMatch(/- domain two\.example removed\n +id d2, .*\n +accepted by Anna on \S+: sold\n/);
+    expect(text).toMatch(/\/destination\/config\/password \[secret\] changed/);
+    const markdown = (await expectRun(0, 'drift', '--format', 'markdown')).stdout;
+    expect(markdown).toMatch(/## Accepted \(4\)\n\n/);
+    expect(markdown).toContain(
+      'until 2099-01-02T00:00:00Z: CHG-1100\n  - `/is_verified`: `false` → `true`\n',
+    );
+    const html = (await expectRun(0, 'drift', '--format', 'html')).stdout;
+    expect(html).toContain('>Accepted <span class="count">4</span></h2>');
+    expect(html).toMatch(/accepted by Anna on \S+ until 2099-01-02T00:00:00Z: CHG-1100/);
+    for (const report of [text, markdown, html]) expect(report).not.toContain('4711');
+    const shown = (await expectRun(0, 'drift', '--format', 'markdown', '--show-secrets')).stdout;
+    expect(shown).toContain('`"before"` → `"4711"`');
+  });
+
   it('of an element holds for that element, wherever it stands', async () => {
     const { service, expectRun, drift } = await baselined(
       {},
@@ -503,6 +547,7 @@ describe('an id that is a secret', () => {
         for (const command of ['show', 'log', 'blame']) await hidden(command, 'invites', id, ...form);
         await hidden('drift', 'accept', 'invites', id, '--reason', 'x', ...form);
         await hidden('drift', 'accepted', ...form);
+        for (const format of ['text', 'markdown', 'html']) await hidden('drift', '-v', '--format', format);
         await hidden('drift', 'unaccept', 'invites', id, ...form);
       }
       await hidden('runs', 'show', '2', ...form);
