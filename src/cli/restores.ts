@@ -9,7 +9,7 @@ import { renderText } from '../report/render-text.ts';
 import { resultReport } from '../report/restore-report.ts';
 import { nameText } from '../report/value-text.ts';
 import { restoreReport } from '../restore/apply/report.ts';
-import { lookAtRestore, unendedText } from '../mirror/unfinished-restore.ts';
+import { lookAtRestore, newestUnfinished, unendedText } from '../mirror/unfinished-restore.ts';
 import { readPlan } from '../restore/plan/plan.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext, terminalWidth, lineOptions } from './context.ts';
@@ -140,11 +140,16 @@ function restoreDocument(row: RestoreRow, mirror: Mirror): object {
   };
 }
 
-/** A mirror from a backup is older than the service: of a restore that had not ended in it, the end is not known. */
-function noteBackup(context: CommandContext, mirror: Mirror, { restore, outcome }: RestoreRow): void {
+/**
+ * A mirror from a backup is older than the service: of a restore that had not ended in it, the end is not known. An earlier one than
+ * the source's latest is not to be resumed.
+ */
+function noteBackup(context: CommandContext, mirror: Mirror, row: RestoreRow): void {
+  const { restore, source, outcome } = row;
   if (outcome !== 'interrupted') return;
-  const backupMadeAt = mirror.restores.backupSince(restore);
-  if (backupMadeAt === null) return;
+  const newest = newestUnfinished(mirror, source);
+  const backupMadeAt = newest?.backupMadeAt ?? null;
+  if (newest?.restore !== restore || backupMadeAt === null) return;
   printNote(context, [
     unendedText(`restore ${restore}`, { backupMadeAt }),
     `  → \`tidemark restore --resume ${restore}\` reads each record first, and sends only what is missing`,

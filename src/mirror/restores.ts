@@ -12,6 +12,7 @@ import {
   inArray,
   isNull,
   lte,
+  max,
   min,
   ne,
   or,
@@ -25,6 +26,7 @@ import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { MirrorAccess } from './access.ts';
+import type { AuditAction } from './audit-actions.ts';
 import { recordAction } from './audit-log.ts';
 import { contradictedRows, isAsRecorded, requireAsRecorded } from './audited-rows.ts';
 import type { Connection } from './database.ts';
@@ -161,6 +163,14 @@ export class RestoreStore {
   backupSince(restore: number): string | null {
     const row = this.#access.read((connection) =>
       BACKUP_SINCE(connection).get({ member: JSON.stringify([restore]) }),
+    );
+    return row?.madeAt ?? null;
+  }
+
+  /** The same, and null as well where the restore was resumed after that: since then the mirror has what was done. */
+  backupSinceResumed(restore: number): string | null {
+    const row = this.#access.read((connection) =>
+      BACKUP_SINCE_RESUMED(connection).get({ member: JSON.stringify([restore]) }),
     );
     return row?.madeAt ?? null;
   }
@@ -392,20 +402,25 @@ const RESUMED_BY = prepared((db) => {
     .prepare();
 });
 
-const BACKUP_SINCE = prepared((db) => {
-  const { entry, about, member, action, row } = auditLog;
-  const begun = db
-    .select({ entry: min(entry) })
-    .from(auditLog)
-    .where(and(eq(about, 'restores'), eq(member, param('member')), inArray(action, ['restore', 'undo'])));
-  return db
-    .select({ madeAt: sql<string | null>`iif(json_valid(${row}), ${row} ->> '$.made_at', NULL)` })
-    .from(auditLog)
-    .where(and(eq(action, 'restore_backup'), sql`${entry} > (${begun})`))
-    .orderBy(desc(entry))
-    .limit(1)
-    .prepare();
-});
+/** The last backup restored after the last of these actions on a restore. */
+const backupAfter = (...actions: AuditAction[]) =>
+  prepared((db) => {
+    const { entry, about, member, action, row } = auditLog;
+    const last = db
+      .select({ entry: max(entry) })
+      .from(auditLog)
+      .where(and(eq(about, 'restores'), eq(member, param('member')), inArray(action, actions)));
+    return db
+      .select({ madeAt: sql<string | null>`iif(json_valid(${row}), ${row} ->> '$.made_at', NULL)` })
+      .from(auditLog)
+      .where(and(eq(action, 'restore_backup'), sql`${entry} > (${last})`))
+      .orderBy(desc(entry))
+      .limit(1)
+      .prepare();
+  });
+
+const BACKUP_SINCE = backupAfter('restore', 'undo');
+const BACKUP_SINCE_RESUMED = backupAfter('restore', 'undo', 'resume');
 
 const LAST_ACTION = prepared((db) => {
   const { entry, by, about, member, action } = auditLog;

@@ -23,7 +23,7 @@ export function latestUnfinished(
   const { row, isAtWork } = lookAtRestore(mirror, found);
   // Where the lock cannot be tried, nobody can continue it either.
   if (isAtWork === undefined || !isUnended(row)) return { row: null, isAtWork: false };
-  return { row: { ...row, backupMadeAt: mirror.restores.backupSince(row.restore) }, isAtWork };
+  return { row: { ...row, backupMadeAt: mirror.restores.backupSinceResumed(row.restore) }, isAtWork };
 }
 
 /** A restore as it is now, and whether a process applies it: undefined if that is not known. Not to be called within `atOnce`. */
@@ -42,12 +42,12 @@ export function lookAtRestore(
 export function newestUnfinished(mirror: Mirror, source: string): UnendedRestore | null {
   const [newest] = mirror.restores.list({ source, limit: 1 });
   if (newest === undefined || !isUnended(newest)) return null;
-  return { ...newest, backupMadeAt: mirror.restores.backupSince(newest.restore) };
+  return { ...newest, backupMadeAt: mirror.restores.backupSinceResumed(newest.restore) };
 }
 
 /** A restore that has not ended. */
 export interface UnendedRestore extends RestoreRow {
-  /** As `RestoreStore.backupSince`. */
+  /** As `RestoreStore.backupSinceResumed`. */
   readonly backupMadeAt?: string | null;
 }
 

@@ -80,14 +80,14 @@ function drawnWidths(
   return widths;
 }
 
-/** The lines of a row: each cell filled up to the width of its column. */
+/** The lines of a row: each cell filled up to the width of its column, or wider where it changed after the widths were read. */
 function drawnRow(cells: readonly string[], widths: readonly number[], align: readonly Align[]): string[] {
   const columns = cells.map((cell) => cell.split('\n'));
   const height = Math.max(1, ...columns.map((lines) => lines.length));
   return Array.from({ length: height }, (_line, at) => {
     const filled = columns.map((lines, index) => {
       const text = lines[at] ?? '';
-      const room = ' '.repeat((widths[index] ?? 0) - textWidth(text));
+      const room = ' '.repeat(Math.max(0, (widths[index] ?? 0) - textWidth(text)));
       return align[index] === 'right' ? room + text : text + room;
     });
     return filled.join(' '.repeat(GUTTER)).trimEnd();

@@ -1,5 +1,5 @@
 /** Removals that are held, with what a person decides by: which records they are, and where to look. */
-import { collectionKey, definitionOf, isPersonKind, scopeKey } from '../catalog/catalog.ts';
+import { collectionKey, definitionOf, isPersonKind } from '../catalog/catalog.ts';
 import { parseLossless } from '../core/json.ts';
 import { formatInteger } from '../core/wording.ts';
 import { recordName } from '../diff/change.ts';
@@ -54,12 +54,14 @@ export function settledRemovals(
     .toReversed();
   const accepted = runs.flatMap(({ run }) => {
     const entry = mirror.acceptedRemovals(run);
-    const records = (entry?.subject.collections ?? []).reduce((sum, each) => sum + each.accepted, 0);
+    const records = (entry?.subject.collections ?? [])
+      .filter((each) => collections.has(collectionKey(each)))
+      .reduce((sum, each) => sum + each.accepted, 0);
     return entry === undefined || records === 0 ? [] : [{ records, by: entry.by, run }];
   });
   const removed = runs
     .flatMap(({ run }) => mirror.runs.sweeps(run))
-    .filter(({ kind, scope }) => collections.has(`${kind} ${scopeKey(scope)}`))
+    .filter((each) => collections.has(collectionKey(each)))
     .reduce((sum, each) => sum + each.removed, 0);
   const byApproval = accepted.reduce((sum, { records }) => sum + records, 0);
   return { accepted, confirmed: Math.max(0, removed - byApproval) };

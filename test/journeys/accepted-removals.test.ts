@@ -135,6 +135,8 @@ describe('held removals', () => {
   });
 });
 
+const NONE = { accepted: [], confirmed: 0 };
+
 describe('how held removals ended', () => {
   it.each<[string, (found: World) => Promise<unknown>, object]>([
     [
@@ -170,6 +172,8 @@ describe('how held removals ended', () => {
     const since = mirror.runs.get(2)?.finishedAt ?? '';
     await end(found);
     expect(settledRemovals(mirror, 'default', { collections, since })).toEqual(expected);
+    const others = new Set([`roles ${scopeKey({ organization_id: ORG })}`]);
+    expect(settledRemovals(mirror, 'default', { collections: others, since })).toEqual(NONE);
   });
 });
 

@@ -23,12 +23,12 @@ async function damaged(): Promise<Story> {
   return story;
 }
 
-/** Holds the first PATCH back until `open` is called; `reached` resolves when it came. */
-function gate(story: Story): { open: () => void; reached: Promise<unknown> } {
+/** Holds the first such request back until `open` is called; `reached` resolves when it came. */
+function gate(story: Story, method = 'PATCH'): { open: () => void; reached: Promise<unknown> } {
   const opened = Promise.withResolvers<undefined>();
   const came = Promise.withResolvers<undefined>();
   const fault = { kind: 'gate', until: opened.promise, reached: () => came.resolve(undefined) } as const;
-  story.proxy.setRules([{ method: 'PATCH', nth: 1, fault }]);
+  story.proxy.setRules([{ method, nth: 1, fault }]);
   return { open: () => opened.resolve(undefined), reached: came.promise };
 }
 
@@ -233,31 +233,49 @@ describe('restore --abandon', () => {
   });
 });
 
+/** Applies a restore to its end, and makes a backup while its first such request is held back. Its exit code. */
+async function backedUpMeanwhile(story: Story, method: string, ...more: string[]): Promise<number | null> {
+  backUpTo(story, 'backups');
+  const held = gate(story, method);
+  const running = begin(['restore', ...more, '--apply', '--yes'], { env: story.env, cwd: story.directory });
+  await held.reached;
+  await story.expectRun(0, 'backup', 'create');
+  held.open();
+  const { code, stdout, stderr } = await running.ended;
+  expect([0, 3], stdout + stderr).toContain(code);
+  story.proxy.setRules([]);
+  return code;
+}
+
+function backUpTo(story: Story, directory: string): void {
+  const backups = story.file(directory);
+  mkdirSync(backups);
+  story.env['TIDEMARK_BACKUP_TARGETS'] = backups;
+}
+
+/** The latest backup takes the place of the mirror. Its path. */
+async function toBackup(story: Story): Promise<string> {
+  const mirror = story.env['TIDEMARK_MIRROR'] ?? '';
+  for (const suffix of ['', '-wal', '-shm']) rmSync(`${mirror}${suffix}`, { force: true });
+  await story.expectRun(0, 'backup', 'restore', 'latest', '--to', mirror);
+  return mirror;
+}
+
+const unknownEnd = (restore: number): RegExp =>
+  new RegExp(
+    `restore ${restore}(?: of \\S+)? had not ended when the backup was made \\(2\\S+Z\\) that this mirror comes from: whether it ended is not known`,
+  );
+
 describe('a restore that had not ended in the backup that the mirror comes from', () => {
   it('is not called interrupted; resumed, it finds what was done after the backup, and sends nothing', async () => {
     const story = await damaged();
     for (const { id } of (await story.list('domains')).slice(0, 2))
       await story.call('DELETE', `${ORGANIZATION}domains/${String(id)}/`);
-    const backups = story.file('backups');
-    mkdirSync(backups);
-    story.env['TIDEMARK_BACKUP_TARGETS'] = backups;
-    const opened = Promise.withResolvers<undefined>();
-    const came = Promise.withResolvers<undefined>();
-    const fault = { kind: 'gate', until: opened.promise, reached: () => came.resolve(undefined) } as const;
-    story.proxy.setRules([{ method: 'POST', nth: 1, fault }]);
-    const running = begin(RESTORE, { env: story.env, cwd: story.directory });
-    await came.promise;
-    await story.expectRun(0, 'backup', 'create');
-    opened.resolve(undefined);
-    const { code, stdout, stderr } = await running.ended;
-    expect([0, 3], stdout + stderr).toContain(code);
-    story.proxy.setRules([]);
+    const code = await backedUpMeanwhile(story, 'POST');
     const sent = story.writes().length;
     expect(sent).toBe(4);
 
-    const mirror = story.env['TIDEMARK_MIRROR'] ?? '';
-    for (const suffix of ['', '-wal', '-shm']) rmSync(`${mirror}${suffix}`, { force: true });
-    await story.expectRun(0, 'backup', 'restore', 'latest', '--to', mirror);
+    const mirror = await toBackup(story);
     // As a backup has it that was made before these two began, the creations.
     const file = new Database(mirror);
     const begun = file.prepare(
@@ -265,8 +283,7 @@ describe('a restore that had not ended in the backup that the mirror comes from'
     );
     expect(begun.run().changes).toBe(2);
     file.close();
-    const unknown =
-      /restore 1(?: of \S+)? had not ended when the backup was made \(2\S+Z\) that this mirror comes from: whether it ended is not known/;
+    const unknown = unknownEnd(1);
     for (const command of [['restores'], ['restores', 'show', '1'], ['status'], ['doctor']]) {
       const said = await story.run(...command);
       expect(said.stdout + said.stderr, command.join(' ')).toMatch(unknown);
@@ -287,6 +304,75 @@ describe('a restore that had not ended in the backup that the mirror comes from'
     expect((JSON.parse(plan.stdout) as PlanJson).steps.filter(({ action }) => action === 'create')).toEqual(
       [],
     );
+  });
+
+  it('finds a record that it created again after an earlier restore had created it again', async () => {
+    const story = await damaged();
+    const names = (await story.list('domains')).slice(0, 2).map(({ domain }) => domain);
+    const removeDomains = async (): Promise<void> => {
+      for (const { id, domain } of await story.list('domains'))
+        if (names.includes(domain)) await story.call('DELETE', `${ORGANIZATION}domains/${String(id)}/`);
+    };
+    await removeDomains();
+    await story.run('restore', 'run:1', '--apply', '--yes');
+    await removeDomains();
+    await story.call('PATCH', ORGANIZATION, { enforce_2fa: false });
+    const before = story.writes().length;
+    const code = await backedUpMeanwhile(story, 'PATCH', 'run:1');
+    const sent = story.writes().length;
+    expect(sent - before).toBe(3);
+
+    await toBackup(story);
+    const resumed = await story.run('restore', '--resume', '--yes', '--json');
+    expect(resumed.code, resumed.stdout + resumed.stderr).toBe(code);
+    const { summary, steps } = JSON.parse(resumed.stdout) as RestoreJson;
+    expect(summary).toMatchObject({ failed: 0 });
+    const now = (await story.list('domains')).filter(({ domain }) => names.includes(domain));
+    const found = steps.filter(({ outcome }) => outcome === 'skipped').map(({ new_id: id }) => id);
+    expect(found.toSorted()).toEqual(now.map(({ id }) => id).toSorted());
+    expect(story.writes().length, 'nothing is sent again').toBe(sent);
+    const plan = await story.run('restore', 'run:1', '--json');
+    expect((JSON.parse(plan.stdout) as PlanJson).steps.filter(({ action }) => action === 'create')).toEqual(
+      [],
+    );
+  });
+
+  it('is called interrupted once it was resumed here', async () => {
+    const story = await damaged();
+    const others = (await story.list('members')).filter(({ level }) => level === 1).slice(0, 1);
+    expect(others).toHaveLength(1);
+    const [other] = others as unknown as { readonly user: { readonly uuid: string } }[];
+    await story.call('PATCH', `${ORGANIZATION}members/${other?.user.uuid ?? ''}/`, { level: 8 });
+    backUpTo(story, 'backups');
+    await interrupted(story);
+    await story.expectRun(0, 'backup', 'create');
+    await toBackup(story);
+    const held = gate(story);
+    const running = begin(['restore', '--resume', '--yes'], { env: story.env, cwd: story.directory });
+    await held.reached;
+    running.stop();
+    held.open();
+    expect((await running.ended).code).toBe(130);
+    story.proxy.setRules([]);
+    for (const command of [['restores'], ['restores', 'show', '1'], ['status'], ['doctor']]) {
+      const said = await story.run(...command);
+      expect(said.stdout + said.stderr, command.join(' ')).toContain('interrupted');
+      expect(said.stdout + said.stderr, command.join(' ')).not.toMatch(unknownEnd(1));
+    }
+  });
+
+  it('is not spoken of where a later restore took its place', async () => {
+    const story = await damaged();
+    await interrupted(story);
+    await story.run(...RESTORE);
+    backUpTo(story, 'backups');
+    await story.expectRun(0, 'backup', 'create');
+    await toBackup(story);
+    for (const command of [['restores'], ['restores', 'show', '1']]) {
+      const { stdout, stderr } = await story.run(...command);
+      expect(stdout).toContain('interrupted');
+      expect(stderr, command.join(' ')).not.toMatch(/had not ended|--resume/);
+    }
   });
 });
 

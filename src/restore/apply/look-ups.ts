@@ -195,9 +195,14 @@ export async function findAlreadyApplied(
   const isCreation = request.role === 'create';
   if (isCreation && request.kind !== step.kind) return null;
   const known = isCreation ? idMap(step.kind, step.desired?.id ?? step.id) : ready.id;
-  const id = known ?? (isCreation && isFromBackup ? (await createdRecords(context, ready)).equal : null);
+  let id = known ?? null;
+  let body = id === null ? undefined : await live.read(definition, scope, id, true, signal);
+  // One that is known and gone was created by an earlier restore: this one created it again.
+  if (isCreation && isFromBackup && body === undefined) {
+    id = (await createdRecords(context, ready)).equal;
+    body = id === null ? undefined : await live.read(definition, scope, id, true, signal);
+  }
   if (id === null) return null;
-  const body = await live.read(definition, scope, id, true, signal);
   if (request.role === 'remove')
     return body === undefined ? { newId: null, digest: null, isNew: false } : null;
   if (body === undefined || differencesFrom(definition, step, sent ?? {}, body).length > 0) return null;
