@@ -96,8 +96,8 @@ export interface Drift {
   readonly stale: readonly Acceptance[];
   /** Acceptances that are not as the audit log has them: they count for nothing. */
   readonly contradicted: readonly Acceptance[];
-  /** By fingerprint, what open findings were before a restore created their record again, or one that they name: the latest first. */
-  readonly earlier: ReadonlyMap<string, readonly EarlierFinding[]>;
+  /** What an open finding was before a restore created its record again, or one that it names: the latest first. */
+  readonly earlier: (finding: Pick<Finding, 'fingerprint'>) => readonly EarlierFinding[];
 }
 
 /** The same finding under earlier ids. */
@@ -124,8 +124,11 @@ export interface DriftInput {
   readonly shownKey?: (key: RecordKey) => RecordKey;
   /** The same for the place of an acceptance, which may name the id of an element. */
   readonly shownPlace?: (kind: Kind, path: string) => string;
-  /** What acceptances were made under; left out, no record was created again. The latest first. */
-  readonly earlierIds?: readonly EarlierIds[];
+  /**
+   * What acceptances were made under, of the records that `ask` asks for under ids that stay as they are; left out, no record
+   * was created again. The latest first.
+   */
+  readonly earlierIds?: (ask: (ids: EarlierIds) => unknown) => readonly EarlierIds[];
   /** Changes of form between the two states; left out, none is known. */
   readonly forms?: FormFacts;
   /** True where the comparison would have shown drift at this record and place; left out, everywhere. */
@@ -146,7 +149,7 @@ export function assessDrift(input: DriftInput): Drift {
   const shownPlace = (acceptance: Acceptance): string =>
     placeKey(shownKey(acceptance), input.shownPlace?.(acceptance.kind, acceptance.path) ?? acceptance.path);
   const byPlace = Map.groupBy(input.acceptances, shownPlace);
-  const earlier = new Map<string, EarlierFinding[]>();
+  const opened = new Map<string, readonly [RecordChange, FieldChange | null]>();
   const seen = new Set<string>();
   const open: OpenFinding[] = [];
   const accepted: AcceptedFinding[] = [];
@@ -176,20 +179,13 @@ export function assessDrift(input: DriftInput): Drift {
       }
       const isOfValue = (acceptance: Acceptance): boolean =>
         input.fingerprintOf(change, field, acceptance) === acceptance.fingerprint ||
-        (input.earlierIds ?? []).some(
-          (ids) =>
-            input.fingerprintOf(change, field, acceptance, {
-              place: acceptance.path,
-              value: (pointer, value) => ids.value(change.kind, pointer, value),
-            }) === acceptance.fingerprint,
-        );
+        wasOfValue(input, change, field, acceptance);
       const verdict = acceptanceOf(byPlace.get(place) ?? [], isOfValue, input.now);
       if (verdict.holds !== undefined) {
         accepted.push({ finding, acceptance: verdict.holds });
         continue;
       }
-      const before = earlierOf(input, change, field, finding);
-      if (before.length > 0) earlier.set(finding.fingerprint, before);
+      opened.set(finding.fingerprint, [change, field]);
       open.push(verdict.reopened === undefined ? finding : { ...finding, reopened: verdict.reopened });
       const miss = ignores.misses(change, field);
       if (miss !== undefined) missed.push({ finding, rule: miss });
@@ -227,27 +223,58 @@ export function assessDrift(input: DriftInput): Drift {
       );
     }),
     contradicted: input.acceptances.filter(({ contradiction }) => contradiction !== undefined),
-    earlier,
+    earlier: ({ fingerprint }) => {
+      const found = opened.get(fingerprint);
+      return found === undefined ? [] : earlierOf(input, ...found, fingerprint);
+    },
   };
+}
+
+/** True for an acceptance of the same value, if its place or the value named records by ids that they had then. */
+function wasOfValue(
+  { earlierIds, fingerprintOf }: DriftInput,
+  change: RecordChange,
+  field: FieldChange | null,
+  acceptance: Acceptance,
+): boolean {
+  const under = (value: EarlierIds['value']): string =>
+    fingerprintOf(change, field, acceptance, {
+      place: acceptance.path,
+      value: (pointer, own) => value(change.kind, pointer, own),
+    });
+  if (earlierIds === undefined) return false;
+  const forms: string[] = [];
+  const earlier = earlierIds((ids) => forms.push(under(ids.value)));
+  return (
+    forms.includes(acceptance.fingerprint) ||
+    earlier.some((ids) => under(ids.value) === acceptance.fingerprint)
+  );
 }
 
 /** A finding as it was before each of the restores that changed an id of it. */
 function earlierOf(
-  { earlierIds = [], fingerprintOf }: DriftInput,
+  { earlierIds, fingerprintOf }: DriftInput,
   change: RecordChange,
   field: FieldChange | null,
-  finding: Finding,
+  own: string,
 ): EarlierFinding[] {
+  const under = (ids: EarlierIds): EarlierFinding => {
+    const { scope, id, kind } = ids.key(change);
+    const fingerprint = fingerprintOf(
+      change,
+      field,
+      { kind, scope, id },
+      {
+        place: field === null ? '' : ids.place(kind, placeOf(field)),
+        value: (pointer, value) => ids.value(kind, pointer, value),
+      },
+    );
+    return { fingerprint, scope, id };
+  };
   const found = new Map<string, EarlierFinding>();
-  for (const ids of earlierIds) {
-    const key = ids.key(change);
-    const fingerprint = fingerprintOf(change, field, key, {
-      place: ids.place(change.kind, placeOf(finding)),
-      value: (pointer, value) => ids.value(change.kind, pointer, value),
-    });
-    if (fingerprint !== finding.fingerprint && !found.has(fingerprint))
-      found.set(fingerprint, { fingerprint, scope: key.scope, id: key.id });
-  }
+  for (const finding of (earlierIds?.(under) ?? []).map(under))
+    if (finding.fingerprint !== own && !found.has(finding.fingerprint))
+      found.set(finding.fingerprint, finding);
   return [...found.values()];
 }
 

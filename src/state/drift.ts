@@ -23,7 +23,7 @@ import type { IdMapping } from '../mirror/restores.ts';
 import { compareStates } from './compare.ts';
 import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
 import { pointOf } from './point.ts';
-import { idsBefore, RecreatedReferences, shownIds } from './recreated-ids.ts';
+import { IdHistories, RecreatedReferences, shownIds, soleIds } from './recreated-ids.ts';
 import { BASELINE } from './reference.ts';
 import type { LoadedState } from './state.ts';
 
@@ -134,8 +134,14 @@ function underOtherIds(
       value: (kind, pointer, value) => references.renamedValue(kind, pointer, value),
     };
   };
-  const shown = named(shownIds(new RecreatedIds(idMap), from, to));
-  return { shownKey: shown.key, shownPlace: shown.place, earlierIds: idsBefore(idMap).map(named) };
+  const records = soleIds(new RecreatedIds(idMap), from, to);
+  const shown = named(shownIds(records));
+  const histories = new IdHistories(idMap, records);
+  return {
+    shownKey: shown.key,
+    shownPlace: shown.place,
+    earlierIds: (ask) => histories.before((ids) => void ask(named(ids))).map(named),
+  };
 }
 
 /**

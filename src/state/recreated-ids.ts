@@ -1,4 +1,5 @@
 /** The id map (`RecreatedIds`) applied to states: which records of two are the same, and how their bodies name each other. */
+import { familyKinds } from '../catalog/catalog.ts';
 import type { ScopeKey } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -15,16 +16,8 @@ import type { LoadedState } from './state.ts';
 /** Records of FROM that have another id in TO. Where a state holds two of the ids, they are not one record any more. */
 export function matchedIds(recreated: RecreatedIds, from: LoadedState, to: LoadedState): MatchedIds {
   const matched = new MatchedIds();
-  for (const [kind, same] of recreated.groups) {
-    const [here, there] = [idsIn(from, kind, [...same.keys()]), idsIn(to, kind, [...same.keys()])];
-    for (const ids of new Set(same.values())) {
-      const [ours, ...moreOurs] = ids.filter((id) => here.has(id));
-      const [theirs, ...moreTheirs] = ids.filter((id) => there.has(id));
-      const isOne = moreOurs.length === 0 && moreTheirs.length === 0;
-      if (isOne && ours !== undefined && theirs !== undefined && ours !== theirs)
-        matched.pair(kind, ours, theirs);
-    }
-  }
+  for (const { kind, ours, theirs } of soleIds(recreated, from, to))
+    if (ours !== undefined && theirs !== undefined && ours !== theirs) matched.pair(kind, ours, theirs);
   return matched;
 }
 
@@ -32,18 +25,36 @@ export function matchedIds(recreated: RecreatedIds, from: LoadedState, to: Loade
  * By all ids that records had, the id by which a comparison of the two states shows them: TO's, of what TO has not FROM's. An id that
  * shares a state with another one of its group names a record of its own, and stays.
  */
-export function shownIds(recreated: RecreatedIds, from: LoadedState, to: LoadedState): MatchedIds {
+export function shownIds(records: readonly SoleIds[]): MatchedIds {
   const shown = new MatchedIds();
+  for (const { kind, ids, ours, theirs } of records) {
+    const id = theirs ?? ours;
+    if (id === undefined) continue;
+    for (const each of ids) if (each !== id) shown.pair(kind, each, id);
+  }
+  return shown;
+}
+
+/** The ids of a record that had several, with the one that each state has of them. */
+interface SoleIds {
+  readonly kind: Kind;
+  readonly ids: readonly string[];
+  readonly ours: string | undefined;
+  readonly theirs: string | undefined;
+}
+
+/** Records that had several ids, without those of which a state has two: they are not one record any more. */
+export function soleIds(recreated: RecreatedIds, from: LoadedState, to: LoadedState): SoleIds[] {
+  const found: SoleIds[] = [];
   for (const [kind, same] of recreated.groups) {
     const [here, there] = [idsIn(from, kind, [...same.keys()]), idsIn(to, kind, [...same.keys()])];
     for (const ids of new Set(same.values())) {
-      const [ours, theirs] = [ids.filter((id) => here.has(id)), ids.filter((id) => there.has(id))];
-      const id = theirs[0] ?? ours[0];
-      if (id === undefined || ours.length > 1 || theirs.length > 1) continue;
-      for (const each of ids) if (each !== id) shown.pair(kind, each, id);
+      const [ours, ...moreOurs] = ids.filter((id) => here.has(id));
+      const [theirs, ...moreTheirs] = ids.filter((id) => there.has(id));
+      if (moreOurs.length === 0 && moreTheirs.length === 0) found.push({ kind, ids, ours, theirs });
     }
   }
-  return shown;
+  return found;
 }
 
 function idsIn(state: LoadedState, kind: Kind, ids: readonly string[]): ReadonlySet<string> {
@@ -71,22 +82,82 @@ export function latestIds(mappings: readonly IdMapping[], restore: number): Matc
   return matched;
 }
 
-/** By all ids that records had, those that they had before each of the restores that gave some another one; the latest first. */
-export function idsBefore(mappings: readonly IdMapping[]): MatchedIds[] {
-  const { groups } = new RecreatedIds(mappings);
-  const restores = [...new Set(mappings.map(({ restore }) => restore))].sort((a, b) => b - a);
-  return restores.map((restore) => {
-    const earlier = new RecreatedIds(mappings.filter((mapping) => mapping.restore < restore));
-    const matched = new MatchedIds();
-    for (const [kind, same] of groups)
-      for (const ids of new Set(same.values())) {
-        const given = ids.find((id) => earlier.givenBy(kind, id) !== undefined);
-        // Before the first restore that concerned it, a record had the id that none gave.
-        const then = given === undefined ? ids[0] : (earlier.latest(kind, given) ?? given);
-        for (const id of ids) if (then !== undefined && id !== then) matched.pair(kind, id, then);
+/** How restores gave a record its ids. */
+interface IdHistory {
+  readonly kind: Kind;
+  /** The restores that gave one, the first one first, with the id that the record had before. */
+  readonly restores: { readonly restore: number; readonly before: string }[];
+  /** By id, the last restore that gave it. */
+  readonly givenBy: Map<string, number>;
+  /** The latest id. */
+  now?: string;
+}
+
+/** What records were called before restores gave them other ids; of ids of which one of the states has two, nothing. */
+export class IdHistories {
+  readonly #histories = new Map<Kind, Map<string, IdHistory>>();
+
+  constructor(mappings: readonly IdMapping[], records: readonly SoleIds[]) {
+    for (const { kind, ids } of records) {
+      const history: IdHistory = { kind, restores: [], givenBy: new Map() };
+      const known = this.#histories.get(kind) ?? new Map<string, IdHistory>();
+      this.#histories.set(kind, known);
+      for (const id of ids) known.set(id, history);
+    }
+    for (const { kind: ofKind, restore, oldId, newId } of mappings)
+      for (const kind of familyKinds(ofKind)) {
+        const history = this.#histories.get(kind)?.get(oldId);
+        if (history === undefined) continue;
+        if (history.restores.at(-1)?.restore !== restore)
+          history.restores.push({ restore, before: history.now ?? oldId });
+        history.givenBy.set(newId, restore);
+        history.now = newId;
       }
-    return matched;
-  });
+  }
+
+  /**
+   * The later ids of the records that `ask` asks for, with those that they had before each of the restores that gave one of
+   * them another id; the latest restore first.
+   * @param ask asks for the ids of what is looked at, all of which stay as they are
+   */
+  before(ask: (ids: MatchedIds) => void): MatchedIds[] {
+    const asked = new AskedIds(this.#histories);
+    ask(asked);
+    const histories = [...asked.found];
+    const numbers = new Set(histories.flatMap(({ restores }) => restores.map(({ restore }) => restore)));
+    return [...numbers]
+      .sort((a, b) => b - a)
+      .map((number) => {
+        const then = new MatchedIds();
+        for (const { kind, restores, givenBy } of histories) {
+          const before = restores.find(({ restore }) => restore >= number)?.before;
+          // Only later ids: what names a record by an id that it has no more is not what was accepted under a later one.
+          for (const [id, restore] of givenBy)
+            if (before !== undefined && restore >= number && id !== before) then.pair(kind, id, before);
+        }
+        return then;
+      });
+  }
+}
+
+/** Every id stays as it is; notes the records whose ids were asked for. */
+class AskedIds extends MatchedIds {
+  readonly found = new Set<IdHistory>();
+  readonly #histories: ReadonlyMap<Kind, ReadonlyMap<string, IdHistory>>;
+
+  constructor(histories: ReadonlyMap<Kind, ReadonlyMap<string, IdHistory>>) {
+    super();
+    this.#histories = histories;
+  }
+
+  override get kinds(): readonly Kind[] {
+    return [...this.#histories.keys()];
+  }
+
+  override counterpart(kind: Kind, id: string): undefined {
+    const history = this.#histories.get(kind)?.get(id);
+    if (history !== undefined) this.found.add(history);
+  }
 }
 
 /** The ids with those that the same records had or got by being created again; the given ones first. */

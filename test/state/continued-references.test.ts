@@ -4,11 +4,14 @@ import { definitionOf } from '../../src/catalog/catalog.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import { MatchedIds } from '../../src/diff/match-records.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
+import { RecreatedIds } from '../../src/mirror/recreated-ids.ts';
 import { driftBetween } from '../../src/state/drift.ts';
 import { openMirrorState } from '../../src/state/mirror-diff.ts';
 import { resolvePoint } from '../../src/state/point.ts';
-import { RecreatedReferences } from '../../src/state/recreated-ids.ts';
+import { IdHistories, RecreatedReferences, soleIds } from '../../src/state/recreated-ids.ts';
+import type { LoadedState } from '../../src/state/state.ts';
 import { open, ORG, sync } from '../mirror/fixture.ts';
 
 const ids = new MatchedIds();
@@ -93,15 +96,17 @@ async function createdAgain(mirror: Mirror, ids: [number, number], body: string)
   await sync(mirror, 'invites', ORG, [body]);
 }
 
+function stateOf(mirror: Mirror, ref: string): LoadedState {
+  return openMirrorState(mirror, 'production', resolvePoint(mirror, ref, { now: 0, source: 'production' }));
+}
+
 async function driftOf(mirror: Mirror) {
   const config = loadConfig({
     env: { TIDEMARK_BASE_URL: 'http://127.0.0.1:9', TIDEMARK_MIRROR: mirror.path },
     cwd: dirname(mirror.path),
     keys: 'unused',
   });
-  const stateAt = (ref: string) =>
-    openMirrorState(mirror, 'production', resolvePoint(mirror, ref, { now: 0, source: 'production' }));
-  const [from, to] = [stateAt('baseline'), stateAt('latest')];
+  const [from, to] = [stateOf(mirror, 'baseline'), stateOf(mirror, 'latest')];
   const extent = { source: 'production', filter: { kinds: ['invites' as const] }, mode: 'default' as const };
   return await driftBetween(onlyMirrorConfig(config), mirror, { from, to }, true, {
     ...extent,
@@ -180,9 +185,57 @@ describe('a finding that names a record which a restore creates again', () => {
     const { open: found, earlier } = await driftOf(mirror);
     expect(found).toHaveLength(1);
     expect(found[0]?.fingerprint).not.toBe(before?.fingerprint);
-    expect(earlier.get(found[0]?.fingerprint ?? '')).toMatchObject([{ fingerprint: before?.fingerprint }]);
+    expect(earlier(found[0]!)).toMatchObject([{ fingerprint: before?.fingerprint }]);
     await accept(mirror);
     await createdAgain(mirror, [6, 8], again.replace('"id":6', '"id":8'));
     expect(await driftOf(mirror)).toMatchObject({ open: [], accepted: [{}], stale: [] });
+  });
+
+  const pair = (id: number): object[] => [
+    { id, level: 1 },
+    { id, level: 8 },
+  ];
+
+  it('is open where its value names the new one, and the service has the old one again beside it', async () => {
+    const mirror = await baselined();
+    await sync(mirror, 'invites', ORG, [invite(pair(2))]);
+    await accept(mirror);
+    await createdAgain(mirror, [2, 6], invite(pair(2)));
+    await sync(mirror, 'projects', ORG, [project(2), project(6), project(3)]);
+    expect(await driftOf(mirror)).toMatchObject({ open: [], accepted: [{}] });
+    await sync(mirror, 'invites', ORG, [invite(pair(6))]);
+    const found = await driftOf(mirror);
+    expect(found).toMatchObject({ open: [{ reopened: { because: 'value' } }], accepted: [] });
+    expect(found.earlier(found.open[0]!)).toEqual([]);
+  });
+
+  it('is open where its value names an id that was replaced before it was accepted', async () => {
+    const mirror = await baselined();
+    await createdAgain(mirror, [2, 6], invite(pair(6)));
+    await accept(mirror);
+    expect(await driftOf(mirror)).toMatchObject({ open: [], accepted: [{}] });
+    await createdAgain(mirror, [6, 8], invite(pair(2)));
+    expect(await driftOf(mirror)).toMatchObject({ open: [{ reopened: { because: 'value' } }], accepted: [] });
+  });
+
+  it('is tried only under the ids before restores of what it names, later ones as earlier ones', async () => {
+    const mirror = await baselined();
+    await createdAgain(mirror, [2, 6], invite([{ id: 6, level: 1 }]));
+    await createdAgain(mirror, [6, 8], invite([{ id: 3, level: 8 }]));
+    const [from, to] = [stateOf(mirror, 'baseline'), stateOf(mirror, 'latest')];
+    const idMap = mirror.restores.idMap('production');
+    const histories = new IdHistories(idMap, soleIds(new RecreatedIds(idMap), from, to));
+    const before = (kind: Kind, id: string): object[][] =>
+      histories.before((ids) => void ids.renamed(kind, id)).map((ids) => [...ids.pairs()]);
+    expect(before('projects', '3')).toEqual([]);
+    expect(before('roles', '2')).toEqual([]);
+    for (const id of ['2', '6', '8'])
+      expect(before('projects', id)).toEqual([
+        [{ kind: 'projects', from: '8', to: '6' }],
+        [
+          { kind: 'projects', from: '6', to: '2' },
+          { kind: 'projects', from: '8', to: '2' },
+        ],
+      ]);
   });
 });

@@ -89,7 +89,7 @@ function earlierOf(
   findings: readonly OpenFinding[],
 ): Pick<DriftSummary, 'earlier'> {
   const found = findings.flatMap(({ fingerprint, kind }) => {
-    const own = earlier.get(fingerprint) ?? [];
+    const own = earlier({ fingerprint });
     const masked = own.map((each) => ({ ...each, id: maskedId(each.id, definitions(kind)) }));
     return own.length === 0 ? [] : [[fingerprint, masked] as const];
   });
