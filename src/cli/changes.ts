@@ -16,8 +16,10 @@ import { renderHtml } from '../report/render-html.ts';
 import { renderText } from '../report/render-text.ts';
 import { type Timeline, type TimelineEvent, timelineReport } from '../report/timeline-report.ts';
 import { type ForgottenRuns, forgottenInto, forgottenText, isPublished } from '../state/runs.ts';
+import { requireCounted } from '../state/intact.ts';
 import { choosePeriod, isWithin, type Period } from '../state/period.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { readConfig } from '../wire.ts';
+import { openForReading } from './verification-note.ts';
 import { printNote, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { recordFilter, type FilterOptions } from './export-notes.ts';
 import { withRealIds } from './real-ids.ts';
@@ -53,7 +55,7 @@ interface RunChanges {
 /** Always exit code 0: this shows history; `diff` and `drift` have exit codes for changes. */
 export async function changes(context: CommandContext, options: ChangesOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const mirror = openConfiguredMirror(config, 'read', 'changes', context.pid);
+  const mirror = openForReading(context, config, 'changes');
   try {
     const period = choosePeriod(
       mirror,
@@ -69,6 +71,16 @@ export async function changes(context: CommandContext, options: ChangesOptions):
         note: (line) => printNote(context, [line]),
       }),
     );
+    for (const source of sources) {
+      const collections = mirror.runs.collections(source);
+      requireCounted(
+        mirror,
+        source,
+        options.kind === undefined
+          ? collections
+          : collections.filter(({ kind }) => options.kind?.includes(kind)),
+      );
+    }
     // Masked by each source's own definitions: a profile may know more secrets than the catalog.
     const diffOf = (from: RunRow, to: RunRow): DiffDocument => {
       const diff = changesBetween(mirror, config, { from, to }, filter);

@@ -1,14 +1,13 @@
 /** What an export holds: its records, read and counted, and how complete they are. */
 import { KINDS, type Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import { TidemarkError } from '../core/errors.ts';
-import { RESTORE_HINT } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord } from '../mirror/records.ts';
 import type { DatedExportRecord, ExportRecord } from '../report/export/documents.ts';
 import type { ExportExtent } from '../state/export.ts';
 import { wholeCollections } from '../state/export-state.ts';
+import { miscounted } from '../state/intact.ts';
 import { isSearched } from '../state/filter.ts';
 import { type Point, pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
@@ -139,13 +138,7 @@ export class ExportContent {
     }
     // A run published meanwhile changed the latest state between the count and the reading.
     if (found === expected || (this.#run === null && this.#latest() !== this.run)) return;
-    throw new TidemarkError(
-      'mirror_corrupt',
-      `${this.#mirror.path} is damaged: ${expected} records are counted, ${found} could be read`,
-      {
-        hint: `run \`tidemark verify\`; ${RESTORE_HINT}, or move it away and run \`tidemark sync\``,
-      },
-    );
+    throw miscounted(this.#mirror, { counted: expected, read: found });
   }
 
   /** The organizations and projects of the state, whatever the export is narrowed to. */

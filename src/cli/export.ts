@@ -29,7 +29,8 @@ import { fileSegment, recordPath } from '../report/export/file-name.ts';
 import type { ExportExtent } from '../state/export.ts';
 import { type Point, pointOf, resolvePoint } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { readConfig } from '../wire.ts';
+import { openForReading } from './verification-note.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { ExportContent, extentOf, extentOfKind } from './export-content.ts';
 import { historyPieces, requireHistoryOptions } from './export-history.ts';
@@ -90,7 +91,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       hint: 'write it to a file: `… --format parquet > FILE.parquet`',
     });
   }
-  const mirror = openConfiguredMirror(config, 'read', 'export', context.pid);
+  const mirror = openForReading(context, config, 'export');
   try {
     const sources = sourcesToRead(config, mirror);
     if (

@@ -13,7 +13,8 @@ import { renderText } from '../report/render-text.ts';
 import { pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { recordHistory } from '../state/record-history.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { readConfig } from '../wire.ts';
+import { openForReading } from './verification-note.ts';
 import { print, printNote, type CommandContext, lineOptions } from './context.ts';
 import { recordReport, notesOf, otherIdFacts, shownRenewal, sightingText } from './record-heading.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
@@ -30,7 +31,7 @@ const FIELDS_SHOWN = 4;
 
 export async function log(context: CommandContext, options: LogOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const mirror = openConfiguredMirror(config, 'read', 'log', context.pid);
+  const mirror = openForReading(context, config, 'log');
   try {
     const found = lookUpRecord(mirror, config, { ...options, isPartEnough: true });
     const { row, definition } = found;

@@ -17,6 +17,7 @@ import type { LoadedState } from '../state/state.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
 import type { Wanted } from './live-opener.ts';
+import { openForReading } from './verification-note.ts';
 import { fingerprintsName } from '../sync/redaction.ts';
 
 /** References to states of the mirror: all but `live` and `file:`. */
@@ -41,7 +42,7 @@ export class StateOpener {
 
   /** The mirror; opened for reading at the first call. */
   mirror(): Mirror {
-    this.#mirror ??= openConfiguredMirror(this.#config, 'read', this.#command, this.#context.pid);
+    this.#mirror ??= openForReading(this.#context, this.#config, this.#command);
     return this.#mirror;
   }
 

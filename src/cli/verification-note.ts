@@ -1,10 +1,13 @@
-/** The warning of commands that change a mirror of which the last verification found damage. */
+/** The warning of commands that change or read a mirror of which the last verification found damage. */
 import { localTime, plural } from '../core/wording.ts';
 import { summaryOf } from '../daemon/jobs/summaries.ts';
 import { readLastJobs } from '../daemon/last-jobs.ts';
 import type { Verification } from '../doctor/mirror-health.ts';
 import { isDamageFound } from '../daemon/notices/run-transitions.ts';
+import type { Config } from '../config/config.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { openConfiguredMirror } from '../wire.ts';
+import { type CommandContext, printNote } from './context.ts';
 
 /** How many problems the last verification found, and when it ended (ISO 8601); null where there was none. */
 export function lastVerification(mirror: Mirror): Verification | null {
@@ -22,4 +25,16 @@ export function verificationNote(mirror: Mirror): string[] {
     `the last verification (${localTime(last.at)}) found ${plural(last.problems, 'problem')} in ${mirror.path}: ` +
       '`tidemark verify` lists them and says what to do; a sync does not repair them',
   ];
+}
+
+/** The mirror for a command that shows its content: prints the warning first. */
+export function openForReading(context: CommandContext, config: Config, command: string): Mirror {
+  const mirror = openConfiguredMirror(config, 'read', command, context.pid);
+  try {
+    printNote(context, verificationNote(mirror));
+    return mirror;
+  } catch (error) {
+    mirror.close();
+    throw error;
+  }
 }

@@ -3,12 +3,14 @@
  * records. Nothing else can differ: volatile members, which change without a revision, are not part of the history, so
  * a record without a revision in between is the same in both runs.
  */
+import type { Kind } from '../catalog/kinds.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import type { Connection } from './database.ts';
 import { headOf, headOfId, textAt } from './history.ts';
 import { checkedBodies } from './intact.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
+import { collectionOf } from './run-rows.ts';
 
 /** A record that has a revision between two runs. At least one body is given; they may be equal. */
 export interface ChangedRecord extends RecordKey {
@@ -122,6 +124,32 @@ export function readCountsAt(
             return head !== undefined && textAt(connection, head, run) !== undefined;
           }).length;
     return { source, kind, scope, records: count };
+  });
+}
+
+/** A collection of which other records are stored than its count says: another program deleted or inserted some. */
+interface Miscount {
+  readonly source: string;
+  readonly kind: Kind;
+  readonly counted: number;
+  readonly stored: number;
+}
+
+/** The miscounted ones of these collections; those that the mirror does not know are left out. Reads an index only. */
+export function readMiscounts(
+  connection: Connection,
+  source: string,
+  collections: Iterable<CollectionKey>,
+): Miscount[] {
+  const counts = connection.prepare<[number], { counted: number; stored: number }>(
+    `SELECT c.records AS counted,
+       (SELECT count(*) FROM records r WHERE r.collection = c.id AND r.hash IS NOT NULL) AS stored
+     FROM collections c WHERE c.id = ?`,
+  );
+  return [...collections].flatMap(({ kind, scope }) => {
+    const collection = collectionOf(connection, source, kind, scope);
+    const row = collection === undefined ? undefined : counts.get(collection.id);
+    return row === undefined || row.counted === row.stored ? [] : [{ source, kind, ...row }];
   });
 }
 

@@ -1,6 +1,6 @@
 /** The records of a mirror: current ones, removed ones, and all as of an earlier run; found by id or name, and due for a read by id. */
 import type { MirrorAccess } from './access.ts';
-import { readChangesBetween, readCountsAt } from './changes-between.ts';
+import { readChangesBetween, readCountsAt, readMiscounts } from './changes-between.ts';
 import { isBodyIntact } from './intact.ts';
 import { readCountsBelowOrganizations } from './record-filter.ts';
 import { locateRecord, readListedCollections, readListRows, readMeanBytes } from './record-lists.ts';
@@ -54,6 +54,7 @@ export function recordStore(access: MirrorAccess) {
     asOf: readRecordAsOf,
     isIntact: isBodyIntact,
     countsAt: readCountsAt,
+    miscounts: readMiscounts,
     countsBelowOrganizations: readCountsBelowOrganizations,
     dueForCheck,
     uncheckedParents,

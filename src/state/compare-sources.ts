@@ -108,6 +108,7 @@ function sideOf(state: LoadedState, filter: StateFilter): Side {
     .collections()
     .filter(({ kind, scope }) => parts.some((part) => selectsCollection(part, kind, scope)))
     .map(({ kind, scope }) => ({ kind, scope, coverage: state.coverage(kind, scope) }));
+  checked.requireCounted?.(known);
   return {
     state,
     records: parts.flatMap((part) => [...checked.records(part)]),

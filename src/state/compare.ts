@@ -73,6 +73,8 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   const collections = comparableCollections(request, parts);
   // Left out alike on both sides; only what could not be read is the document's `skipped`.
   const apart = [...collections.skipped, ...collections.leftOut];
+  // Both states of one mirror come from the same records.
+  for (const side of mirror === undefined ? [from, to] : [to]) side.requireCounted?.(collections.compared);
   const { unknownRecords } = collections;
   const documents: DiffDocument[] = [];
   for (const part of parts) {
@@ -386,6 +388,11 @@ class RecreatedState implements LoadedState {
       renamed.push({ ...record, scope, id, body });
     }
     yield* sortRecords(renamed);
+  }
+
+  requireCounted(collections: Iterable<CollectionKey>): void {
+    const own = [...collections].map(({ kind, scope }) => ({ kind, scope: this.#back.renamedScope(scope) }));
+    this.#state.requireCounted?.(own);
   }
 
   checked(): LoadedState {

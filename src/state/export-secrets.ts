@@ -126,6 +126,10 @@ class CoveredState implements LoadedState {
     }
   }
 
+  requireCounted(collections: Iterable<CollectionKey>): void {
+    this.#state.requireCounted?.(collections);
+  }
+
   checked(): LoadedState {
     return new CoveredState(this.#state.checked(), this.#places);
   }

@@ -1,5 +1,7 @@
-/** Refuses records of the mirror that are not what was stored. */
+/** Refuses a mirror whose records are not those that were stored. */
 import { definitionOf } from '../catalog/catalog.ts';
+import type { CollectionKey } from '../catalog/order.ts';
+import type { TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import { damagedMirror } from '../mirror/database.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -29,6 +31,30 @@ export function requireIntact(
   throw damagedMirror(
     mirror.path,
     `the stored content of ${plural(damaged.length, 'record')} ${match}: ${which}`,
+  );
+}
+
+/**
+ * Counts the records of collections of a source: a record that another program deleted would look like no change.
+ * @throws TidemarkError `mirror_corrupt` for collections of which others are stored than the mirror counts
+ */
+export function requireCounted(mirror: Mirror, source: string, collections: Iterable<CollectionKey>): void {
+  const found = mirror.records.miscounts(source, collections);
+  if (found.length === 0) return;
+  const sum = (of: 'counted' | 'stored'): number => found.reduce((total, each) => total + each[of], 0);
+  const kinds = [...new Set(found.map(({ kind }) => kind))].join(', ');
+  throw miscounted(mirror, { counted: sum('counted'), read: sum('stored'), kinds });
+}
+
+/** The error for records that are fewer, or more, than the mirror counts. */
+export function miscounted(
+  mirror: Pick<Mirror, 'path'>,
+  { counted, read, kinds }: { readonly counted: number; readonly read: number; readonly kinds?: string },
+): TidemarkError {
+  const which = kinds === undefined ? '' : ` of ${kinds}`;
+  return damagedMirror(
+    mirror.path,
+    `${plural(counted, 'record')}${which} are counted, ${read} could be read`,
   );
 }
 

@@ -23,7 +23,7 @@ import type { SeenCollection } from '../mirror/sweeps-as-of.ts';
 import type { StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
 import { projectsIn } from './live-parents.ts';
-import { requireIntact } from './intact.ts';
+import { requireCounted, requireIntact } from './intact.ts';
 import type { UnknownRecord, Coverage, LoadedState, NamedRecord } from './state.ts';
 import { firstReads } from './unknown-records.ts';
 
@@ -254,6 +254,10 @@ class MirrorState implements LoadedState {
 
   requireIntact(records: Iterable<NamedRecord>): void {
     requireIntact(this.#mirror, this.source, this.point.run, records);
+  }
+
+  requireCounted(collections: Iterable<CollectionKey>): void {
+    requireCounted(this.#mirror, this.source, collections);
   }
 
   close(): void {

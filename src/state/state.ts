@@ -78,6 +78,11 @@ export interface LoadedState {
    * @throws TidemarkError `mirror_corrupt` that names those that are not
    */
   requireIntact?(records: Iterable<NamedRecord>): void;
+  /**
+   * Checks that these collections hold as many records as were stored; left out where the state has no counts.
+   * @throws TidemarkError `mirror_corrupt`
+   */
+  requireCounted?(collections: Iterable<CollectionKey>): void;
   /** Gives back what the state holds on to; the state must not be used afterwards. */
   close(): void;
 }

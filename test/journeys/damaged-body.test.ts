@@ -124,3 +124,60 @@ it('stands in the way of nothing else', async () => {
   ])
     await story.expectRun(0, ...command);
 });
+
+/** A baseline, then a role renamed; then the role's row is deleted. */
+async function deleted(): Promise<{ story: Story; id: string }> {
+  const story = await Story.start();
+  const [role] = await story.list('roles');
+  const id = String(role?.['id']);
+  await story.expectRun(0, 'snapshots', 'pin', 'base', '--baseline');
+  await story.call('PATCH', `/api/organizations/${KITTIWAKE_ID}/roles/${id}/`, { name: 'Night' });
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.expectRun(2, 'drift', '--kind', 'roles');
+  const mirror = new Database(story.file('mirror.db'));
+  mirror.prepare('DELETE FROM records WHERE remote_id = ?').run(id);
+  mirror.close();
+  return { story, id };
+}
+
+it('a record that was deleted is damage, not the absence of a difference', async () => {
+  const { story, id } = await deleted();
+  for (const command of [
+    ['drift'],
+    ['drift', '--kind', 'roles', '--json'],
+    ['drift', '--kind', 'roles', '--severity', 'critical'],
+    ['drift', '--live', '--kind', 'roles'],
+    ['diff', 'run:1', 'latest'],
+    ['diff', 'latest', 'live', '--kind', 'roles'],
+    ['changes'],
+    ['changes', '--kind', 'roles', '--json'],
+    ['export', '--kind', 'roles'],
+    ['restore', 'run:1', '--kind', 'roles'],
+  ]) {
+    const { code, stdout, stderr } = await story.run(...command);
+    const what = command.join(' ');
+    expect(`${stderr}${stdout}`, what).toMatch(
+      /is damaged: \d+ records? (of roles )?are counted, \d+ could be read/,
+    );
+    expect(code, what).toBe(1);
+  }
+  for (const command of [
+    ['diff', 'run:1', 'latest', '--kind', 'domains'],
+    ['changes', '--kind', 'domains'],
+  ])
+    expect((await story.expectRun(0, ...command)).stderr).not.toContain('verification');
+  await story.expectRun(1, 'verify');
+  const warned = /^tidemark: the last verification \(.*\) found \d+ problems? in .*mirror\.db: /m;
+  for (const [code, ...command] of [
+    [1, 'drift'],
+    [0, 'drift', '--kind', 'domains', '--json'],
+    [0, 'diff', 'run:1', 'latest', '--kind', 'domains', '--json'],
+    [0, 'changes', '--kind', 'domains', '--json'],
+    [0, 'export', '--kind', 'domains'],
+    [4, 'log', 'roles', id],
+  ] as const) {
+    const { stdout, stderr } = await story.expectRun(code, ...command);
+    expect(stderr, command.join(' ')).toMatch(warned);
+    expect(stdout, command.join(' ')).not.toContain('the last verification');
+  }
+});

@@ -44,7 +44,7 @@ export interface Gathered {
 /**
  * Reads both sides.
  * @throws TidemarkError when nothing that was requested can be restored or compared; `reference_unknown` for an id or
- * organization that neither side has; `usage` for a kind that is never written, or a field that is not a pointer; what
+ * organization that neither side has; `mirror_corrupt` where desired records were deleted; `usage` for a kind that is never written, or a field that is not a pointer; what
  * reading live throws
  */
 export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
@@ -55,6 +55,8 @@ export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
   const isField = fieldChoice(request.fields);
   const asked = askedKinds(options, idsOf);
   const kinds = kindsToRead(asked, definitions, request.prune !== null);
+  // Where one was deleted, `--prune` would remove the record from the service.
+  desired.requireCounted?.(desired.collections().filter(({ kind }) => kinds.includes(kind)));
   const { live, within } = await readWithin(options, kinds);
   const parts = filterParts(filter, desired, live);
   const [wanted, there] = parsedRecords(desired.records(within), live.records(within));
