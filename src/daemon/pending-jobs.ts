@@ -43,16 +43,32 @@ export function pendingJobs(
 }
 
 /**
- * True if a run changed something since the last finished drift job of the source, or since the baseline. A drift job
- * that could compare only part of the records counts as finished: what was unread then is a change of the run that
- * reads it.
+ * True if a run changed something since the last finished drift job of the source, or since the baseline, or if somebody
+ * accepted a finding or withdrew an acceptance since that job. A drift job that could compare only part of the records
+ * counts as finished: what was unread then is a change of the run that reads it.
  */
 function isDriftPending(mirror: Mirror, source: string): boolean {
   const baseline = mirror.snapshots.baseline();
   if (baseline === undefined) return false;
   const last = mirror.daemon.newestFinishedJobs('drift').find((job) => job.source === source);
   const seenRun = (last === undefined ? null : summaryOf('drift', last)?.to) ?? baseline.run;
-  return isUnseen(mirror, source, seenRun);
+  if (isUnseen(mirror, source, seenRun)) return true;
+  return last !== undefined && isAcceptedSince(mirror, source, last.startedAt);
+}
+
+/** True if an acceptance of the source was recorded or withdrawn at that time or later. */
+function isAcceptedSince(mirror: Mirror, source: string, time: string): boolean {
+  try {
+    for (const { at, subject } of mirror.auditLog()) {
+      if (at < time) return false;
+      if (subject.about === 'acceptance' && subject.source === source) return true;
+    }
+    return false;
+  } catch (error) {
+    // An unreadable entry is for `verify` to report; it must not keep other jobs from running.
+    if (asTidemarkError(error).code === 'mirror_corrupt') return false;
+    throw error;
+  }
 }
 
 /** True where a run changed something since the last finished git job of the source; after a failed one in any case. */

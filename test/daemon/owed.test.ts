@@ -11,6 +11,8 @@ import { readHealthSnapshot } from '../../src/daemon/http/health-snapshot.ts';
 import { openBySource } from '../../src/daemon/http/five-answers.ts';
 import { restoredStates } from '../../src/daemon/notices/perhaps-open.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
+import type { FindingSummary } from '../../src/daemon/jobs/summaries.ts';
+import { isoTime } from '../../src/core/clock.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
 
@@ -101,6 +103,25 @@ describe('drift of what a sync changed', () => {
     await rig.daemon.stop();
     await (await rig.start()).stop();
     expect(outcomes(rig)).toEqual(['overdue done']);
+  });
+
+  it('is looked for again after the next sync where a finding was accepted, or an acceptance withdrawn', async () => {
+    const rig = await stoppedInSync();
+    await rig.start();
+    const found = rig.jobs({ name: 'drift' })[0]?.summary as { findings?: FindingSummary[] } | undefined;
+    const [finding] = found?.findings ?? [];
+    const { fingerprint, kind, scope, id } = finding!;
+    await rig.advanceMinutes(1);
+    const acceptedAt = isoTime(rig.clock.now());
+    const accepted = { source: 'a', kind, scope, id, path: '', fingerprint, reason: 'planned', acceptedAt };
+    write(rig, (mirror) => mirror.acceptances.add(accepted));
+    await rig.advanceMinutes(120);
+    expect(outcomes(rig)).toEqual(['overdue done', 'after_run done']);
+    expect(rig.jobs({ name: 'drift' }).at(-1)?.summary).toMatchObject({ open: 0, accepted: 1 });
+    write(rig, (mirror) => mirror.acceptances.withdraw('a', fingerprint));
+    await rig.advanceMinutes(120);
+    expect(outcomes(rig)).toEqual(['overdue done', 'after_run done', 'after_run done']);
+    expect(rig.jobs({ name: 'drift' }).at(-1)?.summary).toMatchObject({ open: 1, accepted: 0 });
   });
 
   it('is looked for by --once too', async () => {
