@@ -19,7 +19,7 @@ import { type ForgottenRuns, forgottenInto, forgottenText, isPublished } from '.
 import { requireCounted } from '../state/intact.ts';
 import { choosePeriod, isWithin, type Period } from '../state/period.ts';
 import { readConfig } from '../wire.ts';
-import { openForReading } from './verification-note.ts';
+import { alteredRunsNote, openForReading } from './verification-note.ts';
 import { printNote, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { recordFilter, type FilterOptions } from './export-notes.ts';
 import { withRealIds } from './real-ids.ts';
@@ -71,6 +71,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
         note: (line) => printNote(context, [line]),
       }),
     );
+    printNote(context, alteredRunsNote(mirror));
     for (const source of sources) {
       const collections = mirror.runs.collections(source);
       requireCounted(

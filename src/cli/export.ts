@@ -30,7 +30,7 @@ import type { ExportExtent } from '../state/export.ts';
 import { type Point, pointOf, resolvePoint } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
-import { openForReading } from './verification-note.ts';
+import { alteredRunsNote, openForReading } from './verification-note.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { ExportContent, extentOf, extentOfKind } from './export-content.ts';
 import { historyPieces, requireHistoryOptions } from './export-history.ts';
@@ -125,6 +125,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     else requireKnown(mirror, sources, options, 'state', () => content.look());
 
     if (isHistory) {
+      printNote(context, alteredRunsNote(mirror));
       let revisions = 0;
       const definitions = (source: string): ((kind: Kind) => ResourceDefinition) =>
         definitionsFor(config, source);

@@ -1,4 +1,4 @@
-/** The warning of commands that change or read a mirror of which the last verification found damage. */
+/** The warnings of commands that change or read a mirror of which something is not as it was written. */
 import { localTime, plural } from '../core/wording.ts';
 import { summaryOf } from '../daemon/jobs/summaries.ts';
 import { readLastJobs } from '../daemon/last-jobs.ts';
@@ -37,4 +37,22 @@ export function openForReading(context: CommandContext, config: Config, command:
     mirror.close();
     throw error;
   }
+}
+
+/** Runs that are named; `verify` names all. */
+const RUNS_NAMED = 3;
+
+/**
+ * Lines on the runs whose rows another program altered, inserted or deleted, so that a time is wrong or a run is missing.
+ * @param isShown of which runs; all when left out, since an altered time may have moved a run out of a period
+ */
+export function alteredRunsNote(mirror: Mirror, isShown: (run: number) => boolean = () => true): string[] {
+  const lines = mirror.runs.unlikeSealed({}).flatMap(({ run, line }) => (isShown(run) ? [line] : []));
+  if (lines.length === 0) return [];
+  const more = lines.length - RUNS_NAMED;
+  return [
+    ...lines.slice(0, RUNS_NAMED),
+    ...(more > 0 ? [`so it is with ${plural(more, 'more run')}`] : []),
+    '  → `tidemark verify` names everything that was changed',
+  ];
 }

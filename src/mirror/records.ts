@@ -4,7 +4,7 @@ import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { RecordKey } from '../catalog/order.ts';
 import { type SQL, and, asc, eq, isNotNull, isNull, sql } from 'drizzle-orm';
-import type { Connection } from './database.ts';
+import { type Connection, DamagedContent } from './database.ts';
 import {
   HEAD_COLUMNS,
   type HistoryHead,
@@ -401,9 +401,16 @@ export function* readRemovedBodies(
   }
 }
 
-/** Returns when runs ended; when they began, if the end is not known. */
+/**
+ * Returns when runs ended; when they began, if the end is not known.
+ * @throws DamagedContent for a run without a row
+ */
 export function prepareTimes(connection: Connection): (run: number) => string {
-  return (run) => TIME(connection).get({ run })?.at ?? '';
+  return (run) => {
+    const found = TIME(connection).get({ run });
+    if (found !== undefined) return found.at;
+    throw new DamagedContent(`the row of run ${run} is gone, though versions of records are of it`);
+  };
 }
 
 const TIME = prepared((db) =>

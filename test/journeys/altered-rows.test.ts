@@ -117,11 +117,24 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
     expect((await story.expectRun(0, ...command)).stderr, command.join(' ')).not.toContain('the row of run');
   for (const page of [shown.runs, shown.run]) expect(page()).not.toContain(WARNING);
   expect(await told(story, 'runs')).toEqual({ altered: [false, false, false], warnings: [] });
+  const dated = [
+    ['changes'],
+    ['changes', '--json'],
+    ['log', 'batch_exports', 'Gone'],
+    ['log', 'batch_exports', 'Gone', '--json'],
+    ['export', '--history', '--kind', 'batch_exports'],
+  ];
+  for (const command of dated)
+    expect((await story.expectRun(0, ...command)).stderr, command.join(' ')).not.toContain('the row of run');
 
   alter(story, `UPDATE runs SET "trigger" = 'command eve@x' WHERE run = 2`);
   const line = 'the row of run 2 is not as it was written when the run ended';
   for (const command of commands)
     expect((await story.expectRun(0, ...command)).stderr, command.join(' ')).toContain(line);
+  for (const command of dated)
+    expect((await story.expectRun(0, ...command)).stderr, command.join(' ')).toContain(`tidemark: ${line}\n`);
+  const [domain] = await story.list('domains');
+  expect((await story.expectRun(0, 'log', 'domains', String(domain?.['id']))).stderr).not.toContain(line);
   expect((await story.expectRun(0, 'runs', '--limit', '1')).stderr).not.toContain(line);
   expect((await story.expectRun(0, 'runs', 'show', '3')).stderr).not.toContain(line);
   for (const page of [shown.runs, shown.run]) expect(page()).toContain(line);
@@ -131,6 +144,14 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
 
   alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM runs WHERE run = 2');
   expect((await story.expectRun(0, 'runs')).stderr).toContain('the row of run 2 is gone');
+  for (const command of [['changes'], ['changes', '--json']])
+    expect((await story.expectRun(0, ...command)).stderr).toContain('the row of run 2 is gone');
+  // Without the row nobody knows when it was.
+  for (const command of dated.slice(2)) {
+    const { stdout, stderr } = await story.expectRun(1, ...command);
+    expect(`${stderr}${stdout}`, command.join(' ')).toContain('is damaged: the row of run 2 is gone');
+    expect(stderr, command.join(' ')).toContain('`tidemark verify` says what is damaged');
+  }
   const { stderr } = await story.expectRun(4, 'runs', 'show', '2');
   expect(stderr).toContain('run 2 was deleted by another program: its seal is left');
   expect(stderr).toContain('the oldest one is run:1, the latest one is run:3');
