@@ -1,13 +1,11 @@
 /** `tidemark drift accepted` and `drift unaccept`: what was accepted, and its withdrawal. */
 import { scopeKey, scopeText } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { shellWord } from '../core/hints.ts';
 import { plural, localTime } from '../core/wording.ts';
-import type { CheckedAcceptance, DriftAcceptance } from '../mirror/acceptances.ts';
+import type { DriftAcceptance } from '../mirror/acceptances.ts';
 import { acceptedBodies, acceptedName } from '../daemon/http/audit-entries.ts';
 import { acceptanceDocument, contradictionText } from '../report/drift-document.ts';
 import { maskedId, maskedPlace } from '../report/mask.ts';
@@ -112,7 +110,7 @@ export function locateAcceptance(options: UnacceptOptions): Located {
     isWritten: true,
     what: `an acceptance of ${kind} ${nameText(asked)}`,
     isIn: (mirror, config) => {
-      // Also one that was deleted: what to do about it is said where it was.
+      // Also one that was deleted.
       const own = sourcesToRead(config, mirror)
         .flatMap((source) => mirror.acceptances.checked(source))
         .filter((acceptance) => acceptance.kind === kind);
@@ -136,7 +134,7 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
   const mirror = await openForChange(context, config, 'drift unaccept', options.as);
   try {
     const acceptances = sourcesToRead(config, mirror)
-      .flatMap((source) => mirror.acceptances.list(source))
+      .flatMap((source) => mirror.acceptances.checked(source))
       .filter((acceptance) => acceptance.kind === kind);
     // A record that a restore created again goes by every id that it had.
     const idsOf = idsOfRecords(mirror);
@@ -169,14 +167,17 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
       (scope.organization_id === undefined ||
         options.organization?.includes(scope.organization_id) !== false) &&
       (scope.project_id === undefined || options.project?.includes(scope.project_id) !== false);
-    const withdrawn = acceptances
-      .filter(isMeant)
-      .flatMap(({ source, fingerprint }) => mirror.acceptances.withdraw(source, fingerprint) ?? []);
+    const withdrawn = acceptances.filter(isMeant).flatMap((acceptance): DriftAcceptance[] => {
+      const { source, fingerprint, contradiction, isGone } = acceptance;
+      if (isGone !== true) return [mirror.acceptances.withdraw(source, fingerprint) ?? []].flat();
+      if (!mirror.acceptances.withdrawGone(acceptance)) return [];
+      const { path } = masked(acceptance, definitionsFor(config, source)(kind));
+      printNote(context, [
+        `the acceptance of ${fieldText(path)} ${contradiction ?? ''}: the audit log has its withdrawal now`,
+      ]);
+      return [acceptance];
+    });
     if (withdrawn.length === 0) {
-      const gone = sourcesToRead(config, mirror)
-        .flatMap((source) => mirror.acceptances.checked(source))
-        .find((each) => each.isGone === true && each.kind === kind && isMeant(each));
-      if (gone !== undefined) throw deleted(options, kind, gone);
       const others = acceptances
         .filter((acceptance) => isRecord(acceptance) && isWithin(acceptance))
         .map((each) => fieldText(masked(each, definitionsFor(config, each.source)(kind)).path));
@@ -206,17 +207,6 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
   } finally {
     mirror.close();
   }
-}
-
-/** One that another program deleted: its withdrawal would be of a row that is not there. */
-function deleted({ id }: UnacceptOptions, kind: Kind, { contradiction }: CheckedAcceptance): TidemarkError {
-  return new TidemarkError(
-    'not_found',
-    `the acceptance of ${kind} ${nameText(id)} ${contradiction ?? ''}: there is nothing to withdraw`,
-    {
-      hint: `accept it again, then withdraw it: \`tidemark drift accept ${kind} ${shellWord(id)} --reason TEXT\`, then this command; \`tidemark verify\` names everything that does not match the audit log`,
-    },
-  );
 }
 
 function masked(

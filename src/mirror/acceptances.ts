@@ -7,7 +7,7 @@ import type { Actor } from '../core/actor.ts';
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { MirrorAccess } from './access.ts';
-import { recordAction } from './audit-log.ts';
+import { recordAction, recordEndOfGone } from './audit-log.ts';
 import { type ContradictedRow, contradictedRows, keyText } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
@@ -94,6 +94,20 @@ export class AcceptanceStore {
       writer.transaction(() => dropAcceptances(writer, { source, fingerprint }, { actor, at })).immediate(),
     );
     return dropped[0];
+  }
+
+  /** As `withdraw`, for one that is gone though the log has it: only an entry is written. Returns whether one was. */
+  withdrawGone({ source, kind, scope, id, path }: Omit<DriftAcceptance, 'fingerprint'>): boolean {
+    const { actor, clock } = this.#access;
+    const key = [source, kind, scopeKey(scope), id, path];
+    const at = isoTime(clock.now());
+    return this.#access.change((writer) =>
+      writer
+        .transaction(() =>
+          recordEndOfGone(writer, actor, { action: 'unaccept', at, about: 'acceptances', key }),
+        )
+        .immediate(),
+    );
   }
 }
 

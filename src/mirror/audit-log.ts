@@ -13,6 +13,7 @@ import {
   type AuditedTable,
   type AuditEntry,
   type RowKey,
+  goneRow,
   isEnding,
   recordedRows,
   requireAsRecorded,
@@ -47,6 +48,16 @@ export function recordRow(writer: Connection, actor: Actor, { key, ...recorded }
   const [found] = recordedRows(writer, recorded.about, key);
   if (found === undefined) throw new Error(`there is no row of ${recorded.about} to record`);
   addEntry(writer, actor, { ...recorded, ...found });
+}
+
+/**
+ * Writes an ending action on a row that another program deleted, with what the log has of it last. Returns whether it did:
+ * not of a row that is there, nor of one that was ended.
+ */
+export function recordEndOfGone(writer: Connection, actor: Actor, { key, ...recorded }: Recorded): boolean {
+  const gone = goneRow(writer, recorded.about, key);
+  if (gone !== null) addEntry(writer, actor, { ...recorded, ...gone });
+  return gone !== null;
 }
 
 /** Writes that a snapshot, as the log has it last, is not there any more. @param at ISO 8601 */

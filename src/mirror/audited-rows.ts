@@ -275,6 +275,13 @@ function lookUp(connection: Connection, about: AuditedTable, key: RowKey) {
   return { found, member, latest: LATEST_OF(connection).get({ about, member }) };
 }
 
+/** A row that is gone though the log has it, as its latest entry has it; null for any other. */
+export function goneRow(connection: Connection, about: AuditedTable, key: RowKey): RecordedRow | null {
+  const { found, latest, member } = lookUp(connection, about, key);
+  if (found !== undefined || latest === undefined || isEnding(latest)) return null;
+  return { member, row: latest.row };
+}
+
 const LATEST_OF = prepared((db) => {
   const { entry, about, member, row, action, by } = auditLog;
   return db

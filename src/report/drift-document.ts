@@ -93,7 +93,7 @@ export function contradictionText(
 ): string | null {
   if (contradiction === undefined) return null;
   const place = path === '' ? 'an entire record' : maskedPlace(path, definitions(kind));
-  const wayOut = isGone === true ? '; accept it again, also if it is to be withdrawn after that' : '';
+  const wayOut = isGone === true ? '; accept it again, or withdraw it with `tidemark drift unaccept`' : '';
   return `the acceptance of ${place} of ${source} (${kind}) ${contradiction}${wayOut}`;
 }
 

@@ -306,24 +306,39 @@ describe('fingerprints', () => {
     expect((await run('drift')).stderr).toMatch(said);
   });
 
-  it('is withdrawn after it is accepted again where it was deleted, and says so', async () => {
+  it('is accepted again or withdrawn where it was deleted, also where its value does not drift any more', async () => {
     const { service, directory, expectRun, run } = await baselined();
     service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
     await expectRun(0, 'sync', '--quiet');
     await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted');
-    const file = new Database(join(directory, 'mirror.db'));
-    file.exec('DELETE FROM acceptances');
-    file.close();
+    const remove = (): void => {
+      const file = new Database(join(directory, 'mirror.db'));
+      file.exec('DELETE FROM acceptances');
+      file.close();
+    };
+    remove();
     for (const args of [['drift'], ['drift', 'accepted']]) {
       const { stderr } = await run(...args);
-      expect(stderr).toContain('has it; accept it again, also if it is to be withdrawn after that\n');
+      expect(stderr).toContain('has it; accept it again, or withdraw it with `tidemark drift unaccept');
     }
-    const withdrawal = ['drift', 'unaccept', 'domains', 'd1'];
-    const refused = await expectRun(1, ...withdrawal);
-    expect(refused.stderr).toMatch(/the acceptance of domains d1 is gone, though entry \d+ of the audit log/);
-    expect(refused.stderr).toContain('`tidemark drift accept domains d1 --reason TEXT`, then this command');
     await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'again');
-    await expectRun(0, ...withdrawal);
+    expect((await expectRun(0, 'drift')).stderr).not.toContain('is gone');
+    remove();
+    service.set('domains', DOMAINS);
+    await expectRun(0, 'sync', '--quiet');
+    expect((await expectRun(0, 'drift')).stderr).toContain('is gone');
+    await expectRun(1, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted');
+    const withdrawal = ['drift', 'unaccept', 'domains', 'd1'];
+    await expectRun(1, ...withdrawal, '--field', '/domain');
+    const { stdout, stderr } = await expectRun(0, ...withdrawal, '--as', 'Dora');
+    expect(stdout).toBe('1 acceptance withdrawn: /is_verified\n');
+    expect(stderr).toMatch(
+      /the acceptance of \/is_verified is gone, though entry \d+ of .* has it: the audit log has its withdrawal now/,
+    );
+    const { entries } = JSON.parse((await run('audit', '--json')).stdout) as { entries: readonly object[] };
+    expect(entries[0]).toMatchObject({ action: 'unaccept', by: 'Dora', acceptance: { reason: 'again' } });
+    await expectRun(1, ...withdrawal);
+    expect((await run('drift')).stderr).not.toContain('is gone');
     expect((await run('drift', 'accepted')).stderr).not.toContain('is gone');
     expect((await run('verify')).code).toBe(0);
   });
