@@ -69,7 +69,11 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
       await print(context, `${JSON.stringify(document(found, point, { ...shown, idChanges }, options))}\n`);
     } else {
       const named = { name: shown.name, showsSecrets: options.showSecrets === true };
-      const [summary, ...sightings] = factsOf(point, shown);
+      const [summary, ...sightings] = factsOf(
+        point,
+        shown,
+        idChanges.some(({ id }) => id === found.row.id),
+      );
       const facts = [...otherIdFacts(idChanges, found, options), ...sightings];
       const report = { ...recordReport(mirror, config, found, named, facts), summary, parts: [] };
       const heading = `${renderText(report, lineOptions(context))}\n`;
@@ -140,6 +144,7 @@ function document(
 function factsOf(
   point: Point,
   { state, firstSeen, changed, lastSeen: seen, removed, missingSince }: Shown,
+  hadOtherId: boolean,
 ): readonly [summary: string, ...Fact[]] {
   const asOf = `as of ${sightingText(point)}`;
   if (firstSeen === null || changed === null) return [`did not exist yet, ${asOf}`];
@@ -147,7 +152,7 @@ function factsOf(
   return [
     `${missing ?? state}, ${asOf}`,
     ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
-    ['first seen', sightingText(firstSeen)],
+    ['first seen', `${sightingText(firstSeen)}${hadOtherId ? ', under this id' : ''}`],
     ['changed', changed.run === firstSeen.run ? 'never since' : sightingText(changed)],
     ...(seen === null ? [] : [['last seen', sightingText(seen)] as const]),
   ];

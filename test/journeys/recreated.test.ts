@@ -229,6 +229,11 @@ describe('records that a restore created again', () => {
     const then = (await story.expectRun(0, 'show', 'batch_exports', String(id))).stdout;
     expect(then).toMatch(new RegExp(`continues as +${own.id}, created again by restore 1`));
     expect(then).toMatch(/^batch export Gone: removed, as of run 4/);
+    // Its id is new, the record is older.
+    expect((await story.expectRun(0, 'show', 'batch_exports', own.id)).stdout).toMatch(
+      /^ *first seen +run \d+, \S+, under this id$/m,
+    );
+    expect(then).not.toContain('under this id');
     expect((await story.expectRun(0, 'show', 'batch_exports', own.id)).stdout).toMatch(
       new RegExp(`id before +${own.was}, created again by restore 1`),
     );
