@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import type { ReadClient } from '../api/read-client.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { toErrorMessage } from '../core/child-process.ts';
-import { asTidemarkError, EXIT, exitCodeFor, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { startDaemon } from '../daemon/daemon.ts';
@@ -50,7 +50,8 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
     if (effects.signal.aborted)
       throw new Unworkable('left', new TidemarkError('interrupted', 'the work was stopped'));
     // One with a new baseline is stored whatever else is new.
-    const storage = await storeMirror(order.baseline === null ? order : { ...order, known: null }, effects);
+    const isSet = order.baseline !== null && baselineError === null;
+    const storage = await storeMirror(isSet ? { ...order, known: null } : order, effects);
     const report = await reportOf({ order, config, clock: effects.clock, begun, signal: effects.signal });
     return {
       status: 'worked',
@@ -116,7 +117,10 @@ function countRequests(
   return Math.max(0, freeAt - clock.now());
 }
 
-/** Sets the baseline that was asked for. Returns why it cannot be; null where it is set, or none was asked for. */
+/**
+ * Sets the baseline that was asked for. Returns why it cannot be; null where it is set, or none was asked for. It keeps nothing from its
+ * turn: a mirror that does not allow it, as one whose baseline another program altered, is synced even so.
+ */
 function setBaseline(
   { cell, baseline }: CellOrder,
   path: string,
@@ -125,17 +129,17 @@ function setBaseline(
   if (baseline === null) return null;
   const { name, run, time, by } = baseline;
   const actor = { by, via: `fleet baseline on ${host}` };
-  const mirror = openMirror(path, { mode: 'write', command: 'fleet', clock, host, pid, actor });
   try {
-    const reference = parseReference(time ?? `run:${run}`, clock.now());
-    pinBaseline(mirror, name, { reference, isExact: time !== null, source: cell });
-    return null;
+    const mirror = openMirror(path, { mode: 'write', command: 'fleet', clock, host, pid, actor });
+    try {
+      const reference = parseReference(time ?? `run:${run}`, clock.now());
+      pinBaseline(mirror, name, { reference, isExact: time !== null, source: cell });
+      return null;
+    } finally {
+      mirror.close();
+    }
   } catch (thrown) {
-    const error = asTidemarkError(thrown);
-    if (exitCodeFor(error.code) !== EXIT.usage && error.code !== 'not_found') throw error;
-    return error.message;
-  } finally {
-    mirror.close();
+    return asTidemarkError(thrown).message;
   }
 }
 

@@ -110,13 +110,19 @@ export function publicationOf(
   };
 }
 
-/** It counts once the mirror with it is in storage: another worker continues from there. */
-function baselineDone(
-  { baselineOrder }: Cell,
-  { baselineError, storage }: CellReport,
+/**
+ * It counts once the mirror with it is in storage: another worker continues from there. Null while that is open. It is given up where it
+ * cannot be set, and where no storing would help: the mirror does not verify.
+ * @internal
+ */
+export function baselineDone(
+  { baselineOrder }: Pick<Cell, 'baselineOrder'>,
+  { baselineError, storage }: Pick<CellReport, 'baselineError' | 'storage'>,
 ): Publication['baselineDone'] {
-  if (baselineOrder === null || (baselineError === null && storage.stored === null)) return null;
-  return { error: baselineError };
+  if (baselineOrder === null) return null;
+  const unsound = storage.error?.code === 'mirror_corrupt' ? storage.error.message : null;
+  const error = baselineError ?? unsound;
+  return error === null && storage.stored === null ? null : { error };
 }
 
 /** What the registry says of a cell's mirror; null for one that has none. */

@@ -1,5 +1,5 @@
 /** The work on one cell: which mirror it goes on from, what it stores, and what it reports. */
-import { readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
@@ -10,7 +10,7 @@ import { pack, unpack } from '../../src/backup/packing.ts';
 import { parseS3Address } from '../../src/config/backup-target.ts';
 import type { TargetConfig } from '../../src/config/config.ts';
 import type { CellResult } from '../../src/fleet/cell.ts';
-import { contentsOf } from '../../src/fleet/orders.ts';
+import { baselineDone, contentsOf } from '../../src/fleet/orders.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import type { RateLogState } from '../../src/mirror/rate-log.ts';
 import { CELL, fleet, INTERVAL_MS, KEY, KIND, NO_STORAGE } from './cell-fixture.ts';
@@ -455,6 +455,70 @@ describe('a cell', () => {
     const failed = registry.publish(await work('a', 4));
     expect(failed).toMatchObject({ error: { code: 'unauthorized' }, isRefusal: false, findings: null });
     expect(contentsOf({ lastRun: 3 }, failed).findings).toEqual({ total: null, listed: [] });
+  });
+
+  it('is synced though the baseline that was asked for is refused, and continues from storage once its altered mirror was moved away', async () => {
+    const { work, registry, pass, mirrorOf, verified } = await fleet();
+    const baseline = { name: 'good', run: 1, time: null, by: 'somebody' };
+    registry.publish(await work('a', 1));
+    registry.publish(await work('a', 2, { baseline }));
+    pass();
+    registry.publish(await work('a', 3));
+    const database = new Database(mirrorOf('a'));
+    database.exec(`UPDATE snapshots SET run = 2`);
+    database.pragma('wal_checkpoint(TRUNCATE)');
+    database.close();
+    pass();
+    const refused = registry.publish(
+      await work('a', 4, { baseline: { ...baseline, name: 'other', run: 2 } }),
+    );
+    expect(refused).toMatchObject({
+      runs: [{ run: 3, outcome: 'complete' }],
+      baseline: null,
+      baselineError: expect.stringMatching(/^snapshot "good" is not as it was pinned/) as string,
+      error: { code: 'mirror_corrupt' },
+      isRefusal: true,
+      storage: { stored: null, error: { code: 'mirror_corrupt' } },
+    });
+    expect(baselineDone({ baselineOrder: baseline }, refused)).toEqual({ error: refused.baselineError });
+    // As evidence; what is in storage is from before.
+    renameSync(dirname(mirrorOf('a')), join(dirname(mirrorOf('a')), '..', 'altered'));
+    pass();
+    expect(await work('a', 5, { mayLoseRuns: false })).toMatchObject({ status: 'left' });
+    expect(registry.publish(await work('a', 6))).toMatchObject({
+      ...{ chain: 'behind', lostRuns: 1, error: null, findings: { count: 0 } },
+      runs: [{ run: 4, outcome: 'complete' }],
+      baseline: { name: 'good', run: 1 },
+      storage: { stored: { run: 4 }, error: null },
+    });
+    expect(await verified('a')).toMatchObject({ run: 4, problems: 0 });
+  });
+
+  it('ends the wait for a baseline in a mirror that cannot be stored since it does not verify', async () => {
+    const { work, registry, mirrorOf } = await fleet();
+    const baseline = { name: 'good', run: 1, time: null, by: 'somebody' };
+    registry.publish(await work('a', 1));
+    registry.publish(await work('a', 2, { baseline }));
+    const mirror = openMirror(mirrorOf('a'), {
+      mode: 'write',
+      command: 'test',
+      clock: (await fleet()).clock,
+    });
+    mirror.snapshots.pin('another', 1);
+    mirror.close();
+    const database = new Database(mirrorOf('a'));
+    database.exec(`UPDATE snapshots SET pinned_by = 'ciso' WHERE name = 'another'`);
+    database.pragma('wal_checkpoint(TRUNCATE)');
+    database.close();
+    const set = registry.publish(await work('a', 3, { baseline: { ...baseline, name: 'next' } }));
+    expect(set).toMatchObject({ baseline: { name: 'next' }, baselineError: null, storage: { stored: null } });
+    expect(baselineDone({ baselineOrder: baseline }, set)).toEqual({
+      error: expect.stringMatching(/does not verify: snapshot "another"/) as string,
+    });
+    const away = { code: 'timeout', message: 'away', hint: null, isRetryable: true } as const;
+    expect(
+      baselineDone({ baselineOrder: baseline }, { ...set, storage: { stored: null, error: away } }),
+    ).toBeNull();
   });
 
   it('carries the starts of requests to the next worker', async () => {

@@ -185,7 +185,10 @@ async function publishRest(
       ? null
       : sql`baseline = ${publication.baseline?.name ?? null}, baseline_run = ${publication.baseline?.run ?? null}::integer`,
     publication.baselineDone === null
-      ? null
+      ? // Why none could be set is over once there is one.
+        (publication.baseline ?? null) === null
+        ? null
+        : sql`baseline_error = case when ${cells.baseline} is not null then ${cells.baselineError} end`
       : sql`baseline_order = case when not ${isSameOrder} then ${cells.baselineOrder} end, baseline_error = ${publication.baselineDone.error}`,
     stored === null ? null : sql`stored_key = ${stored.key}, stored_run = ${stored.run}, stored_at = now()`,
     publication.findings === null ? null : sql`finding_count = ${publication.findings.total}::integer`,
