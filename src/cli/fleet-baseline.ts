@@ -2,6 +2,7 @@
 import { commandActor } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
+import { CELL_MIRROR_HINT } from '../core/hints.ts';
 import { count, plural } from '../core/wording.ts';
 import type { CellOverview } from '../fleet/registry/overview.ts';
 import type { Registry } from '../fleet/registry/registry.ts';
@@ -98,7 +99,9 @@ function before(cell: CellOverview, name: string, time: string | null): Baseline
   if (cell.state === 'retired') return not('retired');
   if (cell.root === null) return not('no run was published yet');
   if (cell.state === 'checked_out') return not(`checked out by ${cell.checkoutHolder ?? 'a person'}`);
-  const isThere = cell.baseline === name && time === null && cell.baselineOrder === null;
+  // With an error it may be in the mirror of a worker alone, and not in storage.
+  const isOpen = cell.baselineOrder !== null || cell.baselineError !== null;
+  const isThere = cell.baseline === name && time === null && !isOpen;
   return isThere ? { ...row, outcome: 'already', run: cell.baselineRun } : { ...row, outcome: 'asked' };
 }
 
@@ -132,8 +135,11 @@ function after(cell: CellOverview, baseline: string, isNoWorker: boolean): Basel
   const { name, baselineOrder, baselineError, baselineRun, groupCheckedOutBy, holder } = cell;
   if (baselineOrder === null && baselineError === null && cell.baseline === baseline)
     return { name, outcome: 'set', run: baselineRun, reason: null };
-  if (baselineOrder === null)
-    return { name, outcome: 'not_possible', run: null, reason: baselineError ?? 'it was changed meanwhile' };
+  if (baselineOrder === null) {
+    const reason = baselineError ?? 'it was changed meanwhile';
+    const wayOut = isUnsound(cell) ? `; ${CELL_MIRROR_HINT}` : '';
+    return { name, outcome: 'not_possible', run: null, reason: `${reason}${wayOut}` };
+  }
   const why =
     groupCheckedOutBy !== null
       ? `its key is in use by a checkout of ${groupCheckedOutBy}`
@@ -143,6 +149,11 @@ function after(cell: CellOverview, baseline: string, isNoWorker: boolean): Basel
           ? problemOf(cell) || 'no worker has taken it yet'
           : `worker ${holder} is working on it`;
   return { name, outcome: 'waiting', run: null, reason: why };
+}
+
+/** A mirror that is damaged, or whose baseline another program altered: it takes no other baseline. */
+function isUnsound({ errorCode }: CellOverview): boolean {
+  return errorCode === 'mirror_corrupt';
 }
 
 async function list(context: CommandContext, cells: readonly CellOverview[]): Promise<ExitCode> {
@@ -174,8 +185,19 @@ async function list(context: CommandContext, cells: readonly CellOverview[]): Pr
   }
   const without = own.filter(({ baseline }) => baseline === null);
   if (without.length === 0) return EXIT.done;
+  const unsound = without.filter(isUnsound);
+  const unset = without.filter((cell) => !isUnsound(cell));
+  const counted = (cells: readonly CellOverview[]): string =>
+    `${plural(cells.length, 'cell')} of ${count(own.length)} ${cells.length === 1 ? 'has' : 'have'}`;
   printReason(context, [
-    `${plural(without.length, 'cell')} of ${count(own.length)} ${without.length === 1 ? 'has' : 'have'} no baseline: \`tidemark fleet baseline NAME\` sets one`,
+    ...(unset.length === 0
+      ? []
+      : [`${counted(unset)} no baseline: \`tidemark fleet baseline NAME\` sets one`]),
+    ...(unsound.length === 0
+      ? []
+      : [
+          `${counted(unsound)} a mirror that is damaged or altered, and takes no baseline: ${CELL_MIRROR_HINT}`,
+        ]),
   ]);
   return without.length === own.length ? EXIT.failed : EXIT.partial;
 }

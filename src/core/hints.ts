@@ -8,6 +8,10 @@ export function shellWord(text: string): string {
 /** The command that brings back the newest backup; it says itself how to continue from there. */
 export const RESTORE_HINT = 'restore a backup (`tidemark backup restore latest --to ./restored/mirror.db`)';
 
+/** What a person does about a fleet's mirror that is damaged or altered. */
+export const CELL_MIRROR_HINT =
+  'docs/fleet.md, "A mirror that does not verify", says how the cell continues from an earlier stored one';
+
 /** Given in place of the name of a backup: the newest one. `backup restore` refuses it where backups of several mirrors are there. */
 export const LATEST_BACKUP = 'latest';
 

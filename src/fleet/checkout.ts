@@ -1,15 +1,16 @@
 /** A cell in the hands of a person: its mirror and a configuration file here, and back into storage and the registry. */
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { listNewestFenced } from '../backup/list.ts';
+import { type Backup, listNewestFenced } from '../backup/list.ts';
 import { restoreBackup } from '../backup/opened-backup.ts';
 import { openTarget } from '../backup/targets/open.ts';
 import type { Config, TargetConfig } from '../config/config.ts';
 import { fromErrorMessage } from '../core/child-process.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
-import { TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
+import { CELL_MIRROR_HINT } from '../core/hints.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
@@ -105,18 +106,12 @@ async function fetchHere(
     backups.find(({ manifest }) => manifest?.root === cell.root);
   if (newest === undefined) {
     throw new TidemarkError('mirror_missing', `${target.address} lacks the newest mirror of ${cell.name}`, {
-      hint: 'the worker that has it stores it with its next run; then run the command again',
+      hint: `the worker that has it stores it with its next run; then run the command again. If it does not: ${CELL_MIRROR_HINT}`,
       isRetryable: true,
     });
   }
-  makeDirectory(directory);
   const mirror = join(directory, MIRROR_FILE);
-  const { run } = await restoreBackup(newest, mirror, {
-    identities,
-    clock,
-    signal,
-    holder: { command: 'fleet checkout', pid, host: hostname(), since: isoTime(clock.now()) },
-  });
+  const run = await fetchTo(mirror, newest, { clock, pid, signal, identities });
   const config = join(directory, CONFIG_FILE);
   write(config, cellConfigText(cell.name, cellConfigOf(cell), mirror, keyOf(cell)));
   const requests = rateLogState(held.rateLog, held.rateLogAgeMs);
@@ -124,19 +119,40 @@ async function fetchHere(
   return { config, mirror, run };
 }
 
+/** Returns its newest run. */
+async function fetchTo(
+  mirror: string,
+  stored: Backup,
+  {
+    clock,
+    pid,
+    signal,
+    identities,
+  }: Pick<Parameters<typeof checkOut>[1], 'clock' | 'pid' | 'signal' | 'identities'>,
+): Promise<number> {
+  try {
+    const { run } = await restoreBackup(stored, mirror, {
+      identities,
+      clock,
+      signal,
+      holder: { command: 'fleet checkout', pid, host: hostname(), since: isoTime(clock.now()) },
+    });
+    return run;
+  } catch (thrown) {
+    const error = asTidemarkError(thrown);
+    if (error.code !== 'mirror_corrupt') throw error;
+    throw new TidemarkError(error.code, error.message, {
+      hint: `keep a copy as evidence; ${CELL_MIRROR_HINT}`,
+      cause: thrown,
+    });
+  }
+}
+
 /** The cell's key as a configuration file refers to it. */
 function keyOf({ secret }: Cell): { apiKey: string } | { apiKeyFile: string } {
   const [form, ...rest] = secret.split(':');
   const place = rest.join(':');
   return form === 'file' ? { apiKeyFile: place } : { apiKey: `\${${place}}` };
-}
-
-function makeDirectory(directory: string): void {
-  try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    throw asFileError(error, directory, 'made');
-  }
 }
 
 function write(path: string, text: string): void {

@@ -6,6 +6,7 @@ import { asTidemarkError, type ErrorCode, TidemarkError } from '../core/errors.t
 import type { JsonValue } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
+import { CELL_MIRROR_HINT } from '../core/hints.ts';
 import { duration } from '../core/wording.ts';
 import type { ActiveProblems } from '../daemon/problems.ts';
 import type { CellProcess, StartCellProcess } from './cell-process.ts';
@@ -272,10 +273,18 @@ export class GroupWork {
       );
       if (storage.error !== null) {
         this.#noteStorage(storage.error);
-        const behind = new TidemarkError(storage.error.code, `backup_behind: ${storage.error.message}`);
-        // Apart from `storage`: that cells without a cached mirror were left to others does not say it.
-        this.#shared.problems.begin('backup_behind', behind, 'warn');
+        const isOfMirror = storage.error.code === 'mirror_corrupt';
+        const behind = new TidemarkError(
+          storage.error.code,
+          `backup_behind: ${storage.error.message}`,
+          isOfMirror ? { hint: CELL_MIRROR_HINT } : {},
+        );
+        // Apart from `storage`: that cells without a cached mirror were left to others does not say it. What is wrong with one mirror
+        // is over with that one.
+        const about = isOfMirror ? `backup_behind ${name}` : 'backup_behind';
+        this.#shared.problems.begin(about, behind, 'warn');
       } else if (storage.stored !== null) {
+        this.#shared.problems.end(`backup_behind ${name}`, `the mirror of ${name} is stored again`);
         this.#shared.problems.end('storage', 'mirrors are stored again');
         this.#shared.problems.end('backup_behind', 'backup_behind is over: mirrors are stored again');
       }

@@ -48,6 +48,19 @@ it('says why a cell counts as not in storage', () => {
   );
 });
 
+it('says besides what else is wrong that a cell is not in storage', () => {
+  const facts = { failures: 1, isStored: false, error: 'altered' };
+  expect(problem({ ...facts, health: 'failing' })).toBe(
+    'failing, 1 failure in a row, not in storage: altered',
+  );
+  expect(problem({ ...facts, health: 'late', overdueMs: 1_200_000 })).toBe(
+    'due for 20 min, not in storage: altered',
+  );
+  expect(problem({ ...facts, health: 'partial', lastOutcome: 'partial' })).toBe(
+    'the last run was partial, not in storage: altered',
+  );
+});
+
 it('is one line of a length that a table can show', () => {
   expect(problem({ health: 'new', error: 'first\nsecond' })).toBe('no run yet: first');
   expect(problem({ health: 'new', error: 'x'.repeat(1000) })).toBe(`no run yet: ${'x'.repeat(200)}…`);

@@ -4,10 +4,11 @@
  */
 import { type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import Database from 'better-sqlite3';
 import { startFauxqs } from 'fauxqs';
 import pg from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
@@ -644,6 +645,90 @@ globalThis.Date.now = () => real() + off;\n`,
     const lines = (await only.stop()).stderr.split('\n');
     expect(lines.filter((line) => line.includes('nothing new begins'))).toHaveLength(1);
     expect(lines.filter((line) => line.includes('the registry can be reached again'))).toHaveLength(1);
+  });
+
+  it('sync a cell whose baseline was altered, which takes no other one, until its mirror is moved away and it continues from storage', async () => {
+    const { worker, until, fleet, directory, ask, due } = await cells('acme');
+    const first = worker('w1');
+    await until(RUN(1));
+    expect((await fleet('baseline', 'good')).code).toBe(0);
+    await until(`SELECT FROM tidemark.cells WHERE stored_run = 2`);
+    expect((await first.stop()).code).toBe(0);
+    const [group = ''] = readdirSync(join(directory, 'cache', 'w1'));
+    const cached = join(directory, 'cache', 'w1', group, 'acme.db');
+    const database = new Database(cached);
+    database.exec('UPDATE snapshots SET run = 2');
+    database.pragma('wal_checkpoint(TRUNCATE)');
+    database.close();
+
+    const second = worker('w1');
+    await due();
+    await until(RUN(3));
+    const refused = await fleet('baseline', 'other');
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toMatch(
+      /not possible: 1 cell\n {2}snapshot "good" is not .*docs\/fleet\.md.*: acme/,
+    );
+    await due();
+    await until(RUN(5));
+    await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
+    expect(await ask(`SELECT failures, state, stored_run, baseline_order FROM tidemark.cells`)).toEqual([
+      { failures: 1, state: 'active', stored_run: 2, baseline_order: null },
+    ]);
+    expect((await fleet('status')).stdout).toContain(
+      'failing, 1 failure in a row, not in storage: the baseline',
+    );
+    expect((await fleet('baseline')).stderr).toMatch(
+      /^tidemark: 1 cell of 1 has a mirror that is damaged or altered/,
+    );
+    expect(await fleet('checkout', 'acme', '--wait')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('docs/fleet.md, "A mirror that does not verify"') as string,
+    });
+    const { stderr } = await second.stop();
+    expect(stderr).toContain('the baseline cannot be used');
+    expect(stderr.split('\n').filter((line) => line.includes('backup_behind: '))).toHaveLength(1);
+    expect(stderr).not.toContain('stored again');
+
+    mkdirSync(join(directory, 'evidence'));
+    for (const file of readdirSync(dirname(cached)).filter((name) => name.startsWith('acme.db')))
+      renameSync(join(dirname(cached), file), join(directory, 'evidence', file));
+    const third = worker('w1');
+    await ask(`UPDATE tidemark.cells SET due_at = now() - interval '11 minutes'`);
+    await until(
+      `SELECT FROM tidemark.cells WHERE stored_run = 6 AND baseline = 'good' AND baseline_run = 1 AND failures = 0`,
+    );
+    expect(await ask('SELECT baseline_error FROM tidemark.cells')).toEqual([{ baseline_error: null }]);
+    expect(
+      await tidemark(['verify'], { env: { TIDEMARK_MIRROR: join(directory, 'evidence', 'acme.db') } }),
+    ).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('snapshot "good" is not as it was pinned') as string,
+    });
+    expect(await third.stop()).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('"chain":"behind","run":6') as string,
+    });
+
+    // One that was altered in storage is not continued from, and named, until it is moved away.
+    rmSync(join(directory, 'cache'), { recursive: true });
+    const stored = join(directory, 'storage', 'cells', 'acme');
+    const newest = readdirSync(stored)
+      .filter((name) => name.includes('run6'))
+      .toSorted();
+    expect(newest).toHaveLength(2);
+    const packed = join(stored, newest[0]!);
+    writeFileSync(packed, Buffer.concat([readFileSync(packed), Buffer.from('x')]));
+    const damaged = await fleet('checkout', 'acme', '--wait');
+    expect(damaged.code).toBe(1);
+    expect(damaged.stderr).toContain(newest[0]);
+    for (const file of newest) renameSync(join(stored, file), join(directory, 'evidence', file));
+    const last = worker('w2');
+    await ask(`UPDATE tidemark.cells SET due_at = now() - interval '11 minutes'`);
+    await until(
+      `SELECT FROM tidemark.cells WHERE stored_run = 7 AND baseline = 'good' AND baseline_run = 1 AND failures = 0`,
+    );
+    expect((await last.stop()).code).toBe(0);
   });
 
   it('have no cell that a person checked out, until it is checked in with what was done, and set baselines of the others', async () => {

@@ -42,21 +42,22 @@ export function problemOf({
   const [line = ''] = (error ?? errorCode ?? '').split('\n', 1);
   const why = line.length > ERROR_LENGTH ? `${line.slice(0, ERROR_LENGTH)}…` : line;
   const cause = why === '' ? '' : `: ${why}`;
+  const unstored = isStored ? '' : ', not in storage';
   // Due, and a worker could not work on it: the error of a cell that is not due is over.
   const isLeft = (overdueMs ?? -1) >= 0 && why !== '';
   switch (health) {
     case 'quarantined':
     case 'failing':
-      return `${HEALTH_TEXT[health]}, ${plural(failures, 'failure')} in a row${cause}`;
+      return `${HEALTH_TEXT[health]}, ${plural(failures, 'failure')} in a row${unstored}${cause}`;
     case 'not_stored':
       if (isLeft) return why;
       return isLastWorkerAlive
         ? `not in storage for ${duration(unstoredAgeMs ?? 0)}: only worker ${lastWorker ?? ''} has it`
         : `not in storage: only worker ${lastWorker ?? ''} has it, which is not alive`;
     case 'late':
-      return `due for ${duration(overdueMs ?? 0)}${cause}`;
+      return `due for ${duration(overdueMs ?? 0)}${unstored}${cause}`;
     case 'partial':
-      return `the last run was ${lastOutcome ?? 'partial'}${cause}`;
+      return `the last run was ${lastOutcome ?? 'partial'}${unstored}${cause}`;
     case 'new':
       return `${HEALTH_TEXT.new}${cause}`;
     case 'fine':
