@@ -1,16 +1,24 @@
 /** `tidemark drift accepted` and `drift unaccept`: what was accepted, and its withdrawal. */
 import { scopeKey, scopeText } from '../catalog/catalog.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { plural, localTime } from '../core/wording.ts';
+import { MatchedIds } from '../diff/match-records.ts';
 import type { DriftAcceptance } from '../mirror/acceptances.ts';
 import { acceptedBodies, acceptedName } from '../daemon/http/audit-entries.ts';
 import { acceptanceDocument, contradictionText } from '../report/drift-document.ts';
 import { maskedId, maskedPlace } from '../report/mask.ts';
 import { placeText } from '../report/notes.ts';
 import { nameText } from '../report/value-text.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
+import { openMirrorState } from '../state/mirror-diff.ts';
+import { pointOf } from '../state/point.ts';
+import { RecreatedReferences, shownIds, soleIds } from '../state/recreated-ids.ts';
+import { LATEST } from '../state/reference.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { openForChange } from './when-free.ts';
@@ -153,15 +161,22 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
           (acceptance.id !== found.row.id || scopeKey(acceptance.scope) === scopeKey(found.row.scope));
     const isMeant = (acceptance: DriftAcceptance): boolean =>
       isRecord(acceptance) && isWithin(acceptance) && isAskedFor(namesOf(acceptance), options.field);
-    /** As stored, as shown, and by index as today's reports name it. */
+    /** As stored, as shown, under the ids of today, and by index as today's reports name it. */
     const namesOf = (acceptance: DriftAcceptance): string[] => {
       const { source, path } = acceptance;
       const shown = [path, maskedPlace(path, definitionsFor(config, source)(kind))];
       if (options.field === undefined || !path.includes('/[id=')) return shown;
       return [
         ...shown,
+        shownPlace(acceptance),
         ...[...acceptedBodies(mirror, acceptance)].flatMap((body) => placeByIndex(path, body) ?? []),
       ];
+    };
+    const placesOf = new Map<string, RecreatedReferences>();
+    const shownPlace = ({ source, path }: DriftAcceptance): string => {
+      const references = placesOf.get(source) ?? namesToday(mirror, source, definitionsFor(config, source));
+      placesOf.set(source, references);
+      return references.renamedPlace(kind, path);
     };
     const isWithin = ({ scope }: DriftAcceptance): boolean =>
       (scope.organization_id === undefined ||
@@ -206,6 +221,23 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
     return EXIT.done;
   } finally {
     mirror.close();
+  }
+}
+
+/** Names records that restores created again by the ids that they have in the latest run, as drift does. */
+function namesToday(
+  mirror: Mirror,
+  source: string,
+  definitions: (kind: Kind) => ResourceDefinition,
+): RecreatedReferences {
+  const recreated = new RecreatedIds(mirror.restores.idMap(source));
+  if (recreated.isEmpty || mirror.runs.latest(source) === undefined)
+    return new RecreatedReferences(definitions, new MatchedIds());
+  const latest = openMirrorState(mirror, source, pointOf(mirror, LATEST, { source }));
+  try {
+    return new RecreatedReferences(definitions, shownIds(soleIds(recreated, latest, latest)));
+  } finally {
+    latest.close();
   }
 }
 

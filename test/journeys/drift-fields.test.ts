@@ -1,9 +1,11 @@
 /** What drift is asked for by field, against which state, and of which kinds. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
 import { parseLossless } from '../../src/core/json.ts';
 import type { patchOperations } from '../../src/report/patch.ts';
 import { applyPatch } from '../diff/json-patch.ts';
+import { open } from '../mirror/fixture.ts';
 import { MEMBERS, world, type World } from './comparison.ts';
 import { ORG } from './service.ts';
 
@@ -44,6 +46,51 @@ describe('drift by field', () => {
     expect((await expectRun(0, ...unaccept, '/teams')).stdout).toContain('2 acceptances withdrawn');
     const refused = await expectRun(1, ...accept, '/name');
     expect(refused.stderr).toContain('/teams/[id=1]/name, /teams/[id=3]/name');
+  });
+
+  it('is withdrawn by the pointer that names a record as of today, which a restore created again', async () => {
+    const { service, env, expectRun } = await world();
+    const invited = (id: number, level: number) =>
+      service.set('invites', [
+        { id: 'i1', target_email: 'a@x.example', private_project_access: [{ id, level }] },
+      ]);
+    invited(7, 1);
+    await expectRun(0, 'sync', '--quiet');
+    invited(7, 8);
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, ...['drift', 'accept', 'invites', 'i1', '--from', 'run:1', '--reason', 'x']);
+    // The service has it as 1.
+    const mirror = open({ path: env['TIDEMARK_MIRROR'] ?? '', clock: systemClock });
+    const scope = { organization_id: ORG };
+    const at = new Date().toISOString();
+    const restore = mirror.restores.begin({
+      ...{
+        source: 'default',
+        planHash: 'h',
+        plan: '{"steps":[]}',
+        from: 'run:1',
+        approved: {},
+        startedAt: at,
+      },
+      steps: [{ n: 1, outcome: 'planned', inverse: null, errorCode: null, error: null }],
+    });
+    const ids = { source: 'default', kind: 'projects', oldId: '7', newId: '1', restore, at } as const;
+    for (const row of mirror.restores.steps(restore))
+      mirror.restores.journal([
+        {
+          row: { ...row, outcome: 'applied', newId: '1', sentAt: at, endedAt: at },
+          mappings: [{ ...ids, oldScope: scope, newScope: scope }],
+        },
+      ]);
+    mirror.restores.finish(restore, 'complete', at);
+    mirror.close();
+    invited(1, 8);
+    await expectRun(0, 'sync', '--quiet');
+    const unaccept = ['drift', 'unaccept', 'invites', 'i1', '--field'];
+    await expectRun(1, ...unaccept, '/private_project_access/[id=2]');
+    expect((await expectRun(0, ...unaccept, '/private_project_access/[id=1]/level')).stdout).toBe(
+      '1 acceptance withdrawn: /private_project_access/[id=7]/level\n',
+    );
   });
 
   it('is not offered for withdrawal where it is measured from another state than the baseline', async () => {
