@@ -37,6 +37,7 @@ function shapeOf(notation: string): Shape {
     return { properties, required, additionalProperties: false };
   };
   const value = (): object => {
+    if (skip(/\[TEXT\]/) !== '') return { type: 'array', items: { type: 'string' } };
     if (skip(/\[\s*\{/) !== '') {
       const items = { ...members(), type: 'object' };
       if (skip(/\s*\}\s*\]/) === '') throw new Error(`unclosed: ${notation.slice(at)}`);
