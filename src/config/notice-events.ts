@@ -19,8 +19,7 @@ export const EVENT_MEANINGS = {
   schema_changed: 'Records have fields that they never had, lost some, or hold another type of value.',
   drift_new: 'Something drifted from the baseline.',
   drift_changed: 'A finding changed to another value.',
-  drift_resolved:
-    'A finding no longer differs, was accepted or is ignored. Sent after the next sync, also if it changes nothing.',
+  drift_resolved: 'A finding no longer differs, was accepted (sent after the next sync) or is ignored.',
   mirror_gone:
     'The mirror file disappeared while the daemon runs, and nothing is written until it is back; or the daemon began a mirror without history although a backup target has backups of another one.',
   mirror_back: 'The mirror file is back, or a baseline was pinned in the new mirror.',
