@@ -19,7 +19,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { open, sync } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
-import { environment, program, scratch, start, tidemark } from './harness.ts';
+import { environment, nextSecond, program, scratch, start, tidemark } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
 /** A mirror with one complete run, and the command line over it with backups on. */
@@ -668,8 +668,10 @@ pings: [{ success: "\${PING}" }]
       TIDEMARK_SCHEDULES_SYNC_CRON: '* * * * * *',
     });
     const lost = `${disk} has none of the backups that were stored there: is its disk mounted?`;
-    const once = (more: Readonly<Record<string, string>> = {}) =>
-      tidemark(['daemon', '--once'], { env: { ...env, ...more }, cwd: home });
+    const once = async (more: Readonly<Record<string, string>> = {}) => {
+      await nextSecond();
+      return tidemark(['daemon', '--once'], { env: { ...env, ...more }, cwd: home });
+    };
     const held = (path: string): number => readdirSync(path).filter((name) => name.endsWith('.zst')).length;
     const first = await once();
     expect(first, first.stderr).toMatchObject({ code: 0 });

@@ -4,10 +4,9 @@ import { createServer, type Server } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { hasOpenssl, selfSigned } from '../faults/certificate.ts';
-import { environment, mirrorOnce, scratch, tidemark } from './harness.ts';
+import { environment, mirrorOnce, nextSecond, scratch, tidemark } from './harness.ts';
 import type { Ended } from './command-line.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 import { FakeService, ORG } from './service.ts';
@@ -469,9 +468,8 @@ describe('the daemon', () => {
         command: ['/bin/sh', '-c', 'cat >> "$0"', sent],
       },
     ]);
-    // The sync is due each second: in the next one, so that it is due again.
     const once = async (): Promise<Ended> => {
-      await setTimeout(1000 - (Date.now() % 1000));
+      await nextSecond();
       return story.run('daemon', '--once', '--no-http');
     };
     const subjects = (): string[] => git(story.bare, 'log', '--format=%s', 'main').split('\n');

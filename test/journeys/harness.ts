@@ -3,6 +3,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { inject, onTestFinished } from 'vitest';
 import { begin, commandLine, type Ended, type Running } from './command-line.ts';
 
@@ -119,6 +120,9 @@ export async function mirrorOnce(name: string, path: string, make: () => Promise
     mirrors.set(name, readFileSync(path));
   } else writeFileSync(path, made, { mode: 0o600 });
 }
+
+/** Waits for the next second to begin: a schedule of each second is then due again, however fast the command before it was. */
+export const nextSecond = (): Promise<void> => setTimeout(1000 - (Date.now() % 1000));
 
 /** The environment of one source against `url` with its mirror in `directory`; unlimited, as the service is ours. */
 export function environment(

@@ -12,7 +12,7 @@ import {
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { commandLine, type Ended } from './command-line.ts';
-import { mirrorOnce, scratch, start } from './harness.ts';
+import { mirrorOnce, nextSecond, scratch, start } from './harness.ts';
 import { FakeService } from './service.ts';
 
 const SOURCES = ['acme', 'beta', 'core'];
@@ -280,31 +280,35 @@ schedules: { sync: { cron: '* * * * * *' }, drift: { cron: off } }
       );
     const held = (place: string): number =>
       readdirSync(join(stores, place)).filter((name) => name.endsWith('.zst')).length;
+    const daemonOnce = async (code: number): Promise<Ended> => {
+      await nextSecond();
+      return run(code, 'daemon', '--once');
+    };
     configure(SPLIT);
-    await run(0, 'daemon', '--once');
+    await daemonOnce(0);
     expect(SOURCES.map(held)).toEqual([1, 1, 1]);
     expect((await run(0, 'mirror', 'move', '--to', './data/all.db', '--remove')).stdout).toContain(
       'earlier backups of beta and core count as those of another mirror: retention does not remove them\n',
     );
     configure('./data/all.db');
-    await run(0, 'daemon', '--once');
+    await daemonOnce(0);
     expect(held('.')).toBe(1);
     expect((await run(0, 'mirror', 'move', '--to', SPLIT, '--remove')).stdout).not.toContain('earlier');
     configure(SPLIT);
-    await run(0, 'daemon', '--once');
+    await daemonOnce(0);
     expect(SOURCES.map(held)).toEqual([2, 2, 2]);
     await run(0, 'verify');
 
     // Of these it is known again where they are: another disk in its place is noticed, and one that is not mounted.
     for (const name of readdirSync(join(stores, 'beta')).toSorted().slice(-2))
       rmSync(join(stores, 'beta', name));
-    expect((await run(3, 'daemon', '--once')).stderr).toContain(
+    expect((await daemonOnce(3)).stderr).toContain(
       `${join(stores, 'beta')} has none of the backups that were stored there, only those of another mirror: is it`,
     );
     expect((await run(3, 'doctor', '--source', 'beta')).stderr).toContain('only those of another mirror');
     rmSync(join(stores, 'beta'), { recursive: true });
     mkdirSync(join(stores, 'beta'));
-    const { stderr } = await run(3, 'daemon', '--once');
+    const { stderr } = await daemonOnce(3);
     expect(stderr).toContain(
       `${join(stores, 'beta')} has none of the backups that were stored there: is its`,
     );
