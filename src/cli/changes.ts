@@ -16,7 +16,7 @@ import { renderHtml } from '../report/render-html.ts';
 import { renderText } from '../report/render-text.ts';
 import { type Timeline, type TimelineEvent, timelineReport } from '../report/timeline-report.ts';
 import { type ForgottenRuns, forgottenInto, forgottenText, isPublished } from '../state/runs.ts';
-import { requireCounted } from '../state/intact.ts';
+import { requireCountedWithin } from '../state/intact.ts';
 import { choosePeriod, isWithin, type Period } from '../state/period.ts';
 import { readConfig } from '../wire.ts';
 import { alteredRunsNote, openForReading } from './verification-note.ts';
@@ -72,16 +72,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       }),
     );
     printNote(context, alteredRunsNote(mirror));
-    for (const source of sources) {
-      const collections = mirror.runs.collections(source);
-      requireCounted(
-        mirror,
-        source,
-        options.kind === undefined
-          ? collections
-          : collections.filter(({ kind }) => options.kind?.includes(kind)),
-      );
-    }
+    requireCountedWithin(mirror, { ...filter, followsIds: true });
     // Masked by each source's own definitions: a profile may know more secrets than the catalog.
     const diffOf = (from: RunRow, to: RunRow): DiffDocument => {
       const diff = changesBetween(mirror, config, { from, to }, filter);

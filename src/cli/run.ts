@@ -17,6 +17,7 @@ import { formChangeText, groupedNotes, staleFromLines } from '../report/notes.ts
 import { diffReport } from '../report/diff-report.ts';
 import { renderText } from '../report/render-text.ts';
 import { maskedDocument } from '../report/mask.ts';
+import { requireCountedWithin } from '../state/intact.ts';
 import { openMirrorState, diffPoints } from '../state/mirror-diff.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../state/newly-read.ts';
 import { newlyReadRecords } from '../state/unknown-records.ts';
@@ -309,6 +310,16 @@ export function recordsAt(mirror: Mirror, { run, source, added }: RunRow): numbe
   return all - countRepeats(mirror.records.keysAt(run, { sources, kinds: repeatingKinds() }));
 }
 
+/** @throws TidemarkError `mirror_corrupt` where records were deleted: their changes would be missing */
+function changesOfRun(
+  mirror: Mirror,
+  config: Config,
+  runs: Parameters<typeof changesBetween>[2],
+): DiffDocument {
+  requireCountedWithin(mirror, { sources: [runs.to.source] });
+  return changesBetween(mirror, config, runs);
+}
+
 /** The `changes` of a run's JSON document; null for a source's first run and for one that was not published. */
 export function runChangesDocument(
   mirror: Mirror,
@@ -318,7 +329,7 @@ export function runChangesDocument(
 ): DiffDocument | null {
   const from = isPublished(run) ? previousRun(mirror, run) : undefined;
   if (from === undefined) return null;
-  const document = changesBetween(mirror, config, { from, to: run });
+  const document = changesOfRun(mirror, config, { from, to: run });
   return showsSecrets ? document : maskedDocument(document, definitionsFor(config, run.source));
 }
 
@@ -352,7 +363,7 @@ export function printRunChanges(
     };
   }
   const definitions = definitionsFor(config, run.source);
-  const document = changesBetween(mirror, config, { from, to: run });
+  const document = changesOfRun(mirror, config, { from, to: run });
   const report = diffReport(document, {
     definitions,
     showsSecrets,

@@ -5,6 +5,7 @@ import type { TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import { damagedMirror } from '../mirror/database.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { NamedRecord } from './state.ts';
 
 const NAMES_SHOWN = 5;
@@ -44,6 +45,17 @@ export function requireCounted(mirror: Mirror, source: string, collections: Iter
   const sum = (of: 'counted' | 'stored'): number => found.reduce((total, each) => total + each[of], 0);
   const kinds = [...new Set(found.map(({ kind }) => kind))].join(', ');
   throw miscounted(mirror, { counted: sum('counted'), read: sum('stored'), kinds });
+}
+
+/** As `requireCounted`, for all collections of which the filter leaves something; for the changes of runs. */
+export function requireCountedWithin(
+  mirror: Mirror,
+  filter: RecordFilter & { readonly sources: readonly string[] },
+): void {
+  for (const source of filter.sources) {
+    const { run } = mirror.runs.latest(source) ?? { run: 0 };
+    requireCounted(mirror, source, mirror.records.countsAt(run, { ...filter, sources: [source] }));
+  }
 }
 
 /** The error for records that are fewer, or more, than the mirror counts. */

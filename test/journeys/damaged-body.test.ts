@@ -2,7 +2,7 @@
 import Database from 'better-sqlite3';
 import { existsSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
+import { KITTIWAKE_ID, TERN_ID } from '../../src/server/seed/demo.ts';
 import { Story } from './restore-story.ts';
 
 const ALTER = `UPDATE records SET body = replace(body, ?, ?) WHERE remote_id = ? AND body LIKE '%"created_at"%'`;
@@ -142,6 +142,7 @@ async function deleted(): Promise<{ story: Story; id: string }> {
 
 it('a record that was deleted is damage, not the absence of a difference', async () => {
   const { story, id } = await deleted();
+  const [project] = await story.list('projects');
   for (const command of [
     ['drift'],
     ['drift', '--kind', 'roles', '--json'],
@@ -151,6 +152,9 @@ it('a record that was deleted is damage, not the absence of a difference', async
     ['diff', 'latest', 'live', '--kind', 'roles'],
     ['changes'],
     ['changes', '--kind', 'roles', '--json'],
+    ['changes', '--organization', KITTIWAKE_ID],
+    ['runs', 'show', '2'],
+    ['runs', 'show', '2', '--json'],
     ['export', '--kind', 'roles'],
     ['restore', 'run:1', '--kind', 'roles'],
   ]) {
@@ -164,6 +168,9 @@ it('a record that was deleted is damage, not the absence of a difference', async
   for (const command of [
     ['diff', 'run:1', 'latest', '--kind', 'domains'],
     ['changes', '--kind', 'domains'],
+    ['changes', '--organization', TERN_ID],
+    ['changes', '--project', String(project?.['id'])],
+    ['runs', 'show', '1'],
   ])
     expect((await story.expectRun(0, ...command)).stderr).not.toContain('verification');
   await story.expectRun(1, 'verify');

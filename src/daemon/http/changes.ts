@@ -13,6 +13,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { maskedChange, withMaskedId } from '../../report/mask.ts';
 import { type ForgottenRuns, forgottenInto, previousRun } from '../../state/runs.ts';
+import { requireCountedWithin } from '../../state/intact.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { readNewlyReadCollections } from '../../state/newly-read.ts';
 import { firstReads } from '../../state/unknown-records.ts';
@@ -137,7 +138,8 @@ export async function findChanges(
   question: ChangesQuestion,
   cache: ChangesCache,
 ): Promise<FoundChanges> {
-  const { kinds } = question;
+  const { kinds, sources } = question;
+  requireCountedWithin(mirror, { sources, ...(kinds === null ? {} : { kinds }) });
   const found: RunChanges[] = [];
   let left = question.limit;
   let isCut = false;
@@ -204,10 +206,12 @@ export async function changesOf(
   pair: RunPair,
   options: GatherOptions,
 ): Promise<Gathered & { readonly summary: ChangeCounts }> {
+  const { kinds } = options;
+  requireCountedWithin(mirror, { sources: [pair.run.source], ...(kinds === null ? {} : { kinds }) });
   const gathered = await gather(mirror, config, pair, options);
   const { run } = pair.run;
   const summary = gathered.isMore
-    ? (readChangeCounts(mirror, [run], options.kinds).get(run) ?? NO_CHANGES)
+    ? (readChangeCounts(mirror, [run], kinds).get(run) ?? NO_CHANGES)
     : countChanges(gathered.changes);
   return { ...gathered, summary };
 }

@@ -56,6 +56,25 @@ it('is refused on its page, in a comparison, and as a plan, with the code', asyn
   expect((await page('/records?kind=roles')).status).toBe(200);
 });
 
+it('is refused where it was deleted, on the pages of changes that would not have it', async () => {
+  const world = await World.create(KINDS);
+  const [id = ''] = await roleIds(world);
+  world.clock.at += DAY_MS;
+  await world.send('PATCH', `${PATH}roles/${id}/`, { name: 'Night' });
+  await world.sync();
+  const { url } = await world.listen();
+  const paths = ['/changes', '/changes?kind=roles', '/runs/2', '/api/v1/changes', '/api/v1/runs/2'];
+  const asked = async (path: string): Promise<string> => {
+    const answer = await fetch(url + path, { headers: { accept: 'text/html' } });
+    return `${answer.status} ${await answer.text()}`;
+  };
+  for (const path of paths) expect(await asked(path), path).toMatch(/^200 [^]*Night/);
+  alter(world, 'DELETE FROM records WHERE remote_id = ?', id);
+  for (const path of paths)
+    expect(await asked(path), path).toMatch(/^503 [^]*\d+ records of roles are counted, \d+ could be read/);
+  expect(await asked('/changes?kind=domains')).toMatch(/^200 /);
+});
+
 it('is refused also where it is not JSON; what lies in it is shown, without its name', async () => {
   const world = await World.create(KINDS);
   const [id = ''] = await roleIds(world);
