@@ -16,7 +16,7 @@ import { renderHtml } from '../report/render-html.ts';
 import { renderText } from '../report/render-text.ts';
 import { type Timeline, type TimelineEvent, timelineReport } from '../report/timeline-report.ts';
 import { type ForgottenRuns, forgottenInto, forgottenText, isPublished } from '../state/runs.ts';
-import { requireCountedWithin } from '../state/intact.ts';
+import { deletedRunsNote, requireCountedWithin } from '../state/intact.ts';
 import { choosePeriod, isWithin, type Period } from '../state/period.ts';
 import { readConfig } from '../wire.ts';
 import { alteredRunsNote, openForReading } from './verification-note.ts';
@@ -71,7 +71,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
         note: (line) => printNote(context, [line]),
       }),
     );
-    printNote(context, alteredRunsNote(mirror));
+    printNote(context, [...alteredRunsNote(mirror), ...deletedRunsNote(mirror)]);
     requireCountedWithin(mirror, { ...filter, followsIds: true });
     // Masked by each source's own definitions: a profile may know more secrets than the catalog.
     const diffOf = (from: RunRow, to: RunRow): DiffDocument => {

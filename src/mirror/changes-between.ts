@@ -79,9 +79,9 @@ function collectTouched(
   );
   // The revision before the oldest one in between is the one as of the earlier run.
   connection
-    .prepare<{ after: number; upTo: number; sources: string }>(
+    .prepare<RunRange>(
       `INSERT INTO temp.changed SELECT collection, record, min(ifnull(previous, 0)), max(run)
-       FROM all_revisions WHERE ${madeIn('n.run > :after AND n.run <= :upTo')} GROUP BY collection, record`,
+       FROM all_revisions WHERE ${MADE_BETWEEN} GROUP BY collection, record`,
     )
     .run({ after, upTo, sources: sourcesText(filter) });
   return new Set(
@@ -108,11 +108,11 @@ export function readCountsAt(
   filter: RecordFilter = {},
 ): CollectionCount[] {
   const net = connection
-    .prepare<{ after: number; sources: string }, { collection: number; records: number }>(
+    .prepare<RunRange, { collection: number; records: number }>(
       `SELECT collection, sum((change = ${REVISION_CHANGE.added}) - (change = ${REVISION_CHANGE.removed})) AS records
-       FROM all_revisions WHERE ${madeIn('n.run > :after')} GROUP BY collection`,
+       FROM all_revisions WHERE ${MADE_BETWEEN} GROUP BY collection`,
     )
-    .all({ after: run, sources: sourcesText(filter) });
+    .all({ after: run, upTo: Number.MAX_SAFE_INTEGER, sources: sourcesText(filter) });
   const later = new Map(net.map(({ collection, records }) => [collection, records]));
   return selectCollections(connection, filter, run).map((collection) => {
     const { id, source, kind, scope, ids, records } = collection;
@@ -153,11 +153,27 @@ export function readMiscounts(
   });
 }
 
-/** True for revisions of runs `n` that meet the condition, of the sources in `:sources` (a JSON array; an empty one means all). */
-function madeIn(condition: string): string {
-  return `run IN (SELECT n.run FROM runs n JOIN sources s ON s.id = n.source
-    WHERE ${condition} AND (:sources = '[]' OR s.name IN (SELECT value FROM json_each(:sources))))`;
+interface RunRange {
+  readonly after: number;
+  readonly upTo: number;
+  /** A JSON array of their names; an empty one means all. */
+  readonly sources: string;
 }
+
+/**
+ * True for revisions of the sources' runs in a `RunRange`, and of those in it whose rows another program deleted: whose
+ * they were, their collections tell.
+ */
+const MADE_BETWEEN = `run IN (
+  SELECT n.run FROM runs n JOIN sources s ON s.id = n.source
+  WHERE n.run > :after AND n.run <= :upTo
+    AND (:sources = '[]' OR s.name IN (SELECT value FROM json_each(:sources)))
+  UNION ALL
+  SELECT run FROM (
+    WITH RECURSIVE numbers(run) AS (
+      SELECT :after UNION ALL SELECT run + 1 FROM numbers
+      WHERE run < min(:upTo, max((SELECT max(run) FROM records), (SELECT ifnull(max(run), 0) FROM revisions))))
+    SELECT run FROM numbers WHERE run > :after AND run NOT IN (SELECT run FROM runs)))`;
 
 function sourcesText(filter: RecordFilter): string {
   return JSON.stringify(filter.sources ?? []);

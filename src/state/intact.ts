@@ -70,6 +70,20 @@ export function miscounted(
   );
 }
 
+/** Where the changes of runs are shown whose rows another program deleted: a line each. */
+export function deletedRunsNote(mirror: Mirror): string[] {
+  const gone = mirror.runs.unlikeSealed({}).filter(({ isGone }) => isGone);
+  const collections = gone.length === 0 ? [] : mirror.runs.collections();
+  return gone.map(({ run }) => {
+    // Only its row said whose it was, but collections that no later run read say it too.
+    const own = collections.find(({ lastRun }) => lastRun === run)?.source;
+    const sources = own === undefined ? mirror.runs.sources() : [own];
+    return sources.every((source) => (mirror.runs.latest(source)?.run ?? 0) < run)
+      ? `what run ${run} changed is not shown: its row is gone, and no run of its source follows`
+      : `what run ${run} changed is shown with the next run of its source: its own row is gone`;
+  });
+}
+
 /** An id may be a secret, also where it serves as the name. */
 function calledWithoutId({ kind, id, name }: NamedRecord): string {
   const { one } = definitionOf(kind).title;

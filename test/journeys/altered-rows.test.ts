@@ -4,6 +4,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
+import { changesPage } from '../../src/daemon/dashboard/changes.ts';
 import { journalPage, restoresPage } from '../../src/daemon/dashboard/restores.ts';
 import { runPage, runsPage } from '../../src/daemon/dashboard/runs.ts';
 import { runNamed } from '../../src/daemon/http/api.ts';
@@ -35,7 +36,7 @@ function alter(story: Story, sql: string): void {
 /** The pages as they are now. */
 function pages(
   story: Story,
-): Record<'restores' | 'restore' | 'runs' | 'run', () => string> & { readonly mirror: Mirror } {
+): Record<'restores' | 'restore' | 'runs' | 'run' | 'changes', () => string> & { readonly mirror: Mirror } {
   const mirror = openMirror(story.file('mirror.db'), { mode: 'read', command: 'test', clock: systemClock });
   onTestFinished(() => mirror.close());
   const config = onlyMirrorConfig(loadConfig({ env: story.env, cwd: story.directory, keys: 'unused' }));
@@ -45,6 +46,11 @@ function pages(
     mirror,
     restores: () => restoresPage(facts, []).body.text,
     restore: () => journalPage(facts, '1').body.text,
+    changes: () => {
+      const found = { runs: [], isCut: false };
+      const asked = { days: 7, byDay: [], kind: null, hasOthers: false };
+      return changesPage({ ...facts, ...asked, found }).body.text;
+    },
     runs: () => runsPage(mirror, { before: null, sources: ['default'], now }).body.text,
     run: () => {
       const run = mirror.runs.get(2);
@@ -144,8 +150,12 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
 
   alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM runs WHERE run = 2');
   expect((await story.expectRun(0, 'runs')).stderr).toContain('the row of run 2 is gone');
-  for (const command of [['changes'], ['changes', '--json']])
-    expect((await story.expectRun(0, ...command)).stderr).toContain('the row of run 2 is gone');
+  for (const command of [['changes'], ['changes', '--json']]) {
+    const { stderr } = await story.expectRun(0, ...command);
+    expect(stderr).toContain('the row of run 2 is gone');
+    expect(stderr).toContain('what run 2 changed is shown with the next run of its source');
+  }
+  expect(shown.changes()).toContain('what run 2 changed is shown with the next run');
   // Without the row nobody knows when it was.
   for (const command of dated.slice(2)) {
     const { stdout, stderr } = await story.expectRun(1, ...command);
@@ -159,4 +169,9 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
   expect((await story.expectRun(4, 'runs', 'show', '9')).stderr).toContain('there is no run 9');
   expect(shown.runs()).toContain('the row of run 2 is gone');
   expect((await told(story, 'runs')).warnings).toEqual([expect.stringContaining('the row of run 2 is gone')]);
+
+  alter(story, 'DELETE FROM runs WHERE run = 3');
+  const { stderr: newest } = await story.expectRun(0, 'changes');
+  for (const run of [2, 3])
+    expect(newest).toContain(`what run ${run} changed is not shown: its row is gone, and no run`);
 });

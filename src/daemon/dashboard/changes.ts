@@ -6,9 +6,19 @@ import { definitionsFor } from '../../config/source.ts';
 import { count, plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { parentNames } from '../../state/parent-names.ts';
+import { deletedRunsNote } from '../../state/intact.ts';
 import type { DayOfChanges, FoundChanges, RunChanges } from '../http/changes.ts';
 import { changeChart } from './charts.ts';
-import { ageHtml, changeArticle, emptyHtml, hintHtml, nameHtml, placeOf, selectHtml } from './components.ts';
+import {
+  ageHtml,
+  changeArticle,
+  emptyHtml,
+  hintHtml,
+  nameHtml,
+  placeOf,
+  selectHtml,
+  unlikeHtml,
+} from './components.ts';
 import { type Html, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 
@@ -38,7 +48,7 @@ export function changesPage(facts: ChangesFacts): PageContent {
     : NOTHING;
   const hidden = kind === null ? '. Recordings are hidden unless selected' : '';
   const body = markup`<h1>Changes</h1><p class="faint">Changes found by each sync, newest first${hidden}.</p>
-${chooser(facts)}${chart}${found.runs.length === 0 ? nothingChanged(facts) : NOTHING}
+${unlikeHtml(deletedRunsNote(facts.mirror))}${chooser(facts)}${chart}${found.runs.length === 0 ? nothingChanged(facts) : NOTHING}
 ${found.runs.map((run) => runHtml(facts, run))}${isCut}`;
   return { title: 'Changes', body };
 }

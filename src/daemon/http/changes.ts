@@ -269,7 +269,13 @@ function pairsOf(
     .sort((a, b) => b.run.run - a.run.run);
   const numbers = pairs.map(({ run }) => run.run);
   const changing = new Set(mirror.runs.changing({ runs: numbers, kinds }));
-  return pairs.filter(({ run, previous }) => previous === null || changing.has(run.run));
+  const gone = mirror.runs.unlikeSealed({ from: numbers.at(-1) ?? 0 }).filter(({ isGone }) => isGone);
+  return pairs.filter(
+    ({ run, previous }) =>
+      previous === null ||
+      changing.has(run.run) ||
+      gone.some((each) => each.run > previous.run && each.run < run.run),
+  );
 }
 
 export function countChanges(changes: readonly { readonly change: keyof ChangeCounts }[]): ChangeCounts {
