@@ -40,7 +40,7 @@ interface AbsentAnswers {
   /** The service has no such record. */
   readonly isGone?: (id: string) => void;
   /** Nothing is known of it: the request failed. */
-  readonly isUnknown: (id: string) => void;
+  readonly isUnknown?: (id: string) => void;
 }
 
 /** How many of the absent records there were of each sort. */
@@ -83,7 +83,7 @@ export async function confirmAbsent(
       failed: (id, error) => {
         tally.unknown += 1;
         tally.error ??= error;
-        answers.isUnknown(id);
+        answers.isUnknown?.(id);
       },
     });
   // By batches: what is absent may be read from a connection on which the answers are written.
@@ -199,7 +199,6 @@ async function retrieveSample(
   }
   return await confirmAbsent(context, { definition, scope }, ids, {
     exists: (id) => stage.keep(id),
-    isUnknown: () => undefined,
   });
 }
 
@@ -243,8 +242,8 @@ async function confirmEach(
     unknown,
     error: firstError,
   } = await confirmAbsent(context, { definition, scope }, absent(), {
+    // A record that could not be asked for gets no verdict: it stays, and its wait is as long as before.
     exists: (id) => stage.keep(id),
-    isUnknown: (id) => stage.keep(id),
     isGone: (id) => {
       stage.remove(id);
       if (scopeKeyNaming(definition.kind) !== undefined) context.removed(definition.kind, id);

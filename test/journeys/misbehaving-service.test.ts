@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { environment, mirrorOnce, scratch, tidemark } from './harness.ts';
 import { FakeService, forbidden, notFound, ORG, organizationPaths, respond, type Quirk } from './service.ts';
@@ -293,6 +294,29 @@ describe('a service that misbehaves never costs the mirror a record', () => {
     expect(accepted.sweep('domains')).toMatchObject({ outcome: 'complete', removed: 20 });
     expect(accepted.code).toBe(0);
     expect(await mirrored(env, 'domains')).toHaveLength(20);
+  });
+
+  it('a request that failed does not begin the wait of a held removal again', async () => {
+    const service = await FakeService.start();
+    service.lists.set(DOMAINS, domains(40));
+    const env = environment(service.url, scratch());
+    await syncJson(env);
+    service.lists.set(DOMAINS, domains(20));
+    expect((await syncJson(env)).sweep('domains').outcome).toBe('held');
+    // The wait is over; half of the records cannot be requested.
+    const refused = ({ path }: { readonly path: string }): boolean => /d003\d\/$/.test(path);
+    let isRefusing = true;
+    service.quirks.push(
+      (request, response) => isRefusing && refused(request) && forbidden(response, 'organization:read'),
+    );
+    const later = { ...env, TIDEMARK_REMOVALS_CONFIRM_AFTER: '0s' };
+    expect((await syncJson(later)).sweep('domains')).toMatchObject({ outcome: 'incomplete', removed: 10 });
+    isRefusing = false;
+    // As long a wait as before: counted from the first run that did not find them.
+    const waits = new Database(env['TIDEMARK_MIRROR'], { readonly: true });
+    expect(waits.prepare('SELECT since_run, count(*) FROM held_records').raw().all()).toEqual([[2, 10]]);
+    waits.close();
+    expect((await syncJson(later)).sweep('domains')).toMatchObject({ outcome: 'complete', removed: 10 });
   });
 
   it('held removals are believed when a later run finds the same', async () => {
