@@ -9,7 +9,7 @@ import { acceptedEarlier, type Finding } from '../diff/drift.ts';
 import type { DriftAcceptance } from '../mirror/acceptances.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow } from '../mirror/records.ts';
-import { acceptanceDocument } from '../report/drift-document.ts';
+import { acceptanceDocument, measuredOf } from '../report/drift-document.ts';
 import { maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
 import type { SourceDrift } from '../state/drift.ts';
@@ -85,6 +85,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
       return isAskedFor([path, place, maskedPlace(place, definition)], options.field);
     });
     if (accepted.length === 0) throw otherFields(findings, options);
+    const baseline = mirror.snapshots.baseline()?.name;
     const acceptances = accepted.map((finding) => {
       const { fingerprint, scope, id } = finding;
       return mirror.acceptances.add(
@@ -100,6 +101,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
           ...(until === undefined ? {} : { until }),
         },
         acceptedEarlier(drift, finding),
+        measuredOf(drift, finding, baseline),
       );
     });
     const taken = new Set(accepted.map(({ fingerprint }) => fingerprint));

@@ -9,7 +9,13 @@ import { plural, localTime } from '../core/wording.ts';
 import { MatchedIds } from '../diff/match-records.ts';
 import type { DriftAcceptance } from '../mirror/acceptances.ts';
 import { acceptedBodies, acceptedName } from '../daemon/http/audit-entries.ts';
-import { acceptanceDocument, contradictionText } from '../report/drift-document.ts';
+import {
+  acceptanceDocument,
+  contradictionText,
+  maskedMeasured,
+  measuredFromText,
+  measuredText,
+} from '../report/drift-document.ts';
 import { maskedId, maskedPlace } from '../report/mask.ts';
 import { placeText } from '../report/notes.ts';
 import { nameText } from '../report/value-text.ts';
@@ -28,7 +34,7 @@ import { print, printNote, type CommandContext, terminalWidth } from './context.
 import { isAskedFor, placeByIndex } from './drift-place.ts';
 import { renderTable } from '../report/table.ts';
 
-/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, until, is_over, contradiction}]}`. */
+/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, until, is_over, contradiction, measured}]}`. */
 export async function acceptedDrift(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'drift accepted', context.pid);
@@ -40,6 +46,14 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
       .map((acceptance) => ({
         ...acceptance,
         ...masked(acceptance, definitionsFor(config, acceptance.source)(acceptance.kind)),
+        measured:
+          acceptance.contradiction === undefined || acceptance.isGone === true
+            ? maskedMeasured(
+                mirror.acceptances.measured(acceptance),
+                acceptance.path,
+                definitionsFor(config, acceptance.source)(acceptance.kind),
+              )
+            : null,
         name: acceptedName(mirror, acceptance, definitionsFor(config, acceptance.source)(acceptance.kind)),
         isOver: acceptance.until !== undefined && !(Date.parse(acceptance.until) > now),
       }));
@@ -51,6 +65,7 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
           ...acceptanceDocument(each),
           is_over: each.isOver,
           contradiction: each.contradiction ?? null,
+          measured: each.measured,
         })),
       };
       await print(context, `${JSON.stringify(document)}\n`);
@@ -74,9 +89,9 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
       }),
     );
     const table = renderTable(
-      ['kind', 'name', 'id', 'where', 'field', 'until', 'accepted', 'by', 'reason'],
+      ['kind', 'name', 'id', 'where', 'field', 'value', 'against', 'until', 'accepted', 'by', 'reason'],
       accepted.map((each) => {
-        const { source, kind, name, id, scope, path, until, isOver, acceptedAt, by, reason } = each;
+        const { source, kind, name, id, scope, path, measured, until, isOver, acceptedAt, by, reason } = each;
         const names = placesOf.get(source);
         const place = names === undefined ? scopeText(scope) : placeText(scope, names, { hasIds: false });
         return [
@@ -85,6 +100,8 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
           nameText(id),
           [...(sources.length > 1 ? [source] : []), place].filter((part) => part !== '').join(', ') || '·',
           fieldText(path),
+          measured === null ? '·' : measuredText(measured, path),
+          measured === null ? '·' : measuredFromText(measured),
           until === undefined ? '·' : `${localTime(until)}${isOver ? ' (over)' : ''}`,
           localTime(acceptedAt),
           nameText(by),

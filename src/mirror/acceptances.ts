@@ -6,9 +6,10 @@ import type { RecordKey } from '../catalog/order.ts';
 import type { Actor } from '../core/actor.ts';
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { MirrorAccess } from './access.ts';
-import { recordAction, recordEndOfGone } from './audit-log.ts';
-import { type ContradictedRow, contradictedRows, keyText } from './audited-rows.ts';
+import { isAsWritten, recordAction, recordEndOfGone } from './audit-log.ts';
+import { type ContradictedRow, contradictedRows, keyText, latestEntry, MEASURED } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { sealRow } from './row-seals.ts';
@@ -18,7 +19,7 @@ import { acceptances, fingerprintKey } from './schema/retention-tables.ts';
 export interface DriftAcceptance extends RecordKey {
   /** Name of the source. */
   readonly source: string;
-  /** Stands for the place and the accepted value; the value itself is not kept. */
+  /** Stands for the place and the accepted value, which the audit log has in `Measured`. */
   readonly fingerprint: string;
   /** RFC 6901, with `[id=…]` for an element that is matched by its id; empty for a record that came or went. */
   readonly path: string;
@@ -29,6 +30,28 @@ export interface DriftAcceptance extends RecordKey {
   readonly by: string;
   /** ISO 8601; from then on it no longer holds. */
   readonly until?: string;
+}
+
+/** What was accepted, as it was shown: in the audit log only. Secrets are masked. */
+export interface Measured {
+  /** Of the record; `changed` of one of its fields. */
+  readonly change: 'added' | 'removed' | 'changed';
+  /** Left out where there was nothing; of an entire record, its fields by pointer. */
+  readonly from?: JsonValue;
+  readonly to?: JsonValue;
+  /** The values are texts then: parts of their JSON, in which `…` marks what was left out. */
+  readonly shortened?: true;
+  /** The state that it was measured from, with the name of the snapshot that was the baseline. */
+  readonly baseline: MeasuredState & { readonly name?: string };
+  /** The state that had the accepted value. */
+  readonly state: MeasuredState;
+}
+
+/** As in `StateReference`. */
+interface MeasuredState {
+  readonly ref: string;
+  readonly run?: number;
+  readonly at?: string;
 }
 
 /** One that was compared with the audit log. */
@@ -58,6 +81,15 @@ export class AcceptanceStore {
     return this.#access.read((connection) => checkAcceptances(connection, source));
   }
 
+  /** What was accepted, as the audit log has it; null where it does not say, and where its entry was altered. */
+  measured({ source, kind, scope, id, path }: DriftAcceptance): Measured | null {
+    const key = [source, kind, scopeKey(scope), id, path];
+    return this.#access.read((connection) => {
+      const latest = latestEntry(connection, 'acceptances', key);
+      return latest === undefined || !isAsWritten(connection, latest) ? null : measuredIn(latest.row);
+    });
+  }
+
   /** The random bytes from which this mirror's drift fingerprints are made: the same as long as it lives. */
   fingerprintKey(): Uint8Array {
     return this.#access.read(readFingerprintKey);
@@ -66,9 +98,10 @@ export class AcceptanceStore {
   /**
    * Replaces the one of the same source, kind, scope, id and path. Returns it with who accepted it.
    * @param earlier the fingerprint of the one that it replaces as well: of the record under another id
+   * @param measured what was accepted, for the audit log
    * @throws TidemarkError `mirror_corrupt` where one of them is not as it was accepted
    */
-  add(acceptance: Omit<DriftAcceptance, 'by'>, earlier?: string): DriftAcceptance {
+  add(acceptance: Omit<DriftAcceptance, 'by'>, earlier?: string, measured?: Measured): DriftAcceptance {
     const { actor } = this.#access;
     const added = { ...acceptance, by: actor.by };
     const { source, acceptedAt: at } = added;
@@ -76,7 +109,7 @@ export class AcceptanceStore {
       writer
         .transaction(() => {
           if (earlier !== undefined) dropAcceptances(writer, { source, fingerprint: earlier }, { actor, at });
-          storeAcceptance(writer, added, actor);
+          storeAcceptance(writer, added, actor, measured);
         })
         .immediate(),
     );
@@ -109,6 +142,12 @@ export class AcceptanceStore {
         .immediate(),
     );
   }
+}
+
+/** What an entry of an acceptance says that was accepted; null where it does not. @param row of the entry */
+export function measuredIn(row: string): Measured | null {
+  const { [MEASURED]: measured } = parseLossless(row) as { readonly [MEASURED]?: Measured };
+  return measured ?? null;
 }
 
 const ACCEPTANCES = prepared((db) => {
@@ -170,12 +209,21 @@ const STORE = prepared((db) => {
     .prepare();
 });
 
-function storeAcceptance(writer: Connection, acceptance: DriftAcceptance, actor: Actor): void {
+function storeAcceptance(
+  writer: Connection,
+  acceptance: DriftAcceptance,
+  actor: Actor,
+  measured?: Measured,
+): void {
   const { id, until = null, ...rest } = acceptance;
   const { source, kind, path } = rest;
   const scope = scopeKey(rest.scope);
   const key = [source, kind, scope, id, path];
-  recordAction(writer, actor, { action: 'accept', at: rest.acceptedAt, about: 'acceptances', key }, () => {
+  const recorded = {
+    ...({ action: 'accept', at: rest.acceptedAt, about: 'acceptances', key } as const),
+    ...(measured === undefined ? {} : { measured: JSON.stringify(measured) }),
+  };
+  recordAction(writer, actor, recorded, () => {
     STORE(writer).run({ ...rest, remoteId: id, scope, until });
   });
 }

@@ -10,6 +10,7 @@ import {
   entryHash,
   runOfBackup,
 } from './audit-log.ts';
+import { type Measured, measuredIn } from './acceptances.ts';
 import type { AuditEntry } from './audited-rows.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
@@ -30,6 +31,8 @@ export type AuditSubject =
       readonly acceptedAt: string;
       readonly by: string;
       readonly until: string | null;
+      /** What was accepted; null in an entry that does not say. */
+      readonly measured: Measured | null;
     })
   | {
       readonly about: 'snapshot';
@@ -200,7 +203,7 @@ function subjectOf({ entry, about, member, row }: AuditEntry, numbers: Numbers):
         const [source = '', kind = '', scope = '', id = '', path = ''] = key.map(String);
         const { accepted_at: acceptedAt, accepted_by: by, ...rest } = stored as Stored['acceptances'];
         const place = { source, kind: knownKind(kind), scope: storedScope(scope), id, path };
-        return { about: 'acceptance', ...place, ...rest, acceptedAt, by };
+        return { about: 'acceptance', ...place, ...rest, acceptedAt, by, measured: measuredIn(row) };
       }
       case 'snapshots': {
         const { run, pinned_at: pinnedAt, pinned_by: by, is_baseline: mark } = stored as Stored['snapshots'];

@@ -4,7 +4,7 @@
  * So `verify` finds an entry, or a row, that was removed, altered or inserted. SQL as text: it defines what is hashed.
  */
 import { createHash } from 'node:crypto';
-import { desc, isNotNull } from 'drizzle-orm';
+import { desc, eq, isNotNull } from 'drizzle-orm';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Actor } from '../core/actor.ts';
@@ -15,11 +15,13 @@ import {
   type RowKey,
   goneRow,
   isEnding,
+  latestEntry,
   recordedRows,
   requireAsRecorded,
+  withMeasured,
 } from './audited-rows.ts';
 import type { Connection } from './database.ts';
-import { paramsOf, prepared } from './query.ts';
+import { param, paramsOf, prepared } from './query.ts';
 import { auditLog } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
 
@@ -29,6 +31,8 @@ interface Recorded {
   readonly at: string;
   readonly about: AuditedTable;
   readonly key: RowKey;
+  /** Of an acceptance: what was accepted, as JSON. */
+  readonly measured?: string;
 }
 
 /**
@@ -44,10 +48,14 @@ export function recordAction(writer: Connection, actor: Actor, recorded: Recorde
 }
 
 /** Writes an entry on a row as it is, of which the caller knows that it is as it must be. */
-export function recordRow(writer: Connection, actor: Actor, { key, ...recorded }: Recorded): void {
+export function recordRow(writer: Connection, actor: Actor, { key, measured, ...recorded }: Recorded): void {
   const [found] = recordedRows(writer, recorded.about, key);
   if (found === undefined) throw new Error(`there is no row of ${recorded.about} to record`);
-  addEntry(writer, actor, { ...recorded, ...found });
+  const { member } = found;
+  const known = measured === undefined ? found.row : withMeasured(found.row, measured);
+  // What ends is as the log has it, also with what was measured.
+  const row = isEnding(recorded) ? (latestEntry(writer, recorded.about, key)?.row ?? known) : known;
+  addEntry(writer, actor, { ...recorded, member, row });
 }
 
 /**
@@ -159,6 +167,21 @@ const LAST_ENTRY = prepared((db) => {
 export function lastEntry(connection: Connection): Pick<AuditEntry, 'entry' | 'hash'> | undefined {
   return LAST_ENTRY(connection).get();
 }
+
+/** True where an entry is as it was written, after the entry that is before it. */
+export function isAsWritten(connection: Connection, entry: AuditEntry): boolean {
+  const before = HASH_OF(connection).get({ entry: entry.entry - 1 });
+  return entryHash(entry, before?.hash ?? null).equals(entry.hash);
+}
+
+const HASH_OF = prepared((db) => {
+  const { entry, hash } = auditLog;
+  return db
+    .select({ hash })
+    .from(auditLog)
+    .where(eq(entry, param('entry')))
+    .prepare();
+});
 
 const LAST_ROOT = prepared((db) =>
   db

@@ -120,6 +120,19 @@ export interface Contradiction extends NamedRow {
   readonly again?: string;
 }
 
+/** What an entry of an acceptance has beside its row: what was accepted, which no table has. */
+export const MEASURED = 'measured';
+
+/** An entry's `row` with what was measured. @param measured JSON */
+export function withMeasured(row: string, measured: string): string {
+  return `${row.slice(0, -1)},"${MEASURED}":${measured}}`;
+}
+
+/** True where an entry recorded this row: what was measured follows the row's own facts, whose number and order are given. */
+function isRowOf(recorded: string, row: string): boolean {
+  return recorded === row || recorded.startsWith(`${row.slice(0, -1)},"${MEASURED}":`);
+}
+
 /**
  * How a row contradicts the latest entry about it; null where it does not. Every check of a row against the log is this one.
  * @param row as `recordedRows` has it; undefined for one that is gone
@@ -131,7 +144,8 @@ export function contradictionOf(
   latest: LatestEntry | undefined,
 ): Contradiction | null {
   const expected = latest === undefined || isEnding(latest) ? undefined : latest;
-  if (expected?.row === row) return null;
+  if (expected === undefined ? row === undefined : row !== undefined && isRowOf(expected.row, row))
+    return null;
   const named = namedRow(about, member);
   if (expected === undefined)
     return { ...named, what: 'was inserted by another program: the audit log has no entry of it' };
@@ -283,15 +297,24 @@ export function goneRow(connection: Connection, about: AuditedTable, key: RowKey
 }
 
 const LATEST_OF = prepared((db) => {
-  const { entry, about, member, row, action, by } = auditLog;
+  const { entry, about, member } = auditLog;
   return db
-    .select({ entry, row, action, by })
+    .select()
     .from(auditLog)
     .where(and(eq(about, param('about')), eq(member, param('member'))))
     .orderBy(desc(entry))
     .limit(1)
     .prepare();
 });
+
+/** The latest entry about a row, be the row there or not; undefined without one. */
+export function latestEntry(
+  connection: Connection,
+  about: AuditedTable,
+  key: RowKey,
+): AuditEntry | undefined {
+  return lookUp(connection, about, key).latest;
+}
 
 /** True where a row is as the log last recorded it. */
 export function isAsRecorded(connection: Connection, about: AuditedTable, key: RowKey): boolean {
@@ -308,7 +331,7 @@ function difference(row: string, recorded: string): string {
     (facts) => (facts ?? {}) as Record<string, unknown>,
   );
   const said = Object.entries(then ?? {})
-    .filter(([fact, value]) => now?.[fact] !== value)
+    .filter(([fact, value]) => fact !== MEASURED && now?.[fact] !== value)
     .map(([fact, value]) => {
       const text = JSON.stringify(value);
       return UNREADABLE[fact] ?? `${fact} ${text.length > MAX_SAID ? `${text.slice(0, MAX_SAID)}…` : text}`;

@@ -149,7 +149,7 @@ function disagreement(entry: AuditEntry, earlier: AuditEntry | undefined): strin
     return 'is of a row of which no entry before it says that it was there';
   const [then, now] = [factsOf(earlier), factsOf(entry)];
   const other = [...new Set([...Object.keys(then), ...Object.keys(now)])].filter(
-    (fact) => !free.includes(fact) && then[fact] !== now[fact],
+    (fact) => !free.includes(fact) && JSON.stringify(then[fact]) !== JSON.stringify(now[fact]),
   );
   if (other.length === 0) return null;
   return `contradicts entry ${earlier.entry} (${earlier.action} by ${earlier.by}): ${other.join(', ')}`;

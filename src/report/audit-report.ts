@@ -9,6 +9,7 @@ import type {
   RemovalsSubject,
 } from '../mirror/audit-entries.ts';
 import { eachOf, type ReportDocument } from './document.ts';
+import { measuredCells, measuredFromText, measuredText } from './drift-document.ts';
 import { csvLine } from './export/documents.ts';
 import { nameText } from './value-text.ts';
 
@@ -92,10 +93,12 @@ export function detailText(
 ): string {
   switch (subject.about) {
     case 'acceptance': {
-      const { reason, until, by } = subject;
+      const { reason, until, by, measured, path } = subject;
       // Who withdraws it gives no reason.
       const accepted = action === 'unaccept' ? `accepted by ${nameText(by)}, ` : '';
-      return `${accepted}reason: ${nameText(reason)}${until === null ? '' : `; until ${timeText(until)}`}`;
+      const value =
+        measured === null ? '' : `; ${measuredText(measured, path)}, against ${measuredFromText(measured)}`;
+      return `${accepted}reason: ${nameText(reason)}${until === null ? '' : `; until ${timeText(until)}`}${value}`;
     }
     case 'snapshot':
       return `run ${subject.run}`;
@@ -171,7 +174,22 @@ function rangesText(ranges: readonly (readonly [number, number])[]): string {
 
 const CSV_COLUMNS = [
   ...['entry', 'at', 'by', 'via', 'action', 'what', 'details', 'source'],
-  ...['kind', 'id', 'path', 'reason', 'until', 'snapshot', 'run', 'restore', 'backup', 'root', 'hash'],
+  ...[
+    'kind',
+    'id',
+    'path',
+    'from',
+    'to',
+    'baseline',
+    'reason',
+    'until',
+    'snapshot',
+    'run',
+    'restore',
+    'backup',
+    'root',
+    'hash',
+  ],
 ] as const;
 
 /** A line for each entry, times in UTC; safe to open in a spreadsheet. */
@@ -188,12 +206,25 @@ export function* auditCsv(entries: Iterable<ShownEntry>): Generator<string> {
       what: subjectText(entry),
       details: detailText(entry, (at) => at),
       source: entry.source ?? '',
-      ...{ kind: '', id: '', path: '', reason: '', until: '', snapshot: '', run: '', restore: '' },
+      ...{
+        kind: '',
+        id: '',
+        path: '',
+        from: '',
+        to: '',
+        baseline: '',
+        reason: '',
+        until: '',
+        snapshot: '',
+        run: '',
+        restore: '',
+      },
       ...{ backup: '', root: '' },
       ...(subject.about === 'acceptance'
         ? {
             ...{ kind: subject.kind, id: subject.id, path: subject.path },
             ...{ reason: subject.reason, until: subject.until ?? '' },
+            ...(subject.measured === null ? {} : measuredCells(subject.measured)),
           }
         : {}),
       ...(subject.about === 'snapshot' ? { snapshot: subject.name, run: String(subject.run) } : {}),
@@ -218,9 +249,9 @@ export function auditEntryDocument(shown: ShownEntry): object {
 function subjectDocument({ recordName, source, fromRun }: ShownEntry, subject: AuditSubject): object {
   switch (subject.about) {
     case 'acceptance': {
-      const { kind, scope, id, path, fingerprint, reason, acceptedAt, by, until } = subject;
+      const { kind, scope, id, path, fingerprint, reason, acceptedAt, by, until, measured } = subject;
       const record = { kind, scope, id, name: recordName, path };
-      return { ...record, fingerprint, reason, accepted_at: acceptedAt, by, until };
+      return { ...record, fingerprint, reason, accepted_at: acceptedAt, by, until, measured };
     }
     case 'snapshot': {
       const { name, run, pinnedAt, by, isBaseline } = subject;

@@ -2,10 +2,14 @@
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SEVERITIES } from '../catalog/definition.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import type { Acceptance, Drift, Finding, OpenFinding } from '../diff/drift.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';
-import { maskedAt, maskedId, maskedPlace, withMaskedId } from './mask.ts';
+import type { StateReference } from '../diff/change.ts';
+import type { Measured } from '../mirror/acceptances.ts';
+import { isMaskedChange, maskedAt, MASKED_CHANGE, maskedId, maskedPlace, withMaskedId } from './mask.ts';
+import { foldedPair, foldedValue, foldedValues, nameText } from './value-text.ts';
 
 /** Drift of one source, with the catalog as that source has it. */
 interface ShownDrift extends Drift {
@@ -108,14 +112,7 @@ export function severityCounts(findings: readonly Finding[]): Record<Finding['se
 export function maskedFinding({ definitions }: Pick<ShownDrift, 'definitions'>, finding: Finding): Finding {
   const definition = definitions(finding.kind);
   const { from, to, path } = finding;
-  const value = (of: JsonValue): JsonValue => {
-    if (finding.change === 'changed' || !isJsonObject(of)) return maskedAt(path, of, definition);
-    // The value of an entire record is an object of its fields by pointer.
-    const whole: JsonObject = {};
-    for (const [pointer, field] of Object.entries(of))
-      setOwn(whole, pointer, maskedAt(pointer, field, definition));
-    return whole;
-  };
+  const value = (of: JsonValue): JsonValue => maskedSide(path, of, definition, finding.change !== 'changed');
   return withMaskedId(
     {
       ...finding,
@@ -125,6 +122,113 @@ export function maskedFinding({ definitions }: Pick<ShownDrift, 'definitions'>, 
     },
     definition,
   );
+}
+
+/** The value of an entire record is an object of its fields by pointer. */
+function maskedSide(
+  path: string,
+  value: JsonValue,
+  definition: ResourceDefinition,
+  isWhole: boolean,
+): JsonValue {
+  if (!isWhole || !isJsonObject(value)) return maskedAt(path, value, definition);
+  const whole: JsonObject = {};
+  for (const [pointer, field] of Object.entries(value))
+    setOwn(whole, pointer, maskedAt(pointer, field, definition));
+  return whole;
+}
+
+/** Characters of an accepted value, as JSON, that the audit log keeps. */
+const MEASURED_LIMIT = 1_000;
+/** Of those, for the value: the rest is for what says how much was left out. */
+const MEASURED_SHARE = 850;
+/** As reports name the state that drift is measured from. */
+const BASELINE = 'baseline';
+
+/**
+ * What is accepted with a finding, for the audit log: secrets masked, long values shortened so that the difference stays.
+ * @param baseline the name of the snapshot that is the baseline
+ */
+export function measuredOf(
+  drift: Pick<ShownDrift, 'definitions' | 'document'>,
+  finding: Finding,
+  baseline: string | undefined,
+): Measured {
+  const { from, to, change } = maskedFinding(drift, finding);
+  const isShortened = [from, to].some(
+    (value) => value !== undefined && JSON.stringify(value).length > MEASURED_LIMIT,
+  );
+  const [before, after] = isShortened
+    ? foldedValues(from, to, MEASURED_SHARE).map((text) => cut(text, MEASURED_LIMIT))
+    : [from, to];
+  const { from: fromState, to: toState } = drift.document;
+  const isBaseline = fromState.ref === BASELINE && baseline !== undefined;
+  return {
+    change,
+    ...(from === undefined || before === undefined ? {} : { from: before }),
+    ...(to === undefined || after === undefined ? {} : { to: after }),
+    ...(isShortened ? { shortened: true } : {}),
+    baseline: { ...stateOf(fromState), ...(isBaseline ? { name: baseline } : {}) },
+    state: stateOf(toState),
+  };
+}
+
+function cut(text: string, limit: number): string {
+  return text.length <= limit ? text : `${text.slice(0, limit).toWellFormed()}…`;
+}
+
+function stateOf({ ref, run, at }: StateReference): Measured['state'] {
+  return { ref, ...(run === undefined ? {} : { run }), ...(at === undefined ? {} : { at }) };
+}
+
+/** What was accepted, masked by the definition in force: a field may have become a secret since. */
+export function maskedMeasured(
+  measured: Measured | null,
+  path: string,
+  definition: ResourceDefinition,
+): Measured | null {
+  if (measured === null) return null;
+  const { from, to, change } = measured;
+  const isWhole = change !== 'changed';
+  return {
+    ...measured,
+    ...(from === undefined ? {} : { from: maskedSide(path, from, definition, isWhole) }),
+    ...(to === undefined ? {} : { to: maskedSide(path, to, definition, isWhole) }),
+  };
+}
+
+/** Characters of an accepted value in a line. */
+const MEASURED_LINE = 100;
+
+/** `false → true`; `added` or `removed` with the fields of an entire record. */
+export function measuredText({ change, from, to, shortened }: Measured, path: string): string {
+  if (isMaskedChange({ path, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }))
+    return MASKED_CHANGE;
+  const [before, after] =
+    shortened === true
+      ? foldedPair(shortenedText(from), shortenedText(to), MEASURED_LINE)
+      : foldedValues(from, to, MEASURED_LINE);
+  if (change !== 'changed') return `${change} ${change === 'added' ? after : before}`;
+  return `${before} → ${after}`;
+}
+
+/** Values as JSON, empty where there was none. */
+export function measuredCells(measured: Measured): Record<'from' | 'to' | 'baseline', string> {
+  const { from, to, shortened } = measured;
+  const [before, after] = [from, to].map((value) => {
+    if (value === undefined) return '';
+    return shortened === true ? shortenedText(value) : JSON.stringify(value);
+  }) as [string, string];
+  return { from: before, to: after, baseline: measuredFromText(measured) };
+}
+
+function shortenedText(value: JsonValue | undefined): string {
+  return typeof value === 'string' ? escapeControlCharacters(value) : foldedValue(value, MEASURED_LIMIT);
+}
+
+/** The state that it was measured from: `approved (run 3)`, `file:approved`. */
+export function measuredFromText({ baseline: { ref, name = ref, run } }: Measured): string {
+  return `${nameText(name)}${run === undefined || name === `run:${run}` ? '' : ` (run ${run})`}`;
 }
 
 function withReopened(shown: Finding, { reopened }: OpenFinding): object {

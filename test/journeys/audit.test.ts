@@ -71,6 +71,7 @@ describe('the audit log', () => {
     const lines = stdout.trimEnd().split('\n');
     expect(lines[0]).toMatch(/^Audit log: 10 entries \(from the beginning to \S+Z\)$/);
     const rows = lines.slice(-10).map((line) => line.replace(TIME, 'T').replaceAll(/ {2,}/g, ' | '));
+    const value = `"Data platform" → "Night shift", against q4 (run 1)`;
     expect(rows).toEqual([
       `T | bea (${via}) | forget | forget 1 | 2 runs: 1–2`,
       `T | ${via} | unpin | snapshot q4 | run 1`,
@@ -78,8 +79,8 @@ describe('the audit log', () => {
       `T | ${via} | undo | restore 2 | undoes restore 1`,
       `T | ${via} | end | restore 1 | complete`,
       `T | ${via} | restore | restore 1 | from baseline (run 1)`,
-      `T | ${via} | unaccept | role Night shift /name | accepted by ann, reason: renamed, SEC-12; until 2130-12-31T00:00:00Z`,
-      `T | ann (${via}) | accept | role Night shift /name | reason: renamed, SEC-12; until 2130-12-31T00:00:00Z`,
+      `T | ${via} | unaccept | role Night shift /name | accepted by ann, reason: renamed, SEC-12; until 2130-12-31T00:00:00Z; ${value}`,
+      `T | ann (${via}) | accept | role Night shift /name | reason: renamed, SEC-12; until 2130-12-31T00:00:00Z; ${value}`,
       `T | Bea Auditor (${via}) | baseline | snapshot q4 | run 1`,
       `T | Bea Auditor (${via}) | pin | snapshot q4 | run 1`,
     ]);
@@ -178,10 +179,10 @@ describe('the audit log', () => {
       '\r\n',
     );
     expect(head).toBe(
-      'entry,at,by,via,action,what,details,source,kind,id,path,reason,until,snapshot,run,restore,backup,root,hash',
+      'entry,at,by,via,action,what,details,source,kind,id,path,from,to,baseline,reason,until,snapshot,run,restore,backup,root,hash',
     );
     expect(accepted).toMatch(
-      /^3,[^,]+Z,ann,[^,]+,accept,role Night shift \/name,"reason: renamed, SEC-12; until 2130-12-31T00:00:00.000Z",default,roles,[^,]+,\/name,"renamed, SEC-12",2130-12-31T00:00:00.000Z,,,,,,[0-9a-f]{64}$/,
+      /^3,[^,]+Z,ann,[^,]+,accept,role Night shift \/name,"reason: renamed, SEC-12; until 2130-12-31T00:00:00.000Z; ""Data platform"" → ""Night shift"", against q4 \(run 1\)",default,roles,[^,]+,\/name,"""Data platform""","""Night shift""",q4 \(run 1\),"renamed, SEC-12",2130-12-31T00:00:00.000Z,,,,,,[0-9a-f]{64}$/,
     );
     const html = (await story.expectRun(0, 'audit', '--format', 'html')).stdout;
     expect(html).toMatch(

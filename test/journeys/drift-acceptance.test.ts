@@ -104,7 +104,7 @@ describe('accepted drift', () => {
   });
 
   it('is listed in reports with value, reason, person and end; in the terminal where somebody asks', async () => {
-    const { service, expectRun } = await baselined();
+    const { service, directory, expectRun } = await baselined();
     const exports = (password: string): void =>
       service.set('batch_exports', [
         { id: 'b1', name: 'Nightly', destination: { type: 'Postgres', config: { password } } },
@@ -143,7 +143,42 @@ describe('accepted drift', () => {
     expect(html).toContain('>Accepted <span class="count">4</span></h2>');
     expect(html).toMatch(/accepted by Anna on \S+ until 2099-01-02T00:00:00Z: CHG-1100/);
     for (const report of [text, markdown, html]) expect(report).not.toContain('4711');
-    const shown = (await expectRun(0, 'drift', '--format', 'markdown', '--show-secrets')).stdout;
+    // The audit log has what was accepted, and against which state; so has the list.
+    const state = { baseline: { ref: 'baseline', run: 2, name: 'c' }, state: { ref: 'latest', run: 3 } };
+    const measured = [
+      { id: 'b1', measured: { change: 'changed', from: '[secret]', to: '[secret]', ...state } },
+      { id: 'd1', measured: { change: 'changed', from: false, to: true, ...state } },
+      { id: 'd2', measured: { change: 'removed', from: { '/domain': DOMAINS[1]?.['domain'] }, ...state } },
+      { id: 'r2', measured: { change: 'added', to: { '/name': 'New' }, ...state } },
+    ];
+    const listed = await expectRun(0, 'drift', 'accepted', '--json');
+    const byId = (one: { id: string }, other: { id: string }): number => (one.id < other.id ? -1 : 1);
+    const { accepted } = JSON.parse(listed.stdout) as { accepted: { id: string }[] };
+    expect(accepted.toSorted(byId)).toMatchObject(measured);
+    const logged = (await expectRun(0, 'audit', '--action', 'accept', '--json')).stdout;
+    const { entries } = JSON.parse(logged) as { entries: { acceptance: { id: string } }[] };
+    expect(entries.map(({ acceptance }) => acceptance).toSorted(byId)).toMatchObject(measured);
+    expect((await expectRun(0, 'drift', 'accepted')).stdout).toMatch(
+      /\/is_verified +false → true +c \(run 2\)/,
+    );
+    const log = (await expectRun(0, 'audit')).stdout;
+    expect(log).toContain('reason: CHG-1100; until 2099-01-02T00:00:00Z; false → true, against c (run 2)');
+    for (const each of [logged, log, listed.stdout]) expect(each).not.toContain('4711');
+    await expectRun(0, 'drift', 'unaccept', 'domains', 'd1');
+    expect((await expectRun(0, 'audit', '--action', 'unaccept')).stdout).toContain('false → true');
+    await expectRun(0, 'verify');
+    const file = new Database(join(directory, 'mirror.db'));
+    expect(file.prepare(`SELECT count(*) AS n FROM audit_log WHERE row LIKE '%4711%'`).get()).toEqual({
+      n: 0,
+    });
+    // Another value in the entry alone is found, and not shown as the one that was accepted.
+    file.exec(`UPDATE audit_log SET row = replace(row, '"New"', '"Root"')`);
+    file.close();
+    expect((await expectRun(1, 'verify')).stdout).toMatch(/entry \d+/);
+    expect((await expectRun(0, 'audit')).stderr).toContain('not as');
+    const after = (await expectRun(0, 'drift', 'accepted', '--json')).stdout;
+    expect(after).not.toContain('Root');
+    const shown = (await expectRun(2, 'drift', '--format', 'markdown', '--show-secrets')).stdout;
     expect(shown).toContain('`"before"` → `"4711"`');
   });
 
@@ -324,6 +359,9 @@ describe('fingerprints', () => {
     await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'again');
     expect((await expectRun(0, 'drift')).stderr).not.toContain('is gone');
     remove();
+    expect((await expectRun(0, 'drift', 'accepted')).stdout).toMatch(
+      /\/is_verified +\(absent\) → true +b \(run 1\)/,
+    );
     service.set('domains', DOMAINS);
     await expectRun(0, 'sync', '--quiet');
     expect((await expectRun(0, 'drift')).stderr).toContain('is gone');
@@ -336,7 +374,12 @@ describe('fingerprints', () => {
       /the acceptance of \/is_verified is gone, though entry \d+ of .* has it: the audit log has its withdrawal now/,
     );
     const { entries } = JSON.parse((await run('audit', '--json')).stdout) as { entries: readonly object[] };
-    expect(entries[0]).toMatchObject({ action: 'unaccept', by: 'Dora', acceptance: { reason: 'again' } });
+    const measured = { change: 'changed', to: true, baseline: { run: 1, name: 'b' } };
+    expect(entries[0]).toMatchObject({
+      action: 'unaccept',
+      by: 'Dora',
+      acceptance: { reason: 'again', measured },
+    });
     await expectRun(1, ...withdrawal);
     expect((await run('drift')).stderr).not.toContain('is gone');
     expect((await run('drift', 'accepted')).stderr).not.toContain('is gone');

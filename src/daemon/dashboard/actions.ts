@@ -12,6 +12,7 @@ import { placeOf } from '../../diff/compare.ts';
 import { acceptedEarlier } from '../../diff/drift.ts';
 import type { JobName } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { measuredOf } from '../../report/drift-document.ts';
 import { parseTime } from '../../state/reference.ts';
 import type { DriftNow } from '../http/drift-now.ts';
 import { asRefusal, localPath, type Refusal, requestText } from '../http/request.ts';
@@ -137,12 +138,14 @@ async function acceptFindings({ view, drift, clock }: ActionParts, { form, actor
     });
   }
   await view.change('drift accept', actor, (mirror) => {
+    const baseline = mirror.snapshots.baseline()?.name;
     for (const finding of findings) {
       const { fingerprint, kind, scope, id } = finding;
       const accepted = { source, fingerprint, kind, scope, id, path: placeOf(finding), reason };
       mirror.acceptances.add(
         { ...accepted, acceptedAt: isoTime(now), ...(until === undefined ? {} : { until }) },
         found === null ? undefined : acceptedEarlier(found, finding),
+        found === null ? undefined : measuredOf(found, finding, baseline),
       );
     }
   });

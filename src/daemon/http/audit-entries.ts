@@ -18,6 +18,7 @@ import { RecreatedIds } from '../../mirror/recreated-ids.ts';
 import { fileStamp } from '../../mirror/write-ahead-log.ts';
 import { unlikeSealedText } from '../../mirror/verify-chain.ts';
 import type { ShownEntry } from '../../report/audit-report.ts';
+import { maskedMeasured } from '../../report/drift-document.ts';
 import { maskedBody, maskedId, maskedPlace } from '../../report/mask.ts';
 import { isWithin, type Period } from '../../state/period.ts';
 
@@ -260,6 +261,7 @@ function shownEntry(
         ...subject,
         id: maskedId(subject.id, definition),
         path: maskedPlace(subject.path, definition),
+        measured: maskedMeasured(subject.measured, subject.path, definition),
       };
       return { ...shown, ...nameOf(subject, definition), subject: masked };
     }

@@ -27,7 +27,7 @@ export const auditLog = sqliteTable(
       .$type<'acceptances' | 'snapshots' | 'restores' | 'forgets' | 'backups' | 'removals'>(),
     /** The key of the row, as a JSON array; of a backup, its name; of removals, their run. */
     member: text('member').notNull(),
-    /** What else was in the row, as a JSON object; for `unaccept` and `unpin`, what was in it until then. */
+    /** What else was in the row, as a JSON object; for `unaccept` and `unpin`, what was in it until then. Of an acceptance, also what was accepted (`measured`). */
     row: text('row').notNull(),
     /** Root of the latest published run at that time; NULL before the first. */
     root: blob('root', { mode: 'buffer' }),
@@ -53,7 +53,7 @@ export const snapshots = sqliteTable('snapshots', {
 
 /**
  * Drift that somebody accepted: one row per place, and only for the value of its fingerprint. The value itself is not
- * stored, so that no secret is.
+ * here; the audit log has it, with its secrets masked.
  */
 export const acceptances = sqliteTable(
   'acceptances',
