@@ -5,7 +5,7 @@ import { loadConfig } from '../src/config/load.ts';
 import { onlyMirrorConfig } from '../src/config/mirrors.ts';
 import { systemClock } from '../src/core/clock.ts';
 import { silentLogger } from '../src/core/logger.ts';
-import { BackupCatalog } from '../src/backup/catalog.ts';
+import { BackupCatalog } from '../src/backup/known-backups.ts';
 import { startHttp } from '../src/daemon/http/http.ts';
 import type { DaemonView } from '../src/daemon/view.ts';
 import { type Mirror } from '../src/mirror/mirror.ts';

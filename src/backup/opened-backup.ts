@@ -8,7 +8,7 @@ import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { addToRestored } from '../mirror/backup.ts';
-import type { NoticeState } from '../mirror/daemon.ts';
+import type { NoticeState } from '../mirror/daemon-store.ts';
 import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
 import { movedAway, restoreWorkDirectory } from '../mirror/open.ts';
 import type { Backup } from './list.ts';

@@ -9,7 +9,7 @@ import { proxySettings } from '../config/proxy.ts';
 import { duration, megabytes, plural } from '../core/wording.ts';
 import { type BackupWriter, type BackupOutcome, createBackupWriter } from '../backup/writer.ts';
 import { ANSWERS_MS, answered, type BackupPhase, backUpHere, QUIET_WAIT_MS } from '../backup/work.ts';
-import { BackupCatalog } from '../backup/catalog.ts';
+import { BackupCatalog } from '../backup/known-backups.ts';
 import { begunAnew, type MirrorOrigin, originOf } from '../backup/earlier.ts';
 import { type Backup, type DueTarget, dueTargets, emptiedError, listBackups } from '../backup/list.ts';
 import { directoryTarget } from '../backup/targets/directory.ts';
@@ -31,7 +31,7 @@ import { renderTable } from '../report/table.ts';
 import { keptText } from './config-check.ts';
 import { age } from './export-notes.ts';
 import { commandLog } from './source-probe.ts';
-import { backupResult } from '../daemon/jobs/works.ts';
+import { backupResult } from '../daemon/jobs/job-table.ts';
 import { recordJob } from './record-job.ts';
 
 export interface ListOptions {

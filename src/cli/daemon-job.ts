@@ -5,7 +5,7 @@ import { afterRealTime } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { performOrder } from '../daemon/jobs/child-job.ts';
 import type { ToChild, ToDaemon } from '../daemon/jobs/executor.ts';
-import { backupWork, jobWorks } from '../daemon/jobs/works.ts';
+import { backupWork, jobWorks } from '../daemon/jobs/job-table.ts';
 import { recentRequests } from '../wire-client.ts';
 import { readConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';

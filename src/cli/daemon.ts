@@ -10,7 +10,7 @@ import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError, type ExitCode, EXIT } from '../core/errors.ts';
 import { listeningAt } from '../core/local-url.ts';
 import type { Logger } from '../core/logger.ts';
-import { backupWork, backUpInOneProcess } from '../daemon/jobs/works.ts';
+import { backupWork, backUpInOneProcess } from '../daemon/jobs/job-table.ts';
 import { type Daemon, startDaemon } from '../daemon/daemon.ts';
 import type { DaemonEffects, StartJob } from '../daemon/effects.ts';
 import type { StartHttp } from '../daemon/http-endpoint.ts';

@@ -13,7 +13,7 @@ import { findDaemon } from '../daemon/lockfile.ts';
 import { areBackupsEncrypted, ownerOf } from '../config/mirrors.ts';
 import { LATEST_BACKUP, namingBackup } from '../core/hints.ts';
 import { channelsFor, recordJobNotices } from '../daemon/notices/notifier.ts';
-import type { JobStart } from '../mirror/daemon.ts';
+import type { JobStart } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';

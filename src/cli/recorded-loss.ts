@@ -4,7 +4,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { plural } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
-import { changesOnce } from '../diff/unions.ts';
+import { changesOnce } from '../diff/families.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { readPlan } from '../restore/plan/plan.ts';

@@ -7,7 +7,7 @@ import { escapeControlCharacters } from '../core/escape-control.ts';
 import { count, duration, plural, localTime, withLocalTimes, outcomeText } from '../core/wording.ts';
 import type { FirstRead, DiffDocument } from '../diff/change.ts';
 import { compareKeys, type RecordKey } from '../catalog/order.ts';
-import { countRepeats, inBoth, repeatingKinds, withoutRepeats } from '../diff/unions.ts';
+import { countRepeats, inBoth, repeatingKinds, withoutRepeats } from '../diff/families.ts';
 import { MAX_FIELDS } from '../mirror/field-shapes.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';

@@ -1,6 +1,6 @@
 /** The text of `tidemark status` about one mirror: one screen of 80 columns, but for what is wrong; with `--verbose` each kind. */
 import { createColors } from 'picocolors';
-import { type BackupsShown, othersText } from '../backup/catalog.ts';
+import { type BackupsShown, othersText } from '../backup/known-backups.ts';
 import { mirrorDiskText } from '../backup/mirror-disk.ts';
 import type { BackupConfig, Config } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
@@ -16,8 +16,8 @@ import {
   needsOf,
   sinceOf,
   verdictText,
-} from '../daemon/http/five-answers.ts';
-import type { HealthSnapshot } from '../daemon/http/health-snapshot.ts';
+} from '../daemon/health/status-answers.ts';
+import type { HealthSnapshot } from '../daemon/health/health-facts.ts';
 import { ahead, backupInterval } from '../daemon/http/wording.ts';
 import type { ScheduleView } from '../daemon/view.ts';
 import type { LockHolder } from '../mirror/lock.ts';

@@ -5,14 +5,14 @@
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { createColors } from 'picocolors';
-import { BackupCatalog, type BackupsShown, unreadTarget } from '../backup/catalog.ts';
+import { BackupCatalog, type BackupsShown, unreadTarget } from '../backup/known-backups.ts';
 import { addressOf } from '../backup/targets/target.ts';
 import type { Config, TargetConfig } from '../config/config.ts';
 import { mirrorConfigs, onlyMirrorConfig } from '../config/mirrors.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError, combinedExitCode, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
 import { count, plural, outcomeText } from '../core/wording.ts';
-import { DriftNow } from '../daemon/http/drift-now.ts';
+import { DriftNow } from '../daemon/health/drift-now.ts';
 import {
   type Answer,
   type FoundDrifts,
@@ -20,15 +20,15 @@ import {
   driftCounts,
   driftStatus,
   fiveAnswers,
-} from '../daemon/http/five-answers.ts';
-import { type Health, worst } from '../daemon/http/health.ts';
+} from '../daemon/health/status-answers.ts';
+import { type Health, worst } from '../daemon/health/health.ts';
 import {
   type HealthSnapshot,
   type HealthView,
   lookAtBackups,
   readHealthInputs,
   snapshotOf,
-} from '../daemon/http/health-snapshot.ts';
+} from '../daemon/health/health-facts.ts';
 import { fullDisk, spaceBeside } from '../doctor/disk.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { Timetable } from '../daemon/schedule/timetable.ts';

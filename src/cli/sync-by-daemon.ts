@@ -10,7 +10,7 @@ import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import { summaryOf, type SyncSummary } from '../daemon/jobs/summaries.ts';
 import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
-import type { JobRow } from '../mirror/daemon.ts';
+import type { JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
 import type { SweepMode, SweepReport } from '../sync/outcome.ts';

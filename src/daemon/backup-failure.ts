@@ -2,10 +2,10 @@
  * Whether the failure of the latest backup is over. That follows from what the configured targets hold now: a backup may have been
  * made by hand since, and a target may have left the configuration.
  */
-import type { TargetShown } from '../backup/catalog.ts';
+import type { TargetShown } from '../backup/known-backups.ts';
 import { addressOf } from '../backup/targets/target.ts';
 import type { BackupConfig } from '../config/config.ts';
-import type { JobRow } from '../mirror/daemon.ts';
+import type { JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { storedSummary, summaryOf } from './jobs/summaries.ts';
 

@@ -5,15 +5,10 @@
 import { statSync } from 'node:fs';
 import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { DriftNow } from './http/drift-now.ts';
-import { type DriftCounts, driftCounts, driftStatus, fiveAnswers } from './http/five-answers.ts';
-import type { HealthReason } from './http/health.ts';
-import {
-  type HealthSnapshot,
-  readHealthInputs,
-  snapshotOf,
-  snapshotWithout,
-} from './http/health-snapshot.ts';
+import { DriftNow } from './health/drift-now.ts';
+import { type DriftCounts, driftCounts, driftStatus, fiveAnswers } from './health/status-answers.ts';
+import type { HealthReason } from './health/health.ts';
+import { type HealthSnapshot, readHealthInputs, snapshotOf, snapshotWithout } from './health/health-facts.ts';
 import { RunCounter, type RunTotals } from './http/run-counter.ts';
 import type { DaemonView, JobIdentity } from './view.ts';
 

@@ -4,12 +4,12 @@
  */
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { backupToName } from '../backup/catalog.ts';
+import { backupToName } from '../backup/known-backups.ts';
 import type { Config } from '../config/config.ts';
 import { keyFingerprint } from '../config/source.ts';
 import { asTidemarkError, type ExitCode, type TidemarkError } from '../core/errors.ts';
 import type { Logger, WrittenLevel } from '../core/logger.ts';
-import type { JobName, ScheduleRow } from '../mirror/daemon.ts';
+import type { JobName, ScheduleRow } from '../mirror/daemon-store.ts';
 import { CellStatus } from './cell-status.ts';
 import { createView } from './daemon-view.ts';
 import type { DaemonEffects } from './effects.ts';

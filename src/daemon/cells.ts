@@ -2,16 +2,16 @@
 import type { Severity } from '../catalog/definition.ts';
 import { hasMirrorPerSource, type LoadedConfig } from '../config/mirrors.ts';
 import type { TidemarkError } from '../core/errors.ts';
-import type { JobName, JobRow } from '../mirror/daemon.ts';
+import type { JobName, JobRow } from '../mirror/daemon-store.ts';
 import type { CellStatus, CellSummary } from './cell-status.ts';
 import { unknownSource } from './daemon-view.ts';
-import { assessHealth, type Health, worst } from './http/health.ts';
+import { assessHealth, type Health, worst } from './health/health.ts';
 import {
   type DamageFinder,
   type HealthSnapshot,
   NO_CONTRADICTIONS,
   readHealthSnapshot,
-} from './http/health-snapshot.ts';
+} from './health/health-facts.ts';
 import type { RunTotals } from './http/run-counter.ts';
 import type { DrillScores, LastJobs } from './last-jobs.ts';
 import type { DaemonProblem, DaemonView, JobRequest, RequestedJob, RequestStatus } from './view.ts';

@@ -20,7 +20,7 @@ import {
 } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { duration } from '../core/wording.ts';
-import type { JobName } from '../mirror/daemon.ts';
+import type { JobName } from '../mirror/daemon-store.ts';
 import { Cell, type CellSurroundings } from './cell.ts';
 import { createCells, type DaemonCells } from './cells.ts';
 import type { DaemonEffects } from './effects.ts';
@@ -28,7 +28,7 @@ import { HttpEndpoint, type StartHttp } from './http-endpoint.ts';
 import type { JobObserver, ObservedMirror } from './jobs/observers.ts';
 import { Slots } from './jobs/slots.ts';
 import type { JobWork } from './jobs/work.ts';
-import { jobWorks } from './jobs/works.ts';
+import { jobWorks } from './jobs/job-table.ts';
 import type { DaemonRegistration } from './lockfile.ts';
 import { ReaderPool } from './mirror-access.ts';
 import { ActiveProblems } from './problems.ts';

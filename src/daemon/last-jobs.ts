@@ -1,5 +1,5 @@
 /** The latest ended job of each name and source, found by an index. */
-import type { JobName, JobRow } from '../mirror/daemon.ts';
+import type { JobName, JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { summaryOf } from './jobs/summaries.ts';
 

@@ -5,7 +5,7 @@
 import type { Config, SourceConfig } from '../config/config.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import type { JobName, JobRow } from '../mirror/daemon.ts';
+import type { JobName, JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { isReadAfter, lastCompleteRun } from '../state/runs.ts';
 import type { JobRunner } from './jobs/runner.ts';

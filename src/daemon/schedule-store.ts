@@ -3,7 +3,7 @@ import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import type { JobRow, ScheduleRow, JobName } from '../mirror/daemon.ts';
+import type { JobRow, ScheduleRow, JobName } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { DaemonEffects } from './effects.ts';
 import type { JobRunner } from './jobs/runner.ts';

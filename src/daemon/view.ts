@@ -6,9 +6,9 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { Config, ScheduleName } from '../config/config.ts';
 import type { Actor } from '../core/actor.ts';
 import type { TidemarkError } from '../core/errors.ts';
-import type { JobName, JobTrigger } from '../mirror/daemon.ts';
+import type { JobName, JobTrigger } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { BackupCatalog } from '../backup/catalog.ts';
+import type { BackupCatalog } from '../backup/known-backups.ts';
 
 /** What a sync has done of a kind. */
 export interface KindProgress {

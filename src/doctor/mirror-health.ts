@@ -4,7 +4,7 @@ import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
-import type { JobRow } from '../mirror/daemon.ts';
+import type { JobRow } from '../mirror/daemon-store.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';

@@ -14,7 +14,7 @@ import { recordName } from '../diff/change.ts';
 import { parseState } from '../diff/states.ts';
 import { refusalOf } from '../daemon/jobs/summaries.ts';
 import { AuditLogContradicted } from '../mirror/audited-rows.ts';
-import type { JobRow } from '../mirror/daemon.ts';
+import type { JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
 import type { RunRow } from '../mirror/run-rows.ts';

@@ -7,7 +7,7 @@ import type { Actor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type RestoredBackup, recordRestoredBackup } from './audit-log.ts';
 import { type Connection, asMirrorError, createPrivateFile, sqliteCode, connect } from './database.ts';
-import { type NoticeState, saveNoticeStates } from './daemon.ts';
+import { type NoticeState, saveNoticeStates } from './daemon-store.ts';
 import { dropLitestreamTables } from './migrations.ts';
 
 interface BackupProgress {

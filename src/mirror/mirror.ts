@@ -11,7 +11,7 @@ import {
 } from './audit-entries.ts';
 import { type RestoredBackupEntry, lastEntry, restoredBackups } from './audit-log.ts';
 import { type BackupOptions, backUp } from './backup.ts';
-import { type DaemonStore, daemonStore } from './daemon.ts';
+import { type DaemonStore, daemonStore } from './daemon-store.ts';
 import { asReadingError, withoutVerifyHint } from './database.ts';
 import { type MaskedAnswer, type MaskedQuestion, queryMasked } from './masked-query.ts';
 import { type RecordStore, recordStore } from './record-store.ts';

@@ -13,7 +13,7 @@ import {
   type RecordState,
   sortRecords,
 } from '../diff/states.ts';
-import { inBoth, repeatingKinds, withoutRepeats } from '../diff/unions.ts';
+import { inBoth, repeatingKinds, withoutRepeats } from '../diff/families.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import { requireComparedFields } from './compared-fields.ts';

@@ -30,7 +30,7 @@ export class SyncRun {
   readonly #options: SyncOptions;
   readonly #limits: ParentLimits;
   readonly #discovery: Discovery;
-  readonly #held: readonly CollectionRow[];
+  readonly #mirrored: readonly CollectionRow[];
   readonly #gone: ReadonlySet<string>;
   readonly #reports: SweepReport[] = [];
   /** By collection, for kinds whose records are asked for one by one. */
@@ -49,7 +49,7 @@ export class SyncRun {
     this.#gone = gone;
     this.#context = context;
     this.#options = options;
-    this.#held = held;
+    this.#mirrored = held;
     this.#waiting = new Set(options.mirror.runs.heldRemovals(options.source.name).map(collectionKey));
     this.#limits = parentLimits(options.source, options.only);
     this.#discovery = new Discovery(this.#limits);
@@ -83,7 +83,7 @@ export class SyncRun {
         this.#context.signal.throwIfAborted();
       });
       // Children are read even if the list of their parents could not be read.
-      for (const { scope } of this.#held) this.#discovery.knew(scope);
+      for (const { scope } of this.#mirrored) this.#discovery.knew(scope);
     }
     await this.#removeOrphans();
     const order = new Map(source.definitions.map(({ kind }, index) => [kind, index]));
@@ -101,7 +101,7 @@ export class SyncRun {
     this.#options.events.sweepsPlanned(
       forecast({
         source: this.#options.source,
-        held: this.#held,
+        held: this.#mirrored,
         definitions,
         settled,
         discovery,
@@ -113,7 +113,7 @@ export class SyncRun {
   /** The collections as earlier runs left them. */
   #remembered(): Discovery {
     const discovery = new Discovery(this.#limits);
-    for (const { scope } of this.#held) discovery.knew(scope);
+    for (const { scope } of this.#mirrored) discovery.knew(scope);
     return discovery;
   }
 
@@ -232,7 +232,7 @@ export class SyncRun {
 
   /** Removes records read one by one whose parents are gone, also of kinds that this run did not read. */
   async #removeOrphans(): Promise<void> {
-    for (const { kind, scope } of this.#held) {
+    for (const { kind, scope } of this.#mirrored) {
       const { reading, discovery } = this.#context.definitionOf(kind);
       if (reading !== 'each' || discovery.from === 'root') continue;
       const parents = this.#reportOf(discovery.from, scope);
@@ -329,7 +329,7 @@ export class SyncRun {
   }
 
   #heldOf(kind: Kind, scope: Scope): CollectionRow | undefined {
-    return this.#held.find(isOf(kind, scope));
+    return this.#mirrored.find(isOf(kind, scope));
   }
 
   #rememberAdded(kind: Kind, scope: Scope, id: string): void {

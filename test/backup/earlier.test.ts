@@ -1,5 +1,5 @@
 /** Which backup of another mirror is meant where the configured one was begun without history. */
-import { backupToName } from '../../src/backup/catalog.ts';
+import { backupToName } from '../../src/backup/known-backups.ts';
 import { describe, expect, it } from 'vitest';
 import { begunAnew, earlierBackups, newestBackup, originOf } from '../../src/backup/earlier.ts';
 import type { Backup } from '../../src/backup/list.ts';

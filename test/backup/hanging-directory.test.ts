@@ -4,7 +4,7 @@ import type * as FilesLater from 'node:fs/promises';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import type * as Catalog from '../../src/backup/catalog.ts';
+import type * as Catalog from '../../src/backup/known-backups.ts';
 import type * as Work from '../../src/backup/work.ts';
 import type * as Directory from '../../src/backup/targets/directory.ts';
 import type * as BackupCommands from '../../src/cli/backup.ts';
@@ -57,7 +57,7 @@ let modules: typeof Catalog &
 beforeAll(async () => {
   vi.resetModules();
   modules = {
-    ...(await import('../../src/backup/catalog.ts')),
+    ...(await import('../../src/backup/known-backups.ts')),
     ...(await import('../../src/backup/work.ts')),
     ...(await import('../../src/backup/targets/directory.ts')),
     ...(await import('../../src/cli/backup.ts')),

@@ -1,7 +1,7 @@
 /** A mirror in which everything is long and there is something of everything: what a narrow page has to bear. */
 import { CATALOG } from '../../src/catalog/catalog.ts';
 import { isoTime } from '../../src/core/clock.ts';
-import { DriftNow } from '../../src/daemon/http/drift-now.ts';
+import { DriftNow } from '../../src/daemon/health/drift-now.ts';
 import { carelessAdmin } from '../../src/server/seed/careless-admin.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
 import { type World, DAY_MS, NARROW_KEY } from '../daemon/http/world.ts';

@@ -8,7 +8,7 @@ import { parse } from 'yaml';
 import { readCells } from '../../src/config/cells.ts';
 import { OPTION_ROWS } from '../../src/config/environment.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { RESTORABLE } from '../../src/daemon/http/five-answers.ts';
+import { RESTORABLE } from '../../src/daemon/health/status-answers.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
 import { FLEET_METRICS } from '../../src/fleet/serve/metrics.ts';
 import { DEFAULT_LIMITS } from '../../src/fleet/worker.ts';

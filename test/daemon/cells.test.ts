@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { findDaemon } from '../../src/daemon/lockfile.ts';
-import type { JobRow } from '../../src/mirror/daemon.ts';
+import type { JobRow } from '../../src/mirror/daemon-store.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import type { SeenRequest } from '../journeys/service.ts';
 import { Rig } from './rig.ts';

@@ -11,7 +11,7 @@ import { type Daemon, startDaemon } from '../../src/daemon/daemon.ts';
 import type { DaemonEffects } from '../../src/daemon/effects.ts';
 import type { JobObserver } from '../../src/daemon/jobs/observers.ts';
 import type { DaemonView } from '../../src/daemon/view.ts';
-import type { JobRow } from '../../src/mirror/daemon.ts';
+import type { JobRow } from '../../src/mirror/daemon-store.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { scratch } from '../journeys/harness.ts';

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import type { DiffDocument, RecordChange } from '../../src/diff/change.ts';
-import { withoutRepeats } from '../../src/diff/unions.ts';
+import { withoutRepeats } from '../../src/diff/families.ts';
 
 function change(kind: Kind, id: string, how: RecordChange['change'], organization = 'a'): RecordChange {
   return { kind, scope: { organization_id: organization }, id, name: id, change: how, fields: [] };

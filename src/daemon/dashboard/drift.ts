@@ -17,7 +17,7 @@ import type { ReportOptions } from '../../report/options.ts';
 import { fieldLine } from '../../report/value-text.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { parentNames } from '../../state/parent-names.ts';
-import type { FoundDrifts } from '../http/five-answers.ts';
+import type { FoundDrifts } from '../health/status-answers.ts';
 import { age } from '../http/wording.ts';
 import { acceptForm, actionForm } from './actions.ts';
 import {

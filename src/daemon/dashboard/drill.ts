@@ -4,7 +4,7 @@ import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { count, duration, percent, plural } from '../../core/wording.ts';
 import { DRILL_VERDICTS, type DrillVerdict } from '../../diff/drill-document.ts';
-import type { JobRow } from '../../mirror/daemon.ts';
+import type { JobRow } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { pluralVerdict, verdictBar } from '../../report/drill-report.ts';
 import { type DrillSummary, summaryOf } from '../jobs/summaries.ts';

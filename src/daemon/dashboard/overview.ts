@@ -1,17 +1,17 @@
 /** The first page: is the backup fresh, complete, verified, restorable; what drifted; what needs manual work. */
 import type { BackupManifest } from '../../backup/manifest.ts';
-import { type BackupsShown, othersText } from '../../backup/catalog.ts';
+import { type BackupsShown, othersText } from '../../backup/known-backups.ts';
 import { mirrorDiskText } from '../../backup/mirror-disk.ts';
 import type { BackupConfig } from '../../config/config.ts';
 import { definitionOf } from '../../catalog/catalog.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
 import { byteSize, count, plural } from '../../core/wording.ts';
-import { JOB_NAMES } from '../../mirror/daemon.ts';
+import { JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { listedTwiceText, type SourceStatus } from '../../state/source-status.ts';
 import type { DayOfChanges } from '../http/changes.ts';
-import { worst } from '../http/health.ts';
+import { worst } from '../health/health.ts';
 import {
   type DriftCounts,
   type FoundDrifts,
@@ -24,8 +24,8 @@ import {
   needsOf,
   sinceOf,
   verdictText,
-} from '../http/five-answers.ts';
-import type { HealthSnapshot } from '../http/health-snapshot.ts';
+} from '../health/status-answers.ts';
+import type { HealthSnapshot } from '../health/health-facts.ts';
 import { ahead, backupInterval, tookMs } from '../http/wording.ts';
 import type { DaemonView, RunningJob } from '../view.ts';
 import { jobButtons } from './actions.ts';

@@ -5,7 +5,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { count, plural } from '../../core/wording.ts';
-import { changesOnce } from '../../diff/unions.ts';
+import { changesOnce } from '../../diff/families.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { nameText } from '../../report/value-text.ts';
 import { parentNames } from '../../state/parent-names.ts';

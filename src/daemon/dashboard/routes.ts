@@ -17,8 +17,8 @@ import {
   type DayCounts,
   findChanges,
 } from '../http/changes.ts';
-import type { DriftNow } from '../http/drift-now.ts';
-import { lookAtBackups, readFreshness, readHealthSnapshot } from '../http/health-snapshot.ts';
+import type { DriftNow } from '../health/drift-now.ts';
+import { lookAtBackups, readFreshness, readHealthSnapshot } from '../health/health-facts.ts';
 import { asRefusal, kindFrom } from '../http/request.ts';
 import type { PageRestores } from '../http/restores.ts';
 import type { CellSummary } from '../cell-status.ts';

@@ -6,7 +6,7 @@ import { splitTrigger } from '../../core/actor.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { namesOf } from '../../config/mirrors.ts';
 import { suggest } from '../../core/suggest.ts';
-import { type JobName, JOB_NAMES } from '../../mirror/daemon.ts';
+import { type JobName, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { acceptedDocument } from '../../report/audit-report.ts';
@@ -35,10 +35,10 @@ import {
   sweepDocument,
   statusDocument,
 } from './documents.ts';
-import type { DriftNow } from './drift-now.ts';
+import type { DriftNow } from '../health/drift-now.ts';
 import type { EventStreams } from './events.ts';
-import { driftStatus } from './five-answers.ts';
-import { lookAtBackups, readHealthSnapshot } from './health-snapshot.ts';
+import { driftStatus } from '../health/status-answers.ts';
+import { lookAtBackups, readHealthSnapshot } from '../health/health-facts.ts';
 import { asRefusal, kindsIn, numberIn, sourcesIn, timeIn, Refusal, requestText } from './request.ts';
 import { parseRunRequest, triggerBody, triggerSync, TriggerRate } from './run-requests.ts';
 

@@ -7,7 +7,7 @@ import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
 import { parseLossless } from '../../core/json.ts';
 import { type RecordChange, compareRecords } from '../../diff/change.ts';
-import { changesOnce } from '../../diff/unions.ts';
+import { changesOnce } from '../../diff/families.ts';
 import type { ChangeCounts } from '../../mirror/change-counts.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';

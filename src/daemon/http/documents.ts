@@ -1,13 +1,13 @@
 /** Sweeps, jobs, requests, health and status as JSON documents. */
-import type { JobRow } from '../../mirror/daemon.ts';
+import type { JobRow } from '../../mirror/daemon-store.ts';
 import type { SweepRow } from '../../mirror/run-rows.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { TidemarkError } from '../../core/errors.ts';
 import { errorDocument, type RunProgress } from '../../state/documents.ts';
 import type { DaemonCells } from '../cells.ts';
 import type { DaemonView, JobIdentity, RequestStatus, RunningJob } from '../view.ts';
-import type { HealthSnapshot } from './health-snapshot.ts';
-import type { HealthReason, Health } from './health.ts';
+import type { HealthSnapshot } from '../health/health-facts.ts';
+import type { HealthReason, Health } from '../health/health.ts';
 
 export function sweepDocument(sweep: SweepRow): object {
   return {

@@ -8,7 +8,7 @@ import { isHost } from '../../server/client-address.ts';
 import { createBoundedServer } from '../../server/http-server.ts';
 import type { DaemonCells } from '../cells.ts';
 import { withStrictHeaders, Refusal, refusalDocument } from './request.ts';
-import { DriftNow } from './drift-now.ts';
+import { DriftNow } from '../health/drift-now.ts';
 import { createMetrics } from './metrics.ts';
 import { createRoutes, type HttpOptions } from './routes.ts';
 import type { Application, ShellOptions } from './shell.ts';

@@ -3,20 +3,20 @@ import { statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
-import type { TargetShown } from '../../backup/catalog.ts';
+import type { TargetShown } from '../../backup/known-backups.ts';
 import { programVersion } from '../../core/package-root.ts';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
-import { JOB_NAMES } from '../../mirror/daemon.ts';
+import { JOB_NAMES } from '../../mirror/daemon-store.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonCells } from '../cells.ts';
 import type { DaemonView, ScheduleView, SourceRequestStats } from '../view.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { isDamageFound } from '../notices/run-transitions.ts';
-import { configuredOf, openBySource } from './five-answers.ts';
-import { type HealthSnapshot, lookAtBackups } from './health-snapshot.ts';
+import { configuredOf, openBySource } from '../health/status-answers.ts';
+import { type HealthSnapshot, lookAtBackups } from '../health/health-facts.ts';
 import { CHANGES, RunCounter, type RunTotals } from './run-counter.ts';
-import type { DriftNow } from './drift-now.ts';
-import { BACKUP_INTERVALS_ALLOWED, HEALTH_STATES } from './health.ts';
+import type { DriftNow } from '../health/drift-now.ts';
+import { BACKUP_INTERVALS_ALLOWED, HEALTH_STATES } from '../health/health.ts';
 import { tookMs } from './wording.ts';
 
 export interface Metrics {

@@ -3,7 +3,7 @@ import type { Context } from 'hono';
 import type { Kind } from '../../catalog/kinds.ts';
 import { actorName } from '../../core/actor.ts';
 import type { Clock } from '../../core/clock.ts';
-import { type JobName, JOB_NAMES } from '../../mirror/daemon.ts';
+import { type JobName, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { DaemonCells } from '../cells.ts';
 import { kindFrom, Refusal, requestText } from './request.ts';
 

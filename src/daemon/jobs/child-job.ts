@@ -2,7 +2,7 @@
 import type { Config, SourceConfig } from '../../config/config.ts';
 import { toErrorMessage } from '../../core/child-process.ts';
 import type { TidemarkError } from '../../core/errors.ts';
-import type { JobName } from '../../mirror/daemon.ts';
+import type { JobName } from '../../mirror/daemon-store.ts';
 import type { DaemonEffects } from '../effects.ts';
 import { MirrorConnections } from '../mirror-access.ts';
 import type { ProblemSink } from '../problems.ts';

@@ -3,7 +3,7 @@ import { collectionText } from '../../catalog/catalog.ts';
 import { splitTrigger } from '../../core/actor.ts';
 import { TidemarkError, asTidemarkError, exitCodeFor } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { JobEnd, JobRow, JobName } from '../../mirror/daemon.ts';
+import type { JobEnd, JobRow, JobName } from '../../mirror/daemon-store.ts';
 import type { ActiveProblems } from '../problems.ts';
 import { type UnreadSweep, summaryOf } from './summaries.ts';
 import type { JobResult } from './work.ts';

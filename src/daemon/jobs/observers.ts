@@ -5,7 +5,7 @@
 import type { Kind } from '../../catalog/kinds.ts';
 import { asTidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { JobRow } from '../../mirror/daemon.ts';
+import type { JobRow } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunReport } from '../../sync/run.ts';
 import type { MirrorConnections } from '../mirror-access.ts';

@@ -8,7 +8,7 @@ import type { ScheduleName } from '../../config/config.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { duration } from '../../core/wording.ts';
-import { JOB_NAMES } from '../../mirror/daemon.ts';
+import { JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { readLastJobs } from '../last-jobs.ts';
 import type { QueuedJob } from './work.ts';

@@ -9,7 +9,7 @@ import { requestTrigger } from '../../core/actor.ts';
 import { isoTime, settlesWithin } from '../../core/clock.ts';
 import { asTidemarkError, exitCodeFor, TidemarkError, type ExitCode } from '../../core/errors.ts';
 import { duration } from '../../core/wording.ts';
-import type { JobName, JobRow } from '../../mirror/daemon.ts';
+import type { JobName, JobRow } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { narrowedKinds } from '../../sync/run-extent.ts';
 import type { DaemonEffects } from '../effects.ts';

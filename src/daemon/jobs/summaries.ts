@@ -7,7 +7,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { EarlierFinding } from '../../diff/drift.ts';
-import type { JobRow } from '../../mirror/daemon.ts';
+import type { JobRow } from '../../mirror/daemon-store.ts';
 import type { SweepOutcome } from '../../mirror/sweep-result.ts';
 import type { RunOutcome } from '../../sync/outcome.ts';
 

@@ -7,7 +7,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { Config, SourceConfig, ScheduleName } from '../../config/config.ts';
 import type { TidemarkError, ExitCode } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { JobName, JobOutcome, JobRow, JobTrigger } from '../../mirror/daemon.ts';
+import type { JobName, JobOutcome, JobRow, JobTrigger } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunReport } from '../../sync/run.ts';
 import type { DaemonEffects } from '../effects.ts';

@@ -11,7 +11,7 @@ import { type Clock, isoTime, realPause } from '../../core/clock.ts';
 import { asTidemarkError, systemCodeOf, type TidemarkError } from '../../core/errors.ts';
 import { asFileError } from '../../core/file-errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { Delivery, DeliveryResult } from '../../mirror/daemon.ts';
+import type { Delivery, DeliveryResult } from '../../mirror/daemon-store.ts';
 import {
   type Batch,
   batchMessage,

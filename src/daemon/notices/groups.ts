@@ -9,7 +9,7 @@ import { ENDED_BY, IMPROVEMENTS, type NoticeEvent } from '../../config/notice-ev
 import { type ErrorCode, isLocalError } from '../../core/errors.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
-import type { Notice } from '../../mirror/daemon.ts';
+import type { Notice } from '../../mirror/daemon-store.ts';
 import { type DriftNews, driftNews } from './drift-news.ts';
 import {
   contentOf,

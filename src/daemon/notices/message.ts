@@ -6,7 +6,7 @@ import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { IMPROVEMENTS, type NoticeEvent, type TemplateValues } from '../../config/notice-events.ts';
 import { withSource } from '../../core/hints.ts';
 import type { JsonValue } from '../../core/json.ts';
-import type { JobName, Notice } from '../../mirror/daemon.ts';
+import type { JobName, Notice } from '../../mirror/daemon-store.ts';
 import type { FindingSummary } from '../jobs/summaries.ts';
 import { hash } from 'node:crypto';
 import { formatInteger, plural } from '../../core/wording.ts';

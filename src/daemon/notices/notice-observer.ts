@@ -4,7 +4,7 @@
  */
 import { basename } from 'node:path';
 import { type Clock, isoTime } from '../../core/clock.ts';
-import type { Notice, JobRow, NoticeState } from '../../mirror/daemon.ts';
+import type { Notice, JobRow, NoticeState } from '../../mirror/daemon-store.ts';
 import type { Deliveries } from './deliveries.ts';
 import { noticeOf, subjectName } from './message.ts';
 import {
@@ -15,7 +15,7 @@ import {
   removedTransition,
   type UnfinishedRestore,
 } from './notifier.ts';
-import { backupToName } from '../../backup/catalog.ts';
+import { backupToName } from '../../backup/known-backups.ts';
 import { begunAnew } from '../../backup/earlier.ts';
 import { mirrorId } from '../../backup/plain-backup.ts';
 import type { Config } from '../../config/config.ts';
@@ -28,7 +28,7 @@ import { writerOf } from '../../mirror/lock.ts';
 import { movedAway, MOVED_SUFFIX } from '../../mirror/open.ts';
 import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { mirrorFileState } from '../cell-status.ts';
-import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from '../http/health-snapshot.ts';
+import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from '../health/health-facts.ts';
 import type { BegunJob, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import { isBackupFailureOver } from '../backup-failure.ts';

@@ -5,7 +5,7 @@
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { Delivery, DeliveryResult, Notice } from '../../mirror/daemon.ts';
+import type { Delivery, DeliveryResult, Notice } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 
 /** Until marks that could not be written are tried again. */

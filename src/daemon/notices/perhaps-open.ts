@@ -5,7 +5,7 @@
  * alone: they ignore a key that they do not know.
  */
 import type { NoticeEvent } from '../../config/notice-events.ts';
-import type { JobName, Notice, NoticeState } from '../../mirror/daemon.ts';
+import type { JobName, Notice, NoticeState } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { isReadAfter } from '../../state/runs.ts';
 import { summaryOf } from '../jobs/summaries.ts';

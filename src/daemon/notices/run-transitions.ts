@@ -10,7 +10,7 @@ import type { NoticeEvent } from '../../config/notice-events.ts';
 import { isLocalError, type ErrorCode } from '../../core/errors.ts';
 import { RESTORE_HINT } from '../../core/hints.ts';
 import { formatInteger, plural } from '../../core/wording.ts';
-import type { NoticeState, JobRow, Notice } from '../../mirror/daemon.ts';
+import type { NoticeState, JobRow, Notice } from '../../mirror/daemon-store.ts';
 import type { SchemaChange } from '../../mirror/schema-changes.ts';
 import { formChangeText } from '../../report/notes.ts';
 import { type NamedRemovals, type SettledRemovals, lookCommands, namesText } from '../../state/held-names.ts';

@@ -4,7 +4,7 @@ import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import { formatInteger, percent, plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
-import type { NoticeState, Notice } from '../../mirror/daemon.ts';
+import type { NoticeState, Notice } from '../../mirror/daemon-store.ts';
 import { EMPTIED_HINT, NEW_BASELINE_HINT, RESTORE_HINT } from '../../core/hints.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
 import {

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { type Config, type Schedule, type ScheduleName, SCHEDULE_NAMES } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
-import type { ScheduleRow } from '../../mirror/daemon.ts';
+import type { ScheduleRow } from '../../mirror/daemon-store.ts';
 import type { ScheduleView } from '../view.ts';
 import { type Cron, parseCron } from './cron.ts';
 

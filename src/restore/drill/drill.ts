@@ -16,7 +16,7 @@ import {
   type DrillVerdict,
   DRILL_VERDICTS,
 } from '../../diff/drill-document.ts';
-import { changesOnce } from '../../diff/unions.ts';
+import { changesOnce } from '../../diff/families.ts';
 import { memberPointer } from '../places.ts';
 import { isExecutable } from '../plan/plan.ts';
 import { type Restored, type DrillOptions, restoreInPasses } from './passes.ts';

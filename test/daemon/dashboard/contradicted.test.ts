@@ -6,7 +6,7 @@ import Database from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
 import { DRIFT_JOB } from '../../../src/daemon/jobs/drift-job.ts';
 import { VERIFY_JOB } from '../../../src/daemon/jobs/verify-result.ts';
-import { backupWork, jobWorks } from '../../../src/daemon/jobs/works.ts';
+import { backupWork, jobWorks } from '../../../src/daemon/jobs/job-table.ts';
 import { contentOf, findingLine } from '../../../src/daemon/notices/message.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { summaryOf } from '../../../src/daemon/jobs/summaries.ts';
@@ -14,7 +14,7 @@ import type { JobContext } from '../../../src/daemon/jobs/work.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
-import { DriftNow } from '../../../src/daemon/http/drift-now.ts';
+import { DriftNow } from '../../../src/daemon/health/drift-now.ts';
 import { World } from '../http/world.ts';
 import { job, seen } from '../notices/seen.ts';
 

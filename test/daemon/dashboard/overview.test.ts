@@ -9,7 +9,7 @@ import { backupName, manifestName } from '../../../src/backup/name.ts';
 import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from '../../../src/backup/manifest.ts';
 import { mirrorId } from '../../../src/backup/plain-backup.ts';
 import { columnChart } from '../../../src/daemon/dashboard/charts.ts';
-import { BackupCatalog } from '../../../src/backup/catalog.ts';
+import { BackupCatalog } from '../../../src/backup/known-backups.ts';
 import type { TargetConfig } from '../../../src/config/config.ts';
 import { ahead } from '../../../src/daemon/http/wording.ts';
 import { overwriteTable } from '../../mirror/overwrite-table.ts';

@@ -5,7 +5,7 @@ import {
   type SourceFacts,
   assessHealth,
   allowedAgeMs,
-} from '../../../src/daemon/http/health.ts';
+} from '../../../src/daemon/health/health.ts';
 import { DRILL_FALL } from '../../../src/daemon/last-jobs.ts';
 
 type EndedRun = NonNullable<SourceFacts['lastEnded']>;

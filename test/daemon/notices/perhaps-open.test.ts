@@ -8,7 +8,7 @@ import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
 import { contentOf } from '../../../src/daemon/notices/message.ts';
 import { createNotifier, type Notifier } from '../../../src/daemon/notices/notifier.ts';
 import { cutShortStates, restoredStates } from '../../../src/daemon/notices/perhaps-open.ts';
-import type { JobRow } from '../../../src/mirror/daemon.ts';
+import type { JobRow } from '../../../src/mirror/daemon-store.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
 import { FakeClock } from '../../faults/fake-clock.ts';

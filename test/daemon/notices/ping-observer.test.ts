@@ -4,7 +4,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { EndedJob, ObserverContext } from '../../../src/daemon/jobs/observers.ts';
 import { createPingObserver } from '../../../src/daemon/notices/notice-service.ts';
-import type { JobOutcome } from '../../../src/mirror/daemon.ts';
+import type { JobOutcome } from '../../../src/mirror/daemon-store.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
 import { scratch } from '../../journeys/harness.ts';
 

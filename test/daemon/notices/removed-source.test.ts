@@ -12,7 +12,7 @@ import { findDaemon } from '../../../src/daemon/lockfile.ts';
 import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
 import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
 import { channelsFor, removedTransition } from '../../../src/daemon/notices/notifier.ts';
-import type { NoticeState } from '../../../src/mirror/daemon.ts';
+import type { NoticeState } from '../../../src/mirror/daemon-store.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
 import { respond } from '../../journeys/service.ts';

@@ -1,6 +1,6 @@
 /** Jobs as the daemon would hand them over, with only what a test cares about. */
-import type { JobName, JobOutcome, JobRow } from '../../../src/mirror/daemon.ts';
-import type { NoticeState } from '../../../src/mirror/daemon.ts';
+import type { JobName, JobOutcome, JobRow } from '../../../src/mirror/daemon-store.ts';
+import type { NoticeState } from '../../../src/mirror/daemon-store.ts';
 import type { NamedRemovals } from '../../../src/state/held-names.ts';
 import type { DriftSummary, FindingSummary, UnreadSweep } from '../../../src/daemon/jobs/summaries.ts';
 import type { JobDetails, JobObservation, Transition } from '../../../src/daemon/notices/run-transitions.ts';

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/catalog/kinds.ts';
-import type { JobName, JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon.ts';
+import type { JobName, JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon-store.ts';
 import type { NamedRemovals } from '../../../src/state/held-names.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { channelsFor, freshnessTransition } from '../../../src/daemon/notices/notifier.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Config, type Schedule, type ScheduleName, SCHEDULE_NAMES } from '../../../src/config/config.ts';
-import type { ScheduleRow } from '../../../src/mirror/daemon.ts';
+import type { ScheduleRow } from '../../../src/mirror/daemon-store.ts';
 import { parseCron } from '../../../src/daemon/schedule/cron.ts';
 import { spreadShare, Timetable } from '../../../src/daemon/schedule/timetable.ts';
 

@@ -12,8 +12,8 @@ import { openMirrorState } from '../../state/mirror-diff.ts';
 import type { DaemonView } from '../view.ts';
 import { pointOf } from '../../state/point.ts';
 import { BASELINE, LATEST } from '../../state/reference.ts';
-import { ACTIVITY_KINDS } from './changes.ts';
-import type { DriftProblem, FoundDrifts } from './five-answers.ts';
+import { ACTIVITY_KINDS } from '../http/changes.ts';
+import type { DriftProblem, FoundDrifts } from './status-answers.ts';
 
 /** Changed records that are laid out on a page or in an answer; beyond it the command line streams them. */
 const MOST_CHANGES = 5_000;

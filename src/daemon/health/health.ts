@@ -9,7 +9,7 @@ import { EMPTIED_HINT, RESTORE_HINT, resumeHint } from '../../core/hints.ts';
 import { type UnendedRestore, unendedText } from '../../mirror/unfinished-restore.ts';
 import { byteSize, duration, localTime, percent, plural } from '../../core/wording.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
-import { backupInterval, tookMs } from './wording.ts';
+import { backupInterval, tookMs } from '../http/wording.ts';
 
 /** `failing` and `starting` (no run has been complete yet, and none is late) answer 503, the others 200. */
 export const HEALTH_STATES = ['ok', 'degraded', 'starting', 'failing'] as const;

@@ -7,7 +7,7 @@ import type { BackupOutcome, DueOutcome } from '../../backup/writer.ts';
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
-import type { JobName } from '../../mirror/daemon.ts';
+import type { JobName } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type ForgetSummary, refusalSummary, storedSummary } from './summaries.ts';
 import type { JobContext, JobResult, JobWork } from './work.ts';

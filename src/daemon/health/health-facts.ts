@@ -5,9 +5,9 @@ import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, isLocalError, TidemarkError } from '../../core/errors.ts';
 import type { CheckedAcceptance } from '../../mirror/acceptances.ts';
-import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirror/daemon.ts';
+import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { backupsShown, backupToName, type BackupsShown } from '../../backup/catalog.ts';
+import { backupsShown, backupToName, type BackupsShown } from '../../backup/known-backups.ts';
 import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
 import {
   EMPTIED_HINT,

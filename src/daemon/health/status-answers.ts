@@ -9,12 +9,12 @@ import { severityCounts } from '../../report/drift-document.ts';
 import { uncomparedCollections } from '../../report/notes.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
-import { type JobRow, JOB_NAMES } from '../../mirror/daemon.ts';
+import { type JobRow, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import { type DriftSummary, refusalOf, summaryOf } from '../jobs/summaries.ts';
 import { hasDrillFallen, type LastJobs } from '../last-jobs.ts';
 import type { HealthReason } from './health.ts';
-import type { HealthSnapshot } from './health-snapshot.ts';
-import { age } from './wording.ts';
+import type { HealthSnapshot } from './health-facts.ts';
+import { age } from '../http/wording.ts';
 
 /** What is known of drift. */
 export interface DriftCounts {
