@@ -3,15 +3,18 @@ import { matchesGlob } from 'node:path';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** What `npm run test:fast` leaves out: whole stories, processes, browsers, kills and long walks. */
+/** What `npm run test:fast` leaves out: whole stories, processes, browsers, kills, long walks, and what else takes long. */
 const SLOW = [
-  'test/{backup,browser,container,docs,journeys,properties}/**',
-  'test/daemon/*.test.ts',
-  'test/fleet/work.test.ts',
-  'test/daemon/http/**',
-  'test/cli/reasons.test.ts',
-  'test/mirror/{absence,bit-flips,crash,field-shapes,forget,history,litestream,verify}.test.ts',
-  'test/restore/{apply*,look-and-write,lost-refused,sent-again,undo-*}.test.ts',
+  'test/{backup,browser,container,docs,formats,journeys,properties}/**',
+  'test/{api/{breaker,pace-service},core/watchdog,report/value-text,sync/endless}.test.ts',
+  'test/cli/{completion-shells,missing-mirror,names,output,pager,reasons,status,terminal}.test.ts',
+  'test/daemon/{*,dashboard/{contradicted,html},http/*,notices/{ends,removed-source}}.test.ts',
+  'test/fleet/{apply,cell-work,registry,serve,sql,work}.test.ts',
+  'test/mirror/{absence,audit-log,backup,bit-flips,crash,field-shapes,file-task,forget,history}.test.ts',
+  'test/mirror/{litestream,migrations,move,record-at,verify}.test.ts',
+  'test/restore/{apply*,drill,look-and-write,lost-refused,pause-time,sent-again,shared-slots}.test.ts',
+  'test/restore/{unanswered,undo-*,write-paths}.test.ts',
+  'test/server/{many-recordings,page-shelf,replica-walk}.test.ts',
 ];
 
 /**
