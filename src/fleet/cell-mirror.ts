@@ -34,6 +34,7 @@ import type { CellOrder, CellStorage, ChainState, KnownMirror } from './cell.ts'
 export interface MirrorEffects {
   /** PostgreSQL's time, as well as this machine knows it. */
   readonly clock: Clock;
+  /** Its lines carry the cell. */
   readonly log: Logger;
   /** Whether the registry knows a run of this cell with that root hash. */
   readonly isKnown: (root: string) => Promise<boolean>;
@@ -69,28 +70,23 @@ export class Unworkable extends Error {
 
 // The mirror: from the local cache, else from storage, else a new one. It has to continue what the registry knows.
 
-interface Brought {
-  readonly chain: ChainState;
-  readonly lostRuns: number;
-}
-
 /** How a mirror's chain relates to what the registry knows; `other`: it is another chain. */
 type Relation = ChainState | 'other';
 
 /** Brings the mirror of a cell to `path`, or nothing for a new one. @throws Unworkable where the work cannot begin */
-export async function bringMirror(order: CellOrder, path: string, effects: MirrorEffects): Promise<Brought> {
+export async function bringMirror(
+  order: CellOrder,
+  path: string,
+  effects: MirrorEffects,
+): Promise<ChainState> {
   const { known } = order;
   const cached = await cachedRelation(order, path, effects);
-  if (cached === 'equal' && known !== null && (await isReplaced(order, path, effects))) {
-    return { chain: 'equal', lostRuns: 0 };
-  }
-  if (cached === 'equal' || cached === 'ahead') return { chain: cached, lostRuns: 0 };
+  if (cached === 'equal') await replaceOlder(order, path, effects);
+  if (cached === 'equal' || cached === 'ahead') return cached;
   const stored = await fetchMirror(order, path, effects, cached === 'behind');
-  const chain = stored ?? (cached === 'behind' ? 'behind' : null);
-  if (chain === 'equal' || chain === 'ahead') return { chain, lostRuns: 0 };
-  if (known === null) return { chain: 'new', lostRuns: 0 };
-  const lostRuns = known.lastRun - lastRunIn(path, order, effects);
-  if (known.root !== null && !order.mayLoseRuns) {
+  if (stored === 'equal' || stored === 'ahead') return stored;
+  if (known === null || known.root === null) return 'new';
+  if (!order.mayLoseRuns) {
     throw new Unworkable(
       'left',
       new TidemarkError(
@@ -100,29 +96,24 @@ export async function bringMirror(order: CellOrder, path: string, effects: Mirro
       ),
     );
   }
-  const missing = known.root === null ? [] : [`up to the one with the root ${known.root}`];
+  const lostRuns = known.lastRun - lastRunIn(path, order, effects);
   effects.log.warn(
-    { cell: order.cell, lastRun: known.lastRun, lostRuns },
-    [
-      `the newest mirror lacks ${plural(lostRuns, 'run')} that the registry knows`,
-      ...missing,
-      'the next sync continues without them',
-    ].join(', '),
+    { lastRun: known.lastRun, lostRuns },
+    `the newest mirror lacks ${plural(lostRuns, 'run')} that the registry knows, up to the one with the root ${known.root}, the next sync continues without them`,
   );
-  return { chain: 'behind', lostRuns };
+  return 'behind';
 }
 
 /**
  * A cached mirror may end with the right run and still be an old one: a person who had it checked out pinned a baseline, say.
  * Then the stored one takes its place. The file beside a cached mirror names the backup that it is equal to, or newer than.
  */
-async function isReplaced(order: CellOrder, path: string, effects: MirrorEffects): Promise<boolean> {
+async function replaceOlder(order: CellOrder, path: string, effects: MirrorEffects): Promise<void> {
   const stored = order.known?.stored ?? null;
-  if (stored === null || storedMark(path) === stored.key) return false;
+  if (stored === null || storedMark(path) === stored.key) return;
   const backup = (await storedBackups(order, effects)).find(({ name }) => name === stored.key);
-  if (backup === undefined || backup.manifest?.root !== order.known?.root) return false;
+  if (backup === undefined || backup.manifest?.root !== order.known?.root) return;
   await putInPlace(backup, path, order, effects);
-  return true;
 }
 
 async function putInPlace(
@@ -168,7 +159,7 @@ async function cachedRelation(
     const error = asTidemarkError(thrown);
     if (error.code === 'mirror_newer') throw new Unworkable('left', error);
     if (error.code !== 'mirror_corrupt' && error.code !== 'mirror_missing') throw error;
-    effects.log.warn({ cell: order.cell, code: error.code }, `${error.message}: it is fetched again`);
+    effects.log.warn({ code: error.code }, `${error.message}: it is fetched again`);
     return null;
   }
 }
@@ -236,7 +227,7 @@ async function fetchMirror(
         removeMirror(path);
         renameSync(fetched, path);
         writeMark(path, backup.name);
-        effects.log.info({ cell: order.cell, file: backup.name, chain: relation }, 'the mirror was fetched');
+        effects.log.info({ file: backup.name, chain: relation }, 'the mirror was fetched');
         return relation;
       }
       others ??= backup;
@@ -398,7 +389,7 @@ export async function storeMirror(
       );
       if (manifest.run % CLEANED_EVERY === 0) {
         const { cleanupError } = await removeOldBackups(target, manifest, clock, fence);
-        if (cleanupError !== null) effects.log.warn({ cell, code: cleanupError.code }, cleanupError.message);
+        if (cleanupError !== null) effects.log.warn({ code: cleanupError.code }, cleanupError.message);
       }
       const { file: key, run, bytes } = manifest;
       writeMark(path, key);

@@ -16,6 +16,7 @@ import { refusalOf } from '../daemon/jobs/summaries.ts';
 import { AuditLogContradicted } from '../mirror/audited-rows.ts';
 import type { JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import { openMirror } from '../mirror/open.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { maskedAt, maskedBody, maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
@@ -54,7 +55,7 @@ const LONGEST_SPREAD_MS = 3_600_000;
 /** Reads it from the mirror of the configuration. */
 export async function reportOf(
   options: ReportOptions,
-): Promise<Omit<CellReport, 'chain' | 'lostRuns' | 'storage' | 'requests' | 'baselineError'>> {
+): Promise<Omit<CellReport, 'chain' | 'storage' | 'requests' | 'baselineError'>> {
   const { order, config, clock, begun } = options;
   const { cell, known } = order;
   const mirror = openMirror(config.mirror, { mode: 'read', command: 'fleet', clock });
@@ -236,6 +237,7 @@ async function findingsOf(context: ReportContext): Promise<CellReport['findings'
   );
   if (from === undefined || to === undefined) throw new Error('two states are two');
   try {
+    const recreated = new RecreatedIds(mirror.restores.idMap(source));
     const { open } = await driftBetween(config, mirror, { from, to }, true, {
       source,
       filter: {},
@@ -249,6 +251,7 @@ async function findingsOf(context: ReportContext): Promise<CellReport['findings'
       const { name } = withMaskedId(finding, definition);
       const { change, path, severity, from: before, to: after } = finding;
       const key = keyOf(finding, definition);
+      const others = recreated.places(finding.kind, finding).filter(({ id }) => id !== finding.id);
       const valueOf = (value: typeof before) =>
         value === undefined ? undefined : maskedAt(path, value, definition);
       const [shownBefore, shownAfter] = order.showsValues ? [valueOf(before), valueOf(after)] : [];
@@ -259,6 +262,7 @@ async function findingsOf(context: ReportContext): Promise<CellReport['findings'
         change,
         path: maskedPlace(path, definition),
         severity,
+        otherKeys: others.map((other) => keyOf({ ...other, kind: finding.kind }, definition)),
         ...(shownBefore === undefined ? {} : { before: shownBefore }),
         ...(shownAfter === undefined ? {} : { after: shownAfter }),
       };

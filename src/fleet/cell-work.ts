@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import type { ReadClient } from '../api/read-client.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { toErrorMessage } from '../core/child-process.ts';
-import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { startDaemon } from '../daemon/daemon.ts';
@@ -29,6 +29,8 @@ interface CellEffects extends MirrorEffects {
 const MOST_WAIT_MS = 5_000;
 /** How long the daemon may take to stop: the work has had its time when its signal is aborted. */
 const ABORT_WITHIN_MS = 2_000;
+/** Errors that asking for the same baseline again would meet again. */
+const REFUSED: readonly ErrorCode[] = ['usage', 'reference_unknown', 'mirror_corrupt', 'internal'];
 /** The variable by which the configuration file of a cell refers to the key. No process has it in its environment. */
 const KEY_VARIABLE = 'CELL_API_KEY';
 
@@ -42,7 +44,7 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
     const waitMs = countRequests(order, source, effects);
     if (waitMs > MOST_WAIT_MS)
       return { status: 'waits', ms: waitMs, requests: exportRateLog(order.rateLog, effects.clock) };
-    const { chain, lostRuns } = await bringMirror(order, config.mirror, effects);
+    const chain = await bringMirror(order, config.mirror, effects);
     noteLostRuns(order, source, effects);
     const baselineError = setBaseline(order, config.mirror, effects);
     await doWhatIsDue(config, order, effects);
@@ -56,7 +58,7 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
     return {
       status: 'worked',
       report: {
-        ...{ chain, lostRuns, baselineError, ...report, storage },
+        ...{ chain, baselineError, ...report, storage },
         requests: exportRateLog(order.rateLog, effects.clock),
       },
     };
@@ -118,8 +120,9 @@ function countRequests(
 }
 
 /**
- * Sets the baseline that was asked for. Returns why it cannot be; null where it is set, or none was asked for. It keeps nothing from its
- * turn: a mirror that does not allow it, as one whose baseline another program altered, is synced even so.
+ * Sets the baseline that was asked for. Returns why the mirror refuses it; null where it is set, or none was asked for. One that refuses it,
+ * as one whose baseline another program altered, is synced even so.
+ * @throws TidemarkError for what may pass, such as a full disk: it is asked for still
  */
 function setBaseline(
   { cell, baseline }: CellOrder,
@@ -139,7 +142,9 @@ function setBaseline(
       mirror.close();
     }
   } catch (thrown) {
-    return asTidemarkError(thrown).message;
+    const { code, message } = asTidemarkError(thrown);
+    if (!REFUSED.includes(code)) throw thrown;
+    return message;
   }
 }
 

@@ -119,6 +119,8 @@ export interface CellFinding extends CellRecordKey {
   readonly change: CellChange['change'];
   readonly path: string;
   readonly severity: Severity;
+  /** Where the same record is or was under other ids, by restores that created it again. */
+  readonly otherKeys: readonly CellRecordKey[];
   /** Masked, and only where the cell allows it. */
   readonly before?: JsonValue;
   readonly after?: JsonValue;
@@ -151,8 +153,6 @@ export interface CellStorage {
 export interface CellReport {
   /** How the mirror's chain followed what the registry knew. */
   readonly chain: ChainState;
-  /** Runs that the registry knew of and no mirror that could be reached has. */
-  readonly lostRuns: number;
   /** Ended runs that the registry does not know of, oldest first. */
   readonly runs: readonly CellRun[];
   /** Of the newest published run; null if there is none. */

@@ -198,7 +198,13 @@ export async function checkIn(
       recipients,
       mirror: config.mirror,
     };
-    const stored = await storeMirror(order, { clock, signal, log, host: hostname(), pid });
+    const stored = await storeMirror(order, {
+      clock,
+      signal,
+      log: log.child({ cell: name }),
+      host: hostname(),
+      pid,
+    });
     if (stored.error !== null) throw fromErrorMessage(stored.error);
     const report = await reportOf({
       order: { cell: name, known: knownMirror(cell), showsValues: cell.showsValues },
@@ -220,7 +226,6 @@ export async function checkIn(
         ...report,
         baselineError: null,
         chain: 'ahead',
-        lostRuns: 0,
         storage: stored,
         requests,
       }),

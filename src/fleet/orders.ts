@@ -5,7 +5,7 @@ import type { ErrorMessage } from '../core/child-process.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Secret } from '../core/secret.ts';
 import type { RateLogState } from '../mirror/rate-log.ts';
-import type { CellOrder, CellReport, CellResult, KnownMirror } from './cell.ts';
+import type { CellOrder, CellReport, CellResult, CellStorage, KnownMirror } from './cell.ts';
 import type { Publication } from './registry/publish.ts';
 import type { Cell, HeldGroup } from './registry/held-group.ts';
 import { cellConfigOf } from './secret-reference.ts';
@@ -120,9 +120,13 @@ export function baselineDone(
   { baselineError, storage }: Pick<CellReport, 'baselineError' | 'storage'>,
 ): Publication['baselineDone'] {
   if (baselineOrder === null) return null;
-  const unsound = storage.error?.code === 'mirror_corrupt' ? storage.error.message : null;
-  const error = baselineError ?? unsound;
+  const error = baselineError ?? unsound(storage)?.message ?? null;
   return error === null && storage.stored === null ? null : { error };
+}
+
+/** Why a mirror is not stored though it was synced: it does not verify. Null where that is not so. */
+function unsound({ error }: CellStorage): ErrorMessage | null {
+  return error?.code === 'mirror_corrupt' ? error : null;
 }
 
 /** What the registry says of a cell's mirror; null for one that has none. */
@@ -172,9 +176,13 @@ export function contentsOf(
   const { runs, error, isRefusal, root, schemaVersion, recordCount, storage, findings, projection, changes } =
     report;
   const newest = runs.at(-1)?.run ?? cell.lastRun;
+  const failed = error ?? unsound(storage);
   return {
     runs,
-    error: error === null ? null : { code: error.code, message: error.message, isRefusal },
+    error:
+      failed === null
+        ? null
+        : { code: failed.code, message: failed.message, isRefusal: isRefusal || error === null },
     mirror: newest === null ? null : { run: newest, root, version: schemaVersion ?? 0, recordCount },
     baseline: report.baseline,
     stored: storage.stored,

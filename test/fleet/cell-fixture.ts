@@ -5,7 +5,7 @@ import type { TargetConfig } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import { type Clock, systemClock } from '../../src/core/clock.ts';
-import { silentLogger } from '../../src/core/logger.ts';
+import { createLogger } from '../../src/core/logger.ts';
 import { workOnCell } from '../../src/fleet/cell-work.ts';
 import type { CellOrder, CellReport, CellResult, KnownMirror } from '../../src/fleet/cell.ts';
 import { openMirror } from '../../src/mirror/open.ts';
@@ -52,6 +52,8 @@ export interface Fleet {
   /** Works on the cell as the worker of that name, with its own cache, under a fence; publishes nothing. */
   readonly work: (worker: string, fence: number, changes?: Partial<CellOrder>) => Promise<CellResult>;
   readonly mirrorOf: (worker: string) => string;
+  /** Warnings of all workers, as JSON lines. */
+  readonly warnings: readonly string[];
   /** Run number, root and number of verification problems of a worker's cached mirror. */
   readonly verified: (worker: string) => Promise<{ run: number; root: string | null; problems: number }>;
 }
@@ -76,6 +78,8 @@ export async function fleet({ haste = 1 } = {}): Promise<Fleet> {
   };
   const mirrorOf = (worker: string): string => join(directory, worker, '1', `${CELL}.db`);
   const signal = new AbortController().signal;
+  const warnings: string[] = [];
+  const log = createLogger('warn', { write: (line) => warnings.push(line) }).child({ cell: CELL });
   return {
     service,
     directory,
@@ -84,6 +88,7 @@ export async function fleet({ haste = 1 } = {}): Promise<Fleet> {
     clock,
     pass: (ms = INTERVAL_MS) => (now += ms),
     mirrorOf,
+    warnings,
     verified: async (worker) => {
       const mirror = openMirror(mirrorOf(worker), { mode: 'read', command: 'verify', clock });
       try {
@@ -123,10 +128,10 @@ export async function fleet({ haste = 1 } = {}): Promise<Fleet> {
         {
           clock,
           random: () => 0.5,
-          log: silentLogger,
+          log,
           loadConfig: (file, env) => onlyMirrorConfig(loadConfig({ file, env, cwd: directory })),
-          openReadClient: (source, log, rateLog) =>
-            openReadClient(source, log, rateLog, { clock, beforeSending: () => undefined }),
+          openReadClient: (source, sourceLog, rateLog) =>
+            openReadClient(source, sourceLog, rateLog, { clock, beforeSending: () => undefined }),
           assumeRequests: (source, rateLog, until) => assumeRequests(source, rateLog, until, clock),
           isKnown: (root) => Promise.resolve(registry.runs.some((run) => run.root === root)),
           host: 'here',

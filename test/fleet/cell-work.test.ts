@@ -11,8 +11,10 @@ import { parseS3Address } from '../../src/config/backup-target.ts';
 import type { TargetConfig } from '../../src/config/config.ts';
 import type { CellResult } from '../../src/fleet/cell.ts';
 import { baselineDone, contentsOf } from '../../src/fleet/orders.ts';
+import { acquireWriterLock } from '../../src/mirror/lock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import type { RateLogState } from '../../src/mirror/rate-log.ts';
+import { ORG } from '../journeys/service.ts';
 import { CELL, fleet, INTERVAL_MS, KEY, KIND, NO_STORAGE } from './cell-fixture.ts';
 
 /** A storage whose requests are answered like that. */
@@ -73,12 +75,57 @@ describe('a cell', () => {
     expect(stored).toMatchObject({ baseline: { name: 'other' }, storage: { stored: { run: 1 } } });
   });
 
+  it('keeps the order of a baseline that a passing error kept from being set', async () => {
+    const { work, registry, mirrorOf } = await fleet();
+    registry.publish(await work('a', 1));
+    const baseline = { name: 'good', run: 1, time: null, by: 'somebody' };
+    const holder = { command: 'test', pid: process.pid, host: 'here', since: '2026-03-01T12:00:00.000Z' };
+    const lock = acquireWriterLock(mirrorOf('a'), holder);
+    expect(await work('a', 2, { baseline })).toMatchObject({
+      status: 'failed',
+      error: { code: 'mirror_locked' },
+    });
+    lock.release();
+    expect(registry.publish(await work('a', 3, { baseline }))).toMatchObject({ baseline: { name: 'good' } });
+  });
+
+  it('names the other ids of a record that a restore created again with what is found of it', async () => {
+    const { work, registry, service, pass, mirrorOf, clock } = await fleet();
+    registry.publish(await work('a', 1));
+    const scope = { organization_id: ORG };
+    const scopes = { oldScope: scope, newScope: scope };
+    const mirror = openMirror(mirrorOf('a'), { mode: 'write', command: 'test', clock });
+    const at = '2026-03-01T12:00:00.000Z';
+    const restore = mirror.restores.begin({
+      ...{ source: CELL, planHash: 'abc', plan: '{}', from: 'run:1', approved: {}, startedAt: at },
+      steps: [{ n: 1, outcome: 'planned', inverse: null, errorCode: null, error: null }],
+    });
+    const [step] = mirror.restores.steps(restore);
+    mirror.restores.journal([
+      {
+        row: { ...step!, outcome: 'applied', newId: 'r9' },
+        mappings: [{ source: CELL, kind: KIND, oldId: 'r1', newId: 'r9', ...scopes, restore, at }],
+      },
+    ]);
+    mirror.close();
+    service.set(KIND, [
+      { id: 'r9', name: 'Other' },
+      { id: 'r2', name: 'Third' },
+    ]);
+    pass();
+    const baseline = { name: 'good', run: 1, time: null, by: 'somebody' };
+    const { findings } = registry.publish(await work('a', 2, { baseline }));
+    expect(findings?.rows.map(({ id, path, otherKeys }) => ({ id, path, otherKeys }))).toEqual([
+      { id: 'r2', path: '/name', otherKeys: [] },
+      { id: 'r9', path: '/name', otherKeys: [{ kind: KIND, scope: `organization_id=${ORG}`, id: 'r1' }] },
+    ]);
+  });
+
   it('is synced when it is due, stored under the fence, and reported with its records', async () => {
     const { work, registry, storage, service, pass } = await fleet();
     const first = registry.publish(await work('a', 7));
     expect(first).toMatchObject({
       chain: 'new',
-      lostRuns: 0,
       runs: [{ run: 1, outcome: 'complete', added: 4 }],
       recordCount: 4,
       changes: [],
@@ -147,7 +194,7 @@ describe('a cell', () => {
     // And back: the first worker's cache is older than what the registry knows.
     pass();
     const third = registry.publish(await work('a', 3));
-    expect(third).toMatchObject({ chain: 'equal', lostRuns: 0, runs: [{ run: 3 }] });
+    expect(third).toMatchObject({ chain: 'equal', runs: [{ run: 3 }] });
     expect(await verified('a')).toMatchObject({ run: 3, problems: 0 });
   });
 
@@ -195,7 +242,7 @@ describe('a cell', () => {
   });
 
   it('says which runs were lost with a dead worker, and gives none of their numbers again', async () => {
-    const { work, registry, pass, verified, mirrorOf } = await fleet();
+    const { work, registry, pass, verified, mirrorOf, warnings } = await fleet();
     registry.publish(await work('a', 1));
     pass();
     // Storage is away: the run counts, and its backup is behind.
@@ -209,7 +256,10 @@ describe('a cell', () => {
     // At first they are left to the worker that may have them.
     expect(await work('b', 3, { mayLoseRuns: false })).toMatchObject({ status: 'left' });
     const third = registry.publish(await work('b', 3));
-    expect(third).toMatchObject({ chain: 'behind', lostRuns: 1, runs: [{ run: 3, outcome: 'complete' }] });
+    expect(third).toMatchObject({ chain: 'behind', runs: [{ run: 3, outcome: 'complete' }] });
+    const lost = warnings.filter((line) => line.includes('the newest mirror lacks 1 run that'));
+    expect(lost.map((line) => line.match(/"cell"/g))).toEqual([['"cell"']]);
+    expect(lost[0]).toContain('"lostRuns":1');
     expect(third.projection).toMatchObject({ isWhole: true });
     expect(await verified('b')).toMatchObject({ run: 3, problems: 0 });
     const mirror = openMirror(mirrorOf('b'), { mode: 'read', command: 'test', clock: (await fleet()).clock });
@@ -219,6 +269,22 @@ describe('a cell', () => {
       '1 complete',
     ]);
     mirror.close();
+  });
+
+  it('says of no run that it was lost where none was ever published', async () => {
+    const { work, registry, pass, service, mirrorOf, warnings } = await fleet();
+    service.quirks.push((_request, response) => {
+      response.writeHead(401, { 'content-type': 'application/json' }).end('{"detail":"no"}');
+      return true;
+    });
+    registry.publish(await work('a', 1));
+    pass();
+    registry.publish(await work('a', 2));
+    rmSync(dirname(mirrorOf('a')), { recursive: true });
+    service.quirks.length = 0;
+    pass();
+    expect(registry.publish(await work('b', 3))).toMatchObject({ chain: 'new', runs: [{ run: 3 }] });
+    expect(warnings.filter((line) => line.includes('lacks'))).toEqual([]);
   });
 
   it('is stored later where storage was away, with all that happened meanwhile', async () => {
@@ -258,7 +324,7 @@ describe('a cell', () => {
         },
       });
     const third = registry.publish(await work('b', 3, { recipients, identities: [identity] }));
-    expect(third).toMatchObject({ chain: 'equal', lostRuns: 0, runs: [{ run: 2 }] });
+    expect(third).toMatchObject({ chain: 'equal', runs: [{ run: 2 }] });
     expect(await verified('b')).toMatchObject({ run: 2, problems: 0 });
   });
 
@@ -486,7 +552,7 @@ describe('a cell', () => {
     pass();
     expect(await work('a', 5, { mayLoseRuns: false })).toMatchObject({ status: 'left' });
     expect(registry.publish(await work('a', 6))).toMatchObject({
-      ...{ chain: 'behind', lostRuns: 1, error: null, findings: { count: 0 } },
+      ...{ chain: 'behind', error: null, findings: { count: 0 } },
       runs: [{ run: 4, outcome: 'complete' }],
       baseline: { name: 'good', run: 1 },
       storage: { stored: { run: 4 }, error: null },
@@ -515,7 +581,12 @@ describe('a cell', () => {
     expect(baselineDone({ baselineOrder: baseline }, set)).toEqual({
       error: expect.stringMatching(/does not verify: snapshot "another"/) as string,
     });
+    expect(contentsOf({ lastRun: 1 }, set).error).toMatchObject({
+      message: expect.stringMatching(/does not verify: snapshot "another"/) as string,
+      isRefusal: true,
+    });
     const away = { code: 'timeout', message: 'away', hint: null, isRetryable: true } as const;
+    expect(contentsOf({ lastRun: 1 }, { ...set, storage: { stored: null, error: away } }).error).toBeNull();
     expect(
       baselineDone({ baselineOrder: baseline }, { ...set, storage: { stored: null, error: away } }),
     ).toBeNull();

@@ -24,6 +24,8 @@ interface ProjectedFinding extends CellRecordKey {
   readonly name: string;
   readonly change: CellChange['change'];
   readonly severity: Severity;
+  /** As `CellFinding.otherKeys`: what was found there continues under this key. */
+  readonly otherKeys: readonly CellRecordKey[];
   /** JSON texts, only where the cell's `showsValues` is set: others are not written. */
   readonly before?: string;
   readonly after?: string;
@@ -258,18 +260,21 @@ function findingParts({ cell, findings: given }: Publication): SQL[] {
     name: each.name,
     change: each.change,
     severity: each.severity,
+    keys: [each, ...each.otherKeys].map(keyOf),
     before: each.before === undefined ? null : new RawJson(each.before),
     after: each.after === undefined ? null : new RawJson(each.after),
   }));
   return [
     // Only once it is published: a lost fence takes nothing away.
     sql`old_findings as (delete from ${findings} using published where cell_id = published.id returning kind, scope, remote_id, path, since)`,
+    sql`given_findings as materialized (select row_number() over () as n, given.* from jsonb_to_recordset(${jsonParam(listed)}::jsonb) as given (kind text, scope text, id text, path text, name text, change text, severity text, keys jsonb, before jsonb, after jsonb))`,
+    sql`known_findings as (select given.n, min(old.since) as since
+      from given_findings given cross join jsonb_to_recordset(given.keys) as at (scope text, id text)
+      join ${findings} old on old.cell_id = ${cell} and old.kind = given.kind and old.scope = at.scope and old.remote_id = at.id and old.path = given.path group by given.n)`,
     sql`new_findings as (insert into ${findings} (cell_id, kind, scope, remote_id, path, name, change, severity, since, before, after)
-      select published.id, given.kind, given.scope, given.id, given.path, given.name, given.change, given.severity, coalesce(old.since, now()),
+      select published.id, given.kind, given.scope, given.id, given.path, given.name, given.change, given.severity, coalesce(known.since, now()),
         case when published.shows_values then given.before end, case when published.shows_values then given.after end
-      from published cross join jsonb_to_recordset(${jsonParam(listed)}::jsonb) as given (kind text, scope text, id text, path text, name text, change text, severity text, before jsonb, after jsonb)
-      left join (select kind, scope, remote_id, path, min(since) as since from ${findings} where cell_id = ${cell} group by 1, 2, 3, 4) old
-        on old.kind = given.kind and old.scope = given.scope and old.remote_id = given.id and old.path = given.path)`,
+      from published cross join given_findings given left join known_findings known using (n))`,
   ];
 }
 
