@@ -33,9 +33,10 @@ export function faint(...parts: readonly HtmlPart[]): Html {
   return markup`<span class="faint">${parts}</span>`;
 }
 
-/** A name that may hold anything, kept from changing the direction of the text around it. */
+/** A name that may hold anything, kept from changing the direction of the text around it. A short word is not broken behind a hyphen. */
 export function nameHtml(name: string): Html {
-  return markup`<bdi>${breakable(name)}</bdi>`;
+  const style = trusted(/^(?=.*-)\S{1,16}$/.test(name) ? ' class="unbroken"' : '');
+  return markup`<bdi${style}>${breakable(name)}</bdi>`;
 }
 
 /** Words that do not fit on a line of a phone. */

@@ -108,7 +108,7 @@ p.plain, .facts.plain {
 .sheet .num { text-align: right; }
 .sheet .wide { white-space: normal; overflow-wrap: anywhere; min-width: 12rem; }
 .sheet .phone { display: none; }
-.sheet bdi { white-space: normal; }
+.sheet bdi:not(.unbroken) { white-space: normal; }
 .sheet .source { min-width: calc(6em + 2rem); }
 .sheet tbody th { font-weight: 400; }
 .sheet tbody tr:hover { background: var(--sunk); }

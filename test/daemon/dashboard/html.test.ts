@@ -29,6 +29,8 @@ describe('HTML as values', () => {
       '<bdi>tomas.<wbr>o.<wbr>suilleabhain@<wbr>kittiwake.<wbr>example</bdi>',
     );
     expect(shown('a@b.example')).toBe('<bdi>a@b.example</bdi>');
+    expect(shown('org-3')).toBe('<bdi class="unbroken">org-3</bdi>');
+    expect(shown('Two words-3')).toBe('<bdi>Two words-3</bdi>');
     expect(shown('x<y>'.repeat(9))).toBe(`<bdi>${'x&lt;y&gt;'.repeat(9)}</bdi>`);
   });
 
