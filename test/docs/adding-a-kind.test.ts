@@ -16,8 +16,8 @@ const KIND = 'feature_flags';
 
 const execute = promisify(execFile);
 
-/** What a clone needs to run from the sources. */
-const COPIED = ['src', 'drizzle', 'config', 'package.json', 'tsconfig.json'];
+/** What a clone needs to run from the sources, and to be built. */
+const COPIED = ['src', 'drizzle', 'config', 'package.json', 'tsconfig.json', 'build.ts'];
 
 function copyOfTheSources(): string {
   const directory = mkdtempSync(join(tmpdir(), 'tidemark-kind-'));
@@ -168,5 +168,13 @@ it(
     });
     const doctor = await run('doctor', '--json');
     expect(doctor.out).toContain(KIND);
+
+    // All of that ran from the sources.
+    await execute(process.execPath, ['build.ts'], { cwd: directory });
+    const shown = await execute(process.execPath, ['dist/main.js', 'show', KIND, String(id), '--json'], {
+      cwd: directory,
+      env: { ...env, TIDEMARK_BASE_URL: url },
+    });
+    expect(JSON.parse(shown.stdout)).toMatchObject({ body: { key: 'beta' } });
   },
 );
