@@ -218,7 +218,7 @@ export function healthReport(
           : found > 0
             ? `DAMAGED (${plural(found, 'problem')} in the last verification)`
             : health.contradictions.length > 0
-              ? 'NOT AS THE AUDIT LOG HAS IT'
+              ? 'ALTERED BY ANOTHER PROGRAM'
               : 'sound (quick check)';
   const planned = schedules.map(({ schedule, dueAt, isOverdue, missed }) => {
     const when =

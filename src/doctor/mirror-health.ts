@@ -2,7 +2,7 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
-import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { JobRow } from '../mirror/daemon-store.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';
@@ -60,7 +60,7 @@ export interface MirrorHealth {
   readonly verification: Verification | null;
   /** Restores that were stopped or killed before their end, of each source the latest. */
   readonly interrupted: readonly UnendedRestore[];
-  /** Why snapshots cannot be used that another program altered, inserted or deleted. */
+  /** What another program altered, inserted or deleted: each snapshot, which cannot be used, and the first of the runs, restores and acceptances. */
   readonly contradictions: readonly TidemarkError[];
 }
 
@@ -127,7 +127,7 @@ function readState(
       schedules: schedules(config, mirror, now),
       notices: notices(mirror),
       interrupted: names.flatMap((name) => interruptedRestore(mirror, name) ?? []),
-      contradictions: contradictedSnapshots(mirror),
+      contradictions: [...contradictedSnapshots(mirror), ...alteredRows(mirror)],
       verification: verificationOf(mirror),
       lastDrill: mirror.daemon.jobs({ name: 'drill', limit: 1 })[0] ?? null,
     };
@@ -137,6 +137,25 @@ function readState(
     if (code !== 'mirror_corrupt') throw error;
     return { state: NO_STATE, damage: [message.replace(`${mirror.path} is damaged: `, '')] };
   }
+}
+
+function alteredRows(mirror: Mirror): TidemarkError[] {
+  const accepted = mirror.acceptances.checked().filter(({ contradiction }) => contradiction !== undefined);
+  const acceptances = accepted.map(
+    ({ kind }) => `an acceptance of drift in ${kind} is not as the audit log has it`,
+  );
+  return [
+    mirror.runs.unlikeSealed({}),
+    mirror.restores.contradictions(),
+    acceptances.map((line) => ({ line })),
+  ].flatMap(([first, ...more]) =>
+    first === undefined
+      ? []
+      : new TidemarkError(
+          'mirror_corrupt',
+          more.length === 0 ? first.line : `${first.line}; so it is with ${more.length} more`,
+        ),
+  );
 }
 
 function quickCheck(mirror: Mirror): string[] {

@@ -104,6 +104,10 @@ it('warns of a restore that is not as the audit log has it, and of one that is g
       warnings: [expect.stringContaining(line)],
     });
 
+  const doctor = await story.expectRun(1, 'doctor');
+  expect(doctor.stdout).toContain('ALTERED BY ANOTHER PROGRAM');
+  expect(doctor.stdout).toContain(line);
+
   alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM restore_steps; DELETE FROM restores');
   expect((await story.expectRun(0, 'restores')).stderr).toContain('restore 1 is gone, though entry');
   expect((await story.expectRun(4, 'restores', 'show', '1')).stderr).toContain('restore 1 is gone, though');
@@ -147,6 +151,8 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
   expect(await told(story, 'runs')).toEqual({ altered: [false, true, false], warnings: [line] });
   expect(await told(story, 'runs', 'show', '2')).toEqual({ altered: [true], warnings: [line] });
   expect(await told(story, 'runs', 'show', '3')).toEqual({ altered: [false], warnings: [] });
+
+  expect((await story.expectRun(1, 'doctor')).stdout).toContain(line);
 
   alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM runs WHERE run = 2');
   expect((await story.expectRun(0, 'runs')).stderr).toContain('the row of run 2 is gone');

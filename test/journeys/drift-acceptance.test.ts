@@ -331,6 +331,9 @@ describe('fingerprints', () => {
     expect(status).toMatch(said);
     expect(status).toMatch(/Drift +1 finding /);
     expect(status).toContain('Needs attention:');
+    expect((await expectRun(1, 'doctor')).stdout).toContain(
+      'an acceptance of drift in domains is not as the',
+    );
     expect(JSON.parse((await run('status', '--json')).stdout)).toMatchObject({
       sources: [{ drift: { open: 1 } }],
     });
