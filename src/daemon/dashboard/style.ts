@@ -296,6 +296,7 @@ progress { width: 100%; min-width: 5rem; accent-color: var(--focus); vertical-al
     min-width: 0; padding: 0 0 0 .7rem; border: 0; white-space: normal; overflow-wrap: anywhere;
   }
   .sheet.stacks tbody th { padding: 0; font-weight: 600; }
+  .stacks bdi { white-space: normal; }
   .stacks th code { font-weight: inherit; }
   .stacks th .faint { font-weight: 400; }
   .sheet.stacks tbody .below { grid-column: 1 / -1; order: 1; padding: 0; }
