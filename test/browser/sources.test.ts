@@ -48,7 +48,7 @@ function summary(index: number, more: Partial<Summary> = {}): Summary {
 /** Names of the sources in the table, in its order. */
 function namesIn(all: readonly Summary[], query: string): string[] {
   const { text } = sourcesPage(all, new URLSearchParams(query), NOW).body;
-  return [...text.matchAll(/<bdi>(.*?)<\/bdi>/g)].map(([, name = '']) => name);
+  return [...text.matchAll(/<bdi[^>]*>(.*?)<\/bdi>/g)].map(([, name = '']) => name);
 }
 
 describe('the table of sources', () => {
