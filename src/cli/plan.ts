@@ -66,7 +66,11 @@ export async function showAndSend(
   const continued = unrecordedIds(session, plan);
   const isApplied = options.apply === true && (sends || continued > 0);
   printNote(context, notes);
-  const last = unfinished === null ? [] : [unfinished];
+  const last = [
+    // Near the question, or where the plan is not shown.
+    ...(isApplied ? (plan.warnings ?? []) : []),
+    ...(unfinished === null ? [] : [unfinished]),
+  ];
   // One JSON document: of the plan, or of the restore. With `--yes --quiet` the plan is not shown.
   const isSeen = options.yes === true && context.options.quiet === true;
   if (options.apply === true && format === 'json' && plan.refused.length === 0 && !isApplied) {

@@ -97,6 +97,10 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
         flags: '--invite-missing',
         description: 'send invites for missing members',
       },
+      {
+        flags: '--keep-accepted',
+        description: 'leave what was accepted with `tidemark drift accept` as it is',
+      },
       { flags: '--send-email', description: 'let the service send the invites by e-mail' },
       { flags: '--out <file>', description: 'save the plan to this file, for `tidemark apply`' },
       ...sendOptions,
@@ -114,7 +118,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
     examples: [
       'tidemark restore                                # what was lost since the last sync',
       'tidemark restore run:12 --kind batch_exports',
-      'tidemark restore baseline --out plan.json && tidemark apply plan.json',
+      'tidemark restore baseline --keep-accepted --out plan.json && tidemark apply plan.json',
       'tidemark restore snapshot:before-cleanup --prune --max-removals 3 --apply',
       'tidemark restore --resume',
       'tidemark restore --abandon 3 --yes',

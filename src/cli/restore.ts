@@ -7,6 +7,7 @@ import { unfinishedNote, readResumable, sourceToResume } from '../restore/apply/
 import type { Gathered, RestoreRequest } from '../restore/plan/gather.ts';
 import { makePlan } from '../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../restore/plan/plan.ts';
+import { acceptedBetween } from '../state/drift.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { redactionWith } from '../sync/redaction.ts';
 import { type CommandContext, printNote } from './context.ts';
@@ -37,6 +38,7 @@ export interface RestoreOptions {
   readonly createOrganizations?: boolean;
   readonly inviteMissing?: boolean;
   readonly sendEmail?: boolean;
+  readonly keepAccepted?: boolean;
   readonly out?: string;
   readonly apply?: boolean;
   readonly yes?: boolean;
@@ -59,7 +61,7 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
   const session = await openSession(context, {
     command: 'restore',
     writes: asked.apply === true,
-    needsNoMirror: reference.form === 'file',
+    needsNoMirror: reference.form === 'file' && asked.keepAccepted !== true,
     as: asked.as,
   });
   return closedAfter(session, async () => {
@@ -122,14 +124,16 @@ function requestOf(options: RestoreOptions, reference: Reference): RestoreReques
     createOrganizations: options.createOrganizations === true,
     inviteMissing: options.inviteMissing === true,
     sendEmail: options.sendEmail === true,
+    keepAccepted: options.keepAccepted === true,
     maxShare: options.maxShare ?? null,
     isAgeMeant: reference.form !== 'latest',
   };
 }
 
 function approvedOf(options: RestoreOptions): Record<string, number | boolean> {
-  const { prune, maxRemovals, maxShare, createOrganizations, inviteMissing, sendEmail } = options;
-  const given = { prune, maxRemovals, maxShare, createOrganizations, inviteMissing, sendEmail };
+  const { prune, maxRemovals, maxShare, createOrganizations, inviteMissing, sendEmail, keepAccepted } =
+    options;
+  const given = { prune, maxRemovals, maxShare, createOrganizations, inviteMissing, sendEmail, keepAccepted };
   return Object.fromEntries(
     Object.entries(given).filter((entry): entry is [string, number | boolean] => entry[1] !== undefined),
   );
@@ -140,8 +144,9 @@ async function planFor(
   reference: Reference,
   request: RestoreRequest,
 ): Promise<Gathered & { readonly plan: Plan }> {
-  const { source, definitions, mirror } = session;
+  const { source, definitions, mirror, config } = session;
   const desired = await session.open(reference, request.filter);
+  const now = systemClock.now();
   return makePlan({
     request,
     desired,
@@ -149,9 +154,13 @@ async function planFor(
     source,
     definitions,
     idMap: mirror?.restores.idMap(source.name) ?? [],
+    acceptedIn: async (live) =>
+      mirror === null
+        ? []
+        : await acceptedBetween(config, mirror, { from: desired, to: live }, { source: source.name, now }),
     held: mirror?.runs.heldRecords(source.name) ?? [],
     redaction: source.redact && mirror !== null ? redactionWith(mirror.acceptances.fingerprintKey()) : null,
-    now: systemClock.now(),
+    now,
   });
 }
 

@@ -46,6 +46,15 @@ export interface Acceptance extends RecordKey {
   readonly isGone?: true;
 }
 
+/** E.g. `accepted by ada@host on 2026-03-01 until 2026-04-01: intended`. */
+export function acceptedText(
+  { by, acceptedAt, until, reason }: Pick<Acceptance, 'by' | 'acceptedAt' | 'until' | 'reason'>,
+  timeText: (at: string) => string = (at) => at.slice(0, 10),
+): string {
+  const end = until === undefined ? '' : ` until ${timeText(until)}`;
+  return `accepted by ${by} on ${timeText(acceptedAt)}${end}: ${reason}`;
+}
+
 export interface OpenFinding extends Finding {
   /** The acceptance that does not hold: its value changed again, its time is over, or it is not as the audit log has it. */
   readonly reopened?: {

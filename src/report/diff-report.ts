@@ -7,7 +7,7 @@ import { isJsonObject } from '../core/json.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import type { AcceptedFinding, DriftSummary, Finding } from '../diff/drift.ts';
+import { type AcceptedFinding, type DriftSummary, type Finding, acceptedText } from '../diff/drift.ts';
 import { type SeverityOf, changeSeverity, compareSeverities, severities } from '../diff/severity.ts';
 import {
   type Item,
@@ -142,16 +142,15 @@ function acceptedItem(group: readonly AcceptedFinding[], options: ReportOptions)
   const acceptance = group[0]?.acceptance;
   if (first === undefined || acceptance === undefined) return [];
   const { kind, scope, id, name, change } = first;
-  const { reason, by, acceptedAt, until } = acceptance;
+  const { reason, by } = acceptance;
   const definition = options.definitions(kind);
   const timeText = options.timeText ?? ((at: string): string => at.replace(/\.\d+Z$/, 'Z'));
-  const end = until === undefined ? '' : ` until ${timeText(until)}`;
   return [
     {
       ...{ kind, change, outcome: change },
       operation: definition.title.one,
       ...{ name: nameText(name), id: nameText(id), place: placeText(scope, options) },
-      lines: [`accepted by ${nameText(by)} on ${timeText(acceptedAt)}${end}: ${nameText(reason)}`],
+      lines: [acceptedText({ ...acceptance, by: nameText(by), reason: nameText(reason) }, timeText)],
       fields: fieldsForPeople({ change, fields: findings.flatMap(fieldsOf) }, definition),
       isWholeRecord: change !== 'changed',
     },

@@ -5,6 +5,7 @@ import { formatInteger, plural } from '../core/wording.ts';
 import { type JsonObject, getOwn } from '../core/json.ts';
 import { escapeSegment, pointerTo, splitPointer } from '../core/json-pointer.ts';
 import type { FieldChange } from '../diff/compare.ts';
+import { acceptedText } from '../diff/drift.ts';
 import { continuedIds, newlyFound } from '../diff/found-again.ts';
 import type { Plan, PlanStep, StepAction } from '../restore/plan/plan.ts';
 import {
@@ -21,7 +22,7 @@ import { isSecretId, MASK, withMaskedId } from './mask.ts';
 import { placeText, skippedText } from './notes.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedPlan } from './plan-mask.ts';
-import { nameText } from './value-text.ts';
+import { nameText, pathText } from './value-text.ts';
 
 /** Heading of the steps that no request can do. */
 export const MANUAL = 'needs manual work';
@@ -43,6 +44,7 @@ export function planReport(whole: Plan, options: ReportOptions): ReportDocument 
       ...plan.refused.map(({ reason, hint }) => noticePart('bad', `refused: ${reason}`, [], hint)),
       ...skippedNotices(plan, options),
       ...lackingNotices(plan, options),
+      ...(plan.warnings ?? []).map((line) => noticePart('warning', line, [])),
       ...recordsPart('steps', sentItems(plan, options)),
       ...obstructedPart('blocked', unsent('blocked'), options),
       ...codePart(SECRETS_INTRO, 'yaml', secretLines(plan.steps, options)),
@@ -113,10 +115,20 @@ function stepItem(step: PlanStep, options: ReportOptions): Item {
       : {
           request: `${request.method} ${isSecretId(definition) ? request.path.replaceAll(encodeURIComponent(step.id), MASK) : request.path}`,
         }),
-    ...(step.reason === null ? {} : { lines: [withCommands(step.reason)] }),
+    lines: [...(step.reason === null ? [] : [withCommands(step.reason)]), ...acceptedLines(step)],
     ...(action === 'remove' ? { foldedFields: fields } : { fields }),
     ...(action === 'update' && body !== null ? { body } : {}),
   };
+}
+
+/** What the step sets back though it was accepted as drift, a line each. */
+export function acceptedLines({ accepted = [], fields = [] }: Partial<PlanStep>): string[] {
+  return accepted.map(({ path, by, reason, until, accepted_at: acceptedAt }) => {
+    const field = fields.find((each) => each.path === path);
+    const what = field === undefined ? '' : `${pathText(field)} `;
+    const own = { by: nameText(by), reason: nameText(reason), acceptedAt };
+    return `${what}${acceptedText(until === undefined ? own : { ...own, until })}`;
+  });
 }
 
 /** What items of sent and of unsent steps have in common. */
@@ -152,6 +164,7 @@ export function obstructedPart(
         items: same.map((step) => ({
           ...recordItem(step, options),
           change: 'unchanged',
+          lines: acceptedLines(step),
           ...(step.fields === undefined ? {} : { fields: step.fields }),
         })),
       })),
@@ -160,7 +173,7 @@ export function obstructedPart(
 }
 
 type ObstructedStep = Pick<PlanStep, 'kind' | 'id' | 'name' | 'scope' | 'action' | 'reason'> &
-  Partial<Pick<PlanStep, 'fields'>>;
+  Partial<Pick<PlanStep, 'fields' | 'accepted'>>;
 
 function groupText(steps: readonly ObstructedStep[], { definitions }: ReportOptions): string {
   const [first] = steps;
@@ -341,7 +354,7 @@ const ADOPTED_BY = {
 } as const;
 
 /** E.g. `3 roles (a, b, c): why`: records that no step is about. */
-function leftText(
+export function leftText(
   { kind, count, reason, names }: Plan['left'][number],
   { definitions }: Pick<ReportOptions, 'definitions'>,
 ): string {

@@ -47,6 +47,8 @@ interface ComparisonRequest {
   readonly idMap?: readonly IdMapping[];
   /** Ids of the filter as the user gave them: one that was given masked is never written out. */
   readonly typedIds?: readonly string[];
+  /** True where the filter is not a user's: then it may find nothing, and unknown ids are not listed. */
+  readonly isUnasked?: true;
   /** Ends the comparison early. */
   readonly signal?: AbortSignal;
 }
@@ -116,6 +118,7 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
     stale: collections.stale,
     left_out: [...collections.leftOut, ...unknownRecords.leftOut()],
   };
+  if (asked.isUnasked === true) return document;
   if (document.compared.collections === 0 && document.compared.records === 0) {
     throw nothingCompared(document, filter, collections.unread);
   }

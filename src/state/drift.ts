@@ -8,7 +8,13 @@ import { mirroredKinds } from '../config/mirrored-kinds.ts';
 import { definitionsFor } from '../config/source.ts';
 import { type DiffDocument, type RecordChange, compareRecords, overlapsPointer } from '../diff/change.ts';
 import { type ComparisonMode, type FieldChange, isComparedMember } from '../diff/compare.ts';
-import { type Drift, type DriftInput, type EarlierIds, assessDrift } from '../diff/drift.ts';
+import {
+  type AcceptedFinding,
+  type Drift,
+  type DriftInput,
+  type EarlierIds,
+  assessDrift,
+} from '../diff/drift.ts';
 import { type FingerprintOf, fingerprints, placeFingerprint } from '../diff/fingerprint.ts';
 import type { FormChange, FormFacts, ValueThen } from '../diff/form-change.ts';
 import type { MatchedIds } from '../diff/match-records.ts';
@@ -23,7 +29,7 @@ import type { IdMapping } from '../mirror/restores.ts';
 import { compareStates } from './compare.ts';
 import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
 import { pointOf } from './point.ts';
-import { IdHistories, RecreatedReferences, shownIds, soleIds } from './recreated-ids.ts';
+import { IdHistories, RecreatedReferences, shownIds, soleIds, withMappedIds } from './recreated-ids.ts';
 import { BASELINE } from './reference.ts';
 import type { LoadedState } from './state.ts';
 
@@ -39,6 +45,8 @@ export interface DriftExtent {
   readonly fields: readonly string[];
   /** Ids of the filter as the user gave them: one that was given masked is never written out. */
   readonly typedIds?: readonly string[];
+  /** As in a comparison of states. */
+  readonly isUnasked?: true;
   /** Milliseconds since the epoch. */
   readonly now: number;
   /** What is said of the kinds that are left out; by default, how the command line compares them. */
@@ -92,6 +100,7 @@ export async function driftBetween(
     ...(areOfMirror && mirror !== null ? { mirror } : {}),
     idMap,
     ...(extent.typedIds === undefined ? {} : { typedIds: extent.typedIds }),
+    ...(extent.isUnasked === undefined ? {} : { isUnasked: extent.isUnasked }),
     ...(extent.signal === undefined ? {} : { signal: extent.signal }),
   });
   const diff = withoutNewIds(compared, idMap, definitions, severityOf);
@@ -118,6 +127,33 @@ export async function driftBetween(
     now,
   });
   return { ...drift, source, definitions, severityOf, fingerprintOf };
+}
+
+/**
+ * What differs between the two states and counts as accepted, also where a rule ignores it. Only records of which something
+ * was accepted are compared.
+ * @throws TidemarkError as `driftBetween`, but not where nothing can be compared
+ */
+export async function acceptedBetween(
+  config: Config,
+  mirror: Mirror,
+  sides: { readonly from: LoadedState; readonly to: LoadedState },
+  { source, now }: Pick<DriftExtent, 'source' | 'now'>,
+): Promise<readonly AcceptedFinding[]> {
+  const byKind = Map.groupBy(mirror.acceptances.list(source), ({ kind }) => kind);
+  if (byKind.size === 0) return [];
+  const idMap = mirror.restores.idMap(source);
+  const ids = [...byKind].flatMap(([kind, own]) =>
+    withMappedIds(
+      kind,
+      own.map(({ id }) => id),
+      idMap,
+    ),
+  );
+  const filter = { kinds: [...byKind.keys()], ids: [...new Set(ids)] };
+  const unruled = { ...config, drift: { ...config.drift, ignore: [] } };
+  const extent = { source, filter, mode: 'default', fields: [], now, isUnasked: true } as const;
+  return (await driftBetween(unruled, mirror, sides, false, extent)).accepted;
 }
 
 /** Findings and acceptances by the ids that records have in the comparison, and by those that they had before the restores. */

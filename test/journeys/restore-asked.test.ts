@@ -1,7 +1,7 @@
 /** What a restore says of what was asked for and is not there: a lost organization, a field, an id, a plan. */
 import { describe, expect, it } from 'vitest';
 import { KITTIWAKE_ID, TERN_ID } from '../../src/server/seed/demo.ts';
-import { type Body, type PlanJson, Story } from './restore-story.ts';
+import { type Body, ORGANIZATION, type PlanJson, type StepJson, Story } from './restore-story.ts';
 
 describe('an organization that is gone', () => {
   it('can be asked for by its own id, is made once, and is found by either id afterwards', async () => {
@@ -140,6 +140,72 @@ describe('a place inside a field that no record has', () => {
       // No answer shows a secret: the catalog knows the place.
       await story.expectRun(0, ...command, ...kind, '/destination/config/aws_secret_access_key');
     }
+  });
+});
+
+describe('drift that was accepted', () => {
+  interface Told extends Pick<PlanJson, 'left'> {
+    readonly steps: readonly (Pick<StepJson, 'id' | 'name'> & { readonly accepted?: readonly object[] })[];
+    readonly warnings?: readonly string[];
+  }
+
+  it('is marked in a plan that sets it back, and left with --keep-accepted, also under a later id', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    story.supplySecrets('s3cr3t');
+    const path = `${ORGANIZATION}batch_exports/`;
+    const [one, other] = (await story.list('batch_exports')).map(({ id }) => String(id));
+    await story.call('PATCH', `${path}${one}/`, { interval: 'day' });
+    await story.call('DELETE', `${path}${other}/`);
+    await story.expectRun(0, 'snapshots', 'pin', 'good', '--baseline');
+    await story.expectRun(0, 'sync', '--quiet');
+    const accept = ['drift', 'accept', 'batch_exports'];
+    await story.expectRun(0, ...accept, String(one), '--reason', 'daily is enough', '--as', 'ada');
+    await story.call('PATCH', `${path}${one}/`, { name: 'Renamed' });
+    const told = async (...args: string[]): Promise<Told> =>
+      await story.plan(2, 'baseline', '--kind', 'batch_exports', ...args);
+    const mark = { path: '/interval', by: 'ada', reason: 'daily is enough' };
+    const plain = await told();
+    expect(plain.steps.find(({ id }) => id === one)?.accepted).toMatchObject([mark]);
+    expect(plain.warnings).toEqual([
+      '1 field of 1 record was accepted as drift, and this restore sets it back: a plan made with --keep-accepted leaves it',
+    ]);
+    const text = await story.expectRun(2, 'restore', 'baseline', '--kind', 'batch_exports');
+    expect(text.stdout).toMatch(/ \/interval accepted by ada on \d{4}-\d\d-\d\d: daily is enough\n/);
+    expect(text.stdout).toContain(plain.warnings?.[0]);
+    // That a record is gone can be accepted as well, and then it is not created.
+    await story.expectRun(0, ...accept, String(other), '--reason', 'unused');
+    const kept = await told('--keep-accepted', '--out', 'plan.json');
+    expect(kept).not.toHaveProperty('warnings');
+    expect(kept.left).toMatchObject([
+      { count: 1, accepted: mark },
+      { count: 1, accepted: { path: '', reason: 'unused' } },
+    ]);
+    await story.applied(0, 'apply', 'plan.json');
+    // By either path of the profile, one after the other.
+    const sent = new Set(story.writes().map(({ method, body }) => `${method} ${body}`));
+    const [name] = plain.steps.flatMap(({ id, name: own }) => (id === one ? [own] : []));
+    expect([...sent]).toEqual([`PATCH ${JSON.stringify({ name })}`]);
+    await story.expectRun(0, 'sync', '--quiet');
+    const { stdout } = await story.expectRun(0, 'drift', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ summary: { open: 0, findings: { accepted: 2 } } });
+    // A record that a restore creates again has another id, and what was accepted of it holds.
+    await story.call('DELETE', `${path}${one}/`);
+    const made = await story.applied(0, 'restore', 'baseline', '--id', String(one), '--apply');
+    const again = String(made.steps[0]?.new_id);
+    expect(again).not.toBe(one);
+    await story.call('PATCH', `${path}${again}/`, { interval: 'day' });
+    expect((await told()).steps.find(({ id }) => id === again)?.accepted).toMatchObject([mark]);
+    const left = await story.plan(0, 'baseline', '--kind', 'batch_exports', '--keep-accepted');
+    expect(left).toMatchObject({ steps: [], left: [{ accepted: mark }, { accepted: { path: '' } }] });
+  });
+
+  it('is known from the mirror: without one, nothing can be left', async () => {
+    const story = await Story.start();
+    await story.expectRun(0, 'export', '--format', 'json', '--output', 'wanted.json');
+    story.env['TIDEMARK_MIRROR'] = story.file('other.db');
+    await story.expectRun(0, 'restore', 'file:wanted.json');
+    const { stderr } = await story.expectRun(1, 'restore', 'file:wanted.json', '--keep-accepted');
+    expect(stderr).toContain('there is no mirror at');
   });
 });
 

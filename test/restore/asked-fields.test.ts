@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { fieldFilter } from '../../src/diff/change.ts';
+import { type ParsedRecord, fieldFilter } from '../../src/diff/change.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { configuredSecrets } from '../../src/restore/secrets.ts';
-import { lines, organization, planOf, record, svc, withBody } from './states.ts';
+import { planDocument } from '../../src/restore/plan/plan.ts';
+import { lines, ORG, organization, planOf, record, stateOf, svc, withBody } from './states.ts';
 
 /** As `--field` of the command. */
 function asked(...pointers: string[]): (path: string) => boolean {
@@ -98,5 +99,136 @@ describe('a field inside a member that is sent whole', () => {
     const now = withBody(s3, { paused: true, start_at: '2026-02-01T00:00:00Z' });
     const plan = planOf([organization, then], [organization, now], { isFieldInScope: asked('/paused') });
     for (const { request } of plan.steps) expect(JSON.stringify(request?.body)).not.toContain('2026-01');
+  });
+});
+
+describe('what was accepted as drift', () => {
+  const now = withBody(s3, config('S3', { bucket_name: 'now', prefix: 'b/' }));
+  const accepted = (of: ParsedRecord, path: string, change: 'added' | 'removed' | 'changed' = 'changed') => {
+    const { kind, scope, id } = of;
+    const by = { by: 'ada@host', acceptedAt: '2026-02-01T10:00:00.000Z', reason: 'wanted' };
+    const finding = { kind, scope, id, path, change, fingerprint: 'f', severity: 'low', name: 'n' } as const;
+    return { finding, acceptance: { kind, scope, id, path, fingerprint: 'f', ...by } };
+  };
+  const mark = { by: 'ada@host', accepted_at: '2026-02-01T10:00:00.000Z', reason: 'wanted' };
+  const keep = { options: { keepsAccepted: true } };
+  const role = (id: string, name: string) => record('roles', id, { id, name, members: [] });
+  const invite = (id: string) =>
+    record('invites', id, { id, target_email: `${id}@x.example`, level: 1, is_expired: false });
+
+  it('is marked on the steps that set it back, and counted', () => {
+    const plan = planOf([organization, s3], [organization, now], {
+      secrets,
+      accepted: [accepted(s3, '/destination/config/prefix'), accepted(s3, '/interval')],
+    });
+    expect(plan.steps).toMatchObject([
+      { action: 'update', accepted: [{ path: '/destination/config/prefix', ...mark }] },
+    ]);
+    expect(planDocument(plan)).toMatchObject({
+      warnings: [
+        '1 field of 1 record was accepted as drift, and this restore sets it back: a plan made with --keep-accepted leaves it',
+      ],
+    });
+    // Without an acceptance, a plan says nothing.
+    const plain = planOf([organization, s3], [organization, now], { secrets });
+    expect(plain.steps[0]).not.toHaveProperty('accepted');
+    expect(planDocument(plain)).not.toHaveProperty('warnings');
+  });
+
+  it('stays as live has it where it is kept, and the rest beside it is set', () => {
+    const plan = planOf([organization, s3], [organization, now], {
+      ...keep,
+      secrets,
+      accepted: [accepted(s3, '/destination/config/prefix')],
+    });
+    expect(lines(plan)).toEqual([
+      'update batch_exports PATCH …/batch_exports/b1/ {"destination":{"type":"S3","config":{"bucket_name":"then","prefix":"b/"}}}',
+    ]);
+    expect(plan.steps[0]).not.toHaveProperty('accepted');
+    expect(plan.left).toEqual([
+      {
+        kind: 'batch_exports',
+        count: 1,
+        reason: '/destination/config/prefix accepted by ada@host on 2026-02-01: wanted',
+        names: ['Nightly'],
+        accepted: { path: '/destination/config/prefix', ...mark },
+      },
+    ]);
+    expect(planDocument(plan)).not.toHaveProperty('warnings');
+  });
+
+  it('in a list of which more differs keeps the list from being sent, and the step says why', () => {
+    const list = (...ids: number[]) => withBody(s3, config('NoOp', { list: ids.map((id) => ({ id })) }));
+    const finding = accepted(s3, '/destination/config/list/1').finding;
+    const plan = planOf([organization, list(1, 4)], [organization, list(1, 2, 3)], {
+      ...keep,
+      accepted: [
+        {
+          ...accepted(s3, ''),
+          finding: { ...finding, place: '/destination/config/list/[id=2]' },
+        },
+      ],
+      definitions: svc,
+    });
+    expect(plan.steps).toMatchObject([{ action: 'blocked', obstacle: 'no_value', request: null }]);
+    expect(plan.steps[0]?.reason).toContain('leave out --keep-accepted');
+  });
+
+  it('leaves a record with nothing else to set out of the plan', () => {
+    const paused = withBody(s3, { paused: false });
+    const plan = planOf([organization, s3], [organization, paused], {
+      ...keep,
+      accepted: [accepted(s3, '/paused')],
+    });
+    expect(plan).toMatchObject({ steps: [], summary: { unchanged: 1 }, left: [{ count: 1 }] });
+  });
+
+  it('may be a record that came, which is then not removed, alone or with what it hangs from', () => {
+    const members = record('role_memberships', 'm1', { id: 'm1' }, { organization_id: ORG, role_id: 'r2' });
+    const all = (more: object) =>
+      planOf(
+        stateOf([organization, role('r1', 'Ops')]),
+        stateOf([organization, role('r1', 'Ops'), role('r2', 'New'), members]),
+        {
+          options: { prune: { maxRemovals: 9 }, ...more },
+          accepted: [accepted(members, '', 'added')],
+        },
+      );
+    const marked = all({}).steps.filter((step) => step.accepted !== undefined);
+    expect(marked).toMatchObject([{ action: 'remove', id: 'm1', accepted: [{ path: '', ...mark }] }]);
+    expect(planDocument(all({}))).toMatchObject({
+      warnings: [expect.stringMatching(/^1 entire record was accepted as drift/)],
+    });
+    expect(all({ keepsAccepted: true }).steps).toMatchObject([
+      { action: 'blocked', kind: 'roles', id: 'r2', obstacle: 'depends_on_blocked' },
+    ]);
+  });
+
+  it('may be that a record is gone, which is then not created', () => {
+    const gone = invite('i1');
+    const changes = { accepted: [accepted(gone, '', 'removed')] };
+    const desired = stateOf([organization, gone, s3]);
+    const there = stateOf([organization, s3]);
+    expect(planOf(desired, there, changes).steps).toMatchObject([{ id: 'i1', accepted: [{ path: '' }] }]);
+    expect(planOf(desired, there, { ...changes, ...keep })).toMatchObject({
+      steps: [],
+      left: [{ kind: 'invites', count: 1 }],
+    });
+  });
+
+  it('of a record that is there again under another id, says nothing of the new one', () => {
+    const member = (id: string, level: number) =>
+      record('members', id, { id, level, user: { uuid: 'u', email: 'ada@x.example' } });
+    const [then, again] = [member('m1', 8), member('m2', 1)];
+    const plan = (...own: ReturnType<typeof accepted>[]) =>
+      planOf([organization, then], [organization, again], { ...keep, accepted: own });
+    const removed = accepted(then, '', 'removed');
+    expect(plan(removed).steps).toMatchObject([{ action: 'update', id: 'm2' }]);
+    expect(plan(removed).steps[0]).not.toHaveProperty('accepted');
+    // Unless that it came was accepted as well.
+    expect(plan(removed, accepted(again, '', 'added'))).toMatchObject({
+      steps: [],
+      left: [{ kind: 'members', count: 1 }],
+    });
   });
 });

@@ -407,10 +407,19 @@ function contradictedHtml({ definitions }: SourceDrift, findings: readonly OpenF
 }
 
 /** Takes the records that are selected below; without one it says what to do. */
-function planForm({ source, open }: SourceDrift): Html {
+function planForm({ source, open, accepted }: SourceDrift): Html {
   if (open.length === 0) return NOTHING;
+  const keep = accepted.length === 0 ? NOTHING : keepHtml(true);
   return markup`<form class="search" id="${planId(source)}" method="get" action="/restore">
-<input type="hidden" name="source" value="${source}"><button>Plan a restore of the selected records</button></form>`;
+<input type="hidden" name="source" value="${source}">${keep}<button>Plan a restore of the selected records</button></form>`;
+}
+
+/** Name of the box, in a query, that leaves accepted drift out of a restore. */
+export const KEEP_ACCEPTED = 'keep_accepted';
+
+export function keepHtml(isChecked: boolean): Html {
+  const checked = isChecked ? markup` checked` : NOTHING;
+  return markup`<label class="pick"><input type="checkbox" name="${KEEP_ACCEPTED}"${checked}>Leave what was accepted as drift</label>`;
 }
 
 function planId(source: string): string {
@@ -427,7 +436,7 @@ function actionsHtml(
   const definition = drift.definitions(change.kind);
   // A secret id is never written out: such a record is restored by its kind, on the command line.
   const select = isSecretId(definition)
-    ? markup`<span class="hint faint">not to be selected here: its id is a secret; use <code>tidemark restore baseline --source ${drift.source} --kind ${change.kind}${change.change === 'added' ? ' --prune --max-removals 1' : ''}</code></span>`
+    ? markup`<span class="hint faint">not to be selected here: its id is a secret; use <code>tidemark restore baseline${drift.accepted.length === 0 ? '' : ' --keep-accepted'} --source ${drift.source} --kind ${change.kind}${change.change === 'added' ? ' --prune --max-removals 1' : ''}</code></span>`
     : markup`<label class="pick"><input type="checkbox" name="record" form="${planId(drift.source)}"
  value="${selectionOf(change)}">Select</label>`;
   const accept = acceptTo === null ? NOTHING : acceptForm(drift.source, fingerprints, acceptTo);

@@ -11,11 +11,11 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
 import { maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
 import { maskedPlan } from '../../report/plan-mask.ts';
-import { adoptionLines, planSummary, sentItems } from '../../report/plan-report.ts';
+import { acceptedLines, adoptionLines, planSummary, sentItems } from '../../report/plan-report.ts';
 import { nameText } from '../../report/value-text.ts';
 import { makePlan } from '../../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../../restore/plan/plan.ts';
-import type { SourceDrift } from '../../state/drift.ts';
+import { type SourceDrift, acceptedBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { resolvePoint } from '../../state/point.ts';
 import { recordHistory } from '../../state/record-history.ts';
@@ -23,8 +23,8 @@ import type { StateFilter } from '../../state/filter.ts';
 import type { LoadedState } from '../../state/state.ts';
 import type { RestoreCommand } from '../http/restores.ts';
 import { actionForm } from './actions.ts';
-import { emptyHtml, fieldListHtml, nameHtml, recordPath, timeHtml } from './components.ts';
-import { driftArticles, selectionOf } from './drift.ts';
+import { emptyHtml, fieldListHtml, nameHtml, recordPath, timeHtml, withCommands } from './components.ts';
+import { driftArticles, KEEP_ACCEPTED, keepHtml, selectionOf } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 import { type Version, versionAt } from './versions.ts';
@@ -35,8 +35,12 @@ export interface RestoreContent {
   readonly command: RestoreCommand | null;
 }
 
-/** The query of this page, where the plan can be made and applied in the dashboard; else null. */
-type Applying = string | null;
+/** What the page was asked for. */
+interface Asked {
+  readonly query: URLSearchParams;
+  /** True where the plan can be made and applied in the dashboard. */
+  readonly canApply: boolean;
+}
 
 interface SelectionFacts {
   readonly mirror: Mirror;
@@ -44,7 +48,7 @@ interface SelectionFacts {
   readonly drift: SourceDrift | null;
   /** Values of `selectionOf`. */
   readonly selected: readonly string[];
-  readonly applying: Applying;
+  readonly asked: Asked;
   readonly now: number;
 }
 
@@ -54,7 +58,7 @@ export async function restorePage({
   config,
   drift,
   selected,
-  applying,
+  asked,
   now,
 }: SelectionFacts): Promise<RestoreContent> {
   const title = 'Restore plan';
@@ -69,26 +73,25 @@ export async function restorePage({
   }
   const baseline = mirror.snapshots.baseline();
   const articles = driftArticles(mirror, drift, { only: selected });
-  const command = { source: drift.source, args: restoreArgs(drift.source, changes) };
+  const command = { source: drift.source, args: withKept(restoreArgs(drift.source, changes), asked) };
   const body = markup`${crumbs}
 <p class="faint">Back to ${baseline?.name ?? 'the baseline'}, run ${baseline?.run ?? 0}.</p>
-${await plannedHtml({ mirror, config, now }, drift.source, {
+${await plannedHtml({ mirror, config, now, asked }, drift.source, {
   reference: 'baseline',
   filter: { kinds: [...new Set(changes.map(({ kind }) => kind))], ids: changes.map(({ id }) => id) },
   removals: changes.filter(({ change }) => change === 'added').length,
 })}
-${applyHtml(command.args, applying)}
+${applyHtml(command.args, asked)}
 <section><h2>What drifted</h2>${articles}</section>`;
   return { content: { title, body }, command };
 }
 
 /** The command, to be copied; and where it is allowed, the form that makes the plan here. */
-function applyHtml(args: readonly string[], applying: Applying): Html {
-  const form =
-    applying === null
-      ? NOTHING
-      : markup`<p>Or make the plan here: the daemon reads the service again and shows it; nothing is sent before you confirm.</p>
-${actionForm('plan', [['query', applying]], markup`<button>Make the plan</button>`)}`;
+function applyHtml(args: readonly string[], { query, canApply }: Asked): Html {
+  const form = !canApply
+    ? NOTHING
+    : markup`<p>Or make the plan here: the daemon reads the service again and shows it; nothing is sent before you confirm.</p>
+${actionForm('plan', [['query', query.toString()]], markup`<button>Make the plan</button>`)}`;
   return markup`<section><h2>Apply it</h2>
 <p>Run this where you have the key with write access: it reads the service again, shows the plan, and asks before it
 sends anything.</p>
@@ -115,7 +118,7 @@ interface Wanted {
   readonly removals: number;
 }
 
-type PlanFacts = Pick<SelectionFacts, 'mirror' | 'config' | 'now'>;
+type PlanFacts = Pick<SelectionFacts, 'mirror' | 'config' | 'asked' | 'now'>;
 
 /** The steps of the plan from the newest run of the mirror: those that are sent, and those that are not, with the reason. */
 async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Promise<Html> {
@@ -128,10 +131,11 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
     );
     const unsent = plan.steps
       .filter((step) => !isExecutable(step))
-      .map(
-        ({ action, kind, name, reason }) =>
-          markup`<li><span class="tag high">${action}</span> ${definitions(kind).title.one} <strong>${nameHtml(nameText(name))}</strong>${reason === null ? '' : `: ${reason}`}</li>`,
-      );
+      .map((step) => {
+        const { action, kind, name, reason } = step;
+        const why = [...(reason === null ? [] : [reason]), ...acceptedLines(step)].join('; ');
+        return markup`<li><span class="tag high">${action}</span> ${definitions(kind).title.one} <strong>${nameHtml(nameText(name))}</strong>${why === '' ? '' : `: ${why}`}</li>`;
+      });
     const left = plan.left.map(
       ({ kind, count, reason }) =>
         markup`<li><span class="tag">left</span> ${plural(count, definitions(kind).title.one, definitions(kind).title.many)}: ${reason}</li>`,
@@ -144,16 +148,29 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
         ? NOTHING
         : markup` Drift lists these as added and removed until the restore records that they are the same.`;
     return markup`<section><h2>What it would do</h2>
-<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p><ul class="steps">${sent}${unsent}${left}${again}</ul></section>`;
+<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p><ul class="steps">${sent}${unsent}${left}${again}</ul>${acceptedHtml(plan, facts.asked)}</section>`;
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
     return markup`<p class="warning" role="note">! It is not known here what can be sent: ${error.message}</p>`;
   }
 }
 
+/** The warning that the plan sets back accepted drift, and the box that leaves it. */
+function acceptedHtml(plan: Plan, { query }: Asked): HtmlPart {
+  const isKept = query.has(KEEP_ACCEPTED);
+  if (!isKept && plan.steps.every(({ accepted }) => accepted === undefined)) return NOTHING;
+  const warnings = (plan.warnings ?? []).map(
+    (line) => markup`<p class="warning" role="note">! ${withCommands(line)}</p>`,
+  );
+  const hidden = [...query]
+    .filter(([name]) => name !== KEEP_ACCEPTED)
+    .map(([name, value]) => markup`<input type="hidden" name="${name}" value="${value}">`);
+  return markup`${warnings}<form class="search" method="get" action="/restore">${hidden}${keepHtml(isKept)}<button>Update the plan</button></form>`;
+}
+
 /** The plan of the command below, with the newest run in place of what the service has now. */
 async function mirrorPlan(
-  { mirror, config, now }: PlanFacts,
+  { mirror, config, asked, now }: PlanFacts,
   source: string,
   { reference, filter, removals }: Wanted,
 ): Promise<Plan> {
@@ -161,6 +178,7 @@ async function mirrorPlan(
   if (configured === undefined) throw new TidemarkError('usage', `${source} is no longer configured`);
   const open = (state: string): LoadedState =>
     openMirrorState(mirror, source, resolvePoint(mirror, state, { now, source }));
+  const desired = open(reference);
   const { plan } = await makePlan({
     request: {
       filter,
@@ -169,20 +187,27 @@ async function mirrorPlan(
       createOrganizations: false,
       inviteMissing: false,
       sendEmail: false,
+      keepAccepted: asked.query.has(KEEP_ACCEPTED),
       maxShare: null,
       isAgeMeant: true,
     },
-    desired: open(reference),
+    desired,
     readLive: () => Promise.resolve(open('latest')),
     source: configured,
     definitions: definitionsFor(config, source),
     idMap: mirror.restores.idMap(source),
+    acceptedIn: (live) => acceptedBetween(config, mirror, { from: desired, to: live }, { source, now }),
     held: mirror.runs.heldRecords(source),
     // Both sides are as the mirror holds them.
     redaction: null,
     now,
   });
   return plan;
+}
+
+/** The arguments as the box of the page has it. */
+function withKept(args: readonly string[], { query }: Asked): string[] {
+  return query.has(KEEP_ACCEPTED) ? [...args, '--keep-accepted'] : [...args];
 }
 
 function restoreArgs(source: string, changes: readonly RecordChange[]): string[] {
@@ -210,7 +235,7 @@ interface VersionPlanFacts {
   readonly row: RecordRow;
   /** Names the state with the version. */
   readonly reference: string;
-  readonly applying: Applying;
+  readonly asked: Asked;
   readonly now: number;
 }
 
@@ -220,7 +245,7 @@ export async function versionPlanPage({
   config,
   row,
   reference,
-  applying,
+  asked,
   now,
 }: VersionPlanFacts): Promise<RestoreContent> {
   const definitions = definitionsFor(config, row.source);
@@ -249,9 +274,9 @@ export async function versionPlanPage({
     return page(emptyHtml('No version then.', `The record was first seen after run ${wanted.run}.`));
   const isRemoval = wanted.body === undefined;
   const place = placeFilter(mirror, row);
-  const args = versionArgs(row, place, own.id, wanted.run, isRemoval);
+  const args = withKept(versionArgs(row, place, own.id, wanted.run, isRemoval), asked);
   const plan = async (intro: HtmlPart, ...content: readonly HtmlPart[]): Promise<RestoreContent> => {
-    const steps = await plannedHtml({ mirror, config, now }, row.source, {
+    const steps = await plannedHtml({ mirror, config, asked, now }, row.source, {
       reference: `run:${wanted.run}`,
       filter: { kinds: [row.kind], ids: [row.id], ...place },
       removals: isRemoval ? 1 : 0,
@@ -263,11 +288,11 @@ export async function versionPlanPage({
       ? page(emptyHtml('Nothing to restore:', 'the record was removed then, and still is.'))
       : await plan(
           markup`<p>The record was removed then: this removes it from the service.</p>`,
-          applyHtml(args, applying),
+          applyHtml(args, asked),
         );
   if (current.body === undefined) {
     const again = markup`<p>The record was removed: this creates it again, under a new id that the service chooses.</p>`;
-    return await plan(again, applyHtml(args, applying));
+    return await plan(again, applyHtml(args, asked));
   }
   const all = compareBodies(definition, current.body, wanted.body, 'default');
   const managed = compareBodies(definition, current.body, wanted.body, 'managed');
@@ -287,7 +312,7 @@ ${fieldListHtml(others, 0)}</section>`;
     return page(emptyHtml('No writable field differs.', 'See below what does.'), rest);
   return await plan(
     NOTHING,
-    applyHtml(args, applying),
+    applyHtml(args, asked),
     markup`<section><h2>What it sets</h2><p class="faint">From run ${current.run}, the latest, to run ${wanted.run}:</p>
 ${fieldListHtml(maskedFields(managed, definition), FIELDS_SHOWN)}</section>`,
     rest,

@@ -7,7 +7,7 @@ import { continuedIds } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { maskedFields } from '../../report/mask.ts';
 import { maskedPlan, maskedRestore } from '../../report/plan-mask.ts';
-import { adoptionLines, verbOf } from '../../report/plan-report.ts';
+import { acceptedLines, adoptionLines, leftText, verbOf } from '../../report/plan-report.ts';
 import { handLines } from '../../report/restore-report.ts';
 import { nameText } from '../../report/value-text.ts';
 import { type RestoreReport, restoreReport } from '../../restore/apply/report.ts';
@@ -32,6 +32,7 @@ import {
   timeHtml,
   type Tone,
   unlikeHtml,
+  withCommands,
 } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
@@ -137,6 +138,9 @@ function confirmHtml({ id, source }: PageRestore, plan: Plan): HtmlPart {
   }
   if (steps === 0)
     return emptyHtml('Nothing to send.', 'The service is as the state says, or what differs is blocked.');
+  const warnings = (plan.warnings ?? []).map(
+    (line) => markup`<p class="warning" role="note">! ${withCommands(line)}</p>`,
+  );
   const others = plan.steps.length - steps;
   const rest = others === 0 ? '' : ` ${plural(others, 'other step')} cannot be sent.`;
   const label = `To send ${plural(steps, 'step')} to ${source}, type ${steps} or ${source}`;
@@ -144,6 +148,7 @@ function confirmHtml({ id, source }: PageRestore, plan: Plan): HtmlPart {
     'apply',
     'Apply it',
     NOTHING,
+    warnings,
     markup`<p>${plural(steps, 'request')} will change the service.${rest} The service is read again first: if it has changed, nothing is sent.</p>`,
     applyForm(id, label),
   );
@@ -173,11 +178,13 @@ function stepsHtml(plan: Plan, definitions: DefinitionOf): HtmlPart {
       ? NOTHING
       : markup`<div class="warning" role="note"><strong>! Not compared</strong>:<ul>${skipped}</ul></div>`;
   const again = adoptionLines(plan, { definitions, isWhole: true }).map((line) => markup`<li>${line}</li>`);
+  const left = plan.left.map((each) => markup`<li>${leftText(each, { definitions })}</li>`);
   return [
     section('steps', plural(plan.steps.length, 'step'), NOTHING, unread, shown, rest),
     again.length === 0
       ? NOTHING
       : section('again', 'Found again under another id', NOTHING, markup`<ul>${again}</ul>`),
+    left.length === 0 ? NOTHING : section('left', 'Left as they are', NOTHING, markup`<ul>${left}</ul>`),
   ];
 }
 
@@ -197,7 +204,7 @@ function stepHtml(step: PlanStep, definitions: DefinitionOf): Html {
   return markup`<article class="record"><header><h3>${nameHtml(nameText(name))}</h3>
 <span class="tag ${ACTION_STYLE[action]}">${n}. ${verbOf(step)}</span></header>
 <p class="faint">${title.one} <span class="id">${nameText(id)}</span></p>${sent}
-${reason === null ? NOTHING : markup`<p>${reason}</p>`}
+${reason === null ? NOTHING : markup`<p>${reason}</p>`}${acceptedLines(step).map((line) => markup`<p>${line}</p>`)}
 ${fieldListHtml(maskedFields(fields, definitions(kind)), action === 'update' ? FIELDS_SHOWN : 0)}</article>`;
 }
 

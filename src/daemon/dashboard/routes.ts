@@ -213,15 +213,15 @@ export async function restoreOf(
 ): Promise<RestoreContent> {
   const { view, clock, drift } = parts;
   const [mirror, config, now] = [view.mirror(), view.config(), clock.now()];
-  const applying = parts.restores() === null ? null : query.toString();
+  const asked = { query, canApply: parts.restores() !== null };
   const version = query.get('version');
   const [row] =
     version === null ? [] : findRows(parts, kindFrom(query.get('kind') ?? ''), query.get('of') ?? '', '');
   if (version !== null && row !== undefined)
-    return await versionPlanPage({ mirror, config, row, reference: version, applying, now });
+    return await versionPlanPage({ mirror, config, row, reference: version, asked, now });
   const source = knownSources(view, mirror).find((each) => each === query.get('source'));
   const found = source === undefined ? null : await drift.of(mirror, config, source, now);
-  return await restorePage({ mirror, config, drift: found, selected: query.getAll('record'), applying, now });
+  return await restorePage({ mirror, config, drift: found, selected: query.getAll('record'), asked, now });
 }
 
 /** Those whose drift counts; what else the mirror holds is only shown. */

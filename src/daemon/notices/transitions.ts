@@ -479,9 +479,10 @@ function massEnds(seen: JobObservation, mass: NoticeState, findings: readonly Fi
 
 type DriftEvent = Extract<NoticeEvent, 'drift_new' | 'drift_changed' | 'drift_resolved'>;
 
-function driftHint(source: string): string {
-  const of = `--source ${source}`;
-  return `\`tidemark drift ${of}\` shows the values; \`tidemark restore baseline ${of}\` plans to put them back; \`tidemark drift accept KIND ID --reason TEXT ${of}\` accepts what is intended`;
+function driftHint(job: JobObservation['job']): string {
+  const of = `--source ${job.source ?? ''}`;
+  const kept = (summaryOf('drift', job)?.accepted ?? 0) > 0 ? ' --keep-accepted' : '';
+  return `\`tidemark drift ${of}\` shows the values; \`tidemark restore baseline${kept} ${of}\` plans to put them back; \`tidemark drift accept KIND ID --reason TEXT ${of}\` accepts what is intended`;
 }
 
 /** One notice for all findings of an event; none for no findings. The title is made of what each channel gets. */
@@ -507,7 +508,7 @@ function driftNotice(
         severity: worst(SEVERITIES.filter((severity) => severities[severity] > 0)),
         title: '',
         lines,
-        hint: event === 'drift_resolved' ? null : driftHint(job.source ?? ''),
+        hint: event === 'drift_resolved' ? null : driftHint(job),
         job: 'drift',
         count,
         severities,

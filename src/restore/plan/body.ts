@@ -202,14 +202,19 @@ function isNeedKnown(field: FieldDefinition, value: JsonValue, pointer: string):
     : groups.some((anyOf) => anyOf.includes(pointer));
 }
 
-type IsAsked = (path: string) => boolean;
+/** The fields that steps may change, where these are not all. */
+export interface AskedFields {
+  readonly has: (path: string) => boolean;
+  /** What to do to have one more. */
+  readonly more: (pointer: string) => string;
+}
 
 /**
  * The desired body with one member narrowed to the requested fields: the live value, with what was requested set as
  * desired. Returns the same object if everything that differs in the member was requested.
  */
 export function narrowedTo(
-  isAsked: IsAsked,
+  { has: isAsked, more }: AskedFields,
   definition: ResourceDefinition,
   field: FieldDefinition,
   remap: Remapped,
@@ -228,7 +233,7 @@ export function narrowedTo(
   for (const change of asked) {
     const list = isMoving(change) ? listOf(change.path) : null;
     if (list !== null && changes.some(({ path }) => path.startsWith(`${list}/`) && !isAsked(path))) {
-      return { reason: `${change.path} is in a list of which more differs: give --field ${list}` };
+      return { reason: `${change.path} is in a list of which more differs: ${more(list)}` };
     }
     const at = list ?? change.path;
     const to = list === null ? change.to : resolvePointer(remap.body, list);
@@ -257,7 +262,7 @@ function listOf(path: string): string {
  * record does not show may differ from the one in the configuration.
  */
 export function unaskedChange(
-  isAsked: IsAsked,
+  { has: isAsked, more }: AskedFields,
   field: FieldDefinition,
   { fills, needs }: BuiltBody,
   desired: JsonValue,
@@ -272,7 +277,7 @@ export function unaskedChange(
   ];
   if (places.length === 0) return null;
   const whole = memberPointer(field.name);
-  return `PATCH replaces all of ${whole} and would also change ${places.join(', ')}; to allow this, add --field ${whole}`;
+  return `PATCH replaces all of ${whole} and would also change ${places.join(', ')}; to allow this, ${more(whole)}`;
 }
 
 function isSame(pointer: string, desired: JsonValue, live: JsonValue): boolean {

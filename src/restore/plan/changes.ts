@@ -5,7 +5,7 @@ import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { withShownFields } from '../../catalog/shown-fields.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../../core/json.ts';
-import { type ParsedRecord, recordName } from '../../diff/change.ts';
+import { type ParsedRecord, overlapsPointer, recordName } from '../../diff/change.ts';
 import { type FieldChange, compareBodies } from '../../diff/compare.ts';
 import { isRedacted } from '../../sync/redaction.ts';
 import { memberPointer, topMember } from '../places.ts';
@@ -17,7 +17,7 @@ import {
   hiddenFields,
   withoutSecrets,
 } from '../secrets.ts';
-import { narrowedTo, unaskedChange, type BuiltBody, buildBody } from './body.ts';
+import { type AskedFields, narrowedTo, unaskedChange, type BuiltBody, buildBody } from './body.ts';
 import { planCreation } from './creations.ts';
 import { ownerObstacle, ownUserObstacle } from './guards.ts';
 import type { Draft, Fill, PlanInput, Inverse, Obstacle, SecretNeed } from './plan.ts';
@@ -62,30 +62,40 @@ export function planChange(
   const { isFieldInScope = () => true, isOwnField = () => true } = planning.input;
   const isCompared = (change: FieldChange): boolean =>
     !isHiddenLive(change, planning) && isFieldInScope(change.path) && isOwnField(asLive, change.path);
-  const all = compareBodies(definition, live.body, remap.body, isOpen ? 'managed' : 'default').filter(
+  const compared = compareBodies(definition, live.body, remap.body, isOpen ? 'managed' : 'default').filter(
     (change) =>
       isCompared(change) &&
       (isOpen || !definition.restore.follows.some(({ field }) => field === topMember(change.path))),
   );
-  const asConfigured = all.filter((change) => isAsConfigured(planning.input, desired, change));
-  const differing = all.filter((change) => !asConfigured.includes(change));
-  const untouchedReason = onlySetByActions(planning, definition, differing);
-  const changes = untouchedReason === null ? differing : [];
-  const persons = definition.restore.byPerson.filter(
+  if (compared.length > 0 && planning.accepted.leavesRecord(definition, desired, live)) return true;
+  const due = definition.restore.byPerson.filter(
     (condition) =>
       isFieldInScope(condition.pointer) &&
       isOwnField(asLive, condition.pointer) &&
       isDue(condition, desired.body, live.body),
   );
-  const unmanaged = unmanagedChanges(definition, live.body, remap.body).filter(
+  const silent = unmanagedChanges(definition, live.body, remap.body).filter(
     (change) => !isHiddenLive(change, planning) && isFieldInScope(change.path),
   );
+  const pointers = due.map(({ pointer: path }) => ({ path }));
+  const kept = planning.accepted.leftPaths(definition, { desired, live }, [
+    ...compared,
+    ...silent,
+    ...pointers,
+  ]);
+  const all = compared.filter(({ path }) => !kept.has(path));
+  const persons = due.filter(({ pointer }) => !kept.has(pointer));
+  const unmanaged = silent.filter(({ path }) => !kept.has(path));
+  const asConfigured = all.filter((change) => isAsConfigured(planning.input, desired, change));
+  const differing = all.filter((change) => !asConfigured.includes(change));
+  const untouchedReason = onlySetByActions(planning, definition, differing);
+  const changes = untouchedReason === null ? differing : [];
   const chosen = isOpen
     ? serviceChoice(chosenByService(definition, live.body, remap.body, isCompared))
     : null;
   if (chosen !== null)
     planning.addUntouched(definition.kind, chosen, recordName(definition, desired.body, desired.id));
-  if (all.length === 0 && persons.length === 0 && unmanaged.length === 0) return false;
+  if (all.length === 0 && persons.length === 0 && unmanaged.length === 0) return kept.size > 0;
   const draft: Draft = {
     ...draftOf(planning, definition, desired, live, stepKey(desired, 'update')),
     fields: hiddenFields(definition, changes),
@@ -112,12 +122,12 @@ export function planChange(
       return true;
     }
     if (definition.operation('update') === undefined) {
-      planReplacement(planning, definition, desired, live, draft);
+      planReplacement(planning, definition, desired, live, { draft, kept });
       return true;
     }
   }
   const sorted = sortFields(definition, changes, desired, live);
-  planSorted(planning, definition, desired, live, { draft, changes, remap, sorted });
+  planSorted(planning, definition, desired, live, { draft, changes, remap, sorted, kept });
   if (sorted.waiting.length > 0 || persons.length > 0) {
     const reason = personReason(planning, definition, persons, live.body, draft.name, sorted.waiting);
     const step = { ...draft, key: stepKey(desired, 'person'), fields: only(draft.fields, sorted.waiting) };
@@ -182,6 +192,8 @@ interface Changing {
   readonly changes: readonly FieldChange[];
   readonly remap: ReturnType<typeof remapped>;
   readonly sorted: SortedFields;
+  /** Paths that stay as live has them, since they were accepted as drift. */
+  readonly kept: ReadonlySet<string>;
 }
 
 function planSorted(
@@ -189,13 +201,14 @@ function planSorted(
   definition: ResourceDefinition,
   desired: ParsedRecord,
   live: ParsedRecord,
-  { draft, changes, remap, sorted }: Changing,
+  { draft, changes, remap, sorted, kept }: Changing,
 ): void {
   const { input } = planning;
   const { act } = sorted;
+  const asked = askedFields(input, kept);
   const resent =
     act?.order === 'before' ? fieldsSetByAction(definition, act.alsoSets, desired, sorted.send) : [];
-  const built = separateFields(input, definition, desired, remap, [...sorted.send, ...resent], live.body);
+  const built = separateFields(input, asked, desired, remap, [...sorted.send, ...resent], live);
   const parameters = liveParameters(definition, live);
   const present = {
     state: 'present',
@@ -317,16 +330,27 @@ interface StoppedField {
   readonly reason: string;
 }
 
+/** What `--field` names, without what is kept; null where that is every field. */
+function askedFields({ isFieldInScope }: PlanInput, kept: ReadonlySet<string>): AskedFields | null {
+  if (kept.size > 0) {
+    const has = (path: string): boolean =>
+      isFieldInScope?.(path) !== false && !overlapsPointer(path, [...kept]);
+    return { has, more: () => 'leave out --keep-accepted' };
+  }
+  return isFieldInScope === undefined
+    ? null
+    : { has: isFieldInScope, more: (pointer) => `add --field ${pointer}` };
+}
+
 /** The body of what can be sent, and what cannot, each with its reason. */
 function separateFields(
   input: PlanInput,
-  definition: ResourceDefinition,
+  asked: AskedFields | null,
   desired: ParsedRecord,
   remap: Remapped,
   fields: readonly FieldDefinition[],
-  live: JsonValue,
+  { kind, body: live }: ParsedRecord,
 ): Pick<BuiltBody, 'body' | 'fills' | 'others'> & { readonly stopped: StoppedField[] } {
-  const { isFieldInScope } = input;
   let body: JsonObject = {};
   const fills: Fill<string>[] = [];
   const others: string[] = [];
@@ -335,15 +359,13 @@ function separateFields(
     const { name } = field;
     const stop = (obstacle: Obstacle, reason: string, needs: readonly SecretNeed[] = []): void =>
       void stoppedFields.push({ name, needs, obstacle, reason });
-    const narrowed =
-      isFieldInScope === undefined ? remap : narrowedTo(isFieldInScope, definition, field, remap, live);
+    const narrowed = asked === null ? remap : narrowedTo(asked, input.definitions(kind), field, remap, live);
     if ('reason' in narrowed) {
       stop('no_value', narrowed.reason);
       continue;
     }
     const built = buildBody(input, desired, narrowed, [field], live);
-    const unasked =
-      isFieldInScope === undefined ? null : unaskedChange(isFieldInScope, field, built, desired.body, live);
+    const unasked = asked === null ? null : unaskedChange(asked, field, built, desired.body, live);
     if (unasked !== null) stop('no_value', unasked);
     else if (built.needs.length > 0) stop('secret_missing', needsText(built.needs), built.needs);
     else if (built.unknown.length > 0) {
@@ -456,7 +478,7 @@ function planReplacement(
   definition: ResourceDefinition,
   desired: ParsedRecord,
   live: ParsedRecord,
-  draft: Draft,
+  { draft, kept }: Pick<Changing, 'draft' | 'kept'>,
 ): void {
   if (isLetterCaseOfName(definition, draft.fields)) {
     planning.addUntouched(definition.kind, SAME_BUT_FOR_CASE, draft.name);
@@ -466,6 +488,11 @@ function planReplacement(
     definition.operation('remove') !== undefined && definition.operation('create') !== undefined;
   if (planning.input.options.prune === null || !canReplace) {
     const reason = `${definition.title.many} cannot be changed; with --prune and --max-removals it is removed and created again`;
+    planning.put(blocked(draft, 'not_replaceable', reason));
+    return;
+  }
+  if (kept.size > 0) {
+    const reason = `${definition.title.many} cannot be changed, and to replace it would set back ${[...kept].join(', ')}: to allow this, leave out --keep-accepted`;
     planning.put(blocked(draft, 'not_replaceable', reason));
     return;
   }

@@ -10,6 +10,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import { formatInteger } from '../../core/wording.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import { type ParsedRecord, type Skipped, fieldFilter } from '../../diff/change.ts';
+import type { AcceptedFinding } from '../../diff/drift.ts';
 import { type RecordState, pairByKey } from '../../diff/states.ts';
 import type { HeldRecord } from '../../mirror/held-removals.ts';
 import type { IdMapping } from '../../mirror/restores.ts';
@@ -76,6 +77,7 @@ export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
     requireFound(ids ?? [], new Set(found), request);
   }
   requireFields(request.fields, asked, definitions, [...wanted, ...there]);
+  const accepted = await options.acceptedIn(live);
   const notes: string[] = [];
   const ownUserId = ownUserIn(source, definitions, [...there, ...wanted], notes);
   return {
@@ -99,12 +101,14 @@ export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
         createOrganizations: request.createOrganizations,
         inviteMissing: request.inviteMissing,
         sendEmail: request.sendEmail,
+        keepsAccepted: request.keepAccepted,
         ownUserId,
         maxAgeMs: request.isAgeMeant || source.restore.maxAgeMs === 0 ? null : source.restore.maxAgeMs,
         rate: source.rate,
       },
       isInScope: (record) => isWithin(record) && (idsOf === null || idsOf(record).length > 0),
       ...(isField === null ? {} : { isFieldInScope: isField }),
+      accepted,
       skipped,
       now,
     },
@@ -418,6 +422,8 @@ export interface RestoreRequest {
   readonly createOrganizations: boolean;
   readonly inviteMissing: boolean;
   readonly sendEmail: boolean;
+  /** Leave drift that was accepted as it is. */
+  readonly keepAccepted: boolean;
   /** Over the configuration's `restore.maxShare`; null: that one. */
   readonly maxShare: number | null;
   /** True where the user named the state, and so knows how old it is. */
@@ -432,6 +438,8 @@ export interface GatherOptions {
   readonly source: SourceConfig;
   readonly definitions: (kind: Kind) => ResourceDefinition;
   readonly idMap: readonly IdMapping[];
+  /** What live differs in from the desired state and was accepted as drift. */
+  readonly acceptedIn: (live: LoadedState) => Promise<readonly AcceptedFinding[]>;
   /** Records whose removal the mirror holds back. */
   readonly held: readonly HeldRecord[];
   /** With which the mirror holds secrets; null where it holds them in clear. */

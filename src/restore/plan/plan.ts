@@ -10,6 +10,7 @@ import type { Secret } from '../../core/secret.ts';
 import { canonicalText } from '../../diff/canonical.ts';
 import type { Skipped, StateReference, ParsedRecord } from '../../diff/change.ts';
 import type { FieldChange } from '../../diff/compare.ts';
+import type { AcceptedFinding } from '../../diff/drift.ts';
 
 export type StepAction = 'create' | 'update' | 'act' | 'remove' | 'blocked' | 'manual';
 
@@ -110,6 +111,18 @@ export type Obstacle =
   | 'reference_unknown'
   | 'secret_missing';
 
+/** Drift that somebody accepted. */
+export interface AcceptedPlace {
+  /** As that of the step's field; empty for the record as a whole. */
+  readonly path: string;
+  readonly by: string;
+  /** ISO 8601. */
+  readonly accepted_at: string;
+  /** ISO 8601; left out where it has no end. */
+  readonly until?: string;
+  readonly reason: string;
+}
+
 export interface PlanStep<R = number> {
   /** From 1, in the order of execution; those that are not sent come last. */
   readonly n: number;
@@ -141,6 +154,8 @@ export interface PlanStep<R = number> {
   readonly inverse: Inverse | null;
   /** Of a removal that an undo could not take back, as far as is known now (`reason` says why); else left out. */
   readonly final?: true;
+  /** What the step sets back though it was accepted as drift; left out if nothing. */
+  readonly accepted?: readonly AcceptedPlace[];
 }
 
 /** A step while the plan is made. `blocked`, and without a request, until it is known that it can be sent. */
@@ -171,6 +186,8 @@ export interface UntouchedRecords {
   readonly reason: string;
   /** Up to ten names. */
   readonly names: readonly string[];
+  /** Given for what is left because it was accepted as drift. */
+  readonly accepted?: AcceptedPlace;
 }
 
 /** Kinds of which records are created without what the API does not offer of them. */
@@ -206,6 +223,8 @@ export interface Plan {
   readonly skipped?: readonly Skipped[];
   /** Left out if empty. */
   readonly lacking?: readonly Lacking[];
+  /** What to know before it is sent, a line each; left out if empty. */
+  readonly warnings?: readonly string[];
   readonly summary: Readonly<Record<StepAction, number>> & { readonly unchanged: number };
   /** `minutes`: the least that the rate allows; 0 when all fits in one burst. */
   readonly cost: {
@@ -265,11 +284,12 @@ export function readPlan(text: string): Plan {
       hint: 'make a new plan with `tidemark restore --out FILE`; edit the desired state (an export), never the plan',
     });
   }
-  const { from, to, adopted, left, refused, skipped, lacking, summary, cost } = rest;
+  const { from, to, adopted, left, refused, skipped, lacking, warnings, summary, cost } = rest;
   return {
     ...{ from, to, hash: plan, steps: rest.steps, adopted, left, refused },
     ...(skipped === undefined ? {} : { skipped }),
     ...(lacking === undefined ? {} : { lacking }),
+    ...(warnings === undefined ? {} : { warnings }),
     ...{ summary, cost },
   };
 }
@@ -343,6 +363,8 @@ export interface PlanOptions {
   readonly inviteMissing: boolean | null;
   /** Let the service mail invites. */
   readonly sendEmail: boolean;
+  /** Leave drift that was accepted as it is; false when left out. */
+  readonly keepsAccepted?: boolean;
   /** Id of the key's own user among `members`; null if unknown, and then no member of that level is changed. */
   readonly ownUserId: string | null;
   /** Oldest age of the desired state, milliseconds; null where the user named the state and so knows its age. */
@@ -390,6 +412,8 @@ export interface PlanInput {
   readonly isFieldInScope?: (path: string) => boolean;
   /** Fields of a live record that steps may change (pointers); all when left out. What is missing as a whole is not a field. */
   readonly isOwnField?: (live: ParsedRecord, path: string) => boolean;
+  /** What live differs in and somebody accepted as drift, with the acceptances that hold; nothing when left out. */
+  readonly accepted?: readonly AcceptedFinding[];
   /** What was requested and could not be read, for the plan. */
   readonly skipped?: readonly Skipped[];
   /** True in a drill: live is a sandbox, and what it gives is of no use elsewhere. */

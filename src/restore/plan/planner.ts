@@ -6,6 +6,7 @@ import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { recordName } from '../../diff/change.ts';
 import { naturalKeyDigest, stepKey } from '../records.ts';
+import { AcceptedDrift, acceptedWarnings } from './accepted.ts';
 import { planChange } from './changes.ts';
 import { awaitedInvitations, planCreation } from './creations.ts';
 import { refusalsOf, keepLastHolders } from './guards.ts';
@@ -39,20 +40,24 @@ export function planRestore(input: PlanInput): Plan {
   requireSomething(input);
   const matching = matchStates(input);
   const drafts = new Map<string, Draft>();
-  const untouched = new Map<string, { kind: Kind; count: number; reason: string; names: string[] }>();
+  const untouched = new Map<string, UntouchedRecords & { count: number; names: string[] }>();
+  const addUntouched: Planning['addUntouched'] = (kind, reason, name, accepted) => {
+    const key = `${kind} ${reason} ${accepted?.accepted_at ?? ''}`;
+    const own = accepted === undefined ? {} : { accepted };
+    const entry = untouched.get(key) ?? { kind, count: 0, reason, names: [], ...own };
+    entry.count += 1;
+    if (entry.names.length < NAMES_SHOWN) entry.names.push(name);
+    untouched.set(key, entry);
+  };
   const planning: Planning = {
     input,
     matching,
     references: referencesOf(input, matching),
+    accepted: new AcceptedDrift(input, matching, addUntouched),
     drafts,
     silentByKind: new Map(),
     put: (step) => void drafts.set(step.key, step),
-    addUntouched: (kind, reason, name) => {
-      const entry = untouched.get(`${kind} ${reason}`) ?? { kind, count: 0, reason, names: [] };
-      entry.count += 1;
-      if (entry.names.length < NAMES_SHOWN) entry.names.push(name);
-      untouched.set(`${kind} ${reason}`, entry);
-    },
+    addUntouched,
   };
   let unchanged = 0;
   for (const { kind } of CATALOG) {
@@ -63,17 +68,19 @@ export function planRestore(input: PlanInput): Plan {
   keepLastHolders(planning);
   planDependentRemovals(planning);
   orderNames(planning);
-  const steps = finishedSteps(ordered(drafts));
+  const steps = finishedSteps(ordered(drafts)).map((step) => planning.accepted.marked(step));
   const lacking = lackingOf(steps, input.definitions);
+  const warnings = acceptedWarnings(steps);
   const plan = {
     from: input.desired.reference,
     to: input.live.reference,
     steps,
     adopted: listedAdoptions(planning, steps),
-    left: [...untouched.values()] satisfies readonly UntouchedRecords[],
+    left: [...untouched.values()],
     refused: refusalsOf(input, matching, steps),
     ...(input.skipped === undefined || input.skipped.length === 0 ? {} : { skipped: input.skipped }),
     ...(lacking.length === 0 ? {} : { lacking }),
+    ...(warnings.length === 0 ? {} : { warnings }),
     summary: { ...countsOf(steps), unchanged },
     cost: costOf(steps, input.options.rate),
   };
@@ -97,7 +104,11 @@ function planKind(planning: Planning, match: KindMatch): number {
   for (const { desired, live } of pairs) {
     if (!planChange(planning, definition, desired, live)) unchanged += 1;
   }
-  if (leaving === null) for (const desired of missing) planCreation(planning, definition, desired);
+  if (leaving === null) {
+    for (const desired of missing)
+      if (!planning.accepted.leavesRecord(definition, desired, null))
+        planCreation(planning, definition, desired);
+  }
   for (const { name, desired, live, goneSince } of match.ambiguous) {
     const candidates = live.map(({ id }) => id).join(' and ');
     const rivals = desired.length > 1 ? `, and ${desired.length} desired records have this name` : '';

@@ -49,6 +49,7 @@ export function planRemovals(planning: Planning, isAwaited: (live: ParsedRecord)
         // One that is replaced has its step already.
         if (!planning.drafts.has(removalKey(record))) leave(AWAITED);
       } else if (input.options.prune === null) leave(NOT_PRUNED);
+      else if (planning.accepted.leavesRecord(definition, null, record)) continue;
       else if (definition.operation('remove') !== undefined) planRemoval(planning, definition, record);
     }
   }
@@ -113,11 +114,12 @@ export function planDependentRemovals(planning: Planning): void {
 
 /** True for a record that the desired state does not have, and that the API lets remove. */
 function canGo(
-  { matching, drafts }: Planning,
+  { matching, drafts, accepted }: Planning,
   definition: ResourceDefinition,
   record: ParsedRecord,
 ): boolean {
   if (drafts.has(removalKey(record))) return true;
+  if (accepted.keepsRecord(null, record)) return false;
   const { restore, kind } = definition;
   const isRemovable = restore.never === null && restore.isRemovable;
   const isExtra = matching.kinds.get(kind)?.extra.includes(record) === true;

@@ -8,8 +8,10 @@ import { valueDigest } from '../../diff/canonical.ts';
 import { type ParsedRecord, recordName } from '../../diff/change.ts';
 import { idText } from '../../diff/match-records.ts';
 import { topMember } from '../places.ts';
+import type { AcceptedDrift } from './accepted.ts';
 import type { Matching } from './matching.ts';
 import type {
+  AcceptedPlace,
   Obstacle,
   Draft,
   DraftRequest,
@@ -26,13 +28,14 @@ export interface Planning {
   readonly input: PlanInput;
   readonly matching: Matching;
   readonly references: References;
+  readonly accepted: AcceptedDrift;
   readonly drafts: Map<string, Draft>;
   /** By kind, the members that are probably settings and that no request sets (`settings.ts`). */
   readonly silentByKind: Map<Kind, readonly string[]>;
   /** Adds a step, or replaces the one of its key. */
   put(step: Draft): void;
   /** Records that no step is about though the states differ. */
-  addUntouched(kind: Kind, reason: string, name: string): void;
+  addUntouched(kind: Kind, reason: string, name: string, accepted?: AcceptedPlace): void;
 }
 
 /** What a step has of which nothing is known yet. */
@@ -53,6 +56,7 @@ export function draftOf(
   if (shown === null) throw new Error('a step needs a record');
   const scope = live?.scope ?? planning.matching.liveScope(shown.scope) ?? shown.scope;
   const named = desired ?? shown;
+  const accepted = planning.accepted.ofRecord(desired, live);
   return {
     key,
     action: 'blocked',
@@ -70,6 +74,7 @@ export function draftOf(
             id: desired.id,
             digest: valueDigest(desired.body),
           },
+    ...(accepted === null ? {} : { accepted: [accepted] }),
   };
 }
 

@@ -174,6 +174,40 @@ describe('drift', () => {
     expect(planned.match(/>blocked<\/span> [^<]*<strong>.*?<\/strong>: \w/g)).toHaveLength(5);
     expect(await page('/restore?source=default&record=nonsense')).toContain('Nothing is selected.');
   });
+
+  it('that was accepted is marked in a plan, and left where its box is checked', async () => {
+    const box = (text: string): string =>
+      /<input type="checkbox" name="keep_accepted".*?>/.exec(text)?.[0] ?? '';
+    const before = await page('/drift');
+    expect(box(before)).toBe('');
+    const headers = { authorization: `Bearer ${TOKEN}` };
+    const { findings } = (await (await fetch(`${url}/api/v1/drift?source=default`, { headers })).json()) as {
+      findings: { kind: string; id: string; path: string; fingerprint: string }[];
+    };
+    // Of this record another field drifted as well.
+    const { id = '', fingerprint = '' } = findings.find(({ path }) => path === '/paused') ?? {};
+    const named = ['source', 'default'] as const;
+    const finding = [named, ['fingerprint', fingerprint]] as const;
+    const [, record = ''] = new RegExp(`value="(batch_exports [^"]*${id})"`).exec(before) ?? [];
+    const query = new URLSearchParams({ source: 'default', record: record.replaceAll('&quot;', '"') });
+    expect(box(await page(`/restore?${query.toString()}`))).toBe('');
+    expect((await act('accept', [...finding, ['reason', 'not before May']])).status).toBe(303);
+    // What the form plans leaves it.
+    expect(box(await page('/drift'))).toContain(' checked');
+    const wordsOf = (text: string): string => text.replaceAll(/<[^>]*>/g, '');
+    const marked = await page(`/restore?${query.toString()}`);
+    expect(marked).toMatch(/\/paused accepted by Ada on \d{4}-\d\d-\d\d: not before May/);
+    expect(marked).toContain('! 1 field of 1 record was accepted as drift');
+    expect(box(marked)).not.toContain('checked');
+    expect(wordsOf(marked).includes('--keep-accepted --apply')).toBe(false);
+    query.set('keep_accepted', 'on');
+    const kept = await page(`/restore?${query.toString()}`);
+    expect(kept).toContain('left</span> 1 batch export: /paused accepted by Ada');
+    expect(kept).not.toContain('accepted as drift, and');
+    expect(box(kept)).toContain(' checked');
+    expect(wordsOf(kept)).toContain(`--id ${id} --keep-accepted --apply`);
+    expect((await act('unaccept', finding)).status).toBe(303);
+  });
 });
 
 describe('pins', () => {

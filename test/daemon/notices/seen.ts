@@ -71,6 +71,7 @@ export function driftJob(
     readonly skipped?: number;
     readonly open?: number;
     readonly ignored?: number;
+    readonly accepted?: number;
     readonly hasBaseline?: boolean;
     readonly earlier?: DriftSummary['earlier'];
   } = {},

@@ -204,6 +204,11 @@ describe('drift', () => {
     );
     const [resolved] = transitionsOf(after([], transitionsOf([], drift(['a']))), drift()).notices;
     expect(contentOf(resolved!).hint).toBeNull();
+    // Other drift was accepted: what puts this back leaves that.
+    const [beside] = transitionsOf([], seen(driftJob([finding('a')], { accepted: 1 }))).notices;
+    expect(contentOf(beside!).hint).toContain(
+      '`tidemark restore baseline --keep-accepted --source production`',
+    );
   });
 
   it.each<[string, string[], number, string]>([
