@@ -9,6 +9,7 @@ import { fileDamage } from '../mirror/file-task.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { isOfAuditLog, type VerifyProblem } from '../mirror/verify-records.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
+import { nameText } from '../report/value-text.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { targetsOf } from './backup.ts';
 import { groupAlike } from './plan-reason.ts';
@@ -190,14 +191,21 @@ function sortOf(text: string): string {
     .replaceAll(/\d+/g, '…');
 }
 
-function placeText({ recordKind, scope, id, run }: VerifyProblem): string {
-  return [
-    ...(recordKind === undefined ? [] : [`${recordKind} ${id ?? ''}`.trim()]),
+function placeText({ recordKind, scope, id, name, run, instead }: VerifyProblem): string {
+  const place = [
+    ...(recordKind === undefined
+      ? []
+      : [
+          [recordKind, name === undefined ? '' : nameText(name), id ?? '']
+            .filter((part) => part !== '')
+            .join(' '),
+        ]),
     ...(scope === undefined ? [] : [scopeText(scope)]),
     ...(run === undefined ? [] : [`run ${run}`]),
   ]
     .filter((part) => part !== '')
     .join(', ');
+  return [place, instead ?? ''].filter((part) => part !== '').join('; ');
 }
 
 // `tidemark verify --root HASH` and `--backups`: seals that were kept elsewhere, against the chain of the mirror.

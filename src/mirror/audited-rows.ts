@@ -116,6 +116,8 @@ interface JoinedRow {
 export interface Contradiction extends NamedRow {
   /** What is wrong with it, after its name. */
   readonly what: string;
+  /** What the log has instead of a row that was altered: `entry 7 of the audit log (accept by ann) has reason "agreed"`. */
+  readonly instead?: string;
   /** The command that pins a snapshot that is gone again, as the log has it; left out for all else. */
   readonly again?: string;
 }
@@ -155,7 +157,11 @@ export function contradictionOf(
       what: `is gone, though entry ${expected.entry} of the audit log (${expected.by}) has it`,
       ...againOf(about, member, expected),
     };
-  return { ...named, what: `is not as it was ${doneText(about, row)}` };
+  return {
+    ...named,
+    what: `is not as it was ${doneText(about, row)}`,
+    instead: `entry ${expected.entry} of the audit log (${expected.action} by ${expected.by}) ${difference(row, expected.row)}`,
+  };
 }
 
 /** With the run: without it, it would pin the latest one, and as the baseline that would hide what drifted since. */
@@ -182,18 +188,18 @@ export function requireAsRecorded(connection: Connection, about: AuditedTable, k
   const { found, latest, member } = lookUp(connection, about, key);
   const contradiction = found === undefined ? null : contradictionOf(about, member, found.row, latest);
   if (found === undefined || contradiction === null) return;
-  throw new AuditLogContradicted(lineOf(contradiction, saysOf(contradiction, found.row, latest)));
+  throw new AuditLogContradicted(lineOf(contradiction));
 }
 
-function lineOf({ name, recordKind }: Contradiction, says: string): string {
+function lineOf(contradiction: Contradiction): string {
+  const { name, recordKind } = contradiction;
   const kind = recordKind === undefined ? '' : ` (${recordKind})`;
-  return `${name}${kind} ${says}`;
+  return `${name}${kind} ${saysOf(contradiction)}`;
 }
 
-/** What is wrong with a row, and what the log has instead of one that is there: what follows its name. */
-function saysOf({ what }: Contradiction, row: string | null, latest: LatestEntry | undefined): string {
-  if (row === null || latest === undefined || isEnding(latest)) return what;
-  return `${what}; entry ${latest.entry} of the audit log (${latest.action} by ${latest.by}) ${difference(row, latest.row)}`;
+/** What is wrong with a row, and what the log has instead: what follows its name. */
+function saysOf({ what, instead }: Contradiction): string {
+  return instead === undefined ? what : `${what}; ${instead}`;
 }
 
 /** A row of which the log has something else. */
@@ -243,14 +249,13 @@ export function contradictedRows(
     const latest = entry === null ? undefined : ({ entry, action, by, row: recorded } as LatestEntry);
     const contradiction = contradictionOf(about, member, row ?? undefined, latest);
     if (contradiction === null) return [];
-    const says = saysOf(contradiction, row, latest);
     const isRecorded = latest !== undefined && !isEnding(latest);
     return [
       {
         // A key that cannot be parsed was damaged: `verify` says so.
         key: (parsedJson(member) ?? []) as RowKey,
-        line: lineOf(contradiction, says),
-        says,
+        line: lineOf(contradiction),
+        says: saysOf(contradiction),
         recorded: isRecorded ? ((parsedJson(latest.row) ?? {}) as Record<string, unknown>) : null,
         isGone: row === null,
         ...(contradiction.again === undefined ? {} : { again: contradiction.again }),

@@ -24,9 +24,13 @@ export interface VerifyProblem {
   readonly recordKind?: Kind;
   readonly scope?: Scope;
   readonly id?: string;
+  /** Of the record, as it is stored now. */
+  readonly name?: string;
   readonly run?: number;
   /** The table of what a person did that the audit log recorded; left out for what the service showed. */
   readonly about?: AuditedTable;
+  /** What the audit log has instead of a row that was altered. */
+  readonly instead?: string;
   /** The command that pins a snapshot that is gone again, as the audit log has it. */
   readonly again?: string;
 }
@@ -92,7 +96,10 @@ export function* verifyCollection(
   for (;;) {
     const rows = RECORDS(connection).all(collection.id, before ?? '');
     for (const row of rows) {
-      const report: Report = (problem) => findings.add({ ...problem, recordKind, scope, id: row.id });
+      const report: Report = (problem) => {
+        const name = row.body === null ? row.lastName : nameIn(recordKind, row.body);
+        findings.add({ ...problem, recordKind, scope, id: row.id, ...(name === null ? {} : { name }) });
+      };
       if (row.id === before) report({ kind: 'index', message: 'the record is stored twice', run: row.run });
       before = row.id;
       if (row.body !== null) {

@@ -108,6 +108,18 @@ it('warns of a restore that is not as the audit log has it, and of one that is g
   expect(doctor.stdout).toContain('ALTERED BY ANOTHER PROGRAM');
   expect(doctor.stdout).toContain(line);
 
+  expect((await story.expectRun(1, 'verify')).stdout).toMatch(
+    /^chain: restore 1 is not as it was recorded \(entry \d+ of the audit log \(end by \S+\) has started_by "[^"]+"\)$/m,
+  );
+  alter(
+    story,
+    `UPDATE records SET body = replace(body, '"name"', '"name" ') WHERE record =
+      (SELECT record FROM records r JOIN collections c ON c.id = r.collection WHERE c.kind = 'roles' LIMIT 1)`,
+  );
+  expect((await story.expectRun(1, 'verify')).stdout).toMatch(
+    /^body: the stored content does not match its hash \(roles \S.* [0-9a-f-]{36}, organization .*, run \d+\)$/m,
+  );
+
   alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM restore_steps; DELETE FROM restores');
   expect((await story.expectRun(0, 'restores')).stderr).toContain('restore 1 is gone, though entry');
   expect((await story.expectRun(4, 'restores', 'show', '1')).stderr).toContain('restore 1 is gone, though');

@@ -1,5 +1,6 @@
 /** A verification of the mirror and its stored result, by the daemon or the command line. */
 import { definitionOf } from '../../catalog/catalog.ts';
+import { withoutPasswords } from '../../catalog/masks.ts';
 import type { Config } from '../../config/config.ts';
 import { areBackupsEncrypted } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
@@ -9,7 +10,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { VerifyResult } from '../../mirror/verify.ts';
 import type { AuditedTable } from '../../mirror/audited-rows.ts';
 import { isOfAuditLog, type VerifyProblem } from '../../mirror/verify-records.ts';
-import { isSecretId, maskedId } from '../../report/mask.ts';
+import { isSecretId, MASK, maskedId } from '../../report/mask.ts';
 import { type VerifySummary, NAMED_PROBLEMS, storedSummary } from './summaries.ts';
 import type { JobResult, JobWork } from './work.ts';
 
@@ -86,14 +87,15 @@ function pinningAgain(problems: readonly Pick<VerifyProblem, 'again'>[]): string
 
 /** An id that is a secret itself stays out of what is shown, whichever source makes it one. */
 export function withMaskedId(problem: VerifyProblem, config: Config): VerifyProblem {
-  const { id, recordKind } = problem;
+  const { id, recordKind, name } = problem;
   if (id === undefined || recordKind === undefined) return problem;
+  const named = name === undefined ? problem : { ...problem, name: withoutPasswords(name, MASK) };
   const definitions = [
     definitionOf(recordKind),
     ...config.configured.map(({ name }) => definitionsFor(config, name)(recordKind)),
   ];
   const secret = definitions.find(isSecretId);
-  return secret === undefined ? problem : { ...problem, id: maskedId(id, secret) };
+  return secret === undefined ? named : { ...named, id: maskedId(id, secret) };
 }
 
 /** One line: what is wrong, and where. */
