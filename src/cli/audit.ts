@@ -6,6 +6,7 @@ import { EXIT, type ExitCode } from '../core/errors.ts';
 import { localTime } from '../core/wording.ts';
 import { AuditWalk, contradictedLines, damageNotes } from '../daemon/http/audit-entries.ts';
 import type { AuditAction } from '../mirror/audit-actions.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import { auditCsv, auditEntryDocument, auditReport } from '../report/audit-report.ts';
 import { htmlPieces } from '../report/render-html.ts';
 import { markdownPieces } from '../report/render-markdown.ts';
@@ -46,7 +47,7 @@ export async function audit(context: CommandContext, options: AuditOptions): Pro
     const walk = new AuditWalk(mirror, config, {
       ...{ period, actions: options.action, by: options.by, sources: context.options.source },
     });
-    await write(context, options, piecesOf(context, format, { walk, period, options }), format);
+    await write(context, options, piecesOf(context, format, { mirror, walk, period, options }), format);
     printNote(context, damageNotes(walk.damage));
     // Also with --quiet: who reads a file of it sees nothing else of this.
     printReason(context, contradictedLines(walk.altered, mirror));
@@ -75,9 +76,23 @@ async function write(
 }
 
 interface AuditFacts {
+  readonly mirror: Mirror;
   readonly walk: AuditWalk;
   readonly period: Period;
   readonly options: AuditOptions;
+}
+
+/** As `verify` prints them; none where an entry was altered: what does not match its seal proves nothing. */
+function sealsOf(mirror: Mirror, { altered }: AuditWalk): [label: string, hash: string][] {
+  const entry = mirror.lastEntry();
+  if (entry === null || altered.length > 0) return [];
+  const latest = mirror.runs.list().find(({ root }) => root !== null);
+  return [
+    [`audit log up to entry ${entry.entry}`, entry.hash],
+    ...(typeof latest?.root === 'string'
+      ? [[`sealed up to run ${latest.run}`, latest.root] as [string, string]]
+      : []),
+  ];
 }
 
 function* piecesOf(context: CommandContext, format: AuditFormat, facts: AuditFacts): Generator<string> {
@@ -100,7 +115,7 @@ function* piecesOf(context: CommandContext, format: AuditFormat, facts: AuditFac
 function reportPieces(
   context: CommandContext,
   format: 'text' | 'html' | 'markdown',
-  { walk, period, options, since }: AuditFacts & { readonly since: string | null },
+  { mirror, walk, period, options, since }: AuditFacts & { readonly since: string | null },
 ): Iterable<string> {
   const { count, of, sources } = walk.survey();
   if (format === 'text' && options.output === undefined && count === 0) {
@@ -118,6 +133,7 @@ function reportPieces(
     namesSource: sources.size > 1,
     period: `${from} to ${timeText(period.until.at)}${isNarrowed ? ', only some actions or people' : ''}`,
     generatedAt: isoTime(systemClock.now()),
+    seals: format === 'text' ? [] : sealsOf(mirror, walk),
   });
   if (format === 'html') return htmlPieces(report);
   if (format === 'markdown') return markdownPieces(report);

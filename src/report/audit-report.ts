@@ -34,12 +34,14 @@ interface AuditReportOptions {
   readonly namesSource: boolean;
   /** How many entries there are. */
   readonly count: number;
+  /** The newest seals, to compare the log with later; left out where a reader has no use for them. */
+  readonly seals?: readonly (readonly [label: string, hash: string])[];
 }
 
 /** @param entries gone through as often as the format needs */
 export function auditReport(
   entries: Iterable<ShownEntry>,
-  { period, generatedAt, timeText, namesSource, count: entryCount }: AuditReportOptions,
+  { period, generatedAt, timeText, namesSource, count: entryCount, seals = [] }: AuditReportOptions,
 ): ReportDocument {
   const rows = eachOf(entries, (entry) => [
     timeText(entry.at),
@@ -55,11 +57,16 @@ export function auditReport(
     textTitle: 'label',
     summary: plural(entryCount, 'entry', 'entries'),
     detail: period,
+    facts: seals,
+    notes: seals.length === 0 ? [] : [SEALS_NOTE],
     generatedAt,
     parts:
       entryCount === 0 ? [] : [{ type: 'table', columns, align: columns.map(() => 'left' as const), rows }],
   };
 }
+
+const SEALS_NOTE =
+  'To check later that the log up to here is as it was, run `tidemark verify --root HASH` with one of these hashes: exit code 0 if it is.';
 
 /** Who, and in brackets how the program knew them, where that says more. */
 export function byText({ by, via }: Pick<AuditLogEntry, 'by' | 'via'>): string {

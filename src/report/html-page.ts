@@ -250,7 +250,8 @@ section:has(> .events) > h2 { margin: 1.5rem 0 .4rem; }
 table { border-collapse: collapse; font-size: .9375rem; }
 th, td { padding: .25rem 1rem; border-bottom: 1px solid var(--line); text-align: right; font-variant-numeric: tabular-nums; }
 th { font-weight: 400; } thead th { color: var(--faint); font-size: .875rem; } tfoot th, tfoot td { font-weight: 600; border-bottom: 0; }
-th:first-child { text-align: left; padding-left: 0; } th.words, td.words { text-align: left; overflow-wrap: anywhere; }
+th:first-child { text-align: left; padding-left: 0; } th.words, td.words { text-align: left; }
+td.words:last-child { min-width: 16em; overflow-wrap: anywhere; }
 .events { background: var(--raised); border: 1px solid var(--line); border-radius: 8px; padding: 0 .9rem; }
 .record.line { display: grid; grid-template-columns: 6.2rem minmax(0, 1fr); gap: .1rem .75rem; align-items: baseline; margin: 0; padding: .45rem 0;
   border: 0; border-top: 1px solid var(--line); border-radius: 0; background: none; overflow-wrap: anywhere; }
@@ -280,6 +281,7 @@ th:first-child { text-align: left; padding-left: 0; } th.words, td.words { text-
     --old-ink: #000; --new-ink: #000; --critical: #000; --high: #000; --medium: #000; --low: #333; --focus: #000; }
   body { font-size: 10pt; } code, pre { font-size: 8.5pt; }
   main { max-width: none; padding: 0; }
+  table { font-size: 9pt; } td.words { min-width: 6em; overflow-wrap: anywhere; } td.words:last-child { min-width: 12em; }
   .tools, .contents, .nothing { display: none; }
   .record { break-inside: auto; } .record > header, h2 { break-after: avoid; }
   .value.old code, .value.old summary { border: 1px dashed #666; } .value.new code, .value.new summary { border: 1px solid #000; }

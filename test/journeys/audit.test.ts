@@ -189,6 +189,13 @@ describe('the audit log', () => {
       /^<!DOCTYPE html>[\s\S]*<h1>Audit log<\/h1>[\s\S]*<td class="words">role Night shift \/name<\/td>/i,
     );
     const markdown = (await story.expectRun(0, 'audit', '--format', 'markdown')).stdout;
+    const entry = /audit log up to entry 10: ([0-9a-f]{64})/.exec(html)?.[1] ?? '';
+    for (const each of [html, markdown]) {
+      expect(each).toContain(`audit log up to entry 10: ${entry}`);
+      expect(each).toMatch(/sealed up to run 3: [0-9a-f]{64}/);
+      expect(each).toMatch(/tidemark.*verify.*--root.*HASH/);
+    }
+    expect((await story.expectRun(0, 'verify', '--root', entry)).stdout).toContain('is that of entry 10');
     expect(markdown).toContain('## Audit log');
     expect(markdown).toContain('| undo | restore 2 | undoes restore 1 |');
     const text = await story.expectRun(0, 'audit', '--output', 'evidence/2026/audit.txt', '--quiet');
