@@ -133,6 +133,8 @@ interface ServiceFacts {
 
 /** Variables for what does not see those of the shell. */
 export const ENVIRONMENT_FILE = 'tidemark.env';
+/** The dashboard's token, where the user wants one: beside it, in the compose file. */
+export const TOKEN_FILE = 'tidemark.token';
 
 /** How the files that start Tidemark begin. */
 export const WRITTEN_BY_INIT = '# Written by `tidemark init`';
@@ -193,7 +195,7 @@ services:
       # For the dashboard and metrics, write a token that the user below may read into the file (openssl rand -hex 32), keep it
       # out of git, and uncomment these two lines and the one with the port, which is published on this machine only.
       # TIDEMARK_HTTP_LISTEN: 0.0.0.0:8787
-      # TIDEMARK_HTTP_TOKEN_FILE: ${quoted(`${directory}/tidemark.token`)}
+      # TIDEMARK_HTTP_TOKEN_FILE: ${quoted(`${directory}/${TOKEN_FILE}`)}
     # ports: ["127.0.0.1:8787:8787"]
     # Variables that the configuration names, a line each, as NAME=value.
     env_file: [{ path: ${quoted(`${directory}/${ENVIRONMENT_FILE}`)}, required: false }]

@@ -18,7 +18,7 @@ import type { SourceReach } from '../doctor/source-reach.ts';
 import { print, type CommandContext } from './context.ts';
 import { sourceDocument } from './doctor-report.ts';
 import type { GivenKey } from './init-answers.ts';
-import { ENVIRONMENT_FILE } from './init-config.ts';
+import { ENVIRONMENT_FILE, TOKEN_FILE } from './init-config.ts';
 import type { GivenChannel, ServiceAnswer } from './init-setup.ts';
 
 /** @throws TidemarkError `usage` where a file is in the way, or there is no directory for it */
@@ -132,7 +132,12 @@ export async function printResult(
   },
 ): Promise<void> {
   const secretFiles = [key.newFile, channel?.given.newFile ?? null].filter((path) => path !== null);
-  const ignored = secretFiles.flatMap((path) => ignoredByGit(path) ?? []);
+  // Those that the user may write later, where the file that starts Tidemark looks for them.
+  const later =
+    service === null ? [] : [ENVIRONMENT_FILE, ...(service.form === 'compose' ? [TOKEN_FILE] : [])];
+  const ignored = [...secretFiles, ...later.map((name) => join(dirname(output), name))].flatMap(
+    (path) => ignoredByGit(path) ?? [],
+  );
   if (context.options.json === true) {
     const document = {
       schema: 'tidemark.init/1',
@@ -197,7 +202,7 @@ function ignoredByGit(path: string): string | null {
       return `${basename(path)} is ignored by git (${list})`;
     mkdirSync(dirname(list), { recursive: true });
     appendFileSync(list, `${text === '' || text.endsWith('\n') ? '' : '\n'}${line}\n`);
-    return `git ignores it: ${line} was added to ${list}`;
+    return `git ignores ${basename(path)}: ${line} was added to ${list}`;
   } catch (error) {
     return `keep ${path} out of version control: ${asTidemarkError(asFileError(error, list, 'written')).message}`;
   }

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
@@ -210,6 +210,7 @@ describe('init away from a terminal', () => {
     const hook = await FakeService.start();
     hook.quirks.push((_request, response) => respond(response, 200, 'ok'));
     env['HOOK'] = `${hook.url}/a`;
+    mkdirSync(join(directory, '.git'));
     const args = ['init', '--url', service.url, '--key-env', 'SVC_KEY', '--notify', 'webhook:HOOK'];
     const ended = await run(
       ...args,
@@ -234,6 +235,9 @@ describe('init away from a terminal', () => {
     expect(ended.stdout).toContain('drift is measured from approved');
     expect(ended.stdout).toMatch(
       /next: put SVC_KEY and HOOK into .*tidemark.env .*`docker build --tag tidemark:latest \.` .*docker compose --file/,
+    );
+    expect(readFileSync(join(directory, '.git', 'info', 'exclude'), 'utf8')).toBe(
+      '/tidemark.env\n/tidemark.token\n',
     );
     expect(readFileSync(join(directory, 'compose.yaml'), 'utf8')).toContain('command: [daemon]');
     expect((await run('config', 'check')).stdout).toContain('away does not exist');
