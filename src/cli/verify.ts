@@ -389,7 +389,10 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
   const lacking = (what: Compared['lacks']): number => compared.filter(({ lacks }) => lacks === what).length;
   if (compared.length === 0) unread.push('no backup of this mirror was found: nothing was compared');
   else if (wrong.length === 0 && present.length === 0)
-    unread.push('all backups are older than the latest forget: no root of theirs can be computed any more');
+    unread.push(
+      'all backups are older than the latest forget: no root of theirs can be computed any more',
+      '  → run `tidemark backup create`: its root is the present one',
+    );
   return {
     document: {
       backups: compared.map(({ target, file, run, found }) => ({

@@ -135,15 +135,16 @@ describe('verify --backups', () => {
     const older = await run('verify', '--backups');
     expect(older.code).toBe(3);
     expect(older.stderr).toContain('all backups are older than the latest forget');
-    await next('D');
+    expect(older.stderr).toContain('→ run `tidemark backup create`');
     await run('backup', 'create');
+    await next('D');
     const mixed = await run('verify', '--backups');
     expect(mixed).toMatchObject({ code: 0, stderr: '' });
     expect(mixed.stdout).toContain(
       '3 backups compared: 1 with the root of a run, 2 with a root that a forget replaced\n',
     );
     expect((await verified('--backups')).backups).toMatchObject([
-      { run: 4, status: 'run' },
+      { run: 3, status: 'run' },
       { run: 3, status: 'replaced', forget: 1 },
       { run: 1, status: 'replaced', forget: 1, into: 3 },
     ]);
