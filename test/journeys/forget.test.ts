@@ -217,6 +217,22 @@ describe('forget', () => {
     expect((await run('runs')).stdout.trim().split('\n')).toHaveLength(3);
   });
 
+  it('refuses a pin that was altered, also as a dry run', async () => {
+    const { run, path } = await mirrored(3);
+    await run('snapshots', 'pin', 'audit', 'run:1');
+    const file = new Database(path);
+    file.exec(`UPDATE snapshots SET run = 3`);
+    file.close();
+    for (const more of [['--dry-run'], []]) {
+      const { code, stdout, stderr } = await run('forget', '--keep-last', '1', ...more);
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+      expect(stderr).toMatch(
+        /snapshot "audit" is not as it was pinned \(now at run 3\): nothing was forgotten$/m,
+      );
+    }
+    expect((await run('runs')).stdout.trim().split('\n')).toHaveLength(4);
+  });
+
   it('says who writes, and waits for nobody', async () => {
     const { run, path } = await mirrored(1);
     const mirror = openMirror(path, {

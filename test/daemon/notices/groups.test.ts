@@ -46,13 +46,14 @@ let numbers = 0;
 
 function event(
   source: string,
-  name: 'run_failed' | 'run_recovered' | 'key_refused',
+  name: 'run_failed' | 'run_recovered' | 'key_refused' | 'verify_failed' | 'verify_recovered',
   at: number,
   cause = 'http://a',
+  subject = 'run',
 ): PendingEvent {
   numbers += 1;
-  const of = { at: new Date(at).toISOString(), source, subject: 'run', event: name } as const;
-  const severity = name === 'run_recovered' ? 'low' : 'high';
+  const of = { at: new Date(at).toISOString(), source, subject, event: name } as const;
+  const severity = name.endsWith('_recovered') ? 'low' : 'high';
   const about = noticeOf(of, { severity, title: `${source}: ${name}`, job: 'sync' });
   return { mirror: source, notice: numbers, id: `id-${numbers}`, source, cause, about };
 }
@@ -272,6 +273,26 @@ describe('the message of a group', () => {
       hint: null,
       incidents: ['tidemark/s0/run'],
     });
+  });
+
+  it('says that mirrors do not match their audit logs, or their hashes', () => {
+    const titles = (subject: string): string[] => {
+      const of = (name: 'verify_failed' | 'verify_recovered', at: number): PendingEvent[] =>
+        ['s1', 's2'].map((source) => event(source, name, at, 'http://a', subject));
+      const [failed, recovered] = [of('verify_failed', START), of('verify_recovered', START + MINUTE)];
+      const [draft] = draftsOf([], failed, CHANNEL);
+      const batch = batchOf(draft!, START);
+      const [end] = draftsOf([batch.group!], recovered, CHANNEL);
+      return [
+        batchMessage(batch, messagesOf(failed), options).title,
+        batchMessage(batchOf(end!, START), messagesOf(recovered), options).title,
+      ];
+    };
+    expect(titles('audit_log')).toEqual([
+      '2 of 40 sources at http://a: the mirror does not match its audit log',
+      '2 sources at http://a: the mirror matches its audit log again',
+    ]);
+    expect(titles('verify')).not.toEqual(titles('audit_log'));
   });
 
   it('of one source and one event is what it would be by itself', () => {
