@@ -199,10 +199,14 @@ const CSV_COLUMNS = [
   ],
 ] as const;
 
-/** A line for each entry, times in UTC; safe to open in a spreadsheet. */
-export function* auditCsv(entries: Iterable<ShownEntry>): Generator<string> {
+/** A line for each entry, times in UTC; safe to open in a spreadsheet. @param entries with null for each that is passed over: an empty text */
+export function* auditCsv(entries: Iterable<ShownEntry | null>): Generator<string> {
   yield csvLine(CSV_COLUMNS);
   for (const entry of entries) {
+    if (entry === null) {
+      yield '';
+      continue;
+    }
     const { subject } = entry;
     const cells: Record<(typeof CSV_COLUMNS)[number], string> = {
       entry: String(entry.entry),

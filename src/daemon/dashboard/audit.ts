@@ -11,9 +11,9 @@ import { auditCsv, byText, detailText, type ShownEntry, subjectText } from '../.
 import { choosePeriod, type Period } from '../../state/period.ts';
 import { unknownSource } from '../daemon-view.ts';
 import {
+  AuditWalk,
   contradictedLines,
   damageNotes,
-  findAuditEntries,
   type AuditFilter,
   type FoundLately,
 } from '../http/audit-entries.ts';
@@ -31,8 +31,10 @@ import { clockTime, type Html, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 
 const ENTRIES_SHOWN = 200;
-/** Lines of CSV between two turns of the event loop. */
-const LINES_SLICE = 500;
+/** Entries between two turns of the event loop: a look-up takes up to some milliseconds. */
+const STEPS_SLICE = 10;
+/** The same without look-ups. */
+const READ_SLICE = 500;
 const MOST_TEXT = 200;
 
 /** As it was typed; what is empty narrows nothing. */
@@ -85,19 +87,32 @@ ${entries.length === 0 ? nothingHtml(of) : entriesHtml(entries, sources.length >
 
 /**
  * The entries of the page, all of them, as `tidemark audit --format csv` has them; what the page notes has no place in it.
- * Lets other work continue in between. @throws as `auditPage`
+ * Read once to see that each can be, and again as they are sent: they are never all in memory.
+ * @throws as `auditPage`
  */
-export async function auditCsvText(
+export async function auditCsvStream(
   { mirror, config, sources, now }: AuditFacts,
   query: URLSearchParams,
-): Promise<string> {
+): Promise<ReadableStream<Uint8Array>> {
   const { filter } = filterOf(mirror, questionOf(query, sources), now);
-  const { entries } = await findAuditEntries(mirror, config, filter);
-  const lines: string[] = [];
-  for (const line of auditCsv(entries)) {
-    if (lines.push(line) % LINES_SLICE === 0) await nextTurn();
+  for (const { entry } of mirror.auditLog()) if (entry % READ_SLICE === 0) await nextTurn();
+  return ReadableStream.from(csvPieces(new AuditWalk(mirror, config, filter)));
+}
+
+/** Lets other work continue in between. */
+async function* csvPieces(walk: AuditWalk): AsyncGenerator<Uint8Array, undefined> {
+  let text = '';
+  let steps = 0;
+  for (const line of auditCsv(walk.steps())) {
+    text += line;
+    steps += 1;
+    if (steps % STEPS_SLICE !== 0) continue;
+    if (text !== '') yield Buffer.from(text);
+    text = '';
+    await nextTurn();
   }
-  return lines.join('');
+  if (text !== '') yield Buffer.from(text);
+  return undefined;
 }
 
 function filterOf(

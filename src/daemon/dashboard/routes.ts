@@ -23,7 +23,7 @@ import { asRefusal, kindFrom } from '../http/request.ts';
 import type { PageRestores } from '../http/restores.ts';
 import type { CellSummary } from '../cell-status.ts';
 import type { DaemonView } from '../view.ts';
-import { auditCsvText, auditPage } from './audit.ts';
+import { auditCsvStream, auditPage } from './audit.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
 import { driftFilter, driftPage } from './drift.ts';
 import { drillPage } from './drill.ts';
@@ -135,9 +135,9 @@ export function createDashboard(parts: DashboardParts): Hono {
   dashboard.get('/audit.csv', async (context) => {
     try {
       const asked = { ...facts(), sources: knownSources(view, view.mirror()) };
-      const text = await auditCsvText(asked, queryOf(context));
+      const stream = await auditCsvStream(asked, queryOf(context));
       const headers = { 'Content-Type': 'text/csv; charset=utf-8' };
-      return context.body(text, 200, {
+      return context.body(stream, 200, {
         ...headers,
         'Content-Disposition': 'attachment; filename="audit.csv"',
       });

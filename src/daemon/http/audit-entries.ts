@@ -51,7 +51,8 @@ const SLICE = 10;
 const PASSED_SLICE = 500;
 
 /**
- * Lets other work continue in between: a daemon calls it.
+ * Lets other work continue in between.
+ * @internal
  * @throws TidemarkError `mirror_corrupt` for an entry that cannot be read
  */
 export async function findAuditEntries(
