@@ -235,16 +235,16 @@ function prepare(
 }
 
 /**
- * E.g. `1 added, 2 removed, 3 changed`, or that there is no difference. Never claims equality for what was skipped or is
+ * E.g. `1 record added, 2 removed, 3 changed`, or that there is no difference. Never claims equality for what was skipped or is
  * not fresh.
  */
 export function summaryText(document: MaybeNarrowed): string {
   const { summary, compared } = document;
-  const counts = [
-    summary.added > 0 ? `${summary.added} added` : null,
-    summary.removed > 0 ? `${summary.removed} removed` : null,
-    summary.changed > 0 ? `${summary.changed} changed` : null,
-  ].filter((count) => count !== null);
+  const counts = CHANGES.filter((change) => summary[change] > 0).map((change, index) =>
+    index === 0
+      ? `${plural(summary[change], 'record')} ${change}`
+      : `${formatInteger(summary[change])} ${change}`,
+  );
   if (compared.collections === 0 && compared.records === 0) return 'Nothing was compared';
   if (counts.length > 0) return counts.join(', ');
   const nothing = settledCounts(summary).length > 0 ? 'Nothing open' : 'No differences';

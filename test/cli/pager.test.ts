@@ -36,7 +36,7 @@ describe.skipIf(!hasTerminal)(`a pager${hasTerminal ? '' : ' (left out: there is
     const diff = 'diff run:1 run:2';
     const paged = onTerminal(diff, { TIDEMARK_PAGER: "sed 's/^/> /'", PAGER: 'false' });
     expect(paged.code).toBe(2);
-    expect(paged.lines.find((line) => line.includes('120 changed'))).toMatch(/^> /);
+    expect(paged.lines.find((line) => line.includes('120 records changed'))).toMatch(/^> /);
     const headed = onTerminal(diff, { PAGER: 'head -2' });
     expect(headed.code).toBe(2);
     expect(headed.lines.length).toBeLessThan(20);

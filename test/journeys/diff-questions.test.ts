@@ -40,7 +40,7 @@ describe('ids', () => {
     service.set('domains', [{ ...DOMAINS[0], id: UUIDS[0], jit_provisioning_enabled: true }]);
     const before = service.seen.length;
     const { stdout } = await expectRun(2, 'diff', 'latest', 'live', '--id', UUIDS[0], '--id', UUIDS[1]);
-    expect(stdout).toContain('1 removed, 1 changed');
+    expect(stdout).toContain('1 record removed, 1 changed');
     const paths = askedFor(service, before).filter((path) => !path.includes('/domains/'));
     expect(paths).toEqual(['/api/organizations/']);
     // Another id may be of any kind.

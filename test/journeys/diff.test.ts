@@ -529,10 +529,10 @@ describe("a field that repeats the parent's", () => {
     organization('Harbor');
     await expectRun(0, 'sync', '--quiet');
     organization('Harbour');
-    expect((await expectRun(2, 'diff')).stdout).toMatch(/\n1 changed \(/);
-    expect((await expectRun(2, 'diff', '--all')).stdout).toMatch(/\n4 changed \(/);
+    expect((await expectRun(2, 'diff')).stdout).toMatch(/\n1 record changed \(/);
+    expect((await expectRun(2, 'diff', '--all')).stdout).toMatch(/\n4 records changed \(/);
     await expectRun(0, 'sync', '--quiet');
-    expect((await expectRun(2, 'diff', 'run:3', 'run:4')).stdout).toMatch(/\n1 changed \(/);
+    expect((await expectRun(2, 'diff', 'run:3', 'run:4')).stdout).toMatch(/\n1 record changed \(/);
     // The mirror has the new name all the same.
     expect((await expectRun(0, 'export', '--kind', 'plugins')).stdout).not.toContain('"Harbor"');
   });

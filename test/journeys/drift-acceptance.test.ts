@@ -624,7 +624,9 @@ describe('an id that is a secret', () => {
     ];
     for (const [code, args] of filters) {
       const { stdout } = await expectRun(code, ...args, '--id', mark);
-      expect(stdout, args.join(' ')).toMatch(code === 2 ? /1 added \(1 record in/ : /1 (added|unchanged)/);
+      expect(stdout, args.join(' ')).toMatch(
+        code === 2 ? /1 record added \(1 record in/ : /1 (added|unchanged)/,
+      );
       expect(stdout).not.toContain(secret);
       const { stderr } = await expectRun(4, ...args, '--id', '[secret:000000000000]');
       expect(stderr).toMatch(/the mirror has no record with an id masked as/);

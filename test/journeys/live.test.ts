@@ -203,7 +203,7 @@ describe('diff with live', () => {
       cwd: directory,
     });
     expect(code).toBe(2);
-    expect(stdout).toContain('2 removed');
+    expect(stdout).toContain('2 records removed');
     expect(readdirSync(directory)).not.toContain('none');
   });
 });

@@ -122,7 +122,7 @@ describe('records that were made again', () => {
     const { id: now } = await story.named('batch_exports', 'Again 1');
     await story.expectRun(0, 'sync', '--quiet');
     const pair = `batch export Again 1: ${String(old)} → ${String(now)}, found by its name`;
-    expect((await story.expectRun(2, 'drift')).stdout).toMatch(/1 added, 1 removed/);
+    expect((await story.expectRun(2, 'drift')).stdout).toMatch(/1 record added, 1 removed/);
 
     const planned = await story.expectRun(0, 'restore', 'baseline', '--out', 'found.json');
     expect(planned.stdout).toMatch(/^nothing to send, 1 id to record as continued; \d+ unchanged$/m);
@@ -142,7 +142,7 @@ describe('records that were made again', () => {
     expect(story.writes()).toEqual([]);
     // The time of the pause that created it is its own.
     const drift = await story.expectRun(2, 'drift');
-    expect(drift.stdout).toMatch(/1 changed \(210 records/);
+    expect(drift.stdout).toMatch(/1 record changed \(210 records/);
     expect(drift.stdout).toContain('~ Again 1 changed [low]');
     expect((await story.expectRun(0, 'verify')).stdout).not.toContain('earlier id');
     const { stdout } = await story.expectRun(0, 'restores', 'show', '1');

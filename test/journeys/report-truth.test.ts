@@ -52,7 +52,7 @@ describe('what is not fresh', () => {
     service.set('members', [{ ...MEMBERS[0], level: 8 }, MEMBERS[1] ?? {}]);
     await expectRun(3, 'sync', '--quiet');
     const { stdout } = await expectRun(3, 'diff', 'run:1', 'latest', '--quiet');
-    expect(stdout).toContain('1 changed');
+    expect(stdout).toContain('1 record changed');
     expect(stdout).toMatch(
       /1 collection not fresh, so this may not be everything:\n {2}! not fresh: domains \(/,
     );
@@ -92,7 +92,7 @@ it('drift counts findings by severity in every form, a diff its records, each by
     SEVERITIES.map((level) => summary[level]),
   );
   expect(await form('drift', 'text')).toContain('4 findings open in 2 records');
-  expect(await form('drift', 'markdown')).toContain(`**2 changed** · ${findings.join(', ')}\n`);
+  expect(await form('drift', 'markdown')).toContain(`**2 records changed** · ${findings.join(', ')}\n`);
   const html = async (command: string, label: string): Promise<string[]> => {
     const [, list = ''] =
       new RegExp(`<ul aria-label="${label}">(.*?)</ul>`, 's').exec(await form(command, 'html')) ?? [];
@@ -105,7 +105,9 @@ it('drift counts findings by severity in every form, a diff its records, each by
   const records = await html('diff baseline latest', 'Records by severity');
   expect(records.join()).toMatch(/ records?/);
   expect(records.reduce((sum, text) => sum + Number.parseInt(text, 10), 0)).toBe(2);
-  expect(await form('diff baseline latest', 'markdown')).toContain(`**2 changed** · ${records.join(', ')}\n`);
+  expect(await form('diff baseline latest', 'markdown')).toContain(
+    `**2 records changed** · ${records.join(', ')}\n`,
+  );
 });
 
 describe('an export as lines', () => {

@@ -40,7 +40,7 @@ describe('a period', () => {
     expect((await run('sync')).code).toBe(0);
     // r4 is new with all of it; r1 only had its turn.
     const shown = await run('runs', 'show', '2');
-    expect(shown.stdout).toMatch(/\n2 added \(/);
+    expect(shown.stdout).toMatch(/\n2 records added \(/);
     expect(shown.stdout).toMatch(/left out: recording sharings .*1 recording sharing: perhaps not read yet/);
     const told = JSON.parse((await run('changes', '--json')).stdout) as Changes;
     expect(told.summary).toEqual({ added: 2, removed: 0, changed: 0 });
@@ -154,7 +154,7 @@ describe('a period', () => {
 
     // One run: its changes beside its sweeps; a huge one is folded.
     const second = await run('runs', 'show', '2');
-    expect(second.stdout).toContain('1 added, 1 changed');
+    expect(second.stdout).toContain('1 record added, 1 changed');
     expect(second.stdout).toContain('/sso_enforcement "" → "saml"');
     const third = await run('runs', 'show', '3');
     expect(third.stdout).toContain('proxy records (130)');

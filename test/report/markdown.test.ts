@@ -49,7 +49,7 @@ describe('markdown', () => {
 
   it('puts the summary first and folds the details', () => {
     const out = renderMarkdown(diffReport(sampleDiff(), sampleOptions));
-    expect(out.indexOf('**1 added, 1 removed, 6 changed**')).toBeLessThan(out.indexOf('<details>'));
+    expect(out.indexOf('**1 record added, 1 removed, 6 changed**')).toBeLessThan(out.indexOf('<details>'));
     expect(out).toContain('| batch exports |  | 1 | 1 |');
   });
 

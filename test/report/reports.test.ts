@@ -100,7 +100,9 @@ describe('text', () => {
   it('reads as documented', () => {
     const lines = text(sampleDiff()).split('\n');
     expect(lines[1]).toBe('baseline (run 41, 2026-03-01T07:00:00Z) → live (2026-03-02T07:00:00Z)');
-    expect(lines[2]).toBe('1 added, 1 removed, 6 changed (9 records in 7 collections compared, 1 unchanged)');
+    expect(lines[2]).toBe(
+      '1 record added, 1 removed, 6 changed (9 records in 7 collections compared, 1 unchanged)',
+    );
     expect(lines).toContain('  ~ Harbor Analytics changed [critical]');
     expect(lines).toContain('      /enforce_2fa true → false');
     expect(lines).toContain('      /access_token [secret] changed');

@@ -188,6 +188,8 @@ describe('Slack', () => {
       payload({ ...message('x'), event, severity: 'critical' }).text.startsWith('🟢'),
     ]);
     expect(shown).toEqual(NOTICE_EVENTS.map((event) => [event, better.test(event)]));
+    const low = payload({ ...message('x'), event: 'drift_new', severity: 'low' });
+    expect(low.text).toMatch(/^🔵/u);
   });
 
   it('keeps within its limits without cutting a character or an escape', () => {

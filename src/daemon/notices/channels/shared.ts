@@ -68,11 +68,12 @@ export function factsLine({ event, at, run }: Message): string {
   return [event, at, ...(run === null ? [] : [`run ${run}`])].join(' · ');
 }
 
-const COLOURS = { critical: '🔴', high: '🟠', medium: '🟡', low: '🟢' } as const;
+const COLOURS = { critical: '🔴', high: '🟠', medium: '🟡', low: '🔵' } as const;
+const IMPROVED = '🟢';
 
-/** The title behind a colour: green for what got better, however grave it was. */
+/** The title behind a colour: green for what got better, however grave it was, and for nothing else. */
 export function heading({ event, severity, title }: Message): string {
-  return `${IMPROVEMENTS.has(event) ? COLOURS.low : COLOURS[severity]} ${title}`;
+  return `${IMPROVEMENTS.has(event) ? IMPROVED : COLOURS[severity]} ${title}`;
 }
 
 /** Without mentions, and with the characters escaped by which Markdown knows its markup. */
