@@ -88,7 +88,7 @@ export interface BlameField {
   /** RFC 6901 pointer. */
   readonly path: string;
   readonly value: JsonValue;
-  /** The run that saw this value first, without a break since. */
+  /** The run that saw this value first, without a break since but an absence that a restore ended. */
   readonly since: Sighting;
   /** When the field last had another value, or the record was absent; null if the collection had not been read before. */
   readonly last_seen_before: Sighting | null;
@@ -176,7 +176,7 @@ export function recordLog(
 
 /**
  * Every field of the newest body (of a removed record: the one that was removed), each with the run that saw its value
- * first. Top-level fields, or with `isDeep` the leaves below them; arrays count as one value.
+ * first. A record that a restore created again goes on. Top-level fields, or with `isDeep` the leaves below them; arrays count as one value.
  * @throws TidemarkError `mirror_corrupt` when a body is not JSON
  */
 export function recordBlame(
@@ -188,15 +188,20 @@ export function recordBlame(
   const start = parsed.findIndex((revision) => revision.value !== undefined);
   const newest = parsed[start];
   if (newest?.value === undefined) return [];
-  const { value } = newest;
-  const places = placesOf(definition, value, options);
+  const places = placesOf(definition, newest.value, options);
   // Index of the oldest revision that still holds each value; settled once an older one differs.
   const oldest = new Map(places.map(([path]) => [path, start]));
   const open = new Set(oldest.keys());
+  let newer = newest;
   for (let index = start + 1; index < parsed.length && open.size > 0; index += 1) {
     const older = parsed[index];
-    if (older?.value === undefined) break;
-    const changes = compareBodies(definition, older.value, value, options.mode);
+    if (older?.value === undefined) {
+      if (newer.created_again === undefined) break;
+      continue;
+    }
+    const before = valueBefore(newer) ?? older.value;
+    const changes = compareBodies(definition, before, newer.value ?? null, options.mode);
+    newer = older;
     for (const path of open) {
       if (changes.some((change) => touches(change, path))) open.delete(path);
       else oldest.set(path, index);

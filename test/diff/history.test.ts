@@ -167,6 +167,26 @@ describe('blame', () => {
     expect(recordBlame(definition, [], { ...options, isDeep: false })).toEqual([]);
   });
 
+  it('goes on through an absence that a restore ended, and takes references by the new ids', () => {
+    const [old, now] = [
+      { id: 'r0', team: 'old' },
+      { id: 'r1', team: 'new' },
+    ];
+    const revisions = history(
+      [1, 'added', { ...old, name: 'a' }],
+      [2, 'changed', { ...old, name: 'b' }],
+      [3, 'removed', null],
+      [4, 'added', { ...now, name: 'b' }],
+      [5, 'changed', { ...now, name: 'c' }],
+    ).map((each) => {
+      const again = { was: 'r0', restore: 1, by: 'ann', id: 'r1' };
+      const before = JSON.stringify({ id: 'r0', team: 'new', name: 'b' });
+      return each.run === 4 ? { ...each, created_again: again, before } : each;
+    });
+    expect(since(revisions)).toEqual({ '/id': 4, '/name': 5, '/team': 1 });
+    expect(since(revisions.slice(1))).toEqual({ '/id': 4, '/name': 2, '/team': 1 });
+  });
+
   it('goes into objects when asked to, and takes an array as one value', () => {
     const destination = (bucket: string, list: number[]) => ({
       destination: { type: 'S3', config: { bucket, list, 'a/b': {}, none: null } },

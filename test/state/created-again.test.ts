@@ -238,6 +238,15 @@ describe('a record whose earlier id returned', () => {
     const then = [['3 returned by 1', '2 removed', '1 added'], [`later r2: ${by}`]];
     expect(told(mirror, 'r1', 3)).toEqual(then);
     expect(told(mirror, 'r2', 1)[0]).toEqual(['1 added']);
+    // A field that came back as it was has not changed since.
+    const [row] = mirror.records.find('roles', 'r2');
+    const { revisions, sightingBefore } = recordHistory(mirror, row!, 3, definitionOf);
+    const blame = recordBlame(definitionOf('roles'), revisions, {
+      mode: 'default',
+      sightingBefore,
+      isDeep: false,
+    });
+    expect(blame.map(({ path, since }) => `${path} ${since.run}`)).toEqual(['/id 3', '/name 1']);
     await roles(mirror);
     const log = ['5 removed', '4 changed /id', '3 returned by 1', '2 removed', '1 added'];
     expect(told(mirror, 'r1')[0]).toEqual(log);
