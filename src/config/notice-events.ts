@@ -11,7 +11,7 @@ export const EVENT_MEANINGS = {
   sync_on_time: 'No sync is overdue any more: one was complete, or the schedule allows more.',
   removals_held: 'More records are missing than the removal limit allows; their removals are held.',
   removals_settled:
-    'No removals are held any more; the notice says how many were accepted (by whom, in which run), confirmed by a later run, or seen again.',
+    'No removals are held any more; the notice says how many were accepted (by whom, in which run), created again by a restore, confirmed by a later run, or seen again.',
   restore_interrupted:
     'A restore was stopped, killed or cut off (the key was refused, the service no longer answered) before its end: the service may be restored only in part.',
   restore_settled:

@@ -5,6 +5,8 @@ import { formatInteger } from '../core/wording.ts';
 import { recordName } from '../diff/change.ts';
 import type { HeldRemovals } from '../mirror/held-removals.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { recreatedIn } from './recreated.ts';
+import { previousRun } from './runs.ts';
 
 export interface NamedRemovals extends HeldRemovals {
   /** Of the first few; none of a kind that names people. */
@@ -35,6 +37,8 @@ export function namedRemovals(mirror: Mirror, source: string): NamedRemovals[] {
 /** How removals ended that had been held: how many records, each counted once. */
 export interface SettledRemovals {
   readonly accepted: readonly { readonly records: number; readonly by: string; readonly run: number }[];
+  /** Removed under their old ids, since restores had created them again. */
+  readonly restored: number;
   /** Removed, since later runs found the same as before. */
   readonly confirmed: number;
 }
@@ -59,12 +63,20 @@ export function settledRemovals(
       .reduce((sum, each) => sum + each.accepted, 0);
     return entry === undefined || records === 0 ? [] : [{ records, by: entry.by, run }];
   });
-  const removed = runs
-    .flatMap(({ run }) => mirror.runs.sweeps(run))
-    .filter((each) => collections.has(collectionKey(each)))
-    .reduce((sum, each) => sum + each.removed, 0);
+  const ended = runs.map((to) => {
+    const own = mirror.runs.sweeps(to.run).filter((each) => collections.has(collectionKey(each)));
+    const removed = own.reduce((sum, each) => sum + each.removed, 0);
+    const from = removed === 0 ? undefined : previousRun(mirror, to);
+    const again = from === undefined ? [] : recreatedIn(mirror, { from, to });
+    const restored = again
+      .filter(({ kind }) => own.some((each) => each.kind === kind))
+      .reduce((sum, { records }) => sum + records, 0);
+    return { removed, restored: Math.min(removed, restored) };
+  });
+  const removed = ended.reduce((sum, each) => sum + each.removed, 0);
+  const restored = ended.reduce((sum, each) => sum + each.restored, 0);
   const byApproval = accepted.reduce((sum, { records }) => sum + records, 0);
-  return { accepted, confirmed: Math.max(0, removed - byApproval) };
+  return { accepted, restored, confirmed: Math.max(0, removed - restored - byApproval) };
 }
 
 /** E.g. `Events → Redshift, Leads and 10 more`; empty without names. */

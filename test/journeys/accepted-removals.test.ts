@@ -5,7 +5,7 @@ import { openSync, readFileSync, writeFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { scopeKey } from '../../src/catalog/catalog.ts';
+import { collectionKey, scopeKey } from '../../src/catalog/catalog.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { settledRemovals } from '../../src/state/held-names.ts';
@@ -13,6 +13,7 @@ import { commandActor } from '../../src/core/actor.ts';
 import { type World, world } from './comparison.ts';
 import { commandLine } from './command-line.ts';
 import { program, scratch } from './harness.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
 import { FakeService, ORG, respond } from './service.ts';
 
 const { via } = commandActor();
@@ -135,14 +136,14 @@ describe('held removals', () => {
   });
 });
 
-const NONE = { accepted: [], confirmed: 0 };
+const NONE = { accepted: [], restored: 0, confirmed: 0 };
 
 describe('how held removals ended', () => {
   it.each<[string, (found: World) => Promise<unknown>, object]>([
     [
       'accepted by somebody',
       ({ expectRun }) => expectRun(0, 'sync', '--accept-removals', '20', '--as', 'Ann Lee'),
-      { accepted: [{ records: 12, by: 'Ann Lee', run: 3 }], confirmed: 0 },
+      { accepted: [{ records: 12, by: 'Ann Lee', run: 3 }], restored: 0, confirmed: 0 },
     ],
     [
       'confirmed by a later run',
@@ -150,7 +151,7 @@ describe('how held removals ended', () => {
         found.env['TIDEMARK_REMOVALS_CONFIRM_AFTER'] = '1ms';
         return found.expectRun(0, 'sync');
       },
-      { accepted: [], confirmed: 12 },
+      { accepted: [], restored: 0, confirmed: 12 },
     ],
     [
       'the records are back',
@@ -158,7 +159,7 @@ describe('how held removals ended', () => {
         service.set('batch_exports', EXPORTS);
         return expectRun(0, 'sync');
       },
-      { accepted: [], confirmed: 0 },
+      { accepted: [], restored: 0, confirmed: 0 },
     ],
   ])('%s', async (_name, end, expected) => {
     const found = await held();
@@ -175,6 +176,36 @@ describe('how held removals ended', () => {
     const others = new Set([`roles ${scopeKey({ organization_id: ORG })}`]);
     expect(settledRemovals(mirror, 'default', { collections: others, since })).toEqual(NONE);
   });
+});
+
+it('held removals of records that a restore created again do not count as confirmed', async () => {
+  const story = await Story.start();
+  story.env['TIDEMARK_REMOVALS_MAX_RECORDS'] = '1';
+  story.env['TIDEMARK_REMOVALS_MAX_SHARE'] = '0';
+  const settings = {
+    model: 'events',
+    interval: 'day',
+    paused: true,
+    destination: { type: 'NoOp', config: {} },
+  };
+  const ids: string[] = [];
+  for (const name of ['One', 'Two', 'Three'])
+    ids.push(
+      String((await story.call('POST', `${ORGANIZATION}batch_exports/`, { name, ...settings }))['id']),
+    );
+  await story.expectRun(0, 'sync', '--quiet');
+  for (const id of ids) await story.call('DELETE', `${ORGANIZATION}batch_exports/${id}/`);
+  await story.expectRun(3, 'sync', '--quiet');
+  const mirror = openMirror(story.file('mirror.db'), { mode: 'read', command: 'test', clock: systemClock });
+  onTestFinished(() => mirror.close());
+  const [waiting] = mirror.runs.heldRemovals('default');
+  expect(waiting).toMatchObject({ kind: 'batch_exports', records: 3 });
+  await story.applied(0, 'restore', 'run:2', '--apply', '--id', ids[0]!, '--id', ids[1]!);
+  await story.expectRun(0, 'sync', '--quiet');
+  const collections = new Set([collectionKey(waiting!)]);
+  const since = mirror.runs.get(3)?.finishedAt ?? '';
+  const settled = settledRemovals(mirror, 'default', { collections, since });
+  expect(settled).toEqual({ accepted: [], restored: 2, confirmed: 1 });
 });
 
 describe('accepted removals', () => {

@@ -287,18 +287,20 @@ function removalTransition(
 /** Why none waits any more: what was not removed is back. */
 function settledLines(
   { since, detail }: NoticeState,
-  settled: SettledRemovals = { accepted: [], confirmed: 0 },
+  settled: SettledRemovals = { accepted: [], restored: 0, confirmed: 0 },
 ): string[] {
   const waited = Object.values(detail).reduce<number>((sum, each) => sum + Number(each), 0);
   const approved = settled.accepted.reduce((sum, { records }) => sum + records, 0);
-  const confirmed = Math.min(settled.confirmed, Math.max(0, waited - approved));
-  const back = Math.max(0, waited - approved - confirmed);
+  const restored = Math.min(settled.restored, Math.max(0, waited - approved));
+  const confirmed = Math.min(settled.confirmed, Math.max(0, waited - approved - restored));
+  const back = Math.max(0, waited - approved - restored - confirmed);
   const are = (count: number): string => plural(count, 'record was', 'records were');
   return [
     `${plural(waited, 'removal')} had waited since ${since}`,
     ...settled.accepted.map(
       ({ records, by, run }) => `${are(records)} removed: accepted by ${by} in run ${run}`,
     ),
+    ...(restored === 0 ? [] : [`${are(restored)} created again by a restore`]),
     ...(confirmed === 0 ? [] : [`${are(confirmed)} removed: a later run did not find them either`]),
     ...(back === 0 ? [] : [`${are(back)} seen again in the service`]),
   ];
