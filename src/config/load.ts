@@ -291,14 +291,27 @@ function checkBackupOptions(checking: Checking, { backup }: ParsedOptions): Back
   }
   const retention = rulesOf(backup) ?? BACKUP_RETENTION;
   const targets = given.map((option, index): TargetConfig => {
-    const rules = option.keepAll === true ? null : (rulesOf(option) ?? retention);
+    const own = rulesOf(option);
+    const rules = option.keepAll === true ? null : (own ?? retention);
     const s3 = parseS3Address(option.address);
     const { objectLock = null } = option;
-    if (s3 !== null) return { ...s3, objectLock, retention: rules, proxies: checking.proxies };
     const place = ['backup', 'targets', index];
+    if (option.keepAll === true && own !== null)
+      mistakes.add(tree, place, 'expected keepAll: true or rules of its own (keepLast, …), got both');
+    if (s3 !== null) return { ...s3, objectLock, retention: rules, proxies: checking.proxies };
     if (objectLock !== null) mistakes.add(tree, place, 'objectLock is for s3:// addresses only');
     return { type: 'directory', path: absolutePath(checking, place, option.address), retention: rules };
   });
+  const places = targets.map((target) =>
+    target.type === 'directory'
+      ? target.path
+      : JSON.stringify([target.bucket, target.prefix, target.endpoint, target.region]),
+  );
+  for (const [index, place] of places.entries()) {
+    const first = places.indexOf(place);
+    if (first < index)
+      mistakes.add(tree, ['backup', 'targets', index], `is the same place as backup.targets[${first}]`);
+  }
   const command = words === undefined || words.length === 0 ? null : words;
   if (command !== null && !targets.some(({ type }) => type === 'directory')) {
     mistakes.add(

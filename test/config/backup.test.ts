@@ -133,6 +133,21 @@ describe('backup', () => {
     ['an address of another scheme', '{ targets: ["gs://x/y"] }', /backup\.targets.*s3:\/\/BUCKET/],
     ['no target', '{ targets: [] }', /backup\.targets/],
     [
+      'one directory twice',
+      '{ targets: [/tmp, ./c, /tmp/, { address: ./x/../c, keepAll: true }] }',
+      /targets\[2\]: is the same place as backup\.targets\[0\][^]*targets\[3\]: is the same place as backup\.targets\[1\]/,
+    ],
+    [
+      'one place in S3 twice',
+      '{ targets: ["s3://bucket/a/", "s3://bucket//a"] }',
+      /targets\[1\]: is the same place/,
+    ],
+    [
+      'a target that keeps all, and by a rule',
+      '{ targets: [{ address: ./c, keepAll: true, keepLast: 3 }] }',
+      /targets\[0\]: expected keepAll: true or rules of its own \(keepLast, …\), got both/,
+    ],
+    [
       'a lock for a directory',
       '{ targets: [{ address: ./c, objectLock: { mode: compliance, days: 1 } }] }',
       /s3:\/\/ addresses only/,
