@@ -176,7 +176,7 @@ export function recordLog(
 
 /**
  * Every field of the newest body (of a removed record: the one that was removed), each with the run that saw its value
- * first. A record that a restore created again goes on. Top-level fields, or with `isDeep` the leaves below them; arrays count as one value.
+ * first. Absences that restores ended do not count. Top-level fields, or with `isDeep` the leaves below them; arrays count as one value.
  * @throws TidemarkError `mirror_corrupt` when a body is not JSON
  */
 export function recordBlame(
