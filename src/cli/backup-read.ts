@@ -130,7 +130,8 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   const facts = await restoreBackup(backup, to, {
     ...openOptions(context, identities),
     holder: holder(context, 'backup restore'),
-    actor: isConfigured ? actor : undefined,
+    // Also of a copy: it may become the mirror later.
+    actor,
     noticeStates: ({ sources, run }) => {
       const configured = isConfigured ? config.sources : [];
       const names = [...sources.map(({ source }) => source), ...configured.map(({ name }) => name)];

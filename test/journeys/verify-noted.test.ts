@@ -314,12 +314,12 @@ describe('an older backup that was restored in place of the mirror', () => {
     expect(before.stderr).not.toContain('Oncall restored tidemark');
   });
 
-  it('gives a copy elsewhere no entry', async () => {
+  it('is an entry also of a copy elsewhere, which may be configured later', async () => {
     const { run, name, path } = await restored();
     const copy = join(dirname(path), 'copy.db');
     expect(await run('backup', 'restore', name, '--to', copy)).toMatchObject({ code: 0, stderr: '' });
     const file = new Database(copy, { readonly: true });
-    expect(file.prepare('SELECT action FROM audit_log').pluck().all()).toEqual(['pin']);
+    expect(file.prepare('SELECT action FROM audit_log').pluck().all()).toEqual(['pin', 'restore_backup']);
     file.close();
   });
 });
