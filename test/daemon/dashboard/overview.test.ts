@@ -210,6 +210,14 @@ describe('the overview', () => {
         message: `the last backup was not completed everywhere: ${directory} could not be written: no answer; the newest backup, of 2026-03-01T06:55:00Z, is in ${directory}`,
       }),
     );
+    // The same in words and for Prometheus: of the mirror, and not of its source.
+    const text = await (await fetch(`${url}/readyz`, { headers: { accept: 'text/plain' } })).text();
+    expect(text).toMatch(
+      /^degraded\n {2}degraded: the last backup was not completed everywhere: .* → `tidemark backup create`\ndefault: ok\n$/,
+    );
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    for (const labels of ['source="",state="degraded"', 'source="default",state="ok"'])
+      expect(metrics).toContain(`tidemark_health_state{${labels}} 1\n`);
     job('done', null);
     expect((await reasons()).map(({ code }) => code)).not.toContain('job_failed');
   });
