@@ -1,8 +1,10 @@
 /** The dashboard in a real browser. Where there is none (CHROMIUM or /usr/bin/chromium), these tests do not run. */
+import Database from 'better-sqlite3';
 import type { Browser, CDPSession, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
 import type { RunningHttpServer } from '../../src/daemon/http/http.ts';
+import { planHash } from '../../src/restore/plan/plan.ts';
 import { acquireWriterLock } from '../../src/mirror/lock.ts';
 import { carelessAdmin } from '../../src/server/seed/careless-admin.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
@@ -233,6 +235,26 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     return { page: own.page, problem: own.problem };
   }
 
+  /** All has a label, fits a phone and a desktop, and stands out by 4.5 to 1. */
+  async function expectReadable(page: Page, path: string): Promise<void> {
+    expect([path, await page.evaluate(SYSTEM_ERRORS)]).toEqual([path, []]);
+    for (const width of [320, 360, 390, 768, 1280]) {
+      await resize(page, width);
+      expect([path, width, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([
+        path,
+        width,
+        width,
+      ]);
+      // 320 is a page of 1280 enlarged four times: what is a table may scroll there (WCAG 2.2, 1.4.10).
+      if (width > 320) expect([path, width, await page.evaluate(TOO_WIDE)]).toEqual([path, width, []]);
+      if (width !== 390) continue;
+      for (const colorScheme of ['dark', 'light'] as const) {
+        await setScheme(page, colorScheme);
+        expect([path, colorScheme, await poorTexts(page, 4.5)]).toEqual([path, colorScheme, []]);
+      }
+    }
+  }
+
   it('every page: no error, nothing from elsewhere, all has a label; fits a phone and a desktop; texts stand out by 4.5 to 1', async () => {
     const changed = await recordPaths(http.url, '/changes?days=30');
     const exports = await recordPaths(http.url, '/records?kind=batch_exports');
@@ -240,22 +262,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     for (const path of [...whole, NOT_THERE, '/no/such/page']) {
       const { page, problem } = await open(path);
       if (whole.includes(path)) expect([path, problem]).toEqual([path, []]);
-      expect([path, await page.evaluate(SYSTEM_ERRORS)]).toEqual([path, []]);
-      for (const width of [320, 360, 390, 768, 1280]) {
-        await resize(page, width);
-        expect([path, width, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([
-          path,
-          width,
-          width,
-        ]);
-        // 320 is a page of 1280 enlarged four times: what is a table may scroll there (WCAG 2.2, 1.4.10).
-        if (width > 320) expect([path, width, await page.evaluate(TOO_WIDE)]).toEqual([path, width, []]);
-        if (width !== 390) continue;
-        for (const colorScheme of ['dark', 'light'] as const) {
-          await setScheme(page, colorScheme);
-          expect([path, colorScheme, await poorTexts(page, 4.5)]).toEqual([path, colorScheme, []]);
-        }
-      }
+      await expectReadable(page, path);
     }
     for (const scheme of ['light', 'dark'] as const) {
       const { page } = await open('/drift', { scheme });
@@ -648,6 +655,59 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     expect(await page.locator('pre.body').textContent()).toContain('"level"');
     await page.getByRole('link', { name: 'Runs', exact: true }).click();
     expect(await page.locator('tbody tr').count()).toBe(11);
+  });
+
+  it('so are the pages of a restore, of a record that it created again, and of what another program altered', async () => {
+    const own = await World.create();
+    const roles = `/api/organizations/${KITTIWAKE_ID}/roles/`;
+    const lost = async (): Promise<string> => {
+      await own.sync();
+      const found = [...own.mirror().records.read({ kinds: ['roles'] })];
+      return found.find(({ body }) => body.includes('"Lost"'))?.id ?? '';
+    };
+    await own.send('POST', roles, { name: 'Lost' });
+    const old = await lost();
+    await own.send('DELETE', `${roles}${old}/`, undefined);
+    await own.send('POST', roles, { name: 'Lost' });
+    const id = await lost();
+    own.write((mirror) => {
+      const scope = { organization_id: KITTIWAKE_ID };
+      const at = new Date(own.clock.at).toISOString();
+      const planned = { n: 1, action: 'create', kind: 'roles', scope, id: old, name: 'Lost', fields: [] };
+      const rest = {
+        ...{ from: { ref: 'latest' }, to: { ref: 'live' }, adopted: [], left: [], refused: [] },
+        ...{ steps: [{ ...planned, request: null, reason: null }], summary: {}, cost: {} },
+      } as unknown as Parameters<typeof planHash>[0];
+      const plan = JSON.stringify({ schema: 'tidemark.plan/1', plan: planHash(rest), ...rest });
+      const restore = mirror.restores.begin({
+        ...{ source: 'default', planHash: 'abc', plan, from: 'latest', approved: {}, startedAt: at },
+        steps: [{ n: 1, outcome: 'planned', inverse: null, errorCode: null, error: null }],
+      });
+      const place = { source: 'default', kind: 'roles' as const, oldScope: scope, newScope: scope };
+      const mappings = [{ ...place, oldId: old, newId: id, restore, at }];
+      for (const row of mirror.restores.steps(restore))
+        mirror.restores.journal([{ row: { ...row, outcome: 'applied', newId: id }, mappings }]);
+      mirror.restores.finish(restore, 'complete', at);
+    });
+    const file = new Database(own.mirrorPath);
+    file.exec(
+      `UPDATE restores SET started_by = 'nobody'; UPDATE runs SET "trigger" = 'request' WHERE run = 1`,
+    );
+    file.close();
+    const { url } = await own.listen();
+    const told = {
+      '/restores': 'is not as it was recorded',
+      '/restores/1': 'is not as it was recorded',
+      [`/records/roles/${id}`]: 'restore 1',
+      '/runs': 'the row of run 1 is not as it was written',
+      '/runs/1': 'the row of run 1 is not as it was written',
+    };
+    for (const [path, text] of Object.entries(told)) {
+      const { page, problem } = await open(path, { url });
+      expect(await page.locator('main').textContent(), path).toContain(text);
+      expect([path, problem]).toEqual([path, []]);
+      await expectReadable(page, path);
+    }
   });
 
   it.each([
