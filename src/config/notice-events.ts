@@ -17,7 +17,8 @@ export const EVENT_MEANINGS = {
   restore_settled:
     'An interrupted restore was continued to its end or abandoned, or another restore came after it.',
   schema_changed: 'Records have fields that they never had, lost some, or hold another type of value.',
-  drift_new: 'Something drifted from the baseline.',
+  drift_new:
+    'Something drifted from the baseline, or the acceptance of a finding ended (sent after the next sync).',
   drift_changed: 'A finding changed to another value.',
   drift_resolved: 'A finding no longer differs, was accepted (sent after the next sync) or is ignored.',
   mirror_gone:

@@ -261,7 +261,8 @@ export class Cell {
     const { works, onEnd } = this.#surroundings;
     this.status.markOld();
     onEnd(job.name, code);
-    for (const next of followUps(ended, this.#config, this.#mirrorAccess, this.#problems)) {
+    const now = this.#effects.clock.now();
+    for (const next of followUps(ended, this.#config, this.#mirrorAccess, this.#problems, now)) {
       if (works.has(next.name)) this.runner.add(next);
     }
   }

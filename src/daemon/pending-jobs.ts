@@ -27,11 +27,12 @@ export function pendingJobs(
   mirror: Mirror,
   { schedules, sources }: Config,
   isOnce: boolean,
+  now: number,
 ): readonly QueuedJob[] {
   const unread = (schedules.sync?.sources ?? []).filter(
     (source) => lastCompleteRun(mirror, source) === null && (!isOnce || isCutShort(mirror, source)),
   );
-  const drifting = (schedules.drift?.sources ?? []).filter((source) => isDriftPending(mirror, source));
+  const drifting = (schedules.drift?.sources ?? []).filter((source) => isDriftPending(mirror, source, now));
   const uncommitted = sources.filter((source) => isGitPending(mirror, source)).map(({ name }) => name);
   const job = (name: JobName, schedule: QueuedJob['schedule']) => (source: string) =>
     ({ name, source, trigger: 'overdue', schedule, full: false, kinds: null }) as const;
@@ -44,16 +45,22 @@ export function pendingJobs(
 
 /**
  * True if a run changed something since the last finished drift job of the source, or since the baseline, or if somebody
- * accepted a finding or withdrew an acceptance since that job. A drift job that could compare only part of the records
+ * accepted a finding or withdrew an acceptance since that job, or an acceptance has ended since. A drift job that could compare only part of the records
  * counts as finished: what was unread then is a change of the run that reads it.
  */
-function isDriftPending(mirror: Mirror, source: string): boolean {
+function isDriftPending(mirror: Mirror, source: string, now: number): boolean {
   const baseline = mirror.snapshots.baseline();
   if (baseline === undefined) return false;
   const last = mirror.daemon.newestFinishedJobs('drift').find((job) => job.source === source);
   const seenRun = (last === undefined ? null : summaryOf('drift', last)?.to) ?? baseline.run;
   if (isUnseen(mirror, source, seenRun)) return true;
-  return last !== undefined && isAcceptedSince(mirror, source, last.startedAt);
+  if (last === undefined) return false;
+  const seenAt = Date.parse(last.startedAt);
+  const hasEnded = mirror.acceptances.list(source).some(({ until }) => {
+    const end = Date.parse(until ?? '');
+    return seenAt < end && end <= now;
+  });
+  return hasEnded || isAcceptedSince(mirror, source, last.startedAt);
 }
 
 /** True if an acceptance of the source was recorded or withdrawn at that time or later. */
@@ -118,10 +125,11 @@ export function followUps(
   config: Config,
   mirrorAccess: MirrorConnections,
   problems: ActiveProblems,
+  now: number,
 ): readonly QueuedJob[] {
   const { row } = ended;
   if (row.name !== 'sync') return [];
-  const needsDrift = needsDriftJob(row.source, config, mirrorAccess, problems);
+  const needsDrift = needsDriftJob(row.source, config, mirrorAccess, problems, now);
   const source = config.sources.find(({ name }) => name === row.source);
   const needsGit = reading(
     mirrorAccess,
@@ -146,9 +154,10 @@ function needsDriftJob(
   { schedules: { drift } }: Config,
   mirrorAccess: MirrorConnections,
   problems: ActiveProblems,
+  now: number,
 ): boolean {
   if (drift === null || source === null || !drift.sources.includes(source)) return false;
-  return reading(mirrorAccess, problems, (mirror) => isDriftPending(mirror, source));
+  return reading(mirrorAccess, problems, (mirror) => isDriftPending(mirror, source, now));
 }
 
 function reading(

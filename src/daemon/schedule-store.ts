@@ -67,7 +67,7 @@ export class ScheduleStore {
   /** As `pendingJobs`; none where the mirror cannot be read. */
   pending(config: Config, isOnce: boolean): readonly QueuedJob[] {
     try {
-      return pendingJobs(this.#mirrorAccess.reader(), config, isOnce);
+      return pendingJobs(this.#mirrorAccess.reader(), config, isOnce, this.#effects.clock.now());
     } catch (error) {
       const problem = asTidemarkError(error);
       if (problem.code !== 'mirror_missing') this.#problems.begin('mirror', problem);

@@ -124,6 +124,23 @@ describe('drift of what a sync changed', () => {
     expect(rig.jobs({ name: 'drift' }).at(-1)?.summary).toMatchObject({ open: 1, accepted: 0 });
   });
 
+  it('is looked for again, once, after the first sync past the end of an acceptance', async () => {
+    const rig = await stoppedInSync();
+    await rig.start();
+    const found = rig.jobs({ name: 'drift' })[0]?.summary as { findings?: FindingSummary[] } | undefined;
+    const { fingerprint, kind, scope, id } = found!.findings![0]!;
+    const now = rig.clock.now();
+    const accepted = { source: 'a', kind, scope, id, path: '', fingerprint, reason: 'planned' };
+    const times = { acceptedAt: isoTime(now + 1), until: isoTime(now + 180 * 60_000) };
+    write(rig, (mirror) => mirror.acceptances.add({ ...accepted, ...times }));
+    await rig.advanceMinutes(120);
+    expect(outcomes(rig)).toEqual(['overdue done', 'after_run done']);
+    expect(rig.jobs({ name: 'drift' }).at(-1)?.summary).toMatchObject({ open: 0, accepted: 1 });
+    await rig.advanceMinutes(240);
+    expect(outcomes(rig)).toEqual(['overdue done', 'after_run done', 'after_run done']);
+    expect(rig.jobs({ name: 'drift' }).at(-1)?.summary).toMatchObject({ open: 1, accepted: 0 });
+  });
+
   it('is looked for by --once too', async () => {
     const rig = await stoppedInSync();
     for (let times = 0; times < 2; times += 1) {
