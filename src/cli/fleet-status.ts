@@ -1,6 +1,7 @@
 /** `tidemark fleet status`: how every cell and worker is, and what is wrong. */
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { count, duration, plural } from '../core/wording.ts';
+import { MOST_PROJECTED } from '../fleet/cell.ts';
 import type { CellOverview, WorkerOverview } from '../fleet/registry/overview.ts';
 import { HEALTH_TEXT, isWrong, lacksWorkers, problemOf } from '../fleet/serve/health.ts';
 import { fleetStatusDocument } from '../fleet/serve/documents.ts';
@@ -91,7 +92,11 @@ function statusText(context: CommandContext, { cells, shown, workers, limit }: S
     { width: terminalWidth(context), least: ['owner', 'last run'] },
   );
   const more = shown.length - rows.length;
-  const unlisted = cells.filter(({ isProjected, health }) => !isProjected && health !== 'retired');
+  // A smaller one is not listed as of its newest run where its mirror is damaged: that is its problem.
+  const unlisted = cells.filter(
+    ({ isProjected, health, records: own, errorCode }) =>
+      !isProjected && health !== 'retired' && own > MOST_PROJECTED && errorCode !== 'mirror_corrupt',
+  );
   return [
     head,
     ...(rows.length === 0 ? [] : ['', table]),

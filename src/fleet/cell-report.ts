@@ -25,15 +25,16 @@ import { diffPoints, openMirrorState } from '../state/mirror-diff.ts';
 import { pointOf } from '../state/point.ts';
 import { BASELINE, LATEST } from '../state/reference.ts';
 import { isPublished, previousRun } from '../state/runs.ts';
-import type {
-  CellChange,
-  CellFinding,
-  CellOrder,
-  CellRecord,
-  CellRecordKey,
-  CellReport,
-  CellRun,
-  Projection,
+import {
+  type CellChange,
+  type CellFinding,
+  type CellOrder,
+  type CellRecord,
+  type CellRecordKey,
+  type CellReport,
+  type CellRun,
+  MOST_PROJECTED,
+  type Projection,
 } from './cell.ts';
 
 interface ReportOptions {
@@ -45,8 +46,6 @@ interface ReportOptions {
   readonly signal: AbortSignal;
 }
 
-/** Records of a cell that the registry shows at most: the rest is for the cell's own mirror. */
-const MOST_PROJECTED = 50_000;
 const MOST_FINDINGS = 10_000;
 const MOST_CHANGES = 10_000;
 /** Starts are spread over an interval of the schedule, but over no more than this. */

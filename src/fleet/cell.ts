@@ -133,6 +133,9 @@ export interface CellRecord extends CellRecordKey {
   readonly body: string;
 }
 
+/** Records of a cell that the registry shows at most: the rest is for the cell's own mirror. */
+export const MOST_PROJECTED = 50_000;
+
 /** How the records of a cell that the registry shows are to change. */
 export interface Projection {
   readonly run: number;

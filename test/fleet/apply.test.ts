@@ -403,6 +403,23 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
         url,
         `UPDATE tidemark.cells SET error_code = NULL, error = NULL, due_at = now() + interval '1 hour' WHERE name = 'acme'`,
       );
+      // Runs whose records the registry does not show: the mirror of one is damaged, the other one is too large.
+      await server.execute(
+        url,
+        `UPDATE tidemark.runs SET root = 'ab';
+         UPDATE tidemark.cells SET record_count = 4241, error_code = 'mirror_corrupt', error = 'run 3 was altered', failures = 1 WHERE name = 'acme';
+         UPDATE tidemark.cells SET record_count = 60000 WHERE name = 'globex'`,
+      );
+      const unlisted = await run('status');
+      expect(unlisted.stdout).toContain('too many records to be listed in the registry: globex (');
+      expect(unlisted.stderr).toContain(
+        'acme: failing, 1 failure in a row, not in storage: run 3 was altered',
+      );
+      await server.execute(
+        url,
+        `UPDATE tidemark.runs SET root = NULL; UPDATE tidemark.cells SET record_count = 12;
+         UPDATE tidemark.cells SET error_code = NULL, error = NULL, failures = 0 WHERE name = 'acme'`,
+      );
       await server.execute(url, `UPDATE tidemark.workers SET seen_at = now() - interval '3 minutes'`);
       const alone = await run('status', '--cell', 'acme');
       expect(alone).toMatchObject({

@@ -50,7 +50,7 @@ export interface CellOverview {
   /** Milliseconds that it is due for; negative before. */
   readonly overdueMs: number | null;
   readonly records: number;
-  /** False where the registry shows no records of the newest published run: there are too many. */
+  /** False where the registry shows no records of the newest published run: there are too many, or the mirror is damaged. */
   readonly isProjected: boolean;
   /** False where storage lacks the mirror as of the newest published run, as far as the registry knows or a worker found. */
   readonly isStored: boolean;
