@@ -174,6 +174,86 @@ describe('what was accepted as drift', () => {
     expect(plan.steps[0]?.reason).toContain('leave out --keep-accepted');
   });
 
+  describe('in a list of elements with ids', () => {
+    const LIST = '/destination/config/list';
+    const list = (...elements: object[]) => withBody(s3, config('NoOp', { list: elements }));
+    const [one, two, five] = [{ id: 1, v: 1 }, { id: 2 }, { id: 5 }];
+    /** The steps from live to desired, with what was accepted at these places under one path. */
+    const stepsFor = (now: ParsedRecord, then: ParsedRecord, places: readonly string[], path = LIST) =>
+      planOf([organization, then], [organization, now], {
+        options: { keepsAccepted: true, prune: { maxRemovals: 9 } },
+        accepted: places.map((place) => {
+          const { finding, acceptance } = accepted(now, path);
+          return { acceptance, finding: { ...finding, place } };
+        }),
+        definitions: svc,
+      }).steps;
+    const stuck = (...places: string[]) => [
+      {
+        action: 'blocked',
+        obstacle: 'no_value',
+        request: null,
+        reason: expect.stringContaining('leave out --keep-accepted') as string,
+        fields: places.map((place) => ({ place: `${LIST}/${place}` })),
+      },
+    ];
+
+    it('keeps that element, not another one with the same index on the other side', () => {
+      const [now, then] = [list(one, two, five), list(one, { id: 3 }, five)];
+      expect(stepsFor(now, then, [`${LIST}/[id=2]`])).toMatchObject(stuck('[id=3]'));
+      expect(stepsFor(now, then, [`${LIST}/[id=3]`])).toMatchObject(stuck('[id=2]'));
+      expect(stepsFor(now, then, [`${LIST}/[id=2]`, `${LIST}/[id=3]`])).toEqual([]);
+      const access = (...ids: number[]) =>
+        withBody(invite('i1'), { private_project_access: ids.map((id) => ({ id, level: 'member' })) });
+      const kept = '/private_project_access/[id=2]';
+      expect(stepsFor(access(1, 2, 5), access(1, 3, 5), [kept])).toMatchObject([
+        { action: 'blocked', obstacle: 'not_replaceable', reason: expect.stringContaining(kept) as string },
+      ]);
+    });
+
+    it('shows what it sends of another element, or nothing is sent', () => {
+      const [now, then] = [list(one, two, { id: 3, v: 2 }, five), list(one, { id: 3, v: 1 }, five)];
+      expect(stepsFor(now, then, [`${LIST}/[id=2]`])).toMatchObject(stuck('[id=3]/v'));
+      const [later] = stepsFor(list({ id: 1, v: 2 }, two), list(one), [`${LIST}/[id=2]`]);
+      expect(later?.request?.body).toEqual(config('NoOp', { list: [one, two] }));
+      expect(later?.fields).toMatchObject([{ place: `${LIST}/[id=1]/v` }]);
+    });
+
+    it('keeps an order without the values of the elements, and the other way round', () => {
+      const moved = [list(five, two, { id: 1, v: 2 }), list(one, five, two)] as const;
+      expect(stepsFor(...moved, [LIST])).toMatchObject(stuck('[id=1]/v'));
+      const stays = [list({ id: 1, v: 2 }, two, five), list(one, five, two)] as const;
+      expect(stepsFor(...stays, [LIST])[0]?.request?.body).toEqual(
+        config('NoOp', { list: [one, two, five] }),
+      );
+      const [order] = stepsFor(...stays, [`${LIST}/[id=1]/v`]);
+      expect(order).toMatchObject({ action: 'blocked', obstacle: 'no_value', fields: [{ path: LIST }] });
+    });
+  });
+
+  it('may be an invite that is open to a missing member, which is then not replaced', () => {
+    const member = record('members', 'm1', {
+      id: 'm1',
+      level: 8,
+      user: { uuid: 'u', email: 'i9@x.example' },
+    });
+    const open = invite('i9');
+    const plan = (keepsAccepted: boolean) =>
+      planOf(stateOf([organization, member]), stateOf([organization, open]), {
+        options: { keepsAccepted, inviteMissing: true, prune: { maxRemovals: 9 } },
+        accepted: [accepted(open, '', 'added')],
+      });
+    expect(plan(false).steps.map(({ action, id }) => `${action} ${id}`)).toContain('remove i9');
+    expect(plan(true).steps).toMatchObject([
+      {
+        action: 'blocked',
+        kind: 'members',
+        obstacle: 'not_replaceable',
+        reason: expect.stringContaining('leave out --keep-accepted') as string,
+      },
+    ]);
+  });
+
   it('leaves a record with nothing else to set out of the plan', () => {
     const paused = withBody(s3, { paused: false });
     const plan = planOf([organization, s3], [organization, paused], {

@@ -58,19 +58,20 @@ export class AcceptedDrift {
     return true;
   }
 
-  /** The paths of those changes of a record that the plan leaves; lists each as left. */
-  leftPaths(
+  /** Those changes of a record that the plan leaves, by place; lists each as left. */
+  leftChanges(
     definition: ResourceDefinition,
     { desired, live }: { readonly desired: ParsedRecord; readonly live: ParsedRecord },
     changes: readonly FieldChange[],
-  ): ReadonlySet<string> {
-    const left = new Set<string>();
+  ): ReadonlyMap<string, FieldChange> {
+    const left = new Map<string, FieldChange>();
     if (this.#input.options.keepsAccepted !== true) return left;
     for (const change of changes) {
       const accepted = this.#ofField(live, change);
-      if (accepted === null || left.has(change.path)) continue;
-      left.add(change.path);
-      this.#leave(definition, desired, change.path, accepted);
+      const place = placeOf(change);
+      if (accepted === null || left.has(place)) continue;
+      left.set(place, change);
+      this.#leave(definition, desired, place, accepted);
     }
     return left;
   }

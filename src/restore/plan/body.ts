@@ -4,9 +4,9 @@ import { isMask } from '../../catalog/masks.ts';
 import { type ResourceDefinition, changedDefinition } from '../../catalog/resource-definition.ts';
 import { resolvePointer, splitPointer } from '../../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../../core/json.ts';
-import type { ParsedRecord } from '../../diff/change.ts';
+import { type ParsedRecord, isPointerWithin } from '../../diff/change.ts';
 import { equalValues } from '../../diff/canonical.ts';
-import { type FieldChange, compareBodies } from '../../diff/compare.ts';
+import { type FieldChange, compareBodies, placeOf } from '../../diff/compare.ts';
 import { isRedacted } from '../../sync/redaction.ts';
 import { withMember, memberPointer, topMember } from '../places.ts';
 import { isOtherThanRecorded, HIDDEN, missingSecrets, neededGroups, secretsIn } from '../secrets.ts';
@@ -204,7 +204,9 @@ function isNeedKnown(field: FieldDefinition, value: JsonValue, pointer: string):
 
 /** The fields that steps may change, where these are not all. */
 export interface AskedFields {
-  readonly has: (path: string) => boolean;
+  readonly has: (change: FieldChange) => boolean;
+  /** The same for a place in a body that is sent; false also where it may be an element with another index in live. */
+  readonly hasPointer: (pointer: string) => boolean;
   /** What to do to have one more. */
   readonly more: (pointer: string) => string;
 }
@@ -214,47 +216,53 @@ export interface AskedFields {
  * desired. Returns the same object if everything that differs in the member was requested.
  */
 export function narrowedTo(
-  { has: isAsked, more }: AskedFields,
+  { has, hasPointer, more }: AskedFields,
   definition: ResourceDefinition,
   field: FieldDefinition,
   remap: Remapped,
   live: JsonValue,
 ): Remapped | { readonly reason: string } {
-  const changes = compareBodies(
-    changedDefinition(definition, { fields: [field] }),
-    live,
-    remap.body,
-    'managed',
-  );
-  if (changes.every(({ path }) => isAsked(path))) return remap;
+  const changesTo = (body: JsonValue): FieldChange[] =>
+    compareBodies(changedDefinition(definition, { fields: [field] }), live, body, 'managed');
+  const changes = changesTo(remap.body);
+  if (changes.every(has)) return remap;
   if (!isJsonObject(remap.body)) return remap;
-  const asked = changes.filter(({ path }) => isAsked(path));
+  const asked = changes.filter(has);
   let value = isJsonObject(live) ? getOwn(live, field.name) : undefined;
   for (const change of asked) {
-    const list = isMoving(change) ? listOf(change.path) : null;
-    if (list !== null && changes.some(({ path }) => path.startsWith(`${list}/`) && !isAsked(path))) {
-      return { reason: `${change.path} is in a list of which more differs: ${more(list)}` };
-    }
+    const list = listMovedIn(change);
     const at = list ?? change.path;
     const to = list === null ? change.to : resolvePointer(remap.body, list);
     value = withMember(value, splitPointer(at).slice(1), to);
   }
-  const isKept = ({ pointer }: { readonly pointer: string }): boolean => isAsked(pointer);
+  const body = withMember(remap.body, [field.name], value) ?? {};
+  const set = new Map(changesTo(body).map((change) => [placeOf(change), change.to ?? null]));
+  const isSet = (change: FieldChange): boolean =>
+    equalValues(set.get(placeOf(change)) ?? null, change.to ?? null);
+  if (set.size !== asked.length || !asked.every(isSet)) {
+    const first = asked.find((change) => listMovedIn(change) !== null);
+    const [list, place] = first === undefined ? [null, field.name] : [listMovedIn(first), placeOf(first)];
+    return {
+      reason: `${place} is in a list of which more differs: ${more(list ?? memberPointer(field.name))}`,
+    };
+  }
+  const isKept = ({ pointer }: { readonly pointer: string }): boolean =>
+    hasPointer(pointer) || asked.some(({ path }) => isPointerWithin(pointer, path));
   return {
-    body: withMember(remap.body, [field.name], value) ?? {},
+    body,
     fills: remap.fills.filter(isKept),
     unknown: remap.unknown.filter(isKept),
   };
 }
 
-/** An element that was added, removed or moved: setting it alone would shift its neighbours. */
-function isMoving({ path, from_path: fromPath, from, to }: FieldChange): boolean {
-  return fromPath !== undefined || (/\/\d+$/.test(path) && (from === undefined || to === undefined));
-}
-
-/** The outermost list that a pointer leads into. */
-function listOf(path: string): string {
-  return path.slice(0, path.search(/\/\d+(?:\/|$)/));
+/**
+ * The outermost list around an element that was added, removed or moved, or whose order differs: setting such a change
+ * alone would shift the neighbours. Null for any other change.
+ */
+export function listMovedIn({ path, from_path: fromPath, moved, from, to }: FieldChange): string | null {
+  const isOneSided = from === undefined || to === undefined;
+  if (moved === undefined && fromPath === undefined && !(isOneSided && /\/\d+$/.test(path))) return null;
+  return path.replace(/\/\d+(?:\/.*|$)/s, '');
 }
 
 /**
@@ -262,7 +270,7 @@ function listOf(path: string): string {
  * record does not show may differ from the one in the configuration.
  */
 export function unaskedChange(
-  { has: isAsked, more }: AskedFields,
+  { hasPointer: isAsked, more }: AskedFields,
   field: FieldDefinition,
   { fills, needs }: BuiltBody,
   desired: JsonValue,

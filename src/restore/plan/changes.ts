@@ -6,7 +6,7 @@ import { withShownFields } from '../../catalog/shown-fields.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../../core/json.ts';
 import { type ParsedRecord, overlapsPointer, recordName } from '../../diff/change.ts';
-import { type FieldChange, compareBodies } from '../../diff/compare.ts';
+import { type FieldChange, compareBodies, placeOf } from '../../diff/compare.ts';
 import { isRedacted } from '../../sync/redaction.ts';
 import { memberPointer, topMember } from '../places.ts';
 import { stepKey, managedDigest, shareText } from '../records.ts';
@@ -17,7 +17,14 @@ import {
   hiddenFields,
   withoutSecrets,
 } from '../secrets.ts';
-import { type AskedFields, narrowedTo, unaskedChange, type BuiltBody, buildBody } from './body.ts';
+import {
+  type AskedFields,
+  listMovedIn,
+  narrowedTo,
+  unaskedChange,
+  type BuiltBody,
+  buildBody,
+} from './body.ts';
 import { planCreation } from './creations.ts';
 import { ownerObstacle, ownUserObstacle } from './guards.ts';
 import type { Draft, Fill, PlanInput, Inverse, Obstacle, SecretNeed } from './plan.ts';
@@ -78,14 +85,14 @@ export function planChange(
     (change) => !isHiddenLive(change, planning) && isFieldInScope(change.path),
   );
   const pointers = due.map(({ pointer: path }) => ({ path }));
-  const kept = planning.accepted.leftPaths(definition, { desired, live }, [
+  const kept = planning.accepted.leftChanges(definition, { desired, live }, [
     ...compared,
     ...silent,
     ...pointers,
   ]);
-  const all = compared.filter(({ path }) => !kept.has(path));
+  const all = compared.filter((change) => !kept.has(placeOf(change)));
   const persons = due.filter(({ pointer }) => !kept.has(pointer));
-  const unmanaged = silent.filter(({ path }) => !kept.has(path));
+  const unmanaged = silent.filter((change) => !kept.has(placeOf(change)));
   const asConfigured = all.filter((change) => isAsConfigured(planning.input, desired, change));
   const differing = all.filter((change) => !asConfigured.includes(change));
   const untouchedReason = onlySetByActions(planning, definition, differing);
@@ -192,8 +199,8 @@ interface Changing {
   readonly changes: readonly FieldChange[];
   readonly remap: ReturnType<typeof remapped>;
   readonly sorted: SortedFields;
-  /** Paths that stay as live has them, since they were accepted as drift. */
-  readonly kept: ReadonlySet<string>;
+  /** What stays as live has it, since it was accepted as drift, by place. */
+  readonly kept: ReadonlyMap<string, FieldChange>;
 }
 
 function planSorted(
@@ -331,15 +338,15 @@ interface StoppedField {
 }
 
 /** What `--field` names, without what is kept; null where that is every field. */
-function askedFields({ isFieldInScope }: PlanInput, kept: ReadonlySet<string>): AskedFields | null {
-  if (kept.size > 0) {
-    const has = (path: string): boolean =>
-      isFieldInScope?.(path) !== false && !overlapsPointer(path, [...kept]);
-    return { has, more: () => 'leave out --keep-accepted' };
-  }
-  return isFieldInScope === undefined
-    ? null
-    : { has: isFieldInScope, more: (pointer) => `add --field ${pointer}` };
+function askedFields({ isFieldInScope }: PlanInput, kept: Changing['kept']): AskedFields | null {
+  if (kept.size === 0 && isFieldInScope === undefined) return null;
+  const isInScope = isFieldInScope ?? (() => true);
+  const pointers = [...kept.values()].map((change) => listMovedIn(change) ?? change.path);
+  return {
+    has: (change) => isInScope(change.path) && !kept.has(placeOf(change)),
+    hasPointer: (pointer) => isInScope(pointer) && !overlapsPointer(pointer, pointers),
+    more: (pointer) => (kept.size > 0 ? 'leave out --keep-accepted' : `add --field ${pointer}`),
+  };
 }
 
 /** The body of what can be sent, and what cannot, each with its reason. */
@@ -492,7 +499,7 @@ function planReplacement(
     return;
   }
   if (kept.size > 0) {
-    const reason = `${definition.title.many} cannot be changed, and to replace it would set back ${[...kept].join(', ')}: to allow this, leave out --keep-accepted`;
+    const reason = `${definition.title.many} cannot be changed, and to replace it would set back ${[...kept.keys()].join(', ')}: to allow this, leave out --keep-accepted`;
     planning.put(blocked(draft, 'not_replaceable', reason));
     return;
   }

@@ -435,6 +435,11 @@ function planInvitation(
     planning.put(blocked({ ...draft, key }, 'not_replaceable', reason));
     return;
   }
+  if (open !== undefined && planning.accepted.keepsRecord(null, open)) {
+    const reason = `another ${invitation.title.one} to that address is open, was accepted as drift, and would be replaced: to allow this, leave out --keep-accepted`;
+    planning.put(blocked({ ...draft, key }, 'not_replaceable', reason));
+    return;
+  }
   // The service lets the older one go without a word: as a step it is shown and counted.
   const { replacesNamesake } = invitation.restore;
   if (open !== undefined) planRemoval(planning, invitation, open, replacesNamesake ? [key] : []);
