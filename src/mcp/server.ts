@@ -130,6 +130,7 @@ const TOOLS: Readonly<Record<string, Tool>> = {
       ...filter,
       field: z.array(text).max(50).optional().describe('only these fields, as JSON pointers'),
       prune: z.boolean().optional().describe('also plan to remove what the state does not have'),
+      keep_accepted: z.boolean().optional().describe('leave what was accepted as drift as it is'),
     },
     command: 'restore',
     positional: ['from'],
@@ -260,7 +261,8 @@ function textsOf(value: unknown): string[] {
 function argumentsOf({ command, positional = [] }: Tool, given: Readonly<Record<string, unknown>>): string[] {
   const options = Object.entries(given).flatMap(([name, value]) => {
     if (positional.includes(name) || value === false) return [];
-    return value === true ? [`--${name}`] : textsOf(value).map((each) => `--${name}=${each}`);
+    const option = `--${name.replaceAll('_', '-')}`;
+    return value === true ? [option] : textsOf(value).map((each) => `${option}=${each}`);
   });
   return [command, ...options, '--', ...positional.flatMap((name) => textsOf(given[name]))];
 }

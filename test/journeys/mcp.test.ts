@@ -150,7 +150,12 @@ describe('tidemark mcp', () => {
       ['diff', { kind: ['batch_exports'] }, /changes: \[\]/, { to: { ref: 'live' } }],
       ['drift', {}, /\/interval/, { schema: 'tidemark.drift/1' }],
       ['drift', { live: true, kind: ['domains'] }, /schema: tidemark/, {}],
-      ['plan', { from: 'run:1', kind: ['batch_exports'] }, /method: PATCH/, { summary: { update: 1 } }],
+      [
+        'plan',
+        { from: 'run:1', kind: ['batch_exports'], keep_accepted: true },
+        /method: PATCH/,
+        { summary: { update: 1 } },
+      ],
       [
         'sql',
         { query: 'SELECT name, interval FROM batch_exports' },
