@@ -7,14 +7,17 @@ import { type Actor, commandActor } from '../core/actor.ts';
 import { TidemarkError, type ExitCode, type ErrorCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
-import { plural } from '../core/wording.ts';
+import { systemClock } from '../core/clock.ts';
+import { localTime, plural } from '../core/wording.ts';
+import { acceptedText } from '../diff/drift.ts';
 import { newlyFound } from '../diff/found-again.ts';
 import { fieldLine } from '../report/value-text.ts';
-import { isSecretId, withMaskedId } from '../report/mask.ts';
+import { isSecretId, maskedPlace, withMaskedId } from '../report/mask.ts';
 import { changedSincePlan, type Moved } from '../restore/apply/moved.ts';
 import type { DesiredLookup } from '../restore/apply/ready-step.ts';
 import { kindsToRead } from '../restore/plan/dependents.ts';
 import { planSide } from '../restore/plan/gather.ts';
+import { acceptedSincePlan } from '../restore/plan/accepted.ts';
 import { readPlan, isExecutable, type Plan, type PlanStep } from '../restore/plan/plan.ts';
 import { recordKey } from '../restore/records.ts';
 import type { Coverage, LoadedState } from '../state/state.ts';
@@ -58,6 +61,9 @@ export async function applySaved(
   });
   return closedAfter(session, async () => {
     const desired = await desiredOf(session, plan);
+    requireNoneAcceptedSince(session, plan, {
+      hint: 'nothing was sent; make a new plan with `tidemark restore --keep-accepted --out FILE`, which leaves it, and look at it',
+    });
     await requireUnmoved(session, plan, desired);
     return await showAndSend(
       session,
@@ -82,6 +88,43 @@ async function planIn(context: CommandContext, file: string): Promise<Plan> {
     });
   });
   return readPlan(text);
+}
+
+/**
+ * @param options.isDone steps that are not sent again
+ * @throws TidemarkError `unsafe_plan` that names what the plan would set back though it was accepted as drift after it was made
+ */
+export function requireNoneAcceptedSince(
+  session: RestoreSession,
+  plan: Plan,
+  { hint, isDone = () => false }: { readonly hint: string; readonly isDone?: (step: PlanStep) => boolean },
+): void {
+  const { mirror, source, definitions } = session;
+  if (mirror === null) return;
+  const now = systemClock.now();
+  const counting = mirror.acceptances
+    .checked(source.name)
+    .filter(
+      ({ until, contradiction }) =>
+        contradiction === undefined && (until === undefined || Date.parse(until) > now),
+    );
+  const found = acceptedSincePlan(plan, counting, definitions).filter(({ step }) => !isDone(step));
+  if (found.length === 0) return;
+  const steps = new Set(found.map(({ step }) => step.n)).size;
+  const lines = found.slice(0, MOVED_SHOWN).map(({ step, accepted }) => {
+    const place = accepted.path === '' ? '' : ` ${maskedPlace(accepted.path, definitions(step.kind))}`;
+    const text = acceptedText({ ...accepted, acceptedAt: accepted.accepted_at }, localTime);
+    return `${stepHead(session, step)}${place} was ${text}`;
+  });
+  if (found.length > MOVED_SHOWN) lines.push(`and ${found.length - MOVED_SHOWN} more`);
+  throw new TidemarkError(
+    'unsafe_plan',
+    [
+      `${plural(steps, 'step')} would set back what was accepted as drift after the plan was made:`,
+      ...lines,
+    ].join('\n'),
+    { hint },
+  );
 }
 
 /** @throws TidemarkError `unsafe_plan` that names what moved; where nothing is known to have, why live could not be read */

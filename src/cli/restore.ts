@@ -19,6 +19,7 @@ import { lookupIn, showAndSend } from './plan.ts';
 import { restoreNumber } from './restore-session.ts';
 import { sendPlan } from './restore-send.ts';
 import { snapshotNames } from './state-opener.ts';
+import { requireNoneAcceptedSince } from './apply.ts';
 import { abandonRestore } from './restore-abandon.ts';
 import { type RestoreSession, openSession, journalOf, closedAfter } from './restore-session.ts';
 import { latestLoss } from './recorded-loss.ts';
@@ -210,6 +211,15 @@ async function resumeRestore(context: CommandContext, options: RestoreOptions): 
   return closedAfter(session, async () => {
     const resumable = readResumable(journalOf(session), session.source.name, number);
     const { row, plan } = resumable;
+    const isDone = new Set(
+      journalOf(session)
+        .restores.steps(row.restore)
+        .flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])),
+    );
+    requireNoneAcceptedSince(session, plan, {
+      hint: `nothing was sent; end it with \`tidemark restore --abandon ${row.restore}\` and make a new plan with --keep-accepted, or withdraw what was accepted with \`tidemark drift unaccept\``,
+      isDone: ({ n }) => isDone.has(n),
+    });
     printNote(context, [`continuing restore ${row.restore} of ${localTime(row.startedAt)} by ${row.by}`]);
     return await sendPlan(session, {
       plan,

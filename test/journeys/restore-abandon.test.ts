@@ -57,6 +57,8 @@ async function killed(story: Story): Promise<void> {
   story.proxy.setRules([]);
 }
 
+type Journaled = RestoreJson['steps'][number] & { readonly kind: string; readonly id: string };
+
 describe('restore --abandon', () => {
   it('ends the incident beside a running daemon, under the name of who did it; the restore can still be resumed', async () => {
     const story = await damaged();
@@ -149,6 +151,29 @@ describe('restore --abandon', () => {
     expect(report).not.toHaveProperty('abandoned_by');
     daemon.stop();
     expect((await daemon.ended).code).toBe(0);
+  });
+
+  it('and a new plan is the way where what is left was accepted as drift since: it is not resumed', async () => {
+    const story = await damaged();
+    await story.expectRun(0, 'snapshots', 'pin', 'good', '--baseline');
+    await interrupted(story);
+    const { stdout } = await story.expectRun(0, 'restores', 'show', '1', '--json');
+    const { steps } = JSON.parse(stdout) as { readonly steps: readonly Journaled[] };
+    const [left] = steps.filter(({ outcome }) => outcome === 'planned');
+    const record = [left?.kind ?? '', left?.id ?? ''];
+    await story.expectRun(0, 'drift', 'accept', ...record, '--live', '--reason', 'wanted', '--as', 'ada');
+    const before = story.writes().length;
+    const refused = await story.expectRun(6, 'restore', '--resume');
+    expect(refused.stderr).toContain(
+      '1 step would set back what was accepted as drift after the plan was made:',
+    );
+    expect(refused.stderr).toMatch(
+      / was accepted by ada on .*: wanted\n {2}→ .*`tidemark restore --abandon 1`/,
+    );
+    expect(story.writes()).toHaveLength(before);
+    await story.expectRun(0, 'drift', 'unaccept', ...record);
+    await story.expectRun(0, 'restore', '--resume');
+    expect(story.writes().length).toBeGreaterThan(before);
   });
 
   it('of one that was killed before it was answered ends it as partial; only a resume by its number sends the rest', async () => {

@@ -199,6 +199,32 @@ describe('drift that was accepted', () => {
     expect(left).toMatchObject({ steps: [], left: [{ accepted: mark }, { accepted: { path: '' } }] });
   });
 
+  it('after a plan was saved is not set back by it: a new plan is asked for', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const path = `${ORGANIZATION}batch_exports/`;
+    const [one, other] = (await story.list('batch_exports')).map(({ id }) => String(id));
+    await story.call('PATCH', `${path}${one}/`, { interval: 'day' });
+    await story.call('PATCH', `${path}${other}/`, { interval: 'day' });
+    await story.expectRun(0, 'snapshots', 'pin', 'good', '--baseline');
+    await story.expectRun(0, 'sync', '--quiet');
+    const accept = ['drift', 'accept', 'batch_exports'];
+    await story.expectRun(0, ...accept, String(one), '--reason', 'known then', '--as', 'ada');
+    const plan = ['restore', 'baseline', '--kind', 'batch_exports', '--out', 'plan.json'];
+    await story.expectRun(2, ...plan, '--keep-accepted');
+    await story.expectRun(0, ...accept, String(other), '--reason', 'known since', '--as', 'bob');
+    const refused = await story.expectRun(6, 'apply', 'plan.json', '--yes');
+    expect(refused.stderr).toMatch(
+      /1 step would set back what was accepted as drift after the plan was made:\n {2}step 1: .* \/interval was accepted by bob on .*: known since\n.*--keep-accepted/,
+    );
+    expect(story.writes()).toEqual([]);
+    // What the plan said that it sets back was approved; what counts no more is set back too.
+    await story.expectRun(0, 'drift', 'unaccept', 'batch_exports', String(other));
+    await story.expectRun(2, ...plan);
+    await story.expectRun(0, ...accept, String(one), '--reason', 'once more', '--as', 'bob');
+    await story.expectRun(0, 'apply', 'plan.json', '--yes');
+    expect(story.writes()).not.toEqual([]);
+  });
+
   it('is known from the mirror: without one, nothing can be left', async () => {
     const story = await Story.start();
     await story.expectRun(0, 'export', '--format', 'json', '--output', 'wanted.json');

@@ -8,7 +8,7 @@ import { type FieldChange, placeOf } from '../../diff/compare.ts';
 import { type Acceptance, type AcceptedFinding, acceptedText } from '../../diff/drift.ts';
 import { familyRecordKey } from '../records.ts';
 import type { Matching } from './matching.ts';
-import { type AcceptedPlace, type PlanInput, type PlanStep, isExecutable } from './plan.ts';
+import { type AcceptedPlace, type Plan, type PlanInput, type PlanStep, isExecutable } from './plan.ts';
 
 export class AcceptedDrift {
   readonly #input: PlanInput;
@@ -105,6 +105,49 @@ export class AcceptedDrift {
 
 function placed(path: string, { by, acceptedAt, until, reason }: Acceptance): AcceptedPlace {
   return { path, by, accepted_at: acceptedAt, ...(until === undefined ? {} : { until }), reason };
+}
+
+/** A step that would set back what was accepted after its plan was made. */
+export interface AcceptedSince {
+  readonly step: PlanStep;
+  readonly accepted: AcceptedPlace;
+}
+
+/**
+ * What was accepted as drift after the plan was made, of what its requests set back: whoever approved it did not know.
+ * @param acceptances of the plan's source, those that count
+ */
+export function acceptedSincePlan(
+  { steps, to }: Pick<Plan, 'steps' | 'to'>,
+  acceptances: readonly (Acceptance & RecordKey & { readonly path: string })[],
+  definitions: (kind: Kind) => ResourceDefinition,
+): AcceptedSince[] {
+  const keyOf = (key: RecordKey): string => familyRecordKey(definitions(key.kind), key);
+  const planned = Date.parse(to.at ?? '');
+  const later = Map.groupBy(
+    acceptances.filter(({ acceptedAt }) => !(Date.parse(acceptedAt) <= planned)),
+    keyOf,
+  );
+  if (later.size === 0) return [];
+  return steps.filter(isExecutable).flatMap((step): AcceptedSince[] => {
+    const { accepted = [], desired, fields } = step;
+    const known = accepted.map(({ path }) => {
+      const field = fields.find((each) => each.path === path);
+      return field === undefined ? path : placeOf(field);
+    });
+    const own = new Set([step, ...(desired === null ? [] : [desired])].map(keyOf));
+    const places = step.action === 'create' || step.action === 'remove' ? [''] : fields.map(placeOf);
+    return [...own]
+      .flatMap((key) => later.get(key) ?? [])
+      .filter(({ path }) => places.some((place) => isSamePlace(place, path)))
+      .filter(({ path }) => !known.some((place) => isSamePlace(place, path)))
+      .map((acceptance) => ({ step, accepted: placed(acceptance.path, acceptance) }));
+  });
+}
+
+/** True where one is the other, or within it. */
+function isSamePlace(one: string, other: string): boolean {
+  return one === other || one.startsWith(`${other}/`) || other.startsWith(`${one}/`);
 }
 
 /** That the requests of a plan set back accepted drift, with the counts; empty if they do not. */
