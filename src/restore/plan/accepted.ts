@@ -108,7 +108,7 @@ function placed(path: string, { by, acceptedAt, until, reason }: Acceptance): Ac
 }
 
 /** A step that would set back what was accepted after its plan was made. */
-export interface AcceptedSince {
+interface AcceptedSince {
   readonly step: PlanStep;
   readonly accepted: AcceptedPlace;
 }
