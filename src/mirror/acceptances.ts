@@ -8,8 +8,15 @@ import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { MirrorAccess } from './access.ts';
-import { isAsWritten, recordAction, recordEndOfGone } from './audit-log.ts';
-import { type ContradictedRow, contradictedRows, keyText, latestEntry, MEASURED } from './audited-rows.ts';
+import { recordAction, recordEndOfGone } from './audit-log.ts';
+import {
+  type ContradictedRow,
+  contradictedRows,
+  isAsWritten,
+  keyText,
+  latestEntry,
+  MEASURED,
+} from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { sealRow } from './row-seals.ts';

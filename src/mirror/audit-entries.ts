@@ -7,11 +7,10 @@ import {
   type AcceptedCollection,
   type RecordedRemovals,
   type RestoredBackup,
-  entryHash,
   runOfBackup,
 } from './audit-log.ts';
 import { type Measured, measuredIn } from './acceptances.ts';
-import type { AuditEntry } from './audited-rows.ts';
+import { type AuditEntry, entryHash } from './audited-rows.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';

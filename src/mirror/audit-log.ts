@@ -3,8 +3,7 @@
  * changes the row; one for each backup that the mirror was restored from, and one for the removals that somebody accepted in a run: these have no row. Each entry is chained to the one before and to the latest run; each run's root covers the latest entry.
  * So `verify` finds an entry, or a row, that was removed, altered or inserted. SQL as text: it defines what is hashed.
  */
-import { createHash } from 'node:crypto';
-import { desc, eq, isNotNull } from 'drizzle-orm';
+import { desc, isNotNull } from 'drizzle-orm';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Actor } from '../core/actor.ts';
@@ -13,6 +12,7 @@ import {
   type AuditedTable,
   type AuditEntry,
   type RowKey,
+  entryHash,
   goneRow,
   isEnding,
   latestEntry,
@@ -21,7 +21,7 @@ import {
   withMeasured,
 } from './audited-rows.ts';
 import type { Connection } from './database.ts';
-import { param, paramsOf, prepared } from './query.ts';
+import { paramsOf, prepared } from './query.ts';
 import { auditLog } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
 
@@ -168,21 +168,6 @@ export function lastEntry(connection: Connection): Pick<AuditEntry, 'entry' | 'h
   return LAST_ENTRY(connection).get();
 }
 
-/** True where an entry is as it was written, after the entry that is before it. */
-export function isAsWritten(connection: Connection, entry: AuditEntry): boolean {
-  const before = HASH_OF(connection).get({ entry: entry.entry - 1 });
-  return entryHash(entry, before?.hash ?? null).equals(entry.hash);
-}
-
-const HASH_OF = prepared((db) => {
-  const { entry, hash } = auditLog;
-  return db
-    .select({ hash })
-    .from(auditLog)
-    .where(eq(entry, param('entry')))
-    .prepare();
-});
-
 const LAST_ROOT = prepared((db) =>
   db
     .select({ root: runs.root })
@@ -194,14 +179,6 @@ const LAST_ROOT = prepared((db) =>
 );
 
 const ADD_ENTRY = prepared((db) => db.insert(auditLog).values(paramsOf(auditLog)).prepare());
-
-/** SHA-256 over an entry and the hash of the entry before it. */
-export function entryHash(entry: Omit<AuditEntry, 'hash'>, before: Buffer | null): Buffer {
-  const { at, by, via, action, about, member, row, root } = entry;
-  const facts = [entry.entry, at, by, via, action, about, member, row, root?.toString('hex') ?? null];
-  const lines = ['tidemark.audit/1', before?.toString('hex') ?? '', JSON.stringify(facts)];
-  return createHash('sha256').update(lines.join('\n')).digest();
-}
 
 /** An entry of a backup that the mirror was restored from. */
 export interface RestoredBackupEntry extends Pick<AuditEntry, 'entry' | 'at' | 'by'> {

@@ -2,6 +2,7 @@
  * The rows that the audit log is about, as it records them, and whether a row is still as its latest entry has it: `verify` asks
  * for all of them, a command for the one that it is about to change. SQL as text: it defines what is hashed.
  */
+import { createHash } from 'node:crypto';
 import { and, desc, eq } from 'drizzle-orm';
 import { isKind } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
@@ -122,6 +123,29 @@ export interface Contradiction extends NamedRow {
   readonly again?: string;
 }
 
+/** SHA-256 over an entry and the hash of the entry before it. */
+export function entryHash(entry: Omit<AuditEntry, 'hash'>, before: Buffer | null): Buffer {
+  const { at, by, via, action, about, member, row, root } = entry;
+  const facts = [entry.entry, at, by, via, action, about, member, row, root?.toString('hex') ?? null];
+  const lines = ['tidemark.audit/1', before?.toString('hex') ?? '', JSON.stringify(facts)];
+  return createHash('sha256').update(lines.join('\n')).digest();
+}
+
+/** True where an entry is as it was written, after the entry that is before it. */
+export function isAsWritten(connection: Connection, entry: AuditEntry): boolean {
+  const before = HASH_OF(connection).get({ entry: entry.entry - 1 });
+  return entryHash(entry, before?.hash ?? null).equals(entry.hash);
+}
+
+const HASH_OF = prepared((db) => {
+  const { entry, hash } = auditLog;
+  return db
+    .select({ hash })
+    .from(auditLog)
+    .where(eq(entry, param('entry')))
+    .prepare();
+});
+
 /** What an entry of an acceptance has beside its row: what was accepted, which no table has. */
 export const MEASURED = 'measured';
 
@@ -164,6 +188,29 @@ export function contradictionOf(
   };
 }
 
+/** A row whose latest entry is not as it was written, or cannot be checked: it proves nothing of the row. Null where it is. */
+function entryContradiction(
+  connection: Connection,
+  about: AuditedTable,
+  member: string,
+  entry: number,
+): Contradiction | null {
+  const written = ENTRY(connection).get({ entry });
+  if (written === undefined || isAsWritten(connection, written)) return null;
+  const isFollowing = entry === 1 || HASH_OF(connection).get({ entry: entry - 1 }) !== undefined;
+  const why = isFollowing ? 'is not as it was written' : `cannot be checked: entry ${entry - 1} is gone`;
+  const what = `rests on entry ${entry} of the audit log, which ${why}`;
+  return { ...namedRow(about, member), what };
+}
+
+const ENTRY = prepared((db) =>
+  db
+    .select()
+    .from(auditLog)
+    .where(eq(auditLog.entry, param('entry')))
+    .prepare(),
+);
+
 /** With the run: without it, it would pin the latest one, and as the baseline that would hide what drifted since. */
 function againOf(
   about: AuditedTable,
@@ -186,8 +233,10 @@ function againOf(
  */
 export function requireAsRecorded(connection: Connection, about: AuditedTable, key: RowKey): void {
   const { found, latest, member } = lookUp(connection, about, key);
-  const contradiction = found === undefined ? null : contradictionOf(about, member, found.row, latest);
-  if (found === undefined || contradiction === null) return;
+  if (found === undefined) return;
+  const altered = latest === undefined ? null : entryContradiction(connection, about, member, latest.entry);
+  const contradiction = altered ?? contradictionOf(about, member, found.row, latest);
+  if (contradiction === null) return;
   throw new AuditLogContradicted(lineOf(contradiction));
 }
 
@@ -247,9 +296,14 @@ export function contradictedRows(
     .all(...key, first, end);
   return rows.flatMap(({ member, row, entry, action, by, recorded }) => {
     const latest = entry === null ? undefined : ({ entry, action, by, row: recorded } as LatestEntry);
-    const contradiction = contradictionOf(about, member, row ?? undefined, latest);
+    const altered =
+      row === null || latest === undefined
+        ? null
+        : entryContradiction(connection, about, member, latest.entry);
+    const contradiction = altered ?? contradictionOf(about, member, row ?? undefined, latest);
     if (contradiction === null) return [];
-    const isRecorded = latest !== undefined && !isEnding(latest);
+    // What an altered entry says is not what was recorded.
+    const isRecorded = altered === null && latest !== undefined && !isEnding(latest);
     return [
       {
         // A key that cannot be parsed was damaged: `verify` says so.
@@ -324,7 +378,11 @@ export function latestEntry(
 /** True where a row is as the log last recorded it. */
 export function isAsRecorded(connection: Connection, about: AuditedTable, key: RowKey): boolean {
   const { found, latest, member } = lookUp(connection, about, key);
-  return found !== undefined && contradictionOf(about, member, found.row, latest) === null;
+  return (
+    found !== undefined &&
+    contradictionOf(about, member, found.row, latest) === null &&
+    (latest === undefined || isAsWritten(connection, latest))
+  );
 }
 
 /** A longer value says nothing in one line. */

@@ -4,8 +4,8 @@
  */
 import type { Actor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { entryHash, recordRow, recordUnpinned } from './audit-log.ts';
-import { type AuditEntry, AUDITED_TABLES, isAsRecorded, recordedRows } from './audited-rows.ts';
+import { recordRow, recordUnpinned } from './audit-log.ts';
+import { type AuditEntry, AUDITED_TABLES, entryHash, isAsRecorded, recordedRows } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { digestReplaced, linkOf, readStoredForgets, type StoredForget } from './forget-records.ts';
 import { chain } from './forget-seals.ts';

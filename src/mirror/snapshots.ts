@@ -159,7 +159,9 @@ function readBaseline(connection: Connection): CheckedSnapshot | undefined {
   const contradiction = baseline === undefined ? null : contradictionOf(connection, baseline.name);
   if (baseline === undefined || contradiction === null) return marked;
   // One that another program marked says nothing of the state that drift was measured from.
-  return { ...baseline, contradiction: { ...contradiction, recordedRun: recorded?.run ?? null } };
+  const isForged = recorded?.name === contradiction.name && contradiction.recordedRun === null;
+  const recordedRun = recorded === undefined || isForged ? null : recorded.run;
+  return { ...baseline, contradiction: { ...contradiction, recordedRun } };
 }
 
 function contradictionOf(connection: Connection, name: string): SnapshotContradiction | null {

@@ -1,12 +1,13 @@
 /** The audit log against itself, against the runs, and against the rows that it recorded. */
 import type { AuditAction } from './audit-actions.ts';
-import { type RecordedRemovals, entryHash } from './audit-log.ts';
+import type { RecordedRemovals } from './audit-log.ts';
 import {
   AUDITED_TABLES,
   type AuditedTable,
   type AuditEntry,
   type Contradiction,
   contradictionOf,
+  entryHash,
   isEnding,
   parsedJson,
   recordedRows,

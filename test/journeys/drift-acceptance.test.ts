@@ -542,6 +542,33 @@ describe('fingerprints', () => {
     expect((await expectRun(1, 'diff', 'snapshot:b', 'latest')).stderr).toContain('snapshot "b" is gone');
   });
 
+  it('does not count, nor a baseline, where the entry of the audit log was altered with it', async () => {
+    const { service, directory, run, expectRun } = await baselined();
+    service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted', '--until', '2099-01-01');
+    await expectRun(0, 'drift');
+    const file = new Database(join(directory, 'mirror.db'));
+    file.exec(`UPDATE acceptances SET reason = 'board decision';
+      UPDATE audit_log SET "row" = json_set("row", '$.reason', 'board decision') WHERE about = 'acceptances'`);
+    const rests = /rests on entry \d+ of the audit log, which is not as it was written/;
+    const open = await run('drift');
+    expect([open.code, open.stdout]).toEqual([2, expect.stringContaining('1 finding open')]);
+    expect(open.stdout + open.stderr).toMatch(rests);
+    expect((await run('drift', 'accepted')).stderr).toMatch(rests);
+    expect((await run('doctor')).code).toBe(1);
+    file.exec(`UPDATE snapshots SET run = 2 WHERE is_baseline = 1;
+      UPDATE audit_log SET "row" = json_set("row", '$.run', 2) WHERE about = 'snapshots'`);
+    file.close();
+    for (const args of [['drift'], ['restore', 'baseline']]) {
+      const { stderr } = await expectRun(1, ...args);
+      expect(stderr, args.join(' ')).toMatch(rests);
+      // What such an entry says is no way out.
+      expect(stderr, args.join(' ')).not.toContain('run:2');
+    }
+    expect((await run('status')).stdout).toMatch(/Drift +unknown/i);
+  });
+
   it('has one remedy, whoever found that it was altered', async () => {
     const { service, directory, run, expectRun } = await baselined();
     service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);

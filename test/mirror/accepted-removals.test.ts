@@ -2,8 +2,7 @@
 import Database from 'better-sqlite3';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { entryHash } from '../../src/mirror/audit-log.ts';
-import type { AuditEntry } from '../../src/mirror/audited-rows.ts';
+import { type AuditEntry, entryHash } from '../../src/mirror/audited-rows.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { compareMoved, makeMovedMirror } from '../../src/mirror/move.ts';
 import { ORG, begin, open, scan, sweep, sync, temporaryDirectory } from './fixture.ts';

@@ -407,7 +407,10 @@ describe('what no run vouches for', () => {
     change(path, `DELETE FROM audit_log WHERE entry = 1`);
     const mirror = open({ path });
     mirror.acceptances.add({ ...accepted, id: 'c', fingerprint: 'f5' });
-    mirror.acceptances.withdraw('production', 'f2');
+    // The hash of the next entry covers the one that is gone: nothing shows any more that it is as it was written.
+    const says = 'rests on entry 2 of the audit log, which cannot be checked: entry 1 is gone';
+    expect(mirror.acceptances.checked()).toMatchObject([{ id: 'b', contradiction: says }, { id: 'c' }]);
+    expect(() => mirror.acceptances.withdraw('production', 'f2')).toThrow(says);
     mirror.close();
     expect(await messages(path)).toEqual(['entry 1 of the audit log is gone']);
   });
