@@ -107,6 +107,7 @@ function viewOf(mirror: Mirror, path: string): DaemonView {
     config: () => config,
     configProblem: () => null,
     mirror: () => mirror,
+    openReader: () => mirror,
     backups: new BackupCatalog(systemClock),
     schedules: () => [],
     running: () => [],

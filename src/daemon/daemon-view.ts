@@ -32,6 +32,7 @@ export function createView(parts: DaemonParts): DaemonView {
     config,
     configProblem,
     mirror: () => mirrorAccess.reader(),
+    openReader: () => mirrorAccess.openReader('daemon'),
     backups: new BackupCatalog(clock),
     schedules: () => timetable.views(),
     running: () => runner.running(),

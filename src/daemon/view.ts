@@ -125,6 +125,8 @@ export interface DaemonView {
    * @throws TidemarkError `mirror_missing` and whatever else keeps it from being read
    */
   mirror(): Mirror;
+  /** A reader for one piece of work; the caller closes it. @throws as `mirror` */
+  openReader(): Mirror;
   /** The backups elsewhere, if there are any. */
   readonly backups: Pick<BackupCatalog, 'look' | 'known' | 'remembered'>;
   /** Those that are on, in the order of the configuration. */

@@ -88,15 +88,29 @@ ${entries.length === 0 ? nothingHtml(of) : entriesHtml(entries, sources.length >
 /**
  * The entries of the page, all of them, as `tidemark audit --format csv` has them; what the page notes has no place in it.
  * Read once to see that each can be, and again as they are sent: they are never all in memory.
+ * @param openReader for what is sent: it goes on after the request's own mirror may have been closed
+ * @param onFailure called where they cannot be read to the end: the stream ends then
  * @throws as `auditPage`
  */
 export async function auditCsvStream(
   { mirror, config, sources, now }: AuditFacts,
   query: URLSearchParams,
+  { openReader, onFailure }: { readonly openReader: () => Mirror; onFailure(error: unknown): void },
 ): Promise<ReadableStream<Uint8Array>> {
   const { filter } = filterOf(mirror, questionOf(query, sources), now);
   for (const { entry } of mirror.auditLog()) if (entry % READ_SLICE === 0) await nextTurn();
-  return ReadableStream.from(csvPieces(new AuditWalk(mirror, config, filter)));
+  async function* pieces(): AsyncGenerator<Uint8Array, undefined> {
+    let reader: Mirror | undefined;
+    try {
+      reader = openReader();
+      yield* csvPieces(new AuditWalk(reader, config, filter));
+    } catch (error) {
+      onFailure(error);
+    } finally {
+      reader?.close();
+    }
+  }
+  return ReadableStream.from(pieces());
 }
 
 /** Lets other work continue in between. */

@@ -1,4 +1,5 @@
 /** The routes of the dashboard: each page complete, or only its content for a page that is open already. */
+import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context } from 'hono';
 import { CATALOG, isKind } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
@@ -6,6 +7,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
+import type { Logger } from '../../core/logger.ts';
 import type { RecordRow } from '../../mirror/records.ts';
 import { previousRun } from '../../state/runs.ts';
 import { knownSources, queryOf, runNamed } from '../http/api.ts';
@@ -41,6 +43,7 @@ import { sourcesPage } from './sources.ts';
 interface DashboardParts extends PageParts {
   readonly view: DaemonView;
   readonly drift: DriftNow;
+  readonly log: Logger;
   readonly changes: ChangesCache;
   readonly dayCounts: DayCounts;
   /** Null where restores are not allowed in the dashboard. */
@@ -135,7 +138,14 @@ export function createDashboard(parts: DashboardParts): Hono {
   dashboard.get('/audit.csv', async (context) => {
     try {
       const asked = { ...facts(), sources: knownSources(view, view.mirror()) };
-      const stream = await auditCsvStream(asked, queryOf(context));
+      const stream = await auditCsvStream(asked, queryOf(context), {
+        openReader: () => view.openReader(),
+        onFailure: (error) => {
+          parts.log.error({ err: error, path: '/audit.csv' }, 'a download could not be completed');
+          // Whoever downloads sees that it is not whole.
+          (context.env as HttpBindings).outgoing.destroy();
+        },
+      });
       const headers = { 'Content-Type': 'text/csv; charset=utf-8' };
       return context.body(stream, 200, {
         ...headers,

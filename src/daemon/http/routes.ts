@@ -106,7 +106,7 @@ export function createRoutes(
         commandOf: async (query) => (await restoreOf({ view, drift, clock, restores }, query)).command,
       }),
     );
-    own.route('/', createDashboard({ view, drift, changes, dayCounts, restores, ...ownPages }));
+    own.route('/', createDashboard({ view, drift, log, changes, dayCounts, restores, ...ownPages }));
     return own;
   };
   const chosenView = (query: URLSearchParams): DaemonView | Refusal => {

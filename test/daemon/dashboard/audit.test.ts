@@ -1,7 +1,9 @@
 /** The page of the audit log: the rows and filters of `tidemark audit`, and no action. */
 import Database from 'better-sqlite3';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { isoTime } from '../../../src/core/clock.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
+import { auditCsvStream } from '../../../src/daemon/dashboard/audit.ts';
 import { addToRestored } from '../../../src/mirror/backup.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { MINUTE_MS, World } from '../http/world.ts';
@@ -118,6 +120,31 @@ describe('the page of the audit log', () => {
     expect(all.trimEnd().split('\r\n')).toHaveLength(4);
     expect((await fetch(`${url}/audit.csv?action=acept`)).status).toBe(400);
     expect(whileEmpty.html).not.toContain('as CSV');
+  });
+
+  it('reads the CSV from a mirror of its own, and says in the log where it cannot', async () => {
+    const mirror = world.openReader();
+    const facts = { mirror, config: world.config(), sources: ['default'], now: world.clock.now() };
+    const errors: unknown[] = [];
+    const stream = await auditCsvStream(facts, new URLSearchParams(), {
+      openReader: () => world.openReader(),
+      onFailure: (error) => void errors.push(error),
+    });
+    // As the daemon does that needs the room, or where the file is another one.
+    mirror.close();
+    expect((await new Response(stream).text()).trimEnd().split('\r\n')).toHaveLength(4);
+    expect(errors).toEqual([]);
+    const log = { ...silentLogger, error: (facts_: unknown) => void errors.push(facts_) };
+    const other = await world.listen({ log });
+    const printed = vi.spyOn(console, 'error');
+    const failure = new Error('there is no mirror any more');
+    vi.spyOn(world, 'openReader').mockImplementation(() => {
+      throw failure;
+    });
+    onTestFinished(() => void vi.restoreAllMocks());
+    await expect(fetch(`${other.url}/audit.csv`).then((answer) => answer.text())).rejects.toThrow();
+    expect(errors).toEqual([{ err: failure, path: '/audit.csv' }]);
+    expect(printed).not.toHaveBeenCalled();
   });
 
   it('shows the actions that it is narrowed to in its form, and a way to all', async () => {

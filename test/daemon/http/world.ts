@@ -233,8 +233,11 @@ export class World implements DaemonView {
   }
 
   mirror(): Mirror {
-    this.#mirror ??= openMirror(this.mirrorPath, { mode: 'read', command: 'daemon', clock: this.clock });
-    return this.#mirror;
+    return (this.#mirror ??= this.openReader());
+  }
+
+  openReader(): Mirror {
+    return openMirror(this.mirrorPath, { mode: 'read', command: 'daemon', clock: this.clock });
   }
 
   schedules(): readonly ScheduleView[] {
