@@ -22,6 +22,7 @@ import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { sealRow } from './row-seals.ts';
 import { knownKind, storedScope } from './stored-names.ts';
 import { acceptances, fingerprintKey } from './schema/retention-tables.ts';
+import { lastMove } from './verify-chain.ts';
 
 export interface DriftAcceptance extends RecordKey {
   /** Name of the source. */
@@ -88,12 +89,14 @@ export class AcceptanceStore {
     return this.#access.read((connection) => checkAcceptances(connection, source));
   }
 
-  /** What was accepted, as the audit log has it; null where it does not say, and where its entry was altered. */
+  /** What was accepted, as `measuredIn` has it; null also where its entry was altered. */
   measured({ source, kind, scope, id, path }: DriftAcceptance): Measured | null {
     const key = [source, kind, scopeKey(scope), id, path];
     return this.#access.read((connection) => {
       const latest = latestEntry(connection, 'acceptances', key);
-      return latest === undefined || !isAsWritten(connection, latest) ? null : measuredIn(latest.row);
+      return latest === undefined || !isAsWritten(connection, latest)
+        ? null
+        : measuredIn(latest, lastMove(connection));
     });
   }
 
@@ -151,10 +154,24 @@ export class AcceptanceStore {
   }
 }
 
-/** What an entry of an acceptance says that was accepted; null where it does not. @param row of the entry */
-export function measuredIn(row: string): Measured | null {
+/**
+ * What an entry of an acceptance says that was accepted; null where it does not. Without the numbers that runs had before
+ * the latest move, which may be those of other runs now.
+ * @param move as `lastMove`
+ */
+export function measuredIn(
+  { entry, row }: { readonly entry: number; readonly row: string },
+  move: number,
+): Measured | null {
   const { [MEASURED]: measured } = parseLossless(row) as { readonly [MEASURED]?: Measured };
-  return measured ?? null;
+  if (measured === undefined) return null;
+  if (entry > move) return measured;
+  return { ...measured, baseline: withoutRun(measured.baseline), state: withoutRun(measured.state) };
+}
+
+function withoutRun<T extends MeasuredState>({ run: _run, ...state }: T): Omit<T, 'run'> {
+  // One that was named by its number goes by its time.
+  return { ...state, ref: state.ref.startsWith('run:') ? (state.at ?? 'run') : state.ref };
 }
 
 const ACCEPTANCES = prepared((db) => {

@@ -14,7 +14,7 @@ import { type AuditEntry, entryHash } from './audited-rows.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
-import { isMove } from './verify-chain.ts';
+import { isMove, lastMove } from './verify-chain.ts';
 import { knownKind, storedScope } from './stored-names.ts';
 import { auditLog } from './schema/retention-tables.ts';
 
@@ -112,7 +112,8 @@ const NEWEST = prepared((db) =>
  * pages. @throws TidemarkError `mirror_corrupt` for one that cannot be read
  */
 export function* readAuditLog(access: Pick<MirrorAccess, 'read'>): Generator<AuditLogEntry, undefined> {
-  const renumbered = new Set(access.read(renumberedRestores));
+  const move = access.read(lastMove);
+  const renumbered = new Set(access.read((connection) => renumberedRestores(connection, move)));
   let from: number | undefined = Number.MAX_SAFE_INTEGER;
   while (from !== undefined) {
     const start: number = from;
@@ -120,6 +121,7 @@ export function* readAuditLog(access: Pick<MirrorAccess, 'read'>): Generator<Aud
     for (const [index, row] of rows.slice(0, PAGE).entries()) {
       const { entry, at, by, via, action, hash } = row;
       const subject = subjectOf(row, {
+        move,
         isRenumbered: renumbered.has(row.member),
         run: row.about === 'backups' ? access.read((connection) => runOfBackup(connection, entry)) : null,
       });
@@ -132,14 +134,13 @@ export function* readAuditLog(access: Pick<MirrorAccess, 'read'>): Generator<Aud
 }
 
 /** Members of the restores that were there before the latest move, which leaves an entry of each that it takes. */
-function renumberedRestores(connection: Connection): string[] {
+function renumberedRestores(connection: Connection, move: number): string[] {
   return connection
-    .prepare<[], string>(
-      `SELECT DISTINCT member FROM audit_log
-       WHERE about = 'restores' AND entry <= (SELECT max(entry) FROM audit_log WHERE action = 'move')`,
+    .prepare<[number], string>(
+      `SELECT DISTINCT member FROM audit_log WHERE about = 'restores' AND entry <= ?`,
     )
     .pluck()
-    .all();
+    .all(move);
 }
 
 export interface AcceptedRemovalsEntry extends Pick<AuditLogEntry, 'entry' | 'by' | 'via'> {
@@ -150,7 +151,7 @@ export interface AcceptedRemovalsEntry extends Pick<AuditLogEntry, 'entry' | 'by
 export function readAcceptedRemovals(connection: Connection, run: number): AcceptedRemovalsEntry | undefined {
   const row = OF_REMOVALS(connection).get({ member: JSON.stringify([run]) });
   if (row === undefined) return undefined;
-  const subject = subjectOf(row, { isRenumbered: false, run: null });
+  const subject = subjectOf(row, { move: 0, isRenumbered: false, run: null });
   if (subject.about !== 'removals') return undefined;
   const { entry, by, via } = row;
   return { entry, by, via, subject };
@@ -186,6 +187,8 @@ interface Stored {
 }
 
 interface Numbers {
+  /** As `lastMove`. */
+  readonly move: number;
   /** Of a restore. */
   readonly isRenumbered: boolean;
   /** Of a backup. */
@@ -202,7 +205,8 @@ function subjectOf({ entry, about, member, row }: AuditEntry, numbers: Numbers):
         const [source = '', kind = '', scope = '', id = '', path = ''] = key.map(String);
         const { accepted_at: acceptedAt, accepted_by: by, ...rest } = stored as Stored['acceptances'];
         const place = { source, kind: knownKind(kind), scope: storedScope(scope), id, path };
-        return { about: 'acceptance', ...place, ...rest, acceptedAt, by, measured: measuredIn(row) };
+        const measured = measuredIn({ entry, row }, numbers.move);
+        return { about: 'acceptance', ...place, ...rest, acceptedAt, by, measured };
       }
       case 'snapshots': {
         const { run, pinned_at: pinnedAt, pinned_by: by, is_baseline: mark } = stored as Stored['snapshots'];

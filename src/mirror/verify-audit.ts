@@ -13,6 +13,7 @@ import {
   recordedRows,
 } from './audited-rows.ts';
 import type { Connection } from './database.ts';
+import { lastMove } from './verify-chain.ts';
 import type { Findings } from './verify-records.ts';
 
 /** Entries, or rows, per slice. */
@@ -47,11 +48,7 @@ function* verifyEntries(
        OR EXISTS (SELECT 1 FROM replaced_roots p WHERE p.root = a.root) AS isKnownRoot
      FROM audit_log a WHERE a.entry > ? ORDER BY a.entry LIMIT ${SLICE}`,
   );
-  const moved =
-    connection
-      .prepare<[], number | null>(`SELECT max(entry) FROM audit_log WHERE action = 'move'`)
-      .pluck()
-      .get() ?? 0;
+  const moved = lastMove(connection);
   let before: AuditEntry | undefined;
   let hasGap = false;
   for (;;) {

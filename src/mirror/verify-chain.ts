@@ -137,6 +137,14 @@ function isSame(one: Buffer | null, other: Buffer | null): boolean {
 /** In `forgets.policy`: the row is of a move of the mirror, not of retention. */
 export const MOVED_POLICY = '{"moved":1}';
 
+/** The entry of the latest move, after which runs may have other numbers; 0 without one. */
+export function lastMove(connection: Connection): number {
+  const latest = connection.prepare<[], number | null>(
+    `SELECT max(entry) FROM audit_log WHERE action = 'move'`,
+  );
+  return latest.pluck().get() ?? 0;
+}
+
 /** True for the row that `mirror move` left. */
 export function isMove({ policy }: Pick<StoredForget, 'policy'>): boolean {
   return policy === MOVED_POLICY;

@@ -137,6 +137,15 @@ describe('a move of a mirror', () => {
       expect([...mirror.auditLog()].toReversed().map(({ subject }) => subject)).toMatchObject(
         Array.from({ length: restores }, () => ({ about: 'restore', isRenumbered: false })),
       );
+      const state = { ref: 'run:1', run: 1, at: startedAt };
+      const baseline = { ref: 'baseline', run: 1, at: startedAt, name: 'base' };
+      if (name === 'beta') {
+        const of = { source: name, kind: 'roles', scope: ORG, id: 'r1', path: '', fingerprint: 'f' } as const;
+        const accepted = { ...of, reason: 'known', acceptedAt: startedAt };
+        mirror.acceptances.add(accepted, undefined, { change: 'added', baseline, state });
+        const [own] = mirror.acceptances.list();
+        expect(mirror.acceptances.measured(own!)).toEqual({ change: 'added', baseline, state });
+      }
       const { path } = mirror;
       const root = mirror.runs.list()[0]?.root ?? '';
       mirror.close();
@@ -162,6 +171,17 @@ describe('a move of a mirror', () => {
       ['schema', { run: 2 }],
     ]);
     expect(mirror.restores.list({ source: 'beta' })).toMatchObject([{ restore: 3 }]);
+    const [accepted] = mirror.acceptances.list();
+    const at = accepted?.acceptedAt;
+    const measured = {
+      change: 'added',
+      baseline: { ref: 'baseline', at, name: 'base' },
+      state: { ref: at, at },
+    };
+    expect(mirror.acceptances.measured(accepted!)).toEqual(measured);
+    expect([...mirror.auditLog()].find(({ action }) => action === 'accept')).toMatchObject({
+      subject: { measured },
+    });
     const startedAt = new Date(clock.now()).toISOString();
     const again = mirror.restores.begin({ ...start, source: 'beta', startedAt });
     const said = [...mirror.auditLog()].toReversed().map(({ subject }) => subject);
