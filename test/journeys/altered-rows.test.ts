@@ -8,8 +8,10 @@ import { changesPage } from '../../src/daemon/dashboard/changes.ts';
 import { journalPage, restoresPage } from '../../src/daemon/dashboard/restores.ts';
 import { runPage, runsPage } from '../../src/daemon/dashboard/runs.ts';
 import { runNamed } from '../../src/daemon/http/api.ts';
+import { ChangesCache, findChanges } from '../../src/daemon/http/changes.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
+import { open, ORG, sync, testClock } from '../mirror/fixture.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 
 /** Three runs, and a restore before the third. */
@@ -192,4 +194,27 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
   const { stderr: newest } = await story.expectRun(0, 'changes');
   for (const run of [2, 3])
     expect(newest).toContain(`what run ${run} changed is not shown: its row is gone, and no run`);
+});
+
+it('shows what a deleted run changed with the next run, also where that is the first of the period', async () => {
+  const clock = testClock();
+  const mirror = open({ clock });
+  for (const name of ['A', 'B', 'B']) {
+    clock.move(60_000);
+    await sync(mirror, 'roles', ORG, [`{"id":"r1","name":"${name}"}`], {
+      source: { name: 'default', baseUrl: 'https://svc.example.com' },
+    });
+  }
+  const file = new Database(mirror.path);
+  file.exec('PRAGMA foreign_keys = OFF; DELETE FROM runs WHERE run = 2');
+  file.close();
+  const env = { TIDEMARK_BASE_URL: 'https://svc.example.com', TIDEMARK_API_KEY: 'key-of-some-length' };
+  const config = onlyMirrorConfig(loadConfig({ env, cwd: '/', keys: 'unused' }));
+  const [{ finishedAt } = { finishedAt: null }] = mirror.runs.list();
+  const question = { to: '2100', sources: ['default'], kinds: null, limit: 10 };
+  for (const from of ['', finishedAt ?? '']) {
+    const { runs } = await findChanges(mirror, config, { ...question, from }, new ChangesCache());
+    const changed = runs.filter(({ previous }) => previous !== null);
+    expect(changed).toMatchObject([{ run: { run: 3 }, previous: 1, changes: [{ kind: 'roles', id: 'r1' }] }]);
+  }
 });

@@ -269,7 +269,9 @@ function pairsOf(
     .sort((a, b) => b.run.run - a.run.run);
   const numbers = pairs.map(({ run }) => run.run);
   const changing = new Set(mirror.runs.changing({ runs: numbers, kinds }));
-  const gone = mirror.runs.unlikeSealed({ from: numbers.at(-1) ?? 0 }).filter(({ isGone }) => isGone);
+  const earliest = Math.min(...pairs.map(({ run, previous }) => previous?.run ?? run.run));
+  const gone =
+    pairs.length === 0 ? [] : mirror.runs.unlikeSealed({ from: earliest }).filter(({ isGone }) => isGone);
   return pairs.filter(
     ({ run, previous }) =>
       previous === null ||
