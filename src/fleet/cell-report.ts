@@ -23,6 +23,7 @@ import { maskedAt, maskedBody, maskedId, maskedPlace, withMaskedId } from '../re
 import { driftBetween } from '../state/drift.ts';
 import { diffPoints, openMirrorState } from '../state/mirror-diff.ts';
 import { pointOf } from '../state/point.ts';
+import { soleIds } from '../state/recreated-ids.ts';
 import { BASELINE, LATEST } from '../state/reference.ts';
 import { isPublished, previousRun } from '../state/runs.ts';
 import {
@@ -245,12 +246,18 @@ async function findingsOf(context: ReportContext): Promise<CellReport['findings'
       now: clock.now(),
       signal,
     });
+    // As drift has it: a record of which a state has two ids is not one record any more.
+    const sole = new Set(
+      soleIds(recreated, from, to).flatMap(({ kind, ids }) => ids.map((id) => `${kind} ${id}`)),
+    );
     const rows = open.slice(0, MOST_FINDINGS).map((finding): CellFinding => {
       const definition = definitions(finding.kind);
       const { name } = withMaskedId(finding, definition);
       const { change, path, severity, from: before, to: after } = finding;
       const key = keyOf(finding, definition);
-      const others = recreated.places(finding.kind, finding).filter(({ id }) => id !== finding.id);
+      const others = sole.has(`${finding.kind} ${finding.id}`)
+        ? recreated.places(finding.kind, finding).filter(({ id }) => id !== finding.id)
+        : [];
       const valueOf = (value: typeof before) =>
         value === undefined ? undefined : maskedAt(path, value, definition);
       const [shownBefore, shownAfter] = order.showsValues ? [valueOf(before), valueOf(after)] : [];

@@ -119,6 +119,15 @@ describe('a cell', () => {
       { id: 'r2', path: '/name', otherKeys: [] },
       { id: 'r9', path: '/name', otherKeys: [{ kind: KIND, scope: `organization_id=${ORG}`, id: 'r1' }] },
     ]);
+    // Where the service has both, they are two records.
+    service.set(KIND, [
+      { id: 'r1', name: 'Different' },
+      { id: 'r9', name: 'Other' },
+    ]);
+    pass();
+    const both = registry.publish(await work('a', 3, { baseline })).findings?.rows ?? [];
+    expect(both.map(({ id }) => id).sort()).toEqual(['r1', 'r2', 'r9']);
+    expect(both.flatMap(({ otherKeys }) => otherKeys)).toEqual([]);
   });
 
   it('is synced when it is due, stored under the fence, and reported with its records', async () => {
