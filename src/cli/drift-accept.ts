@@ -85,7 +85,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
       return isAskedFor([path, place, maskedPlace(place, definition)], options.field);
     });
     if (accepted.length === 0) throw otherFields(findings, options);
-    const baseline = mirror.snapshots.baseline()?.name;
+    const baseline = mirror.snapshots.baseline();
     const acceptances = accepted.map((finding) => {
       const { fingerprint, scope, id } = finding;
       return mirror.acceptances.add(

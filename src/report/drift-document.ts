@@ -8,6 +8,7 @@ import type { Acceptance, Drift, Finding, OpenFinding } from '../diff/drift.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';
 import type { StateReference } from '../diff/change.ts';
 import type { Measured } from '../mirror/acceptances.ts';
+import type { SnapshotRow } from '../mirror/snapshots.ts';
 import { isMaskedChange, maskedAt, MASKED_CHANGE, maskedId, maskedPlace, withMaskedId } from './mask.ts';
 import { foldedPair, foldedValue, foldedValues, nameText } from './value-text.ts';
 
@@ -147,12 +148,12 @@ const BASELINE = 'baseline';
 
 /**
  * What is accepted with a finding, for the audit log: secrets masked, long values shortened so that the difference stays.
- * @param baseline the name of the snapshot that is the baseline
+ * @param baseline the snapshot that is the baseline now: named where it still is what was compared
  */
 export function measuredOf(
   drift: Pick<ShownDrift, 'definitions' | 'document'>,
   finding: Finding,
-  baseline: string | undefined,
+  baseline: Pick<SnapshotRow, 'name' | 'run'> | undefined,
 ): Measured {
   const { from, to, change } = maskedFinding(drift, finding);
   const isShortened = [from, to].some(
@@ -162,13 +163,16 @@ export function measuredOf(
     ? foldedValues(from, to, MEASURED_SHARE).map((text) => cut(text, MEASURED_LIMIT))
     : [from, to];
   const { from: fromState, to: toState } = drift.document;
-  const isBaseline = fromState.ref === BASELINE && baseline !== undefined;
+  const isBaseline = fromState.ref === BASELINE && fromState.run === baseline?.run;
   return {
     change,
     ...(from === undefined || before === undefined ? {} : { from: before }),
     ...(to === undefined || after === undefined ? {} : { to: after }),
     ...(isShortened ? { shortened: true } : {}),
-    baseline: { ...stateOf(fromState), ...(isBaseline ? { name: baseline } : {}) },
+    baseline: {
+      ...stateOf(fromState),
+      ...(isBaseline && baseline !== undefined ? { name: baseline.name } : {}),
+    },
     state: stateOf(toState),
   };
 }

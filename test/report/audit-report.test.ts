@@ -55,6 +55,7 @@ describe('what an entry of an acceptance keeps', () => {
   const document = { ...emptyDiff(), from: { ref: 'baseline', run: 2 }, to: { ref: 'live' } };
   const summary = { ...document.summary, below_threshold: 0, accepted: 0, ignored: 0, reshaped: 0 };
   const drift = { definitions: definitionOf, document: { ...document, summary } };
+  const approved = { name: 'approved', run: 2 };
   const finding: Finding = {
     ...{ fingerprint: 'f', severity: 'low', kind: 'batch_exports', scope: {}, id: 'b', name: 'b' },
     ...{ change: 'changed', path: '/destination' },
@@ -63,7 +64,7 @@ describe('what an entry of an acceptance keeps', () => {
   it('is masked first, and then shortened to what differs, with a sign of it', () => {
     const config = { password: 'hidden', url: 'postgres://ann:hidden@db/x', prefix: 'x'.repeat(2_000) };
     const sides = { from: { config }, to: { config: { ...config, table: 't' } } };
-    const measured = measuredOf(drift, { ...finding, ...sides }, 'approved');
+    const measured = measuredOf(drift, { ...finding, ...sides }, approved);
     expect(measured).toMatchObject({
       shortened: true,
       baseline: { ref: 'baseline', run: 2, name: 'approved' },
@@ -73,7 +74,7 @@ describe('what an entry of an acceptance keeps', () => {
     expect(measured.to).toMatch(/^… 2,\d+ equal characters … x+","table":"t"\}\}$/);
     expect(measuredText(measured, '/destination')).toContain('"table":"t"');
     const whole = { [`/destination`]: { config }, '/name': 'b' };
-    const added = measuredOf(drift, { ...finding, change: 'added', path: '', to: whole }, 'approved');
+    const added = measuredOf(drift, { ...finding, change: 'added', path: '', to: whole }, approved);
     expect(added.to).toMatch(/"password":"\[secret\]".* … 1,\d+ more characters … x+"\}\},"\/name":"b"\}$/);
     for (const each of [measured, added]) {
       expect(JSON.stringify(each)).not.toContain('hidden');
@@ -90,9 +91,11 @@ describe('what an entry of an acceptance keeps', () => {
     const definitions = (): typeof definition => definition;
     const from = { ...drift, definitions, document: { ...document, from: { ref: 'run:2' } } };
     const found = { ...finding, path: '/name', from: 'hidden', to: 'other' };
-    expect(measuredOf(from, found, 'approved')).toEqual({
+    expect(measuredOf(from, found, approved)).toEqual({
       ...{ change: 'changed', from: '[secret]', to: '[secret]' },
       ...{ baseline: { ref: 'run:2' }, state: { ref: 'live' } },
     });
+    // Another one was made the baseline after the comparison.
+    expect(measuredOf(drift, found, { name: 'newer', run: 3 }).baseline).toEqual({ ref: 'baseline', run: 2 });
   });
 });

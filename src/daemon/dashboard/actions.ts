@@ -138,7 +138,7 @@ async function acceptFindings({ view, drift, clock }: ActionParts, { form, actor
     });
   }
   await view.change('drift accept', actor, (mirror) => {
-    const baseline = mirror.snapshots.baseline()?.name;
+    const baseline = mirror.snapshots.baseline();
     for (const finding of findings) {
       const { fingerprint, kind, scope, id } = finding;
       const accepted = { source, fingerprint, kind, scope, id, path: placeOf(finding), reason };
