@@ -76,7 +76,7 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
       {
         severity: 'low',
         title: `${subjectName(source)}: the sync ${before.state === 'partial' ? 'reads all again' : 'works again'}`,
-        lines: [`${STATE_WORDS[before.state as SyncIssue['state']]} since ${before.since}`],
+        lines: [`it had ${before.state === 'partial' ? 'been incomplete' : 'failed'} since ${before.since}`],
         job: 'sync',
         run: job.run,
         follows,
@@ -85,6 +85,8 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
     return { states: [], cleared: [{ source, subject: 'run' }], notices: [recovered] };
   }
   const isSame = before?.state === matter.state;
+  // Nothing was read in between where it fails for another reason.
+  const goesOn = isSame || (before !== undefined && before.state !== 'partial' && matter.state !== 'partial');
   const known = isSame ? aspectsOf(before) : [];
   const isNew = !isSame || matter.aspects.some((aspect) => !known.includes(aspect));
   const isMoved = isNew || known.length !== matter.aspects.length;
@@ -92,7 +94,7 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
     source,
     subject: 'run',
     state: matter.state,
-    since: isSame ? before.since : at,
+    since: goesOn ? before.since : at,
     detail: { aspects: [...matter.aspects], ...(follows === null ? {} : { follows }) },
   };
   return {
@@ -101,12 +103,6 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
     notices: isNew ? [matterNotice(seen, matter, { unread, follows })] : [],
   };
 }
-
-const STATE_WORDS: Readonly<Record<SyncIssue['state'], string>> = {
-  failed: 'it had failed',
-  partial: 'it had been incomplete',
-  refused: 'the key had been refused',
-};
 
 function aspectsOf(state: NoticeState): readonly string[] {
   const { aspects } = state.detail;

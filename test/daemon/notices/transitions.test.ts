@@ -71,6 +71,18 @@ describe('a sync', () => {
     expect(told(...jobs)).toEqual(events);
   });
 
+  it.each<[JobOutcome, JobOutcome, string]>([
+    ['refused', 'failed', 'it had failed since 2026-03-01'],
+    ['failed', 'refused', 'it had failed since 2026-03-01'],
+    ['partial', 'failed', 'it had failed since 2026-03-02'],
+    ['failed', 'partial', 'it had been incomplete since 2026-03-02'],
+  ])('that was %s and then %s says since when', (first, second, line) => {
+    const { states } = transitionsOf([], { ...sync(first, ['plugins', 'denied']), at: '2026-03-01' });
+    const next = transitionsOf(states, { ...sync(second, ['plugins', 'denied']), at: '2026-03-02' });
+    const [recovered] = transitionsOf(after(states, next), sync('done')).notices;
+    expect(contentOf(recovered!).lines).toEqual([line]);
+  });
+
   it('that was narrowed to some kinds neither fails nor recovers the whole', () => {
     const narrowed = seen(job('sync', 'done'), { kinds: ['members'] });
     expect(told(sync('failed'), narrowed, sync('done'))).toEqual([['run_failed'], [], ['run_recovered']]);
