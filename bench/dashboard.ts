@@ -104,6 +104,7 @@ function viewOf(mirror: Mirror, path: string): DaemonView {
   const config = onlyMirrorConfig(loadConfig({ env, cwd: '/', keys: 'required' }));
   return {
     startedAt: new Date().toISOString(),
+    addedAt: () => new Date().toISOString(),
     config: () => config,
     configProblem: () => null,
     mirror: () => mirror,

@@ -208,6 +208,7 @@ function healthView(config: Config, mirror: Mirror, now: number, hasDaemon: bool
     targets.filter(({ type }) => type === 'directory');
   return {
     startedAt: isoTime(now),
+    addedAt: () => isoTime(now),
     config: () => config,
     configProblem: () => null,
     mirror: () => mirror,

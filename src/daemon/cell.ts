@@ -7,6 +7,7 @@ import { dirname } from 'node:path';
 import { backupToName } from '../backup/known-backups.ts';
 import type { Config } from '../config/config.ts';
 import { keyFingerprint } from '../config/source.ts';
+import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, type ExitCode, type TidemarkError } from '../core/errors.ts';
 import type { Logger, WrittenLevel } from '../core/logger.ts';
 import type { JobName, ScheduleRow } from '../mirror/daemon-store.ts';
@@ -64,6 +65,8 @@ export class Cell {
   readonly #mirrorAccess: MirrorConnections;
   readonly #scheduleStore: ScheduleStore;
   #config: Config;
+  /** When each of its sources came into the configuration, ISO 8601. */
+  #addedAt: ReadonlyMap<string, string>;
   /** By source; see `keyFingerprint`. */
   #rateGroups: ReadonlyMap<string, string> = new Map();
   #registration: DaemonRegistration | null = null;
@@ -79,6 +82,7 @@ export class Cell {
     this.#effects = effects;
     this.#config = config;
     const { clock, random } = effects;
+    this.#addedAt = addedAt(config, isoTime(clock.now()));
     const share = source === null ? null : spreadShare(source);
     this.#problems = new ActiveProblems(clock, log);
     this.#timetable = new Timetable({ random, isSpread: !isOnce, share: () => share });
@@ -114,6 +118,7 @@ export class Cell {
     });
     this.view = createView({
       startedAt: surroundings.startedAt,
+      addedAt: (of) => this.#addedAt.get(of) ?? surroundings.startedAt,
       clock,
       config: () => this.#config,
       configProblem: () => (source === null ? surroundings.configProblem() : null),
@@ -179,6 +184,7 @@ export class Cell {
       return sources.some((source) => !this.#scheduleStore.isFresh(source, intervalMs));
     });
     this.#config = config;
+    this.#addedAt = addedAt(config, isoTime(this.#effects.clock.now()), this.#addedAt);
     this.#rateGroups = new Map(config.sources.map((source) => [source.name, keyFingerprint(source)]));
   }
 
@@ -266,6 +272,14 @@ export class Cell {
       if (works.has(next.name)) this.runner.add(next);
     }
   }
+}
+
+function addedAt(
+  { sources }: Config,
+  now: string,
+  known: ReadonlyMap<string, string> = new Map(),
+): ReadonlyMap<string, string> {
+  return new Map(sources.map(({ name }) => [name, known.get(name) ?? now]));
 }
 
 /** A log whose lines name the source, those that do not name it themselves. */

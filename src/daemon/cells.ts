@@ -218,7 +218,11 @@ interface ProcessFacts {
 }
 
 function mergedHealth(
-  parts: readonly { readonly name: string; readonly snapshot: HealthSnapshot | null }[],
+  parts: readonly {
+    readonly name: string;
+    readonly view: Pick<DaemonView, 'addedAt'>;
+    readonly snapshot: HealthSnapshot | null;
+  }[],
   { now, startedAt, problems, configProblem }: ProcessFacts,
 ): Health {
   const own = assessHealth({
@@ -241,7 +245,7 @@ function mergedHealth(
   const reasons = parts.flatMap(({ name, snapshot }) =>
     (snapshot?.health.reasons ?? []).map((reason) => ({ ...reason, message: `${name}: ${reason.message}` })),
   );
-  const sources = parts.flatMap(({ name, snapshot }) =>
+  const sources = parts.flatMap(({ name, view, snapshot }) =>
     snapshot === null
       ? [
           {
@@ -249,7 +253,7 @@ function mergedHealth(
             state: 'starting' as const,
             reasons: [],
             lastCompleteAt: null,
-            expectedSince: startedAt,
+            expectedSince: view.addedAt(name),
             allowedMs: null,
           },
         ]

@@ -13,6 +13,7 @@ import type { DaemonProblem, DaemonView, JobRequest, RequestedJob } from './view
 
 interface DaemonParts {
   readonly startedAt: string;
+  readonly addedAt: DaemonView['addedAt'];
   readonly clock: Clock;
   readonly config: () => Config;
   readonly configProblem: () => TidemarkError | null;
@@ -26,9 +27,10 @@ interface DaemonParts {
 }
 
 export function createView(parts: DaemonParts): DaemonView {
-  const { startedAt, clock, config, configProblem, mirrorAccess, timetable, runner, works } = parts;
+  const { startedAt, addedAt, clock, config, configProblem, mirrorAccess, timetable, runner, works } = parts;
   return {
     startedAt,
+    addedAt,
     config,
     configProblem,
     mirror: () => mirrorAccess.reader(),

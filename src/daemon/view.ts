@@ -116,6 +116,8 @@ export type RequestStatus = JobIdentity &
 export interface DaemonView {
   /** ISO 8601. */
   readonly startedAt: string;
+  /** When the daemon began to have the source: its start, or the reload that added it; ISO 8601. */
+  addedAt(source: string): string;
   /** The configuration in force, of this mirror. */
   config(): Config;
   /** Why the newest configuration is not in force; null where it is. */

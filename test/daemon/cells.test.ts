@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { isoTime } from '../../src/core/clock.ts';
 import { findDaemon } from '../../src/daemon/lockfile.ts';
 import type { JobRow } from '../../src/mirror/daemon-store.ts';
 import { openMirror } from '../../src/mirror/open.ts';
@@ -17,14 +18,15 @@ interface Fleet {
   readonly cron?: string;
   readonly more?: string;
   readonly concurrency?: number;
+  readonly mirror?: string;
 }
 
 function configure(
   rig: Rig,
-  { sources, slots = 2, cron = '0 * * * *', more = '', concurrency = 4 }: Fleet,
+  { sources, slots = 2, cron = '0 * * * *', more = '', concurrency = 4, mirror = '{source}.db' }: Fleet,
 ): void {
   const text = [
-    `mirror: ${join(rig.directory, '{source}.db')}`,
+    `mirror: ${join(rig.directory, mirror)}`,
     'sources:',
     ...Object.entries(sources).map(
       ([name, key]) =>
@@ -235,6 +237,27 @@ describe('a new configuration', () => {
     expect(jobsOf(rig, 'b').map(({ name }) => name)).toEqual(['sync', 'verify']);
     silent.is = false;
   });
+
+  it.each(['{source}.db', 'mirror.db'])(
+    'gives an added source time for its first sync (%s)',
+    async (mirror) => {
+      const rig = await rigOf({ sources: ownKeys(['a']), mirror });
+      await rig.start();
+      await rig.advanceMinutes(180);
+      const silent = silence(rig, ['key-of-b']);
+      configure(rig, { sources: ownKeys(['a', 'b']), mirror });
+      rig.daemon.reload();
+      const stateOf = (name: string): unknown =>
+        rig.daemon.cells.snapshot(rig.clock.now()).health.sources.find(({ source }) => source === name);
+      await rig.settle();
+      expect(stateOf('b')).toMatchObject({ state: 'starting', expectedSince: isoTime(rig.clock.now()) });
+      await rig.advanceMinutes(90);
+      await until(rig, () => running(rig).length === 0);
+      expect(stateOf('a')).toMatchObject({ state: 'ok' });
+      expect(stateOf('b')).toMatchObject({ state: 'failing' });
+      silent.is = false;
+    },
+  );
 
   it('without the first source frees its mirror for another daemon, and the others stay taken', async () => {
     const rig = await rigOf({ sources: ownKeys(['a', 'b', 'c']) });

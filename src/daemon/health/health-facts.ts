@@ -106,6 +106,7 @@ const PENDING_LONG_MS = 15 * 60_000;
 export type HealthView = Pick<
   DaemonView,
   | 'startedAt'
+  | 'addedAt'
   | 'config'
   | 'configProblem'
   | 'mirror'
@@ -327,7 +328,7 @@ export function readFreshness(
           const allowedMs = allowedAgeMs(facts);
           if (allowedMs === null) return [];
           const { behind } = facts;
-          const expected = expectedSince(facts, view.startedAt);
+          const expected = expectedSince(facts);
           const completeAt = lastComplete?.finishedAt ?? null;
           return [{ source, completeAt, expectedSince: expected, allowedMs, behind }];
         }),
@@ -466,6 +467,7 @@ function unreadSource(view: HealthView, config: Config, source: string): SourceF
     lastEnded: null,
     lastSync: null,
     lastNarrowed: null,
+    addedAt: view.addedAt(source),
     firstTriedAt: null,
     held: { records: 0, ceiling: 0 },
     interrupted: null,

@@ -76,6 +76,8 @@ export interface SourceFacts {
   readonly lastSync: EndedJob | null;
   /** The latest ended run, if it was narrowed to some kinds. */
   readonly lastNarrowed: (EndedRun & { readonly kinds: readonly string[] }) | null;
+  /** When the daemon began to have it: its start, or the reload that added the source; ISO 8601. */
+  readonly addedAt: string;
   /** When the oldest run began that is known, ISO 8601; null where there was none. */
   readonly firstTriedAt: string | null;
   /** Removals that wait, and how many an acceptance has to allow. */
@@ -203,15 +205,15 @@ export function worst(parts: readonly { readonly state: HealthState }[]): Health
   return HEALTH_STATES.findLast((each) => parts.some(({ state }) => state === each)) ?? 'ok';
 }
 
-function sourceHealth(facts: SourceFacts, { now, startedAt }: HealthFacts): SourceHealth {
+function sourceHealth(facts: SourceFacts, { now }: HealthFacts): SourceHealth {
   const allowedMs = allowedAgeMs(facts);
-  const reasons = sourceReasons(facts, allowedMs, now, startedAt);
+  const reasons = sourceReasons(facts, allowedMs, now);
   return {
     source: facts.source,
     state: worst(reasons),
     reasons,
     lastCompleteAt: facts.lastComplete?.finishedAt ?? null,
-    expectedSince: expectedSince(facts, startedAt),
+    expectedSince: expectedSince(facts),
     allowedMs,
   };
 }
@@ -384,7 +386,7 @@ function backupReasons({ backups, sources, now, startedAt }: HealthFacts): Healt
   if (backups === null || backups.everyMs === 0) return [];
   const { everyMs, lastAt } = backups;
   const completeAt = sources.flatMap(({ lastComplete }) => lastComplete?.finishedAt ?? []).sort();
-  const triedAt = sources.map((source) => expectedSince(source, startedAt)).sort();
+  const triedAt = sources.map(expectedSince).sort();
   const since = lastAt ?? completeAt.at(-1) ?? triedAt[0] ?? startedAt;
   const dueAt = lastAt === null ? null : Date.parse(lastAt) + everyMs;
   const hadItsRun = dueAt !== null && completeAt.some((at) => Date.parse(at) >= dueAt);
@@ -446,28 +448,22 @@ export function allowedAgeMs({
   return INTERVALS_ALLOWED * schedule.intervalMs + schedule.jitterMs + (ownMs ?? 0);
 }
 
-/** From when on a complete run is expected: the daemon's start, or the first known attempt. */
-export function expectedSince(
-  { firstTriedAt }: Pick<SourceFacts, 'firstTriedAt'>,
-  startedAt: string,
-): string {
-  return firstTriedAt !== null && firstTriedAt < startedAt ? firstTriedAt : startedAt;
+/** From when on a complete run is expected: when the daemon began to have the source, or the first known attempt. */
+export function expectedSince({
+  firstTriedAt,
+  addedAt,
+}: Pick<SourceFacts, 'firstTriedAt' | 'addedAt'>): string {
+  return firstTriedAt !== null && firstTriedAt < addedAt ? firstTriedAt : addedAt;
 }
 
 /**
  * @param allowedMs of `allowedAgeMs`
  * @param now milliseconds since the epoch
- * @param startedAt when the daemon began, ISO 8601
  */
-function sourceReasons(
-  facts: SourceFacts,
-  allowedMs: number | null,
-  now: number,
-  startedAt: string,
-): HealthReason[] {
+function sourceReasons(facts: SourceFacts, allowedMs: number | null, now: number): HealthReason[] {
   const ofLastRun = lastRun(facts);
   return [
-    ...freshness(facts, allowedMs, now, startedAt),
+    ...freshness(facts, allowedMs, now),
     ...(ofLastRun.length === 0 ? narrowedRun(facts) : ofLastRun),
     ...held(facts),
     ...interruptedRestore(facts),
@@ -475,19 +471,14 @@ function sourceReasons(
   ];
 }
 
-function freshness(
-  facts: SourceFacts,
-  allowedMs: number | null,
-  now: number,
-  startedAt: string,
-): HealthReason[] {
+function freshness(facts: SourceFacts, allowedMs: number | null, now: number): HealthReason[] {
   const { lastComplete, source, isSyncing } = facts;
   const behind = behindText(facts, now);
   const held = behind === null ? '' : `; ${behind}`;
   const hint = `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`;
   if (lastComplete === null) {
     // A new source gets the same time; a restart of the daemon does not extend it.
-    const since = expectedSince(facts, startedAt);
+    const since = expectedSince(facts);
     const isLate = allowedMs !== null && now - Date.parse(since) > allowedMs;
     if (isLate)
       return [

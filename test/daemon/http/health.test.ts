@@ -35,6 +35,7 @@ const SOURCE: SourceFacts = {
   lastEnded: run(10),
   lastSync: null,
   lastNarrowed: null,
+  addedAt: new Date(NOW - 24 * 60 * MINUTE_MS).toISOString(),
   firstTriedAt: null,
   held: { records: 0, ceiling: 0 },
   interrupted: null,
@@ -85,7 +86,7 @@ describe('health', () => {
     ['however old without a schedule', source({ schedule: null, lastComplete: run(9000) }), 'ok', []],
     [
       'the first sync still to come',
-      { ...source({ lastComplete: null, lastEnded: null }), startedAt: run(5).finishedAt ?? '' },
+      source({ lastComplete: null, lastEnded: null, addedAt: run(5).finishedAt ?? '' }),
       'starting',
       ['first_sync'],
     ],
@@ -148,10 +149,12 @@ describe('health', () => {
     ],
     [
       'never complete since long, however often the daemon begins again',
-      {
-        ...source({ lastComplete: null, lastEnded: null, firstTriedAt: run(600).startedAt }),
-        startedAt: run(1).startedAt,
-      },
+      source({
+        lastComplete: null,
+        lastEnded: null,
+        firstTriedAt: run(600).startedAt,
+        addedAt: run(1).startedAt,
+      }),
       'failing',
       ['never_complete'],
     ],

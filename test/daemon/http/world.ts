@@ -62,6 +62,7 @@ export class World implements DaemonView {
   readonly url: string;
   readonly sandbox: Sandbox;
   startedAt = isoTime(START);
+  readonly addedAt = (): string => this.startedAt;
   schedulesShown: ScheduleView[] = [];
   runningShown: ReturnType<DaemonView['running']> = [];
   problemsShown: ReturnType<DaemonView['problems']> = [];
