@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { isoTime } from '../../src/core/clock.ts';
 import { findDaemon } from '../../src/daemon/lockfile.ts';
+import type { JobWork } from '../../src/daemon/jobs/work.ts';
 import type { JobRow } from '../../src/mirror/daemon-store.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import type { SeenRequest } from '../journeys/service.ts';
@@ -129,6 +130,51 @@ describe('slots', () => {
     for (const name of ['c', 'd'])
       expect(jobsOf(rig, name)[0]).toMatchObject({ name: 'sync', outcome: 'done' });
     expect(jobsOf(rig, 'a')[0]).toMatchObject({ outcome: 'failed', errorCode: 'timeout' });
+  });
+
+  it('are not all held by backups, which wait for the syncs that are due, and get their turn', async () => {
+    const names = ['a', 'b', 'c', 'd'];
+    const rig = await rigOf({
+      sources: ownKeys(names),
+      cron: '*/2 * * * *',
+      more: 'backup: { targets: ["."] }',
+    });
+    let held = new AbortController();
+    // As one for a bucket that does not answer.
+    const backup: JobWork = {
+      holds: 'reader',
+      isPerSource: false,
+      run: async ({ effects, signal }) => {
+        held = new AbortController();
+        const until = AbortSignal.any([signal, held.signal]);
+        await effects.clock.sleep(10_000 * MINUTE, until).catch(() => undefined);
+        return { outcome: 'done', exitCode: 0, run: null, summary: {}, error: null, report: null };
+      },
+    };
+    const begun = (name: string): unknown[] =>
+      rig.lines.filter(({ message }) => message === `${name} began`).map(({ facts }) => facts['source']);
+    const isOnlyBackup = (): boolean =>
+      rig.daemon.cells
+        .activity()
+        .running()
+        .map(({ name }) => name)
+        .join() === 'backup';
+    await rig.start({ backup });
+    await until(rig, isOnlyBackup);
+    expect(begun('sync')).toEqual(names);
+    const [first] = begun('backup');
+    for (let step = 0; step < 5; step += 1) {
+      await rig.advance(MINUTE / 2);
+      await until(rig, isOnlyBackup);
+    }
+    expect(begun('backup')).toEqual([first]);
+    const others = names.filter((name) => name !== first);
+    expect([...new Set(begun('sync').slice(names.length))].sort()).toEqual(others);
+    for (let turn = 2; turn <= names.length; turn += 1) {
+      held.abort();
+      await until(rig, () => isOnlyBackup() && begun('backup').length === turn);
+    }
+    expect(begun('backup').toSorted()).toEqual(names);
   });
 
   it('take in more work when there are more of them in a new configuration', async () => {

@@ -170,7 +170,10 @@ const LONGEST_PAUSE_MS = 30 * 60_000;
 /** Interval of checking a running sync while other jobs wait. */
 export const YIELD_CHECK_MS = 10_000;
 
-/** When jobs last started, by name and source; those of earlier daemons and of the command line from the mirror. */
+/**
+ * When jobs last started, by name and source; those of earlier daemons and of the command line from the mirror. For a
+ * backup that waits: since when.
+ */
 export class LastStarts {
   readonly #mirror: () => Mirror;
   readonly #begun = new Map<string, string>();

@@ -94,6 +94,9 @@ export class JobRunner implements SlotUser {
   /** The same for several, of which the queue chooses the first. No tickets after `stop`. */
   addAll(jobs: readonly QueuedJob[]): readonly number[] {
     if (this.#isStopping) return [];
+    const now = isoTime(this.#options.effects.clock.now());
+    // Counted from now, not from its last start, it comes after what is due already, and before that is due once more.
+    for (const job of jobs) if (job.name === 'backup' && !this.holds(job)) this.#beginnings.note(job, now);
     const tickets = jobs.map((job) => this.#queue.add(job));
     if (this.#queue.length > 0) this.#options.slots.wait(this);
     return tickets;
@@ -118,11 +121,11 @@ export class JobRunner implements SlotUser {
   }
 
   /** Of `SlotUser`. */
-  candidate(isTaken: (group: string) => boolean): Candidate | null {
+  candidate(mayStart: Parameters<SlotUser['candidate']>[0]): Candidate | null {
     if (this.#current !== null) return null;
     for (const { ticket, job } of this.#queue.all()) {
       const group = this.#options.groupOf(job);
-      if (group !== null && isTaken(group)) continue;
+      if (!mayStart(job, group)) continue;
       return { ticket, isRequest: job.trigger === 'request', rank: this.#beginnings.of(job), group };
     }
     return null;

@@ -1,7 +1,7 @@
 /**
  * Which cell may start a job: at most `daemon.slots` at a time over all cells, and one at a time of those that send requests to one
  * origin with one key. Requests by people go first, in order of arrival; then the job whose last execution started longest
- * ago.
+ * ago. Backups leave one slot to other jobs: a target that does not answer must not hold up the syncs.
  */
 import type { JobIdentity } from '../view.ts';
 import { LONGEST_SILENCE_MS, REQUESTS_IN_A_ROW, SILENT_MS, YIELD_CHECK_MS } from './queue.ts';
@@ -11,7 +11,7 @@ export interface Candidate {
   /** Numbers of all cells grow together: the smaller one was there first. */
   readonly ticket: number;
   readonly isRequest: boolean;
-  /** When the last job of that name and source began, ISO 8601; empty for none that is known. */
+  /** As of `LastStarts`. */
   readonly rank: string;
   /** Of the job: see `RateGroups`; null for one that sends no requests. */
   readonly group: string | null;
@@ -19,8 +19,8 @@ export interface Candidate {
 
 /** A cell that has jobs to do. It does one at a time. */
 export interface SlotUser {
-  /** The first job that could start now: one whose group is not taken. Null for none. */
-  candidate(isTaken: (group: string) => boolean): Candidate | null;
+  /** The first job that could start now. Null for none. */
+  candidate(mayStart: (job: JobIdentity, group: string | null) => boolean): Candidate | null;
   /** Rate groups of all jobs that wait. */
   waitingGroups(): readonly (string | null)[];
   /** Starts that candidate's job. It calls `free` when it has ended. */
@@ -113,11 +113,15 @@ export class Slots {
   }
 
   #startNext(): boolean {
-    const taken = new Set([...this.#working.values()].filter((group) => group !== null));
+    const taken = new Set(this.#working.values());
+    const backups = this.working().filter(({ name }) => name === 'backup').length;
+    const mayBackUp = backups < Math.max(1, this.#count() - 1);
     let [request, other]: [Offer | null, Offer | null] = [null, null];
     for (const user of this.#waiting) {
       if (this.#working.has(user)) continue;
-      const candidate = user.candidate((group) => taken.has(group));
+      const candidate = user.candidate(
+        ({ name }, group) => (group === null || !taken.has(group)) && (name !== 'backup' || mayBackUp),
+      );
       if (candidate === null) continue;
       const offer = { user, candidate };
       if (candidate.isRequest) request = request === null || isBefore(offer, request) ? offer : request;
