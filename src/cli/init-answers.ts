@@ -1,5 +1,5 @@
 /** What `init` must know before it probes the service, and secrets by reference: from options, or asked for on the terminal. */
-import { existsSync } from 'node:fs';
+import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
 import { readSecretFile } from '../config/checking.ts';
 import { aboutOf, baseUrl, name as sourceName, type OptionType } from '../config/schema.ts';
@@ -211,6 +211,19 @@ export function asWritten(path: string, output: string): string {
   return short.startsWith('..') || short === path ? path : `./${short}`;
 }
 
+/** Why no new file can be written there; directories that are missing are created with it. */
+export function newFileMistake(path: string): string | undefined {
+  let directory = dirname(path);
+  while (!existsSync(directory)) directory = dirname(directory);
+  if (!statSync(directory).isDirectory()) return `${directory} is not a directory: name a file elsewhere`;
+  try {
+    accessSync(directory, constants.W_OK | constants.X_OK);
+    return undefined;
+  } catch {
+    return `you may not write in ${directory}: name a file elsewhere`;
+  }
+}
+
 interface SecretQuestions {
   readonly where: string;
   /** Proposed as the variable's name. */
@@ -269,7 +282,7 @@ export async function askedSecret(
   const check = (path: string): string | undefined =>
     existsSync(resolve(dirname(output), path))
       ? 'there is a file of that name already: name another'
-      : undefined;
+      : newFileMistake(resolve(dirname(output), path));
   const path = answered(await askText(context, 'Keep it in this file', { proposal, check }));
   const newFile = resolve(dirname(output), path);
   return { reference: { by: 'file', path: asWritten(newFile, output) }, secret: new Secret(secret), newFile };

@@ -129,6 +129,8 @@ interface ServiceFacts {
   readonly isSystem: boolean;
   /** Of the user who may read the key file. */
   readonly user: { readonly name: string; readonly uid: number; readonly gid: number };
+  /** Absolute paths of secret files that are not below the configuration's directory. */
+  readonly secretFiles: readonly string[];
 }
 
 /** Variables for what does not see those of the shell. */
@@ -181,6 +183,7 @@ WantedBy=${facts.isSystem ? 'multi-user.target' : 'default.target'}
 */${CRON_MINUTES} * * * * ${facts.isSystem ? `${facts.user.name} ` : ''}${command.replaceAll('%', '\\%')}
 `;
   }
+  const mounts = facts.secretFiles.map((file) => `      - ${quoted(`${file}:${file}:ro`)}\n`);
   return `${WRITTEN_BY_INIT}. No registry has the image: \`${BUILD_IMAGE}\`, in a checkout of the repository.
 name: tidemark
 services:
@@ -201,8 +204,9 @@ services:
     env_file: [{ path: ${quoted(`${directory}/${ENVIRONMENT_FILE}`)}, required: false }]
     volumes:
       # Configuration, secrets and mirror; a backup directory elsewhere needs a line of its own.
+      # Restart the container after a secret file with a line of its own was replaced.
       - ${quoted(`${directory}:${directory}`)}
-    user: "${facts.user.uid}:${facts.user.gid}"
+${mounts.join('')}    user: "${facts.user.uid}:${facts.user.gid}"
     read_only: true
     tmpfs: ["/tmp:size=16m,mode=1777"]
     cap_drop: [ALL]

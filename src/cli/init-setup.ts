@@ -23,6 +23,7 @@ import {
   inFile,
   inVariable,
   mistakeIn,
+  newFileMistake,
   variableMistake,
   type GivenKey,
   type InitOptions,
@@ -60,7 +61,8 @@ export interface BackupAnswers {
 export interface ServiceAnswer {
   readonly form: ServiceForm;
   readonly path: string;
-  readonly text: string;
+  /** Its text. `secretFiles`: absolute paths of those that are not below the configuration's directory. */
+  readonly text: (secretFiles: readonly string[]) => string;
   /** Whether a file that `init` wrote is replaced. */
   readonly isReplacing: boolean;
   readonly next: string;
@@ -318,7 +320,7 @@ export async function serviceFor(
   const check = (path: string): string | undefined =>
     existsSync(resolve(context.cwd, path)) && !(force === true && isWrittenByInit(resolve(context.cwd, path)))
       ? 'there is a file of that name already: name another'
-      : undefined;
+      : newFileMistake(resolve(context.cwd, path));
   const given =
     service === undefined ? answered(await askText(context, 'Write it to', { proposal, check })) : proposal;
   const path = resolve(context.cwd, given);
@@ -326,12 +328,14 @@ export async function serviceFor(
   if (service !== undefined) printNote(context, [`--service ${form} will write ${path}`]);
   const { uid, gid, username } = userInfo();
   const isSystem = form === 'systemd' ? !isUserUnit(path) : path.startsWith('/etc/');
-  const text = serviceText(form, {
-    config: output,
-    program: context.entry === '' ? ['tidemark'] : [context.execPath, lastingEntry(context.entry)],
-    isSystem,
-    user: { name: username, uid, gid },
-  });
+  const text = (secretFiles: readonly string[]): string =>
+    serviceText(form, {
+      config: output,
+      program: context.entry === '' ? ['tidemark'] : [context.execPath, lastingEntry(context.entry)],
+      isSystem,
+      user: { name: username, uid, gid },
+      secretFiles,
+    });
   return { form, path, text, isReplacing, next: nextFor(form, path) };
 }
 

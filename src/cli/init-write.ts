@@ -9,7 +9,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { basename, dirname, join, relative } from 'node:path';
+import { basename, dirname, isAbsolute, join, relative } from 'node:path';
 import { loadConfig } from '../config/load.ts';
 import type { LoadedConfig } from '../config/mirrors.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
@@ -90,14 +90,22 @@ export function writeAll(
       throw asFileError(error, directory, 'written');
     }
   };
+  // A path below the configuration's directory is written as a relative one.
+  const elsewhere = secrets.flatMap(({ reference }) =>
+    reference.by === 'file' && isAbsolute(reference.path) ? [reference.path] : [],
+  );
   try {
-    for (const { newFile, secret } of secrets)
-      if (newFile !== null && secret !== null) create(newFile, `${secret.reveal()}\n`, 0o600);
+    for (const { newFile, secret } of secrets) {
+      if (newFile === null || secret === null) continue;
+      createDirectory(dirname(newFile), 0o700);
+      create(newFile, `${secret.reveal()}\n`, 0o600);
+    }
     for (const directory of directories) createDirectory(directory, 0o700);
     if (service !== null) {
       createDirectory(dirname(service.path));
-      if (service.isReplacing) replace(service.path, service.text);
-      else create(service.path, service.text, 0o644);
+      const content = service.text([...new Set(elsewhere)]);
+      if (service.isReplacing) replace(service.path, content);
+      else create(service.path, content, 0o644);
     }
     create(temporary, text, 0o644);
     renameSync(temporary, path);

@@ -25,9 +25,9 @@ export function isS3Address(address: string): boolean {
   return address.startsWith(SCHEME);
 }
 
-/** What a text with one slash for two was meant as; undefined for any other. A directory of that name can be given as `./s3:…`. */
+/** What a text with one slash for two, or without the colon, was meant as; undefined for any other. A directory of that name can be given as `./s3:…`. */
 export function meantS3Address(address: string): string | undefined {
-  const [, rest] = /^\s*s3:\/?(?!\/)(.*)$/is.exec(address) ?? [];
+  const [, rest] = /^\s*s3(?::\/?|\/\/)(?!\/)(.*)$/is.exec(address) ?? [];
   return rest === undefined ? undefined : `${SCHEME}${rest}`;
 }
 

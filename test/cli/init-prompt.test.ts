@@ -287,6 +287,23 @@ describe('init on a terminal', () => {
     expect(shown).toContain('drift is measured from approved');
   });
 
+  it('keeps a typed key in a directory that it creates, and asks again where there can be none', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    writeFileSync(join(directory, 'taken'), '');
+    const key = 'etc/tidemark/key';
+    const { code, shown, left } = await atTheKeyboard(directory, [
+      ...questions(service.url).slice(0, 3),
+      ['Keep it in this file', `taken/key${ENTER}`],
+      ['taken is not a directory', `${'\u007f'.repeat(9)}${key}${ENTER}`],
+      ...questions(service.url).slice(4),
+    ]);
+    expect(left).toEqual([]);
+    expect(code, shown).toBe(0);
+    expect(readFileSync(join(directory, key), 'utf8')).toBe(`${KEY}\n`);
+    expect(statSync(join(directory, 'etc')).mode & 0o777).toBe(0o700);
+  });
+
   it('writes a unit that outlives the cache of npx, and runs as the user who made it', async () => {
     const service = await FakeService.start();
     const directory = scratch();

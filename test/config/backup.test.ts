@@ -26,12 +26,15 @@ describe('backup', () => {
     expect(mistakesOf('{ targets: [./a], recipients: [age1abc] }')).toMatch(
       /backup\.recipients\[0\]: expected an age recipient, .*, got "age1abc"/,
     );
-    const slash = mistakesOf("{ targets: ['s3:/bucket/x', { address: 'S3:bucket' }, './s3:/x'] }");
+    const slash = mistakesOf(
+      "{ targets: ['s3:/bucket/x', { address: 'S3:bucket' }, './s3:/x', 's3//bkt/y'] }",
+    );
     expect(slash).toMatch(
       /backup\.targets\[0\]: expected s3:\/\/ with two slashes; did you mean s3:\/\/bucket\/x\?/,
     );
     expect(slash).toMatch(/backup\.targets\[1\]\.address: .* did you mean s3:\/\/bucket\?/);
-    expect(slash.match(/backup\.targets/g)).toHaveLength(2);
+    expect(slash).toMatch(/backup\.targets\[3\]: .* did you mean s3:\/\/bkt\/y\?/);
+    expect(slash.match(/backup\.targets/g)).toHaveLength(3);
     expect(mistakesOf("{ targets: ['s3://bk/a'] }")).toContain('the name of a bucket has 3 to 63 characters');
     const misspelt = mistakesOf('{ targets: [./a, { adress: ./b }, { address: ./c, keepLast: many }, 7] }');
     expect(misspelt).toMatch(

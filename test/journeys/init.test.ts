@@ -258,6 +258,21 @@ describe('init away from a terminal', () => {
     );
   });
 
+  it('has Docker Compose mount a secret file that is outside the directory of the configuration', async () => {
+    const { run, service, directory } = await rig();
+    const [near, far] = [join(directory, 'near.key'), join(scratch(), 'svc.key')];
+    for (const file of [near, far]) writeFileSync(file, 'k', { mode: 0o600 });
+    const volumes = async (key: string): Promise<unknown> => {
+      const args = ['init', '--url', service.url, '--key-file', key, '--service', 'compose', '--force'];
+      const { code, stderr } = await run(...args, '--no-check');
+      expect(code, stderr).toBe(0);
+      const text = readFileSync(join(directory, 'compose.yaml'), 'utf8');
+      return (parse(text) as { services: { tidemark: { volumes: unknown } } }).services.tidemark.volumes;
+    };
+    expect(await volumes(far)).toEqual([`${directory}:${directory}`, `${far}:${far}:ro`]);
+    expect(await volumes(near)).toEqual([`${directory}:${directory}`]);
+  });
+
   it('replaces what starts Tidemark with --force, if it wrote that itself', async () => {
     const { run, service, directory } = await rig();
     const unit = join(directory, 'compose.yaml');
@@ -293,7 +308,7 @@ describe('init away from a terminal', () => {
     const service = {
       form: 'cron',
       path: '/x/tidemark.cron',
-      text: '',
+      text: () => '',
       isReplacing: false,
       next: '',
     } as const;
@@ -315,7 +330,7 @@ describe('init away from a terminal', () => {
     const service = {
       form: 'compose',
       path: '/x/compose.yaml',
-      text: '',
+      text: () => '',
       isReplacing: false,
       next: '',
     } as const;
@@ -333,6 +348,7 @@ describe('init away from a terminal', () => {
       program: [],
       isSystem: false,
       user: { name: 'a', uid: 7, gid: 8 },
+      secretFiles: [],
     };
     const text = serviceText('compose', facts);
     expect(text).toContain('docker build --tag tidemark:latest .');

@@ -225,7 +225,7 @@ export function acceptForm(source: string, fingerprints: readonly string[], to: 
     'accept',
     [['source', source], ['to', to], ...hidden],
     markup`<label class="grow">Reason<input name="reason" required maxlength="${MOST_REASON}"></label>
-<label>Until (optional)<input type="date" name="until"></label><button>Accept</button>`,
+<label>Until 00:00 UTC of (optional)<input type="date" name="until"></label><button>Accept</button>`,
   );
   const what = fingerprints.length === 1 ? 'Accept…' : `Accept ${plural(fingerprints.length, 'finding')}…`;
   return markup`<details class="act"><summary>${what}</summary>${form}</details>`;
