@@ -4,10 +4,10 @@ import { isoTime, systemClock } from '../core/clock.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { localTime } from '../core/wording.ts';
-import { AuditWalk, contradictedLines, damageNotes } from '../daemon/http/audit-entries.ts';
+import { AuditWalk, contradictedLines, damageNotes, plainLines } from '../daemon/http/audit-entries.ts';
 import type { AuditAction } from '../mirror/audit-actions.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { auditCsv, auditEntryDocument, auditReport } from '../report/audit-report.ts';
+import { auditCsv, auditEntryDocument, type AuditHead, auditReport } from '../report/audit-report.ts';
 import { htmlPieces } from '../report/render-html.ts';
 import { markdownPieces } from '../report/render-markdown.ts';
 import { textPieces } from '../report/render-text.ts';
@@ -15,6 +15,7 @@ import { choosePeriod, type Period } from '../state/period.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { inChunks, writeWhole, yieldToEventLoop } from './atomic-file.ts';
 import {
+  isOneOutput,
   lineOptions,
   printDocument,
   printNote,
@@ -36,7 +37,7 @@ export interface AuditOptions {
   readonly output?: string;
 }
 
-/** Exit code 0, also where no entry fits, and where one was altered or is gone: that is said on stderr, and what `verify` fails for. */
+/** Exit code 0, also where no entry fits; 1 as `verify` where an entry, asked for or not, was altered or is gone: everything is written even so. */
 export async function audit(context: CommandContext, options: AuditOptions): Promise<ExitCode> {
   const format = formatOf(context, options);
   const config = readConfig(context, context.options, 'unused');
@@ -49,10 +50,12 @@ export async function audit(context: CommandContext, options: AuditOptions): Pro
     });
     await write(context, options, piecesOf(context, format, { mirror, walk, period, options }), format);
     printNote(context, damageNotes(walk.damage));
-    // Also with --quiet: who reads a file of it sees nothing else of this.
-    printReason(context, contradictedLines(walk.altered, mirror));
+    const contradicted = contradictedLines(walk.altered, mirror);
+    const isShown = format === 'text' && options.output === undefined && walk.count > 0;
+    if (isShown && isOneOutput(context)) context.onReasonPrinted?.();
+    else printReason(context, contradicted);
     if (options.output !== undefined) printNote(context, [`written to ${options.output}`]);
-    return EXIT.done;
+    return contradicted.length === 0 ? EXIT.done : EXIT.failed;
   } finally {
     mirror.close();
   }
@@ -82,32 +85,29 @@ interface AuditFacts {
   readonly options: AuditOptions;
 }
 
-/** As `verify` prints them; none where an entry was altered: what does not match its seal proves nothing. */
-function sealsOf(mirror: Mirror, { altered }: AuditWalk): [label: string, hash: string][] {
-  const entry = mirror.lastEntry();
-  if (entry === null || altered.length > 0) return [];
-  const latest = mirror.runs.list().find(({ root }) => root !== null);
-  return [
-    [`audit log up to entry ${entry.entry}`, entry.hash],
-    ...(typeof latest?.root === 'string'
-      ? [[`sealed up to run ${latest.run}`, latest.root] as [string, string]]
-      : []),
-  ];
+/** As `verify` prints them; null without an entry, and where one was altered or is gone: what does not match its seal proves nothing. */
+function headOf(mirror: Mirror, contradicted: readonly string[]): AuditHead | null {
+  const last = mirror.lastEntry();
+  if (last === null || contradicted.length > 0) return null;
+  const { run = null, root = null } = mirror.runs.list().find((each) => each.root !== null) ?? {};
+  return { entry: last.entry, hash: last.hash, run, root };
 }
 
 function* piecesOf(context: CommandContext, format: AuditFormat, facts: AuditFacts): Generator<string> {
-  const { walk, period, options } = facts;
+  const { mirror, walk, period, options } = facts;
   const since = options.since === undefined ? null : period.since.at;
   if (format === 'csv') yield* auditCsv(walk);
   else if (format === 'json') {
-    const head = JSON.stringify({ schema: 'tidemark.audit_log/1', since, until: period.until.at });
-    yield `${head.slice(0, -1)},"entries":[`;
+    const first = JSON.stringify({ schema: 'tidemark.audit_log/1', since, until: period.until.at });
+    yield `${first.slice(0, -1)},"entries":[`;
     let before = '';
     for (const entry of walk) {
       yield before + escapeForTerminal(JSON.stringify(auditEntryDocument(entry)));
       before = ',';
     }
-    yield ']}\n';
+    const contradicted = contradictedLines(walk.altered, mirror);
+    const last = JSON.stringify({ head: headOf(mirror, contradicted), warnings: plainLines(contradicted) });
+    yield `],${last.slice(1)}\n`;
   } else yield* reportPieces(context, format, { ...facts, since });
 }
 
@@ -125,6 +125,7 @@ function reportPieces(
         : `no entry of the audit log matches, of ${of}\n`,
     ];
   }
+  const contradicted = contradictedLines(walk.altered, mirror);
   const timeText = format === 'text' ? localTime : (at: string) => at.replace(/\.\d+Z$/, 'Z');
   const isNarrowed = options.action !== undefined || options.by !== undefined;
   const from = since === null ? 'from the beginning' : `from ${timeText(since)}`;
@@ -133,7 +134,8 @@ function reportPieces(
     namesSource: sources.size > 1,
     period: `${from} to ${timeText(period.until.at)}${isNarrowed ? ', only some actions or people' : ''}`,
     generatedAt: isoTime(systemClock.now()),
-    seals: format === 'text' ? [] : sealsOf(mirror, walk),
+    contradicted: plainLines(contradicted),
+    head: format === 'text' ? null : headOf(mirror, contradicted),
   });
   if (format === 'html') return htmlPieces(report);
   if (format === 'markdown') return markdownPieces(report);

@@ -127,14 +127,18 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
     ],
     notes: [
       'Newest first. In brackets after a name that was given with --as or in the dashboard: how Tidemark knew who it was.',
-      '`tidemark verify` finds entries that were altered, inserted or removed.',
+      'Exit code 1 if an entry was altered or is gone, whatever is asked for; `tidemark verify` says what else was.',
     ],
     examples: [
       'tidemark audit',
       'tidemark audit --since 2026-01-01 --action accept --action unaccept',
       'tidemark audit --since 90d --format csv --output audit.csv',
     ],
-    mirrors: { lists: ['entries'], firsts: ['since', 'until'], formats: ['text', 'json', 'markdown'] },
+    mirrors: {
+      lists: ['entries', 'warnings'],
+      firsts: ['since', 'until'],
+      formats: ['text', 'json', 'markdown'],
+    },
     load: async () => (await import('./audit.ts')).audit,
   },
 ];

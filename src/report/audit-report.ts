@@ -8,7 +8,7 @@ import type {
   AuditSubject,
   RemovalsSubject,
 } from '../mirror/audit-entries.ts';
-import { eachOf, type ReportDocument } from './document.ts';
+import { eachOf, noticePart, type ReportDocument } from './document.ts';
 import { measuredCells, measuredFromText, measuredText } from './drift-document.ts';
 import { csvLine } from './export/documents.ts';
 import { nameText } from './value-text.ts';
@@ -34,19 +34,38 @@ interface AuditReportOptions {
   readonly namesSource: boolean;
   /** How many entries there are. */
   readonly count: number;
-  /** The newest seals, to compare the log with later; left out where a reader has no use for them. */
-  readonly seals?: readonly (readonly [label: string, hash: string])[];
+  /** What is wrong with the log, a sentence each, and last what to do; empty where nothing is. */
+  readonly contradicted?: readonly string[];
+  /** Null where a reader has no use for it. */
+  readonly head?: AuditHead | null;
+}
+
+/** The newest seals, to compare the log with later. */
+export interface AuditHead {
+  readonly entry: number;
+  readonly hash: string;
+  /** The latest run that is sealed, and its root. */
+  readonly run: number | null;
+  readonly root: string | null;
 }
 
 /** @param entries gone through as often as the format needs */
 export function auditReport(
   entries: Iterable<ShownEntry>,
-  { period, generatedAt, timeText, namesSource, count: entryCount, seals = [] }: AuditReportOptions,
+  {
+    period,
+    generatedAt,
+    timeText,
+    namesSource,
+    count: entryCount,
+    contradicted = [],
+    head = null,
+  }: AuditReportOptions,
 ): ReportDocument {
   const rows = eachOf(entries, (entry) => [
     timeText(entry.at),
     byText(entry),
-    entry.action,
+    entry.isAltered ? `${entry.action} (entry ${entry.entry} ALTERED)` : entry.action,
     subjectText(entry),
     detailText(entry, timeText),
     ...(namesSource ? [entry.source ?? '·'] : []),
@@ -57,16 +76,33 @@ export function auditReport(
     textTitle: 'label',
     summary: plural(entryCount, 'entry', 'entries'),
     detail: period,
-    facts: seals,
-    notes: seals.length === 0 ? [] : [SEALS_NOTE],
+    facts: sealFacts(head),
+    notes: head === null ? [] : [SEALS_NOTE],
     generatedAt,
-    parts:
-      entryCount === 0 ? [] : [{ type: 'table', columns, align: columns.map(() => 'left' as const), rows }],
+    parts: [
+      ...(contradicted.length === 0
+        ? []
+        : [noticePart('bad', ALTERED_TEXT, contradicted.slice(0, -1), contradicted.at(-1))]),
+      ...(entryCount === 0
+        ? []
+        : [{ type: 'table' as const, columns, align: columns.map(() => 'left' as const), rows }]),
+    ],
   };
 }
 
+const ALTERED_TEXT = 'This audit log is not as it was written';
+
+function sealFacts(head: AuditHead | null): [label: string, hash: string][] {
+  if (head === null) return [];
+  const { entry, hash, run, root } = head;
+  return [
+    [`audit log up to entry ${entry}`, hash],
+    ...(root === null ? [] : [[`sealed up to run ${run}`, root] as [string, string]]),
+  ];
+}
+
 const SEALS_NOTE =
-  'To check later that the log up to here is as it was, run `tidemark verify --root HASH` with one of these hashes: exit code 0 if it is.';
+  'Each hash is of the entire log, also of newer entries that this report does not show. To check later that the log up to there is as it was, run `tidemark verify --root HASH` with one of these hashes: exit code 0 if it is.';
 
 /** Who, and in brackets how the program knew them, where that says more. */
 export function byText({ by, via }: Pick<AuditLogEntry, 'by' | 'via'>): string {
@@ -196,6 +232,7 @@ const CSV_COLUMNS = [
     'backup',
     'root',
     'hash',
+    'is_altered',
   ],
 ] as const;
 
@@ -245,6 +282,7 @@ export function* auditCsv(entries: Iterable<ShownEntry | null>): Generator<strin
         ? { backup: subject.name, run: String(subject.run ?? ''), root: subject.root }
         : {}),
       hash: entry.hash,
+      is_altered: String(entry.isAltered),
     };
     yield csvLine(CSV_COLUMNS.map((column) => cells[column]));
   }

@@ -38,6 +38,8 @@ async function told(): Promise<Story> {
   return story;
 }
 
+const VERIFY = '`tidemark verify` says what else does not match';
+
 const ACTIONS = [
   ...['forget', 'unpin', 'end', 'undo', 'end', 'restore'],
   ...['unaccept', 'accept', 'baseline', 'pin'],
@@ -92,14 +94,43 @@ describe('the audit log', () => {
     database.exec(`UPDATE audit_log SET by = 'innocent' WHERE entry = 3`);
     database.close();
     for (const more of [[], ['--format', 'csv'], ['--json'], ['--action', 'pin', '--quiet']]) {
-      const { stderr } = await story.expectRun(0, 'audit', ...more);
+      const { stderr } = await story.expectRun(1, 'audit', ...more);
       expect(stderr).toContain('entry 3 of the audit log is not as it was written, or does not follow');
       expect(stderr).toContain('`tidemark verify` says what else');
     }
-    const { stdout } = await story.expectRun(0, 'audit', '--json');
-    const { entries } = JSON.parse(stdout) as { entries: { entry: number; is_altered: boolean }[] };
+    const { stdout } = await story.expectRun(1, 'audit', '--json');
+    const { entries, ...more } = JSON.parse(stdout) as { entries: { entry: number; is_altered: boolean }[] };
+    expect(more).toMatchObject({ head: null, warnings: [expect.stringContaining('entry 3 of'), VERIFY] });
     expect(entries.filter((each) => each.is_altered).map(({ entry }) => entry)).toEqual([3]);
     expect((await story.run('verify')).stdout).toContain('entry 3 of the audit log');
+  });
+
+  it('says in a file of it which entries are not as they were written, and that some are gone', async () => {
+    const story = await told();
+    await story.expectRun(0, 'sync', '--quiet');
+    const database = new Database(story.file('mirror.db'));
+    database.exec(`UPDATE audit_log SET row = replace(row, 'SEC-12', 'SEC-1') WHERE entry = 3;
+      DELETE FROM audit_log WHERE entry = 10`);
+    database.close();
+    for (const format of ['text', 'html', 'markdown', 'csv']) {
+      await story.expectRun(1, 'audit', '--format', format, '--output', 'evidence');
+      const lines = readFileSync(story.file('evidence'), 'utf8').split('\n');
+      const rows = lines.filter((line) => /SEC|undoes restore 1/.test(line));
+      if (format === 'csv') {
+        expect(rows.map((line) => line.trim().split(',').at(-1))).toEqual(['false', 'false', 'true']);
+        continue;
+      }
+      const head = lines.slice(0, lines.indexOf(rows[0] ?? '')).join('\n');
+      for (const said of [
+        'This audit log is not as it was written',
+        'entry 3 of the audit log is not as it was written',
+        'sealed entry 10 of the audit log, which is gone',
+        'says what else does not match',
+      ])
+        expect(head, format).toContain(said);
+      expect(lines.join('\n'), format).not.toMatch(/[0-9a-f]{64}/);
+      expect(rows.map((line) => /accept.*entry 3 ALTERED/.test(line))).toEqual([false, false, true]);
+    }
   });
 
   it('says on stderr which entries are gone from its end', async () => {
@@ -114,7 +145,7 @@ describe('the audit log', () => {
       database.prepare(`DELETE FROM audit_log WHERE entry > ?`).run(left);
       database.close();
       for (const more of [[], ['--format', 'csv', '--output', 'audit.csv'], ['--json', '--quiet']]) {
-        const { stderr } = await story.expectRun(0, 'audit', ...more);
+        const { stderr } = await story.expectRun(1, 'audit', ...more);
         expect(stderr).toContain(`${gone.join('')}  → \`tidemark verify\``);
       }
       expect((await story.run('verify')).stdout).toContain(
@@ -135,7 +166,8 @@ describe('the audit log', () => {
       set.run(by, before, entry.entry);
     }
     database.close();
-    const { stderr } = await story.expectRun(0, 'audit');
+    const { stdout, stderr } = await story.expectRun(1, 'audit', '--format', 'markdown');
+    expect(stdout).not.toMatch(/[0-9a-f]{64}/);
     expect(stderr).not.toContain('as it was written');
     expect(stderr).toMatch(/run \d+ sealed entry \d+ of the audit log, which is not the one that it sealed/);
   });
@@ -178,10 +210,10 @@ describe('the audit log', () => {
       '\r\n',
     );
     expect(head).toBe(
-      'entry,at,by,via,action,what,details,source,kind,id,path,from,to,baseline,reason,until,snapshot,run,restore,backup,root,hash',
+      'entry,at,by,via,action,what,details,source,kind,id,path,from,to,baseline,reason,until,snapshot,run,restore,backup,root,hash,is_altered',
     );
     expect(accepted).toMatch(
-      /^3,[^,]+Z,ann,[^,]+,accept,role Night shift \/name,"reason: renamed, SEC-12; until 2130-12-31T00:00:00.000Z; ""Data platform"" → ""Night shift"", against q4 \(run 1\)",default,roles,[^,]+,\/name,"""Data platform""","""Night shift""",q4 \(run 1\),"renamed, SEC-12",2130-12-31T00:00:00.000Z,,,,,,[0-9a-f]{64}$/,
+      /^3,[^,]+Z,ann,[^,]+,accept,role Night shift \/name,"reason: renamed, SEC-12; until 2130-12-31T00:00:00.000Z; ""Data platform"" → ""Night shift"", against q4 \(run 1\)",default,roles,[^,]+,\/name,"""Data platform""","""Night shift""",q4 \(run 1\),"renamed, SEC-12",2130-12-31T00:00:00.000Z,,,,,,[0-9a-f]{64},false$/,
     );
     const html = (await story.expectRun(0, 'audit', '--format', 'html')).stdout;
     expect(html).toMatch(
@@ -195,6 +227,12 @@ describe('the audit log', () => {
       expect(each).toMatch(/tidemark.*verify.*--root.*HASH/);
     }
     expect((await story.expectRun(0, 'verify', '--root', entry)).stdout).toContain('is that of entry 10');
+    const { stdout } = await story.expectRun(0, 'audit', '--json', '--until', '1h');
+    const sealed = expect.stringMatching(/^[0-9a-f]{64}$/) as string;
+    expect(JSON.parse(stdout)).toMatchObject({
+      head: { entry: 10, hash: entry, run: 3, root: sealed },
+      warnings: [],
+    });
     expect(markdown).toContain('## Audit log');
     expect(markdown).toContain('| undo | restore 2 | undoes restore 1 |');
     const text = await story.expectRun(0, 'audit', '--output', 'evidence/2026/audit.txt', '--quiet');

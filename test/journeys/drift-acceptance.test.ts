@@ -175,7 +175,7 @@ describe('accepted drift', () => {
     file.exec(`UPDATE audit_log SET row = replace(row, '"New"', '"Root"')`);
     file.close();
     expect((await expectRun(1, 'verify')).stdout).toMatch(/entry \d+/);
-    expect((await expectRun(0, 'audit')).stderr).toContain('not as');
+    expect((await expectRun(1, 'audit')).stderr).toContain('not as');
     const after = (await expectRun(0, 'drift', 'accepted', '--json')).stdout;
     expect(after).not.toContain('Root');
     const shown = (await expectRun(2, 'drift', '--format', 'markdown', '--show-secrets')).stdout;

@@ -16,6 +16,7 @@ import {
   damageNotes,
   type AuditFilter,
   type FoundLately,
+  plainLines,
 } from '../http/audit-entries.ts';
 import {
   badge,
@@ -73,7 +74,7 @@ export async function auditPage(
     { question: JSON.stringify(asked), now },
   );
   const notes = [
-    ...contradictedLines(altered, mirror).map((line) => line.replace(/^ +(?:→ )?/, '')),
+    ...plainLines(contradictedLines(altered, mirror)),
     ...period.notes,
     ...damageNotes(damage),
     ...(count > ENTRIES_SHOWN ? [cutText(count)] : []),

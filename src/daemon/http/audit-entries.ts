@@ -315,6 +315,11 @@ export function contradictedLines(altered: readonly number[], mirror: Mirror): s
   ];
 }
 
+/** Such lines without what sets them apart on a terminal. */
+export function plainLines(lines: readonly string[]): string[] {
+  return lines.map((line) => line.replace(/^ +(?:→ )?/, ''));
+}
+
 function alteredText(entries: readonly number[]): string[] {
   const [first, ...others] = entries;
   if (first === undefined) return [];
