@@ -42,6 +42,19 @@ export function withoutPasswords(text: string, mask: string): string {
   return text.includes('://') ? text.replaceAll(/(:\/\/[^\s/:@]*:)[^\s/@]+@/g, `$1${mask}@`) : text;
 }
 
+/** Names of parameters of an address that hold a secret, beyond those that do so anywhere. */
+const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|auth)$/i;
+
+/** For display: as `withoutPasswords`, and without the values of parameters (`?token=…&sig=…`) that are secrets by their names. */
+export function withoutUrlSecrets(text: string, mask: string): string {
+  if (!text.includes('://')) return text;
+  return withoutPasswords(text, mask).replaceAll(
+    /([?&#;])([\w.-]{1,60})=[^\s&#;"'<>]+/g,
+    (whole, before: string, name: string) =>
+      SECRET_PARAMETER.test(name) || isSecretName(name) ? `${before}${name}=${mask}` : whole,
+  );
+}
+
 /** An invite's id, for one, is its sign-up link. */
 export function isIdSecret({ fields, idPath }: KindRow): boolean {
   return fields.some(({ isSecret, name }) => isSecret && name === idPath.at(-1));

@@ -1,5 +1,6 @@
 /** `tidemark doctor`: what the key reaches, and how this machine's half is. */
 import { hostname } from 'node:os';
+import type { Config } from '../config/config.ts';
 import { areBackupsEncrypted, ownerOf } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
@@ -38,6 +39,8 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { parseYaml } from '../core/yaml.ts';
+import { DriftNow } from '../daemon/health/drift-now.ts';
+import type { MirrorHealth } from '../doctor/mirror-health.ts';
 import { compareContract, type Contract, type DifferenceCode } from '../doctor/contract.ts';
 import { wantedKinds } from '../sync/run-extent.ts';
 import type { ReportDocument, TablePart } from '../report/document.ts';
@@ -54,11 +57,12 @@ export async function doctor(
   const now = systemClock.now();
   const opened = openToInspect(context, config, 'doctor');
   try {
-    const health = inspectMirror(context, config, opened);
+    const inspected = inspectMirror(context, config, opened);
+    const mirror = inspected.damage.length === 0 ? opened.mirror : null;
+    const health = await withDamageRead(inspected, { mirror, config, now });
     const daemon = health.isThere
       ? findDaemon(config.mirror, { pid: context.pid, host: hostname(), now })
       : null;
-    const mirror = health.damage.length === 0 ? opened.mirror : null;
     const missing =
       health.isThere && health.error?.code !== 'mirror_missing' ? null : await missingMirror(context, config);
     const reaches: SourceReach[] = [];
@@ -117,6 +121,22 @@ export async function doctor(
   } finally {
     opened.mirror?.close();
   }
+}
+
+/** With the damage that `status` finds: it compares with the baseline, and so reads records, where the quick check reads none. */
+async function withDamageRead(
+  health: MirrorHealth,
+  { mirror, config, now }: { readonly mirror: Mirror | null; readonly config: Config; readonly now: number },
+): Promise<MirrorHealth> {
+  // The problems of the last verification outweigh it, as in `status`.
+  if (mirror === null || (health.verification?.problems ?? 0) > 0) return health;
+  const drift = new DriftNow();
+  const names = config.sources.map(({ name }) => name);
+  await drift.ofAll(mirror, config, names, now);
+  const damage = drift.damage(mirror);
+  return damage === null
+    ? health
+    : { ...health, damage: [damage.replace(`${mirror.path} is damaged: `, '')] };
 }
 
 /** Reads from the mirror what the quick check does not see damaged. What cannot be read is reported beside the rest. */

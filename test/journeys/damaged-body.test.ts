@@ -100,6 +100,9 @@ it('outweighs in a status a verification that was made before: what needs a pers
   expect(text.stdout.replaceAll(/\s+/g, ' ')).toMatch(
     new RegExp(`Drift Unknown \\S+ is damaged: ${REFUSED}`),
   );
+  const doctor = await story.expectRun(1, 'doctor');
+  expect(doctor.stdout).toMatch(new RegExp(`is damaged: ${REFUSED}`));
+  expect(doctor.stdout).not.toContain('sound (quick check)');
   const json = await story.run('status', '--json');
   expect(JSON.parse(json.stdout)).toMatchObject({
     sources: [

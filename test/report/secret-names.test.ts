@@ -1,7 +1,7 @@
 import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { isSecretName, withoutPasswords } from '../../src/catalog/masks.ts';
+import { isSecretName, withoutPasswords, withoutUrlSecrets } from '../../src/catalog/masks.ts';
 import { MASK, maskedAt, maskedBody } from '../../src/report/mask.ts';
 
 describe('secrets that nothing but their name tells of', () => {
@@ -39,6 +39,23 @@ describe('secrets that nothing but their name tells of', () => {
       'postgres://u:[secret]@db.example/x?y=1 and https://a@b',
     );
     expect(withoutPasswords('https://example.com:8443/a@b', MASK)).toBe('https://example.com:8443/a@b');
+  });
+
+  it.each([
+    ['https://svc:PW@app.example/x?token=T', 'https://svc:[secret]@app.example/x?token=[secret]'],
+    [
+      'https://a.example/?page=2&api_key=K&X-Amz-Signature=S&next=/b#access_token=A https://b.example?key=K',
+      'https://a.example/?page=2&api_key=[secret]&X-Amz-Signature=[secret]&next=/b#access_token=[secret] https://b.example?key=[secret]',
+    ],
+    [
+      'https://a.example/?monkey=1&token_count=2&keys=3&sig=',
+      'https://a.example/?monkey=1&token_count=2&keys=3&sig=',
+    ],
+    ['token=T and key?key=K', 'token=T and key?key=K'],
+  ])('parameters of an address that are secrets by their names are not shown: %s', (text, shown) => {
+    expect(withoutUrlSecrets(text, MASK)).toBe(shown);
+    expect(withoutUrlSecrets(shown, MASK)).toBe(shown);
+    expect(maskedAt('/name', text, definitionOf('roles'))).toBe(shown);
   });
 
   it('are masked at any depth below the top level, and flags are not', () => {
