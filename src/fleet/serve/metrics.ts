@@ -50,6 +50,14 @@ export const FLEET_METRICS: readonly FleetMetric[] = [
     samples: ({ cells }) => [[cells.filter(({ isStored }) => !isStored).length]],
   },
   {
+    name: 'cells_without_baseline',
+    help: 'Cells with a complete run and no baseline: no drift is reported of them',
+    labels: [],
+    samples: ({ cells }) => [
+      [cells.filter(({ baseline, completeAt }) => baseline === null && completeAt !== null).length],
+    ],
+  },
+  {
     name: 'cell_last_complete_age_seconds',
     help: 'How long ago a complete run of a cell was published; missing before the first',
     labels: ['cell'],
