@@ -9,6 +9,7 @@ import { definitionsFor } from '../config/source.ts';
 import { type ErrorMessage, toErrorMessage } from '../core/child-process.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
 import { parseCron } from '../daemon/schedule/cron.ts';
 import { recordName } from '../diff/change.ts';
 import { parseState } from '../diff/states.ts';
@@ -49,6 +50,9 @@ interface ReportOptions {
 
 const MOST_FINDINGS = 10_000;
 const MOST_CHANGES = 10_000;
+/** Characters of a collection's error that its run is published with. */
+const MOST_OF_ERROR = 500;
+const KINDS_NAMED = 3;
 /** Starts are spread over an interval of the schedule, but over no more than this. */
 const LONGEST_SPREAD_MS = 3_600_000;
 
@@ -70,7 +74,7 @@ export async function reportOf(
     const { damage, isContradicted, ...content } = await contentOf(context, runs, latest);
     const failed = failedJob(mirror, isoTime(begun));
     return {
-      runs: runs.map(runOf),
+      runs: runs.map((run) => runOf(mirror, run)),
       root: latest?.root ?? null,
       schemaVersion: latest === undefined ? null : mirror.schemaVersion,
       recordCount: latest === undefined ? 0 : recordCount(mirror, latest.run, cell),
@@ -128,9 +132,10 @@ export function newestRun(mirror: Mirror, source: string): number {
   return mirror.runs.list({ source, limit: 1 })[0]?.run ?? 0;
 }
 
-function runOf(row: RunRow): CellRun {
-  const { run, startedAt, requests, retries, added, changed, removed, unchanged, root, errorCode, error } =
-    row;
+function runOf(mirror: Mirror, row: RunRow): CellRun {
+  const { run, startedAt, requests, retries, added, changed, removed, unchanged, root } = row;
+  const { errorCode, error } =
+    row.outcome === 'partial' && row.error === null ? whyPartial(mirror, run) : row;
   return {
     run,
     outcome: row.outcome === 'running' ? 'failed' : row.outcome,
@@ -138,6 +143,32 @@ function runOf(row: RunRow): CellRun {
     finishedAt: row.finishedAt ?? startedAt,
     ...{ requests, retries, added, changed, removed, unchanged, root, errorCode, error },
   };
+}
+
+/** What its collections say: held removals first, since a person decides on them, then an error and how many kinds have others. */
+function whyPartial(mirror: Mirror, run: number): Pick<CellRun, 'errorCode' | 'error'> {
+  const sweeps = mirror.runs.sweeps(run);
+  const kindsOf = (some: typeof sweeps) => [...new Set(some.map(({ kind }) => kind))];
+  const holding = sweeps.filter(({ held }) => held > 0);
+  const failed = sweeps.filter(({ outcome, error }) => error !== null && outcome !== 'held');
+  const first = failed.find(({ outcome }) => outcome !== 'skipped') ?? failed[0];
+  const others = kindsOf(failed).length - 1;
+  const removals = holding.reduce((sum, { held }) => sum + held, 0);
+  const texts = [
+    ...(removals === 0 ? [] : [`${plural(removals, 'removal')} of ${listed(kindsOf(holding))} held`]),
+    ...(first === undefined ? [] : [`${first.kind}: ${(first.error ?? '').slice(0, MOST_OF_ERROR)}`]),
+    ...(others > 0 ? [plural(others, 'more kind')] : []),
+  ];
+  return {
+    errorCode: removals > 0 ? 'removals_held' : (first?.errorCode ?? null),
+    error: texts.length === 0 ? null : texts.join('; '),
+  };
+}
+
+/** A few of these names. */
+function listed(names: readonly string[]): string {
+  const more = names.length - KINDS_NAMED;
+  return `${names.slice(0, KINDS_NAMED).join(', ')}${more > 0 ? ` and ${plural(more, 'more kind')}` : ''}`;
 }
 
 function baselineOf(mirror: Mirror): CellReport['baseline'] {

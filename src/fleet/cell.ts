@@ -95,6 +95,7 @@ export interface CellRun {
   readonly unchanged: number;
   /** In hex; null unless published. */
   readonly root: string | null;
+  /** Why it failed, or is partial. */
   readonly errorCode: ErrorCode | null;
   readonly error: string | null;
 }

@@ -403,6 +403,24 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
         url,
         `UPDATE tidemark.cells SET error_code = NULL, error = NULL, due_at = now() + interval '1 hour' WHERE name = 'acme'`,
       );
+      // The newest run of acme says why it is partial.
+      await server.execute(
+        url,
+        `UPDATE tidemark.cells SET last_outcome = 'partial' WHERE name = 'acme';
+         UPDATE tidemark.runs SET error_code = 'removals_held', error = '13 removals of roles held'`,
+      );
+      const partial = await run('status', '--cell', 'acme');
+      expect(partial.stderr).toContain('the last run was partial: 13 removals of roles held (to decide');
+      expect(JSON.parse((await run('status', '--cell', 'acme', '--json')).stdout)).toMatchObject({
+        cells: [
+          { status: 'partial', failures: 0, error_code: 'removals_held', error: '13 removals of roles held' },
+        ],
+      });
+      expect((await run('runs')).stdout).toContain('13 removals of roles held');
+      await server.execute(
+        url,
+        `UPDATE tidemark.runs SET error_code = NULL, error = NULL; UPDATE tidemark.cells SET last_outcome = 'complete'`,
+      );
       // Runs whose records the registry does not show: the mirror of one is damaged, the other one is too large.
       await server.execute(
         url,

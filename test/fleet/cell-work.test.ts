@@ -465,6 +465,33 @@ describe('a cell', () => {
     expect(registry.publish(await work('b', 3)).runs).toMatchObject([{ run: 3, outcome: 'complete' }]);
   });
 
+  it('reports why a run is partial: held removals, and the first kind that could not be read', async () => {
+    const { work, registry, service, pass } = await fleet();
+    registry.publish(await work('a', 1));
+    service.set(KIND, []);
+    service.quirks.push((request, response) => {
+      if (!request.url.includes('/roles')) return false;
+      response.writeHead(403, { 'content-type': 'application/json' }).end('{"detail":"No permission"}');
+      return true;
+    });
+    pass();
+    expect(registry.publish(await work('a', 2))).toMatchObject({
+      runs: [
+        {
+          outcome: 'partial',
+          errorCode: 'removals_held',
+          error: expect.stringMatching(/^2 removals of proxy_records held; roles: .*403/) as string,
+        },
+      ],
+      error: null,
+    });
+    service.set(KIND, [{ id: 'r1' }, { id: 'r2' }]);
+    pass();
+    expect(registry.publish(await work('a', 3)).runs).toMatchObject([
+      { outcome: 'partial', errorCode: 'forbidden', error: expect.stringMatching(/^roles: /) as string },
+    ]);
+  });
+
   it('reports its run with a damaged body, says so, and leaves out what would show it', async () => {
     const { work, registry, service, pass, mirrorOf } = await fleet();
     registry.publish(await work('a', 1));

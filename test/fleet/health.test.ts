@@ -11,6 +11,8 @@ function problem(facts: Partial<CellOverview>): string {
     error: null,
     overdueMs: null,
     lastOutcome: null,
+    runErrorCode: null,
+    runError: null,
     isStored: true,
     unstoredAgeMs: null,
     lastWorker: 'w1',
@@ -27,6 +29,12 @@ it('says why a cell has no run yet, is late, or waits although it is fine', () =
   );
   expect(problem({ health: 'partial', lastOutcome: 'partial', error: KEY_MISSING })).toBe(
     `the last run was partial: ${KEY_MISSING}`,
+  );
+  const partial = { health: 'partial', lastOutcome: 'partial', runError: 'roles: denied' } as const;
+  expect(problem(partial)).toBe('the last run was partial: roles: denied');
+  expect(problem({ ...partial, error: KEY_MISSING })).toBe(`the last run was partial: ${KEY_MISSING}`);
+  expect(problem({ ...partial, name: 'acme', runErrorCode: 'removals_held' })).toBe(
+    'the last run was partial: roles: denied (to decide on removals: `tidemark fleet checkout acme`)',
   );
   expect(problem({ health: 'fine', overdueMs: 1000, error: KEY_MISSING })).toBe(KEY_MISSING);
   expect(problem({ health: 'fine', overdueMs: -1000, error: KEY_MISSING })).toBe('');

@@ -40,6 +40,9 @@ export interface CellOverview {
   readonly error: string | null;
   readonly lastRun: number | null;
   readonly lastOutcome: CellRun['outcome'] | null;
+  /** Why the newest run failed, or is partial. */
+  readonly runErrorCode: string | null;
+  readonly runError: string | null;
   readonly publishedAt: string | null;
   readonly completeAt: string | null;
   readonly storedAt: string | null;
@@ -80,6 +83,10 @@ export interface CellOverview {
 export const NEWEST_PUBLISHED = sql`coalesce((select max(${runs.run}) from ${runs} where ${runs.cell} = ${cells.id} and ${runs.root} is not null), 0)`;
 
 const LAST_WORKER = sql`(select ${runs.worker} from ${runs} where ${runs.cell} = ${cells.id} and ${runs.run} = ${NEWEST_PUBLISHED})`;
+const ofNewestRun = (column: unknown) =>
+  sql<
+    string | null
+  >`(select ${column} from ${runs} where ${runs.cell} = ${cells.id} order by ${runs.run} desc limit 1)`;
 const SILENT_SINCE = sql`now() - ${SILENT_MS} * interval '1 millisecond'`;
 
 const ageOf = (column: unknown) =>
@@ -115,6 +122,8 @@ export async function cellOverviews(
       error: cells.error,
       lastRun: cells.lastRun,
       lastOutcome: cells.lastOutcome,
+      runErrorCode: ofNewestRun(runs.errorCode),
+      runError: ofNewestRun(runs.error),
       publishedAt: cells.publishedAt,
       completeAt: cells.completeAt,
       storedAt: cells.storedAt,

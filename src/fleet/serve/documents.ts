@@ -1,5 +1,6 @@
 /** JSON documents about all cells, as the commands print them and the API of `fleet serve` answers them. */
 import type { CellOverview, RunOverview, WorkerOverview } from '../registry/overview.ts';
+import { reasonOf } from './health.ts';
 
 export function fleetStatusDocument(
   cells: readonly CellOverview[],
@@ -14,8 +15,8 @@ export function fleetStatusDocument(
       state: cell.state,
       status: cell.health,
       failures: cell.failures,
-      error_code: cell.errorCode,
-      error: cell.error,
+      error_code: reasonOf(cell).errorCode,
+      error: reasonOf(cell).error,
       last_run: cell.lastRun,
       last_outcome: cell.lastOutcome,
       published_at: cell.publishedAt,

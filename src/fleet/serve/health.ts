@@ -26,19 +26,18 @@ export function lacksWorkers(cells: readonly CellOverview[], workers: readonly W
 /** Longest text of an error in a table. */
 const ERROR_LENGTH = 200;
 
+/** Why the last job failed or none could begin; else, where the last run is partial, why that is. */
+export function reasonOf(cell: CellOverview): Pick<CellOverview, 'errorCode' | 'error'> {
+  const { errorCode, error, lastOutcome, runErrorCode, runError } = cell;
+  if (errorCode !== null || error !== null || lastOutcome !== 'partial') return { errorCode, error };
+  return { errorCode: runErrorCode, error: runError };
+}
+
 /** What is wrong, in one line; empty where nothing is. */
-export function problemOf({
-  health,
-  failures,
-  errorCode,
-  error,
-  overdueMs,
-  lastOutcome,
-  isStored,
-  unstoredAgeMs,
-  lastWorker,
-  isLastWorkerAlive,
-}: CellOverview): string {
+export function problemOf(cell: CellOverview): string {
+  const { name, health, failures, overdueMs, lastOutcome } = cell;
+  const { isStored, unstoredAgeMs, lastWorker, isLastWorkerAlive } = cell;
+  const { errorCode, error } = health === 'partial' ? reasonOf(cell) : cell;
   const [line = ''] = (error ?? errorCode ?? '').split('\n', 1);
   const why = line.length > ERROR_LENGTH ? `${line.slice(0, ERROR_LENGTH)}…` : line;
   const cause = why === '' ? '' : `: ${why}`;
@@ -57,7 +56,9 @@ export function problemOf({
     case 'late':
       return `due for ${duration(overdueMs ?? 0)}${unstored}${cause}`;
     case 'partial':
-      return `the last run was ${lastOutcome ?? 'partial'}${unstored}${cause}`;
+      return `the last run was ${lastOutcome ?? 'partial'}${unstored}${cause}${
+        errorCode === 'removals_held' ? ` (to decide on removals: \`tidemark fleet checkout ${name}\`)` : ''
+      }`;
     case 'new':
       return `${HEALTH_TEXT.new}${cause}`;
     case 'fine':
