@@ -169,9 +169,11 @@ export function measuredIn(
   return { ...measured, baseline: withoutRun(measured.baseline), state: withoutRun(measured.state) };
 }
 
-function withoutRun<T extends MeasuredState>({ run: _run, ...state }: T): Omit<T, 'run'> {
+function withoutRun<T extends MeasuredState>(state: T): T {
   // One that was named by its number goes by its time.
-  return { ...state, ref: state.ref.startsWith('run:') ? (state.at ?? 'run') : state.ref };
+  const known = { ...state, ref: state.ref.startsWith('run:') ? (state.at ?? 'run') : state.ref };
+  Reflect.deleteProperty(known, 'run');
+  return known;
 }
 
 const ACCEPTANCES = prepared((db) => {

@@ -89,14 +89,17 @@ ${entries.length === 0 ? nothingHtml(of) : entriesHtml(entries, sources.length >
 /**
  * The entries of the page, all of them, as `tidemark audit --format csv` has them; what the page notes has no place in it.
  * Read once to see that each can be, and again as they are sent: they are never all in memory.
- * @param openReader for what is sent: it goes on after the request's own mirror may have been closed
+ * @param openReader for what is sent, since the request's own mirror may be closed before it ends
  * @param onFailure called where they cannot be read to the end: the stream ends then
  * @throws as `auditPage`
  */
 export async function auditCsvStream(
   { mirror, config, sources, now }: AuditFacts,
   query: URLSearchParams,
-  { openReader, onFailure }: { readonly openReader: () => Mirror; onFailure(error: unknown): void },
+  {
+    openReader,
+    onFailure,
+  }: { readonly openReader: () => Mirror; readonly onFailure: (error: unknown) => void },
 ): Promise<ReadableStream<Uint8Array>> {
   const { filter } = filterOf(mirror, questionOf(query, sources), now);
   for (const { entry } of mirror.auditLog()) if (entry % READ_SLICE === 0) await nextTurn();

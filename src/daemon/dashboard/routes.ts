@@ -142,7 +142,7 @@ export function createDashboard(parts: DashboardParts): Hono {
         openReader: () => view.openReader(),
         onFailure: (error) => {
           parts.log.error({ err: error, path: '/audit.csv' }, 'a download could not be completed');
-          // Whoever downloads sees that it is not whole.
+          // Whoever downloads sees that it is cut off.
           (context.env as HttpBindings).outgoing.destroy();
         },
       });
