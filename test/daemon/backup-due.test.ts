@@ -57,6 +57,8 @@ it('is wanted until there is a young backup, and where nobody can tell', async (
   const backup = backupWork({});
   await rig.start({ backup: { ...backup, isWanted: () => Promise.reject(new Error('who knows')) } });
   expect(backups(rig)).toEqual(['after_run 10:01 done']);
+  const made = rig.lines.find(({ message }) => message === 'the mirror was backed up');
+  expect(made?.facts).toMatchObject({ task: 'backup', source: 'a' });
   // The backup was made by the system's clock.
   const effects = { ...rig.effects(), clock: systemClock };
   const isWanted = async (config: Config): Promise<boolean | undefined> =>

@@ -74,14 +74,16 @@ export class InProcessExecutor implements JobExecutor {
   }
 
   async perform(task: Task): Promise<JobResult> {
-    const { job, number, work, signal } = task;
+    const { job, number, work, config, signal } = task;
     try {
       const command = commandOf(job);
       const mirror =
         work.holds === 'writer'
           ? await this.#mirrorAccess.openWriter(command, signal, { actor: actorOf(job) })
           : this.#mirrorAccess.openReader(command);
-      const log = this.#effects.log.child({ job: number, task: job.name });
+      const names = job.source === null ? config.sources.map(({ name }) => name) : [job.source];
+      const whose = names.length === 1 ? { source: names[0] } : { sources: names };
+      const log = this.#effects.log.child({ job: number, task: job.name, ...whose });
       try {
         return await work.run({ ...task, mirror, effects: this.#effects, log });
       } finally {
