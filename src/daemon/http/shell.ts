@@ -102,8 +102,10 @@ export function createShell(
   const withErrors = (of: Application): Application => {
     of.onError((error, context) => {
       const refusal = asRefusal(error);
-      if (refusal.httpStatus >= 500)
-        log.error({ err: error, path: context.req.path }, 'a request could not be answered');
+      const { path } = context.req;
+      if (refusal.httpStatus === 500) log.error({ err: error, path }, 'a request could not be answered');
+      else if (refusal.httpStatus > 500)
+        log.error({ code: refusal.code, path }, `a request could not be answered: ${refusal.message}`);
       return refused(context, refusal);
     });
     of.notFound((context) => {

@@ -52,8 +52,8 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
       await registry.workers();
       return context.text('ok\n');
     } catch (error) {
-      const { message } = asTidemarkError(error);
-      log.warn({ err: error }, 'the registry does not answer');
+      const { code, message } = asTidemarkError(error);
+      log.warn({ code }, `the registry does not answer: ${message}`);
       return context.text(`failing\n${message}\n`, 503);
     }
   });
