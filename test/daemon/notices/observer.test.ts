@@ -55,6 +55,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')], ow
   const schedule = { schedule: 'sync', sources: ['production'], intervalMs: 1_800_000 };
   const view = {
     startedAt: new Date(clock.now()).toISOString(),
+    addedAt: (): string => view.startedAt,
     config: () => ({ ...config, backup: null, schedules: { sync: { jitterMs: 0 } } }),
     configProblem: () => null,
     mirror: () => mirrorAccess.reader(),
