@@ -84,9 +84,9 @@ export interface CommandRow {
   /** Left out: of several sources with mirrors of their own, one has to be named, unless `locate` finds it. */
   readonly mirrors?: MirrorLoop;
   /** Of a command about one thing: finds the mirror that has it, where only one of several has. */
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each command types its own options
+  // oxlint-disable-next-line typescript/no-explicit-any -- each command types its own options
   readonly locate?: () => Promise<(options: any) => Located>;
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each command types its own options
+  // oxlint-disable-next-line typescript/no-explicit-any -- each command types its own options
   readonly load?: () => Promise<CommandAction<any>>;
 }
 

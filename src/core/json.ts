@@ -44,7 +44,7 @@ export function parseReceived(text: string): unknown {
     return JSON.parse(text);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    // eslint-disable-next-line preserve-caught-error -- the cause quotes the text, and causes are logged
+    // Without the cause: it quotes the text, and causes are logged.
     throw new SyntaxError(mistakeIn(error.message));
   }
 }

@@ -185,7 +185,7 @@ function isDaemon(all: readonly Manifest[]): void {
     ports: [{ name: 'http', containerPort: 8787 }],
   });
   const health = instruction('HEALTHCHECK');
-  const { command } = (container?.['readinessProbe'] as { exec: { command: string[] } }).exec;
+  const { command } = (container!['readinessProbe'] as { exec: { command: string[] } }).exec;
   expect(command).toEqual(execForm({ ...health, text: health.text.replace(/^CMD /, '') }));
   const service = byKind(all, 'Service');
   expect(service.spec).toMatchObject({ ports: [{ targetPort: 'http' }], publishNotReadyAddresses: true });
@@ -262,7 +262,7 @@ function isScaled(all: readonly Manifest[]): void {
   expect(auth.spec['secretTargetRef']).toEqual([
     {
       parameter: 'connection',
-      name: (secret?.['secret'] as { secretName: string }).secretName,
+      name: (secret!['secret'] as { secretName: string }).secretName,
       key: 'database-url',
     },
   ]);

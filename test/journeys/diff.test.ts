@@ -119,7 +119,7 @@ describe('diff of two states of the mirror', () => {
     const { directory, expectRun } = await twoRuns();
     await expectRun(2, 'diff', 'run:1', 'run:2', '--format', 'junit', '--output', 'out.junit');
     const text = readFileSync(join(directory, 'out.junit'), 'utf8');
-    // eslint-disable-next-line @typescript-eslint/no-deprecated -- it moves to a package of its own, and does the same there
+    // oxlint-disable-next-line typescript/no-deprecated -- it moves to a package of its own, and does the same there
     expect(XMLValidator.validate(text)).toBe(true);
     const list = ['testsuite', 'testcase', 'failure'];
     const parsed = new XMLParser({ ignoreAttributes: false, isArray: (name) => list.includes(name) }).parse(

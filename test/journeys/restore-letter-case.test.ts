@@ -35,7 +35,7 @@ describe('a record made again by hand, in other letters', () => {
     const args = ['--kind', 'roles', '--kind', 'role_memberships', '--prune', '--max-removals', '9'];
     const { steps } = await story.plan(3, ...args);
     const members = steps.filter(({ kind }) => kind === 'role_memberships');
-    expect(members.length).toBe((role?.['members'] as unknown[]).length);
+    expect(members.length).toBe((role!['members'] as unknown[]).length);
     for (const { action, request } of members) {
       expect(action).toBe('create');
       expect(request?.path).toContain(`/roles/${String(made['id'])}/`);

@@ -317,7 +317,7 @@ describe('undo', () => {
     const owner = (await story.list('members')).find(
       ({ level, user }) => level === 15 && (user as { uuid: string }).uuid !== owen.id,
     );
-    story.env['TIDEMARK_RESTORE_OWN_USER'] = (owner?.['user'] as { email: string }).email;
+    story.env['TIDEMARK_RESTORE_OWN_USER'] = (owner!['user'] as { email: string }).email;
     await story.applied(0, 'undo', '1', '--force-changed', '--apply');
     expect((await story.member('Owen'))['level']).toBe(8);
 

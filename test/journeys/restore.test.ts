@@ -82,7 +82,7 @@ describe('a sync after a restore', () => {
     const { runs } = JSON.parse(stdout) as { runs: { sweeps: Body[] }[] };
     const sweep = runs[0]?.sweeps.find(({ kind }) => kind === 'batch_exports');
     expect(sweep).toMatchObject({ outcome: 'held', added: 12, removed: 12 });
-    expect((sweep?.['error'] as Body)['hint']).toContain(`--accept-removals ${lost.length}`);
+    expect((sweep!['error'] as Body)['hint']).toContain(`--accept-removals ${lost.length}`);
     await story.expectRun(0, 'sync', '--quiet', '--accept-removals', String(lost.length));
   });
 });

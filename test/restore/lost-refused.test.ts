@@ -42,7 +42,7 @@ describe('a creation that was refused, or settled as not done', () => {
     expect(resumed.steps[1]?.outcome).toBe('skipped');
     expect(writes(rig).slice(from)).toEqual([]);
     const now = rig.live().find(({ id }) => id === made.json['id']);
-    expect((now?.body as JsonObject)['paused']).toBe(true);
+    expect((now!.body as JsonObject)['paused']).toBe(true);
   });
 });
 

@@ -36,7 +36,7 @@ it('is not written while the unpause waits for what cannot be restored', async (
   const one = native.find(
     ({ kind, body }) => kind === 'batch_exports' && (body as JsonObject)['paused'] === false,
   );
-  const { destination, name } = one?.body as { destination: JsonObject; name: string };
+  const { destination, name } = one!.body as { destination: JsonObject; name: string };
   const pausedOnly = { paused: true, last_paused_at: NOW };
   const isOne = ({ id }: { readonly id: string }): boolean => id === one?.id;
   const elsewhere = { ...destination, config: { ...(destination['config'] as JsonObject), more: 'x' } };

@@ -148,6 +148,6 @@ describe('a restore that is gone on with after another one did the rest', () => 
     const resumed = await rig.apply(plan, { restore: first.restore });
     expect(resumed.steps).toMatchObject([{ outcome: 'failed', error: { code: 'moved' } }]);
     const now = rig.live().find(({ id, kind }) => kind === 'projects' && id === one?.id);
-    expect((now?.body as JsonObject)['timezone']).toBe('Y');
+    expect((now!.body as JsonObject)['timezone']).toBe('Y');
   });
 });

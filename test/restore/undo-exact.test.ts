@@ -111,7 +111,7 @@ describe('undo', () => {
     const rig = await startRig();
     const native = await nativeWorld(rig);
     const one = native.find(isKind('batch_exports'));
-    const team = idText((one?.body as JsonObject)['team_id'] ?? '');
+    const team = idText((one!.body as JsonObject)['team_id'] ?? '');
     const lost = native.filter(({ kind, id }) => kind !== 'projects' || id !== team);
     rig.put(altered(lost, ({ id }) => id === one?.id, { interval: 'week' }));
     await rig.apply(rig.plan(native, { isInScope: isKind('projects') }));
