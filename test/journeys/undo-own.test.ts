@@ -61,6 +61,31 @@ describe('an undo', () => {
     expect(now.find(({ id }) => id === other?.['id'])?.['interval']).not.toBe(other?.['interval']);
   });
 
+  it('follows a record that another restore created again, and leaves what was changed of it since', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const roles = await story.list('roles');
+    const [one, other] = roles.filter(({ name }) => name !== 'Administrators');
+    const pathOf = (id: unknown): string => `${ORGANIZATION}roles/${String(id)}/`;
+    for (const each of [one, other])
+      await story.call('PATCH', pathOf(each?.['id']), { name: `Renamed ${String(each?.['name'])}` });
+    await story.applied(0, 'restore', '--kind', 'roles', '--apply');
+    for (const each of [one, other]) await story.call('DELETE', pathOf(each?.['id']));
+    const again = await story.applied(0, 'restore', '--kind', 'roles', '--apply');
+    expect(again.steps.filter(({ new_id }) => new_id !== null)).toHaveLength(2);
+    const changed = (await story.list('roles')).find(({ name }) => name === other?.['name']);
+    await story.call('PATCH', pathOf(changed?.['id']), { name: 'Somebody else' });
+
+    const plan = JSON.parse((await story.expectRun(3, 'undo', '1', '--json')).stdout) as PlanJson;
+    expect(plan.steps.map(({ action, reason }) => [action, reason])).toEqual([
+      ['update', null],
+      ['blocked', 'it was changed since restore 1; add --force-changed to undo it anyway'],
+    ]);
+    await story.expectRun(3, 'undo', '1', '--apply', '--yes');
+    const names = (await story.list('roles')).map(({ name }) => name);
+    expect(names).toContain(`Renamed ${String(one?.['name'])}`);
+    expect(names).toContain('Somebody else');
+  });
+
   it('follows what was undone and done again, and says so', async () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
     const roles = (await story.list('roles')).slice(0, 2);

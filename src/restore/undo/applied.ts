@@ -4,13 +4,13 @@ import type { Kind } from '../../catalog/kinds.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { RecordKey } from '../../catalog/order.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { RecreatedIds } from '../../mirror/recreated-ids.ts';
 import type { RestoreRow, RestoreStepRow, IdMapping } from '../../mirror/restores.ts';
 import { canonicalText } from '../../diff/canonical.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { Inverse, PlannedRequest, PlanStep } from '../plan/plan.ts';
 import { damagedRestore, storedPlan } from '../plan/stored-plan.ts';
 import { recordKey } from '../records.ts';
-import { idLookup } from '../../state/recreated-ids.ts';
 
 /** What an undo is planned from: the mirror's restores, or these with what was looked up since (`unanswered.ts`). */
 export interface RestoreRows {
@@ -96,6 +96,8 @@ export interface UndoChain {
   takenBackBy(record: RecordKey): number | undefined;
   /** The id that any restore, of the chain or not, has made or found the record under since. */
   idSince(record: RecordKey): string | undefined;
+  /** Where restores, of the chain or not, say that the record is or was under another id: the latest first. */
+  otherPlaces(record: RecordKey): readonly RecordKey[];
 }
 
 /**
@@ -134,7 +136,7 @@ export function undoChain(
     return [...found.values()];
   };
   const latest = (record: RecordKey): string => recordKey(places(record).at(-1) ?? record);
-  const lookup = idLookup(mappings);
+  const recreatedIds = new RecreatedIds(mappings);
   return {
     links: steps
       .filter(({ restore, steps: applied }) => restore !== row.restore && applied.length > 0)
@@ -145,7 +147,12 @@ export function undoChain(
       const link = last.get(latest(record));
       return link?.takesBack === true ? link.restore : undefined;
     },
-    idSince: ({ kind, id }) => lookup(kind, id),
+    idSince: ({ kind, id }) => recreatedIds.latest(kind, id),
+    otherPlaces: ({ kind, scope, id }) =>
+      recreatedIds
+        .places(kind, { scope, id })
+        .filter((place) => place.id !== id)
+        .map((place) => ({ kind, ...place })),
   };
 }
 

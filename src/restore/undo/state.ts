@@ -126,13 +126,10 @@ class BeforeRestore {
   #putBack(applied: AppliedStep, body: JsonValue): void {
     const { kind, scope, id } = applied;
     const own = recordKey(applied);
-    if (!this.#live.has(own)) {
-      const now = this.#chain.idSince(applied);
-      if (now !== undefined && this.#liveIds.has(`${kind} ${now}`)) {
-        this.#unread.see();
-        this.#settle(applied, 'the restore removed it, and it is there again');
-        return;
-      }
+    if (!this.#live.has(own) && this.#isUnderNewId(applied)) {
+      this.#unread.see();
+      this.#settle(applied, 'the restore removed it, and it is there again');
+      return;
     }
     // Desired too: a resumed undo looks up here what its plan created.
     this.#records.set(own, { kind, scope, id, body });
@@ -142,9 +139,13 @@ class BeforeRestore {
   #changeBack(applied: AppliedStep, inverse: Exclude<Inverse, { action: 'create' }>): void {
     const { definitions, forceChanged } = this.#options;
     const definition = definitions(applied.kind);
-    const at = this.#chain.places(applied).findLast((each) => this.#records.has(recordKey(each)));
+    const isThere = (each: RecordKey): boolean => this.#records.has(recordKey(each));
+    // What the restore created, and another restore created again, is that one's to take back.
+    const others = this.#created.has(recordKey(applied)) ? [] : this.#chain.otherPlaces(applied);
+    const at = this.#chain.places(applied).findLast(isThere) ?? others.find(isThere);
     const live = at === undefined ? undefined : this.#records.get(recordKey(at));
-    if (!this.#isKnown(applied)) return;
+    if (at !== undefined) this.#unread.see();
+    else if (!this.#isKnown(applied)) return;
     if (at === undefined || live === undefined) {
       this.#tellAbsent(applied, inverse);
       return;
@@ -179,6 +180,11 @@ class BeforeRestore {
     }
   }
 
+  #isUnderNewId(applied: AppliedStep): boolean {
+    const now = this.#chain.idSince(applied);
+    return now !== undefined && this.#liveIds.has(`${applied.kind} ${now}`);
+  }
+
   /** False where live does not show the record and does not prove it gone: then nothing is done about it. */
   #isKnown(applied: AppliedStep): boolean {
     const places = this.#chain.places(applied);
@@ -196,13 +202,11 @@ class BeforeRestore {
     if (isCreated && inverse.action !== 'remove') return;
     const undo = this.#chain.takenBackBy(applied);
     if (isCreated || undo !== undefined) {
-      this.#settle(applied, 'it is not there any more');
+      const again = this.#isUnderNewId(applied) ? ': another restore created it again since' : '';
+      this.#settle(applied, `it is not there any more${again}`);
       return;
     }
-    const now = this.#chain.idSince(applied);
-    const again =
-      now !== undefined && this.#liveIds.has(`${kind} ${now}`) ? ', and was created again since' : '';
-    const why = `what the restore changed in it cannot be taken back: it was removed since restore ${this.#restore}${again}`;
+    const why = `what the restore changed in it cannot be taken back: it was removed since restore ${this.#restore}`;
     this.#changed.set(recordKey(applied), { kind, scope, id, name, why });
   }
 
