@@ -1,4 +1,5 @@
 /** `tidemark undo RESTORE`: the plan that takes a restore back; with `--apply`, carries it out. */
+import { compareKeys } from '../catalog/order.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
@@ -9,6 +10,7 @@ import { nameText } from '../report/value-text.ts';
 import { applyConcurrency } from '../restore/apply/apply.ts';
 import type { DesiredLookup } from '../restore/apply/ready-step.ts';
 import { ownUserIn, planSide } from '../restore/plan/gather.ts';
+import type { PlanState } from '../restore/plan/plan.ts';
 import { storedPlan } from '../restore/plan/stored-plan.ts';
 import { recordKey } from '../restore/records.ts';
 import { configuredSecrets, withoutSecretIds } from '../restore/secrets.ts';
@@ -30,6 +32,9 @@ import {
   plannedPlaces,
 } from '../restore/undo/undo.ts';
 import { type ResumableRestore, sourceOfRestore } from '../restore/apply/resume.ts';
+import { acceptedBetween } from '../state/drift.ts';
+import { selectsRecord } from '../state/filter.ts';
+import type { LoadedState } from '../state/state.ts';
 import { openReadClient } from '../wire-client.ts';
 import { printNote, type CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
@@ -85,8 +90,13 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
       });
     }
     const { undoing, notes } = await readForUndo(session, mirror, number, options.forceChanged === true);
-    const plan = planUndo(mirror, number, undoing);
     const { state } = undoneState(mirror, number, undoing);
+    const sides = { from: stateBefore(state, undoing.known), to: undoing.known };
+    const { config, mirror: whole } = session;
+    const { now } = undoing;
+    const accepted =
+      whole === null ? [] : await acceptedBetween(config, whole, sides, { source: source.name, now });
+    const plan = planUndo(mirror, number, { ...undoing, accepted });
     const existing = existingNamesakes(plan, state.records, definitions);
     const approved = {
       ...(options.forceChanged === undefined ? {} : { forceChanged: options.forceChanged }),
@@ -106,13 +116,34 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
   });
 }
 
+/** The state before a restore, of which is known what is known of live. */
+function stateBefore({ reference, records }: PlanState, live: LoadedState): LoadedState {
+  const before: LoadedState = {
+    reference,
+    source: live.source,
+    point: null,
+    collections: () => live.collections(),
+    coverage: (kind, scope) => live.coverage(kind, scope),
+    unknownIn: (kind, scope) => live.unknownIn(kind, scope),
+    records: (filter) =>
+      records
+        .filter((record) => selectsRecord(filter, record))
+        .toSorted(compareKeys)
+        .map(({ kind, scope, id, body }) => ({ kind, scope, id, body: JSON.stringify(body) })),
+    projectsOf: (organizations) => live.projectsOf(organizations),
+    checked: () => before,
+    close: () => {},
+  };
+  return before;
+}
+
 /** What undoing a restore is planned from: the records as they are now. */
 async function readForUndo(
   session: RestoreSession,
   mirror: RestoreRows,
   restore: number,
   forceChanged: boolean,
-): Promise<{ readonly undoing: UndoOptions; readonly notes: readonly string[] }> {
+): Promise<{ readonly undoing: UndoOptions & { readonly known: LoadedState }; readonly notes: readonly string[] }> {
   const { source, definitions } = session;
   const filter = { kinds: undoKinds(mirror, restore, definitions) };
   const known = await session.readLive(filter);

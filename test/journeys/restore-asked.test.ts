@@ -199,6 +199,27 @@ describe('drift that was accepted', () => {
     expect(left).toMatchObject({ steps: [], left: [{ accepted: mark }, { accepted: { path: '' } }] });
   });
 
+  it('is marked in an undo that sets it back', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const [one] = (await story.list('batch_exports')).map(({ id }) => String(id));
+    await story.call('PATCH', `${ORGANIZATION}batch_exports/${one}/`, { interval: 'day' });
+    await story.expectRun(0, 'sync', '--quiet');
+    await story.expectRun(0, 'snapshots', 'pin', 'good', '--baseline');
+    await story.applied(0, 'restore', 'run:1', '--kind', 'batch_exports', '--apply');
+    await story.expectRun(0, 'sync', '--quiet');
+    await story.expectRun(
+      0,
+      ...['drift', 'accept', 'batch_exports', String(one), '--reason', 'hourly again', '--as', 'ada'],
+    );
+    const { stdout } = await story.expectRun(2, 'undo', '1', '--json');
+    const { steps, warnings } = JSON.parse(stdout) as Told;
+    expect(steps).toMatchObject([
+      { id: one, accepted: [{ path: '/interval', by: 'ada', reason: 'hourly again' }] },
+    ]);
+    expect(warnings).toEqual(['1 field of 1 record was accepted as drift, and this undo sets it back']);
+    await story.applied(0, 'undo', '1', '--apply');
+  });
+
   it('after a plan was saved is not set back by it: a new plan is asked for', async () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
     const path = `${ORGANIZATION}batch_exports/`;

@@ -150,8 +150,8 @@ function isSamePlace(one: string, other: string): boolean {
   return one === other || one.startsWith(`${other}/`) || other.startsWith(`${one}/`);
 }
 
-/** That the requests of a plan set back accepted drift, with the counts; empty if they do not. */
-export function acceptedWarnings(steps: readonly PlanStep[]): string[] {
+/** That the requests of a plan, or of an undo's, set back accepted drift, with the counts; empty if they do not. */
+export function acceptedWarnings(steps: readonly PlanStep[], isUndo: boolean): string[] {
   const [records, changed] = [new Set<string>(), new Set<string>()];
   const fields = new Set<string>();
   for (const { kind, scope, id, accepted = [] } of steps.filter(isExecutable)) {
@@ -167,7 +167,10 @@ export function acceptedWarnings(steps: readonly PlanStep[]): string[] {
     ...(records.size === 0 ? [] : [plural(records.size, 'entire record')]),
   ];
   const [were, them] = records.size + fields.size === 1 ? ['was', 'it'] : ['were', 'them'];
+  const what = `${parts.join(' and ')} ${were} accepted as drift, and this`;
   return [
-    `${parts.join(' and ')} ${were} accepted as drift, and this restore sets ${them} back: a plan made with --keep-accepted leaves ${them}`,
+    isUndo
+      ? `${what} undo sets ${them} back`
+      : `${what} restore sets ${them} back: a plan made with --keep-accepted leaves ${them}`,
   ];
 }

@@ -363,8 +363,8 @@ export interface PlanOptions {
   readonly inviteMissing: boolean | null;
   /** Let the service mail invites. */
   readonly sendEmail: boolean;
-  /** Leave drift that was accepted as it is; false when left out. */
-  readonly keepsAccepted?: boolean;
+  /** Leave drift that was accepted as it is; false when left out, null where it cannot be asked for. */
+  readonly keepsAccepted?: boolean | null;
   /** Id of the key's own user among `members`; null if unknown, and then no member of that level is changed. */
   readonly ownUserId: string | null;
   /** Oldest age of the desired state, milliseconds; null where the user named the state and so knows its age. */

@@ -70,7 +70,7 @@ export function planRestore(input: PlanInput): Plan {
   orderNames(planning);
   const steps = finishedSteps(ordered(drafts)).map((step) => planning.accepted.marked(step));
   const lacking = lackingOf(steps, input.definitions);
-  const warnings = acceptedWarnings(steps);
+  const warnings = acceptedWarnings(steps, input.options.keepsAccepted === null);
   const plan = {
     from: input.desired.reference,
     to: input.live.reference,

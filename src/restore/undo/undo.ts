@@ -5,6 +5,7 @@
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { type ParsedRecord, recordName } from '../../diff/change.ts';
+import type { AcceptedFinding } from '../../diff/drift.ts';
 import { kindsToRead } from '../plan/dependents.ts';
 import {
   type PlanOptions,
@@ -34,6 +35,8 @@ export interface UndoOptions extends UndoStateOptions {
   readonly ownUserId?: string | null;
   /** Let the service send e-mails for recreated invites; false when left out. */
   readonly sendEmail?: boolean;
+  /** What live differs in from the state before the restore and was accepted as drift; nothing when left out. */
+  readonly accepted?: readonly AcceptedFinding[];
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
@@ -77,6 +80,7 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
       limits: { maxShare: 1, minRecords: Number.MAX_SAFE_INTEGER },
       createOrganizations: true,
       inviteMissing: null,
+      keepsAccepted: null,
       sendEmail: options.sendEmail ?? false,
       ownUserId: options.ownUserId ?? null,
       maxAgeMs: null,
@@ -84,6 +88,7 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
     },
     isInScope: extent.has,
     isOwnField: extent.hasField,
+    accepted: options.accepted ?? [],
     skipped,
     now: options.now,
   });
