@@ -17,7 +17,7 @@ import { nameText } from './value-text.ts';
 export interface ShownEntry extends AuditLogEntry {
   /** The source that it is about; null for several. */
   readonly source: string | null;
-  /** Of an acceptance: what its record is called. */
+  /** Of an acceptance: what its record was called then, where the history has it. */
   readonly recordName: string | null;
   /** Of a restore: the run that its state was when the plan was made; null where it was none, or where that is not known. */
   readonly fromRun: number | null;

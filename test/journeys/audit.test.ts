@@ -87,6 +87,23 @@ describe('the audit log', () => {
     ]);
   });
 
+  it('calls a record by the name that it had then', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'svc-writable' });
+    await story.expectRun(0, 'snapshots', 'pin', 'q4', '--baseline');
+    const [role] = await story.list('roles');
+    for (const name of ['Night shift', 'Day shift']) {
+      await story.call('PATCH', `${ORGANIZATION}roles/${String(role?.['id'])}/`, { name });
+      await story.expectRun(0, 'sync', '--quiet');
+      await story.expectRun(0, 'drift', 'accept', 'roles', name, '--reason', 'renamed');
+    }
+    const { stdout } = await story.expectRun(0, 'audit', '--json', '--action', 'accept');
+    const { entries } = JSON.parse(stdout) as AuditJson;
+    expect(entries).toMatchObject([
+      { acceptance: { name: 'Day shift' } },
+      { acceptance: { name: 'Night shift' } },
+    ]);
+  });
+
   it('says on stderr which entry is not as it was written, in every format', async () => {
     const story = await told();
     expect((await story.expectRun(0, 'audit')).stderr).not.toContain('as it was written');

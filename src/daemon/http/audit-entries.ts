@@ -10,7 +10,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import { type JsonValue, parseLossless } from '../../core/json.ts';
 import { plural } from '../../core/wording.ts';
 import { recordName } from '../../diff/change.ts';
-import type { DriftAcceptance } from '../../mirror/acceptances.ts';
+import type { DriftAcceptance, Measured } from '../../mirror/acceptances.ts';
 import type { AuditAction } from '../../mirror/audit-actions.ts';
 import type { AuditLogEntry, AuditSubject } from '../../mirror/audit-entries.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -215,14 +215,17 @@ type RecordName = Pick<NamedEntry, 'recordName' | 'damage'>;
 /** Names of records that are kept in memory. */
 const NAMES_KEPT = 10_000;
 
-/** Looks up a source's definitions and a record's name once, however many entries are about them. */
+/** Looks up a source's definitions and runs, and a record's name of a time, once, however many entries are about them. */
 function prepareShown(mirror: Mirror, config: Config): (entry: AuditLogEntry) => NamedEntry {
   const definitions = remembered((source) => definitionsFor(config, source));
+  const runsOf = remembered((source) => mirror.runs.list({ source, isPublished: true }));
   const names = new Map<string, RecordName>();
-  const nameOf = (subject: AcceptedRecord, definition: ResourceDefinition): RecordName => {
-    const { source, kind, scope, id } = subject;
-    const key = JSON.stringify([source, kind, scopeKey(scope), id]);
-    const name = names.get(key) ?? nameOrDamage(mirror, subject, definition);
+  const nameOf: LookUps['nameOf'] = (subject, definition, at) => {
+    const { source, kind, scope, id, measured } = subject;
+    const then = runsOf(source).find(({ finishedAt }) => finishedAt !== null && finishedAt <= at)?.run;
+    const runs = [then, measured?.baseline.run].filter((run) => run !== undefined);
+    const key = JSON.stringify([source, kind, scopeKey(scope), id, runs]);
+    const name = names.get(key) ?? nameOrDamage(mirror, subject, definition, runs);
     if (names.size >= NAMES_KEPT) names.clear();
     names.set(key, name);
     return name;
@@ -232,8 +235,8 @@ function prepareShown(mirror: Mirror, config: Config): (entry: AuditLogEntry) =>
 
 type DefinitionOf = (kind: Kind) => ResourceDefinition;
 
-function remembered(look: (source: string) => DefinitionOf): (source: string) => DefinitionOf {
-  const known = new Map<string, DefinitionOf>();
+function remembered<T>(look: (source: string) => T): (source: string) => T {
+  const known = new Map<string, T>();
   return (source) => {
     const found = known.get(source) ?? look(source);
     known.set(source, found);
@@ -243,7 +246,12 @@ function remembered(look: (source: string) => DefinitionOf): (source: string) =>
 
 interface LookUps {
   readonly definitions: (source: string) => DefinitionOf;
-  readonly nameOf: (record: AcceptedRecord, definition: ResourceDefinition) => RecordName;
+  /** @param at of the entry */
+  readonly nameOf: (
+    record: AcceptedRecord & { readonly measured: Measured | null },
+    definition: ResourceDefinition,
+    at: string,
+  ) => RecordName;
 }
 
 function shownEntry(
@@ -264,7 +272,7 @@ function shownEntry(
         path: maskedPlace(subject.path, definition),
         measured: maskedMeasured(subject.measured, subject.path, definition),
       };
-      return { ...shown, ...nameOf(subject, definition), subject: masked };
+      return { ...shown, ...nameOf(subject, definition, entry.at), subject: masked };
     }
     case 'restore':
       return {
@@ -345,17 +353,19 @@ export function damageNotes(damage: TidemarkError | null): string[] {
 type AcceptedRecord = Pick<DriftAcceptance, 'source' | 'kind' | 'scope' | 'id'>;
 
 /**
- * The record as it was last seen, and as the baseline has it (an element that is gone goes by its index there); in each under the id of the
- * acceptance, then under those that a restore gave it since, or replaced.
+ * The record as of these runs, as it was last seen, and as the baseline has it (an element that is gone goes by its index there); in each
+ * under the id of the acceptance, then under those that a restore gave it since, or replaced.
  */
 export function* acceptedBodies(
   mirror: Mirror,
   { source, kind, scope, id }: AcceptedRecord,
+  runs: readonly number[] = [],
 ): Generator<JsonValue> {
   let others: readonly { readonly scope: Scope; readonly id: string }[] | undefined;
   // The baseline is looked for, and checked, only where the latest run has not what is asked for.
-  for (const found of [() => mirror.runs.latest(source), () => mirror.snapshots.baseline()]) {
-    const run = found()?.run;
+  const states = [() => mirror.runs.latest(source)?.run, () => mirror.snapshots.baseline()?.run];
+  for (const state of [...runs.map((run) => () => run), ...states]) {
+    const run = state();
     if (run === undefined) continue;
     const at = (place: { readonly scope: Scope; readonly id: string }): JsonValue[] => {
       const filter = { sources: [source], kinds: [kind], scope: place.scope, ids: [place.id] };
@@ -371,11 +381,15 @@ export function* acceptedBodies(
   }
 }
 
-/** What the record of an acceptance is called, its id where it has no name; secrets masked. */
-export function acceptedName(mirror: Mirror, record: AcceptedRecord, definition: ResourceDefinition): string {
+/** What the record of an acceptance is called, in the first state that has it; its id where it has no name; secrets masked. */
+export function acceptedName(
+  mirror: Mirror,
+  record: AcceptedRecord,
+  definition: ResourceDefinition,
+  runs?: readonly number[],
+): string {
   const id = maskedId(record.id, definition);
-  // The newest one.
-  for (const body of acceptedBodies(mirror, record))
+  for (const body of acceptedBodies(mirror, record, runs))
     return recordName(definition, maskedBody(body, definition), id);
   return id;
 }
