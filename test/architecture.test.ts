@@ -104,7 +104,7 @@ const DOORS: Record<string, readonly string[]> = {
   hono: ['server/', 'daemon/'],
   '@aws-sdk/client-s3': ['backup/targets/s3.ts'],
   '@hono/node-server': ['server/', 'daemon/'],
-  'csv-parse': ['config/cells.ts'],
+  'csv-parse': ['config/cells.ts', 'cli/verify-audit-file.ts'],
   'fast-string-width': ['core/wrap.ts'],
   picocolors: ['cli/', 'report/'],
   '@clack/prompts': ['cli/prompt.ts'],

@@ -195,8 +195,16 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
         values: 'free',
       },
       { flags: '--backups', description: 'also compare the roots in the manifests of all backups' },
+      {
+        flags: '--audit <file>',
+        description: 'also compare a file that `tidemark audit` wrote as CSV or JSON with the audit log',
+        values: 'file',
+      },
     ],
-    examples: ['tidemark verify', 'tidemark verify --root 51c3…', 'tidemark verify --backups --json'],
+    examples: [
+      ...['tidemark verify', 'tidemark verify --root 51c3…', 'tidemark verify --backups --json'],
+      'tidemark verify --audit audit.csv',
+    ],
     mirrors: {},
     load: async () => (await import('./verify.ts')).verify,
   },

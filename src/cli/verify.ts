@@ -1,4 +1,5 @@
 /** `tidemark verify`: whether the mirror's contents match the hashes that were stored. */
+import { resolve } from 'node:path';
 import { scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
@@ -14,6 +15,7 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { targetsOf } from './backup.ts';
 import { groupAlike } from './plan-reason.ts';
 import { recordJob } from './record-job.ts';
+import { compareAuditFile, readAuditFile } from './verify-audit-file.ts';
 import { isInteractive, print, printReason, printShownReason, type CommandContext } from './context.ts';
 import { listBackups } from '../backup/list.ts';
 import { lackOf, type BackupManifest } from '../backup/manifest.ts';
@@ -27,17 +29,21 @@ interface VerifyOptions {
   /** A root, or the hash of an entry of the audit log, that was noted elsewhere. */
   readonly root?: string;
   readonly backups?: boolean;
+  /** A file that `tidemark audit` wrote. */
+  readonly audit?: string;
 }
 
 /**
- * Exit 0 without problems, else 1 with each of them listed; also 1 for a root, or a backup's, that is not in the chain, and
- * 3 where one could not be compared.
+ * Exit 0 without problems, else 1 with each of them listed; also 1 for a root, or a backup's, that is not in the chain, or an entry of
+ * an exported audit log that is not in the log, and 3 where one could not be compared.
  */
 export async function verify(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
   const root = options.root === undefined ? null : parseRoot(options.root);
+  const file = options.audit === undefined ? null : readAuditFile(resolve(context.cwd, options.audit));
   const config = readConfig(context, context.options, 'unused');
-  if (root !== null && context.ofSeveral !== undefined) {
-    throw new TidemarkError('usage', '--root is a root of one mirror, and each source has its own', {
+  if ((root !== null || file !== null) && context.ofSeveral !== undefined) {
+    const what = root === null ? '--audit is the log' : '--root is a root';
+    throw new TidemarkError('usage', `${what} of one mirror, and each source has its own`, {
       hint: `name one with --source; there are ${namesOf(context.ofSeveral.sources)}`,
     });
   }
@@ -46,6 +52,7 @@ export async function verify(context: CommandContext, options: VerifyOptions): P
     return await verifyConfigured(context, config, async (mirror) => [
       ...(root === null ? [] : [compareRoot(mirror, root)]),
       ...(targets === null ? [] : [await compareBackups(mirror, targets)]),
+      ...(file === null ? [] : [compareAuditFile(mirror, config, file)]),
     ]);
   } catch (error) {
     throw withDamage(error, config.mirror);

@@ -211,7 +211,8 @@ function fromText(from: string, fromRun: number | null): string {
     : `${nameText(from)} (run ${fromRun})`;
 }
 
-function rangesText(ranges: readonly (readonly [number, number])[]): string {
+/** `1–3, 7`. */
+export function rangesText(ranges: readonly (readonly [number, number])[]): string {
   return ranges.map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`)).join(', ');
 }
 

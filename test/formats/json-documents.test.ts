@@ -169,5 +169,7 @@ async function tellAll(
   for (const suffix of ['', '-wal', '-shm']) rmSync(story.file(`mirror.db${suffix}`), { force: true });
   await check('backup', 'restore', 'latest', '--to', story.file('mirror.db'), '--json');
   await check('audit', '--json');
+  await story.run('audit', '--json', '--output', 'audit.json');
+  await check('verify', '--audit', 'audit.json', '--json');
   await check('verify', '--backups', '--root', 'ab'.repeat(32), '--json');
 }

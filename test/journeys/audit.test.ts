@@ -258,6 +258,46 @@ describe('the audit log', () => {
     expect(statSync(story.file('evidence')).mode & 0o777).toBe(0o700);
   });
 
+  it.each(['csv', 'json'])('is compared with a file of it that was written as %s', async (format) => {
+    const story = await told();
+    await story.expectRun(0, 'audit', '--format', format, '--output', 'evidence', '--quiet');
+    const path = story.file('evidence');
+    const whole = readFileSync(path, 'utf8');
+    const verified = async (code: number, text: string): Promise<string> => {
+      writeFileSync(path, text);
+      const { stdout, stderr } = await story.expectRun(code, 'verify', '--audit', 'evidence');
+      return stdout + stderr;
+    };
+    expect(await verified(0, whole)).toContain(`10 entries of ${path} compared: 10 as in the audit log\n`);
+    const altered = await verified(1, whole.replaceAll('SEC-12', 'SEC-13'));
+    expect(altered).toContain('8 as in the audit log, 2 altered\n');
+    const field = format === 'csv' ? 'reason' : 'acceptance/reason';
+    expect(altered).toMatch(
+      new RegExp(`entry 3 is not as in the audit log: .*${field} is .*SEC-13.*, in the audit log .*SEC-12`),
+    );
+    const changed = (change: (entries: string[]) => string[]): string => {
+      if (format === 'csv') {
+        const [head = '', ...lines] = whole.trimEnd().split('\r\n');
+        return `${[head, ...change(lines)].join('\r\n')}\r\n`;
+      }
+      const document = JSON.parse(whole) as { entries: unknown[] };
+      const entries = change(document.entries.map((each) => JSON.stringify(each)));
+      return JSON.stringify({ ...document, entries: entries.map((each) => JSON.parse(each) as unknown) });
+    };
+    const less = await verified(3, changed((entries) => entries.toSpliced(7, 1)));
+    expect(less).toContain('entry 3 of the audit log is not in it: it was removed, or it was written with');
+    expect(await verified(1, changed((entries) => entries.toReversed()))).toContain(
+      'entry 2 comes after entry 1: the newest come first',
+    );
+    // The log of another time: what came after the backup is gone from it.
+    const database = new Database(story.file('mirror.db'));
+    database.exec('DELETE FROM audit_log WHERE entry = 10');
+    database.close();
+    expect(await verified(1, whole)).toContain('entry 10 is not in the audit log\n');
+    for (const text of ['entry;at;by\r\n', '{"schema":"tidemark.runs/1","runs":[]}', '{', 'a,b\n"c'])
+      expect(await verified(4, text)).toContain('is not an audit log as CSV or JSON\n');
+  });
+
   it.each([
     ['is no JSON', `substr(body, 1, 20)`],
     ['was altered', `replace(body, 'Night shift', 'Day shift')`],
