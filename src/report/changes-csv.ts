@@ -2,7 +2,8 @@
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import { type FieldChange, placeOf } from '../diff/compare.ts';
-import { csvCell, csvLine } from './export/documents.ts';
+import type { JsonValue } from '../core/json.ts';
+import { csvLine } from './export/documents.ts';
 
 /** A run with what it changed; null for the first run. */
 interface ChangedRun {
@@ -16,8 +17,8 @@ const COLUMNS = [
 ] as const;
 
 /**
- * A line for each changed field, and one for each record that was added or removed; times in UTC, values as received,
- * safe to open in a spreadsheet. The restore is named only beside the fields that it wrote.
+ * A line for each changed field, and one for each record that was added or removed; times in UTC, values as JSON like those of the
+ * audit log's CSV, empty where there was none; safe to open in a spreadsheet. The restore is named only beside the fields that it wrote.
  */
 export function* changesCsv(runs: Iterable<ChangedRun>): Generator<string> {
   yield csvLine(COLUMNS);
@@ -42,11 +43,15 @@ function line(run: ChangedRun['run'], change: RecordChange, field: FieldChange |
     project_id: scope.project_id ?? '',
     role_id: scope.role_id ?? '',
     path: field === undefined ? '' : placeOf(field),
-    from: csvCell(field?.from),
-    to: csvCell(field?.to),
+    from: valueCell(field?.from),
+    to: valueCell(field?.to),
     restore: restore === undefined ? '' : String(restore.restore),
     by: restore?.by ?? '',
     id_before: again?.was ?? '',
   };
   return csvLine(COLUMNS.map((column) => cells[column]));
+}
+
+function valueCell(value: JsonValue | undefined): string {
+  return value === undefined ? '' : JSON.stringify(value);
 }

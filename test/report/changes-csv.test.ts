@@ -13,7 +13,7 @@ function linesOf(...changes: RecordChange[]): string[] {
   return lines.slice(1, -1);
 }
 
-it('has a line for each changed field, with its values as received, and names the restore only beside what it wrote', () => {
+it('has a line for each changed field, with its values as JSON, and names the restore only beside what it wrote', () => {
   expect(
     linesOf({
       ...{ kind: 'role_memberships', scope: { organization_id: 'o', role_id: 'r' }, id: '7', name: '=1+1' },
@@ -23,14 +23,18 @@ it('has a line for each changed field, with its values as received, and names th
         { path: '/steps/2/on', place: '/steps/[id=a]/on', from: false },
         { path: '/note', from: null, to: '' },
         { path: '/tags', from: 'a, "b"', to: ['x'] },
+        { path: '/owner', from: 'null', to: null },
+        { path: '/rate', from: -5, to: '=1+1' },
       ],
       changed_by: { restore: 4, by: 'ann', paths: ['/note'] },
     }),
   ).toEqual([
     `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/limit,1.10,9223372036854775807123,,,`,
     `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/steps/[id=a]/on,false,,,,`,
-    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/note,null,,4,ann,`,
-    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/tags,"a, ""b""","[""x""]",,,`,
+    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/note,null,"""""",4,ann,`,
+    String.raw`${HEAD},role_memberships,o,,r,7,'=1+1,changed,/tags,"""a, \""b\""""","[""x""]",,,`,
+    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/owner,"""null""",null,,,`,
+    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/rate,-5,"""=1+1""",,,`,
   ]);
 });
 

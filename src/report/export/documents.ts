@@ -152,7 +152,7 @@ class CsvColumns {
 }
 
 /** A value as the text of a cell: absent is empty, null is `null`, objects and arrays are JSON. */
-export function csvCell(value: JsonValue | undefined): string {
+function csvCell(value: JsonValue | undefined): string {
   if (value === undefined) return '';
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
