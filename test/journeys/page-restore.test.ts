@@ -251,8 +251,12 @@ describe('a restore from the dashboard', () => {
   it('that the service has moved under is refused, with the reason', async () => {
     const told = await story({ TIDEMARK_HTTP_ALLOW_RESTORE: 'true' });
     const { get, post, env } = told;
+    await tidemark(['snapshots', 'pin', 'good', 'run:1', '--baseline'], { env });
+    const accept = ['drift', 'accept', 'organizations', KITTIWAKE_ID, '--field', '/enforce_2fa', '--reason', 'for now'];
+    expect(await tidemark([...accept, '--as', 'ann'], { env })).toMatchObject({ code: 0 });
     const path = (await post('plan', { query: await planQuery(told) })).headers.get('location') ?? '';
-    await eventually(() => get(path), /type 1 or default/);
+    const made = await eventually(() => get(path), /type 1 or default/);
+    expect(made).toMatch(/<p>\/enforce_2fa accepted by ann on \d{4}-\d\d-\d\d: for now<\/p>/);
     expect((await tidemark(['restore', 'run:1', '--apply', '--yes'], { env })).code).toBe(0);
     await post('apply', { plan: path.split('/').at(-1) ?? '', confirm: 'default' });
     const ended = await eventually(() => get(path), /Ended with/);

@@ -193,6 +193,9 @@ describe('the page of the audit log', () => {
     put.run('innocent');
     const { html } = await page();
     expect([...html.matchAll(altered)].map(([, action]) => action)).toEqual(['restore_backup']);
+    const csv = await (await fetch(`${url}/audit.csv`)).text();
+    const rows = csv.trimEnd().split('\r\n');
+    expect(rows.map((line) => line.split(',').at(-1))).toEqual(['is_altered', 'true', 'false', 'false']);
     for (const text of [html, (await page('?action=pin')).html]) {
       expect(text).toContain('entry 3 of the audit log is not as it was written');
       expect(text).toContain('>tidemark verify</code>');
