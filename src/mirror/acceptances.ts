@@ -22,7 +22,7 @@ import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { sealRow } from './row-seals.ts';
 import { knownKind, storedScope } from './stored-names.ts';
 import { acceptances, fingerprintKey } from './schema/retention-tables.ts';
-import { lastMove } from './verify-chain.ts';
+import { entriesUnlikeSealed, lastMove, unlikeSealedText } from './verify-chain.ts';
 
 export interface DriftAcceptance extends RecordKey {
   /** Name of the source. */
@@ -195,10 +195,16 @@ function readAcceptances(connection: Connection, source?: string): DriftAcceptan
 function checkAcceptances(connection: Connection, source?: string): CheckedAcceptance[] {
   const contradicted = contradictedRows(connection, 'acceptances', source === undefined ? [] : [source]);
   const says = new Map(contradicted.map((row) => [keyText(row.key), row.says]));
+  const stored = readAcceptances(connection, source);
+  // What is gone from the end of the log may have withdrawn any of them.
+  const [unlike] = stored.length === 0 ? [] : entriesUnlikeSealed(connection);
+  const unproved =
+    unlike === undefined ? undefined : `rests on a log that was cut: ${unlikeSealedText(unlike)}`;
   return [
-    ...readAcceptances(connection, source).map((acceptance): CheckedAcceptance => {
+    ...stored.map((acceptance): CheckedAcceptance => {
       const { kind, scope, id, path } = acceptance;
-      const contradiction = says.get(keyText([acceptance.source, kind, scopeKey(scope), id, path]));
+      const contradiction =
+        says.get(keyText([acceptance.source, kind, scopeKey(scope), id, path])) ?? unproved;
       return contradiction === undefined ? acceptance : { ...acceptance, contradiction };
     }),
     ...contradicted.filter(({ isGone }) => isGone).flatMap(goneAcceptance),

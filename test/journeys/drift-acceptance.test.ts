@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { commandLine } from './command-line.ts';
 import { DOMAINS, MEMBERS, world, type World } from './comparison.ts';
 import { mirrorOnce } from './harness.ts';
@@ -567,6 +567,28 @@ describe('fingerprints', () => {
       expect(stderr, args.join(' ')).not.toContain('run:2');
     }
     expect((await run('status')).stdout).toMatch(/Drift +unknown/i);
+  });
+
+  it('does not count where its withdrawal was cut off the audit log, which a run sealed', async () => {
+    const { service, directory, expectRun } = await baselined();
+    service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'once');
+    const file = new Database(join(directory, 'mirror.db'));
+    onTestFinished(() => void file.close());
+    const row = file.prepare<[], object>('SELECT * FROM acceptances').get() ?? {};
+    await expectRun(0, 'drift', 'unaccept', 'domains', 'd1');
+    await expectRun(0, 'sync', '--quiet');
+    file.exec(`DELETE FROM audit_log WHERE action = 'unaccept'`);
+    const columns = Object.keys(row);
+    file
+      .prepare(`INSERT INTO acceptances (${columns.join()}) VALUES (${columns.map(() => '?').join()})`)
+      .run(...(Object.values(row) as unknown[]));
+    const { stdout, stderr } = await expectRun(2, 'drift');
+    expect(stdout).toContain('1 finding open');
+    expect(stdout + stderr).toMatch(
+      /rests on a log that was cut: run 3 sealed entry \d+ of the audit log, which is gone/,
+    );
   });
 
   it('has one remedy, whoever found that it was altered', async () => {
