@@ -143,7 +143,10 @@ async function readForUndo(
   mirror: RestoreRows,
   restore: number,
   forceChanged: boolean,
-): Promise<{ readonly undoing: UndoOptions & { readonly known: LoadedState }; readonly notes: readonly string[] }> {
+): Promise<{
+  readonly undoing: UndoOptions & { readonly known: LoadedState };
+  readonly notes: readonly string[];
+}> {
   const { source, definitions } = session;
   const filter = { kinds: undoKinds(mirror, restore, definitions) };
   const known = await session.readLive(filter);

@@ -60,7 +60,7 @@ function csvFile(path: string, text: string): AuditFile | null {
 }
 
 function csvRows(text: string): string[][] {
-  return parseCsv(text, { relaxColumnCount: false }) as string[][];
+  return parseCsv(text);
 }
 
 function rowCells(head: readonly string[], row: readonly string[]): Cells {
@@ -105,7 +105,11 @@ function cellsNow(form: AuditFile['form'], entry: ShownEntry): Cells {
 interface AlteredEntry {
   readonly entry: number;
   /** Null where one of the two has no such field. */
-  readonly fields: readonly { readonly field: string; readonly file: string | null; readonly log: string | null }[];
+  readonly fields: readonly {
+    readonly field: string;
+    readonly file: string | null;
+    readonly log: string | null;
+  }[];
 }
 
 /** As `verify` reports it. */

@@ -284,11 +284,17 @@ describe('the audit log', () => {
       const entries = change(document.entries.map((each) => JSON.stringify(each)));
       return JSON.stringify({ ...document, entries: entries.map((each) => JSON.parse(each) as unknown) });
     };
-    const less = await verified(3, changed((entries) => entries.toSpliced(7, 1)));
-    expect(less).toContain('entry 3 of the audit log is not in it: it was removed, or it was written with');
-    expect(await verified(1, changed((entries) => entries.toReversed()))).toContain(
-      'entry 2 comes after entry 1: the newest come first',
+    const less = await verified(
+      3,
+      changed((entries) => entries.toSpliced(7, 1)),
     );
+    expect(less).toContain('entry 3 of the audit log is not in it: it was removed, or it was written with');
+    expect(
+      await verified(
+        1,
+        changed((entries) => entries.toReversed()),
+      ),
+    ).toContain('entry 2 comes after entry 1: the newest come first');
     // The log of another time: what came after the backup is gone from it.
     const database = new Database(story.file('mirror.db'));
     database.exec('DELETE FROM audit_log WHERE entry = 10');

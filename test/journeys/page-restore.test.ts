@@ -252,7 +252,16 @@ describe('a restore from the dashboard', () => {
     const told = await story({ TIDEMARK_HTTP_ALLOW_RESTORE: 'true' });
     const { get, post, env } = told;
     await tidemark(['snapshots', 'pin', 'good', 'run:1', '--baseline'], { env });
-    const accept = ['drift', 'accept', 'organizations', KITTIWAKE_ID, '--field', '/enforce_2fa', '--reason', 'for now'];
+    const accept = [
+      'drift',
+      'accept',
+      'organizations',
+      KITTIWAKE_ID,
+      '--field',
+      '/enforce_2fa',
+      '--reason',
+      'for now',
+    ];
     expect(await tidemark([...accept, '--as', 'ann'], { env })).toMatchObject({ code: 0 });
     const path = (await post('plan', { query: await planQuery(told) })).headers.get('location') ?? '';
     const made = await eventually(() => get(path), /type 1 or default/);
