@@ -16,7 +16,7 @@ import { foldedPair, nameText } from '../report/value-text.ts';
 type Cells = ReadonlyMap<string, string>;
 
 /** A file that `tidemark audit` wrote. */
-export interface AuditFile {
+interface AuditFile {
   readonly path: string;
   readonly form: 'csv' | 'json';
   /** In the order of the file. */
@@ -132,11 +132,13 @@ export function compareAuditFile(mirror: Mirror, config: Config, file: AuditFile
   const last = byEntry.keys().reduce((most, each) => Math.max(most, each), Number(file.head?.entry ?? 0));
   const altered: AlteredEntry[] = [];
   const missing: number[] = [];
+  let newer = 0;
   const added = new Set(byEntry.keys());
   const always = { since: { at: '' }, until: { at: '\uFFFF' }, notes: [] };
   for (const shown of new AuditWalk(mirror, config, { period: always })) {
     const cells = byEntry.get(shown.entry);
-    if (cells === undefined && shown.entry <= last) missing.push(shown.entry);
+    if (shown.entry > last) newer += 1;
+    else if (cells === undefined) missing.push(shown.entry);
     if (cells === undefined) continue;
     added.delete(shown.entry);
     const fields = differences(cells, cellsNow(file.form, shown), shown);
@@ -172,7 +174,8 @@ export function compareAuditFile(mirror: Mirror, config: Config, file: AuditFile
       `${plural(byEntry.size, 'entry', 'entries')} of ${file.path} compared: ${same} as in the audit log` +
         (altered.length === 0 ? '' : `, ${altered.length} altered`) +
         (added.size === 0 ? '' : `, ${added.size} not in it`) +
-        (missing.length === 0 ? '' : `; ${missing.length} of the log not in the file`),
+        (missing.length === 0 ? '' : `; ${missing.length} of the log not in the file`) +
+        (newer === 0 ? '' : `; the log has ${plural(newer, 'newer entry', 'newer entries')}`),
     ],
     reasons: [
       ...wrong.slice(0, ENTRIES_SHOWN),
