@@ -3,7 +3,14 @@ import { EXIT, type ExitCode } from '../core/errors.ts';
 import { count, duration, plural } from '../core/wording.ts';
 import { MOST_PROJECTED } from '../fleet/cell.ts';
 import type { CellOverview, WorkerOverview } from '../fleet/registry/overview.ts';
-import { HEALTH_TEXT, isWrong, lacksWorkers, problemOf } from '../fleet/serve/health.ts';
+import {
+  driftText,
+  HEALTH_TEXT,
+  isWrong,
+  lacksWorkers,
+  problemOf,
+  severitiesText,
+} from '../fleet/serve/health.ts';
 import { fleetStatusDocument } from '../fleet/serve/documents.ts';
 import { renderTable } from '../report/table.ts';
 import { print, printReason, type CommandContext, terminalWidth, withConfigOption } from './context.ts';
@@ -67,10 +74,11 @@ function statusText(context: CommandContext, { cells, shown, workers, limit }: S
   const counts = [...byHealth].map(([health, own]) => `${count(own.length)} ${HEALTH_TEXT[health]}`);
   const records = cells.reduce((sum, cell) => sum + cell.records, 0);
   const findings = cells.reduce((sum, cell) => sum + (cell.findings ?? 0), 0);
+  const severities = severitiesText(cells);
   const head =
     cells.length === 0
       ? 'no cells: `tidemark fleet apply FILE` registers them'
-      : `${plural(cells.length, 'cell')}: ${counts.join(', ')}; ${plural(records, 'record')}, ${plural(findings, 'open finding')}`;
+      : `${plural(cells.length, 'cell')}: ${counts.join(', ')}; ${plural(records, 'record')}, ${plural(findings, 'open finding')}${severities === '' ? '' : `: ${severities}`}`;
   const rows = shown.slice(0, limit);
   const table = renderTable(
     ['cell', 'status', 'last run', 'outcome', 'published', 'next', 'records', 'drift', 'owner', 'problem'],
@@ -84,7 +92,7 @@ function statusText(context: CommandContext, { cells, shown, workers, limit }: S
       ago(cell.publishedAgeMs),
       next(cell),
       count(cell.records),
-      cell.findings === null ? '' : count(cell.findings),
+      driftText(cell),
       cell.owner ?? '',
       problemOf(cell),
     ]),

@@ -381,7 +381,7 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
       await registry.join({ name: 'w1', host: 'here', version: '1' });
       const status = await run('status');
       expect(status.code).toBe(3);
-      expect(status.stdout).toMatch(/^2 cells: 1 quarantined, 1 fine; 24 records, 2 open findings\n/);
+      expect(status.stdout).toMatch(/^2 cells: 1 quarantined, 1 fine; 24 records, 2 open findings: 2 high\n/);
       expect(status.stdout.indexOf('globex')).toBeLessThan(status.stdout.indexOf('acme'));
       expect(status.stderr).toContain('globex: quarantined, 5 failures in a row: the key was refused');
       expect((await run('status', '--failing')).stdout).not.toContain('acme');

@@ -95,6 +95,8 @@ describe.skipIf(POSTGRES === null)(`fleet serve${WITHOUT_POSTGRES}`, () => {
       expect(text).toContain(`# HELP tidemark_fleet_${name} ${help}\n`);
     expect(text).toContain('tidemark_fleet_cells{status="quarantined"} 1\n');
     expect(text).toContain('tidemark_fleet_cell_failures{cell="c007"} 5\n');
+    expect(text).toContain('tidemark_fleet_cell_open_findings{cell="c007",severity="high"} 1\n');
+    expect(text).toContain('tidemark_fleet_cell_open_findings{cell="c007",severity="low"} 0\n');
     expect(text).toContain('tidemark_fleet_workers 1\n');
     expect(text).toContain('tidemark_fleet_cells_without_baseline 300\n');
     expect(text).toMatch(/tidemark_fleet_cell_last_complete_age_seconds\{cell="c001"\} 6\d\d/);

@@ -1,6 +1,6 @@
 /** What the fleet's commands and pages show of all cells. Ages are PostgreSQL's: no clock of a reader is compared. */
 import { and, asc, count as rowCount, desc, eq, gt, inArray, max, ne, or, type SQL, sql } from 'drizzle-orm';
-import type { ScopeKey, Severity } from '../../catalog/definition.ts';
+import { type ScopeKey, SEVERITIES, type Severity } from '../../catalog/definition.ts';
 import type { BaselineOrder, CellChange, CellRun } from '../cell.ts';
 import type { Database } from './connection.ts';
 import { type CellState, cells, changes, findings, groups, records, runs, workers } from './schema.ts';
@@ -64,6 +64,8 @@ export interface CellOverview {
   readonly isLastWorkerAlive: boolean;
   /** Open findings; null if drift was not determined, or not since the mirror, or its baseline, was found damaged or altered. */
   readonly findings: number | null;
+  /** Of those that the registry lists, the first 10,000; null as `findings` is. */
+  readonly findingsBySeverity: Readonly<Record<Severity, number>> | null;
   /** Worker or person who has its group. */
   readonly holder: string | null;
   readonly root: string | null;
@@ -139,6 +141,9 @@ export async function cellOverviews(
       lastWorker: sql<string | null>`${LAST_WORKER}`,
       isLastWorkerAlive: sql<boolean>`exists (select from ${workers} where ${workers.name} = ${LAST_WORKER} and ${workers.seenAt} >= ${SILENT_SINCE})`,
       findings: cells.findingCount,
+      bySeverity: sql<Partial<
+        Record<Severity, number>
+      > | null>`(select jsonb_object_agg(severity, amount) from (select severity, count(*) as amount from ${findings} where cell_id = ${cells.id} group by severity) as listed)`,
       holder: groups.holder,
       root: cells.root,
       checkoutHolder: cells.checkoutHolder,
@@ -154,9 +159,10 @@ export async function cellOverviews(
     .innerJoin(groups, eq(groups.id, cells.group))
     .where(names === undefined ? ne(cells.state, 'retired') : inArray(cells.name, [...names]));
   return rows
-    .map((row) => {
+    .map(({ bySeverity, ...row }) => {
       const cell = {
         ...row,
+        findingsBySeverity: row.findings === null ? null : amountsOf(bySeverity ?? {}),
         isStored: row.unstoredAgeMs === null && !isMissed(row),
       };
       return { ...cell, health: healthOf(cell) };
@@ -164,6 +170,11 @@ export async function cellOverviews(
     .toSorted(
       (a, b) => CELL_HEALTHS.indexOf(a.health) - CELL_HEALTHS.indexOf(b.health) || (a.name < b.name ? -1 : 1),
     );
+}
+
+function amountsOf(listed: Partial<Record<Severity, number>>): Record<Severity, number> {
+  const amounts = SEVERITIES.map((severity) => [severity, listed[severity] ?? 0]);
+  return Object.fromEntries(amounts) as Record<Severity, number>;
 }
 
 function healthOf(cell: Omit<CellOverview, 'health'>): CellHealth {

@@ -28,6 +28,7 @@ export function fleetStatusDocument(
       records: cell.records,
       records_shown: cell.isProjected,
       findings: cell.findings,
+      findings_by_severity: cell.findingsBySeverity,
       root: cell.root,
     })),
     workers: workers.map((worker) => ({

@@ -1,5 +1,6 @@
 /** What people read about a cell: its status in words, and what is wrong. */
-import { duration, plural } from '../../core/wording.ts';
+import { SEVERITIES } from '../../catalog/definition.ts';
+import { count, duration, plural } from '../../core/wording.ts';
 import type { CellHealth, CellOverview, WorkerOverview } from '../registry/overview.ts';
 
 export const HEALTH_TEXT: Readonly<Record<CellHealth, string>> = {
@@ -21,6 +22,21 @@ export function isWrong({ health }: CellOverview): boolean {
 /** True if cells are registered and no worker is alive. */
 export function lacksWorkers(cells: readonly CellOverview[], workers: readonly WorkerOverview[]): boolean {
   return cells.some(({ health }) => health !== 'retired') && !workers.some(({ isAlive }) => isAlive);
+}
+
+/** `1 critical, 3 high`: the open findings of these cells; empty without any. */
+export function severitiesText(cells: readonly CellOverview[]): string {
+  return SEVERITIES.flatMap((severity) => {
+    const amount = cells.reduce((sum, cell) => sum + (cell.findingsBySeverity?.[severity] ?? 0), 0);
+    return amount === 0 ? [] : [`${count(amount)} ${severity}`];
+  }).join(', ');
+}
+
+/** How many findings of a cell are open, with those of the highest severity: `4: 1 critical`; empty where that is not known. */
+export function driftText(cell: CellOverview): string {
+  if (cell.findings === null) return '';
+  const [worst = ''] = severitiesText([cell]).split(', ', 1);
+  return worst === '' ? count(cell.findings) : `${count(cell.findings)}: ${worst}`;
 }
 
 /** Longest text of an error in a table. */

@@ -1,5 +1,6 @@
 /** The metrics of a fleet, read from the registry at each scrape. */
 import { Gauge, Registry as MetricRegistry } from 'prom-client';
+import { SEVERITIES } from '../../catalog/definition.ts';
 import { CELL_HEALTHS, type CellOverview, type WorkerOverview } from '../registry/overview.ts';
 
 interface FleetFacts {
@@ -72,9 +73,12 @@ export const FLEET_METRICS: readonly FleetMetric[] = [
   },
   {
     name: 'cell_open_findings',
-    help: 'Open findings of drift of a cell; missing where it was not compared with a baseline',
-    labels: ['cell'],
-    samples: ({ cells }) => cells.map(({ name, findings }) => [findings, name]),
+    help: 'Open findings of drift of a cell, 10,000 at most; missing where it was not compared with a baseline',
+    labels: ['cell', 'severity'],
+    samples: ({ cells }) =>
+      cells.flatMap(({ name, findingsBySeverity: amounts }) =>
+        amounts === null ? [] : SEVERITIES.map((severity): Sample => [amounts[severity], name, severity]),
+      ),
   },
   {
     name: 'cell_records',

@@ -15,7 +15,7 @@ import {
 import { type Html, markup, NOTHING, trusted } from '../../daemon/dashboard/html.ts';
 import type { PageContent } from '../../daemon/dashboard/layout.ts';
 import type { CellHealth, CellOverview, WorkerOverview } from '../registry/overview.ts';
-import { HEALTH_TEXT, isWrong, lacksWorkers, problemOf } from './health.ts';
+import { driftText, HEALTH_TEXT, isWrong, lacksWorkers, problemOf } from './health.ts';
 
 /** Rows of the table; the rest is found by the search. */
 const SHOWN = 200;
@@ -93,7 +93,7 @@ function cellsHtml(found: readonly CellOverview[], { now }: FleetPageFacts): Htm
           ? markup`at work: ${cell.holder}`
           : aheadHtml(cell.dueAt, now),
       count(cell.records),
-      cell.findings === null ? '' : count(cell.findings),
+      driftText(cell),
       cell.checkoutHolder === null || isWrong(cell)
         ? problemOf(cell)
         : `checked out by ${cell.checkoutHolder}`,
