@@ -57,7 +57,7 @@ export async function serve(context: CommandContext, options: ServeOptions): Pro
   const listener = createListener(replica.answer, log, options.trustedProxy ?? config.http.trustedProxies);
   try {
     const at = await listener.listen({ host, port });
-    await printIntroduction(context, at, source, latest);
+    await printIntroduction(context, at, { source, latest, hasToken: tokens.length > 0 });
     await aborted(context.signal);
   } finally {
     await listener.close();
@@ -94,8 +94,11 @@ function startingPoint(
 async function printIntroduction(
   context: CommandContext,
   listening: ListeningAt,
-  source: string,
-  latest: RunRow | undefined,
+  {
+    source,
+    latest,
+    hasToken,
+  }: { readonly source: string; readonly latest: RunRow | undefined; readonly hasToken: boolean },
 ): Promise<void> {
   const { url } = listening;
   const run = latest?.run ?? null;
@@ -113,7 +116,7 @@ async function printIntroduction(
     [
       `replica of ${source} listens on ${url}${elsewhere(listening)}`,
       `it answers every GET path of the API from the mirror${state}`,
-      `try it:  curl ${url}/api/organizations/`,
+      `try it:  curl ${hasToken ? '-H "Authorization: Bearer TOKEN" ' : ''}${url}/api/organizations/`,
       'stop it with Ctrl-C',
       '',
     ].join('\n'),

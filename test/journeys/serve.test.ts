@@ -47,6 +47,16 @@ describe('serve', () => {
       '{"count":2,"next":null,"previous":null,"results":[{"id":"d1","price":1.10},{"id":"d2","big":9007199254740993}]}',
     );
 
+    const shown = start(['serve', '--port', '0', '--token-file', tokens], { env });
+    onTestFinished(() => void shown.child.kill('SIGKILL'));
+    for await (const line of createInterface({ input: shown.child.stdout! }))
+      if (line.startsWith('try it:')) {
+        expect(line).toMatch(/curl -H "Authorization: Bearer TOKEN" http:.*\/api\/organizations\/$/);
+        break;
+      }
+    shown.child.kill('SIGINT');
+    expect((await shown.ended).code).toBe(0);
+
     const copy = environment(told.url, scratch(), { TIDEMARK_API_KEY: 'first-token-of-the-replica' });
     expect(await tidemark(['sync', '--quiet'], { env: copy })).toMatchObject({ code: 0, stderr: '' });
     const [one, other] = await Promise.all([env, copy].map((each) => tidemark(['export'], { env: each })));
