@@ -185,11 +185,13 @@ describe('Slack', () => {
     const better = /_(recovered|on_time|settled|resolved|back)$|^source_removed$/;
     const shown = NOTICE_EVENTS.map((event) => [
       event,
-      payload({ ...message('x'), event, severity: 'critical' }).text.startsWith('🟢'),
+      payload({ ...message('x'), event, severity: 'critical', isResolved: true }).text.startsWith('🟢'),
     ]);
     expect(shown).toEqual(NOTICE_EVENTS.map((event) => [event, better.test(event)]));
     const low = payload({ ...message('x'), event: 'drift_new', severity: 'low' });
     expect(low.text).toMatch(/^🔵/u);
+    const left = payload({ ...message('x'), event: 'drift_resolved', severity: 'high', isResolved: false });
+    expect(left.text).toMatch(/^🟠/u);
   });
 
   it('keeps within its limits without cutting a character or an escape', () => {

@@ -71,9 +71,9 @@ export function factsLine({ event, at, run }: Message): string {
 const COLOURS = { critical: '🔴', high: '🟠', medium: '🟡', low: '🔵' } as const;
 const IMPROVED = '🟢';
 
-/** The title behind a colour: green for what got better, however grave it was, and for nothing else. */
-export function heading({ event, severity, title }: Message): string {
-  return `${IMPROVEMENTS.has(event) ? IMPROVED : COLOURS[severity]} ${title}`;
+/** The title behind a colour: green for what got better, however grave it was, unless some of it is open still. */
+export function heading({ event, severity, title, isResolved }: Message): string {
+  return `${isResolved && IMPROVEMENTS.has(event) ? IMPROVED : COLOURS[severity]} ${title}`;
 }
 
 /** Without mentions, and with the characters escaped by which Markdown knows its markup. */
