@@ -145,7 +145,14 @@ export class GroupWork {
         if (result.status === 'left') {
           if (result.isOfStorage === true) this.#noteStorage(result.error);
           const about = result.isOfStorage === true ? 'storage' : `cell ${cell.name}`;
-          await this.#leave(group, about, result.error, cell.id);
+          const { code, message } = result.error;
+          const until = `; once it is due for ${duration(this.#options.limits.lostRunsMs)}, any worker continues without the lost runs`;
+          await this.#leave(
+            group,
+            about,
+            { code, message: code === 'mirror_missing' ? `${message}${until}` : message },
+            cell.id,
+          );
           continue;
         }
         const isLast = index === held.cells.length - 1;
@@ -158,7 +165,7 @@ export class GroupWork {
         const published = await this.#publish(publication, job);
         if (published === null) return;
         isReleased = isLast;
-        this.#report(cell, result, published, clock.monotonicMs() - begun);
+        this.#report(publication, cell, result, published, clock.monotonicMs() - begun);
       }
     }
     if (!isReleased) await registry.releaseGroup(group, held.fence, secret === null ? undefined : requests());
@@ -251,6 +258,7 @@ export class GroupWork {
   }
 
   #report(
+    publication: Publication,
     { name }: Cell,
     result: Exclude<CellResult, { status: 'left' | 'waits' }>,
     { isNewlyQuarantined, isReleased, failures }: PublishResult,
@@ -269,7 +277,7 @@ export class GroupWork {
           ...(last === undefined ? {} : { run: last.run, outcome: last.outcome, requests: last.requests }),
           ms: Math.round(ms),
         },
-        last === undefined ? 'nothing was due' : 'synced',
+        doneText(last !== undefined, publication),
       );
       if (storage.error !== null) {
         this.#noteStorage(storage.error);
@@ -297,4 +305,14 @@ export class GroupWork {
     } else if (error !== null) log.warn({ cell: name, code: error.code, failures }, error.message);
     if (isReleased) log.info({ cell: name }, `${name} is quarantined no longer`);
   }
+}
+
+/** What was done on a cell: a sync, and the baseline that was asked for. */
+function doneText(isSynced: boolean, { baselineOrder, baselineDone }: Publication): string {
+  const synced = isSynced ? ['synced'] : [];
+  if (baselineOrder === null) return isSynced ? 'synced' : 'nothing was due';
+  const baseline = `the baseline ${baselineOrder.name}`;
+  if (baselineDone === null) return [...synced, `${baseline} counts once storage has the mirror`].join('; ');
+  const { error } = baselineDone;
+  return [...synced, `${baseline} ${error === null ? 'was set' : `could not be set: ${error}`}`].join('; ');
 }

@@ -841,7 +841,10 @@ globalThis.Date.now = () => real() + off;\n`,
       code: 4,
       stderr: expect.stringContaining('is not checked out') as string,
     });
-    expect((await one.stop()).code).toBe(0);
+    const worked = await one.stop();
+    expect(worked.code).toBe(0);
+    expect(worked.stderr).toMatch(/the baseline better was set/);
+    expect(worked.stderr).toMatch(/the baseline before-all could not be set: /);
     // Without waiting it is left to whoever works next.
     expect(await fleet('baseline', 'good', '--no-wait')).toMatchObject({
       code: 0,
