@@ -9,7 +9,7 @@ import { assessHealth, type Health, worst } from './health/health.ts';
 import {
   type DamageFinder,
   type HealthSnapshot,
-  NO_CONTRADICTIONS,
+  NOTHING_READ,
   readHealthSnapshot,
 } from './health/health-facts.ts';
 import type { RunTotals } from './http/run-counter.ts';
@@ -226,6 +226,7 @@ function mergedHealth(
   { now, startedAt, problems, configProblem }: ProcessFacts,
 ): Health {
   const own = assessHealth({
+    ...NOTHING_READ,
     now,
     startedAt,
     configProblem: configProblem?.message ?? null,
@@ -233,14 +234,6 @@ function mergedHealth(
       about === 'config' ? [] : [{ message, hint: hint ?? null, since }],
     ),
     mirrorProblem: null,
-    sources: [],
-    backups: null,
-    verify: null,
-    damage: null,
-    contradictions: NO_CONTRADICTIONS,
-    drills: [],
-    failedJobs: [],
-    failingChannels: [],
   });
   const reasons = parts.flatMap(({ name, snapshot }) =>
     (snapshot?.health.reasons ?? []).map((reason) => ({ ...reason, message: `${name}: ${reason.message}` })),

@@ -140,7 +140,7 @@ export function startSchedule(due: DueSchedule, { runner, timetable, works, log 
     const whose = isAll ? '' : ` for ${busy.length} of ${targets.length} sources`;
     log.warn(
       { schedule, dueAt, ...(isAll ? {} : { sources: busy }) },
-      `${schedule} has not ended yet${whose}: this due time is skipped${isAll ? '' : ' for them'}`,
+      `${schedule} ${whyBusy(runner, schedule, busy)}${whose}: this due time is skipped${isAll ? '' : ' for them'}`,
     );
     if (isAll) return;
   }
@@ -160,4 +160,12 @@ export function startSchedule(due: DueSchedule, { runner, timetable, works, log 
     return [{ name: schedule, source, trigger, schedule, full: false, kinds: null }];
   });
   runner.addAll(jobs);
+}
+
+/** What keeps the job of the last due time: it runs, or waits for another job of the mirror, or for a slot. */
+function whyBusy(runner: JobRunner, schedule: ScheduleName, busy: readonly (string | null)[]): string {
+  const [current] = runner.running();
+  if (current === undefined) return 'still waits for a free slot';
+  const isItself = current.name === schedule && busy.includes(current.source);
+  return isItself ? 'has not ended yet' : `still waits for the ${current.name} job`;
 }

@@ -73,6 +73,24 @@ describe('the service', () => {
     expect(rig.loud()).toHaveLength(1);
   });
 
+  it('shows only a part: drift says how many collections it could not compare', async () => {
+    const rig = await Rig.create({ ...EVERY_TEN, drift: '5-59/10 * * * *' });
+    await (await rig.start()).stop();
+    const mirror = openMirror(rig.mirrorPath, { mode: 'write', command: 'test', clock: rig.clock });
+    mirror.snapshots.pin('start', 1);
+    mirror.snapshots.setBaseline('start');
+    mirror.close();
+    await rig.start();
+    rig.service.quirks.push(
+      ({ path }, response) =>
+        path.endsWith('/roles/') && respond(response, 403, '{"detail":"no","code":"permission_denied"}'),
+    );
+    await rig.advanceMinutes(20);
+    expect(rig.loud()).toContainEqual(
+      expect.stringMatching(/^drift is partly done: 1 collection could not be compared$/),
+    );
+  });
+
   it('refuses the key until another one is put in its file', async () => {
     const rig = await Rig.create(EVERY_TEN);
     rig.service.quirks.push(

@@ -1,7 +1,7 @@
 /** A service that accepts and never answers holds up its own source, and no other for long. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { FakeService } from '../journeys/service.ts';
+import { FakeService, respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
 
 const MINUTE = 60_000;
@@ -107,6 +107,20 @@ describe('a tick', () => {
     expect(rig.loud()).toContain(
       'sync has not ended yet for 1 of 2 sources: this due time is skipped for them',
     );
+  });
+
+  it('of a job that waits for another one says so', async () => {
+    const rig = await Rig.create({ sync: '0 * * * *', drift: '* * * * *' });
+    await rig.start();
+    rig.heldAnswers = 99;
+    // Slow, but never silent for so long that the sync would be cancelled.
+    rig.service.quirks.push((_request, response) => {
+      void rig.clock.sleep(50_000).then(() => respond(response, 503, '{}'));
+      return true;
+    });
+    rig.view.request('sync', ['a']);
+    await rig.advanceMinutes(2.5);
+    expect(rig.loud()).toContain('drift still waits for the sync job: this due time is skipped');
   });
 });
 

@@ -91,7 +91,19 @@ export interface HealthSnapshot extends MirrorFacts {
 }
 
 /** What is said where no mirror was read. */
-export const NO_CONTRADICTIONS: HealthFacts['contradictions'] = { lines: [], hint: '' };
+export const NOTHING_READ: Omit<
+  HealthFacts,
+  'now' | 'startedAt' | 'configProblem' | 'problems' | 'mirrorProblem'
+> = {
+  sources: [],
+  backups: null,
+  verify: null,
+  damage: null,
+  contradictions: { lines: [], hint: '' },
+  drills: [],
+  failedJobs: [],
+  failingChannels: [],
+};
 const NO_JOBS: LastJobs = { of: () => [], one: () => null, finished: () => [] };
 /** Latest jobs searched for the newest backup. */
 const BACKUP_JOBS_READ = 50;
@@ -269,6 +281,7 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
   // A mirror that existed and is gone is not created again.
   const isComing = code === 'mirror_missing' && isSyncing && !isMirrorGone(view);
   const unread = assessHealth({
+    ...NOTHING_READ,
     now,
     startedAt: view.startedAt,
     configProblem: view.configProblem()?.message ?? null,
@@ -276,13 +289,6 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
     mirrorProblem: { message, hint: hint ?? null, isComing },
     // A mirror that does not exist yet has no runs of these sources; of one that cannot be read nothing is known.
     sources: isComing ? config.sources.map(({ name }) => unreadSource(view, config, name)) : [],
-    backups: null,
-    verify: null,
-    damage: null,
-    contradictions: NO_CONTRADICTIONS,
-    drills: [],
-    failedJobs: [],
-    failingChannels: [],
   });
   const health = toRun(unread, view);
   const nothing = {

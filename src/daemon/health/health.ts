@@ -261,7 +261,7 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
           'job_failed',
           `the last ${job.name}${of(job.source)} ${OUTCOME_WORDS[job.outcome] ?? 'failed'}${job.error === null ? '' : `: ${job.error}`}${job.name === 'backup' ? newestText(facts) : ''}`,
           endOf(job),
-          job.hint ?? `\`tidemark ${job.name === 'backup' ? 'backup create' : job.name}\``,
+          job.hint ?? againHint(job),
         ),
       ),
     ...backupReasons(facts),
@@ -289,6 +289,12 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
       ),
     ),
   ];
+}
+
+function againHint({ name, errorCode }: HealthFacts['failedJobs'][number]): string {
+  const command = `\`tidemark ${name === 'backup' ? 'backup create' : name}\``;
+  const isFull = errorCode === ('disk_full' satisfies ErrorCode);
+  return isFull ? `free space there, or enlarge the volume; then ${command}` : command;
 }
 
 /** One reason, however many rows: what one hand did. None where the last check found it: that has the same remedy. */
@@ -553,7 +559,7 @@ function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthRe
         since,
         hint:
           run === null
-            ? 'no run was begun; the next sync retries'
+            ? `no run was begun${last.errorCode === ('disk_full' satisfies ErrorCode) ? ': free space on the volume of the mirror' : ''}; the next sync retries`
             : `\`tidemark runs show ${run}\` shows the reason; the next sync retries`,
       },
     ];

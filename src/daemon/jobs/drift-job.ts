@@ -5,6 +5,7 @@ import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { diffExitCode } from '../../diff/change.ts';
 import type { OpenFinding } from '../../diff/drift.ts';
 import { severityCounts } from '../../report/drift-document.ts';
+import { uncomparedCollections } from '../../report/notes.ts';
 import { maskedId, maskedPlace, withMaskedId } from '../../report/mask.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
@@ -80,7 +81,7 @@ function summaryOf(drift: SourceDrift): DriftSummary {
     findings: findingSummaries(drift, named),
     ...earlierOf(drift, named),
     compared: { collections: document.compared.collections, records: document.compared.records },
-    skipped: document.skipped.length,
+    skipped: uncomparedCollections(document),
   };
 }
 

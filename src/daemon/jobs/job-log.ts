@@ -3,6 +3,7 @@ import { collectionText } from '../../catalog/catalog.ts';
 import { splitTrigger } from '../../core/actor.ts';
 import { TidemarkError, asTidemarkError, exitCodeFor } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
+import { percent, plural } from '../../core/wording.ts';
 import type { JobEnd, JobRow, JobName } from '../../mirror/daemon-store.ts';
 import type { ActiveProblems } from '../problems.ts';
 import { type UnreadSweep, summaryOf } from './summaries.ts';
@@ -49,7 +50,7 @@ export class JobLog {
       ...(lacking === null ? {} : { collections: lacking.count }),
       ...(isSame || error?.hint === undefined ? {} : { hint: error.hint }),
     };
-    const reason = row.error ?? lacking?.text ?? null;
+    const reason = row.error ?? lacking?.text ?? partText(row);
     const why = reason === null ? '' : `: ${reason}`;
     const isRecovered = outcome === 'done' && last !== undefined && !last.startsWith('done');
     const message = `${name} ${isRecovered ? 'is done again' : endWords(row)}${isSame ? ' as before' : ''}${why}`;
@@ -91,6 +92,15 @@ function partsLacking(row: JobRow): { readonly count: number; readonly text: str
   if (named.length === 0) return null;
   const rest = more > 0 ? `; and ${more} more of ${count + complete} collections` : '';
   return { count, text: `${named.join('; ')}${rest}` };
+}
+
+/** Why a job is partial that had no error; null for another one. */
+function partText(row: JobRow): string | null {
+  if (row.outcome !== 'partial') return null;
+  const skipped = summaryOf('drift', row)?.skipped ?? 0;
+  if (skipped > 0) return `${plural(skipped, 'collection')} could not be compared`;
+  const drill = summaryOf('drill', row);
+  return drill === null ? null : `a restore would bring back ${percent(drill.score)}`;
 }
 
 function sweepText({ kind, scope, outcome, held, message }: UnreadSweep): string {

@@ -109,7 +109,7 @@ export interface DriftSummary {
   /** By fingerprint, what those were before restores gave records other ids: the latest first. Left out if there is none. */
   readonly earlier?: Readonly<Record<string, readonly EarlierFinding[]>>;
   readonly compared: { readonly collections: number; readonly records: number };
-  /** Collections that could not be compared. */
+  /** Collections that could not be compared, or not in their present state: each may hide drift. */
   readonly skipped: number;
 }
 

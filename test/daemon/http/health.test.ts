@@ -399,7 +399,11 @@ describe('health', () => {
     });
     expect(reasons).toMatchObject([
       { code, message, hint: expect.stringContaining('`tidemark backup restore latest --to') as string },
-      { code: 'job_failed', message: 'the last drill of acme failed: no space', hint: '`tidemark drill`' },
+      {
+        code: 'job_failed',
+        message: 'the last drill of acme failed: no space',
+        hint: 'free space there, or enlarge the volume; then `tidemark drill`',
+      },
       { code: 'job_failed', message: 'the last forget failed: the pin is not as recorded', hint: 'look' },
     ]);
   });
@@ -412,7 +416,7 @@ describe('health', () => {
       [
         'run_failed',
         'the last sync failed before its run began: no space',
-        'no run was begun; the next sync retries',
+        'no run was begun: free space on the volume of the mirror; the next sync retries',
       ],
     ]);
   });
