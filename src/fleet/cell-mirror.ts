@@ -91,7 +91,7 @@ export async function bringMirror(
       'left',
       new TidemarkError(
         'mirror_missing',
-        `storage lacks the newest mirror of ${order.cell}, with the root ${known.root}: a worker that has it in its cache can continue`,
+        `storage lacks the newest mirror of ${order.cell}, with the root ${known.root.slice(0, 12)}…: a worker that has it in its cache can continue`,
         { isRetryable: true },
       ),
     );

@@ -146,7 +146,7 @@ export class GroupWork {
           if (result.isOfStorage === true) this.#noteStorage(result.error);
           const about = result.isOfStorage === true ? 'storage' : `cell ${cell.name}`;
           const { code, message } = result.error;
-          const until = `; once it is due for ${duration(this.#options.limits.lostRunsMs)}, any worker continues without the lost runs`;
+          const until = `; once it is due for ${duration(this.#options.limits.lostRunsMs)}, any does without the lost runs`;
           await this.#leave(
             group,
             about,

@@ -32,11 +32,11 @@ export function severitiesText(cells: readonly CellOverview[]): string {
   }).join(', ');
 }
 
-/** How many findings of a cell are open, with those of the highest severity: `4: 1 critical`; empty where that is not known. */
+/** How many findings of a cell are open, with those of the highest severity: `4 (1 critical)`; empty where that is not known. */
 export function driftText(cell: CellOverview): string {
   if (cell.findings === null) return '';
   const [worst = ''] = severitiesText([cell]).split(', ', 1);
-  return worst === '' ? count(cell.findings) : `${count(cell.findings)}: ${worst}`;
+  return worst === '' ? count(cell.findings) : `${count(cell.findings)} (${worst})`;
 }
 
 /** Longest text of an error in a table. */
