@@ -2,6 +2,7 @@
 import { scopeKey } from '../../catalog/catalog.ts';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
+import type { ErrorCode } from '../../core/errors.ts';
 import { formatInteger, percent, plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { NoticeState, Notice } from '../../mirror/daemon-store.ts';
@@ -129,6 +130,9 @@ function workHint(job: JobObservation['job']): string {
   const { name, source, errorCode } = job;
   // Not to be tried by hand: that would store it there.
   if (hasEmptiedTarget(job)) return EMPTIED_HINT;
+  const isFull = errorCode === ('disk_full' satisfies ErrorCode);
+  if (name === 'backup' && isFull)
+    return 'free space on the volume that is full, or enlarge it; `tidemark backup create` makes the backup now, the daemon after the next complete run';
   const local = localHint(errorCode);
   if (local !== null) return local;
   if (lacksBaseline(job)) return NEW_BASELINE_HINT;

@@ -320,7 +320,7 @@ describe('the other jobs', () => {
     ['verify', null, /^`tidemark verify` tries again/],
     ['forget', null, /^`tidemark forget --dry-run` says why/],
     ['backup', null, /^`tidemark backup create` tries again.*`tidemark backup list`/],
-    ['backup', 'disk_full', /^free space on the volume of the mirror/],
+    ['backup', 'disk_full', /^free space on the volume that is full.*`tidemark backup create`/],
     ['drift', 'mirror_corrupt', /^`tidemark verify`.*`tidemark backup restore latest/],
     ['drift', 'reference_unknown', /^`tidemark snapshots pin NAME --baseline` makes/],
   ] as const)('%s that failed (%s) say what to do', (name, errorCode, hint) => {
