@@ -321,7 +321,10 @@ describe.each(['alerts.yaml', 'fleet-alerts.yaml'])('Prometheus: %s', (rulesFile
 
   it.each(rules.map((rule) => [rule.alert, rule] as const))('%s reads what /metrics gives', (_name, rule) => {
     refuseUnknown(rule.expr);
-    const severities = rule.labels.severity.replaceAll(/\{\{.*?\}\}/g, ' ').trim().split(/\s+/);
+    const severities = rule.labels.severity
+      .replaceAll(/\{\{.*?\}\}/g, ' ')
+      .trim()
+      .split(/\s+/);
     expect(['info', 'warning', 'critical']).toEqual(expect.arrayContaining(severities));
     expect(rule.annotations.summary).not.toBe('');
     expect(rule.annotations.description).toMatch(/\.$/);
