@@ -138,13 +138,13 @@ export const filterOptions: readonly OptionRow[] = [
   kindOption,
   {
     flags: '--organization <id>',
-    description: 'only below this organization; repeatable',
+    description: 'only below this organization, by id or name; repeatable',
     isRepeatable: true,
   },
   {
     flags: '--project <id>',
     description:
-      'only this project and what is below it (batch exports belong to the organization); repeatable',
+      'only this project, by id or name, and what is below it (not batch exports: these belong to the organization); repeatable',
     isRepeatable: true,
   },
   {

@@ -24,8 +24,12 @@ const reportOptions = (formats: readonly string[]): readonly OptionRow[] => [
 ];
 
 const placeOptions: readonly OptionRow[] = [
-  { flags: '--organization <id>', description: 'disambiguate by organization id', isRepeatable: true },
-  { flags: '--project <id>', description: 'disambiguate by project id', isRepeatable: true },
+  {
+    flags: '--organization <id>',
+    description: 'disambiguate by organization id or name',
+    isRepeatable: true,
+  },
+  { flags: '--project <id>', description: 'disambiguate by project id or name', isRepeatable: true },
 ];
 
 export const DIFF_COMMANDS: readonly CommandRow[] = [

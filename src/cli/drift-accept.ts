@@ -16,7 +16,7 @@ import type { SourceDrift } from '../state/drift.ts';
 import { parseReference, parseTime } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { openForChange } from './when-free.ts';
-import { idsOfRecords, kindArgument, lookUpRecord } from './record.ts';
+import { idsOfRecords, kindArgument, lookUpRecord, sourcesToRead, withParentIds } from './record.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { sourcesOf } from './diff.ts';
 import { findDrift, requireBaseline, isAskedFor } from './drift-place.ts';
@@ -36,24 +36,25 @@ interface AcceptOptions {
 }
 
 /** Exit 0 when something was accepted; 1 when nothing of the record drifts now; 4 when there is no such a record. */
-export async function acceptDrift(context: CommandContext, options: AcceptOptions): Promise<ExitCode> {
-  const kind = kindArgument(options.kind);
+export async function acceptDrift(context: CommandContext, asked: AcceptOptions): Promise<ExitCode> {
+  const kind = kindArgument(asked.kind);
   const now = systemClock.now();
-  const reason = options.reason?.trim() ?? '';
+  const reason = asked.reason?.trim() ?? '';
   if (reason === '') {
     throw new TidemarkError('usage', 'accepted drift needs a reason', {
       hint: 'give the reason with --reason; reports show it',
     });
   }
-  const until = untilTime(context, options.until, now);
-  const from = parseReference(options.from ?? 'baseline', now, { snapshots: snapshotNames(context) });
-  const to = parseReference(options.live === true ? 'live' : 'latest', now);
+  const until = untilTime(context, asked.until, now);
+  const from = parseReference(asked.from ?? 'baseline', now, { snapshots: snapshotNames(context) });
+  const to = parseReference(asked.live === true ? 'live' : 'latest', now);
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
   const config = readConfig(context, context.options, keys);
-  const mirror = await openForChange(context, config, 'drift accept', options.as);
+  const mirror = await openForChange(context, config, 'drift accept', asked.as);
   const opener = new StateOpener(context, config, 'drift accept', mirror);
   try {
     requireBaseline(mirror, from);
+    const options = withParentIds(asked, config, mirror, sourcesToRead(config, mirror));
     const drifts: SourceDrift[] = [];
     for (const source of sourcesOf(context, config, opener, [from, to])) {
       if (source === null) continue;

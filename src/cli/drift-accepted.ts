@@ -28,7 +28,7 @@ import { LATEST } from '../state/reference.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { openForChange } from './when-free.ts';
-import { idsOfRecords, kindArgument, sourcesToRead, lookUpRecord } from './record.ts';
+import { idsOfRecords, kindArgument, lookUpRecord, sourcesToRead, withParentIds } from './record.ts';
 import type { Located } from './command-row.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { isAskedFor, placeByIndex } from './drift-place.ts';
@@ -153,12 +153,14 @@ export function locateAcceptance(options: UnacceptOptions): Located {
 }
 
 /** Exit 0 when something was withdrawn; 1 when nothing of the record was accepted; 4 when there is no such a record. */
-export async function unacceptDrift(context: CommandContext, options: UnacceptOptions): Promise<ExitCode> {
-  const kind = kindArgument(options.kind);
+export async function unacceptDrift(context: CommandContext, asked: UnacceptOptions): Promise<ExitCode> {
+  const kind = kindArgument(asked.kind);
   const config = readConfig(context, context.options, 'unused');
-  const mirror = await openForChange(context, config, 'drift unaccept', options.as);
+  const mirror = await openForChange(context, config, 'drift unaccept', asked.as);
   try {
-    const acceptances = sourcesToRead(config, mirror)
+    const sources = sourcesToRead(config, mirror);
+    const options = withParentIds(asked, config, mirror, sources);
+    const acceptances = sources
       .flatMap((source) => mirror.acceptances.checked(source))
       .filter((acceptance) => acceptance.kind === kind);
     // A record that a restore created again goes by every id that it had.

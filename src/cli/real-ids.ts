@@ -5,7 +5,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { isMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
-import { idsMaskedAs, idsNamed, recordNote, recordsNear, throwSeveral } from './record.ts';
+import { idsMaskedAs, idsNamed, recordNote, recordsNear, throwSeveral, withParentIds } from './record.ts';
 
 /** Whom to ask. */
 export interface KnownTo {
@@ -24,7 +24,8 @@ const ID = /^(?:\d+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/i;
 
 /**
  * The options with each masked id, and each name that is not an id, replaced by the real one, and each part of the name of
- * one record only. What the mirror does not know stays: it may be the id of a record that only the service or an export has.
+ * one record only. So are the names of organizations and projects. What the mirror does not know stays: it may be the id of
+ * a record that only the service or an export has.
  * @throws TidemarkError `reference_unknown` for a masked id that no record of the mirror has, now or before, and for a text
  * that resembles a name; `usage` for a name, or a part of the names, of several records
  */
@@ -35,13 +36,14 @@ export function withRealIds<
     readonly organization?: readonly string[];
     readonly project?: readonly string[];
   },
->(options: T, config: Config, known: KnownTo): T {
-  const { mirror, sources } = known;
+>(asked: T, config: Config, known: KnownTo): T {
+  if ([asked.id, asked.organization, asked.project].every((given) => given === undefined)) return asked;
+  const held = known.mirror();
+  const filter = { sources: known.sources.length > 0 ? known.sources : (held?.runs.sources() ?? []) };
+  const options = held === null ? asked : withParentIds(asked, config, held, filter.sources);
   if (options.id === undefined) return options;
-  const held = mirror();
   const real = options.id.flatMap((id) => {
     const kinds = options.kind ?? KINDS;
-    const filter = { sources: sources.length > 0 ? sources : (held?.runs.sources() ?? []) };
     if (!isMaskedId(id)) {
       if (held === null || kinds.some((kind) => held.records.find(kind, id, filter).length > 0)) return [id];
       const within = {

@@ -23,7 +23,11 @@ export const secretsOption: OptionRow = {
 
 /** Options that distinguish records of the same id, and that select what is shown. */
 export const recordOptions: readonly OptionRow[] = [
-  { flags: '--organization <id>', description: 'disambiguate by organization id', isRepeatable: true },
-  { flags: '--project <id>', description: 'disambiguate by project id', isRepeatable: true },
+  {
+    flags: '--organization <id>',
+    description: 'disambiguate by organization id or name',
+    isRepeatable: true,
+  },
+  { flags: '--project <id>', description: 'disambiguate by project id or name', isRepeatable: true },
   secretsOption,
 ];

@@ -3,6 +3,7 @@ import { SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText } from '../catalog/catalog.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -49,10 +50,11 @@ const NEAR_READ = 10_000; // records among which one is sought that was probably
 export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQuestion): FoundRecord {
   const kind = kindArgument(question.kind);
   const sources = sourcesToRead(config, mirror);
+  const { organization, project } = withParentIds(question, config, mirror, sources);
   const filter = {
     sources,
-    ...(question.organization === undefined ? {} : { organizations: question.organization }),
-    ...(question.project === undefined ? {} : { projects: question.project }),
+    ...(organization === undefined ? {} : { organizations: organization }),
+    ...(project === undefined ? {} : { projects: project }),
   };
   const found = (row: RecordRow): FoundRecord => ({
     row,
@@ -199,6 +201,40 @@ export function idsNamed(
   const ids = [...new Set(found.map(({ row }) => row.id))];
   if (ids.length > 1) throw ambiguous(found, name, 'is the name of');
   return ids;
+}
+
+interface ParentOptions {
+  readonly organization?: readonly string[];
+  readonly project?: readonly string[];
+}
+
+/**
+ * The options with the name of each organization and project replaced by its id. What the mirror does not know stays: it
+ * may be the id of one that only the service or an export has.
+ * @throws TidemarkError `usage` for a name of several: they are listed
+ */
+export function withParentIds<T extends ParentOptions>(
+  options: T,
+  config: Config,
+  mirror: Mirror,
+  sources: readonly string[],
+): T {
+  const idsOf = (kind: Kind, given: readonly string[], within: RecordFilter): string[] =>
+    given.flatMap((text) => {
+      const filter = { ...within, sources };
+      if (mirror.records.find(kind, text, { sources }).length > 0) return [text];
+      const named = idsNamed(mirror, config, { kinds: [kind], name: text }, filter);
+      return named.length > 0 ? named : [text];
+    });
+  const { organization, project } = options;
+  const organizations =
+    organization === undefined ? undefined : idsOf(SCOPE_KIND.organization_id, organization, {});
+  const below = organizations === undefined ? {} : { organizations };
+  return {
+    ...options,
+    ...(organizations === undefined ? {} : { organization: organizations }),
+    ...(project === undefined ? {} : { project: idsOf(SCOPE_KIND.project_id, project, below) }),
+  };
 }
 
 /** What else a text that is neither an id nor a name may mean. */

@@ -63,7 +63,7 @@ export async function readNamed({
   if (unknown !== undefined) {
     throw new TidemarkError(
       'reference_unknown',
-      `there is no organization ${unknown}, neither in FROM nor live`,
+      `no organization has the id or name ${unknown}, neither in FROM nor live`,
       { hint: 'correct --organization; `tidemark export --kind organizations` lists those of the mirror' },
     );
   }

@@ -82,11 +82,34 @@ describe('an organization that is gone', () => {
     ]);
   });
 
+  it('and its project can be named by name, in any letter case; a name of several is refused with their ids', async () => {
+    const story = await Story.start();
+    const path = `/api/organizations/${TERN_ID}/`;
+    const { name } = await story.call('GET', path);
+    const below = ['--organization', String(name).toUpperCase(), '--kind', 'projects'];
+    const changed = await story.expectRun(0, 'diff', 'run:1', 'live', ...below, '--json');
+    expect(JSON.parse(changed.stdout)).toMatchObject({ compared: { records: 1 } });
+    await story.expectRun(0, 'show', 'projects', 'Tern Versand', '--organization', String(name));
+    await story.expectRun(0, 'drift', ...['--from', 'run:1', '--project', 'Tern Versand']);
+    await story.call('DELETE', path);
+    await story.expectRun(0, 'sync', '--quiet', '--accept-removals', '100');
+    const lost = await story.plan(6, 'run:1', '--organization', String(name));
+    expect(lost.refused).toMatchObject([{ guard: 'other_organization' }]);
+
+    const twins = [];
+    for (let made = 0; made < 2; made += 1)
+      twins.push(await story.call('POST', '/api/organizations/', { name }));
+    await story.expectRun(0, 'sync', '--quiet');
+    const { stderr } = await story.expectRun(4, 'restore', 'run:1', '--organization', String(name));
+    expect(stderr).toContain('is the name of 2 records');
+    for (const { id } of twins) expect(stderr).toContain(String(id));
+  });
+
   it('is no other word for one that never was', async () => {
     const story = await Story.start();
     for (const more of [[], ['--create-organizations'], ['--organization', TERN_ID]]) {
       const { stderr } = await story.expectRun(4, 'restore', 'run:1', '--organization', 'nobody', ...more);
-      expect(stderr).toContain('there is no organization nobody, neither in FROM nor live');
+      expect(stderr).toContain('no organization has the id or name nobody, neither in FROM nor live');
     }
   });
 });
