@@ -6,6 +6,7 @@ import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { type Actor, commandActor } from '../core/actor.ts';
 import { TidemarkError, type ExitCode, type ErrorCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
+import { shellWord } from '../core/hints.ts';
 import { systemCodeOf } from '../core/errors.ts';
 import { systemClock } from '../core/clock.ts';
 import { localTime, plural } from '../core/wording.ts';
@@ -62,7 +63,7 @@ export async function applySaved(
   return closedAfter(session, async () => {
     const desired = await desiredOf(session, plan);
     requireNoneAcceptedSince(session, plan, {
-      hint: 'nothing was sent; make a new plan with `tidemark restore --keep-accepted --out FILE`, which leaves it, and look at it',
+      hint: `nothing was sent; make a new plan with \`${planCommand(plan)} --keep-accepted --out FILE\`, which leaves it, and look at it`,
     });
     await requireUnmoved(session, plan, desired);
     return await showAndSend(
@@ -88,6 +89,12 @@ async function planIn(context: CommandContext, file: string): Promise<Plan> {
     });
   });
   return readPlan(text);
+}
+
+/** Plans the same state again; what narrowed the plan is not stored in it. */
+function planCommand({ from, to }: Plan): string {
+  const state = from.run === undefined ? from.ref : `run:${from.run}`;
+  return `tidemark restore ${shellWord(state)}${to.source === undefined ? '' : ` --source ${shellWord(to.source)}`}`;
 }
 
 /**
@@ -156,7 +163,7 @@ async function requireUnmoved(session: RestoreSession, plan: Plan, desired: Desi
       `the service has changed since the plan was made, which affects ${plural(moved.length, 'step')}:`,
       ...lines,
     ].join('\n'),
-    { hint: 'nothing was sent; make a new plan with `tidemark restore --out FILE` and look at it' },
+    { hint: `nothing was sent; make a new plan with \`${planCommand(plan)} --out FILE\` and look at it` },
   );
 }
 
@@ -180,7 +187,7 @@ async function requireFound(session: RestoreSession, plan: Plan): Promise<void> 
     'unsafe_plan',
     ['the service does not show what the plan found under other ids:', ...lines].join('\n'),
     {
-      hint: 'nothing was recorded; make a new plan with `tidemark restore --out FILE` and look at it',
+      hint: `nothing was recorded; make a new plan with \`${planCommand(plan)} --out FILE\` and look at it`,
     },
   );
 }

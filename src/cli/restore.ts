@@ -2,6 +2,7 @@
 import type { Kind } from '../catalog/kinds.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
+import { shellWord } from '../core/hints.ts';
 import { localTime } from '../core/wording.ts';
 import { unfinishedNote, readResumable, sourceToResume } from '../restore/apply/resume.ts';
 import type { Gathered, RestoreRequest } from '../restore/plan/gather.ts';
@@ -76,14 +77,14 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
     });
     const { plan, ...gathered } = await planFor(session, reference, requestOf(options, reference)).catch(
       (error: unknown) => {
-        throw withEarlierState(error, session, reference, options);
+        throw withEarlierState(error, session, { reference, options, asked });
       },
     );
     const unfinished = mirror === null ? null : unfinishedNote(mirror, source.name, asked.apply === true);
     const notes = [
       ...gathered.notes,
       ...unsetSecrets(session, plan),
-      ...earlierStateNotes(session, plan, reference, options),
+      ...earlierStateNotes(session, plan, { reference, options, asked }),
     ];
     if (options.out !== undefined) await savePlan(context, plan, options.out);
     const desired = lookupIn(gathered.input.desired);
@@ -112,7 +113,7 @@ function checkOptions(context: CommandContext, options: RestoreOptions): Referen
     wrong('--yes agrees to what --apply sends', 'give --apply as well');
   if (options.apply === true && (options.format ?? 'text') !== 'text' && options.format !== 'json')
     wrong(`--format ${options.format} shows a plan, but --apply prints a result`, 'leave one of them out');
-  if (options.apply === true) requireConsent(context, options, 'tidemark restore');
+  if (options.apply === true) requireConsent(context, options, planCommand(context, options));
   return reference;
 }
 
@@ -138,6 +139,29 @@ function approvedOf(options: RestoreOptions): Record<string, number | boolean> {
   return Object.fromEntries(
     Object.entries(given).filter((entry): entry is [string, number | boolean] => entry[1] !== undefined),
   );
+}
+
+/** The command, of these options, that plans what comes `from` another state, or from theirs. It sends nothing. */
+function planCommand(context: CommandContext, options: RestoreOptions, from = options.from): string {
+  const { kind, organization, project, id, field } = options;
+  const { config, source } = context.options;
+  const given: Readonly<Record<string, string | readonly string[] | number | boolean | undefined>> = {
+    config,
+    source,
+    kind,
+    organization,
+    project,
+    id,
+    field,
+    ...approvedOf(options),
+  };
+  const words = Object.entries(given).flatMap(([name, value]) => {
+    const option = `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+    if (value === undefined || value === false) return [];
+    if (value === true) return [option];
+    return [value].flat().map((each) => `${option} ${shellWord(String(each))}`);
+  });
+  return ['tidemark restore', ...(from === undefined ? [] : [shellWord(from)]), ...words].join(' ');
 }
 
 async function planFor(
@@ -232,12 +256,18 @@ async function resumeRestore(context: CommandContext, options: RestoreOptions): 
 
 // The trap of `restore` without FROM: a sync that ran after the damage has made the damage the latest state.
 
+interface Question {
+  readonly reference: Reference;
+  readonly options: RestoreOptions;
+  /** The options as they were given: an id may be a secret, which the user masked. */
+  readonly asked: RestoreOptions;
+}
+
 /** The error that neither side has what was named by --id, with the state that had it. */
 function withEarlierState(
   error: unknown,
-  { mirror, config, source, definitions }: RestoreSession,
-  reference: Reference,
-  options: RestoreOptions,
+  { context, mirror, config, source, definitions }: RestoreSession,
+  { reference, options, asked }: Question,
 ): unknown {
   const isAbsent = error instanceof TidemarkError && error.code === 'reference_unknown';
   if (!isAbsent || reference.form !== 'latest' || mirror === null || options.id === undefined) return error;
@@ -246,17 +276,16 @@ function withEarlierState(
   if (loss === null) return error;
   const { run, before, text } = loss;
   return new TidemarkError(error.code, error.message, {
-    hint: `run ${run.run} (${age(run.finishedAt, systemClock.now())}) recorded ${text}: \`tidemark restore run:${before.run}\` with the same options restores what was before it`,
+    hint: `run ${run.run} (${age(run.finishedAt, systemClock.now())}) recorded ${text}: \`${planCommand(context, asked, `run:${before.run}`)}\` plans to restore what was before it`,
     cause: error,
   });
 }
 
 /** Lines that name the state before the last losses, where `latest` gives nothing to send. */
 function earlierStateNotes(
-  { mirror, config, source, definitions }: RestoreSession,
+  { context, mirror, config, source, definitions }: RestoreSession,
   plan: Plan,
-  reference: Reference,
-  options: RestoreOptions,
+  { reference, options, asked }: Question,
 ): string[] {
   if (reference.form !== 'latest' || mirror === null || plan.steps.some(isExecutable)) return [];
   const question = { config, source: source.name, definitions, filter: filterOf(options) };
@@ -270,6 +299,6 @@ function earlierStateNotes(
       : 'nothing that differs from the latest run can be sent';
   return [
     `${why}; run ${run.run} (${when}) recorded ${text}`,
-    `  → \`tidemark restore run:${before.run}\` restores the state before it; \`tidemark diff run:${before.run} run:${run.run}\` shows the difference`,
+    `  → \`${planCommand(context, asked, `run:${before.run}`)}\` plans to restore the state before it; \`tidemark diff run:${before.run} run:${run.run}\` shows the difference`,
   ];
 }

@@ -258,7 +258,7 @@ describe('drift that was accepted', () => {
     await story.expectRun(0, ...accept, String(other), '--reason', 'known since', '--as', 'bob');
     const refused = await story.expectRun(6, 'apply', 'plan.json', '--yes');
     expect(refused.stderr).toMatch(
-      /1 step would set back what was accepted as drift after the plan was made:\n {2}step 1: .* \/interval was accepted by bob on .*: known since\n.*--keep-accepted/,
+      /1 step would set back what was accepted as drift after the plan was made:\n {2}step 1: .* \/interval was accepted by bob on .*: known since\n.*`tidemark restore run:1 --source default --keep-accepted --out FILE`/,
     );
     expect(story.writes()).toEqual([]);
     // What the plan said that it sets back was approved; what counts no more is set back too.

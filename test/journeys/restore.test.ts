@@ -333,9 +333,13 @@ describe('what cannot simply be sent', () => {
     expect(stderr).toContain('the latest run is equal to the live state; ');
     expect(stderr).toContain('recorded 2 records removed, 1 record added\n');
     expect(stderr).toContain('`tidemark restore run:1`');
+    const kept = await story.expectRun(0, 'restore', '--keep-accepted', '--kind', 'batch_exports');
+    expect(kept.stderr).toContain('`tidemark restore run:1 --kind batch_exports --keep-accepted`');
+    const unasked = await story.expectRun(4, 'restore', 'run:1', '--kind', 'batch_exports', '--apply');
+    expect(unasked.stderr).toContain('check the plan with `tidemark restore run:1 --kind batch_exports`');
     const named = await story.expectRun(4, 'restore', '--id', 'Events → BigQuery');
     expect(named.stderr).toMatch(
-      /neither in FROM nor live\n.*run 2 \([^)]+\) recorded 1 record removed: `tidemark restore run:1`/,
+      /neither in FROM nor live\n.*run 2 \([^)]+\) recorded 1 record removed: `tidemark restore run:1 --id 'Events → BigQuery'`/,
     );
     const same = await story.expectRun(0, 'diff', 'latest', 'live');
     expect(same.stderr).toMatch(

@@ -120,7 +120,7 @@ function requireSafe(plan: Plan): void {
     'unsafe_plan',
     'the plan does not match its hash: it was changed after it was made',
     {
-      hint: 'make a new plan with `tidemark restore`',
+      hint: 'make a new plan, by the command that made this one',
     },
   );
 }

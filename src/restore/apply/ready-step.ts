@@ -186,7 +186,7 @@ function known(value: string | undefined, what: string, giver?: number): string 
   if (value !== undefined) return value;
   const reason = giver === undefined ? `nothing gives ${what}` : `it needs step ${giver}, which gave no id`;
   throw new TidemarkError('reference_unknown', reason, {
-    hint: 'make a new plan with `tidemark restore`',
+    hint: 'make a new plan, by the command that made this one',
   });
 }
 
