@@ -212,7 +212,7 @@ function recordsText(findings: readonly Finding[]): string {
 
 /** Notes to the open drift, one line each. */
 function driftNotes(
-  { open, accepted, ignored, missed, stale, definitions }: SourceDrift,
+  { document, open, accepted, ignored, missed, stale, definitions }: SourceDrift,
   below: number,
   { severity: threshold, showSecrets }: DriftOptions,
   isActivityLeftOut: boolean,
@@ -220,6 +220,9 @@ function driftNotes(
   const nameOf = (finding: Finding): string =>
     nameText(showSecrets === true ? finding.name : withMaskedId(finding, definitions(finding.kind)).name);
   const reopened = open.filter((finding) => finding.reopened !== undefined);
+  const { at } = document.to;
+  // Accepted with --live, say: the newest run does not have it yet.
+  const early = stale.filter(({ acceptedAt }) => at !== undefined && acceptedAt > at);
   return [
     `${plural(open.length, 'finding')} open${recordsText(open)}, ${accepted.length} accepted, ${ignored.length} ignored by rule` +
       (below === 0 ? '' : `, ${below} below ${threshold ?? ''} not shown`) +
@@ -236,10 +239,15 @@ function driftNotes(
       const place = maskedPlace(placeOf(finding), definitions(finding.kind));
       return `not ignored by the rule for ${nameText(rule.path ?? '')}: its index may be another element's tomorrow; write ${nameText(place)}, or * for any`;
     }),
-    ...(stale.length === 0
+    ...(early.length === 0
       ? []
       : [
-          `${plural(stale.length, 'acceptance')} of what no longer drifts: the value is accepted if it comes back, unless \`tidemark drift unaccept\` withdraws that`,
+          `${plural(early.length, 'acceptance')} made after this state was read, of what does not drift in it: the value is accepted once it is read, unless \`tidemark drift unaccept\` withdraws that`,
+        ]),
+    ...(stale.length === early.length
+      ? []
+      : [
+          `${plural(stale.length - early.length, 'acceptance')} of what no longer drifts: the value is accepted if it comes back, unless \`tidemark drift unaccept\` withdraws that`,
         ]),
   ];
 }

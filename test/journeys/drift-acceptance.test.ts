@@ -47,6 +47,17 @@ async function baselined(
 }
 
 describe('accepted drift', () => {
+  it('of what only live shows is not told as one of what no longer drifts', async () => {
+    const { service, expectRun } = await baselined();
+    service.set('roles', [{ id: 'r1', name: 'Ops by hand' }]);
+    await expectRun(0, 'drift', 'accept', 'roles', 'r1', '--live', '--reason', 'wanted');
+    const early = await expectRun(0, 'drift');
+    expect(early.stdout).toContain('1 acceptance made after this state was read');
+    expect(early.stdout).not.toContain('no longer drifts');
+    await expectRun(0, 'sync', '--quiet');
+    expect((await expectRun(0, 'drift')).stdout).not.toMatch(/made after this state|no longer drifts/);
+  });
+
   it('holds under every mode and filter, and is offered for withdrawal only where it was looked at', async () => {
     const { service, expectRun, drift } = await baselined();
     service.set('roles', [
