@@ -281,6 +281,8 @@ function heldReason(source: string, held: SourceStatus['held']): string[] {
 interface MirrorLine {
   readonly source: string;
   readonly records: number;
+  /** As the daemon's health has it; `failing` where the mirror could not be opened. */
+  readonly state: Health['state'];
   /** Empty where the mirror could not be opened. */
   readonly answers: readonly Answer[];
   /** False if a directory of its backups could not be read. */
@@ -291,6 +293,22 @@ interface MirrorLine {
 
 const TONES_WORST_FIRST = ['bad', 'warn', 'plain', 'good'] as const;
 
+/** What the summary counts, the worst first: health's word, and of what is healthy by its answers. */
+const CONDITIONS = [
+  'failing',
+  'degraded',
+  'starting',
+  'to look at',
+  'not scheduled or not checked',
+  'fine',
+] as const;
+
+function conditionOf({ state, answers, exitCode }: MirrorLine): (typeof CONDITIONS)[number] {
+  if (state !== 'ok') return state;
+  const tone = exitCode === EXIT.done ? worstTone(answers) : 'warn';
+  return tone === 'good' ? 'fine' : tone === 'plain' ? 'not scheduled or not checked' : 'to look at';
+}
+
 /** One screen for all of them: the five answers of each in a word, the worst first. `--source` has the rest. */
 async function statusOfMirrors(context: CommandContext, configs: readonly Config[]): Promise<ExitCode> {
   const lines: MirrorLine[] = [];
@@ -298,8 +316,7 @@ async function statusOfMirrors(context: CommandContext, configs: readonly Config
     const isPatient = lines.every(({ areBackupsRead }) => areBackupsRead);
     lines.push(await mirrorLine(context, config, isPatient ? BACKUPS_WAIT_MS : BACKUPS_IMPATIENT_MS));
   }
-  const rankOf = ({ answers, exitCode }: MirrorLine): number =>
-    TONES_WORST_FIRST.indexOf(exitCode === EXIT.done ? worstTone(answers) : 'bad');
+  const rankOf = (line: MirrorLine): number => CONDITIONS.indexOf(conditionOf(line));
   const ordered = lines.toSorted((one, other) => rankOf(one) - rankOf(other));
   const questions = ordered.find(({ answers }) => answers.length > 0)?.answers ?? [];
   const table = renderTable(
@@ -312,9 +329,9 @@ async function statusOfMirrors(context: CommandContext, configs: readonly Config
     ['left', ...questions.map(() => 'left' as const), 'right'],
     { width: terminalWidth(context) },
   );
-  const tally = TONES_WORST_FIRST.map((tone, rank) => ({
-    word: { bad: 'failing', warn: 'to look at', plain: 'not scheduled or not checked', good: 'fine' }[tone],
-    times: lines.filter((line) => rankOf(line) === rank).length,
+  const tally = CONDITIONS.map((word) => ({
+    word,
+    times: lines.filter((line) => conditionOf(line) === word).length,
   })).filter(({ times }) => times > 0);
   const summary = tally.map(({ word, times }) => `${count(times)} ${word}`).join(', ');
   const { bold } = createColors(isColoured(context));
@@ -341,6 +358,7 @@ async function mirrorLine(context: CommandContext, config: Config, waitMs: numbe
     return {
       source,
       records: own.reduce((sum, { records }) => sum + records, 0),
+      state: snapshot.health.state,
       answers: fiveAnswers(snapshot, drift),
       areBackupsRead: (backups?.problems ?? []).length === 0,
       reason: own.flatMap(statusReason),
@@ -349,7 +367,15 @@ async function mirrorLine(context: CommandContext, config: Config, waitMs: numbe
   } catch (thrown) {
     const { code, message, hint } = asTidemarkError(await explainMissing(context, thrown));
     const reason = [`${source}: ${message}`, ...(hint === undefined ? [] : [`  → ${hint}`])];
-    return { source, records: 0, answers: [], areBackupsRead: true, reason, exitCode: exitCodeFor(code) };
+    return {
+      source,
+      records: 0,
+      state: 'failing',
+      answers: [],
+      areBackupsRead: true,
+      reason,
+      exitCode: exitCodeFor(code),
+    };
   } finally {
     mirror?.close();
   }

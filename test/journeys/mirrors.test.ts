@@ -171,10 +171,14 @@ describe('sources with mirrors of their own', () => {
     );
     expect(steps).toEqual(['sync --source core', 'runs show 2 --source core']);
     await run(0, 'runs', 'show', '2', '--source', 'core');
+    // In health's words.
+    const degraded = await run(3, 'status');
+    expect(degraded.stdout).toMatch(/^3 sources with mirrors of their own: 1 degraded, 2 [^,]*\.\n/);
     rmSync(configs[1]?.mirror ?? '');
     const runs = await json(3, 'runs');
     expect(runs['errors']).toMatchObject([{ source: 'beta', code: 'mirror_missing' }]);
     const status = await run(3, 'status');
+    expect(status.stdout).toMatch(/^3 sources with mirrors of their own: 1 failing, 1 degraded, 1 /);
     expect(status.stdout.match(/^(acme|beta|core)/gm)).toEqual(['beta', 'core', 'acme']);
     expect(status.stderr).toContain('beta: there is no mirror');
   });
