@@ -208,6 +208,7 @@ function diffReport(
   const mirror = opener.mirrorIfAny();
   const shared: ReportOptions = {
     definitions,
+    fileOf: opener.filesOfStates(),
     ...(title === null ? {} : { title }),
     showsSecrets: options.showSecrets === true,
     generatedAt: isoTime(systemClock.now()),

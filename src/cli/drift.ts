@@ -135,6 +135,7 @@ function driftReport(
     definitions,
     severityOf,
     fingerprintOf,
+    fileOf: opener.filesOfStates(),
     source,
     title,
     isGravestFirst: true,

@@ -1,4 +1,5 @@
 /** Opens the states that references name, for commands: the mirror once, exports, and live with its progress. */
+import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
@@ -11,6 +12,7 @@ import { readExport } from '../state/export-state.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
 import { readNamed } from '../state/named-organizations.ts';
 import { pointOf } from '../state/point.ts';
+import type { ReportOptions } from '../report/options.ts';
 import { LATEST, type Reference } from '../state/reference.ts';
 import { relativeTo } from '../state/export-state.ts';
 import type { LoadedState } from '../state/state.ts';
@@ -127,6 +129,19 @@ export class StateOpener {
     const state = await this.#opened(reference, source, wanted);
     this.#states.push(state);
     return state;
+  }
+
+  /** Finds the file of a record that the open states have from an export below the current directory (`ReportOptions.fileOf`). */
+  filesOfStates(): Required<ReportOptions>['fileOf'] {
+    const states = [...this.#states];
+    const { cwd } = this.#context;
+    return (record) => {
+      const place = states.map((state) => state.placeOf?.(record)).find((each) => each !== undefined);
+      if (place === undefined) return undefined;
+      const path = relative(cwd, resolve(cwd, place.file));
+      if (path.startsWith('..') || isAbsolute(path)) return undefined;
+      return { path: path.replaceAll(sep, '/'), line: place.line };
+    };
   }
 
   /** Closes every state, and the mirror. */

@@ -1,5 +1,6 @@
 /** What every rendering of a diff may use in addition to the diff. */
 import type { Kind } from '../catalog/kinds.ts';
+import type { RecordKey } from '../catalog/order.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { AcceptedFinding, Finding } from '../diff/drift.ts';
 import type { FingerprintOf } from '../diff/fingerprint.ts';
@@ -21,6 +22,8 @@ export interface ReportOptions {
   readonly fingerprintOf?: FingerprintOf;
   /** The name of a parent record, where the caller knows it: shown before its id. */
   readonly parentName?: (kind: Kind, id: string) => string | undefined;
+  /** The file that has a record, relative to the current directory, if it is below it. */
+  readonly fileOf?: (record: RecordKey) => { readonly path: string; readonly line: number } | undefined;
   /** True puts the kind with the worst change first, instead of the catalog's order. */
   readonly isGravestFirst?: boolean;
   /** Further lines of the summary, e.g. how much drift was accepted. */

@@ -87,12 +87,14 @@ function results(section: Section, document: DiffDocument, options: ReportOption
       const originalField = field === null ? null : (original.fields[index] ?? null);
       const severity = severityOf(original, originalField);
       const id = ruleId(change.change, severity);
+      // An id that is masked would be in the name of its file.
+      const file = report.id === original.id ? options.fileOf?.(original) : undefined;
       return {
         ruleId: id,
         ruleIndex: RULES.findIndex((rule) => rule.id === id),
         level: LEVEL[severity],
         message: { text: message(report, section, field) },
-        locations: [location(report, section, field)],
+        locations: [location(report, section, field, file)],
         partialFingerprints: {
           'tidemarkPlace/v1': placeFingerprint(source, original, originalField),
           ...(options.fingerprintOf === undefined
@@ -110,20 +112,20 @@ function message({ change, name }: ReportChange, { definition }: Section, field:
 }
 
 /**
- * A made-up file name beside the logical location: GitHub drops results without a file, and the tree that
- * `export --format yaml` writes has one file per record.
+ * The record's file, beside the logical location. A record that is in no file has a made-up one: GitHub drops results
+ * without a file.
  */
 function location(
   { change, name, id }: ReportChange,
   { definition }: Section,
   field: FieldChange | null,
+  file: { readonly path: string; readonly line: number } | undefined,
 ): object {
   const scope = SCOPE_KEYS.map((key) => change.scope[key]).filter((value) => value !== undefined);
-  const uri = [definition.kind, ...scope, id]
-    .map((part) => encodeURIComponent(part.toWellFormed()))
-    .join('/');
+  const parts = file === undefined ? [definition.kind, ...scope, id] : file.path.split('/');
+  const uri = parts.map((part) => encodeURIComponent(part.toWellFormed())).join('/');
   return {
-    physicalLocation: { artifactLocation: { uri }, region: { startLine: 1 } },
+    physicalLocation: { artifactLocation: { uri }, region: { startLine: file?.line ?? 1 } },
     logicalLocations: [
       {
         name,

@@ -1,5 +1,5 @@
 /** The state that an export holds (`file:PATH`), checked record by record. */
-import type { CollectionKey } from '../catalog/order.ts';
+import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import { scopeKey, definitionOf, isKind, collectionKey } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
@@ -17,7 +17,7 @@ import { projectsIn } from './live-parents.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirrorState } from './mirror-diff.ts';
 import type { Point } from './point.ts';
-import type { UnknownRecord, Coverage, LoadedState } from './state.ts';
+import type { UnknownRecord, Coverage, FilePlace, LoadedState } from './state.ts';
 
 /** More than these are only counted. */
 const MISTAKES_SHOWN = 10;
@@ -42,7 +42,7 @@ export async function readExport(choice: ExportChoice): Promise<LoadedState> {
   const { texts, kinds, extent, fingerprints } = await findExport(path, cwd);
   const extents = extent === null ? [] : [extent];
   const found: ExportedRecord[] = [];
-  const places = new Map<string, string>();
+  const places = new Map<string, FilePlace>();
   const mistakes: string[] = [];
   for await (const { name, values, document, mistake } of texts) {
     if (mistake !== null) mistakes.push(`${name}:${mistake.line}: ${mistake.message}`);
@@ -50,15 +50,18 @@ export async function readExport(choice: ExportChoice): Promise<LoadedState> {
     if (about !== null) extents.push(about);
     for (const { line, value } of values) {
       const record = exportedRecord(value);
-      const place = `${name}:${line}`;
+      const place = { file: name, line };
       if ('mistake' in record) {
-        mistakes.push(`${place}: ${record.mistake}`);
+        mistakes.push(`${name}:${line}: ${record.mistake}`);
         continue;
       }
-      const key = JSON.stringify([record.source, record.kind, scopeKey(record.scope), record.id]);
+      const key = placeKey(record);
       const first = places.get(key);
       if (first === undefined) found.push(record);
-      else mistakes.push(`${place}: ${record.kind} ${JSON.stringify(record.id)} is at ${first} already`);
+      else
+        mistakes.push(
+          `${name}:${line}: ${record.kind} ${JSON.stringify(record.id)} is at ${first.file}:${first.line} already`,
+        );
       places.set(key, first ?? place);
     }
   }
@@ -69,11 +72,16 @@ export async function readExport(choice: ExportChoice): Promise<LoadedState> {
   return new ExportState({
     path,
     source,
+    places,
     records: secrets === null ? records : records.map((record) => ({ ...record, body: secrets(record) })),
     kinds,
     extents,
     hasForeignSecrets: fingerprints !== null && secrets === null,
   });
+}
+
+function placeKey({ source, kind, scope, id }: RecordKey & { readonly source: string | null }): string {
+  return JSON.stringify([source, kind, scopeKey(scope), id]);
 }
 
 function notAnExport(path: string, mistakes: readonly string[]): TidemarkError {
@@ -117,6 +125,7 @@ function ofOneSource(
 interface ExportFacts {
   readonly path: string;
   readonly source: string | null;
+  readonly places: ReadonlyMap<string, FilePlace>;
   readonly records: readonly RecordState[];
   /** Kinds that it has a place for, be it empty. */
   readonly kinds: ReadonlySet<Kind> | null;
@@ -170,6 +179,11 @@ class ExportState implements LoadedState {
         this.#collections.set(collectionKey({ kind, scope }), { kind, scope });
       }
     }
+  }
+
+  placeOf(record: RecordKey): FilePlace | undefined {
+    const { places, source } = this.#facts;
+    return places.get(placeKey({ ...record, source }));
   }
 
   collections(): readonly CollectionKey[] {

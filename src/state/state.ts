@@ -51,6 +51,13 @@ export interface NamedRecord extends RecordKey {
   readonly name: string;
 }
 
+/** Where a record is in an export. */
+export interface FilePlace {
+  /** Its path, as it begins in the reference. */
+  readonly file: string;
+  readonly line: number;
+}
+
 export interface LoadedState {
   readonly reference: StateReference;
   /** The source that it is a state of; null for an export that names none. */
@@ -69,6 +76,8 @@ export interface LoadedState {
   records(filter: StateFilter): Iterable<RecordState>;
   /** The same without bodies, where that is cheaper; if missing, use `records`. */
   keys?(filter: StateFilter): Iterable<RecordKey>;
+  /** For an export: where it has the record. */
+  placeOf?(record: RecordKey): FilePlace | undefined;
   /** Ids of the projects that it knows in these organizations. */
   projectsOf(organizations: readonly string[]): readonly string[];
   /** The same state for whoever believes its records: they throw `mirror_corrupt` at a body that does not match its hash, if it has one. */

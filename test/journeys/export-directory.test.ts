@@ -55,6 +55,22 @@ const D1 = join('domains', `organization-${ORG}`, 'd1.yaml');
 const D2 = join('domains', `organization-${ORG}`, 'd2.yaml');
 
 describe('a YAML tree', () => {
+  it('below the current directory is where code scanning finds what differs; another has made-up names', async () => {
+    const { service, directory, tree, env } = await mirrored();
+    await ok(['export', '--format', 'yaml', '--output', tree], env);
+    service.set('domains', [{ id: 'd1', domain: 'changed.example' }]);
+    for (const [cwd, file] of [
+      [directory, `tree/${D1}`],
+      [scratch(), `domains/${ORG}/d1`],
+    ] as const) {
+      const args = ['diff', `file:${tree}`, 'live', '--kind', 'domains', '--id', 'd1', '--format', 'sarif'];
+      const { stdout } = await tidemark(args, { env, cwd });
+      expect(JSON.parse(stdout)).toMatchObject({
+        runs: [{ results: [{ locations: [{ physicalLocation: { artifactLocation: { uri: file } } }] }] }],
+      });
+    }
+  });
+
   it('is brought up to date: own files of removed records go, others stay, unchanged ones are not touched', async () => {
     const { service, tree, env } = await mirrored();
     mkdirSync(join(tree, '.git'), { recursive: true });
