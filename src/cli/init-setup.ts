@@ -192,10 +192,12 @@ export async function testChannel(
 
 // Backups.
 
+/** @param earlier the answers so far: proposed again */
 export async function backupFor(
   context: CommandContext,
   options: InitOptions,
   output: string,
+  earlier: BackupAnswers,
 ): Promise<BackupAnswers> {
   const { backup = [], recipient = [] } = options;
   if (backup.length === 0 && recipient.length > 0)
@@ -223,30 +225,52 @@ export async function backupFor(
       newDirectories: [],
     };
   }
-  return await askedBackup(context, output);
+  return await askedBackup(context, output, earlier);
 }
 
-async function askedBackup(context: CommandContext, output: string): Promise<BackupAnswers> {
+async function askedBackup(
+  context: CommandContext,
+  output: string,
+  earlier: BackupAnswers,
+): Promise<BackupAnswers> {
+  const [before, ...others] = earlier.targets;
+  const form = before === undefined ? 'none' : isS3Address(before) ? 's3' : 'directory';
+  const choices = [
+    { value: 'none', label: 'Nowhere for now', hint: 'this disk then has the only copy' },
+    { value: 'directory', label: 'A directory', hint: 'best on another disk' },
+    { value: 's3', label: 'S3-compatible storage' },
+  ] as const;
   const where = answered(
-    await askChoice(context, 'Where should backups of the mirror go?', [
-      { value: 'none', label: 'Nowhere for now', hint: 'this disk then has the only copy' },
-      { value: 'directory', label: 'A directory', hint: 'best on another disk' },
-      { value: 's3', label: 'S3-compatible storage' },
-    ]),
+    // The first one is what Enter chooses.
+    await askChoice(
+      context,
+      'Where should backups of the mirror go?',
+      choices.toSorted((a, b) => Number(b.value === form) - Number(a.value === form)),
+    ),
   );
+  const proposal = where === form ? before : undefined;
   if (where === 'none') return { targets: [], recipients: [], newDirectories: [] };
   const newDirectories: string[] = [];
   let target: string;
   if (where === 's3') {
     const check = (text: string): string | undefined =>
       isS3Address(text) ? targetMistake(text) : `expected ${TARGET_ADDRESS.replace(/^a path, or /, '')}`;
-    target = answered(await askText(context, 'Address (s3://BUCKET/PREFIX)', { check }));
+    target = answered(
+      await askText(context, 'Address (s3://BUCKET/PREFIX)', {
+        check,
+        ...(proposal === undefined ? {} : { proposal }),
+      }),
+    );
   } else {
     const check = (text: string): string | undefined => {
       const facts = statSync(resolve(context.cwd, text), { throwIfNoEntry: false });
       return facts === undefined || facts.isDirectory() ? targetMistake(text) : 'it is not a directory';
     };
-    target = answered(await askText(context, 'Directory', { proposal: './backups', check }));
+    const known =
+      proposal === undefined
+        ? './backups'
+        : asWritten(resolve(dirname(output), proposal), join(context.cwd, 'any'));
+    target = answered(await askText(context, 'Directory', { proposal: known, check }));
     const path = resolve(context.cwd, target);
     const isCreated =
       !existsSync(path) && (await askYes(context, `${target} does not exist. Create it?`, 'No, I will'));
@@ -254,12 +278,22 @@ async function askedBackup(context: CommandContext, output: string): Promise<Bac
   }
   printNote(context, [`${UNENCRYPTED}.`, '`age-keygen` makes a key and prints its recipient, age1…']);
   const check = (text: string): string | undefined =>
-    recipientsIn(text).every(isRecipient) ? undefined : 'expected age recipients (age1…), or nothing';
+    text === NOT_ENCRYPTED || recipientsIn(text).every(isRecipient)
+      ? undefined
+      : `expected age recipients (age1…), or ${NOT_ENCRYPTED}`;
+  const had = earlier.recipients.join(' ');
+  const enter = had === '' ? 'Enter: do not encrypt' : `Enter: as before; ${NOT_ENCRYPTED}: do not encrypt`;
   const typed = answered(
-    await askText(context, 'Encrypt for these age recipients (Enter: do not encrypt)', { check }),
+    await askText(context, `Encrypt for these age recipients (${enter})`, { proposal: had, check }),
   );
-  return { targets: [targetText(context, target, output)], recipients: recipientsIn(typed), newDirectories };
+  return {
+    targets: [targetText(context, target, output), ...others],
+    recipients: typed === NOT_ENCRYPTED ? [] : recipientsIn(typed),
+    newDirectories,
+  };
 }
+
+const NOT_ENCRYPTED = 'none';
 
 function recipientsIn(text: string): string[] {
   return text.split(/[\s,]+/).filter((each) => each !== '');

@@ -121,7 +121,7 @@ async function ask(
     case 'alerts':
       return { ...answers, channel: await testedChannel(context, options, answers, output) };
     case 'backups':
-      return { ...answers, backup: await backupFor(context, options, output) };
+      return { ...answers, backup: await backupFor(context, options, output, answers.backup) };
     case 'schedule':
       return { ...answers, syncCron: await scheduleFor(context, options) };
     case 'service':

@@ -220,6 +220,32 @@ describe('init on a terminal', () => {
     expect(existsSync(join(yes, 'tidemark.yaml'))).toBe(true);
   });
 
+  it('proposes the backups again as they were answered', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const recipient = 'age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p';
+    const backups = (where: string, target: string, encryption: string): Step[] => [
+      ['Where should backups', where],
+      ['Address', target],
+      ['Encrypt for these age recipients', encryption],
+    ];
+    const asked = questions(service.url);
+    const { code, shown, left } = await atTheKeyboard(directory, [
+      ...asked.slice(0, 8),
+      ...backups(`${DOWN}${DOWN}${ENTER}`, `s3://bucket/tidemark${ENTER}`, `${recipient}${ENTER}`),
+      ...asked.slice(9, -1),
+      ['Write tidemark.yaml?', `${DOWN}${DOWN}${ENTER}`],
+      ['Which one?', `${DOWN.repeat(3)}${ENTER}`],
+      ...backups(ENTER, ENTER, ENTER),
+      ['Write tidemark.yaml?', `${DOWN}${ENTER}`],
+    ]);
+    expect(left).toEqual([]);
+    expect(code, shown).toBe(0);
+    const written = readFileSync(join(directory, 'tidemark.yaml'), 'utf8');
+    expect(written).toContain('targets: ["s3://bucket/tidemark"]');
+    expect(written).toContain(`recipients: ["${recipient}"]`);
+  });
+
   it('sets up notices, backups, a unit, the first sync and the baseline, all at the end, with secrets in files', async () => {
     const service = await FakeService.start();
     const hook = await FakeService.start();
