@@ -9,7 +9,7 @@ import type { LoadedState } from '../state/state.ts';
 import { silentEvents } from '../sync/events.ts';
 import { openReadClient } from '../wire-client.ts';
 import { isInteractive, type CommandContext } from './context.ts';
-import { showProgress, type Progress } from './progress.ts';
+import { logProgress, showProgress, type Progress } from './progress.ts';
 import { loggingAbove } from './progress.ts';
 import { commandLog } from './source-probe.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -41,6 +41,9 @@ export async function openLive(
       stats: () => client.stats(),
       isLive: true,
     });
+  } else if (context.options.quiet !== true && context.options.json !== true && command !== 'restore') {
+    // Not for the dashboard, which shows what `restore` prints, nor for MCP.
+    progress = logProgress(context, { clock: systemClock, source, isLive: true });
   }
   try {
     return await readLive({

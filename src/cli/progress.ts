@@ -1,4 +1,4 @@
-/** Progress on a terminal: a run's events in, bars on stderr out (design.md, Commands). */
+/** Progress of a run: its events in, on stderr bars on a terminal (design.md, Commands), or a line now and then elsewhere. */
 import type { RequestStats, WindowUse } from '../api/request-stats.ts';
 import { KINDS } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
@@ -11,6 +11,8 @@ import { RunProgress, progressView, type KindView, type ProgressView } from './p
 
 /** Eight frames a second: smooth to look at, nothing to compute. */
 const FRAME_MS = 125;
+/** Of lines in a log: a short run has none, and one of an hour a page. */
+const LINE_MS = 30_000;
 
 export interface Progress {
   readonly events: SyncEvents;
@@ -26,6 +28,41 @@ interface ProgressOptions {
   readonly stats: () => RequestStats;
   /** True where live is read for a comparison: then nothing is published. */
   readonly isLive?: boolean;
+}
+
+/** A line on stderr each half minute, where there are no bars; for `events`, `clear` and `stop` as `showProgress`. */
+export function logProgress(
+  { stderr }: Pick<CommandContext, 'stderr'>,
+  {
+    clock,
+    source,
+    isLive = false,
+  }: Pick<ProgressOptions, 'clock' | 'isLive'> & { readonly source: { readonly name: string } },
+): Progress {
+  const progress = new RunProgress();
+  const over = new AbortController();
+  const line = (): void => {
+    const { sweeps } = progress;
+    const records = sweeps.reduce((sum, { received }) => sum + received, 0);
+    const done = sweeps.filter(({ phase }) => phase === 'ended').length;
+    const known = `${count(sweeps.length)} ${progress.isPlanWhole ? '' : 'known '}lists`;
+    const then = progress.isPublishing ? (isLive ? '; comparing' : '; publishing') : '';
+    stderr.write(
+      `tidemark: reading ${source.name}: ${count(records)} records, ${count(done)} of ${known} read${then}\n`,
+    );
+  };
+  void repeatLine(clock, over.signal, line);
+  return { events: progress.events, clear: () => undefined, stop: () => over.abort() };
+}
+
+/** Writes a line each half minute until stopped. */
+export async function repeatLine(clock: Clock, stopped: AbortSignal, line: () => void): Promise<void> {
+  for (;;) {
+    // Ends early at the stop.
+    await clock.sleep(LINE_MS, stopped).catch((): void => undefined);
+    if (stopped.aborted) return;
+    line();
+  }
 }
 
 /**

@@ -15,7 +15,7 @@ import { configuredSecrets } from '../restore/secrets.ts';
 import { openWriteClient } from '../wire-client.ts';
 import { isInteractive, print, printNote, printReason, type CommandContext, lineOptions } from './context.ts';
 import { restoreReason } from './plan-reason.ts';
-import { Painter, keepDrawing, loggingAbove } from './progress.ts';
+import { Painter, keepDrawing, loggingAbove, repeatLine } from './progress.ts';
 import { type RestoreSession, journalOf } from './restore-session.ts';
 import { commandLog } from './source-probe.ts';
 
@@ -40,8 +40,9 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
     if (progress === null) printNote(context, [leavingText(restore)]);
   };
   context.signal.addEventListener('abort', onAbort);
-  if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
-    progress = showRestoreProgress(context, { clock: systemClock, stats: () => client.stats() });
+  if (context.options.quiet !== true) {
+    const isDrawn = isInteractive(context) && context.env['TERM'] !== 'dumb';
+    progress = showRestoreProgress(context, { clock: systemClock, stats: () => client.stats(), isDrawn });
   }
   try {
     const report = await applyPlan({
@@ -147,10 +148,10 @@ function leavingText(restore: number): string {
   return `finishing the steps under way (Ctrl-C again to quit at once${then})`;
 }
 
-/** Shows the bar until `stop`; when the command is interrupted, one line says what happens next. */
+/** Shows the bar until `stop`, or a line each half minute where none can be drawn; when the command is interrupted, one line says what happens next. */
 function showRestoreProgress(
   context: Pick<CommandContext, 'stderr' | 'signal'>,
-  options: { readonly clock: Clock; readonly stats: () => RequestStats },
+  options: { readonly clock: Clock; readonly stats: () => RequestStats; readonly isDrawn: boolean },
 ): RestoreProgress {
   const { clock } = options;
   const painter = new Painter(context.stderr);
@@ -183,7 +184,12 @@ function showRestoreProgress(
     painter.clear();
   };
   context.signal.addEventListener('abort', onAbort);
-  void keepDrawing(clock, over.signal, frame);
+  if (options.isDrawn) void keepDrawing(clock, over.signal, frame);
+  else
+    void repeatLine(clock, over.signal, () => {
+      const failed = state.failed === 0 ? '' : `, ${count(state.failed)} failed`;
+      context.stderr.write(`tidemark: ${count(state.done)} of ${count(state.steps)} steps done${failed}\n`);
+    });
   return {
     events: {
       started: (restore, steps) => {

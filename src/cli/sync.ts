@@ -24,7 +24,7 @@ import {
   terminalWidth,
 } from './context.ts';
 import { otherSourcesNote } from './other-sources.ts';
-import { showProgress, type Progress } from './progress.ts';
+import { logProgress, showProgress, type Progress } from './progress.ts';
 import { loggingAbove } from './progress.ts';
 import { crashedRunNote, renderRun, reportedRun, runDocument, runReason, type ReportedRun } from './run.ts';
 import { syncByDaemon, type SyncedRuns } from './sync-by-daemon.ts';
@@ -131,7 +131,8 @@ async function syncHere(
       const client = openReadClient(source, log, config.rateLogBeside);
       if (hasBars(context)) {
         progress = showProgress(context, { clock: systemClock, source, stats: () => client.stats() });
-      }
+      } else if (context.options.quiet !== true)
+        progress = logProgress(context, { clock: systemClock, source });
       try {
         const report = await syncSource({
           mirror,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestStats } from '../../src/api/request-stats.ts';
-import { showProgress } from '../../src/cli/progress.ts';
+import { logProgress, showProgress } from '../../src/cli/progress.ts';
 import { loggingAbove } from '../../src/cli/progress.ts';
 import { RunProgress } from '../../src/cli/progress-view.ts';
 import { progressView } from '../../src/cli/progress-view.ts';
@@ -202,6 +202,24 @@ function show() {
   };
   return { progress, stop, clock, stderr, take };
 }
+
+it('is a line each half minute where there is no terminal, and none in a short run', async () => {
+  let written = '';
+  const clock = steppedClock();
+  const stderr = { write: (text: string) => ((written += text), true) };
+  const context = { stderr } as unknown as Parameters<typeof logProgress>[0];
+  const progress = logProgress(context, { clock, source: { name: 'acme' } });
+  progress.events.sweepsPlanned({ sweeps: [planned('domains', o1), planned('roles', o1)], open: ['roles'] });
+  progress.events.sweepStarted({ kind: 'domains', scope: o1, reading: 'full', known: 10 });
+  progress.events.sweepProgressed({ kind: 'domains', scope: o1, pages: 1, received: 1200, count: 2400 });
+  expect(written).toBe('');
+  await clock.step();
+  expect(written).toBe('tidemark: reading acme: 1,200 records, 0 of 2 known lists read\n');
+  expect(clock.now()).toBe(30_000);
+  progress.stop();
+  await clock.step();
+  expect(written.match(/\n/g)).toHaveLength(1);
+});
 
 describe('bars on a terminal', () => {
   it('are drawn over and over, fit to its size at each time, and go when stopped', async () => {
