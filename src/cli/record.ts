@@ -15,8 +15,10 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { MirrorRecord, RecordRow } from '../mirror/records.ts';
-import { isMaskedId, isSecretId, maskedId } from '../report/mask.ts';
+import { isMaskedId, isSecretId, maskedId, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
+import { requireIntact } from '../state/intact.ts';
+import type { NamedRecord } from '../state/state.ts';
 import { kindName, type Located } from './command-row.ts';
 
 /** What the user asks for. */
@@ -80,11 +82,37 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
     throw ambiguous(parts, question.id, PART);
   const only = rows[0] ?? parts[0];
   if (only === undefined) {
+    // One that another program altered may have another name by now.
+    requireIntactKind(mirror, config, kind, filter);
     const definition = definitionsFor(config, sources[0] ?? '')(kind);
     const near = hasNames(definition) ? nearest(mirror, config, definition, question.id, filter) : undefined;
     throw unknownRecord(definition, question.id, near, search.isCut);
   }
   return { ...only, note: recordNote(only, question.id) };
+}
+
+/** @throws TidemarkError `mirror_corrupt` where the first records of the kind are not those that were stored */
+function requireIntactKind(
+  mirror: Mirror,
+  config: Config,
+  kind: Kind,
+  filter: RecordFilter & { readonly sources: readonly string[] },
+): void {
+  for (const source of filter.sources) {
+    const latest = mirror.runs.latest(source);
+    if (latest === undefined) continue;
+    const definition = definitionsFor(config, source)(kind);
+    const records: NamedRecord[] = [];
+    for (const { scope, id, body } of mirror.records.read({ ...filter, sources: [source], kinds: [kind] })) {
+      if (records.length === NEAR_READ) break;
+      const { name } = withMaskedId(
+        { id, name: recordName(definition, parseLossless(body), id) },
+        definition,
+      );
+      records.push({ kind, scope, id, name: nameText(name) });
+    }
+    requireIntact(mirror, source, latest.run, records);
+  }
 }
 
 /** The record that `drift accept` is about. */

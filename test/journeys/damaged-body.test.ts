@@ -35,6 +35,7 @@ it('is refused wherever it would be shown, handed on or rehearsed', async () => 
     ['show', 'roles', id, '--at', 'run:1'],
     ['log', 'roles', id],
     ['log', 'roles', 'xNight'],
+    ['show', 'roles', 'Night'],
     ['log', 'roles', id, '--limit', '1', '--json'],
     ['blame', 'roles', id],
     ['blame', 'roles', id, '--at', 'run:1', '--deep', '--json'],
