@@ -148,7 +148,7 @@ function leavingText(restore: number): string {
   return `finishing the steps under way (Ctrl-C again to quit at once${then})`;
 }
 
-/** Shows the bar until `stop`, or a line each half minute where none can be drawn; when the command is interrupted, one line says what happens next. */
+/** Shows the bar until `stop`, or off a terminal a line each half minute; when the command is interrupted, one line says what happens next. */
 function showRestoreProgress(
   context: Pick<CommandContext, 'stderr' | 'signal'>,
   options: { readonly clock: Clock; readonly stats: () => RequestStats; readonly isDrawn: boolean },
