@@ -2,11 +2,12 @@
  * One run: one sync pass of one source into the mirror. Parents are swept before their children; what the sweeps
  * staged becomes visible in one transaction at the end (design.md, The sync; Never broken 2).
  */
+import type { CollectionKey } from '../catalog/order.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts';
-import { duration } from '../core/wording.ts';
+import { duration, plural } from '../core/wording.ts';
 import { isSameContent } from './content.ts';
 import { narrowedKinds } from './run-extent.ts';
 import type { SweepContext, SyncOptions } from './options.ts';
@@ -45,6 +46,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
   });
   try {
     const held = mirror.runs.collections(source.name).filter(({ retiredRun }) => retiredRun === null);
+    warnOfMiscounts(options, held);
     const gone = new Set<string>();
     let belowOrganizations: ReadonlyMap<string, number> | undefined;
     const context: SweepContext = {
@@ -128,6 +130,19 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
     };
   } finally {
     limit.end();
+  }
+}
+
+/** What another program deleted from the mirror is read again, and the run says that it was added. */
+function warnOfMiscounts({ mirror, source, log }: SyncOptions, held: Iterable<CollectionKey>): void {
+  for (const [kind, found] of Map.groupBy(mirror.records.miscounts(source.name, held), ({ kind }) => kind)) {
+    const counted = found.reduce((sum, each) => sum + each.counted, 0);
+    const stored = found.reduce((sum, each) => sum + each.stored, 0);
+    log.warn(
+      { source: source.name, code: 'mirror_corrupt', kind, counted, stored },
+      `another program changed ${mirror.path}: it had ${plural(counted, 'record')} of ${kind}, and has ${stored}; ` +
+        'what was deleted is read again, and counts as added: run `tidemark verify`',
+    );
   }
 }
 

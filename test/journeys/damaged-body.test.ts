@@ -191,4 +191,9 @@ it('a record that was deleted is damage, not the absence of a difference', async
     expect(stderr, command.join(' ')).toMatch(warned);
     expect(stdout, command.join(' ')).not.toContain('the last verification');
   }
+  const { code, stderr } = await story.run('sync', '--quiet');
+  expect([code, stderr]).toEqual([
+    0,
+    expect.stringMatching(/another program changed [^ ]+: it had (\d+) records of roles, and has \d+;/),
+  ]);
 });
