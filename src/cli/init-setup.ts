@@ -385,6 +385,11 @@ export function requireFreeService(
 ): void {
   if (service === undefined) return;
   const path = servicePath(context, service, output);
+  if (path === output) {
+    throw new TidemarkError('usage', `--service ${service}: ${path} is where the configuration is written`, {
+      hint: 'give --output another name',
+    });
+  }
   if (!existsSync(path)) return;
   const isOurs = isWrittenByInit(path);
   if (isOurs && force === true) return;

@@ -221,7 +221,7 @@ function remarks(steps: readonly StepReport[], { plan, definitions }: RestoreOpt
 const LOST: ReadonlySet<string> = new Set(['moved', 'rejected', 'not_found', 'reference_unknown']);
 
 function nextLines(report: RestoreReport): Text[] {
-  const { restore, steps, outcome, summary, this_time: now = summary, undone_by: undo } = report;
+  const { restore, steps, outcome, summary, this_time: now, undone_by: undo } = report;
   const { applied, failed, skipped, open } = summary;
   const resume = { code: `tidemark restore --resume ${restore}` };
   const abandon = { code: `tidemark restore --abandon ${restore}` };
@@ -234,7 +234,8 @@ function nextLines(report: RestoreReport): Text[] {
   else if (open > 0)
     lines.push([report.abandoned_by === undefined ? 'continue with ' : 'to continue it even so: ', resume]);
   else if (failed + skipped > 0 && !isLost) lines.push(['retry what failed: ', resume]);
-  const hasActed = isUnknown || (applied > 0 && (undo === undefined || now.applied > 0));
+  const isUndone = undo !== undefined && report.undone_in_part !== true && (now?.applied ?? 0) === 0;
+  const hasActed = isUnknown || (applied > 0 && !isUndone);
   if (hasActed && outcome !== 'running') {
     const first = isUnknown ? ', which first looks up what has no answer' : '';
     lines.push(['to undo it: ', { code: `tidemark undo ${restore}` }, first]);

@@ -277,6 +277,9 @@ describe('init away from a terminal', () => {
     const { run, service, directory } = await rig();
     const unit = join(directory, 'compose.yaml');
     const args = ['init', '--url', service.url, '--key-env', 'SVC_KEY', '--service', 'compose'];
+    const same = await run(...args, '--output', 'compose.yaml');
+    expect(same).toMatchObject({ code: 4 });
+    expect(same.stderr).toContain(`--service compose: ${unit} is where the configuration is written`);
     expect(await run(...args)).toMatchObject({ code: 0 });
     const text = readFileSync(unit, 'utf8');
     const before = service.seen.length;

@@ -243,6 +243,9 @@ describe('what became of a restore', () => {
     const shown = renderRestoreText(applied, { ...text, toRun });
     expect(shown).toContain('to undo it: `tidemark undo 7 --config other.yaml`');
     expect(shown).toContain('`tidemark sync --config other.yaml` brings the mirror up to date');
+    expect(renderRestoreText({ ...applied, undone_by: 8 }, text)).not.toContain('to undo it');
+    const inPart: RestoreReport = { ...applied, undone_by: 8, undone_in_part: true };
+    expect(renderRestoreText(inPart, text)).toContain('to undo it: `tidemark undo 7`');
   });
 
   it('of nothing sent says so', () => {
