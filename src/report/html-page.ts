@@ -156,9 +156,8 @@ mark { color: inherit; border-radius: 2px; }
 .states strong { overflow-wrap: anywhere; }
 .arrow { color: var(--faint); font-size: 1.2rem; }
 .notes { grid-column: 1 / -1; } .notes:empty { display: none; }
-.stats { display: flex; flex-wrap: wrap; gap: .75rem 2.25rem; margin: 1.5rem 0 0; padding: .9rem 1.1rem; background: var(--raised); border: 1px solid var(--line); border-radius: 10px; }
+.stats { display: flex; flex-wrap: wrap; gap: .75rem 3.5rem; margin: 1.5rem 0 0; padding: .9rem 1.1rem; background: var(--raised); border: 1px solid var(--line); border-radius: 10px; }
 .stats ul { display: flex; flex-wrap: wrap; gap: .5rem 2rem; }
-.stats ul + ul { border-left: 1px solid var(--line); padding-left: 2.25rem; }
 .stats b { display: block; font-size: 1.6rem; line-height: 1.15; font-variant-numeric: tabular-nums; }
 .stats li { font-size: .875rem; font-weight: 400; }
 .warning { background: var(--raised); border: 1px solid var(--high); border-left-width: 5px; border-radius: 8px; padding: .6rem .9rem; margin: 1.25rem 0 0; }
@@ -267,7 +266,7 @@ td.words:last-child { min-width: 16em; overflow-wrap: anywhere; }
   .chart.wide { min-width: 52rem; } .short .wide { display: none; } .short .narrow, .sideways { display: block; }
   th, td { padding: .25rem .3rem; } table { font-size: .875rem; } thead th { font-size: .8125rem; } th:last-child, td:last-child { padding-right: 0; }
   .stats { gap: .6rem 1.25rem; } .stats ul { gap: .5rem 1.25rem; }
-  .stats ul + ul { border-left: 0; padding-left: 0; border-top: 1px solid var(--line); padding-top: .6rem; flex-basis: 100%; }
+  .stats ul + ul { border-top: 1px solid var(--line); padding-top: .6rem; flex-basis: 100%; }
   .worst li > span { min-width: 0; margin-right: .25rem; } .worst code { display: block; }
   .field, .field.single { grid-template-columns: minmax(0, 1fr); }
   .path { font-weight: 600; padding: 0; }
