@@ -48,7 +48,13 @@ export async function audit(context: CommandContext, options: AuditOptions): Pro
     const walk = new AuditWalk(mirror, config, {
       ...{ period, actions: options.action, by: options.by, sources: context.options.source },
     });
-    await write(context, options, piecesOf(context, format, { mirror, walk, period, options }), format);
+    const ofMirror = context.ofSeveral === undefined ? null : (config.sources[0]?.name ?? null);
+    await write(
+      context,
+      options,
+      piecesOf(context, format, { mirror, walk, period, options, ofMirror }),
+      format,
+    );
     printNote(context, damageNotes(walk.damage));
     const contradicted = contradictedLines(walk.altered, mirror);
     const isShown = format === 'text' && options.output === undefined && walk.count > 0;
@@ -83,6 +89,8 @@ interface AuditFacts {
   readonly walk: AuditWalk;
   readonly period: Period;
   readonly options: AuditOptions;
+  /** The source whose mirror it is, where the logs of several are written; null otherwise. */
+  readonly ofMirror: string | null;
 }
 
 /** As `verify` prints them; null without an entry, and where one was altered or is gone: what does not match its seal proves nothing. */
@@ -94,7 +102,7 @@ function headOf(mirror: Mirror, contradicted: readonly string[]): AuditHead | nu
 }
 
 function* piecesOf(context: CommandContext, format: AuditFormat, facts: AuditFacts): Generator<string> {
-  const { mirror, walk, period, options } = facts;
+  const { mirror, walk, period, options, ofMirror } = facts;
   const since = options.since === undefined ? null : period.since.at;
   if (format === 'csv') yield* auditCsv(walk);
   else if (format === 'json') {
@@ -102,11 +110,17 @@ function* piecesOf(context: CommandContext, format: AuditFormat, facts: AuditFac
     yield `${first.slice(0, -1)},"entries":[`;
     let before = '';
     for (const entry of walk) {
-      yield before + escapeForTerminal(JSON.stringify(auditEntryDocument(entry)));
+      const document = { ...auditEntryDocument(entry), ...(ofMirror === null ? {} : { mirror: ofMirror }) };
+      yield before + escapeForTerminal(JSON.stringify(document));
       before = ',';
     }
     const contradicted = contradictedLines(walk.altered, mirror);
-    const last = JSON.stringify({ head: headOf(mirror, contradicted), warnings: plainLines(contradicted) });
+    const head = headOf(mirror, contradicted);
+    const heads = head === null ? [] : [{ mirror: ofMirror, ...head }];
+    const last = JSON.stringify({
+      ...(ofMirror === null ? { head } : { head: null, heads }),
+      warnings: plainLines(contradicted),
+    });
     yield `],${last.slice(1)}\n`;
   } else yield* reportPieces(context, format, { ...facts, since });
 }

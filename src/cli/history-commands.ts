@@ -135,7 +135,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       'tidemark audit --since 90d --format csv --output audit.csv',
     ],
     mirrors: {
-      lists: ['entries', 'warnings'],
+      lists: ['entries', 'heads', 'warnings'],
       firsts: ['since', 'until'],
       formats: ['text', 'json', 'markdown'],
     },

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { parse as parseCsv } from 'csv-parse/sync';
 import type { Config } from '../config/config.ts';
+import { namesOf } from '../config/mirrors.ts';
 import { EXIT, type ExitCode, TidemarkError, systemCodeOf } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '../core/json.ts';
@@ -10,6 +11,7 @@ import { AuditWalk } from '../daemon/http/audit-entries.ts';
 import { canonicalText } from '../diff/canonical.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { auditCsv, auditEntryDocument, rangesText, type ShownEntry } from '../report/audit-report.ts';
+import { MASK } from '../report/mask.ts';
 import { foldedPair, nameText } from '../report/value-text.ts';
 
 /** The cells of an entry by column; of JSON, the members of a member too, like `acceptance/reason`. */
@@ -21,8 +23,16 @@ interface AuditFile {
   readonly form: 'csv' | 'json';
   /** In the order of the file. */
   readonly entries: readonly Cells[];
-  /** Of JSON: the hashes that it has of the entire log then; null where it has none. */
-  readonly head: { readonly entry: string; readonly hash: string; readonly root: string } | null;
+  /** Of JSON: the hashes that it has of the entire log then; null where it has none, and where it is of several mirrors. */
+  readonly head: Head | null;
+  /** Of JSON of several mirrors: the heads of their logs, by source; null otherwise. Each entry has its `mirror` then. */
+  readonly heads: ReadonlyMap<string, Head> | null;
+}
+
+interface Head {
+  readonly entry: string;
+  readonly hash: string;
+  readonly root: string;
 }
 
 /** @throws TidemarkError `reference_unknown` for what `tidemark audit` did not write as CSV or JSON */
@@ -37,7 +47,8 @@ export function readAuditFile(path: string): AuditFile {
   try {
     const file = text.startsWith('{') ? jsonFile(path, text) : csvFile(path, text);
     const isEntry = (cells: Cells): boolean =>
-      /^[1-9]\d*$/.test(cells.get('entry') ?? '') && cells.has('hash') && cells.has('by');
+      /^[1-9]\d*$/.test(cells.get('entry') ?? '') &&
+      ['hash', 'by', ...(file?.heads instanceof Map ? ['mirror'] : [])].every((column) => cells.has(column));
     if (file?.entries.every(isEntry) === true) return file;
   } catch (cause) {
     throw noAuditFile(path, cause);
@@ -56,7 +67,7 @@ function noAuditFile(path: string, cause?: unknown, what?: string): TidemarkErro
 function csvFile(path: string, text: string): AuditFile | null {
   const [head, ...rows] = csvRows(text);
   if (head?.includes('entry') !== true) return null;
-  return { path, form: 'csv', head: null, entries: rows.map((row) => rowCells(head, row)) };
+  return { path, form: 'csv', head: null, heads: null, entries: rows.map((row) => rowCells(head, row)) };
 }
 
 function csvRows(text: string): string[][] {
@@ -70,14 +81,25 @@ function rowCells(head: readonly string[], row: readonly string[]): Cells {
 function jsonFile(path: string, text: string): AuditFile | null {
   const document = parseLossless(text);
   if (!isJsonObject(document) || document['schema'] !== 'tidemark.audit_log/1') return null;
-  const { entries, head = null } = document;
+  const { entries, head = null, heads = null } = document;
   if (!Array.isArray(entries) || !entries.every(isJsonObject)) return null;
-  const found = isJsonObject(head) ? documentCells(head) : null;
-  const cell = (name: string): string => found?.get(name) ?? '';
   return {
     ...{ path, form: 'json', entries: entries.map(documentCells) },
-    head: found === null ? null : { entry: cell('entry'), hash: cell('hash'), root: cell('root') },
+    head: isJsonObject(head) ? headIn(documentCells(head)) : null,
+    heads: Array.isArray(heads)
+      ? new Map(
+          heads
+            .filter(isJsonObject)
+            .map(documentCells)
+            .map((cells) => [cells.get('mirror') ?? '', headIn(cells)]),
+        )
+      : null,
   };
+}
+
+function headIn(cells: Cells): Head {
+  const [entry = '', hash = '', root = ''] = ['entry', 'hash', 'root'].map((name) => cells.get(name));
+  return { entry, hash, root };
 }
 
 function documentCells(document: JsonObject): Cells {
@@ -102,14 +124,16 @@ function cellsNow(form: AuditFile['form'], entry: ShownEntry): Cells {
   return rowCells(head, row);
 }
 
-interface AlteredEntry {
+interface Differing {
   readonly entry: number;
   /** Null where one of the two has no such field. */
-  readonly fields: readonly {
-    readonly field: string;
-    readonly file: string | null;
-    readonly log: string | null;
-  }[];
+  readonly fields: readonly Difference[];
+}
+
+interface Difference {
+  readonly field: string;
+  readonly file: string | null;
+  readonly log: string | null;
 }
 
 /** As `verify` reports it. */
@@ -121,28 +145,46 @@ interface ComparedFile {
 }
 
 const ENTRIES_SHOWN = 20;
+const TEXTS_SHOWN = 5;
 const VALUE_SHOWN = 60; // characters
 
 /**
  * Exit 0 where each entry of the file is in the log, with the same hash and the same contents, in the same order; 1 where
- * one is not; 3 where the log has others up to the last of them, or the file has none.
+ * one is not; 3 where only texts differ that no hash covers, where the log has others up to the last of them, or the file
+ * has none.
+ * @param several the sources whose mirrors are verified together, and whether this is the first of them
  */
-export function compareAuditFile(mirror: Mirror, config: Config, file: AuditFile): ComparedFile {
+export function compareAuditFile(
+  mirror: Mirror,
+  config: Config,
+  { file, others }: MirrorPart,
+  several?: { readonly isFirst: boolean; readonly sources: readonly string[] },
+): ComparedFile {
   const byEntry = new Map(file.entries.map((cells) => [Number(cells.get('entry')), cells]));
   const last = byEntry.keys().reduce((most, each) => Math.max(most, each), Number(file.head?.entry ?? 0));
-  const altered: AlteredEntry[] = [];
+  const known = new Set(file.entries.flatMap((cells) => [...cells.keys()]));
+  const altered: Differing[] = [];
+  const otherTexts: Differing[] = [];
   const missing: number[] = [];
   let newer = 0;
+  let isMoved = false;
+  let hasHashOfLog = byEntry.size === 0;
   const added = new Set(byEntry.keys());
   const always = { since: { at: '' }, until: { at: '\uFFFF' }, notes: [] };
   for (const shown of new AuditWalk(mirror, config, { period: always })) {
-    const cells = byEntry.get(shown.entry);
-    if (shown.entry > last) newer += 1;
-    else if (cells === undefined) missing.push(shown.entry);
-    if (cells === undefined) continue;
-    added.delete(shown.entry);
-    const fields = differences(cells, cellsNow(file.form, shown), shown);
-    if (fields.length > 0) altered.push({ entry: shown.entry, fields });
+    const { entry, action, hash } = shown;
+    const cells = byEntry.get(entry);
+    if (entry > last) newer += 1;
+    else if (cells === undefined) missing.push(entry);
+    if (cells !== undefined) {
+      added.delete(entry);
+      hasHashOfLog ||= cells.get('hash') === hash;
+      const fields = differences(cells, cellsNow(file.form, shown));
+      const isSealed = fields.some((field) => isCovered(field, shown, { known, isMoved }));
+      if (isSealed) altered.push({ entry, fields });
+      else if (fields.length > 0) otherTexts.push({ entry, fields });
+    }
+    isMoved ||= action === 'move';
   }
   missing.reverse();
   const moved = file.entries.flatMap((cells, index) => {
@@ -160,46 +202,151 @@ export function compareAuditFile(mirror: Mirror, config: Config, file: AuditFile
     ),
     ...hashes,
   ];
+  const unasked = several === undefined ? [] : others.filter((name) => !several.sources.includes(name));
   const unread = [
     ...(missing.length === 0 ? [] : [missingText(missing)]),
     ...(byEntry.size === 0 ? ['it has no entry: nothing was compared'] : []),
+    ...(several?.isFirst === true && unasked.length > 0
+      ? [
+          `${plural(unasked.length, 'entry', 'entries')} of ${namesOf([...new Set(unasked)])} ${unasked.length === 1 ? 'was' : 'were'} not compared: no such mirror is verified here`,
+        ]
+      : []),
   ];
   const more = wrong.length - ENTRIES_SHOWN;
-  const same = byEntry.size - altered.length - added.size;
+  const same = byEntry.size - altered.length - otherTexts.length - added.size;
+  const named = several === undefined ? file.path : `${file.path}, ${config.sources[0]?.name ?? ''}`;
   return {
     document: {
-      audit_file: { file: file.path, same, altered, added: [...added], missing, moved, head: hashes },
+      audit_file: {
+        ...{ file: file.path, same, altered, other_texts: otherTexts },
+        ...{ added: [...added], missing, moved, head: hashes },
+      },
     },
     lines: [
       `${plural(byEntry.size, 'entry', 'entries')} of ${file.path} compared: ${same} as in the audit log` +
+        (otherTexts.length === 0 ? '' : `, ${otherTexts.length} with other names or texts`) +
         (altered.length === 0 ? '' : `, ${altered.length} altered`) +
         (added.size === 0 ? '' : `, ${added.size} not in it`) +
         (missing.length === 0 ? '' : `; ${missing.length} of the log not in the file`) +
-        (newer === 0 ? '' : `; the log has ${plural(newer, 'newer entry', 'newer entries')}`),
+        (newer === 0 ? '' : `; the log has ${plural(newer, 'newer entry', 'newer entries')}`) +
+        (several !== undefined || others.length === 0
+          ? ''
+          : `; ${others.length} of another mirror (${[...new Set(others)].join(', ')}) not compared`),
     ],
     reasons: [
-      ...wrong.slice(0, ENTRIES_SHOWN),
-      ...(more > 0 ? [`… and ${more} more: --json lists them`] : []),
-      ...unread,
-    ].map((reason) => `${file.path}: ${reason}`),
-    exitCode: wrong.length > 0 ? EXIT.failed : unread.length > 0 ? EXIT.partial : EXIT.done,
+      ...[
+        ...(hasHashOfLog
+          ? []
+          : [
+              'no entry of it has a hash of this log: it is of another mirror, or from before a `mirror move`',
+            ]),
+        ...wrong.slice(0, ENTRIES_SHOWN),
+        ...(more > 0 ? [`… and ${more} more: --json lists them`] : []),
+        ...unread,
+      ].map((reason) => `${named}: ${reason}`),
+      ...otherTextLines(named, otherTexts),
+    ],
+    exitCode:
+      wrong.length > 0 ? EXIT.failed : unread.length + otherTexts.length > 0 ? EXIT.partial : EXIT.done,
   };
 }
 
-function differences(file: Cells, log: Cells, { subject }: ShownEntry): AlteredEntry['fields'] {
-  // Of which sources a snapshot is the state depends on those that the mirror has by now.
-  const isOfOthers = (field: string): boolean => subject.about === 'snapshot' && field.endsWith('source');
+/** What of a file is of one mirror. */
+interface MirrorPart {
+  readonly file: AuditFile;
+  /** The mirror of each other entry. */
+  readonly others: readonly string[];
+}
+
+/** @throws TidemarkError `reference_unknown` for a file of several mirrors that does not say of which its entries are */
+export function partOf(file: AuditFile, { sources, mirror, rateLogBeside }: Config): MirrorPart {
+  const names = sources.map(({ name }) => name);
+  if (file.heads !== null) {
+    const [name = '', ...more] = names;
+    if (more.length > 0)
+      throw unclear(
+        file,
+        'is of several mirrors, and this one is of several sources',
+        'name one source with --source',
+      );
+    const isOwn = (cells: Cells): boolean => cells.get('mirror') === name;
+    return {
+      file: { ...file, entries: file.entries.filter(isOwn), head: file.heads.get(name) ?? null },
+      others: file.entries.filter((cells) => !isOwn(cells)).map((cells) => cells.get('mirror') ?? ''),
+    };
+  }
+  const isOfOther = (cells: Cells): boolean => !['', 'null', ...names].includes(cells.get('source') ?? '');
+  // The log of one mirror has a head, unless entries of it were altered.
+  if (file.form === 'json' && file.head === null && mirror !== rateLogBeside && file.entries.some(isOfOther))
+    throw unclear(
+      file,
+      'is of several mirrors, and does not say of which mirror each entry is',
+      'compare a file that `tidemark audit --json` of this version wrote, or one of a single mirror (`--source`)',
+    );
+  return { file, others: [] };
+}
+
+function unclear({ path }: AuditFile, what: string, hint: string): TidemarkError {
+  return new TidemarkError('reference_unknown', `${path} ${what}`, { hint });
+}
+
+function differences(file: Cells, log: Cells): Difference[] {
   return [...new Set([...file.keys(), ...log.keys()])]
-    .filter((field) => file.get(field) !== log.get(field) && !isOfOthers(field))
+    .filter((field) => file.get(field) !== log.get(field) && field !== 'mirror')
     .map((field) => ({ field, file: file.get(field) ?? null, log: log.get(field) ?? null }));
 }
 
-function alteredText({ entry, fields }: AlteredEntry): string {
+/** What no hash covers: names as the history has them by now, and sentences of the program. */
+const TEXTS: ReadonlySet<string> = new Set(['what', 'details', 'acceptance/name', 'restore/from_run']);
+/** Numbers of runs in them are left out, or are others, after a move. */
+const NUMBERED: ReadonlySet<string> = new Set(['baseline', 'acceptance/measured', 'run', 'backup/run']);
+/** What is masked by the definitions of now. */
+const MASKED: ReadonlySet<string> = new Set(
+  ['id', 'path', 'measured'].map((name) => `acceptance/${name}`).concat('id', 'path', 'from', 'to'),
+);
+
+/**
+ * True where the hash of the entry covers the field, so that it cannot have changed since.
+ * @param known every field that an entry of the file has @param isMoved true where the mirror was moved after the entry
+ */
+function isCovered(
+  { field, file, log }: Difference,
+  { subject: { about } }: ShownEntry,
+  { known, isMoved }: { readonly known: ReadonlySet<string>; readonly isMoved: boolean },
+): boolean {
+  if (TEXTS.has(field)) return false;
+  // Of which sources a snapshot is the state depends on those that the mirror has by now.
+  if (about === 'snapshot' && field.endsWith('source')) return false;
+  if (isMoved && NUMBERED.has(field) && (about === 'acceptance' || about === 'backup')) return false;
+  // Another version may write a field more, or one less.
+  if (file === null) return known.has(field);
+  if (log === null) return false;
+  return !MASKED.has(field) || ![file, log].some((cell) => cell.includes(MASK));
+}
+
+function alteredText({ entry, fields }: Differing): string {
   const parts = fields.map(({ field, file, log }) => {
     const [own, theirs] = foldedPair(quoted(file), quoted(log), VALUE_SHOWN);
     return `${nameText(field)} is ${own}, in the audit log ${theirs}`;
   });
   return `entry ${entry} is not as in the audit log: ${parts.join('; ')}`;
+}
+
+function otherTextLines(named: string, entries: readonly Differing[]): string[] {
+  const [first, ...others] = entries;
+  if (first === undefined) return [];
+  const texts = entries.flatMap(({ entry, fields }) => fields.map((field) => ({ entry, ...field })));
+  const more = texts.length - TEXTS_SHOWN;
+  const [are, them] = others.length === 0 ? ['is', 'it'] : ['are', 'them'];
+  return [
+    `${named}: ${plural(entries.length, 'entry', 'entries')} ${are} in the audit log, with the same hash and the contents that it covers, but the log shows other names or texts for ${them} now:`,
+    ...texts.slice(0, TEXTS_SHOWN).map(({ entry, field, file, log }) => {
+      const [own, now] = foldedPair(quoted(file), quoted(log), VALUE_SHOWN);
+      return `  entry ${entry}: ${nameText(field)} is ${own} in the file, now ${now}`;
+    }),
+    ...(more > 0 ? [`  … and ${more} more: --json lists them`] : []),
+    '  → a later sync, forget or move, another configuration or another version explains that; without one, somebody altered the file there',
+  ];
 }
 
 function quoted(cell: string | null): string {

@@ -15,7 +15,7 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { targetsOf } from './backup.ts';
 import { groupAlike } from './plan-reason.ts';
 import { recordJob } from './record-job.ts';
-import { compareAuditFile, readAuditFile } from './verify-audit-file.ts';
+import { compareAuditFile, partOf, readAuditFile } from './verify-audit-file.ts';
 import { isInteractive, print, printReason, printShownReason, type CommandContext } from './context.ts';
 import { listBackups } from '../backup/list.ts';
 import { lackOf, type BackupManifest } from '../backup/manifest.ts';
@@ -41,18 +41,22 @@ export async function verify(context: CommandContext, options: VerifyOptions): P
   const root = options.root === undefined ? null : parseRoot(options.root);
   const file = options.audit === undefined ? null : readAuditFile(resolve(context.cwd, options.audit));
   const config = readConfig(context, context.options, 'unused');
-  if ((root !== null || file !== null) && context.ofSeveral !== undefined) {
-    const what = root === null ? '--audit is the log' : '--root is a root';
+  if ((root !== null || (file !== null && file.heads === null)) && context.ofSeveral !== undefined) {
+    const what =
+      root === null
+        ? `${options.audit ?? ''} does not say of which mirrors its entries are: it is the log`
+        : '--root is a root';
     throw new TidemarkError('usage', `${what} of one mirror, and each source has its own`, {
       hint: `name one with --source; there are ${namesOf(context.ofSeveral.sources)}`,
     });
   }
+  const part = file === null ? null : partOf(file, config);
   const targets = options.backups === true ? await targetsOf(context, undefined) : null;
   try {
     return await verifyConfigured(context, config, async (mirror) => [
       ...(root === null ? [] : [compareRoot(mirror, root)]),
       ...(targets === null ? [] : [await compareBackups(mirror, targets)]),
-      ...(file === null ? [] : [compareAuditFile(mirror, config, file)]),
+      ...(part === null ? [] : [compareAuditFile(mirror, config, part, context.ofSeveral)]),
     ]);
   } catch (error) {
     throw withDamage(error, config.mirror);

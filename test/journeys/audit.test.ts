@@ -284,6 +284,13 @@ describe('the audit log', () => {
       const entries = change(document.entries.map((each) => JSON.stringify(each)));
       return JSON.stringify({ ...document, entries: entries.map((each) => JSON.parse(each) as unknown) });
     };
+    // What the hash of an entry does not cover: what the program calls it.
+    const renamed = format === 'csv' ? 'role Night shift /name' : '"name":"Night shift"';
+    const named = await verified(3, whole.replaceAll(renamed, renamed.replace('Night', 'Day')));
+    expect(named).toContain('8 as in the audit log, 2 with other names or texts\n');
+    expect(named).toMatch(
+      /: 2 entries are in the audit log, .*, but .*\n +entry 4: .*Day shift.* in the file, now .*Night shift.*\n/,
+    );
     const less = await verified(
       3,
       changed((entries) => entries.toSpliced(7, 1)),
@@ -304,6 +311,31 @@ describe('the audit log', () => {
       expect(await verified(4, text)).toContain('is not an audit log as CSV or JSON\n');
   });
 
+  it.each(['csv', 'json'])(
+    'is as a file of it, %s, has it, also after a sync and a forget gave a record another name',
+    async (format) => {
+      const story = await Story.start({ TIDEMARK_PROFILE: 'svc-writable' });
+      await story.expectRun(0, 'snapshots', 'pin', 'q4', '--baseline');
+      const [role] = await story.list('roles');
+      await story.call('POST', `${ORGANIZATION}roles/`, { name: 'Fresh role' });
+      await story.call('PATCH', `${ORGANIZATION}roles/${String(role?.['id'])}/`, { name: 'Night shift' });
+      for (const name of ['Fresh role', 'Night shift'])
+        await story.expectRun(0, 'drift', 'accept', 'roles', name, '--live', '--reason', 'wanted');
+      const verify = (code: number) => story.expectRun(code, 'verify', '--audit', 'evidence');
+      await story.expectRun(0, 'audit', '--format', format, '--output', 'evidence', '--quiet');
+      await verify(0);
+      await story.expectRun(0, 'sync', '--quiet');
+      await story.expectRun(0, 'snapshots', 'unpin', 'q4', '--force');
+      await story.expectRun(0, 'forget', '--keep-last', '1');
+      const { stdout, stderr } = await verify(3);
+      expect(stdout).toMatch(
+        /2 as in the audit log, 2 with other names or texts; the log has 2 newer entries/,
+      );
+      expect(stderr).toMatch(/entry 4: .*"(role )?Data platform.* in the file, now "(role )?Night shift/);
+      expect(stderr).not.toContain('not as in the audit log');
+    },
+  );
+
   it.each([
     ['is no JSON', `substr(body, 1, 20)`],
     ['was altered', `replace(body, 'Night shift', 'Day shift')`],
@@ -319,7 +351,7 @@ describe('the audit log', () => {
     expect(stderr).toMatch(/mirror\.db is damaged: .*; its records go by their ids here\n.*tidemark verify/s);
   });
 
-  it('of several mirrors is one document, and a text for each', async () => {
+  async function twoMirrors() {
     const cwd = scratch();
     for (const name of ['acme', 'beta']) {
       const mirror = open({ path: join(cwd, `${name}.db`) });
@@ -332,7 +364,64 @@ describe('the audit log', () => {
       `  - { name: ${name}, baseUrl: "https://svc.example.com", apiKey: key-of-${name} }`;
     const lines = ['mirror: "./{source}.db"', 'sources:', source('acme'), source('beta')];
     writeFileSync(join(cwd, 'tidemark.yaml'), lines.join('\n'), { mode: 0o600 });
-    const run = (...args: string[]) => commandLine(['audit', ...args], { env: {}, cwd });
+    return { cwd, command: (...args: string[]) => commandLine(args, { env: {}, cwd }) };
+  }
+
+  it('of several mirrors is compared with each of them', async () => {
+    const { cwd, command } = await twoMirrors();
+    const path = join(cwd, 'all.json');
+    const whole = (await command('audit', '--json')).stdout;
+    const verified = async (code: number, text: string, ...more: string[]): Promise<string> => {
+      writeFileSync(path, text);
+      const found = await command('verify', '--audit', 'all.json', ...more);
+      expect(found.code, found.stderr).toBe(code);
+      return found.stdout + found.stderr;
+    };
+    const all = await verified(0, whole);
+    expect(all.match(/1 entry of \S+all.json compared: 1 as in the audit log/g)).toHaveLength(2);
+    expect(all).not.toContain('other mirror');
+    expect(await verified(0, whole, '--source', 'beta')).toMatch(
+      /1 entry of .* compared: 1 as in the audit log; 1 of another mirror \(acme\) not compared\n/,
+    );
+    const document = JSON.parse(whole) as AuditJson & { heads: readonly unknown[] };
+    const [acme, beta] = document.entries;
+    const withEntries = (...entries: unknown[]) => JSON.stringify({ ...document, entries });
+    // Exit codes of several mirrors count together: 1 is that of one.
+    const forged = whole.replace('"by":"', '"by":"x');
+    const accused = 'all.json, acme: entry 1 is not as in the audit log: by is "x';
+    expect(await verified(3, forged)).toContain(accused);
+    expect(await verified(1, forged, '--source', 'acme')).toContain(accused.replace(', acme', ''));
+    expect(await verified(0, forged, '--source', 'beta')).not.toContain('is not as');
+    const twice = withEntries(acme, { ...beta, mirror: 'acme' });
+    expect(await verified(3, twice)).toContain('all.json, acme: entry 1 is there twice');
+    expect(await verified(1, twice, '--source', 'acme')).toContain('entry 1 is there twice');
+    expect(await verified(3, withEntries(acme))).toContain(
+      'all.json, beta: entry 1 of the audit log is not in it',
+    );
+    expect(await verified(3, withEntries(acme, beta, { ...beta, mirror: 'gone' }))).toContain(
+      '1 entry of gone was not compared',
+    );
+    expect(await verified(4, withEntries(acme, { ...beta, mirror: undefined }))).toContain(
+      'is not an audit log',
+    );
+    // As one mirror's log, and without what says of which mirror an entry is.
+    const { heads: _heads, ...old } = document;
+    for (const more of [[], ['--source', 'beta']])
+      expect(await verified(4, JSON.stringify(old), ...more)).toMatch(/does not say of which mirror/);
+    await command('audit', '--json', '--source', 'beta', '--output', 'all.json');
+    expect(await command('verify', '--audit', 'all.json')).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining('--source') as string,
+    });
+    expect(await command('verify', '--audit', 'all.json', '--source', 'acme')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('no entry of it has a hash of this log: ') as string,
+    });
+  });
+
+  it('of several mirrors is one document, and a text for each', async () => {
+    const { command } = await twoMirrors();
+    const run = (...args: string[]) => command('audit', ...args);
     const { entries } = JSON.parse((await run('--json')).stdout) as AuditJson;
     expect(entries.map((entry) => [entry['entry'], entry['source']])).toEqual([
       [1, 'acme'],
