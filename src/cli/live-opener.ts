@@ -41,7 +41,7 @@ export async function openLive(
       stats: () => client.stats(),
       isLive: true,
     });
-  } else if (context.options.quiet !== true && context.options.json !== true && command !== 'restore') {
+  } else if (command !== 'restore') {
     // Not for the dashboard, which shows what `restore` prints, nor for MCP.
     progress = logProgress(context, { clock: systemClock, source, isLive: true });
   }

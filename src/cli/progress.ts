@@ -30,9 +30,9 @@ interface ProgressOptions {
   readonly isLive?: boolean;
 }
 
-/** A line on stderr each half minute, where there are no bars; for `events`, `clear` and `stop` as `showProgress`. */
+/** A line on stderr each half minute, where there are no bars, unless `isSilent`; for `events`, `clear` and `stop` as `showProgress`. */
 export function logProgress(
-  { stderr }: Pick<CommandContext, 'stderr'>,
+  { stderr, options }: Pick<CommandContext, 'stderr' | 'options'>,
   {
     clock,
     source,
@@ -51,8 +51,13 @@ export function logProgress(
       `tidemark: reading ${source.name}: ${count(records)} records, ${count(done)} of ${known} read${then}\n`,
     );
   };
-  void repeatLine(clock, over.signal, line);
+  if (!isSilent(options)) void repeatLine(clock, over.signal, line);
   return { events: progress.events, clear: () => undefined, stop: () => over.abort() };
+}
+
+/** True where only a terminal gets progress: cron mails whatever is printed. */
+export function isSilent({ quiet, json }: CommandContext['options']): boolean {
+  return quiet === true || json === true;
 }
 
 /** Writes a line each half minute until stopped. */

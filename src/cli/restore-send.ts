@@ -15,7 +15,7 @@ import { configuredSecrets } from '../restore/secrets.ts';
 import { openWriteClient } from '../wire-client.ts';
 import { isInteractive, print, printNote, printReason, type CommandContext, lineOptions } from './context.ts';
 import { restoreReason } from './plan-reason.ts';
-import { Painter, keepDrawing, loggingAbove, repeatLine } from './progress.ts';
+import { isSilent, Painter, keepDrawing, loggingAbove, repeatLine } from './progress.ts';
 import { type RestoreSession, journalOf } from './restore-session.ts';
 import { commandLog } from './source-probe.ts';
 
@@ -40,8 +40,8 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
     if (progress === null) printNote(context, [leavingText(restore)]);
   };
   context.signal.addEventListener('abort', onAbort);
-  if (context.options.quiet !== true) {
-    const isDrawn = isInteractive(context) && context.env['TERM'] !== 'dumb';
+  const isDrawn = isInteractive(context) && context.env['TERM'] !== 'dumb';
+  if (isDrawn || !isSilent(context.options)) {
     progress = showRestoreProgress(context, { clock: systemClock, stats: () => client.stats(), isDrawn });
   }
   try {

@@ -9,7 +9,6 @@ import { commandActor, commandTrigger } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
-import { silentEvents } from '../sync/events.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
 import { openReadClient } from '../wire-client.ts';
@@ -129,10 +128,9 @@ async function syncHere(
       let progress: Progress | null = null;
       const log = loggingAbove(ownLog, level, () => progress?.clear());
       const client = openReadClient(source, log, config.rateLogBeside);
-      if (hasBars(context)) {
-        progress = showProgress(context, { clock: systemClock, source, stats: () => client.stats() });
-      } else if (context.options.quiet !== true)
-        progress = logProgress(context, { clock: systemClock, source });
+      progress = hasBars(context)
+        ? showProgress(context, { clock: systemClock, source, stats: () => client.stats() })
+        : logProgress(context, { clock: systemClock, source });
       try {
         const report = await syncSource({
           mirror,
@@ -140,19 +138,19 @@ async function syncHere(
           client,
           clock: systemClock,
           log,
-          events: progress?.events ?? silentEvents,
+          events: progress.events,
           signal: context.signal,
           trigger: commandTrigger(actor.by),
           kinds: options.kind ?? null,
           isFull: options.full === true,
           acceptRemovals: options.acceptRemovals ?? 0,
         });
-        progress?.stop();
+        progress.stop();
         const run = reportedRun(mirror, report);
         runs.push(run);
         if (context.options.json !== true) await printRun(context, mirror.path, run);
       } finally {
-        progress?.stop();
+        progress.stop();
         await client.close();
       }
     }

@@ -207,8 +207,11 @@ it('is a line each half minute where there is no terminal, and none in a short r
   let written = '';
   const clock = steppedClock();
   const stderr = { write: (text: string) => ((written += text), true) };
-  const context = { stderr } as unknown as Parameters<typeof logProgress>[0];
+  const context = { stderr, options: {} } as unknown as Parameters<typeof logProgress>[0];
   const progress = logProgress(context, { clock, source: { name: 'acme' } });
+  const silent = [{ json: true }, { quiet: true }].map((options) =>
+    logProgress({ ...context, options }, { clock, source: { name: 'acme' } }),
+  );
   progress.events.sweepsPlanned({ sweeps: [planned('domains', o1), planned('roles', o1)], open: ['roles'] });
   progress.events.sweepStarted({ kind: 'domains', scope: o1, reading: 'full', known: 10 });
   progress.events.sweepProgressed({ kind: 'domains', scope: o1, pages: 1, received: 1200, count: 2400 });
@@ -216,7 +219,7 @@ it('is a line each half minute where there is no terminal, and none in a short r
   await clock.step();
   expect(written).toBe('tidemark: reading acme: 1,200 records, 0 of 2 known lists read\n');
   expect(clock.now()).toBe(30_000);
-  progress.stop();
+  for (const each of [progress, ...silent]) each.stop();
   await clock.step();
   expect(written.match(/\n/g)).toHaveLength(1);
 });
