@@ -15,6 +15,7 @@ import type { LoadedConfig } from '../config/mirrors.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
+import { workTreeOf } from '../git/program.ts';
 import { print, type CommandContext } from './context.ts';
 import { sourceDocument } from './doctor-report.ts';
 import type { GivenKey } from './init-answers.ts';
@@ -194,11 +195,8 @@ export function nextLine(
  * @returns what was done, for the user; null outside a work tree
  */
 function ignoredByGit(path: string): string | null {
-  let root = dirname(path);
-  while (!existsSync(join(root, '.git'))) {
-    if (root === dirname(root)) return null;
-    root = dirname(root);
-  }
+  const root = workTreeOf(dirname(path));
+  if (root === null) return null;
   const shared = join(root, '.gitignore');
   const isPlain = statSync(join(root, '.git')).isDirectory();
   const list = existsSync(shared) || !isPlain ? shared : join(root, '.git', 'info', 'exclude');

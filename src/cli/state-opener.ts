@@ -5,6 +5,7 @@ import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
+import { workTreeOf } from '../git/program.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { withMappedIds } from '../state/recreated-ids.ts';
 import { besideFingerprints, secretsFrom } from '../state/export-secrets.ts';
@@ -131,16 +132,17 @@ export class StateOpener {
     return state;
   }
 
-  /** Finds the file of a record that the open states have from an export below the current directory (`ReportOptions.fileOf`). */
+  /** Finds the file of a record that the open states have from an export (`ReportOptions.fileOf`). */
   filesOfStates(): Required<ReportOptions>['fileOf'] {
     const states = [...this.#states];
     const { cwd } = this.#context;
+    const top = workTreeOf(cwd) ?? cwd;
     return (record) => {
       const place = states.map((state) => state.placeOf?.(record)).find((each) => each !== undefined);
       if (place === undefined) return undefined;
-      const path = relative(cwd, resolve(cwd, place.file));
-      if (path.startsWith('..') || isAbsolute(path)) return undefined;
-      return { path: path.replaceAll(sep, '/'), line: place.line };
+      const path = relative(top, resolve(cwd, place.file));
+      const parts = path.split(sep);
+      return parts[0] === '..' || isAbsolute(path) ? undefined : { path: parts.join('/'), line: place.line };
     };
   }
 

@@ -1,4 +1,6 @@
 /** The installed git: its arguments as a list, an environment of its own, a time limit, and its errors in one line. */
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { type Environment, hookEnvironment, type Withheld } from '../backup/hook.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
@@ -25,6 +27,13 @@ const TIMEOUT_MS = 10 * 60_000;
 const END_GRACE_MS = 5000;
 /** Of what it says to stderr. */
 const STDERR_CHARACTERS = 8000;
+
+/** The top of the work tree that a directory is in, without asking git; null if it is in none. */
+export function workTreeOf(directory: string): string | null {
+  if (existsSync(join(directory, '.git'))) return directory;
+  const above = dirname(directory);
+  return above === directory ? null : workTreeOf(above);
+}
 
 export interface GitOptions {
   readonly env: Environment;

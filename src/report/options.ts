@@ -22,7 +22,7 @@ export interface ReportOptions {
   readonly fingerprintOf?: FingerprintOf;
   /** The name of a parent record, where the caller knows it: shown before its id. */
   readonly parentName?: (kind: Kind, id: string) => string | undefined;
-  /** The file that has a record, relative to the current directory, if it is below it. */
+  /** The file that has a record, if it is in the git work tree of the current directory, or without one below that directory; relative to it. */
   readonly fileOf?: (record: RecordKey) => { readonly path: string; readonly line: number } | undefined;
   /** True puts the kind with the worst change first, instead of the catalog's order. */
   readonly isGravestFirst?: boolean;

@@ -55,16 +55,25 @@ const D1 = join('domains', `organization-${ORG}`, 'd1.yaml');
 const D2 = join('domains', `organization-${ORG}`, 'd2.yaml');
 
 describe('a YAML tree', () => {
-  it('below the current directory is where code scanning finds what differs; another has made-up names', async () => {
+  it('below the current directory, or in its git work tree, is where code scanning finds what differs; another has made-up names', async () => {
     const { service, directory, tree, env } = await mirrored();
     await ok(['export', '--format', 'yaml', '--output', tree], env);
     service.set('domains', [{ id: 'd1', domain: 'changed.example' }]);
-    for (const [cwd, file] of [
-      [directory, `tree/${D1}`],
-      [scratch(), `domains/${ORG}/d1`],
+    const dotted = join(directory, '..d1.ndjson');
+    await ok(['export', '--format', 'ndjson', '--output', dotted, '--kind', 'domains', '--id', 'd1'], env);
+    const below = join(directory, 'ci', 'drift');
+    mkdirSync(below, { recursive: true });
+    for (const [cwd, path, file] of [
+      [directory, tree, `tree/${D1}`],
+      [directory, dotted, '..d1.ndjson'],
+      [below, tree, `domains/${ORG}/d1`],
+      [scratch(), tree, `domains/${ORG}/d1`],
+      ['repository', tree, `tree/${D1}`],
     ] as const) {
-      const args = ['diff', `file:${tree}`, 'live', '--kind', 'domains', '--id', 'd1', '--format', 'sarif'];
-      const { stdout } = await tidemark(args, { env, cwd });
+      const isRepository = cwd === 'repository';
+      if (isRepository) mkdirSync(join(directory, '.git'));
+      const args = ['diff', `file:${path}`, 'live', '--kind', 'domains', '--id', 'd1', '--format', 'sarif'];
+      const { stdout } = await tidemark(args, { env, cwd: isRepository ? below : cwd });
       expect(JSON.parse(stdout)).toMatchObject({
         runs: [{ results: [{ locations: [{ physicalLocation: { artifactLocation: { uri: file } } }] }] }],
       });
