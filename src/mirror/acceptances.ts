@@ -196,10 +196,12 @@ function checkAcceptances(connection: Connection, source?: string): CheckedAccep
   const contradicted = contradictedRows(connection, 'acceptances', source === undefined ? [] : [source]);
   const says = new Map(contradicted.map((row) => [keyText(row.key), row.says]));
   const stored = readAcceptances(connection, source);
-  // What is gone from the end of the log may have withdrawn any of them.
+  // What the log had there may have withdrawn any of them.
   const [unlike] = stored.length === 0 ? [] : entriesUnlikeSealed(connection);
   const unproved =
-    unlike === undefined ? undefined : `rests on a log that was cut: ${unlikeSealedText(unlike)}`;
+    unlike === undefined
+      ? undefined
+      : `rests on a log that was ${unlike.isGone ? 'cut' : 'altered'}: ${unlikeSealedText(unlike)}`;
   return [
     ...stored.map((acceptance): CheckedAcceptance => {
       const { kind, scope, id, path } = acceptance;

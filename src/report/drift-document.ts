@@ -88,7 +88,7 @@ export function acceptanceDocument({ fingerprint, reason, acceptedAt, by, until 
 }
 
 /** Why a finding is open though the mirror has an acceptance of it. */
-export const CONTRADICTED = 'its acceptance is not as the audit log has it';
+export const CONTRADICTED = 'the audit log does not prove its acceptance';
 
 /** A line that says what an acceptance has against the audit log; null where nothing. Its id may be a secret and is left out, as are those in its place. */
 export function contradictionText(

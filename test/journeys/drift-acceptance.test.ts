@@ -320,7 +320,7 @@ describe('fingerprints', () => {
     const { stdout, stderr } = await expectRun(2, 'drift');
     expect(stdout).toContain('1 finding open, 0 accepted');
     expect(stdout).toMatch(
-      /not accepted: domains one\.example \/is_verified: its acceptance is not as the audit log has it/,
+      /not accepted: domains one\.example \/is_verified: the audit log does not prove its acceptance/,
     );
     expect(stderr).toMatch(said);
     expect(stderr).toContain('→ `tidemark verify` names everything');
@@ -599,6 +599,13 @@ describe('fingerprints', () => {
     expect(stdout).toContain('1 finding open');
     expect(stdout + stderr).toMatch(
       /rests on a log that was cut: run 3 sealed entry \d+ of the audit log, which is gone/,
+    );
+    expect(stdout + stderr).toContain(': the audit log does not prove its acceptance');
+    // With another entry in its place.
+    file.exec(`INSERT INTO audit_log SELECT entry + 1, at, "by", via, 'unpin', 'snapshots', '["other"]', row, root, hash
+      FROM audit_log ORDER BY entry DESC LIMIT 1`);
+    expect((await expectRun(2, 'drift')).stderr).toMatch(
+      /rests on a log that was altered: run 3 sealed entry \d+ of the audit log, which is not the one that it sealed/,
     );
   });
 

@@ -81,7 +81,7 @@ it('shows a finding as open whose acceptance is not as the audit log has it', as
   expect(openIn(await text('/metrics'))).toBe(1);
   const page = await text('/drift');
   expect(page).toContain('1 drift finding');
-  expect(page).toMatch(/its acceptance is not as the audit log has it/);
+  expect(page).toMatch(/the audit log does not prove its acceptance/);
   const overview = await text('/');
   expect(overview).toContain('is not as it was accepted');
   expect(overview).toContain('records and history match their hashes');
@@ -93,7 +93,7 @@ it('shows a finding as open whose acceptance is not as the audit log has it', as
   });
   const [named] = summaryOf('drift', { name: 'drift', summary: drift.summary })?.findings ?? [];
   expect(named === undefined ? '' : findingLine(named)).toMatch(
-    /: \/enforce_2fa \(its acceptance is not as the audit log has it\)$/,
+    /: \/enforce_2fa \(the audit log does not prove its acceptance\)$/,
   );
   // Retention refuses for it, and that is no damage.
   await world.sync();
