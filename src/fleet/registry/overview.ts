@@ -1,6 +1,6 @@
 /** What the fleet's commands and pages show of all cells. Ages are PostgreSQL's: no clock of a reader is compared. */
 import { and, asc, count as rowCount, desc, eq, gt, inArray, max, ne, or, type SQL, sql } from 'drizzle-orm';
-import { type ScopeKey, SEVERITIES, type Severity } from '../../catalog/definition.ts';
+import { type ScopeKey, type Severity } from '../../catalog/definition.ts';
 import type { BaselineOrder, CellChange, CellRun } from '../cell.ts';
 import type { Database } from './connection.ts';
 import { type CellState, cells, changes, findings, groups, records, runs, workers } from './schema.ts';
@@ -172,9 +172,8 @@ export async function cellOverviews(
     );
 }
 
-function amountsOf(listed: Partial<Record<Severity, number>>): Record<Severity, number> {
-  const amounts = SEVERITIES.map((severity) => [severity, listed[severity] ?? 0]);
-  return Object.fromEntries(amounts) as Record<Severity, number>;
+function amountsOf({ critical = 0, high = 0, medium = 0, low = 0 }: Partial<Record<Severity, number>>) {
+  return { critical, high, medium, low } satisfies Record<Severity, number>;
 }
 
 function healthOf(cell: Omit<CellOverview, 'health'>): CellHealth {
