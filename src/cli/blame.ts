@@ -22,7 +22,8 @@ import {
   shownRenewal,
   sightingText,
 } from './record-heading.ts';
-import { lookUpRecord, type RecordQuestion } from './record.ts';
+import { statesAt } from './named-parents.ts';
+import { lookUpRecord, type RecordQuestion, sourcesToRead } from './record.ts';
 import { localMinute, plural } from '../core/wording.ts';
 
 export interface BlameOptions extends RecordQuestion {
@@ -37,7 +38,10 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'blame', context.pid);
   try {
-    const found = lookUpRecord(mirror, config, { ...options, isPartEnough: true });
+    const found = lookUpRecord(mirror, config, { ...options, isPartEnough: true }, {
+      states: statesAt(mirror, sourcesToRead(config, mirror), options.at),
+      note: (line) => printNote(context, [line]),
+    });
     const { row, definition } = found;
     const point = resolvePoint(mirror, options.at ?? 'latest', {
       source: row.source,

@@ -62,15 +62,12 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       { ...options, since: options.since ?? DEFAULT_SINCE },
       systemClock.now(),
     );
-    const sources = sourcesToRead(config, mirror);
-    const filter = recordFilter(
-      sources,
-      withRealIds(options, config, {
-        mirror: () => mirror,
-        sources,
-        note: (line) => printNote(context, [line]),
-      }),
-    );
+    const { options: resolved, sources } = await withRealIds(options, config, {
+      mirror: () => mirror,
+      sources: sourcesToRead(config, mirror),
+      note: (line) => printNote(context, [line]),
+    });
+    const filter = recordFilter(sources, resolved);
     printNote(context, [...alteredRunsNote(mirror), ...deletedRunsNote(mirror)]);
     requireCountedWithin(mirror, { ...filter, followsIds: true });
     // Masked by each source's own definitions: a profile may know more secrets than the catalog.

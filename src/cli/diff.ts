@@ -24,6 +24,7 @@ import { LATEST, type Reference, parseReference } from '../state/reference.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
 import { comparisonNotes } from './run.ts';
 import { type CommandContext, printNote } from './context.ts';
+import type { SourceState } from './named-parents.ts';
 import { type KnownTo, withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { pairWarnings } from './drift-place.ts';
@@ -82,8 +83,10 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
   const config = readConfig(context, context.options, keys);
   const opener = new StateOpener(context, config, 'diff');
   try {
-    const sources = sourcesOf(context, config, opener, [from, to]);
-    const whole = filterOf(withRealIds(options, config, knownTo(context, opener, sources)));
+    const all = sourcesOf(context, config, opener, [from, to]);
+    const resolved = await withRealIds(options, config, knownTo(context, opener, all, [from, to]));
+    const sources = all.filter((source) => source === null || resolved.sources.includes(source));
+    const whole = filterOf(resolved.options);
     const { signal } = context;
     const isLive = [from, to].some(({ form }) => form === 'live');
     const results = await reportEach(sources, { signal, opener }, async (source) => {
@@ -138,7 +141,20 @@ async function diffTwoSources(
       otherOpener,
     );
     const definitions = definitionsOf(context, options, otherConfig, other);
-    const filter = filterOf(withRealIds(options, config, knownTo(context, opener, pair)));
+    const { options: resolved, sources } = await withRealIds(options, config, {
+      ...knownTo(context, opener, pair, [from, to]),
+      states: () =>
+        Promise.resolve([
+          { source: one, state: sides.from },
+          { source: other, state: sides.to },
+        ]),
+    });
+    const lacking = pair.find((source) => !sources.includes(source));
+    if (lacking !== undefined)
+      throw new TidemarkError('usage', `the organization that was named is none of source ${lacking}`, {
+        hint: 'give the ids: of both sources, if they differ',
+      });
+    const filter = filterOf(resolved);
     const mode = comparisonMode(options);
     const document = compareSources({ ...sides, filter, mode, fields: options.field ?? [], definitions });
     return await deliver(context, options, [
@@ -284,16 +300,32 @@ export function sourcesOf(
   return sources;
 }
 
-/** Whom to ask which records masked ids mean; where only exports are compared, any source of the mirror. */
+/** Whom to ask which records names and masked ids mean; masked ones of exports only, any source of the mirror. */
 export function knownTo(
   context: CommandContext,
   opener: StateOpener,
   sources: readonly (string | null)[],
+  references: readonly Reference[],
 ): KnownTo {
+  const named = sources.length === 0 ? [null] : sources;
   return {
     note: (line) => printNote(context, [line]),
     mirror: () => opener.mirrorIfAny(),
     sources: sources.filter((source) => source !== null),
+    readsLive: references.some(({ form }) => form === 'live'),
+    states: async () => {
+      const states: SourceState[] = [];
+      for (const reference of references.filter(({ form }) => form !== 'live'))
+        for (const source of named) {
+          try {
+            states.push({ source, state: await opener.open(reference, source, { filter: {} }) });
+          } catch (error) {
+            // Said of each source, when it is compared.
+            if (!(error instanceof TidemarkError)) throw error;
+          }
+        }
+      return states;
+    },
   };
 }
 

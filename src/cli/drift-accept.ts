@@ -16,9 +16,10 @@ import type { SourceDrift } from '../state/drift.ts';
 import { parseReference, parseTime } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { openForChange } from './when-free.ts';
-import { idsOfRecords, kindArgument, lookUpRecord, sourcesToRead, withParentIds } from './record.ts';
+import { withRealIds } from './real-ids.ts';
+import { idsOfRecords, kindArgument, lookUpRecord } from './record.ts';
 import { print, printNote, type CommandContext } from './context.ts';
-import { sourcesOf } from './diff.ts';
+import { knownTo, sourcesOf } from './diff.ts';
 import { findDrift, requireBaseline, isAskedFor } from './drift-place.ts';
 import { snapshotNames, StateOpener } from './state-opener.ts';
 
@@ -54,10 +55,13 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
   const opener = new StateOpener(context, config, 'drift accept', mirror);
   try {
     requireBaseline(mirror, from);
-    const options = withParentIds(asked, config, mirror, sourcesToRead(config, mirror));
+    const all = sourcesOf(context, config, opener, [from, to]);
+    const { organization, project } = asked;
+    const parents = { ...(organization === undefined ? {} : { organization }), ...(project === undefined ? {} : { project }) };
+    const { options: ids, sources } = await withRealIds(parents, config, knownTo(context, opener, all, [from, to]));
+    const options = { ...asked, ...ids };
     const drifts: SourceDrift[] = [];
-    for (const source of sourcesOf(context, config, opener, [from, to])) {
-      if (source === null) continue;
+    for (const source of sources) {
       const drift = await findDrift(config, opener, {
         source,
         from,
@@ -75,7 +79,7 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
       drifts.push(drift);
     }
     const found = findingsOf(mirror, drifts, options, () => {
-      const record = lookUpRecord(mirror, config, options);
+      const record = lookUpRecord(mirror, config, options, { sources });
       if (record.note !== undefined) printNote(context, [record.note]);
       return record.row;
     });

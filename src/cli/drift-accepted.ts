@@ -28,7 +28,8 @@ import { LATEST } from '../state/reference.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { openForChange } from './when-free.ts';
-import { idsOfRecords, kindArgument, lookUpRecord, sourcesToRead, withParentIds } from './record.ts';
+import { withParentIds } from './named-parents.ts';
+import { idsOfRecords, kindArgument, lookUpRecord, sourcesToRead } from './record.ts';
 import type { Located } from './command-row.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { isAskedFor, placeByIndex } from './drift-place.ts';
@@ -158,8 +159,12 @@ export async function unacceptDrift(context: CommandContext, asked: UnacceptOpti
   const config = readConfig(context, context.options, 'unused');
   const mirror = await openForChange(context, config, 'drift unaccept', asked.as);
   try {
-    const sources = sourcesToRead(config, mirror);
-    const options = withParentIds(asked, config, mirror, sources);
+    const { options, sources } = withParentIds(asked, config, mirror, {
+      sources: sourcesToRead(config, mirror),
+      // What was accepted of the service alone has an id that the mirror does not know.
+      readsLive: true,
+      note: (line) => printNote(context, [line]),
+    });
     const acceptances = sources
       .flatMap((source) => mirror.acceptances.checked(source))
       .filter((acceptance) => acceptance.kind === kind);
@@ -170,7 +175,7 @@ export async function unacceptDrift(context: CommandContext, asked: UnacceptOpti
         (each) => each === options.id || maskedId(each, definitionsFor(config, source)(kind)) === options.id,
       );
     // No id of what was accepted: a name, or a record of which nothing was.
-    const found = acceptances.some(hasId) ? null : lookUpRecord(mirror, config, options);
+    const found = acceptances.some(hasId) ? null : lookUpRecord(mirror, config, options, { sources });
     if (found?.note !== undefined) printNote(context, [found.note]);
     const isRecord = (acceptance: DriftAcceptance): boolean =>
       found === null

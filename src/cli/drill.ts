@@ -127,6 +127,10 @@ async function drillSource(
   const configured = config.sources.find((each) => each.name === name);
   const definitions = definitionsFor(config, name);
   const state = await opener.open(from, source, { filter: {} });
+  const asked = await withRealIds(options, config, {
+    ...knownTo(context, opener, [source], []),
+    states: () => Promise.resolve([{ source, state }]),
+  });
   const log = commandLog(context, 'error');
   const progress =
     isInteractive(context) && context.env['TERM'] !== 'dumb' ? showDrillProgress(context) : null;
@@ -134,7 +138,7 @@ async function drillSource(
   try {
     return await runDrill({
       state,
-      filter: filterOf(withRealIds(options, config, knownTo(context, opener, [source]))),
+      filter: filterOf(asked.options),
       definitions,
       secrets: configured === undefined ? NO_SECRETS : configuredSecrets(configured.secrets),
       ownUser: configured?.restore.ownUser ?? null,

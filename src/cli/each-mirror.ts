@@ -27,6 +27,7 @@ import {
 } from './context.ts';
 import { reportFailure } from './failure.ts';
 import { explainMissing } from './missing-mirror.ts';
+import { UnknownParent } from './named-parents.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 
 type Options = Readonly<Record<string, unknown>>;
@@ -70,18 +71,19 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
       const error = asTidemarkError(thrown);
       if (error.code === 'usage') throw thrown;
       failures.push({ source, error });
-      codes.push(exitCodeFor(error.code));
     }
     isFirst &&= stdout instanceof HeadedOutput ? !stdout.hasBegun : true;
     collected?.end();
     const document = (await text$) ?? '';
     if (document !== '') documents.push({ source, text: document });
   }
-  if (loop.row.isSearch === true && failures.length < loop.sources.length) {
-    const isElsewhere = ({ error }: Failure): boolean => error.code === 'reference_unknown';
-    const others = failures.filter((failure) => !isElsewhere(failure));
-    if (others.length < failures.length)
-      codes.splice(0, codes.length, ...codes.filter((code) => code !== EXIT.usage));
+  if (failures.length < loop.sources.length) {
+    // Also an organization or project that was named is looked for in all of them.
+    const others = failures.filter(
+      ({ error }) =>
+        !(error instanceof UnknownParent) &&
+        !(loop.row.isSearch === true && error.code === 'reference_unknown'),
+    );
     failures.splice(0, failures.length, ...others);
   }
   const [failure] = failures;
@@ -104,7 +106,7 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
     });
     context.onReasonPrinted?.();
   }
-  return combinedExitCode(codes);
+  return combinedExitCode([...codes, ...failures.map(({ error }) => exitCodeFor(error.code))]);
 }
 
 /**
@@ -172,7 +174,7 @@ function hasIt(config: Config, isIn: (mirror: Mirror) => boolean, pid: number): 
     return isIn(mirror);
   } catch (error) {
     const code = asTidemarkError(error).code;
-    if (code === 'reference_unknown') return false;
+    if (code === 'reference_unknown' || error instanceof UnknownParent) return false;
     // Several records of it fit: it is there.
     if (code === 'usage') return true;
     throw error;

@@ -2,7 +2,6 @@
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { suggest } from '../core/suggest.ts';
 import { plural, duration } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
@@ -155,21 +154,15 @@ export function unpublishedSources(mirror: Mirror, sources: readonly string[]): 
 }
 
 /**
- * An id that nobody knows is a mistake and not an empty result. Organizations and projects count as known when the
- * mirror ever saw them; ids when `read` (the state or the history asked for, filtered) holds them.
+ * An id that nobody knows is a mistake and not an empty result: one that `read` (the state or the history asked for,
+ * filtered) does not hold.
  * @throws TidemarkError `not_found` that names each unknown one
  */
 export function requireKnown(
-  mirror: Mirror,
-  sources: readonly string[],
   options: FilterOptions,
   of: 'state' | 'history',
   read: () => Iterable<{ readonly id: string }>,
 ): void {
-  for (const parent of ['organization', 'project'] as const) {
-    const asked = options[parent];
-    if (asked !== undefined) requireKnownParents(mirror, sources, parent, asked);
-  }
   if (options.id === undefined) return;
   const missing = new Set(options.id);
   for (const { id } of read()) missing.delete(id);
@@ -188,30 +181,6 @@ export function requireKnown(
           : 'it may be another kind, or in another place: `tidemark export --history` has every record of the mirror',
     },
   );
-}
-
-function requireKnownParents(
-  mirror: Mirror,
-  sources: readonly string[],
-  parent: 'organization' | 'project',
-  asked: readonly string[],
-): void {
-  const known = new Set(
-    mirror.runs
-      .collections()
-      .filter(({ source }) => sources.includes(source))
-      .map(({ scope }) => scope[`${parent}_id`])
-      .filter((id) => id !== undefined),
-  );
-  for (const id of asked) {
-    if (known.has(id) || mirror.records.find(`${parent}s`, id, { sources }).length > 0) continue;
-    const near = suggest(id, known);
-    throw new TidemarkError(
-      'not_found',
-      `the mirror knows no ${parent} ${id}${near === undefined ? '' : `; did you mean ${near}?`}`,
-      { hint: `\`tidemark export --kind ${parent}s\` shows those that it holds` },
-    );
-  }
 }
 
 // Short forms for people: ages, how runs ended.

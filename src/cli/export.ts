@@ -44,6 +44,7 @@ import {
   unpublishedSources,
   type FilterOptions,
 } from './export-notes.ts';
+import { statesAt } from './named-parents.ts';
 import { withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { yieldToEventLoop, inChunks, writeWhole } from './atomic-file.ts';
@@ -93,17 +94,18 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
   }
   const mirror = openForReading(context, config, 'export');
   try {
-    const sources = sourcesToRead(config, mirror);
+    const all = sourcesToRead(config, mirror);
     if (
       format === 'terraform-imports' &&
-      ((asked.output !== undefined && file === null) || sources.length > 1)
+      ((asked.output !== undefined && file === null) || all.length > 1)
     )
       throw new TidemarkError('usage', 'import blocks are one file for one source', {
-        hint: `name a file, as --output imports.tf, and a source with --source (${namesOf(sources)})`,
+        hint: `name a file, as --output imports.tf, and a source with --source (${namesOf(all)})`,
       });
-    const options = withRealIds(asked, config, {
+    const { options, sources } = await withRealIds(asked, config, {
       mirror: () => mirror,
-      sources,
+      sources: all,
+      states: () => Promise.resolve(statesAt(mirror, all, asked.at)),
       note: (line) => printNote(context, [line]),
     });
     const unpublished = unpublishedSources(mirror, sources);
@@ -121,8 +123,8 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     });
     const filter = { ...recordFilter(sources, options), followsIds: isHistory };
     if (isHistory)
-      requireKnown(mirror, sources, options, 'history', () => everKnown(mirror, filter, options));
-    else requireKnown(mirror, sources, options, 'state', () => content.look());
+      requireKnown(options, 'history', () => everKnown(mirror, filter, options));
+    else requireKnown(options, 'state', () => content.look());
 
     if (isHistory) {
       printNote(context, alteredRunsNote(mirror));

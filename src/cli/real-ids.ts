@@ -3,9 +3,24 @@ import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { isMaskedId } from '../report/mask.ts';
+import { isMaskedId, maskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
-import { idsMaskedAs, idsNamed, recordNote, recordsNear, throwSeveral, withParentIds } from './record.ts';
+import { filterParts, type StateFilter } from '../state/filter.ts';
+import type { LoadedState } from '../state/state.ts';
+import {
+  areNamesAmong,
+  ID,
+  namesakesIn,
+  onlyIds,
+  type ParentOptions,
+  REMOVED,
+  requireNamesIntact,
+  type ResolvedParents,
+  SourceChoice,
+  type SourceState,
+  withParentIds,
+} from './named-parents.ts';
+import { idsMaskedAs, namesakesOf, recordNote, recordsNear, throwSeveral } from './record.ts';
 
 /** Whom to ask. */
 export interface KnownTo {
@@ -13,51 +28,76 @@ export interface KnownTo {
   readonly mirror: () => Mirror | null;
   /** Whose records; none named: every source's. */
   readonly sources: readonly string[];
-  /** Shows which record a part of a name was taken for. */
+  /** Opens the stored states that the command is about, beside the newest; called only where names are asked for. */
+  readonly states?: () => Promise<readonly SourceState[]>;
+  /** True where the service is read too. */
+  readonly readsLive?: boolean;
+  /** Shows which record a name, or a part of one, was taken for. */
   readonly note: (line: string) => void;
   /** False where a part of a name is refused: a restore that writes without asking. True when left out. */
   readonly isPartEnough?: boolean;
 }
 
-/** Ids of services: no name that was mistyped. */
-const ID = /^(?:\d+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/i;
-
 /**
  * The options with each masked id, and each name that is not an id, replaced by the real one, and each part of the name of
  * one record only. So are the names of organizations and projects. What the mirror does not know stays: it may be the id of
- * a record that only the service or an export has.
+ * a record that only the service or an export has. A name counts in the newest state and in those that the command is about.
  * @throws TidemarkError `reference_unknown` for a masked id that no record of the mirror has, now or before, and for a text
- * that resembles a name; `usage` for a name, or a part of the names, of several records
+ * that resembles a name; `usage` for a name, or a part of the names, of several records; as `withParentIds`
  */
-export function withRealIds<
-  T extends {
-    readonly id?: readonly string[];
-    readonly kind?: readonly Kind[];
-    readonly organization?: readonly string[];
-    readonly project?: readonly string[];
-  },
->(asked: T, config: Config, known: KnownTo): T {
-  if ([asked.id, asked.organization, asked.project].every((given) => given === undefined)) return asked;
+export async function withRealIds<
+  T extends ParentOptions & { readonly id?: readonly string[]; readonly kind?: readonly Kind[] },
+>(asked: T, config: Config, known: KnownTo): Promise<ResolvedParents<T>> {
+  if ([asked.id, asked.organization, asked.project].every((given) => given === undefined))
+    return { options: asked, sources: known.sources };
   const held = known.mirror();
   const filter = { sources: known.sources.length > 0 ? known.sources : (held?.runs.sources() ?? []) };
-  const options = held === null ? asked : withParentIds(asked, config, held, filter.sources);
-  if (options.id === undefined) return options;
+  const kinds = asked.kind ?? KINDS;
+  const isKnown = (id: string): boolean =>
+    held !== null && kinds.some((kind) => held.records.find(kind, id, filter).length > 0);
+  const needsStates =
+    areNamesAmong(asked, held, filter.sources) ||
+    asked.id?.some((id) => !isMaskedId(id) && !isKnown(id)) === true;
+  const states = needsStates ? ((await known.states?.()) ?? []) : [];
+  const { note, readsLive = false } = known;
+  const parents = withParentIds(asked, config, held, { sources: known.sources, states, readsLive, note });
+  const { options } = parents;
+  if (options.id === undefined) return parents;
+  const choice = new SourceChoice(parents.sources);
   const real = options.id.flatMap((id) => {
-    const kinds = options.kind ?? KINDS;
     if (!isMaskedId(id)) {
-      if (held === null || kinds.some((kind) => held.records.find(kind, id, filter).length > 0)) return [id];
-      const within = {
-        ...filter,
-        ...(options.organization === undefined ? {} : { organizations: options.organization }),
-        ...(options.project === undefined ? {} : { projects: options.project }),
+      if (isKnown(id)) return [id];
+      const { organization: organizations, project: projects } = options;
+      const below = {
+        ...(organizations === undefined ? {} : { organizations }),
+        ...(projects === undefined ? {} : { projects }),
       };
-      const named = idsNamed(held, config, { kinds, name: id }, within);
-      if (named.length > 0 || ID.test(id)) return named.length > 0 ? named : [id];
+      const within = { sources: choice.sources.length > 0 ? choice.sources : filter.sources, ...below };
+      const own = states.filter(({ source }) => source === null || within.sources.includes(source));
+      if (own.some(({ state }) => hasRecord(state, { ...below, kinds, ids: [id] }))) return [id];
+      const named = [
+        ...(held === null ? [] : namesakesOf(held, config, { kinds, name: id }, within)),
+        ...own.flatMap((state) => namesakesIn(config, state, id, { ...below, kinds })),
+      ];
+      const there = named.filter(({ where }) => where !== REMOVED);
+      const found = there.length > 0 ? there : named;
+      const [first] = found;
+      if (first !== undefined) {
+        requireNamesIntact(own, found);
+        const ids = onlyIds(held, id, found);
+        const whose = choice.take(found.map(({ source }) => source));
+        note(
+          `"${nameText(id)}" is ${first.definition.title.one} ${ids.map((each) => nameText(maskedId(each, first.definition))).join(', ')}${whose}`,
+        );
+        return ids;
+      }
+      if (held === null || ID.test(id)) return [id];
       const { parts, near } = recordsNear(held, config, { kinds, text: id }, within);
       const [only] = parts;
       if (parts.length > 1 || (only !== undefined && known.isPartEnough === false)) throwSeveral(parts, id);
       if (only !== undefined) {
-        known.note(recordNote(only, id));
+        const whose = choice.take([only.row.source]);
+        note(`${recordNote(only, id)}${whose}`);
         return [only.row.id];
       }
       if (near === undefined) return [id];
@@ -73,5 +113,12 @@ export function withRealIds<
       hint: 'run `tidemark sync` and try again, or give the id in clear text (`--show-secrets` prints it)',
     });
   });
-  return { ...options, id: [...new Set(real)] };
+  return { options: { ...options, id: [...new Set(real)] }, sources: choice.sources };
+}
+
+function hasRecord(state: LoadedState, filter: StateFilter): boolean {
+  return filterParts(filter, state).some((part) => {
+    for (const _record of state.keys?.(part) ?? state.records(part)) return true;
+    return false;
+  });
 }

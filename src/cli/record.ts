@@ -3,10 +3,11 @@ import { SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText } from '../catalog/catalog.ts';
-import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Config } from '../config/config.ts';
+import { ownerOf } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
-import { TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { withSource } from '../core/hints.ts';
 import { parseLossless } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
 import { count, plural } from '../core/wording.ts';
@@ -19,7 +20,9 @@ import { isMaskedId, isSecretId, maskedId, withMaskedId } from '../report/mask.t
 import { nameText } from '../report/value-text.ts';
 import { requireIntact } from '../state/intact.ts';
 import type { NamedRecord } from '../state/state.ts';
+import { LATEST } from '../state/reference.ts';
 import { kindName, type Located } from './command-row.ts';
+import { hasNames, type NamePlaces, type Namesake, REMOVED, withParentIds } from './named-parents.ts';
 
 /** What the user asks for. */
 export interface RecordQuestion {
@@ -49,10 +52,17 @@ const NEAR_READ = 10_000; // records among which one is sought that was probably
  * @throws TidemarkError `usage` for an unknown kind, or when several records fit (they are listed); `reference_unknown`
  * when none does, with the nearest id or name
  */
-export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQuestion): FoundRecord {
+export function lookUpRecord(
+  mirror: Mirror,
+  config: Config,
+  question: RecordQuestion,
+  places: Partial<NamePlaces> = {},
+): FoundRecord {
   const kind = kindArgument(question.kind);
-  const sources = sourcesToRead(config, mirror);
-  const { organization, project } = withParentIds(question, config, mirror, sources);
+  const {
+    options: { organization, project },
+    sources,
+  } = withParentIds(question, config, mirror, { sources: sourcesToRead(config, mirror), ...places });
   const filter = {
     sources,
     ...(organization === undefined ? {} : { organizations: organization }),
@@ -82,22 +92,22 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
     throw ambiguous(parts, question.id, PART);
   const only = rows[0] ?? parts[0];
   if (only === undefined) {
-    // One that another program altered may have another name by now.
-    requireIntactKind(mirror, config, kind, filter);
     const definition = definitionsFor(config, sources[0] ?? '')(kind);
     const near = hasNames(definition) ? nearest(mirror, config, definition, question.id, filter) : undefined;
-    throw unknownRecord(definition, question.id, near, search.isCut);
+    // One that another program altered may have another name by now.
+    const damage = hasNames(definition) ? damageOf(mirror, config, kind, filter) : undefined;
+    throw unknownRecord(definition, question.id, near, { isCut: search.isCut, damage });
   }
   return { ...only, note: recordNote(only, question.id) };
 }
 
-/** @throws TidemarkError `mirror_corrupt` where the first records of the kind are not those that were stored */
-function requireIntactKind(
+/** What is wrong with the first records of the kind, where they are not those that were stored. */
+function damageOf(
   mirror: Mirror,
   config: Config,
   kind: Kind,
   filter: RecordFilter & { readonly sources: readonly string[] },
-): void {
+): TidemarkError | undefined {
   for (const source of filter.sources) {
     const latest = mirror.runs.latest(source);
     if (latest === undefined) continue;
@@ -111,8 +121,18 @@ function requireIntactKind(
       );
       records.push({ kind, scope, id, name: nameText(name) });
     }
-    requireIntact(mirror, source, latest.run, records);
+    try {
+      requireIntact(mirror, source, latest.run, records);
+    } catch (error) {
+      const { code, message, hint } = asTidemarkError(error);
+      if (code !== 'mirror_corrupt') throw error;
+      const owner = ownerOf(config);
+      return new TidemarkError(code, message, {
+        hint: owner === null || hint === undefined ? hint : withSource(hint, owner),
+      });
+    }
   }
+  return undefined;
 }
 
 /** The record that `drift accept` is about. */
@@ -156,11 +176,6 @@ export function idsMaskedAs(
 }
 
 type Key = Pick<RecordRow, 'source' | 'scope' | 'id'> & Partial<Pick<RecordRow, 'isRemoved'>>;
-
-/** True for kinds whose records have distinguishing names. Recordings have the name of the person that they show. */
-function hasNames({ nameFrom, naturalKey, idPath }: ResourceDefinition): boolean {
-  return nameFrom.length > 0 && naturalKey.some((pointer) => pointer !== `/${idPath.join('/')}`);
-}
 
 /**
  * Records of exactly this name, else of this name in other letter case; removed ones only if no current one has it.
@@ -209,60 +224,21 @@ function searchByName(
   return { matches: atLatestId(mirror, kind, matches), isCut };
 }
 
-/**
- * The ids of records of these kinds that have this name; one that several lists show counts once.
- * @throws TidemarkError `usage` when the name is that of several records: they are listed
- */
-export function idsNamed(
+/** The records of these kinds that have this name in the newest state, or had it last. */
+export function namesakesOf(
   mirror: Mirror,
   config: Config,
   { kinds, name }: { readonly kinds: readonly Kind[]; readonly name: string },
   filter: RecordFilter & { readonly sources: readonly string[] },
-): string[] {
-  const found = kinds.flatMap((kind) =>
+): Namesake[] {
+  return kinds.flatMap((kind) =>
     searchByName(mirror, config, { kind, name }, filter).matches.flatMap(({ source, scope, id }) =>
-      mirror.records
-        .find(kind, id, { sources: [source], scope })
-        .map((row) => ({ row, definition: definitionsFor(config, source)(kind) })),
+      mirror.records.find(kind, id, { sources: [source], scope }).map(({ isRemoved }) => ({
+        ...{ kind, scope, id, source, name, where: isRemoved ? REMOVED : LATEST.text },
+        definition: definitionsFor(config, source)(kind),
+      })),
     ),
   );
-  const ids = [...new Set(found.map(({ row }) => row.id))];
-  if (ids.length > 1) throw ambiguous(found, name, 'is the name of');
-  return ids;
-}
-
-interface ParentOptions {
-  readonly organization?: readonly string[];
-  readonly project?: readonly string[];
-}
-
-/**
- * The options with the name of each organization and project replaced by its id. What the mirror does not know stays: it
- * may be the id of one that only the service or an export has.
- * @throws TidemarkError `usage` for a name of several: they are listed
- */
-export function withParentIds<T extends ParentOptions>(
-  options: T,
-  config: Config,
-  mirror: Mirror,
-  sources: readonly string[],
-): T {
-  const idsOf = (kind: Kind, given: readonly string[], within: RecordFilter): string[] =>
-    given.flatMap((text) => {
-      const filter = { ...within, sources };
-      if (mirror.records.find(kind, text, { sources }).length > 0) return [text];
-      const named = idsNamed(mirror, config, { kinds: [kind], name: text }, filter);
-      return named.length > 0 ? named : [text];
-    });
-  const { organization, project } = options;
-  const organizations =
-    organization === undefined ? undefined : idsOf(SCOPE_KIND.organization_id, organization, {});
-  const below = organizations === undefined ? {} : { organizations };
-  return {
-    ...options,
-    ...(organizations === undefined ? {} : { organization: organizations }),
-    ...(project === undefined ? {} : { project: idsOf(SCOPE_KIND.project_id, project, below) }),
-  };
 }
 
 /** What else a text that is neither an id nor a name may mean. */
@@ -423,7 +399,7 @@ function unknownRecord(
   definition: ResourceDefinition,
   text: string,
   near: string | undefined,
-  isCut: boolean,
+  { isCut, damage }: { readonly isCut: boolean; readonly damage: TidemarkError | undefined },
 ): TidemarkError {
   const word = `"${nameText(text)}"`;
   const { kind, title } = definition;
@@ -435,9 +411,9 @@ function unknownRecord(
     : '';
   return new TidemarkError(
     'reference_unknown',
-    `the mirror knows no ${title.one} ${what} ${word}${near === undefined ? '' : `; did you mean "${nameText(near)}"?`}`,
+    `the mirror knows no ${title.one} ${what} ${word}${near === undefined ? '' : `; did you mean "${nameText(near)}"?`}${damage === undefined ? '' : `\n${damage.message}`}`,
     {
-      hint: `${naming}\`tidemark export --kind ${kind}\` lists them; \`tidemark status\` says how fresh they are${note}`,
+      hint: `${damage?.hint === undefined ? '' : `${damage.hint}; `}${naming}\`tidemark export --kind ${kind}\` lists them; \`tidemark status\` says how fresh they are${note}`,
     },
   );
 }

@@ -68,9 +68,11 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
   });
   return closedAfter(session, async () => {
     const { config, source, mirror } = session;
-    const options = withRealIds(asked, config, {
+    const { options } = await withRealIds(asked, config, {
       mirror: () => mirror,
       sources: [source.name],
+      states: async () => [{ source: source.name, state: await session.open(reference, {}) }],
+      readsLive: true,
       note: (line) => printNote(context, [line]),
       // Sent without a question, nobody would see which record was taken.
       isPartEnough: asked.yes !== true,

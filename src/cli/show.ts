@@ -26,7 +26,8 @@ import {
   shownRenewal,
   sightingText,
 } from './record-heading.ts';
-import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
+import { statesAt } from './named-parents.ts';
+import { lookUpRecord, type FoundRecord, type RecordQuestion, sourcesToRead } from './record.ts';
 import { printPage } from './pager.ts';
 
 export interface ShowOptions extends RecordQuestion {
@@ -57,7 +58,10 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'show', context.pid);
   try {
-    const found = lookUpRecord(mirror, config, { ...options, isPartEnough: true });
+    const found = lookUpRecord(mirror, config, { ...options, isPartEnough: true }, {
+      states: statesAt(mirror, sourcesToRead(config, mirror), options.at),
+      note: (line) => printNote(context, [line]),
+    });
     const point = resolvePoint(mirror, options.at ?? 'latest', {
       source: found.row.source,
       now: systemClock.now(),

@@ -101,8 +101,49 @@ describe('an organization that is gone', () => {
       twins.push(await story.call('POST', '/api/organizations/', { name }));
     await story.expectRun(0, 'sync', '--quiet');
     const { stderr } = await story.expectRun(4, 'restore', 'run:1', '--organization', String(name));
-    expect(stderr).toContain('is the name of 2 records');
-    for (const { id } of twins) expect(stderr).toContain(String(id));
+    expect(stderr).toContain('is the name of 3 records');
+    for (const id of [TERN_ID, ...twins.map((twin) => twin['id'])]) expect(stderr).toContain(String(id));
+  });
+
+  it('is not taken for a namesake that was made by hand, which would be nothing to do', async () => {
+    const story = await Story.start();
+    const { name } = await story.call('GET', `/api/organizations/${TERN_ID}/`);
+    await story.call('DELETE', `/api/organizations/${TERN_ID}/`);
+    const twin = await story.call('POST', '/api/organizations/', { name });
+    await story.expectRun(0, 'sync', '--quiet', '--accept-removals', '100');
+    const { stderr } = await story.expectRun(4, 'restore', 'run:1', '--organization', String(name));
+    expect(stderr).toContain(`organizations ${TERN_ID} (source default, run:1)`);
+    expect(stderr).toContain(`organizations ${String(twin['id'])} (source default, latest)`);
+    expect(stderr).toContain('the id instead of the name');
+    await story.plan(6, 'run:1', '--organization', TERN_ID);
+  });
+
+  it('is not another one that has its name by now, whose records a restore would remove', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const [kittiwake, tern] = [KITTIWAKE_ID, TERN_ID].map((id) => `/api/organizations/${id}/`);
+    const names = [await story.call('GET', kittiwake ?? ''), await story.call('GET', tern ?? '')].map(
+      ({ name }) => String(name),
+    );
+    const [role] = await story.list('roles');
+    const other = await story.call('POST', `${ORGANIZATION}roles/`, { name: 'Made since' });
+    await story.call('PATCH', kittiwake ?? '', { name: names[1] });
+    await story.call('PATCH', tern ?? '', { name: names[0] });
+    await story.expectRun(0, 'sync', '--quiet');
+    const removing = ['--prune', '--max-removals', '9', '--apply', '--yes'];
+    for (const name of names) {
+      const { stderr } = await story.expectRun(4, 'restore', 'run:1', '--organization', name, ...removing);
+      for (const id of [KITTIWAKE_ID, TERN_ID]) expect(stderr).toContain(id);
+      for (const command of [['diff', 'run:1', 'latest'], ['drill', 'run:1'], ['export', '--at', 'run:1']])
+        await story.expectRun(4, ...command, '--organization', name);
+    }
+    // A role's name as well.
+    await story.call('PATCH', `${ORGANIZATION}roles/${String(role?.['id'])}/`, { name: 'Other' });
+    await story.call('PATCH', `${ORGANIZATION}roles/${String(other['id'])}/`, { name: role?.['name'] });
+    await story.expectRun(0, 'sync', '--quiet');
+    const asked = ['--kind', 'roles', '--id', String(role?.['name'])];
+    const { stderr } = await story.expectRun(4, 'restore', 'run:1', ...asked, ...removing);
+    for (const { id } of [role ?? {}, other]) expect(stderr).toContain(String(id));
+    expect(story.writes()).toEqual([]);
   });
 
   it('is no other word for one that never was', async () => {

@@ -1,0 +1,359 @@
+/** `--organization` and `--project`: the ids that names stand for, in the states that a command is about. */
+import { scopeText } from '../catalog/catalog.ts';
+import type { ScopeKey } from '../catalog/definition.ts';
+import { KINDS } from '../catalog/kinds.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
+import type { CollectionKey } from '../catalog/order.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source.ts';
+import { systemClock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { parseLossless } from '../core/json.ts';
+import { suggest } from '../core/suggest.ts';
+import { plural } from '../core/wording.ts';
+import { recordName } from '../diff/change.ts';
+import type { RecordState } from '../diff/states.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
+import { maskedId } from '../report/mask.ts';
+import { nameText } from '../report/value-text.ts';
+import { filterParts, type StateFilter } from '../state/filter.ts';
+import { openMirrorState } from '../state/mirror-diff.ts';
+import { pointOf, resolvePoint } from '../state/point.ts';
+import { LATEST } from '../state/reference.ts';
+import type { LoadedState, NamedRecord } from '../state/state.ts';
+
+export interface ParentOptions {
+  readonly organization?: readonly string[];
+  readonly project?: readonly string[];
+}
+
+/** A state that the command is about. */
+export interface SourceState {
+  /** Null for an export that is of no configured source. */
+  readonly source: string | null;
+  readonly state: LoadedState;
+}
+
+export interface NamePlaces {
+  readonly sources: readonly string[];
+  /** Beside the newest state of each source, which always counts. */
+  readonly states?: readonly SourceState[];
+  /** True where the service is read too: it may have ids that no stored state has. */
+  readonly readsLive?: boolean;
+  /** Told what each name stands for. */
+  readonly note?: (line: string) => void;
+}
+
+/** The options with ids for names. `sources`: those in which all names are known; ids of others are other records. */
+export interface ResolvedParents<T> {
+  readonly options: T;
+  readonly sources: readonly string[];
+}
+
+/** No record of the mirror has the id or the name, while another mirror may. */
+export class UnknownParent extends TidemarkError {}
+
+const SHOWN = 10; // records of one name
+
+/** In place of a state: the last name that a record had. */
+export const REMOVED = 'removed';
+
+type Parent = keyof ParentOptions;
+
+const KEYS = { organization: 'organization_id', project: 'project_id' } as const satisfies Record<
+  Parent,
+  ScopeKey
+>;
+
+/** A record of the name that is sought. */
+export interface Namesake extends NamedRecord {
+  readonly source: string | null;
+  /** In which state. */
+  readonly where: string;
+  readonly definition: ResourceDefinition;
+}
+
+/** True where one of them is no id that the mirror knows: then the other states have to be opened. */
+export function areNamesAmong(asked: ParentOptions, mirror: Mirror | null, sources: readonly string[]): boolean {
+  return (['organization', 'project'] as const).some((parent) =>
+    asked[parent]?.some((text) => sourcesWithId(mirror, [], sources, parent, text).length === 0),
+  );
+}
+
+/**
+ * Replaces each name by the id that it stands for. An id that any of the states has is never taken for a name.
+ * @throws TidemarkError `usage` for a name of several records, or of one in some state and of another one elsewhere;
+ * `mirror_corrupt` where the record found is not as it was stored; `UnknownParent` for what none has
+ */
+export function withParentIds<T extends ParentOptions>(
+  asked: T,
+  config: Config,
+  mirror: Mirror | null,
+  places: NamePlaces,
+): ResolvedParents<T> {
+  const stored = places.states ?? [];
+  const isOfMirror = places.sources.length > 0 && mirror !== null;
+  const states = [
+    ...(isOfMirror && areNamesAmong(asked, mirror, places.sources) ? newestOf(mirror, places.sources) : []),
+    ...stored,
+  ];
+  const choice = new SourceChoice(places.sources);
+  const idsOf = (parent: Parent, below?: readonly string[]): readonly string[] | undefined => {
+    const kind = SCOPE_KIND[KEYS[parent]];
+    const filter = { kinds: [kind], ...(below === undefined ? {} : { organizations: below }) };
+    const { sources } = choice;
+    const within = states.filter(({ source }) => source === null || sources.includes(source));
+    return asked[parent]?.flatMap((text) => {
+      const having = sourcesWithId(mirror, states, places.sources, parent, text);
+      if (having.length > 0) {
+        choice.take(having, true);
+        return [text];
+      }
+      const current = within.flatMap((place) => namesakesIn(config, place, text, filter));
+      const found =
+        current.length > 0 || mirror === null
+          ? current
+          : sources.flatMap((source) => removedNamesakes(config, mirror, source, text, filter));
+      if (found.length === 0) {
+        if (places.readsLive === true && (parent === 'organization' || ID.test(text))) return [text];
+        throw unknownParent(config, mirror, within, parent, text);
+      }
+      requireNamesIntact(within, found);
+      const ids = onlyIds(mirror, text, found);
+      if (places.readsLive === true && ID.test(text))
+        throw new TidemarkError(
+          'usage',
+          `${text} is the name of ${parent} ${ids.join(', ')}, and may be the id of one that only the service has`,
+          { hint: `give the id: --${parent} ${ids.join(', ')}` },
+        );
+      const own = choice.take(found.map(({ source }) => source));
+      places.note?.(`"${nameText(text)}" is ${parent} ${ids.map(nameText).join(', ')}${own}`);
+      return ids;
+    });
+  };
+  const organization = idsOf('organization');
+  const project = idsOf('project', organization);
+  return {
+    options: {
+      ...asked,
+      ...(organization === undefined ? {} : { organization }),
+      ...(project === undefined ? {} : { project }),
+    },
+    sources: choice.sources,
+  };
+}
+
+/** Ids of services: no name that was mistyped. */
+export const ID = /^(?:\d+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/i;
+
+/** States of the mirror. A source that had none then is left out: the command itself says so. */
+export function statesAt(mirror: Mirror, sources: readonly string[], at: string | undefined): SourceState[] {
+  if (at === undefined) return [];
+  return sources.flatMap((source) => {
+    try {
+      const point = resolvePoint(mirror, at, { source, now: systemClock.now() });
+      return [{ source, state: openMirrorState(mirror, source, point) }];
+    } catch (error) {
+      if (error instanceof TidemarkError) return [];
+      throw error;
+    }
+  });
+}
+
+function newestOf(mirror: Mirror, sources: readonly string[]): SourceState[] {
+  return sources.flatMap((source) =>
+    mirror.runs.latest(source) === undefined
+      ? []
+      : [{ source, state: openMirrorState(mirror, source, pointOf(mirror, LATEST, { source })) }],
+  );
+}
+
+/** The sources that have, or had, the record, or something below it; also of a state that is of none. */
+function sourcesWithId(
+  mirror: Mirror | null,
+  states: readonly SourceState[],
+  sources: readonly string[],
+  parent: Parent,
+  text: string,
+): (string | null)[] {
+  const kinds = [SCOPE_KIND[KEYS[parent]]];
+  const isBelow = ({ scope }: CollectionKey): boolean => scope[KEYS[parent]] === text;
+  const held =
+    mirror === null
+      ? []
+      : [
+          ...kinds.flatMap((kind) => mirror.records.find(kind, text, { sources })),
+          ...mirror.runs.collections().filter(isBelow),
+        ];
+  const having = states.filter(
+    ({ state }) =>
+      state.collections().some(isBelow) ||
+      [...(state.keys?.({ kinds }) ?? state.records({ kinds }))].some(({ id }) => id === text),
+  );
+  return [...held, ...having].map(({ source }) => source).filter((source) => source === null || sources.includes(source));
+}
+
+/** The sources in which what was asked for is known. */
+export class SourceChoice {
+  sources: readonly string[];
+  readonly #all: readonly string[];
+  #isNarrowed = false;
+
+  constructor(sources: readonly string[]) {
+    this.sources = sources;
+    this.#all = sources;
+  }
+
+  /**
+   * Leaves the others out, whose records of the same id are others; an id that was given leaves none out.
+   * @throws TidemarkError `usage` where what was asked for before is known to others
+   */
+  take(found: readonly (string | null)[], isId = false): string {
+    if (found.includes(null)) return '';
+    const own = this.#all.filter((source) => found.includes(source));
+    const isOther = isId
+      ? !this.sources.some((source) => own.includes(source))
+      : this.#isNarrowed && !this.sources.every((source) => own.includes(source));
+    if (isOther)
+      throw new TidemarkError('usage', 'what was named is not in the same sources', {
+        hint: 'name one source with --source, or give ids instead of names',
+      });
+    if (isId) return '';
+    this.sources = this.sources.filter((source) => own.includes(source));
+    this.#isNarrowed = true;
+    return own.length === this.#all.length ? '' : ` of source ${this.sources.join(', ')}`;
+  }
+}
+
+/** True for kinds whose records have distinguishing names. Recordings have the name of the person that they show. */
+export function hasNames({ nameFrom, naturalKey, idPath }: ResourceDefinition): boolean {
+  return nameFrom.length > 0 && naturalKey.some((pointer) => pointer !== `/${idPath.join('/')}`);
+}
+
+/** The current records of this name, of kinds whose records have names. */
+export function namesakesIn(
+  config: Config,
+  { source, state }: SourceState,
+  text: string,
+  filter: StateFilter,
+): Namesake[] {
+  const definitions = definitionsFor(config, source ?? config.sources[0]?.name ?? '');
+  const kinds = (filter.kinds ?? KINDS).filter((kind) => hasNames(definitions(kind)));
+  const where = state.reference.ref;
+  return kinds.flatMap((kind) =>
+    filterParts({ ...filter, kinds: [kind] }, state).flatMap((part) =>
+      bestNamed(text, state.records(part), (record) => namesake(definitions(kind), record, { source, where })),
+    ),
+  );
+}
+
+/** By the last name that each had. */
+function removedNamesakes(
+  config: Config,
+  mirror: Mirror,
+  source: string,
+  text: string,
+  filter: StateFilter,
+): Namesake[] {
+  const definitions = definitionsFor(config, source);
+  const removed = mirror.records.removedBodies({ ...filter, sources: [source] });
+  return bestNamed(text, removed, (record) =>
+    namesake(definitions(record.kind), record, { source, where: REMOVED }),
+  );
+}
+
+function namesake(
+  definition: ResourceDefinition,
+  { kind, scope, id, body }: RecordState,
+  place: Pick<Namesake, 'source' | 'where'>,
+): Namesake {
+  return { kind, scope, id, ...place, definition, name: recordName(definition, parseLossless(body), id) };
+}
+
+/** @throws TidemarkError `mirror_corrupt` for one that is not as it was stored: it may have had another name */
+export function requireNamesIntact(states: readonly SourceState[], found: readonly Namesake[]): void {
+  for (const { state, source } of states)
+    state.requireIntact?.(
+      found.filter((each) => each.source === source && each.where === state.reference.ref),
+    );
+}
+
+/** Those of exactly this name, else of this name in other letter case. */
+function bestNamed<T>(text: string, records: Iterable<T>, of: (record: T) => Namesake): Namesake[] {
+  const loose: Namesake[] = [];
+  for (const record of records) {
+    const found = of(record);
+    if (found.name.toLowerCase() === text.toLowerCase()) loose.push(found);
+  }
+  const exact = loose.filter(({ name }) => name === text);
+  return exact.length > 0 ? exact : loose;
+}
+
+/**
+ * The ids of the one record: several if a restore created it again.
+ * @throws TidemarkError `usage` that lists the ids, and where each has the name, if they are of several records
+ */
+export function onlyIds(mirror: Mirror | null, text: string, found: readonly Namesake[]): readonly string[] {
+  const ids = [...new Set(found.map(({ id }) => id))];
+  const bySource = [...Map.groupBy(found, ({ source }) => source)];
+  const isOne = bySource.every(([source, own]) => {
+    const recreated = new RecreatedIds(
+      mirror === null || source === null ? [] : mirror.restores.idMap(source),
+    );
+    const [first] = own;
+    const same = first === undefined ? [] : recreated.all(first.kind, first.id);
+    return ids.every((id) => same.includes(id));
+  });
+  if (isOne) return ids;
+  const lines = [...Map.groupBy(found, ({ kind, id }) => `${kind} ${id}`).values()].flatMap((own) => {
+    const [first] = own;
+    if (first === undefined) return [];
+    const places = own.map(({ source, scope, where }) =>
+      [...(source === null ? [] : [`source ${source}`]), scopeText(scope), where].filter((part) => part !== '').join(', '),
+    );
+    return `${first.kind} ${nameText(maskedId(first.id, first.definition))} (${[...new Set(places)].map(nameText).join('; ')})`;
+  });
+  const shown = lines.slice(0, SHOWN);
+  const more = lines.length - shown.length;
+  const ways = [...(bySource.length > 1 ? ['--source NAME'] : []), 'the id instead of the name'];
+  throw new TidemarkError(
+    'usage',
+    [
+      `${nameText(text)} is the name of ${plural(lines.length, 'record')}:`,
+      ...shown,
+      ...(more > 0 ? [`and ${more} more`] : []),
+    ].join('\n'),
+    { hint: `name one with ${ways.join(', or ')}` },
+  );
+}
+
+function unknownParent(
+  config: Config,
+  mirror: Mirror | null,
+  states: readonly SourceState[],
+  parent: Parent,
+  text: string,
+): UnknownParent {
+  const kind = SCOPE_KIND[KEYS[parent]];
+  const ids = new Set<string>();
+  const names = new Set<string>();
+  for (const { source, state } of states) {
+    for (const { scope } of state.collections()) {
+      const id = scope[KEYS[parent]];
+      if (id !== undefined) ids.add(id);
+    }
+    const definition = definitionsFor(config, source ?? config.sources[0]?.name ?? '')(kind);
+    for (const { id, body } of state.records({ kinds: [kind] })) {
+      ids.add(id);
+      names.add(recordName(definition, parseLossless(body), id));
+    }
+  }
+  const near = suggest(text, ids) ?? suggest(text, names);
+  return new UnknownParent(
+    'not_found',
+    `the ${mirror === null ? 'export' : 'mirror'} knows no ${parent} ${nameText(text)}${near === undefined ? '' : `; did you mean ${nameText(near)}?`}`,
+    { hint: `\`tidemark export --kind ${kind}\` shows those that the mirror holds` },
+  );
+}
