@@ -38,10 +38,15 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'blame', context.pid);
   try {
-    const found = lookUpRecord(mirror, config, { ...options, isPartEnough: true }, {
-      states: statesAt(mirror, sourcesToRead(config, mirror), options.at),
-      note: (line) => printNote(context, [line]),
-    });
+    const found = lookUpRecord(
+      mirror,
+      config,
+      { ...options, isPartEnough: true },
+      {
+        states: statesAt(mirror, sourcesToRead(config, mirror), options.at),
+        note: (line) => printNote(context, [line]),
+      },
+    );
     const { row, definition } = found;
     const point = resolvePoint(mirror, options.at ?? 'latest', {
       source: row.source,

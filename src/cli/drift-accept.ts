@@ -57,8 +57,14 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
     requireBaseline(mirror, from);
     const all = sourcesOf(context, config, opener, [from, to]);
     const { organization, project } = asked;
-    const parents = { ...(organization === undefined ? {} : { organization }), ...(project === undefined ? {} : { project }) };
-    const { options: ids, sources } = await withRealIds(parents, config, knownTo(context, opener, all, [from, to]));
+    const parents = {
+      ...(organization === undefined ? {} : { organization }),
+      ...(project === undefined ? {} : { project }),
+    };
+    const { options: ids, sources } = await withRealIds(parents, config, {
+      ...knownTo(context, opener, all, [from, to]),
+      isOfRecord: true,
+    });
     const options = { ...asked, ...ids };
     const drifts: SourceDrift[] = [];
     for (const source of sources) {

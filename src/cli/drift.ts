@@ -69,7 +69,9 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
     const sources = sourcesOf(context, config, opener, [from, to]);
     const resolved = await withRealIds(options, config, knownTo(context, opener, sources, [from, to]));
     const filter = filterOf(resolved.options);
-    const named = sources.filter((source) => source !== null).filter((each) => resolved.sources.includes(each));
+    const named = sources
+      .filter((source) => source !== null)
+      .filter((each) => resolved.sources.includes(each));
     if (opener.mirrorIfAny() === null)
       printNote(context, [
         'without a mirror nothing counts as accepted, and fingerprints identify the place only',

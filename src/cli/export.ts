@@ -95,10 +95,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
   const mirror = openForReading(context, config, 'export');
   try {
     const all = sourcesToRead(config, mirror);
-    if (
-      format === 'terraform-imports' &&
-      ((asked.output !== undefined && file === null) || all.length > 1)
-    )
+    if (format === 'terraform-imports' && ((asked.output !== undefined && file === null) || all.length > 1))
       throw new TidemarkError('usage', 'import blocks are one file for one source', {
         hint: `name a file, as --output imports.tf, and a source with --source (${namesOf(all)})`,
       });
@@ -122,8 +119,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       namesSource: format === 'parquet' || namesSource,
     });
     const filter = { ...recordFilter(sources, options), followsIds: isHistory };
-    if (isHistory)
-      requireKnown(options, 'history', () => everKnown(mirror, filter, options));
+    if (isHistory) requireKnown(options, 'history', () => everKnown(mirror, filter, options));
     else requireKnown(options, 'state', () => content.look());
 
     if (isHistory) {

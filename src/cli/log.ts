@@ -33,9 +33,14 @@ export async function log(context: CommandContext, options: LogOptions): Promise
   const config = readConfig(context, context.options, 'unused');
   const mirror = openForReading(context, config, 'log');
   try {
-    const found = lookUpRecord(mirror, config, { ...options, isPartEnough: true }, {
-      note: (line) => printNote(context, [line]),
-    });
+    const found = lookUpRecord(
+      mirror,
+      config,
+      { ...options, isPartEnough: true },
+      {
+        note: (line) => printNote(context, [line]),
+      },
+    );
     const { row, definition } = found;
     const point = pointOf(mirror, LATEST, { source: row.source });
     const history = recordHistory(mirror, row, point.run, definitionsFor(config, row.source));

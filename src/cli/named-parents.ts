@@ -6,9 +6,11 @@ import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
+import { ownerOf } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { withSource } from '../core/hints.ts';
 import { parseLossless } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
 import { plural } from '../core/wording.ts';
@@ -42,7 +44,9 @@ export interface NamePlaces {
   readonly states?: readonly SourceState[];
   /** True where the service is read too: it may have ids that no stored state has. */
   readonly readsLive?: boolean;
-  /** Told what each name stands for. */
+  /** True for a command about one record: to name what is not there is a mistake of the command line. */
+  readonly isOfRecord?: boolean;
+  /** Called with a line for each name: what it stands for. */
   readonly note?: (line: string) => void;
 }
 
@@ -75,8 +79,12 @@ export interface Namesake extends NamedRecord {
   readonly definition: ResourceDefinition;
 }
 
-/** True where one of them is no id that the mirror knows: then the other states have to be opened. */
-export function areNamesAmong(asked: ParentOptions, mirror: Mirror | null, sources: readonly string[]): boolean {
+/** True if the mirror does not know all of them as ids: then the other states have to be opened. */
+export function areNamesAmong(
+  asked: ParentOptions,
+  mirror: Mirror | null,
+  sources: readonly string[],
+): boolean {
   return (['organization', 'project'] as const).some((parent) =>
     asked[parent]?.some((text) => sourcesWithId(mirror, [], sources, parent, text).length === 0),
   );
@@ -118,7 +126,7 @@ export function withParentIds<T extends ParentOptions>(
           : sources.flatMap((source) => removedNamesakes(config, mirror, source, text, filter));
       if (found.length === 0) {
         if (places.readsLive === true && (parent === 'organization' || ID.test(text))) return [text];
-        throw unknownParent(config, mirror, within, parent, text);
+        throw unknownParent(config, mirror, within, parent, { text, isOfRecord: places.isOfRecord === true });
       }
       requireNamesIntact(within, found);
       const ids = onlyIds(mirror, text, found);
@@ -192,7 +200,9 @@ function sourcesWithId(
       state.collections().some(isBelow) ||
       [...(state.keys?.({ kinds }) ?? state.records({ kinds }))].some(({ id }) => id === text),
   );
-  return [...held, ...having].map(({ source }) => source).filter((source) => source === null || sources.includes(source));
+  return [...held, ...having]
+    .map(({ source }) => source)
+    .filter((source) => source === null || sources.includes(source));
 }
 
 /** The sources in which what was asked for is known. */
@@ -244,7 +254,9 @@ export function namesakesIn(
   const where = state.reference.ref;
   return kinds.flatMap((kind) =>
     filterParts({ ...filter, kinds: [kind] }, state).flatMap((part) =>
-      bestNamed(text, state.records(part), (record) => namesake(definitions(kind), record, { source, where })),
+      bestNamed(text, state.records(part), (record) =>
+        namesake(definitions(kind), record, { source, where }),
+      ),
     ),
   );
 }
@@ -311,7 +323,9 @@ export function onlyIds(mirror: Mirror | null, text: string, found: readonly Nam
     const [first] = own;
     if (first === undefined) return [];
     const places = own.map(({ source, scope, where }) =>
-      [...(source === null ? [] : [`source ${source}`]), scopeText(scope), where].filter((part) => part !== '').join(', '),
+      [...(source === null ? [] : [`source ${source}`]), scopeText(scope), where]
+        .filter((part) => part !== '')
+        .join(', '),
     );
     return `${first.kind} ${nameText(maskedId(first.id, first.definition))} (${[...new Set(places)].map(nameText).join('; ')})`;
   });
@@ -329,31 +343,56 @@ export function onlyIds(mirror: Mirror | null, text: string, found: readonly Nam
   );
 }
 
+/** What is wrong with records that were stored, as one line and what to do, where `check` refuses them. */
+export function damageFoundBy(config: Config, check: () => void): TidemarkError | undefined {
+  try {
+    check();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof TidemarkError) || error.code !== 'mirror_corrupt') throw error;
+    const owner = ownerOf(config);
+    return owner === null
+      ? error
+      : new TidemarkError(error.code, error.message, {
+          hint: withSource(error.hint ?? '', owner),
+          cause: error,
+        });
+  }
+}
+
 function unknownParent(
   config: Config,
   mirror: Mirror | null,
   states: readonly SourceState[],
   parent: Parent,
-  text: string,
+  { text, isOfRecord }: { readonly text: string; readonly isOfRecord: boolean },
 ): UnknownParent {
-  const kind = SCOPE_KIND[KEYS[parent]];
+  const key = KEYS[parent];
+  const kind = SCOPE_KIND[key];
   const ids = new Set<string>();
   const names = new Set<string>();
+  let damage: TidemarkError | undefined;
   for (const { source, state } of states) {
-    for (const { scope } of state.collections()) {
-      const id = scope[KEYS[parent]];
-      if (id !== undefined) ids.add(id);
-    }
+    for (const { scope } of state.collections()) if (scope[key] !== undefined) ids.add(scope[key]);
     const definition = definitionsFor(config, source ?? config.sources[0]?.name ?? '')(kind);
-    for (const { id, body } of state.records({ kinds: [kind] })) {
+    const all = [...state.records({ kinds: [kind] })].map((record) =>
+      namesake(definition, record, { source, where: state.reference.ref }),
+    );
+    for (const { id, name } of all) {
       ids.add(id);
-      names.add(recordName(definition, parseLossless(body), id));
+      names.add(name);
     }
+    // One that another program altered may have this name.
+    damage ??= damageFoundBy(config, () => state.requireIntact?.(all));
   }
   const near = suggest(text, ids) ?? suggest(text, names);
+  const guess = near === undefined ? '' : `; did you mean ${nameText(near)}?`;
+  const who = mirror === null ? 'export' : 'mirror';
   return new UnknownParent(
-    'not_found',
-    `the ${mirror === null ? 'export' : 'mirror'} knows no ${parent} ${nameText(text)}${near === undefined ? '' : `; did you mean ${nameText(near)}?`}`,
-    { hint: `\`tidemark export --kind ${kind}\` shows those that the mirror holds` },
+    isOfRecord ? 'reference_unknown' : 'not_found',
+    `the ${who} knows no ${parent} ${nameText(text)}${guess}${damage === undefined ? '' : `\n${damage.message}`}`,
+    {
+      hint: `${damage?.hint === undefined ? '' : `${damage.hint}; `}\`tidemark export --kind ${kind}\` shows those that the mirror holds`,
+    },
   );
 }

@@ -4,10 +4,8 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
-import { ownerOf } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
-import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { withSource } from '../core/hints.ts';
+import { TidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
 import { count, plural } from '../core/wording.ts';
@@ -22,7 +20,14 @@ import { requireIntact } from '../state/intact.ts';
 import type { NamedRecord } from '../state/state.ts';
 import { LATEST } from '../state/reference.ts';
 import { kindName, type Located } from './command-row.ts';
-import { hasNames, type NamePlaces, type Namesake, REMOVED, withParentIds } from './named-parents.ts';
+import {
+  damageFoundBy,
+  hasNames,
+  type NamePlaces,
+  type Namesake,
+  REMOVED,
+  withParentIds,
+} from './named-parents.ts';
 
 /** What the user asks for. */
 export interface RecordQuestion {
@@ -62,7 +67,11 @@ export function lookUpRecord(
   const {
     options: { organization, project },
     sources,
-  } = withParentIds(question, config, mirror, { sources: sourcesToRead(config, mirror), ...places });
+  } = withParentIds(question, config, mirror, {
+    sources: sourcesToRead(config, mirror),
+    isOfRecord: true,
+    ...places,
+  });
   const filter = {
     sources,
     ...(organization === undefined ? {} : { organizations: organization }),
@@ -121,16 +130,8 @@ function damageOf(
       );
       records.push({ kind, scope, id, name: nameText(name) });
     }
-    try {
-      requireIntact(mirror, source, latest.run, records);
-    } catch (error) {
-      const { code, message, hint } = asTidemarkError(error);
-      if (code !== 'mirror_corrupt') throw error;
-      const owner = ownerOf(config);
-      return new TidemarkError(code, message, {
-        hint: owner === null || hint === undefined ? hint : withSource(hint, owner),
-      });
-    }
+    const damage = damageFoundBy(config, () => requireIntact(mirror, source, latest.run, records));
+    if (damage !== undefined) return damage;
   }
   return undefined;
 }

@@ -58,10 +58,15 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'show', context.pid);
   try {
-    const found = lookUpRecord(mirror, config, { ...options, isPartEnough: true }, {
-      states: statesAt(mirror, sourcesToRead(config, mirror), options.at),
-      note: (line) => printNote(context, [line]),
-    });
+    const found = lookUpRecord(
+      mirror,
+      config,
+      { ...options, isPartEnough: true },
+      {
+        states: statesAt(mirror, sourcesToRead(config, mirror), options.at),
+        note: (line) => printNote(context, [line]),
+      },
+    );
     const point = resolvePoint(mirror, options.at ?? 'latest', {
       source: found.row.source,
       now: systemClock.now(),

@@ -63,6 +63,37 @@ it('is refused wherever it would be shown, handed on or rehearsed', async () => 
   expect(existsSync(story.file('imports.tf'))).toBe(false);
 });
 
+it('is said where no record has a name, beside the one that may be meant', async () => {
+  const { story, other } = await damaged();
+  for (const command of ['show', 'log', 'blame']) {
+    const { stderr } = await story.expectRun(4, command, 'roles', 'Zugvogel');
+    expect(stderr).toContain('knows no role with the id or name "Zugvogel"');
+    expect(stderr).toContain(REFUSED);
+    expect(stderr).toContain('`tidemark verify` says what is damaged; restore a backup');
+  }
+  const near = await story.expectRun(4, 'show', 'roles', `${other.slice(0, -1)}0`);
+  expect(near.stderr).toContain(`did you mean "${other}"?`);
+});
+
+it('is not believed as the name of an organization or project', async () => {
+  const story = await Story.start();
+  const { name } = await story.call('GET', `/api/organizations/${TERN_ID}/`);
+  alter(story, JSON.stringify(name), '"Raven"', TERN_ID);
+  const refused = 'the stored content of 1 record does not match its hash: organization';
+  for (const command of [
+    ['export'],
+    ['restore', 'run:1'],
+    ['diff', 'run:1', 'live'],
+    ['show', 'roles', 'x'],
+  ]) {
+    for (const asked of ['Raven', ...(command[0] === 'export' ? [String(name)] : [])]) {
+      const { stderr } = await story.expectRun(1, ...command, '--organization', asked);
+      expect(stderr, command.join(' ')).toContain(refused);
+      expect(stderr, command.join(' ')).toContain('`tidemark verify` says what is damaged');
+    }
+  }
+});
+
 it('is refused by log and blame also where only an older version is altered, which show does not read', async () => {
   const { story, other: id } = await damaged();
   const run = 1;

@@ -155,7 +155,7 @@ describe('diff of two states of the mirror', () => {
     ]);
     for (const [args, message] of [
       [['--id', 'nobody'], 'no record of either state matches --id nobody'],
-      [['--organization', 'nobody'], 'no record of either state matches --organization nobody'],
+      [['--kind', 'roles', '--organization', ORG, '--id', 'd1'], `--organization ${ORG} --id d1`],
       [['--kind', 'domains', '--id', 'u1'], '--kind domains --id u1'],
       [['--field', '/jit_provisioning_enabld'], 'did you mean /jit_provisioning_enabled?'],
       [['--kind', 'members', '--field', '/last_login'], 'is volatile'],
@@ -165,6 +165,8 @@ describe('diff of two states of the mirror', () => {
       expect(stderr).toContain('nothing was compared');
       expect(stderr).toContain(message);
     }
+    const { stderr } = await expectRun(1, 'diff', 'run:1', 'latest', '--organization', 'nobody');
+    expect(stderr).toContain('the mirror knows no organization nobody');
     await expectRun(4, 'diff', 'run:1', 'latest', '--field', 'paused');
     await expectRun(4, 'diff', 'run:1', 'latest', '--managed-only', '--all');
   });

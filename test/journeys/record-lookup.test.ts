@@ -1,10 +1,21 @@
 /** Which record `show KIND ID` means: by id, by name, by the name that a removed one had. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
 import { environment, scratch } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
+
+/** As another program. */
+function alterBody(path: string, id: string, from: string, to: string): void {
+  const mirror = new Database(path);
+  const { changes } = mirror
+    .prepare('UPDATE records SET body = replace(body, ?, ?) WHERE remote_id = ?')
+    .run(from, to, id);
+  mirror.close();
+  expect(changes).toBeGreaterThan(0);
+}
 
 describe('the record that a command is about', () => {
   it('is found by id, then by its whole name, then by the name that a removed one had', async () => {
@@ -64,6 +75,9 @@ describe('the record that a command is about', () => {
       expect(ended.stderr).toContain(said);
       expect(ended.stderr.includes('did you mean')).toBe(said.startsWith('did you mean'));
     }
+    alterBody(join(directory, 'mirror.db'), 'r1', '"d1"', '"d7"');
+    const recording = await run('show', 'session_recordings', 'r2');
+    expect([recording.code, recording.stderr.includes('damaged')]).toEqual([4, false]);
   });
 });
 
@@ -76,7 +90,8 @@ async function twoSources(mirror: string) {
   };
   nameTwo();
   const directory = scratch();
-  const rest = 'apiKey: test-key-of-some-length, retry: { attempts: 1 }, kinds: { include: [organizations, projects, roles] }';
+  const rest =
+    'apiKey: test-key-of-some-length, retry: { attempts: 1 }, kinds: { include: [organizations, projects, roles] }';
   writeFileSync(
     join(directory, 'tidemark.yaml'),
     `mirror: ./${mirror}\nsources:\n  - { name: one, baseUrl: "${one.url}", ${rest} }\n  - { name: two, baseUrl: "${two.url}", ${rest} }\n`,
@@ -95,69 +110,109 @@ async function twoSources(mirror: string) {
   return { one, two, run, directory };
 }
 
-describe('the name of an organization or project', () => {
-  it.each(['mirror.db', '{source}.db'])('selects nothing of a source in which others have its id: %s', async (mirror) => {
-    const { run, two } = await twoSources(mirror);
-    const exported = await run(0, 'export', '--project', 'Web', '--kind', 'projects');
-    expect(exported.stdout).toContain('"Web"');
-    expect(exported.stdout).not.toContain('Billing');
-    expect(exported.stderr).toContain('"Web" is project 1');
-    expect((await run(0, 'export', '--project', 'web', '--kind', 'projects', '--quiet')).stderr).toBe('');
-    for (const text of ['1', ORG]) {
-      const option = text === '1' ? '--project' : '--organization';
-      const both = await run(0, 'export', option, text, '--kind', 'projects');
-      expect(both.stdout).toContain('Billing');
-      expect(both.stderr).not.toContain(' is ');
-    }
-    const from = mirror === 'mirror.db' ? 'run:2' : 'run:1';
-    for (const args of [['changes', '--json'], ['diff', from, 'latest', '--json'], ['drift', '--json']]) {
-      const { stdout } = await run(args[0] === 'changes' ? 0 : 2, ...args, '--organization', 'Harbor');
-      expect(stdout, args.join(' ')).toContain('"one"');
-      expect(stdout, args.join(' ')).not.toContain('"two"');
-    }
-    await run(0, 'drift', 'accept', 'roles', 'r1', '--organization', 'Harbor', '--reason', 'x');
-    const { accepted } = JSON.parse((await run(0, 'drift', 'accepted', '--json')).stdout) as {
-      accepted: { source: string }[];
-    };
-    expect(accepted.map(({ source }) => source)).toEqual(['one']);
-    await run(1, 'drift', 'unaccept', 'roles', 'r1', '--organization', 'Quay');
-    await run(0, 'drift', 'unaccept', 'roles', 'r1', '--organization', 'Harbor');
-    for (const args of [['changes'], ['export'], ['diff', from, 'latest'], ['drift'], ['log', 'roles', 'r1']])
-      for (const option of ['--organization', '--project'])
-        expect((await run(1, ...args, option, 'Harbr')).stderr, args.join(' ')).toContain(
-          `the mirror knows no ${option.slice(2)} Harbr`,
-        );
+it('a record that one mirror has is found beside one that is altered in another mirror', async () => {
+  const { run, two, directory } = await twoSources('{source}.db');
+  two.set('roles', [
+    { id: 'r1', name: 'Ops' },
+    { id: 'r2', name: 'Only two' },
+  ]);
+  await run(0, 'sync', '--quiet', '--source', 'two');
+  alterBody(join(directory, 'one.db'), 'r1', '"Ops"', '"xOps"');
+  await run(0, 'drift', 'accept', 'roles', 'Only two', '--reason', 'x');
+  const { stderr } = await run(4, 'show', 'roles', 'Only to', '--source', 'one');
+  expect(stderr).toMatch(/`tidemark backup restore [^`]* --source one`/);
+});
 
-    // Of the same name, and other ids.
-    two.lists.set(`/api/organizations/${ORG}/projects/`, ['{"id":2,"name":"Web"}']);
-    two.lists.set('/api/organizations/', [JSON.stringify({ id: ORG, name: 'Harbor', teams: [{ id: 2 }] })]);
-    await run(0, 'sync', '--quiet', '--accept-removals', '9', '--source', 'two');
-    expect((await run(0, 'export', '--organization', 'Harbor', '--kind', 'roles')).stdout).toContain('"two"');
-    if (mirror !== 'mirror.db') return;
-    const { stderr } = await run(4, 'export', '--project', 'Web');
-    expect(stderr).toContain('Web is the name of 2 records');
-    expect(stderr).toContain('source two');
-    expect(stderr).toContain('--source NAME, or the id instead of the name');
-    expect((await run(0, 'export', '--project', 'Web', '--source', 'two')).stdout).toContain('"2"');
-  });
+describe('the name of an organization or project', () => {
+  it.each(['mirror.db', '{source}.db'])(
+    'selects nothing of a source in which others have its id: %s',
+    async (mirror) => {
+      const { run, two } = await twoSources(mirror);
+      const exported = await run(0, 'export', '--project', 'Web', '--kind', 'projects');
+      expect(exported.stdout).toContain('"Web"');
+      expect(exported.stdout).not.toContain('Billing');
+      expect(exported.stderr).toContain('"Web" is project 1');
+      expect((await run(0, 'export', '--project', 'web', '--kind', 'projects', '--quiet')).stderr).toBe('');
+      for (const text of ['1', ORG]) {
+        const option = text === '1' ? '--project' : '--organization';
+        const both = await run(0, 'export', option, text, '--kind', 'projects');
+        expect(both.stdout).toContain('Billing');
+        expect(both.stderr).not.toContain(' is ');
+      }
+      const from = mirror === 'mirror.db' ? 'run:2' : 'run:1';
+      for (const args of [
+        ['changes', '--json'],
+        ['diff', from, 'latest', '--json'],
+        ['drift', '--json'],
+      ]) {
+        const { stdout } = await run(args[0] === 'changes' ? 0 : 2, ...args, '--organization', 'Harbor');
+        expect(stdout, args.join(' ')).toContain('"one"');
+        expect(stdout, args.join(' ')).not.toContain('"two"');
+      }
+      await run(0, 'drift', 'accept', 'roles', 'r1', '--organization', 'Harbor', '--reason', 'x');
+      const { accepted } = JSON.parse((await run(0, 'drift', 'accepted', '--json')).stdout) as {
+        accepted: { source: string }[];
+      };
+      expect(accepted.map(({ source }) => source)).toEqual(['one']);
+      await run(1, 'drift', 'unaccept', 'roles', 'r1', '--organization', 'Quay');
+      await run(0, 'drift', 'unaccept', 'roles', 'r1', '--organization', 'Harbor');
+      for (const args of [
+        ['changes'],
+        ['export'],
+        ['diff', from, 'latest'],
+        ['drift'],
+        ['log', 'roles', 'r1'],
+      ])
+        for (const option of ['--organization', '--project'])
+          expect(
+            (await run(args[0] === 'log' ? 4 : 1, ...args, option, 'Harbr')).stderr,
+            args.join(' '),
+          ).toContain(`the mirror knows no ${option.slice(2)} Harbr`);
+
+      // Of the same name, and other ids.
+      two.lists.set(`/api/organizations/${ORG}/projects/`, ['{"id":2,"name":"Web"}']);
+      two.lists.set('/api/organizations/', [JSON.stringify({ id: ORG, name: 'Harbor', teams: [{ id: 2 }] })]);
+      await run(0, 'sync', '--quiet', '--accept-removals', '9', '--source', 'two');
+      expect((await run(0, 'export', '--organization', 'Harbor', '--kind', 'roles')).stdout).toContain(
+        '"two"',
+      );
+      if (mirror !== 'mirror.db') return;
+      const { stderr } = await run(4, 'export', '--project', 'Web');
+      expect(stderr).toContain('Web is the name of 2 records');
+      expect(stderr).toContain('source two');
+      expect(stderr).toContain('--source NAME, or the id instead of the name');
+      expect((await run(0, 'export', '--project', 'Web', '--source', 'two')).stdout).toContain('"2"');
+    },
+  );
 
   it('is none where it is the id of another one, which only the service may have', async () => {
     const service = await FakeService.start();
     const directory = scratch();
-    const env = environment(service.url, directory, { TIDEMARK_KINDS_INCLUDE: 'organizations,projects,roles' });
+    const env = environment(service.url, directory, {
+      TIDEMARK_KINDS_INCLUDE: 'organizations,projects,roles',
+    });
     const run = (...args: string[]): ReturnType<typeof commandLine> =>
       commandLine(args, { env, cwd: directory });
     const projects = (...each: object[]): void => {
-      service.lists.set(`/api/organizations/${ORG}/projects/`, each.map((project) => JSON.stringify(project)));
+      service.lists.set(
+        `/api/organizations/${ORG}/projects/`,
+        each.map((project) => JSON.stringify(project)),
+      );
     };
     projects({ id: 1, name: '77' });
     expect((await run('sync')).code).toBe(0);
     const named = await run('export', '--project', '77');
     expect([named.code, named.stdout.includes('"id":"1"')]).toEqual([0, true]);
     expect(named.stderr).toContain('"77" is project 1');
-    for (const args of [['diff', 'latest', 'live'], ['restore', 'latest']]) {
+    for (const args of [
+      ['diff', 'latest', 'live'],
+      ['restore', 'latest'],
+    ]) {
       const { code, stderr } = await run(...args, '--project', '77');
-      expect([code, stderr.includes('77 is the name of project 1, and may be the id of one')]).toEqual([4, true]);
+      expect([code, stderr.includes('77 is the name of project 1, and may be the id of one')]).toEqual([
+        4,
+        true,
+      ]);
       expect(stderr).toContain('give the id: --project 1');
     }
     projects({ id: 1, name: '77' }, { id: 77, name: 'Other' });

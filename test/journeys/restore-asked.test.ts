@@ -133,7 +133,11 @@ describe('an organization that is gone', () => {
     for (const name of names) {
       const { stderr } = await story.expectRun(4, 'restore', 'run:1', '--organization', name, ...removing);
       for (const id of [KITTIWAKE_ID, TERN_ID]) expect(stderr).toContain(id);
-      for (const command of [['diff', 'run:1', 'latest'], ['drill', 'run:1'], ['export', '--at', 'run:1']])
+      for (const command of [
+        ['diff', 'run:1', 'latest'],
+        ['drill', 'run:1'],
+        ['export', '--at', 'run:1'],
+      ])
         await story.expectRun(4, ...command, '--organization', name);
     }
     // A role's name as well.
