@@ -93,7 +93,7 @@ it('a restore by its number, or the only unfinished one, tells its source where 
   await story.expectRun(2, 'restore', '--source', 'default', '--out', 'plan.json');
   await story.call('PATCH', ORGANIZATION, { enforce_2fa: true });
   const moved = await story.expectRun(6, 'apply', 'plan.json', '--yes');
-  expect(moved.stderr).toContain('`tidemark restore --out FILE --source default`');
+  expect(moved.stderr).toContain('`tidemark restore run:1 --source default --out FILE`');
 });
 
 it('with a mirror per source, every command that is printed about a restore runs as printed', async () => {
