@@ -9,7 +9,9 @@ describe('nothing configured', () => {
     const error = thrownBy(() => load());
     expect(error.code).toBe('config_missing');
     expect(error.message).toContain(join(directory, 'tidemark.yaml'));
-    expect(error.hint).toMatch(/`tidemark init`.*tidemark\.yaml.*TIDEMARK_BASE_URL and TIDEMARK_API_KEY/);
+    expect(error.hint).toMatch(
+      /`tidemark init`.*writes the configuration.*TIDEMARK_BASE_URL and TIDEMARK_API_KEY/,
+    );
   });
 
   it.each(['', '\n\n', '# only\n# comments\n', 'mirror: ./m.db\n', 'sources:\n', 'sources: []\n'])(

@@ -67,7 +67,9 @@ async function failing(targets: readonly string[], missing: readonly string[], m
     observers,
     backup: backupWork({ PATH: process.env['PATH'] }, (clock) => Promise.resolve(backUpHere(clock))),
   });
-  await expect.poll(() => rig.jobs({ name: 'backup' }).at(-1)?.finishedAt).toEqual(expect.any(String));
+  await expect
+    .poll(() => rig.jobs({ name: 'backup' }).at(-1)?.finishedAt, { timeout: 60_000 })
+    .toEqual(expect.any(String));
   await rig.advanceMinutes(2);
   return {
     rig,
