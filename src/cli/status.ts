@@ -36,8 +36,8 @@ import type { LockHolder } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { withWriter } from '../mirror/under-way.ts';
 import { type SourceStatus, hasOtherSources, sourceDocuments, withDeadRun } from '../state/source-status.ts';
+import { lookCommands } from '../sync/removals.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
-import { lookCommands } from '../state/held-names.ts';
 import { collectionsText, groupAlike } from './plan-reason.ts';
 import {
   isColoured,

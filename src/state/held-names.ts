@@ -85,26 +85,3 @@ export function namesText({ names, records }: Pick<NamedRemovals, 'names' | 'rec
   if (names.length === 0) return '';
   return `${names.join(', ')}${more > 0 ? ` and ${formatInteger(more)} more` : ''}`;
 }
-
-const KINDS = 3; // more are not named in a command
-
-/**
- * The commands that show what is missing, and that plan to create it again.
- * @param source for the commands; null with a single one
- */
-export function lookCommands(
-  held: readonly Pick<HeldRemovals, 'kind'>[],
-  source: string | null,
-): { readonly look: string; readonly restore: string } {
-  const all = [...new Set(held.map(({ kind }) => kind))];
-  const own = all.filter((kind) => definitionOf(kind).isUnionOfFamily !== true);
-  const kinds = own.length === 0 ? all : own;
-  const options = [
-    ...(source === null ? [] : [` --source ${source}`]),
-    ...(kinds.length > KINDS ? [] : kinds.map((kind) => ` --kind ${kind}`)),
-  ].join('');
-  return {
-    look: `\`tidemark diff latest live${options}\``,
-    restore: `\`tidemark restore${options}\``,
-  };
-}

@@ -12,8 +12,10 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, KindStatus, RunRow, SweepRow, UnreadCollection } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import { withWriter } from '../mirror/under-way.ts';
+import { lookCommands } from '../sync/removals.ts';
+import { parentMissing } from '../sync/sweep.ts';
 import { errorDocument, runDocument, type RunProgress } from './documents.ts';
-import { type NamedRemovals, lookCommands, namedRemovals, namesText } from './held-names.ts';
+import { type NamedRemovals, namedRemovals, namesText } from './held-names.ts';
 import { ifDead, lastCompleteRun, lastEndedRunOfAllKinds } from './runs.ts';
 
 /**
@@ -213,8 +215,18 @@ function stepsFor(status: SourceStatus, hasOthers: boolean): string[] {
         `${look} shows ${them}, ${restore} plans to put ${them} back; if ${them === 'it' ? 'it' : 'they'} really went, remove ${them} here with \`${sync} --accept-removals ${ceiling}\`, or let a later run find the same (removals.confirmAfter)`,
     );
   }
+  // Below a record that the list of its kind does not show, or may not show, it is not the kind that is missing.
+  const below = status.unread.filter(
+    ({ kind, errorCode }) =>
+      errorCode === 'not_found' &&
+      status.unread.some((parents) => parents.kind === definitionOf(kind).discovery.from),
+  );
+  for (const kind of new Set(below.map((each) => each.kind)))
+    steps.push(`${kind}: ${parentMissing(definitionOf(kind))}`);
   const codes = new Set(
-    status.unread.filter(({ outcome }) => outcome !== 'held').map(({ errorCode }) => errorCode),
+    status.unread
+      .filter((each) => each.outcome !== 'held' && !below.includes(each))
+      .map(({ errorCode }) => errorCode),
   );
   if (status.lastEnded?.outcome === 'failed') codes.add(code);
   for (const each of codes) {

@@ -14,7 +14,7 @@ import type { AbsentCounts, AbsentShare } from '../mirror/absence.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import type { SweepContext } from './options.ts';
-import { confirmationCutoff, isAlarming, removalLimit } from './removals.ts';
+import { confirmationCutoff, isAlarming, lookCommands, removalLimit } from './removals.ts';
 import { type Reader, retrieveEach } from './retrieve.ts';
 
 /** Ids held in memory at a time. */
@@ -287,6 +287,7 @@ function heldError(
         ? `more than the ${limit} that are removed without approval`
         : `more than the ${removalLimit(limits, context.sourceRecords)} that are removed without approval, including what is below`;
   const since = Date.parse(firstHeldAt ?? isoTime(context.clock.now()));
+  const { look, restore } = lookCommands([{ kind, below: dependents }], null);
   // In UTC: others read it, in other zones.
   const confirmedAt = `${isoTime(since + limits.confirmAfterMs).slice(0, 19)}Z`;
   return new TidemarkError('removals_held', `the list no longer shows ${gone}${below}: ${why}`, {
@@ -294,7 +295,7 @@ function heldError(
     hint: withSource(
       `${isOne ? 'it goes' : 'they go'} if a run after ${confirmedAt} still does not find ${isOne ? 'it' : 'them'}, ` +
         `or at once with \`tidemark sync --accept-removals ${absent - replaced + dependents}\`; ` +
-        `\`tidemark diff latest live --kind ${kind}\` shows ${isOne ? 'it' : 'them'}, \`tidemark restore --kind ${kind}\` plans to put ${isOne ? 'it' : 'them'} back`,
+        `${look} shows ${isOne ? 'it' : 'them'}, ${restore} plans to put ${isOne ? 'it' : 'them'} back`,
       context.source,
     ),
   });

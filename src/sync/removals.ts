@@ -1,4 +1,7 @@
 /** When removals are accepted, and when they are held (design.md, The sync: Absence). Pure. */
+import { CATALOG, definitionOf } from '../catalog/catalog.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import { scopeKeyNaming } from '../catalog/lineage.ts';
 import { isoTime } from '../core/clock.ts';
 import type { AcceptedCollection } from '../mirror/audit-log.ts';
 
@@ -43,4 +46,37 @@ export class AcceptedRemovals {
     this.collections.push(collection);
     return true;
   }
+}
+
+const KINDS = 3; // more are not named in a command
+
+/**
+ * The commands that show what is missing, and that plan to create it again: with the kinds of what is missing below it,
+ * since a restore of the others alone would leave those out.
+ * @param source for the commands; null with a single one
+ */
+export function lookCommands(
+  held: readonly { readonly kind: Kind; readonly below: number }[],
+  source: string | null,
+): { readonly look: string; readonly restore: string } {
+  const all = [
+    ...new Set(held.flatMap(({ kind, below }) => [kind, ...(below === 0 ? [] : createdBelow(kind))])),
+  ];
+  const own = all.filter((kind) => definitionOf(kind).isUnionOfFamily !== true);
+  const kinds = own.length === 0 ? all : own;
+  const options = [
+    ...(source === null ? [] : [` --source ${source}`]),
+    ...(kinds.length > KINDS ? [] : kinds.map((kind) => ` --kind ${kind}`)),
+  ].join('');
+  return {
+    look: `\`tidemark diff latest live${options}\``,
+    restore: `\`tidemark restore${options}\``,
+  };
+}
+
+function createdBelow(kind: Kind): Kind[] {
+  const key = scopeKeyNaming(kind);
+  return CATALOG.filter(
+    ({ scope, restore }) => key !== undefined && scope.includes(key) && restore.never === null,
+  ).map((row) => row.kind);
 }

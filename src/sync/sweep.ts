@@ -7,6 +7,7 @@ import { RecordsWithoutId } from '../api/walk-verdict.ts';
 import type { WalkSink, WalkVerdict } from '../api/walk-verdict.ts';
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
+import type { KindRow } from '../catalog/kinds.ts';
 import { isIdSecret, shownId } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
@@ -237,9 +238,9 @@ export function sweepError(
 }
 
 /** What to do about a list that is missing below a record that no list of the run showed: the kind is not at fault. */
-function parentMissing({ kind, discovery }: ResourceDefinition): string {
+export function parentMissing({ kind, discovery }: KindRow): string {
   const above = discovery.from === 'root' ? kind : discovery.from;
-  return `no list of this run shows the ${definitionOf(above).title.one} that it belongs to: look at ${above} first`;
+  return `no list of the run shows the ${definitionOf(above).title.one} that it belongs to: look at ${above} first`;
 }
 
 // Kinds whose list rows are abridged: the list proves which records exist, retrieve returns each one in full.

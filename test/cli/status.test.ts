@@ -141,7 +141,7 @@ describe('status', () => {
     const command = /`tidemark (sync --accept-removals \d+)`/.exec(text)?.[1] ?? '';
     expect(command).toBe('sync --accept-removals 23');
     expect(text).toMatch(
-      /\(\S+; (\S+, ){4}\S+ and 15 more\): `tidemark diff latest live --kind roles --kind domains` shows them, `tidemark restore --kind/,
+      /\(\S+; (\S+, ){4}\S+ and 15 more\): `tidemark diff latest live --kind roles --kind role_memberships --kind domains` shows them, `tidemark restore --kind/,
     );
     expect(document.sources[0]?.held_removals[0]).toMatchObject({ names: ['Readers'] });
     await tidemark(command.split(' '), { env });
@@ -267,6 +267,33 @@ describe('status', () => {
       held_removals: [{ kind: 'domains', records: 1, below: 0, run: 2 }],
       next_steps: [expect.stringContaining('--accept-removals 1'), expect.any(String), expect.any(String)],
     });
+  });
+
+  it('a removal that is held with what is below it: hints name all their kinds, none is to be left out', async () => {
+    const service = await FakeService.start();
+    const organization = `/api/organizations/${ORG}`;
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    const run = (...args: string[]): ReturnType<typeof commandLine> =>
+      commandLine(args, { env, cwd: directory });
+    service.set('roles', [{ id: 'r1', name: 'Versand' }]);
+    const memberships = `${organization}/roles/r1/role_memberships/`;
+    service.lists.set(memberships, ['{"id":"m1"}', '{"id":"m2"}', '{"id":"m3"}']);
+    expect((await run('sync')).code).toBe(0);
+    service.set('roles', []);
+    service.lists.delete(memberships);
+    const synced = await run('sync');
+    const advice = 'no list of the run shows the role that it belongs to: look at roles first';
+    expect(synced.stdout).toContain(advice);
+    const { stdout, stderr } = await run('status');
+    for (const text of [synced.stdout, stdout, stderr])
+      expect(text).toMatch(/`tidemark restore[^`]* --kind roles --kind role_memberships[^`]*` plans to put/);
+    expect(stdout).toContain(`→ role_memberships: ${advice}\n`);
+    expect(stdout).not.toContain('kinds.exclude');
+    // Below a role that the list shows, it may be the kind that is missing.
+    service.set('roles', [{ id: 'r1', name: 'Versand' }]);
+    await run('sync');
+    expect((await run('status')).stdout).toContain('kinds.exclude');
   });
 
   it('drift: what could not be compared is counted, and no drift in the rest is not "None"', async () => {

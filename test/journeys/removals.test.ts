@@ -126,7 +126,7 @@ describe('a collection whose parent is gone', () => {
       { kind: 'projects', outcome: 'denied' },
       {
         ...{ kind: 'session_recordings', outcome: 'missing', removed: 0 },
-        error: { hint: 'no list of this run shows the project that it belongs to: look at projects first' },
+        error: { hint: 'no list of the run shows the project that it belongs to: look at projects first' },
       },
     ]);
     expect(await mirrored('session_recordings')).toContain('rec5');

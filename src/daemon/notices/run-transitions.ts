@@ -13,7 +13,8 @@ import { formatInteger, plural } from '../../core/wording.ts';
 import type { NoticeState, JobRow, Notice } from '../../mirror/daemon-store.ts';
 import type { SchemaChange } from '../../mirror/schema-changes.ts';
 import { formChangeText } from '../../report/notes.ts';
-import { type NamedRemovals, type SettledRemovals, lookCommands, namesText } from '../../state/held-names.ts';
+import { type NamedRemovals, type SettledRemovals, namesText } from '../../state/held-names.ts';
+import { lookCommands } from '../../sync/removals.ts';
 import { type FindingSummary, refusalOf, summaryOf, type UnreadSweep } from '../jobs/summaries.ts';
 import { noticeOf, subjectName } from './message.ts';
 

@@ -144,6 +144,12 @@ describe('a sync', () => {
     expect(hint).toMatch(
       /diff latest live --source \S+ --kind members`.*`tidemark restore --source \S+ --kind members`.*--accept-removals 12/,
     );
+    // What is below is to be put back too.
+    const role = { ...held[0]!, kind: 'roles' as const, records: 1, below: 3, names: [] };
+    const [other] = transitionsOf([], { ...waits, held: [role] }).notices;
+    expect(contentOf(other!).hint).toMatch(
+      /`tidemark restore --source \S+ --kind roles --kind role_memberships` plans to put them back/,
+    );
   });
 });
 
