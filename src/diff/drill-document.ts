@@ -6,8 +6,8 @@ import type { FieldChange } from './compare.ts';
 
 /**
  * What a restore would do for a record or a field. `needs_secret`: comes back once the configuration holds a secret;
- * `needs_person`: no request can do it, somebody has to; `cannot`: it is lost, or the service gives it again; `unknown`:
- * it did not come back, and nothing says that it could.
+ * `needs_person`: no request can do it, or not all of it, somebody has to; `cannot`: it is lost, or the service gives it
+ * again; `unknown`: it did not come back, and nothing says that it could.
  */
 export const DRILL_VERDICTS = ['comes_back', 'needs_secret', 'needs_person', 'cannot', 'unknown'] as const;
 export type DrillVerdict = (typeof DRILL_VERDICTS)[number];

@@ -5,6 +5,7 @@
 import { CATALOG } from '../../catalog/catalog.ts';
 import { type Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { recordName } from '../../diff/change.ts';
 import {
   type DrillDocument,
   type DrillTask,
@@ -81,16 +82,24 @@ interface Assessment {
 }
 
 function assess(snapshot: DrillSnapshot, restored: Restored, asked: readonly Kind[] | undefined): Assessment {
+  const { definitions } = restored.input;
   const remaining = remainingChanges(snapshot, restored);
   const verdicts = drillVerdicts(restored, remaining.byRecord);
   const own = snapshot.desired.records.filter(snapshot.isAsked).map((record) => verdicts.of(record));
   const all = [...own, ...foreignVerdicts(snapshot, verdicts)];
   const listed = all.map((each) => ({ ...each.record, change: 'changed' as const, verdict: each }));
+  // A component is listed in its family and in the union of the families: it comes back once.
+  const records = changesOnce(listed, asked).map(({ verdict }) => verdict);
+  const lacking = records.flatMap(({ record: { kind, scope, id, body }, reason, isLacking }): DrillTask[] => {
+    if (!isLacking) return [];
+    const name = recordName(definitions(kind), body, id);
+    const nothingElse = { fields: [], needs: [], waits: false };
+    return [{ verdict: 'needs_person', kind, scope, id, name, reason: reason ?? '', ...nothingElse }];
+  });
   return {
-    // A component is listed in its family and in the union of the families: it comes back once.
-    records: changesOnce(listed, asked).map(({ verdict }) => verdict),
+    records,
     remaining: changesOnce(remaining.changes, asked),
-    tasks: tasksOf(snapshot, verdicts),
+    tasks: [...tasksOf(snapshot, verdicts), ...lacking],
   };
 }
 
@@ -100,7 +109,7 @@ function foreignVerdicts(snapshot: DrillSnapshot, verdicts: Verdicts): RecordVer
     const owned = snapshot.desired.records.find(({ kind, id }) => kind === record.kind && id === record.id);
     if (owned !== undefined) return { ...verdicts.of(owned), record };
     const reason = 'it belongs to another organization, which the drill does not restore';
-    return { record, verdict: 'cannot', reason, fields: new Map() };
+    return { record, verdict: 'cannot', reason, isLacking: false, fields: new Map() };
   });
 }
 

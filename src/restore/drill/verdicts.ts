@@ -62,6 +62,8 @@ export interface RecordVerdict {
   readonly verdict: DrillVerdict;
   /** Null for `comes_back`. */
   readonly reason: string | null;
+  /** True where it comes back, but what the API does not offer of it is to be entered by hand. */
+  readonly isLacking: boolean;
   /** The verdict of each member of the body, in the body's order; without volatile ones. */
   readonly fields: ReadonlyMap<string, DrillVerdict>;
 }
@@ -98,6 +100,9 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
   const steps = Map.groupBy(left, keyOfStep);
   const live = livePairs(matching, definitions);
   const failures = failuresOf(restored);
+  const byHand = new Map(
+    restored.reports.flatMap(({ by_hand: own = [] }) => own.map((each) => [`${each.kind} ${each.id}`, each])),
+  );
 
   const ofStep = (step: PlanStep, passed: ReadonlySet<string> = new Set()): Failing => {
     if (step.obstacle !== 'depends_on_blocked')
@@ -127,15 +132,16 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
     const own = steps.get(key) ?? [];
     const considered = own.map((step) => ({ step, verdict: ofStep(step) }));
     const other = live.get(key);
-    const { verdict, reason } = judgedRecord();
+    const { verdict, reason, isLacking = false } = judgedRecord();
     return {
       record,
       verdict,
       reason,
+      isLacking,
       fields: fieldVerdicts(definition, record, other, verdict, considered, references),
     };
 
-    function judgedRecord(): Pick<RecordVerdict, 'verdict' | 'reason'> {
+    function judgedRecord(): Pick<RecordVerdict, 'verdict' | 'reason'> & { readonly isLacking?: boolean } {
       const worst = considered.toSorted((a, b) => rankOf(b.verdict) - rankOf(a.verdict))[0];
       if (worst !== undefined) return { verdict: worst.verdict, reason: reasonOf(worst.step, failures) };
       if (other === undefined) {
@@ -143,6 +149,9 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
         return { verdict: 'cannot', reason: why?.reason ?? 'the restore does not change it' };
       }
       const change = remaining.get(recordKey(record));
+      const hand = byHand.get(`${other.kind} ${other.id}`);
+      if (change === undefined && hand !== undefined)
+        return { verdict: 'needs_person', reason: hand.reason, isLacking: true };
       if (change === undefined) return { verdict: 'comes_back', reason: null };
       const paths = change.fields.slice(0, 5).map(({ path }) => path);
       return { verdict: 'unknown', reason: `it came back with another value at ${paths.join(', ')}` };
