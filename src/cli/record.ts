@@ -16,7 +16,7 @@ import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { MirrorRecord, RecordRow } from '../mirror/records.ts';
 import { isMaskedId, isSecretId, maskedId, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
-import { requireIntact } from '../state/intact.ts';
+import { requireCountedWithin, requireIntact } from '../state/intact.ts';
 import type { NamedRecord } from '../state/state.ts';
 import { LATEST } from '../state/reference.ts';
 import { kindName, type Located } from './command-row.ts';
@@ -55,7 +55,7 @@ const NEAR_READ = 10_000; // records among which one is sought that was probably
 /**
  * Finds the record.
  * @throws TidemarkError `usage` for an unknown kind, or when several records fit (they are listed); `reference_unknown`
- * when none does, with the nearest id or name
+ * when none does, with the nearest id or name; `mirror_corrupt` when none does, or a removed one, and records are deleted
  */
 export function lookUpRecord(
   mirror: Mirror,
@@ -86,6 +86,9 @@ export function lookUpRecord(
     for (const id of idsMaskedAs(mirror, config, kind, question.id, filter))
       byId.push(...mirror.records.find(kind, id, filter));
   if (byId.length > 1) throw ambiguous(byId.map(found), question.id, 'is in');
+  // What another program deleted would pass for removed, or for never there.
+  const requireCounted = (): void => requireCountedWithin(mirror, { ...filter, kinds: [kind] });
+  if (byId[0]?.isRemoved === true) requireCounted();
   if (byId[0] !== undefined) return found(byId[0]);
 
   const search = searchByName(mirror, config, { kind, name: question.id }, filter);
@@ -100,6 +103,7 @@ export function lookUpRecord(
   if (parts.length > 1 || (parts.length === 1 && question.isPartEnough !== true))
     throw ambiguous(parts, question.id, PART);
   const only = rows[0] ?? parts[0];
+  if (only === undefined || only.row.isRemoved) requireCounted();
   if (only === undefined) {
     const definition = definitionsFor(config, sources[0] ?? '')(kind);
     const near = hasNames(definition) ? nearest(mirror, config, definition, question.id, filter) : undefined;
