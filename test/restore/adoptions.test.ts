@@ -1,7 +1,7 @@
 /** What a plan tells of records that were found under another id. */
 import { describe, expect, it } from 'vitest';
 import type { ParsedRecord } from '../../src/diff/change.ts';
-import { ORG, organization, planOf, record } from './states.ts';
+import { ORG, organization, planOf, posthog, record, svc, withBody } from './states.ts';
 
 const role = (id: string, name: string) => record('roles', id, { id, name });
 const membership = (role: string, id: string, email: string) =>
@@ -100,4 +100,20 @@ describe('a record whose parent is neither live nor asked for', () => {
       'it needs role r1, which is neither live nor created by this plan: restore that one as well, with --id r1',
     );
   });
+});
+
+it.each([
+  [svc, 'no request takes team_id: the service chooses it'],
+  [posthog, 'only a creation takes team_id: no request changes it'],
+])('an export that still names a project which was created again is left as it is', (exports, reason) => {
+  const again = record('projects', '9', { id: 9, name: 'Web' });
+  const idMap = (kind: string, id: string) => (kind === 'projects' && id === '7' ? '9' : undefined);
+  const inProject = (id: number) => withBody(exported('b1', 'Nightly'), { team_id: id });
+  const plan = (id: number) =>
+    planOf([organization, web, inProject(7)], [organization, again, inProject(id)], {
+      ...{ idMap, definitions: (kind) => (kind === 'projects' ? posthog : exports)(kind) },
+    });
+  expect(plan(9)).toMatchObject({ steps: [], left: [] });
+  const left = { kind: 'batch_exports', count: 1, names: ['Nightly'], reason };
+  expect(plan(7)).toMatchObject({ steps: [], left: [left] });
 });

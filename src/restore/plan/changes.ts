@@ -32,10 +32,12 @@ import { remapped, type Remapped } from './references.ts';
 import { planRemoval, removalKey } from './removals.ts';
 import {
   closedChangeReason,
+  creatableFields,
   serviceChoice,
   serviceFields,
   unmanagedChanges,
   unmanagedReason,
+  unsendableReferences,
   writableFields,
 } from './settings.ts';
 import {
@@ -97,9 +99,7 @@ export function planChange(
   const differing = all.filter((change) => !asConfigured.includes(change));
   const untouchedReason = onlySetByActions(planning, definition, differing);
   const changes = untouchedReason === null ? differing : [];
-  const chosen = isOpen
-    ? serviceChoice(chosenByService(definition, live.body, remap.body, isCompared))
-    : null;
+  const chosen = isOpen ? unsettable(definition, live.body, remap.body, isCompared) : null;
   if (chosen !== null)
     planning.addUntouched(definition.kind, chosen, recordName(definition, desired.body, desired.id));
   if (all.length === 0 && persons.length === 0 && unmanaged.length === 0) return kept.size > 0;
@@ -149,17 +149,33 @@ export function planChange(
   return true;
 }
 
-/** Fields that differ, that matter and that no request takes. */
-function chosenByService(
+/** Says which fields differ, and matter, that no request takes, or none that changes a record; null for none. */
+function unsettable(
   definition: ResourceDefinition,
   live: JsonValue,
   desired: JsonValue,
   isCompared: (change: FieldChange) => boolean,
-): string[] {
+): string | null {
   const names = new Set(serviceFields(definition).map(({ name }) => name));
-  if (names.size === 0) return [];
-  const differing = compareBodies(definition, live, desired, 'default').filter(isCompared);
-  return [...new Set(differing.map(({ path }) => topMember(path)))].filter((name) => names.has(name));
+  // Of the record that is referred to, the id alone counts: an answer may have more of it.
+  const unsendable = new Set(unsendableReferences(definition));
+  const lasting = new Set(
+    creatableFields(definition).flatMap((each) => (each.isWritable ? [] : [each.name])),
+  );
+  const fixed = definition.references
+    .map(({ pointer }) => pointer)
+    .filter((each) => lasting.has(topMember(each)));
+  if (names.size + unsendable.size + fixed.length === 0) return null;
+  const paths = compareBodies(definition, live, desired, 'default')
+    .filter(isCompared)
+    .map(({ path }) => path);
+  const chosen = paths.filter((path) => names.has(topMember(path)) || unsendable.has(path));
+  return joinedReasons([
+    serviceChoice([...new Set(chosen.map(topMember))]),
+    ...paths
+      .filter((path) => fixed.includes(path))
+      .map((path) => `only a creation takes ${topMember(path)}: no request changes it`),
+  ]);
 }
 
 /**

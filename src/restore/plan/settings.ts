@@ -153,7 +153,9 @@ export function serviceFields(definition: ResourceDefinition): readonly FieldDef
   const { restore, idPath, scope } = definition;
   if (restore.byPerson.length > 0) return [];
   const silent = definition.isOpenedByHand === true ? isSilent(definition) : () => false;
-  const own = new Set<string>([...idPath, ...scope, ...unsendableReferences(definition).map(topMember)]);
+  // What a request says in another field is not the service's choice either.
+  const said = [...unsendableReferences(definition), ...restore.derived.flatMap(({ from }) => from)];
+  const own = new Set<string>([...idPath, ...scope, ...said.map(topMember)]);
   return definition.fields.filter(
     ({ name, isWritable, isCreateOnly, isVolatile, severity }) =>
       !isWritable && !isCreateOnly && !isVolatile && severity !== 'low' && !own.has(name) && !silent(name),
