@@ -18,6 +18,7 @@ import { changedSincePlan, type Moved } from '../restore/apply/moved.ts';
 import type { DesiredLookup } from '../restore/apply/ready-step.ts';
 import { kindsToRead } from '../restore/plan/dependents.ts';
 import { planSide } from '../restore/plan/gather.ts';
+import { idLookup } from '../state/recreated-ids.ts';
 import { acceptedSincePlan } from '../restore/plan/accepted.ts';
 import { readPlan, isExecutable, type Plan, type PlanStep } from '../restore/plan/plan.ts';
 import { recordKey } from '../restore/records.ts';
@@ -115,7 +116,10 @@ export function requireNoneAcceptedSince(
       ({ until, contradiction }) =>
         contradiction === undefined && (until === undefined || Date.parse(until) > now),
     );
-  const found = acceptedSincePlan(plan, counting, definitions).filter(({ step }) => !isDone(step));
+  const found = acceptedSincePlan(plan, counting, {
+    definitions,
+    idMap: idLookup(mirror.restores.idMap(source.name)),
+  }).filter(({ step }) => !isDone(step));
   if (found.length === 0) return;
   const steps = new Set(found.map(({ step }) => step.n)).size;
   const lines = found.slice(0, MOVED_SHOWN).map(({ step, accepted }) => {

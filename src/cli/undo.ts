@@ -1,5 +1,4 @@
 /** `tidemark undo RESTORE`: the plan that takes a restore back; with `--apply`, carries it out. */
-import { compareKeys } from '../catalog/order.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
@@ -33,8 +32,7 @@ import {
 } from '../restore/undo/undo.ts';
 import { type ResumableRestore, sourceOfRestore } from '../restore/apply/resume.ts';
 import { acceptedBetween } from '../state/drift.ts';
-import { selectsRecord } from '../state/filter.ts';
-import type { LoadedState } from '../state/state.ts';
+import { type LoadedState, stateOfRecords } from '../state/state.ts';
 import { openReadClient } from '../wire-client.ts';
 import { printNote, type CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
@@ -118,23 +116,8 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
 
 /** The state before a restore, of which is known what is known of live. */
 function stateBefore({ reference, records }: PlanState, live: LoadedState): LoadedState {
-  const before: LoadedState = {
-    reference,
-    source: live.source,
-    point: null,
-    collections: () => live.collections(),
-    coverage: (kind, scope) => live.coverage(kind, scope),
-    unknownIn: (kind, scope) => live.unknownIn(kind, scope),
-    records: (filter) =>
-      records
-        .filter((record) => selectsRecord(filter, record))
-        .toSorted(compareKeys)
-        .map(({ kind, scope, id, body }) => ({ kind, scope, id, body: JSON.stringify(body) })),
-    projectsOf: (organizations) => live.projectsOf(organizations),
-    checked: () => before,
-    close: () => {},
-  };
-  return before;
+  const texts = records.map(({ kind, scope, id, body }) => ({ kind, scope, id, body: JSON.stringify(body) }));
+  return stateOfRecords(texts, live, { reference });
 }
 
 /** What undoing a restore is planned from: the records as they are now. */

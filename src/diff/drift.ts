@@ -88,6 +88,8 @@ interface DriftDocument extends DiffDocument {
 export interface AcceptedFinding {
   readonly finding: Finding;
   readonly acceptance: Acceptance;
+  /** True where the state that was compared has the record no more: the finding is that of its last version. */
+  readonly isOfGone?: true;
 }
 
 export interface Drift {

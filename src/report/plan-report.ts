@@ -22,7 +22,7 @@ import { isSecretId, MASK, withMaskedId } from './mask.ts';
 import { placeText, skippedText } from './notes.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedPlan } from './plan-mask.ts';
-import { nameText, pathText } from './value-text.ts';
+import { foldedValue, nameText, pathText } from './value-text.ts';
 
 /** Heading of the steps that no request can do. */
 export const MANUAL = 'needs manual work';
@@ -121,13 +121,17 @@ function stepItem(step: PlanStep, options: ReportOptions): Item {
   };
 }
 
-/** What the step sets back though it was accepted as drift, a line each. */
-export function acceptedLines({ accepted = [], fields = [] }: Partial<PlanStep>): string[] {
-  return accepted.map(({ path, by, reason, until, accepted_at: acceptedAt }) => {
+const VALUE_LIMIT = 120;
+
+/** What the step sets back though it was accepted as drift, and what it sets as it was accepted, a line each. */
+export function acceptedLines({ accepted = [], kept = [], fields = [] }: Partial<PlanStep>): string[] {
+  return [...accepted, ...kept].map(({ path, by, reason, until, accepted_at: acceptedAt, value }, index) => {
     const field = fields.find((each) => each.path === path);
-    const what = field === undefined ? '' : `${pathText(field)} `;
+    const what = path === '' ? '' : `${field === undefined ? nameText(path) : pathText(field)} `;
+    const was = value === undefined ? '' : `${foldedValue(value, VALUE_LIMIT)} `;
     const own = { by: nameText(by), reason: nameText(reason), acceptedAt };
-    return `${what}${acceptedText(until === undefined ? own : { ...own, until })}`;
+    const text = acceptedText(until === undefined ? own : { ...own, until });
+    return `${index < accepted.length ? '' : 'kept: '}${what}${was}${text}`;
   });
 }
 

@@ -31,7 +31,7 @@ import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
 import { pointOf } from './point.ts';
 import { IdHistories, RecreatedReferences, shownIds, soleIds, withMappedIds } from './recreated-ids.ts';
 import { BASELINE } from './reference.ts';
-import type { LoadedState } from './state.ts';
+import { type LoadedState, stateOfRecords } from './state.ts';
 
 const ACTIVITY = 'activity data; use --kind to include them';
 const NOT_MIRRORED = 'excluded by `kinds` in the configuration';
@@ -130,8 +130,8 @@ export async function driftBetween(
 }
 
 /**
- * What differs between the two states and counts as accepted, also where a rule ignores it. Only records of which something
- * was accepted are compared.
+ * What differs between the two states and counts as accepted, also where a rule ignores it; of records that TO has no more, what
+ * their last version in the mirror differed in. Only records of which something was accepted are compared.
  * @throws TidemarkError as `driftBetween`, but not where nothing can be compared
  */
 export async function acceptedBetween(
@@ -153,7 +153,50 @@ export async function acceptedBetween(
   const filter = { kinds: [...byKind.keys()], ids: [...new Set(ids)] };
   const unruled = { ...config, drift: { ...config.drift, ignore: [] } };
   const extent = { source, filter, mode: 'default', fields: [], now, isUnasked: true } as const;
-  return (await driftBetween(unruled, mirror, sides, false, extent)).accepted;
+  const { accepted } = await driftBetween(unruled, mirror, sides, false, extent);
+  const last = lastVersions(mirror, source, sides.to, idMap);
+  if (last.length === 0) return accepted;
+  const before = stateOfRecords(last, sides.to, {
+    collections: () => last,
+    coverage: () => ({ how: 'read' }),
+    unknownIn: () => null,
+  });
+  const gone = await driftBetween(unruled, mirror, { from: sides.from, to: before }, false, extent);
+  return [
+    ...accepted,
+    ...gone.accepted
+      .filter(({ finding }) => finding.change === 'changed')
+      .map((each): AcceptedFinding => ({ ...each, isOfGone: true })),
+  ];
+}
+
+/** The last versions of records of which fields were accepted, and that the state has under none of their ids. */
+function lastVersions(
+  mirror: Mirror,
+  source: string,
+  state: LoadedState,
+  idMap: readonly IdMapping[],
+): RecordState[] {
+  const recreated = new RecreatedIds(idMap);
+  const last = new Map<string, RecordState>();
+  const ofFields = mirror.acceptances.list(source).filter(({ path }) => path !== '');
+  for (const [kind, own] of Map.groupBy(ofFields, (each) => each.kind)) {
+    // The latest place first.
+    const records = own.map((key) => recreated.places(kind, key).map((place) => keyText({ kind, ...place })));
+    const ids = own.flatMap(({ id }) => recreated.all(kind, id));
+    const filter = { kinds: [kind], ids: [...new Set(ids)] };
+    const there = new Set(Iterator.from(state.keys?.(filter) ?? state.records(filter)).map(keyText));
+    const gone = records.filter((places) => !places.some((place) => there.has(place)));
+    if (gone.length === 0) continue;
+    const held = new Map<string, RecordState>();
+    for (const stored of [mirror.records.removedBodies, mirror.records.read])
+      for (const record of stored({ sources: [source], ...filter })) held.set(keyText(record), record);
+    for (const places of gone) {
+      const found = places.map((place) => held.get(place)).find((record) => record !== undefined);
+      if (found !== undefined) last.set(keyText(found), found);
+    }
+  }
+  return [...last.values()];
 }
 
 /** Findings and acceptances by the ids that records have in the comparison, and by those that they had before the restores. */

@@ -6,9 +6,9 @@ import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { StateReference } from '../diff/change.ts';
-import type { CollectionKey, RecordKey } from '../catalog/order.ts';
+import { compareKeys, type CollectionKey, type RecordKey } from '../catalog/order.ts';
 import type { RecordState } from '../diff/states.ts';
-import type { StateFilter } from './filter.ts';
+import { selectsRecord, type StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
 
 /** What a state can say of a collection. */
@@ -56,6 +56,29 @@ export interface FilePlace {
   /** Its path, as it begins in the reference. */
   readonly file: string;
   readonly line: number;
+}
+
+/** A state of exactly these records, of which is known what is known of `like`, but for the changes. */
+export function stateOfRecords(
+  records: readonly RecordState[],
+  like: LoadedState,
+  changes: Partial<LoadedState>,
+): LoadedState {
+  const inOrder = records.toSorted(compareKeys);
+  const state: LoadedState = {
+    reference: like.reference,
+    source: like.source,
+    point: null,
+    collections: () => like.collections(),
+    coverage: (kind, scope) => like.coverage(kind, scope),
+    unknownIn: (kind, scope) => like.unknownIn(kind, scope),
+    records: (filter) => inOrder.filter((record) => selectsRecord(filter, record)),
+    projectsOf: (organizations) => like.projectsOf(organizations),
+    checked: () => state,
+    close: () => {},
+    ...changes,
+  };
+  return state;
 }
 
 export interface LoadedState {

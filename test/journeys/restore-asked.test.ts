@@ -267,6 +267,76 @@ describe('drift that was accepted', () => {
     expect(left).toMatchObject({ steps: [], left: [{ accepted: mark }, { accepted: { path: '' } }] });
   });
 
+  it('goes on with a record that is gone, or that somebody created again by hand', async () => {
+    const story = await Story.start();
+    const exports = `${ORGANIZATION}batch_exports/`;
+    const settings = { model: 'events', paused: true, destination: { type: 'NoOp', config: {} } };
+    const { id } = await story.call('POST', exports, { name: 'Loads', interval: 'day', ...settings });
+    await story.expectRun(0, 'sync', '--quiet');
+    await story.expectRun(0, 'snapshots', 'pin', 'good', '--baseline');
+    await story.call('PATCH', `${exports}${String(id)}/`, { interval: 'hour' });
+    await story.expectRun(0, 'sync', '--quiet');
+    await story.expectRun(2, 'restore', 'baseline', '--kind', 'batch_exports', '--out', 'before.json');
+    const accept = ['drift', 'accept', 'batch_exports', 'Loads', '--as', 'ada'];
+    await story.expectRun(0, ...accept, '--reason', 'CHG-4711');
+    const told = async (...args: string[]): Promise<Told> =>
+      await story.plan(2, 'baseline', '--kind', 'batch_exports', ...args);
+    const mark = { path: '/interval', by: 'ada', reason: 'CHG-4711', value: 'hour' };
+    const bodyOf = ({ steps }: Told) => (steps[0] as unknown as StepJson).request?.body;
+    const warning =
+      '1 field of 1 record was accepted as drift, and this restore sets it back: a plan made with --keep-accepted leaves it';
+    /** Gone, whether a run saw that or not. */
+    const isKnownOfGone = async () => {
+      const plain = await told();
+      expect(plain).toMatchObject({ warnings: [warning], steps: [{ accepted: [mark] }] });
+      expect(bodyOf(plain)).toMatchObject({ interval: 'day' });
+      const kept = await told('--keep-accepted', '--out', 'kept.json');
+      expect(kept).not.toHaveProperty('warnings');
+      expect(kept.steps).toMatchObject([{ kept: [mark] }]);
+      expect(bodyOf(kept)).toMatchObject({ interval: 'hour' });
+    };
+    await story.call('DELETE', `${exports}${String(id)}/`);
+    await isKnownOfGone();
+    await story.expectRun(0, 'sync', '--quiet');
+    await isKnownOfGone();
+    const text = await story.expectRun(
+      2,
+      'restore',
+      'baseline',
+      '--kind',
+      'batch_exports',
+      '--keep-accepted',
+    );
+    expect(text.stdout).toMatch(/ \/interval "hour" accepted by ada on \d{4}-\d\d-\d\d: CHG-4711\n/);
+    // By hand, with what was accepted.
+    const hand = await story.call('POST', exports, { name: 'Loads', interval: 'hour', ...settings });
+    const byHand = await told();
+    const { value: _, ...shown } = mark;
+    expect(byHand).toMatchObject({ warnings: [warning], steps: [{ id: hand['id'], accepted: [shown] }] });
+    const left = await story.plan(0, 'baseline', '--kind', 'batch_exports', '--keep-accepted');
+    expect(left.steps).toEqual([]);
+    expect(left.left[0]).toMatchObject({ accepted: shown });
+    // With another value, it is none that somebody accepted.
+    await story.call('PATCH', `${exports}${String(hand['id'])}/`, { interval: 'week' });
+    expect(bodyOf(await told('--keep-accepted'))).toMatchObject({ interval: 'day' });
+    await story.call('DELETE', `${exports}${String(hand['id'])}/`);
+    // Restored with it, and again after that under the new id.
+    const made = await story.applied(0, 'apply', 'kept.json');
+    await story.expectRun(0, 'sync', '--quiet');
+    const second = String(made.steps[0]?.new_id);
+    const stays = await story.plan(0, 'baseline', '--kind', 'batch_exports', '--keep-accepted');
+    expect(stays.steps).toEqual([]);
+    expect(stays.left[0]).toMatchObject({ accepted: shown });
+    await story.call('DELETE', `${exports}${second}/`);
+    await isKnownOfGone();
+    // A plan of before the acceptance sets it back, whatever id the record has now.
+    await story.expectRun(0, 'drift', 'unaccept', 'batch_exports', 'Loads');
+    expect(await told('--out', 'since.json')).not.toHaveProperty('warnings');
+    await story.expectRun(0, ...accept, '--reason', 'again');
+    const refused = await story.expectRun(6, 'apply', 'since.json', '--yes');
+    expect(refused.stderr).toMatch(/step 1: .* \/interval was accepted by ada on .*: again/);
+  });
+
   it('is marked in an undo that sets it back', async () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
     const [one] = (await story.list('batch_exports')).map(({ id }) => String(id));

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type ParsedRecord, fieldFilter } from '../../src/diff/change.ts';
+import type { JsonValue } from '../../src/core/json.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { configuredSecrets } from '../../src/restore/secrets.ts';
 import { planDocument } from '../../src/restore/plan/plan.ts';
@@ -293,6 +294,72 @@ describe('what was accepted as drift', () => {
     expect(planOf(desired, there, { ...changes, ...keep })).toMatchObject({
       steps: [],
       left: [{ kind: 'invites', count: 1 }],
+    });
+  });
+
+  describe('of a record that live has no more', () => {
+    /** What was accepted of it, from the desired to the last value. */
+    const ofGone = (path: string, from: JsonValue, to: JsonValue, id = s3.id) => {
+      const { finding, acceptance } = accepted({ ...s3, id }, path);
+      return { acceptance, finding: { ...finding, from, to }, isOfGone: true } as const;
+    };
+    const gone = (changes: object) =>
+      planOf(stateOf([organization, s3]), stateOf([organization]), { secrets, ...changes });
+    const hour = ofGone('/interval', 'day', 'hour');
+
+    it('is part of the creation, also under a later id, or marked as set back', () => {
+      const place = { path: '/interval', ...mark, value: 'hour' };
+      expect(gone({ accepted: [hour] })).toMatchObject({
+        steps: [{ action: 'create', request: { body: { interval: 'day' } }, accepted: [place] }],
+        warnings: [expect.stringContaining('sets it back') as string],
+      });
+      for (const changes of [
+        { accepted: [hour] },
+        { accepted: [ofGone('/interval', 'day', 'hour', 'b2')], idMap: () => 'b2' },
+      ]) {
+        const plan = gone({ ...keep, ...changes });
+        expect(plan).toMatchObject({
+          steps: [{ action: 'create', request: { body: { interval: 'hour' } }, kept: [place] }],
+        });
+        expect(plan.steps[0]).not.toHaveProperty('accepted');
+        expect(plan).not.toHaveProperty('warnings');
+        // By its digest the state's own record is found.
+        expect(plan.steps[0]?.desired).toEqual(gone({}).steps[0]?.desired);
+      }
+    });
+
+    it.each([
+      ['/destination/config/aws_secret_access_key', 'old', 'new', 'holds a secret'],
+      ['/destination/config/list/[id=1]/v', 1, 2, 'is in a list'],
+    ])('keeps the record from being created where it cannot be set: %s', (path, from, to, why) => {
+      const plan = gone({ ...keep, accepted: [ofGone(path, from, to)] });
+      expect(plan.steps).toMatchObject([{ action: 'blocked', obstacle: 'no_value', request: null }]);
+      expect(plan.steps[0]?.reason).toContain(`${path}, accepted by ada@host on 2026-02-01: wanted, ${why}`);
+      expect(plan.steps[0]?.reason).toContain('leave out --keep-accepted');
+    });
+
+    it('is named where no creation sets it anyway', () => {
+      const [step] = gone({ ...keep, accepted: [ofGone('/created_at', 'old', 'new')] }).steps;
+      expect(step).toMatchObject({ action: 'create', request: { body: { interval: 'day' } } });
+      expect(step?.reason).toContain('no creation sets /created_at, accepted by ada@host');
+      expect(step).not.toHaveProperty('kept');
+    });
+
+    it('holds for one of its name that has the accepted value', () => {
+      const member = (id: string, level: number) =>
+        record('members', id, { id, level, user: { uuid: 'u', email: 'ada@x.example' } });
+      const { finding, acceptance } = accepted(member('m1', 8), '/level');
+      const of = { acceptance, finding: { ...finding, from: 8, to: 1 }, isOfGone: true } as const;
+      const plan = (level: number, changes: object) =>
+        planOf([organization, member('m1', 8)], [organization, member('m2', level)], {
+          accepted: [of],
+          ...changes,
+        });
+      expect(plan(1, {}).steps).toMatchObject([{ id: 'm2', accepted: [{ path: '/level', ...mark }] }]);
+      expect(plan(1, keep)).toMatchObject({ steps: [], left: [{ accepted: { path: '/level' } }] });
+      const [step] = plan(3, keep).steps;
+      expect(step?.request?.body).toEqual({ level: 8 });
+      expect(step).not.toHaveProperty('accepted');
     });
   });
 

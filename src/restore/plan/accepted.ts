@@ -1,33 +1,101 @@
 /** Accepted drift in a plan: what its steps set back, and with `keepsAccepted` what they leave. */
+import type { ScopeKey } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
+import { SCOPE_KIND } from '../../catalog/lineage.ts';
+import { isMask } from '../../catalog/masks.ts';
 import type { RecordKey } from '../../catalog/order.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { splitPointer } from '../../core/json-pointer.ts';
+import type { JsonValue } from '../../core/json.ts';
 import { plural } from '../../core/wording.ts';
+import { equalValues } from '../../diff/canonical.ts';
 import { type ParsedRecord, recordName } from '../../diff/change.ts';
-import { type FieldChange, placeOf } from '../../diff/compare.ts';
-import { type Acceptance, type AcceptedFinding, acceptedText } from '../../diff/drift.ts';
+import { type FieldChange, compareBodies, placeOf } from '../../diff/compare.ts';
+import { type Acceptance, type AcceptedFinding, type Finding, acceptedText } from '../../diff/drift.ts';
+import { textsWhere, topMember, withMember } from '../places.ts';
 import { familyRecordKey } from '../records.ts';
-import type { Matching } from './matching.ts';
+import { hiddenFields } from '../secrets.ts';
+import { listMovedIn } from './body.ts';
+import type { KindMatch, Matching } from './matching.ts';
 import { type AcceptedPlace, type Plan, type PlanInput, type PlanStep, isExecutable } from './plan.ts';
+import { creatableFields } from './settings.ts';
 
 export class AcceptedDrift {
   readonly #input: PlanInput;
   readonly #liveScope: Matching['liveScope'];
   readonly #addLeft: (kind: Kind, reason: string, name: string, accepted: AcceptedPlace) => void;
-  readonly #byPlace: ReadonlyMap<string, AcceptedFinding>;
+  readonly #byPlace: Map<string, AcceptedFinding>;
+  /** What was accepted of records that live has no more, by record. */
+  readonly #ofGone: Map<string, AcceptedFinding[]>;
 
   /** @param addLeft lists a record as left */
   constructor(
     input: PlanInput,
-    { liveScope }: Pick<Matching, 'liveScope'>,
+    { liveScope, kinds }: Pick<Matching, 'liveScope' | 'kinds'>,
     addLeft: (kind: Kind, reason: string, name: string, accepted: AcceptedPlace) => void,
   ) {
     this.#input = input;
     this.#liveScope = liveScope;
     this.#addLeft = addLeft;
-    this.#byPlace = new Map(
-      (input.accepted ?? []).map((each) => [this.#placeKey(each.finding, placeOf(each.finding)), each]),
+    const { ofGone = [], ofLive = [] } = Object.groupBy(input.accepted ?? [], ({ isOfGone }) =>
+      isOfGone === true ? 'ofGone' : 'ofLive',
     );
+    this.#byPlace = new Map(
+      ofLive.map((each) => [this.#placeKey(each.finding, placeOf(each.finding)), each]),
+    );
+    this.#ofGone = Map.groupBy(ofGone, ({ finding }) => latestKey(input, finding));
+    if (ofGone.length > 0) for (const match of kinds.values()) this.#followFound(match);
+  }
+
+  /** What was accepted of records that live has under another id holds for those, where they have the accepted value. */
+  #followFound({ definition, pairs }: KindMatch): void {
+    for (const { desired, live } of pairs) {
+      const key = latestKey(this.#input, desired);
+      const found = this.#ofGone.get(key);
+      if (found === undefined) continue;
+      this.#ofGone.delete(key);
+      const changes = compareBodies(definition, live.body, desired.body, 'default');
+      for (const each of found) {
+        const place = placeOf(each.finding);
+        const change = changes.find((other) => placeOf(other) === place);
+        if (change !== undefined && isSameValue(change.from, each.finding.to))
+          this.#byPlace.set(this.#placeKey(live, place), each);
+      }
+    }
+  }
+
+  /**
+   * A missing record as it is to be created: with `keepsAccepted`, with what was accepted of it.
+   * @returns with why it cannot be created so, and what no creation sets; null where that is nothing
+   */
+  created(
+    definition: ResourceDefinition,
+    desired: ParsedRecord,
+  ): { readonly record: ParsedRecord; readonly obstacle: string | null; readonly unset: string | null } {
+    let { body } = desired;
+    const stuck: string[] = [];
+    const unset: string[] = [];
+    const { options, masks } = this.#input;
+    for (const { finding, acceptance } of options.keepsAccepted === true ? this.#goneOf(desired) : []) {
+      const text = `${placeOf(finding)}, ${acceptedText(acceptance)}`;
+      const why = unsettable(definition, masks, finding);
+      if (!isCreated(definition, finding)) unset.push(`no creation sets ${text}`);
+      else if (why !== null) stuck.push(`${text}, ${why}`);
+      else body = withMember(body, splitPointer(finding.path), finding.to) ?? {};
+    }
+    const { kind, scope, id } = desired;
+    return {
+      record: body === desired.body ? desired : { kind, scope, id, body },
+      obstacle:
+        stuck.length === 0
+          ? null
+          : `${stuck.join('; ')}: to create the record as desired, leave out --keep-accepted`,
+      unset: unset.join('; ') || null,
+    };
+  }
+
+  #goneOf(record: RecordKey): readonly AcceptedFinding[] {
+    return this.#ofGone.size === 0 ? [] : (this.#ofGone.get(latestKey(this.#input, record)) ?? []);
   }
 
   /** What was accepted of the record as a whole: that live has it, or where `live` is null, that it is gone; else null. */
@@ -76,11 +144,24 @@ export class AcceptedDrift {
     return left;
   }
 
-  /** The step with what it sets back of fields. */
+  /** The step with what it sets back of fields, or sets as it was accepted. */
   marked(step: PlanStep): PlanStep {
-    const { accepted = [], fields } = step;
-    const all = [...accepted, ...fields.flatMap((change) => this.#ofField(step, change) ?? [])];
-    return all.length === 0 ? step : { ...step, accepted: all };
+    const { accepted = [], fields, desired } = step;
+    const definition = this.#input.definitions(step.kind);
+    const gone = (desired === null ? [] : this.#goneOf(desired)).flatMap(({ finding, acceptance }) => {
+      const isSet = step.action === 'create' || fields.some(({ path }) => isSamePlace(path, finding.path));
+      if (!isSet || !isCreated(definition, finding)) return [];
+      const [{ to: value } = {}] = hiddenFields(definition, [finding]);
+      return [{ ...placed(placeOf(finding), acceptance), ...(value === undefined ? {} : { value }) }];
+    });
+    const isKept = this.#input.options.keepsAccepted === true;
+    const back = fields.flatMap((change) => this.#ofField(step, change) ?? []);
+    const all = [...accepted, ...back, ...(isKept ? [] : gone)];
+    return {
+      ...step,
+      ...(all.length === 0 ? {} : { accepted: all }),
+      ...(isKept && gone.length > 0 ? { kept: gone } : {}),
+    };
   }
 
   #ofField(live: RecordKey, change: FieldChange): AcceptedPlace | null {
@@ -107,6 +188,47 @@ function placed(path: string, { by, acceptedAt, until, reason }: Acceptance): Ac
   return { path, by, accepted_at: acceptedAt, ...(until === undefined ? {} : { until }), reason };
 }
 
+/** A record's key by the latest ids of it and of its parents. */
+function latestKey({ definitions, idMap }: Pick<PlanInput, 'definitions' | 'idMap'>, key: RecordKey): string {
+  const { kind, id } = key;
+  const scope = Object.fromEntries(
+    (Object.entries(key.scope) as [ScopeKey, string][]).map(([name, value]) => [
+      name,
+      idMap(SCOPE_KIND[name], value) ?? value,
+    ]),
+  );
+  return familyRecordKey(definitions(kind), { kind, scope, id: idMap(kind, id) ?? id });
+}
+
+function isSameValue(one: JsonValue | undefined, other: JsonValue | undefined): boolean {
+  return one === undefined || other === undefined ? one === other : equalValues(one, other);
+}
+
+/** True for a place that the request of a creation has. */
+function isCreated(definition: ResourceDefinition, { path }: Finding): boolean {
+  const { creation } = definition.restore;
+  return creation.by === 'invitation'
+    ? Object.values(creation.fields).some((pointer) => isSamePlace(pointer, path))
+    : creatableFields(definition).some(({ name }) => name === topMember(path));
+}
+
+/** Why an accepted value cannot be part of a creation's request; null where it can. */
+function unsettable(
+  definition: ResourceDefinition,
+  masks: PlanInput['masks'],
+  finding: Finding,
+): string | null {
+  const isInList = finding.moved !== undefined || placeOf(finding).includes('/[id=');
+  if (isInList || listMovedIn(finding) !== null) return 'is in a list, whose other elements may differ too';
+  const [shown = finding] = hiddenFields(definition, [finding]);
+  const values = [finding.from, finding.to].filter((value) => value !== undefined);
+  const isSecret =
+    !isSameValue(shown.from, finding.from) ||
+    !isSameValue(shown.to, finding.to) ||
+    values.some((value) => textsWhere(value, (text) => isMask(text, masks)).length > 0);
+  return isSecret ? 'holds a secret, of which the plan has the desired one only' : null;
+}
+
 /** A step that would set back what was accepted after its plan was made. */
 interface AcceptedSince {
   readonly step: PlanStep;
@@ -120,9 +242,9 @@ interface AcceptedSince {
 export function acceptedSincePlan(
   { steps, to }: Pick<Plan, 'steps' | 'to'>,
   acceptances: readonly (Acceptance & RecordKey & { readonly path: string })[],
-  definitions: (kind: Kind) => ResourceDefinition,
+  ids: Pick<PlanInput, 'definitions' | 'idMap'>,
 ): AcceptedSince[] {
-  const keyOf = (key: RecordKey): string => familyRecordKey(definitions(key.kind), key);
+  const keyOf = (key: RecordKey): string => latestKey(ids, key);
   const planned = Date.parse(to.at ?? '');
   const later = Map.groupBy(
     acceptances.filter(({ acceptedAt }) => !(Date.parse(acceptedAt) <= planned)),
@@ -130,8 +252,8 @@ export function acceptedSincePlan(
   );
   if (later.size === 0) return [];
   return steps.filter(isExecutable).flatMap((step): AcceptedSince[] => {
-    const { accepted = [], desired, fields } = step;
-    const known = accepted.map(({ path }) => {
+    const { accepted = [], kept = [], desired, fields } = step;
+    const known = [...accepted, ...kept].map(({ path }) => {
       const field = fields.find((each) => each.path === path);
       return field === undefined ? path : placeOf(field);
     });

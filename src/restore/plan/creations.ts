@@ -4,7 +4,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import { type JsonObject, getOwn, isJsonObject, setOwn, type JsonValue } from '../../core/json.ts';
-import { type ParsedRecord, compareRecords } from '../../diff/change.ts';
+import { type ParsedRecord, compareRecords, recordName } from '../../diff/change.ts';
 import { equalValues } from '../../diff/canonical.ts';
 import { idText } from '../../diff/match-records.ts';
 import { memberPointer, topMember } from '../places.ts';
@@ -43,22 +43,30 @@ import {
 export function planCreation(
   planning: Planning,
   definition: ResourceDefinition,
-  desired: ParsedRecord,
+  asDesired: ParsedRecord,
   /** Steps that must come first, e.g. the removal of what it replaces. */
   after: readonly string[] = [],
 ): void {
   const { restore, kind } = definition;
+  const { record: desired, obstacle, unset } = planning.accepted.created(definition, asDesired);
   const { parameters, unknown, shown } = planning.references.scope(desired.scope);
   const key = stepKey(desired, 'create');
   const draft: Draft = {
-    ...draftOf(planning, definition, desired, null, key),
+    // A step names the record as the state has it, by which its secrets are looked up.
+    ...draftOf(planning, definition, asDesired, null, key),
+    name: recordName(definition, desired.body, desired.id),
     scope: shown,
     fields: hiddenFields(definition, wanted(definition, desired)),
+    reason: unset,
     after,
   };
   const replaced = replacedReason(planning, definition, desired);
   if (replaced !== null) {
     planning.addUntouched(kind, replaced, draft.name);
+    return;
+  }
+  if (obstacle !== null) {
+    planning.put(blocked(draft, 'no_value', obstacle));
     return;
   }
   const stopped =
@@ -166,7 +174,7 @@ function planRequest(
       ...requestFor(definition, 'create', parameters, body, fills),
       alternative: alternativePath(definition, 'create', parameters, body, fills),
     },
-    reason: joinedReasons([otherSecretsText(built.others), leftToService(definition, desired)]),
+    reason: joinedReasons([draft.reason, otherSecretsText(built.others), leftToService(definition, desired)]),
     precondition: { state: 'absent', digest: naturalKeyDigest(definition, remap.body) },
     inverse: { action: 'remove' },
     after: [...draft.after, ...needs],
@@ -450,7 +458,7 @@ function planInvitation(
     key,
     action: 'create',
     request: requestFor(invitation, 'create', parameters, body, []),
-    reason: COMES_BACK,
+    reason: joinedReasons([draft.reason, COMES_BACK]),
     precondition: { state: 'absent', digest: naturalKeyDigest(definition, desired.body) },
     inverse: { action: 'remove' },
     after: [

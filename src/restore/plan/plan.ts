@@ -121,6 +121,8 @@ export interface AcceptedPlace {
   /** ISO 8601; left out where it has no end. */
   readonly until?: string;
   readonly reason: string;
+  /** The accepted value where live has the record no more, without secrets; else left out, as where it was none. */
+  readonly value?: JsonValue;
 }
 
 export interface PlanStep<R = number> {
@@ -156,6 +158,8 @@ export interface PlanStep<R = number> {
   readonly final?: true;
   /** What the step sets back though it was accepted as drift; left out if nothing. */
   readonly accepted?: readonly AcceptedPlace[];
+  /** What a creation sets as it was accepted, not as the desired record has it; left out if nothing. */
+  readonly kept?: readonly AcceptedPlace[];
 }
 
 /** A step while the plan is made. `blocked`, and without a request, until it is known that it can be sent. */
