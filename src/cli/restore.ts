@@ -4,6 +4,7 @@ import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { shellWord } from '../core/hints.ts';
 import { localTime } from '../core/wording.ts';
+import { contradictionText } from '../report/drift-document.ts';
 import { unfinishedNote, readResumable, sourceToResume } from '../restore/apply/resume.ts';
 import type { Gathered, RestoreRequest } from '../restore/plan/gather.ts';
 import { makePlan } from '../restore/plan/make.ts';
@@ -183,8 +184,9 @@ async function planFor(
     idMap: mirror?.restores.idMap(source.name) ?? [],
     acceptedIn: async (live) =>
       mirror === null
-        ? []
+        ? { accepted: [], contradicted: [] }
         : await acceptedBetween(config, mirror, { from: desired, to: live }, { source: source.name, now }),
+    contradictionText: (each) => contradictionText(each, source.name, definitions),
     held: mirror?.runs.heldRecords(source.name) ?? [],
     redaction: source.redact && mirror !== null ? redactionWith(mirror.acceptances.fingerprintKey()) : null,
     now,

@@ -38,6 +38,7 @@ import { printNote, type CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
 import { planFormat, type PlanFormat } from './plan.ts';
 import { desiredOf, lookupIn, showAndSend } from './plan.ts';
+import { contradictionText } from '../report/drift-document.ts';
 import { restoreNumber } from './restore-session.ts';
 import { type RestoreSession, journalOf, openSession, closedAfter } from './restore-session.ts';
 import { commandLog } from './source-probe.ts';
@@ -92,9 +93,15 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     const sides = { from: stateBefore(state, undoing.known), to: undoing.known };
     const { config, mirror: whole } = session;
     const { now } = undoing;
-    const accepted =
-      whole === null ? [] : await acceptedBetween(config, whole, sides, { source: source.name, now });
-    const plan = planUndo(mirror, number, { ...undoing, accepted });
+    const { accepted, contradicted } =
+      whole === null
+        ? { accepted: [], contradicted: [] }
+        : await acceptedBetween(config, whole, sides, { source: source.name, now });
+    const touched = new Set(undoKinds(mirror, number, definitions));
+    const contradictions = contradicted
+      .filter(({ kind }) => touched.has(kind))
+      .flatMap((each) => contradictionText(each, source.name, definitions) ?? []);
+    const plan = planUndo(mirror, number, { ...undoing, accepted, contradictions });
     const existing = existingNamesakes(plan, state.records, definitions);
     const approved = {
       ...(options.forceChanged === undefined ? {} : { forceChanged: options.forceChanged }),

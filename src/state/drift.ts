@@ -23,6 +23,7 @@ import type { RecordKey } from '../catalog/order.ts';
 import { pointerTo, splitPointer, resolvePointer } from '../core/json-pointer.ts';
 import { type SeverityOf, type SeverityRule, severities } from '../diff/severity.ts';
 import { type RecordState, skipTest, parseState } from '../diff/states.ts';
+import type { CheckedAcceptance } from '../mirror/acceptances.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { IdMapping } from '../mirror/restores.ts';
@@ -129,6 +130,13 @@ export async function driftBetween(
   return { ...drift, source, definitions, severityOf, fingerprintOf };
 }
 
+/** What was accepted, for a plan. */
+export interface AcceptedBetween {
+  readonly accepted: readonly AcceptedFinding[];
+  /** Acceptances of the source that are not as the audit log has them: they count for nothing. */
+  readonly contradicted: readonly CheckedAcceptance[];
+}
+
 /**
  * What differs between the two states and counts as accepted, also where a rule ignores it; of records that TO has no more, what
  * their last version in the mirror differed in. Only records of which something was accepted are compared.
@@ -139,9 +147,14 @@ export async function acceptedBetween(
   mirror: Mirror,
   sides: { readonly from: LoadedState; readonly to: LoadedState },
   { source, now }: Pick<DriftExtent, 'source' | 'now'>,
-): Promise<readonly AcceptedFinding[]> {
-  const byKind = Map.groupBy(mirror.acceptances.list(source), ({ kind }) => kind);
-  if (byKind.size === 0) return [];
+): Promise<AcceptedBetween> {
+  const checked = mirror.acceptances.checked(source);
+  const contradicted = checked.filter(({ contradiction }) => contradiction !== undefined);
+  const byKind = Map.groupBy(
+    checked.filter(({ isGone }) => isGone !== true),
+    ({ kind }) => kind,
+  );
+  if (byKind.size === 0) return { accepted: [], contradicted };
   const idMap = mirror.restores.idMap(source);
   const ids = [...byKind].flatMap(([kind, own]) =>
     withMappedIds(
@@ -155,19 +168,18 @@ export async function acceptedBetween(
   const extent = { source, filter, mode: 'default', fields: [], now, isUnasked: true } as const;
   const { accepted } = await driftBetween(unruled, mirror, sides, false, extent);
   const last = lastVersions(mirror, source, sides.to, idMap);
-  if (last.length === 0) return accepted;
+  if (last.length === 0) return { accepted, contradicted };
   const before = stateOfRecords(last, sides.to, {
     collections: () => last,
     coverage: () => ({ how: 'read' }),
     unknownIn: () => null,
   });
   const gone = await driftBetween(unruled, mirror, { from: sides.from, to: before }, false, extent);
-  return [
-    ...accepted,
-    ...gone.accepted
-      .filter(({ finding }) => finding.change === 'changed')
-      .map((each): AcceptedFinding => ({ ...each, isOfGone: true })),
-  ];
+  const changed = gone.accepted.filter(({ finding }) => finding.change === 'changed');
+  return {
+    accepted: [...accepted, ...changed.map((each): AcceptedFinding => ({ ...each, isOfGone: true }))],
+    contradicted,
+  };
 }
 
 /** The last versions of records of which fields were accepted, and that the state has under none of their ids. */

@@ -1,4 +1,5 @@
 /** What a restore says of what was asked for and is not there: a lost organization, a field, an id, a plan. */
+import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { KITTIWAKE_ID, TERN_ID } from '../../src/server/seed/demo.ts';
 import { type Body, ORGANIZATION, type PlanJson, type StepJson, Story } from './restore-story.ts';
@@ -382,6 +383,48 @@ describe('drift that was accepted', () => {
     await story.expectRun(0, ...accept, String(one), '--reason', 'once more', '--as', 'bob');
     await story.expectRun(0, 'apply', 'plan.json', '--yes');
     expect(story.writes()).not.toEqual([]);
+  });
+
+  it('is not left, nor set back without a word, where it is not as the audit log has it', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const [one] = (await story.list('batch_exports')).map(({ id }) => String(id));
+    const path = `${ORGANIZATION}batch_exports/${one}/`;
+    await story.call('PATCH', path, { interval: 'day' });
+    await story.expectRun(0, 'snapshots', 'pin', 'good', '--baseline');
+    await story.expectRun(0, 'sync', '--quiet');
+    const accept = ['drift', 'accept', 'batch_exports', String(one), '--reason', 'daily'];
+    const plan = ['restore', 'baseline', '--kind', 'batch_exports'];
+    for (const [statement, said] of [
+      [
+        'DELETE FROM acceptances',
+        /the acceptance of \/interval of default \(batch_exports\) is gone, though entry/,
+      ],
+      [
+        `UPDATE acceptances SET reason = 'forged'`,
+        /the acceptance of \/interval .* is not as it was accepted/,
+      ],
+    ] as const) {
+      await story.expectRun(0, ...accept);
+      const file = new Database(story.file('mirror.db'));
+      file.exec(statement);
+      file.close();
+      for (const args of [['--keep-accepted'], ['--keep-accepted', '--apply', '--yes']]) {
+        const { stderr, stdout } = await story.expectRun(1, ...plan, ...args);
+        expect(stderr).toMatch(said);
+        expect(stderr).toContain('without --keep-accepted, it counts for nothing');
+        expect(stdout).toBe('');
+      }
+      // What has nothing to do with it can be restored.
+      await story.expectRun(0, 'restore', 'baseline', '--kind', 'roles', '--keep-accepted');
+      expect((await story.expectRun(2, ...plan)).stdout).toMatch(said);
+      const { warnings } = JSON.parse((await story.expectRun(2, ...plan, '--json')).stdout) as Told;
+      expect(warnings).toEqual([expect.stringMatching(said)]);
+    }
+    expect(story.writes()).toEqual([]);
+    const sent = await story.expectRun(0, ...plan, '--apply', '--yes');
+    expect(sent.stderr).toContain('not counted as accepted: the acceptance of /interval');
+    const undone = await story.expectRun(2, 'undo', '1');
+    expect(undone.stdout).toContain('not counted as accepted: the acceptance of /interval');
   });
 
   it('is known from the mirror: without one, nothing can be left', async () => {

@@ -9,6 +9,7 @@ import { compareBodies, placeOf } from '../../diff/compare.ts';
 import { continuedIds } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
+import { contradictionText } from '../../report/drift-document.ts';
 import { maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
 import { maskedPlan } from '../../report/plan-mask.ts';
 import { acceptedLines, adoptionLines, planSummary, sentItems } from '../../report/plan-report.ts';
@@ -158,7 +159,8 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
 /** The warning that the plan sets back accepted drift, and the box that leaves it. */
 function acceptedHtml(plan: Plan, { query }: Asked): HtmlPart {
   const isKept = query.has(KEEP_ACCEPTED);
-  if (!isKept && plan.steps.every(({ accepted }) => accepted === undefined)) return NOTHING;
+  const hasNone = plan.warnings === undefined && plan.steps.every(({ accepted }) => accepted === undefined);
+  if (!isKept && hasNone) return NOTHING;
   const warnings = (plan.warnings ?? []).map(
     (line) => markup`<p class="warning" role="note">! ${withCommands(line)}</p>`,
   );
@@ -197,6 +199,7 @@ async function mirrorPlan(
     definitions: definitionsFor(config, source),
     idMap: mirror.restores.idMap(source),
     acceptedIn: (live) => acceptedBetween(config, mirror, { from: desired, to: live }, { source, now }),
+    contradictionText: (each) => contradictionText(each, source, definitionsFor(config, source)),
     held: mirror.runs.heldRecords(source),
     // Both sides are as the mirror holds them.
     redaction: null,

@@ -1,5 +1,5 @@
 /** Reads the planner's input: both states, ids of recreated records, the key's own user, configured secrets. Only GET. */
-import type { CollectionKey } from '../../catalog/order.ts';
+import type { CollectionKey, RecordKey } from '../../catalog/order.ts';
 import { collectionKey, scopeKey } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
@@ -10,10 +10,12 @@ import { TidemarkError } from '../../core/errors.ts';
 import { formatInteger } from '../../core/wording.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import { type ParsedRecord, type Skipped, fieldFilter } from '../../diff/change.ts';
-import type { AcceptedFinding } from '../../diff/drift.ts';
 import { type RecordState, pairByKey } from '../../diff/states.ts';
+import type { CheckedAcceptance } from '../../mirror/acceptances.ts';
+import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
 import type { HeldRecord } from '../../mirror/held-removals.ts';
 import type { IdMapping } from '../../mirror/restores.ts';
+import type { AcceptedBetween } from '../../state/drift.ts';
 import { requireKnownFields } from '../../state/compared-fields.ts';
 import {
   type StateFilter,
@@ -45,7 +47,7 @@ export interface Gathered {
 /**
  * Reads both sides.
  * @throws TidemarkError when nothing that was requested can be restored or compared; `reference_unknown` for an id or
- * organization that neither side has; `mirror_corrupt` where desired records were deleted; `usage` for a kind that is never written, or a field that is not a pointer; what
+ * organization that neither side has; `mirror_corrupt` where desired records were deleted, or what is to be kept is not as it was accepted; `usage` for a kind that is never written, or a field that is not a pointer; what
  * reading live throws
  */
 export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
@@ -62,7 +64,7 @@ export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
   const parts = filterParts(filter, desired, live);
   const [wanted, there] = parsedRecords(desired.records(within), live.records(within));
   const kindsOf = shownKinds([...wanted, ...there], definitions);
-  const isWithin = ({ kind: own, scope, id }: ParsedRecord): boolean =>
+  const isWithin = ({ kind: own, scope, id }: RecordKey): boolean =>
     [...kindsOf({ kind: own, scope, id })].some(
       (kind) => asked.has(kind) && parts.some((part) => selectsRecord(part, { kind, scope, id })),
     );
@@ -77,7 +79,17 @@ export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
     requireFound(ids ?? [], new Set(found), request);
   }
   requireFields(request.fields, asked, definitions, [...wanted, ...there]);
-  const accepted = await options.acceptedIn(live);
+  const { accepted, contradicted } = await options.acceptedIn(live);
+  const isAsked = (record: RecordKey): boolean =>
+    isWithin(record) && (idsOf === null || idsOf(record).length > 0);
+  const contradictions = contradicted
+    .filter(isAsked)
+    .flatMap((each) => options.contradictionText(each) ?? []);
+  if (request.keepAccepted && contradictions.length > 0)
+    throw new AuditLogContradicted(
+      contradictions.join('\n'),
+      'without --keep-accepted, it counts for nothing',
+    );
   const notes: string[] = [];
   const ownUserId = ownUserIn(source, definitions, [...there, ...wanted], notes);
   return {
@@ -106,9 +118,10 @@ export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
         maxAgeMs: request.isAgeMeant || source.restore.maxAgeMs === 0 ? null : source.restore.maxAgeMs,
         rate: source.rate,
       },
-      isInScope: (record) => isWithin(record) && (idsOf === null || idsOf(record).length > 0),
+      isInScope: isAsked,
       ...(isField === null ? {} : { isFieldInScope: isField }),
       accepted,
+      contradictions,
       skipped,
       now,
     },
@@ -439,7 +452,9 @@ export interface GatherOptions {
   readonly definitions: (kind: Kind) => ResourceDefinition;
   readonly idMap: readonly IdMapping[];
   /** What live differs in from the desired state and was accepted as drift. */
-  readonly acceptedIn: (live: LoadedState) => Promise<readonly AcceptedFinding[]>;
+  readonly acceptedIn: (live: LoadedState) => Promise<AcceptedBetween>;
+  /** What is said of an acceptance that is not as the audit log has it. */
+  readonly contradictionText: (acceptance: CheckedAcceptance) => string | null;
   /** Records whose removal the mirror holds back. */
   readonly held: readonly HeldRecord[];
   /** With which the mirror holds secrets; null where it holds them in clear. */

@@ -418,6 +418,8 @@ export interface PlanInput {
   readonly isOwnField?: (live: ParsedRecord, path: string) => boolean;
   /** What live differs in and somebody accepted as drift, with the acceptances that hold; nothing when left out. */
   readonly accepted?: readonly AcceptedFinding[];
+  /** Acceptances that are not as the audit log has them, and so count for nothing: a warning each; none when left out. */
+  readonly contradictions?: readonly string[];
   /** What was requested and could not be read, for the plan. */
   readonly skipped?: readonly Skipped[];
   /** True in a drill: live is a sandbox, and what it gives is of no use elsewhere. */

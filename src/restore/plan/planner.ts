@@ -70,7 +70,10 @@ export function planRestore(input: PlanInput): Plan {
   orderNames(planning);
   const steps = finishedSteps(ordered(drafts)).map((step) => planning.accepted.marked(step));
   const lacking = lackingOf(steps, input.definitions);
-  const warnings = acceptedWarnings(steps, input.options.keepsAccepted === null);
+  const warnings = [
+    ...acceptedWarnings(steps, input.options.keepsAccepted === null),
+    ...(input.contradictions ?? []).map((line) => `not counted as accepted: ${line}`),
+  ];
   const plan = {
     from: input.desired.reference,
     to: input.live.reference,

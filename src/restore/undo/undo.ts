@@ -37,6 +37,8 @@ export interface UndoOptions extends UndoStateOptions {
   readonly sendEmail?: boolean;
   /** What live differs in from the state before the restore and was accepted as drift; nothing when left out. */
   readonly accepted?: readonly AcceptedFinding[];
+  /** As for a plan. */
+  readonly contradictions?: readonly string[];
   /** Milliseconds since the epoch. */
   readonly now: number;
 }
@@ -89,6 +91,7 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
     isInScope: extent.has,
     isOwnField: extent.hasField,
     accepted: options.accepted ?? [],
+    contradictions: options.contradictions ?? [],
     skipped,
     now: options.now,
   });
