@@ -11,6 +11,7 @@ import type { MirrorAccess } from './access.ts';
 import { recordAction, recordEndOfGone } from './audit-log.ts';
 import {
   type ContradictedRow,
+  alteredLogText,
   contradictedRows,
   isAsWritten,
   keyText,
@@ -196,12 +197,7 @@ function checkAcceptances(connection: Connection, source?: string): CheckedAccep
   const contradicted = contradictedRows(connection, 'acceptances', source === undefined ? [] : [source]);
   const says = new Map(contradicted.map((row) => [keyText(row.key), row.says]));
   const stored = readAcceptances(connection, source);
-  // What the log had there may have withdrawn any of them.
-  const [unlike] = stored.length === 0 ? [] : entriesUnlikeSealed(connection);
-  const unproved =
-    unlike === undefined
-      ? undefined
-      : `rests on a log that was ${unlike.isGone ? 'cut' : 'altered'}: ${unlikeSealedText(unlike)}`;
+  const unproved = stored.length === 0 ? undefined : unprovedText(connection);
   return [
     ...stored.map((acceptance): CheckedAcceptance => {
       const { kind, scope, id, path } = acceptance;
@@ -211,6 +207,16 @@ function checkAcceptances(connection: Connection, source?: string): CheckedAccep
     }),
     ...contradicted.filter(({ isGone }) => isGone).flatMap(goneAcceptance),
   ];
+}
+
+/** Why no acceptance is proved: an entry that is gone, or was altered, may have withdrawn any of them. Undefined where the log is whole. */
+function unprovedText(connection: Connection): string | undefined {
+  const [unlike] = entriesUnlikeSealed(connection);
+  const altered =
+    unlike === undefined
+      ? alteredLogText(connection)
+      : `${unlike.isGone ? 'cut' : 'altered'}: ${unlikeSealedText(unlike)}`;
+  return altered === null ? undefined : `rests on a log that was ${altered}`;
 }
 
 /** One that is gone, as the log has it. */

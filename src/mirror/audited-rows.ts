@@ -137,6 +137,19 @@ export function isAsWritten(connection: Connection, entry: AuditEntry): boolean 
   return entryHash(entry, before?.hash ?? null).equals(entry.hash);
 }
 
+/** What is wrong with the oldest entry that is gone, or is not as it was written; null where all follow each other. Reads the entire log. */
+export function alteredLogText(connection: Connection): string | null {
+  let before: AuditEntry | undefined;
+  for (const entry of connection.prepare<[], AuditEntry>('SELECT * FROM audit_log ORDER BY entry').iterate()) {
+    const last = before?.entry ?? 0;
+    if (entry.entry !== last + 1) return `cut: entry ${last + 1} of the audit log is gone`;
+    if (!entryHash(entry, before?.hash ?? null).equals(entry.hash))
+      return `altered: entry ${entry.entry} of the audit log is not as it was written`;
+    before = entry;
+  }
+  return null;
+}
+
 const HASH_OF = prepared((db) => {
   const { entry, hash } = auditLog;
   return db

@@ -580,34 +580,55 @@ describe('fingerprints', () => {
     expect((await run('status')).stdout).toMatch(/Drift +unknown/i);
   });
 
-  it('does not count where its withdrawal was cut off the audit log, which a run sealed', async () => {
-    const { service, directory, expectRun } = await baselined();
-    service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
-    await expectRun(0, 'sync', '--quiet');
-    await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'once');
-    const file = new Database(join(directory, 'mirror.db'));
-    onTestFinished(() => void file.close());
-    const row = file.prepare<[], object>('SELECT * FROM acceptances').get() ?? {};
-    await expectRun(0, 'drift', 'unaccept', 'domains', 'd1');
-    await expectRun(0, 'sync', '--quiet');
-    file.exec(`DELETE FROM audit_log WHERE action = 'unaccept'`);
-    const columns = Object.keys(row);
-    file
-      .prepare(`INSERT INTO acceptances (${columns.join()}) VALUES (${columns.map(() => '?').join()})`)
-      .run(...(Object.values(row) as unknown[]));
-    const { stdout, stderr } = await expectRun(2, 'drift');
-    expect(stdout).toContain('1 finding open');
-    expect(stdout + stderr).toMatch(
-      /rests on a log that was cut: run 3 sealed entry \d+ of the audit log, which is gone/,
-    );
-    expect(stdout + stderr).toContain(': the audit log does not prove its acceptance');
-    // With another entry in its place.
-    file.exec(`INSERT INTO audit_log SELECT entry + 1, at, "by", via, 'unpin', 'snapshots', '["other"]', row, root, hash
+  it.each([
+    ['cut off', [], /rests on a log that was cut: run 3 sealed entry \d+ of the audit log, which is gone/],
+    [
+      'cut out of',
+      [['snapshots', 'pin', 'after']],
+      /rests on a log that was cut: entry \d+ of the audit log is gone/,
+    ],
+    [
+      'renamed in',
+      [['snapshots', 'pin', 'after']],
+      /rests on a log that was altered: entry \d+ of the audit log is not as it was written/,
+    ],
+  ] as const)(
+    'does not count where its withdrawal was %s the audit log, which a run sealed',
+    async (how, after, said) => {
+      const { service, directory, expectRun } = await baselined();
+      service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
+      await expectRun(0, 'sync', '--quiet');
+      await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'once');
+      const file = new Database(join(directory, 'mirror.db'));
+      onTestFinished(() => void file.close());
+      const row = file.prepare<[], object>('SELECT * FROM acceptances').get() ?? {};
+      await expectRun(0, 'drift', 'unaccept', 'domains', 'd1');
+      for (const args of after) await expectRun(0, ...args);
+      await expectRun(0, 'sync', '--quiet');
+      file.exec(
+        how === 'renamed in'
+          ? `UPDATE audit_log SET member = replace(member, 'd1', 'd2') WHERE action = 'unaccept'`
+          : `DELETE FROM audit_log WHERE action = 'unaccept'`,
+      );
+      const columns = Object.keys(row);
+      file
+        .prepare(`INSERT INTO acceptances (${columns.join()}) VALUES (${columns.map(() => '?').join()})`)
+        .run(...(Object.values(row) as unknown[]));
+      const { stdout, stderr } = await expectRun(2, 'drift');
+      expect(stdout).toContain('1 finding open, 0 accepted');
+      expect(stdout + stderr).toMatch(said);
+      expect(stdout + stderr).toContain(': the audit log does not prove its acceptance');
+      expect((await expectRun(0, 'status')).stdout).toMatch(said);
+      expect((await expectRun(1, 'doctor')).stdout).toContain('acceptance');
+      if (how !== 'cut off') return;
+      // With another entry in its place.
+      file.exec(`INSERT INTO audit_log SELECT entry + 1, at, "by", via, 'unpin', 'snapshots', '["other"]', row, root, hash
       FROM audit_log ORDER BY entry DESC LIMIT 1`);
-    expect((await expectRun(2, 'drift')).stderr).toMatch(
-      /rests on a log that was altered: run 3 sealed entry \d+ of the audit log, which is not the one that it sealed/,
-    );
-  });
+      expect((await expectRun(2, 'drift')).stderr).toMatch(
+        /rests on a log that was altered: run 3 sealed entry \d+ of the audit log, which is not the one that it sealed/,
+      );
+    },
+  );
 
   it('has one remedy, whoever found that it was altered', async () => {
     const { service, directory, run, expectRun } = await baselined();
