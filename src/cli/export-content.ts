@@ -7,7 +7,7 @@ import type { MirrorRecord } from '../mirror/records.ts';
 import type { DatedExportRecord, ExportRecord } from '../report/export/documents.ts';
 import type { ExportExtent } from '../state/export.ts';
 import { wholeCollections } from '../state/export-state.ts';
-import { miscounted } from '../state/intact.ts';
+import { miscounted, requireCountedWithin } from '../state/intact.ts';
 import { isSearched } from '../state/filter.ts';
 import { type Point, pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
@@ -126,7 +126,11 @@ export class ExportContent {
   }
 
   *#counted<Row>(narrowing: Narrowing, records: Iterable<Row>): Generator<Row> {
-    const filter = this.#narrowed(narrowing);
+    const filter = {
+      ...this.#narrowed(narrowing),
+      sources: narrowing.source === undefined ? this.sources : [narrowing.source],
+    };
+    requireCountedWithin(this.#mirror, filter);
     const expected = this.#mirror.records
       .countsAt(this.run, filter)
       .reduce((sum, { records }) => sum + records, 0);

@@ -140,7 +140,9 @@ export function isAsWritten(connection: Connection, entry: AuditEntry): boolean 
 /** What is wrong with the oldest entry that is gone, or is not as it was written; null where all follow each other. Reads the entire log. */
 export function alteredLogText(connection: Connection): string | null {
   let before: AuditEntry | undefined;
-  for (const entry of connection.prepare<[], AuditEntry>('SELECT * FROM audit_log ORDER BY entry').iterate()) {
+  for (const entry of connection
+    .prepare<[], AuditEntry>('SELECT * FROM audit_log ORDER BY entry')
+    .iterate()) {
     const last = before?.entry ?? 0;
     if (entry.entry !== last + 1) return `cut: entry ${last + 1} of the audit log is gone`;
     if (!entryHash(entry, before?.hash ?? null).equals(entry.hash))

@@ -127,7 +127,7 @@ export function readCountsAt(
   });
 }
 
-/** A collection of which other records are stored than its count says: another program deleted or inserted some. */
+/** A collection, or kind, of which other records are stored than are counted: another program deleted or inserted some. */
 interface Miscount {
   readonly source: string;
   readonly kind: Kind;
@@ -135,21 +135,39 @@ interface Miscount {
   readonly stored: number;
 }
 
-/** The miscounted ones of these collections; those that the mirror does not know are left out. Reads an index only. */
+/**
+ * The miscounted ones of these collections; those that the mirror does not know are left out. Besides its own count, at least
+ * the records that the latest run saw in its list must be there, and the counts of fields say how many its kind has. Reads an
+ * index only.
+ */
 export function readMiscounts(
   connection: Connection,
   source: string,
   collections: Iterable<CollectionKey>,
 ): Miscount[] {
+  // What a run saw stays until a later sweep of the list removes it, or its parent goes.
   const counts = connection.prepare<[number], { counted: number; stored: number }>(
-    `SELECT c.records AS counted,
-       (SELECT count(*) FROM records r WHERE r.collection = c.id AND r.hash IS NOT NULL) AS stored
-     FROM collections c WHERE c.id = ?`,
+    `SELECT iif(records = stored, max(records, ifnull(seen, 0)), records) AS counted, stored FROM (
+       SELECT c.records AS records,
+         (SELECT count(*) FROM records r WHERE r.collection = c.id AND r.hash IS NOT NULL) AS stored,
+         (SELECT s.added + s.changed + s.unchanged FROM sweeps s
+          WHERE s.run = c.last_run AND s.collection = c.id AND s.mode IN ('full', 'head') AND c.retired_run IS NULL) AS seen
+       FROM collections c WHERE c.id = ?)`,
   );
-  return [...collections].flatMap(({ kind, scope }) => {
-    const collection = collectionOf(connection, source, kind, scope);
-    const row = collection === undefined ? undefined : counts.get(collection.id);
-    return row === undefined || row.counted === row.stored ? [] : [{ source, kind, ...row }];
+  const ofKind = connection.prepare<[string, Kind], { counted: number | null; stored: number }>(
+    `SELECT (SELECT f.records FROM field_shapes f
+         WHERE f.source = o.id AND f.kind = c.kind AND f.field = '' AND f.type = 'object') AS counted, sum(c.records) AS stored
+     FROM sources o JOIN collections c ON c.source = o.id WHERE o.name = ? AND c.kind = ? GROUP BY o.id`,
+  );
+  return [...Map.groupBy(collections, ({ kind }) => kind)].flatMap(([kind, own]) => {
+    const found = own.flatMap(({ scope }) => {
+      const collection = collectionOf(connection, source, kind, scope);
+      const row = collection === undefined ? undefined : counts.get(collection.id);
+      return row === undefined || row.counted === row.stored ? [] : [{ source, kind, ...row }];
+    });
+    if (found.length > 0) return found;
+    const { counted, stored } = ofKind.get(source, kind) ?? { counted: null, stored: 0 };
+    return counted === null || counted === stored ? [] : [{ source, kind, counted, stored }];
   });
 }
 

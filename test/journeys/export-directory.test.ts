@@ -228,7 +228,7 @@ describe('what goes wrong', () => {
     file.close();
     const ended = await tidemark(['export', '--kind', 'domains'], { env });
     expect(ended.code).toBe(1);
-    expect(ended.stderr).toContain('is damaged: 2 records are counted, 1 could be read');
+    expect(ended.stderr).toContain('is damaged: 2 records of domains are counted, 1 could be read');
   });
 });
 
