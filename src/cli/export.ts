@@ -13,6 +13,7 @@ import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { RESTORE_HINT } from '../core/hints.ts';
 import { count, plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RecordRow } from '../mirror/records.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
@@ -29,6 +30,7 @@ import { fileSegment, recordPath } from '../report/export/file-name.ts';
 import type { ExportExtent } from '../state/export.ts';
 import { type Point, pointOf, resolvePoint } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
+import { maskedId } from '../report/mask.ts';
 import { readConfig } from '../wire.ts';
 import { alteredRunsNote, openForReading } from './verification-note.ts';
 import { print, printNote, type CommandContext } from './context.ts';
@@ -46,6 +48,7 @@ import {
 } from './export-notes.ts';
 import { statesAt } from './named-parents.ts';
 import { withRealIds } from './real-ids.ts';
+import { formerIdNote } from './record-heading.ts';
 import { sourcesToRead } from './record.ts';
 import { yieldToEventLoop, inChunks, writeWhole } from './atomic-file.ts';
 
@@ -99,7 +102,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       throw new TidemarkError('usage', 'import blocks are one file for one source', {
         hint: `name a file, as --output imports.tf, and a source with --source (${namesOf(all)})`,
       });
-    const { options, sources } = await withRealIds(asked, config, {
+    const { options: named, sources } = await withRealIds(asked, config, {
       mirror: () => mirror,
       sources: all,
       states: () => Promise.resolve(statesAt(mirror, all, asked.at)),
@@ -109,10 +112,12 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     const [only, ...others] = sources;
     const choice = only === undefined || others.length > 0 ? {} : { source: only };
     const point =
-      options.at === undefined
-        ? null
-        : resolvePoint(mirror, options.at, { ...choice, now: systemClock.now() });
+      named.at === undefined ? null : resolvePoint(mirror, named.at, { ...choice, now: systemClock.now() });
     const run = point === null || point.ref === 'latest' ? null : point.run;
+    const options =
+      run === null || named.id === undefined
+        ? named
+        : { ...named, id: idsThen(context, { mirror, config, sources, run }, named) };
     // What follows on stdout may be of another mirror's source.
     const namesSource = others.length > 0 || (context.ofSeveral !== undefined && asked.output === undefined);
     const content = new ExportContent(mirror, recordFilter(sources, options), run, {
@@ -177,6 +182,35 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     mirror.close();
   }
   return EXIT.done;
+}
+
+/** The ids asked for; those that records got after the run, as the ids that these had then. */
+function idsThen(
+  context: CommandContext,
+  {
+    mirror,
+    config,
+    sources,
+    run,
+  }: {
+    readonly mirror: Mirror;
+    readonly config: Config;
+    readonly sources: readonly string[];
+    readonly run: number;
+  },
+  options: FilterOptions,
+): readonly string[] {
+  const held = [...mirror.records.keysAt(run, { ...recordFilter(sources, options), followsIds: true })];
+  const maps = new Map(sources.map((source) => [source, new RecreatedIds(mirror.restores.idMap(source))]));
+  return (options.id ?? []).flatMap((id) => {
+    if (held.some((each) => each.id === id)) return [id];
+    const former = held.filter((each) => maps.get(each.source)?.all(each.kind, each.id).includes(id));
+    for (const { source, kind, id: was } of former) {
+      const definition = definitionsFor(config, source)(kind);
+      printNote(context, [formerIdNote(maskedId(id, definition), maskedId(was, definition))]);
+    }
+    return former.length === 0 ? [id] : former.map((each) => each.id);
+  });
 }
 
 /** The records with the ids asked for, also removed ones. */

@@ -66,6 +66,11 @@ export function otherIdFacts(
   });
 }
 
+/** One line for stderr, where a record is shown as of a time when it had another id. Secret ids are masked before. */
+export function formerIdNote(id: string, was: string): string {
+  return `under its former id ${nameText(was)}: the record got the id ${nameText(id)} later`;
+}
+
 /** The notes that there are. */
 export function notesOf(...notes: readonly (string | undefined)[]): string[] {
   return notes.filter((note) => note !== undefined);

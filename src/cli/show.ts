@@ -8,8 +8,10 @@ import { stringifyYaml } from '../core/yaml.ts';
 import { type IdChange, renewalsOf, type Sighting } from '../diff/history.ts';
 import { recordName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
+import type { RecordRow } from '../mirror/records.ts';
 import type { Fact } from '../report/document.ts';
-import { maskedBody, withMaskedId } from '../report/mask.ts';
+import { maskedBody, maskedId, withMaskedId } from '../report/mask.ts';
 import { renderText } from '../report/render-text.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { folded } from '../report/value-text.ts';
@@ -19,6 +21,7 @@ import { lastSeen, idChangesAt } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
 import {
+  formerIdNote,
   notThereYet,
   recordReport,
   notesOf,
@@ -58,7 +61,7 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'show', context.pid);
   try {
-    const found = lookUpRecord(
+    const asked = lookUpRecord(
       mirror,
       config,
       { ...options, isPartEnough: true },
@@ -68,9 +71,10 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
       },
     );
     const point = resolvePoint(mirror, options.at ?? 'latest', {
-      source: found.row.source,
+      source: asked.row.source,
       now: systemClock.now(),
     });
+    const found = asKnownIn(mirror, asked, point.run, options.showSecrets === true);
     const shown = stateAt(mirror, found, point.run);
     const idChanges = idChangesAt(mirror, found.row, point.run, definitionsFor(config, found.row.source));
     printNote(context, notesOf(found.note, point.note));
@@ -94,6 +98,22 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
   } finally {
     mirror.close();
   }
+}
+
+/** With the id that the record had as of a run, where it got its own later; the note says so. */
+function asKnownIn(mirror: Mirror, found: FoundRecord, run: number, showsSecrets: boolean): FoundRecord {
+  const { row, definition } = found;
+  const isKnown = (of: RecordRow): boolean => mirror.records.asOf(of, run) !== undefined;
+  if (isKnown(row)) return found;
+  const { source, kind } = row;
+  const former = new RecreatedIds(mirror.restores.idMap(source))
+    .places(kind, row)
+    .flatMap(({ scope, id }) => mirror.records.find(kind, id, { sources: [source], scope }))
+    .find(isKnown);
+  if (former === undefined) return found;
+  const shown = (id: string): string => (showsSecrets ? id : maskedId(id, definition));
+  const said = formerIdNote(shown(row.id), shown(former.id));
+  return { row: former, definition, note: found.note === undefined ? said : `${found.note}; ${said}` };
 }
 
 /** As a reader of that run would have seen it. */

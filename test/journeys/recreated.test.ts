@@ -237,6 +237,23 @@ describe('records that a restore created again', () => {
     expect((await story.expectRun(0, 'show', 'batch_exports', own.id)).stdout).toMatch(
       new RegExp(`id before +${own.was}, created again by restore 1`),
     );
+    // As of a run that knew only the earlier id, the record is shown under that, whichever it was asked for by.
+    const former = `under its former id ${own.was}: the record got the id ${own.id} later`;
+    for (const asked of ['Gone', own.id]) {
+      const early = await story.expectRun(0, 'show', 'batch_exports', asked, '--at', 'run:2', '--json');
+      expect(JSON.parse(early.stdout)).toMatchObject({ id: own.was, name: 'Gone', state: 'present', run: 2 });
+      expect(early.stderr).toContain(former);
+      const exported = await story.expectRun(0, 'export', '--at', 'run:2', '--id', asked);
+      expect(JSON.parse(exported.stdout)).toMatchObject({ id: own.was });
+      expect(exported.stderr).toContain(former);
+    }
+    expect((await story.expectRun(0, 'show', 'batch_exports', own.id, '--at', 'run:3')).stdout).toMatch(
+      /^batch export Gone: removed, as of run 3/,
+    );
+    expect((await story.expectRun(1, 'show', 'batch_exports', own.id, '--at', 'run:1')).stdout).toContain(
+      'did not exist yet',
+    );
+    await story.expectRun(1, 'export', '--at', 'run:1', '--id', own.id);
     const { stdout } = await story.expectRun(0, 'log', 'batch_exports', 'Gone');
     expect(stdout).toMatch(/returned, created again by restore 1 \(\S+@\S+; id .*\) seen by run 4/);
     expect(stdout).toMatch(/removed by run 3/);

@@ -56,10 +56,14 @@ export function createLogin(parts: LoginParts): Hono {
       const problem = `Too many invalid tokens: try again in ${plural(waitSeconds, 'second')}.`;
       return page(context, again(problem), 429);
     }
-    context.header(
-      'Set-Cookie',
-      cookie(context, access.newSession(nameIn(form), clock.now()), SESSION_SECONDS),
-    );
+    const name = nameIn(form);
+    if (name === undefined)
+      return page(
+        context,
+        again('The name has characters that cannot be printed: correct it, or leave it empty.'),
+        400,
+      );
+    context.header('Set-Cookie', cookie(context, access.newSession(name, clock.now()), SESSION_SECONDS));
     return context.redirect(to, 303);
   });
   login.post('/logout', (context) => {
@@ -74,8 +78,10 @@ export function createLogin(parts: LoginParts): Hono {
   return login;
 }
 
-function nameIn(form: URLSearchParams): string {
-  return actorName(form.get('username')?.trim().slice(0, 100) ?? '') ?? TOKEN_USER;
+/** Undefined for what is not a name. */
+function nameIn(form: URLSearchParams): string | undefined {
+  const given = form.get('username')?.trim().slice(0, 100) ?? '';
+  return given === '' ? TOKEN_USER : actorName(given);
 }
 
 /** @param name as it was typed before */
@@ -96,7 +102,7 @@ function loginHtml(to: string, problem: string | null, name = ''): string {
   );
 }
 
-function page(context: Context, text: string, status: 200 | 401 | 429): Response {
+function page(context: Context, text: string, status: 200 | 400 | 401 | 429): Response {
   return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });
 }
 

@@ -47,6 +47,17 @@ it('who mistypes the token need not type the name again', async () => {
   expect(await answer.text()).toContain('value="Ada &quot;&lt;i&gt;&quot;"');
 });
 
+it('a name that cannot be recorded is refused, not left out', async () => {
+  const answer = await fetch(`${url}/login`, {
+    method: 'POST',
+    headers: FORM,
+    redirect: 'manual',
+    body: new URLSearchParams({ token: TOKEN, username: 'Ada\u0007' }),
+  });
+  expect([answer.status, answer.headers.get('set-cookie')]).toEqual([400, null]);
+  expect(await answer.text()).toContain('The name has characters that cannot be printed');
+});
+
 function act(
   action: string,
   values: readonly (readonly [string, string])[],
