@@ -209,7 +209,7 @@ function checkAcceptances(connection: Connection, source?: string): CheckedAccep
   ];
 }
 
-/** Why no acceptance is proved: an entry that is gone, or was altered, may have withdrawn any of them. Undefined where the log is whole. */
+/** Why no acceptance is proved: an entry that is gone, or was altered, may have withdrawn any of them. Undefined where the log is as it was written. */
 function unprovedText(connection: Connection): string | undefined {
   const [unlike] = entriesUnlikeSealed(connection);
   const altered =
