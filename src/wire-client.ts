@@ -31,49 +31,49 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
 /**
- * Counts against the limits of a key what another process may have sent until `at` (epoch milliseconds) and could not write
- * down: as much as the limits of a minute allowed it, given what the log knows of the minute before `at`. So a process that
- * could send nothing, since it waited for the same limits, adds nothing, and the key is free when that wait is over.
- * @returns from when on half of what the limits allow may be sent again, epoch milliseconds
+ * Counts against the limits of a key what another process may have sent in a span of time (epoch milliseconds) and did not report:
+ * as much as the limits allowed it, minute by minute, given what the log knows of these minutes and of the hour. So a process
+ * that could send nothing, since it waited for the same limits, adds nothing, and the key is free when that wait is over.
+ * @returns from when on half of what a minute allows may be sent again, or something of an hour that is used up, epoch milliseconds
  */
-export function assumeRequests(source: SourceConfig, beside: string, at: number, clock: Clock): number {
+export function assumeRequests(
+  source: SourceConfig,
+  beside: string,
+  { since, until }: { readonly since: number; readonly until: number },
+  clock: Clock,
+): number {
   const keeps = startsToKeep(source.rate);
-  if (keeps === 0) return at;
+  if (keeps === 0) return until;
   const log = new SharedRateLog({ beside, fingerprint: keyFingerprint(source), keeps, clock });
   try {
     return log.atomically(() => {
-      for (const limit of [{ ...source.rate, kinds: [null] }, ...(source.rate.kinds ?? [])]) {
-        const starts = log.starts(limit.kinds[0]);
-        const [most, windowMs] =
-          limit.perMinute > 0 ? [limit.perMinute, MINUTE_MS] : [limit.perHour, HOUR_MS];
-        const known = startsWithin(starts, at - windowMs, at, most);
-        for (let n = known; n < most; n += 1) starts.add(Math.max(at, starts.nthLatest(1) ?? at));
+      for (const { perMinute, perHour, kinds } of [
+        { ...source.rate, kinds: [null] },
+        ...(source.rate.kinds ?? []),
+      ]) {
+        const starts = log.starts(kinds[0]);
+        const latest = Math.max(until, starts.nthLatest(1) ?? until);
+        const [most, windowMs] = perMinute > 0 ? [perMinute, MINUTE_MS] : [perHour, HOUR_MS];
+        const known = (from: number, to: number): number => starts.countAfter(from) - starts.countAfter(to);
+        const windows = Math.min(Math.max(1, Math.ceil((until - since) / windowMs)), HOUR_MS / windowMs);
+        let left = perHour > 0 ? perHour - known(until - HOUR_MS, latest) : Number.POSITIVE_INFINITY;
+        const assumed = Array.from({ length: windows }, (_, index) => {
+          const to = until - index * windowMs;
+          const count = Math.max(0, Math.min(most - known(to - windowMs, to), left));
+          left -= count;
+          return { at: to, count };
+        });
+        for (const { at, count } of assumed.toReversed())
+          for (let n = 0; n < count; n += 1) starts.add(Math.max(at, starts.nthLatest(1) ?? at));
       }
       const { perMinute, perHour } = source.rate;
-      const freeAt = (most: number, windowMs: number): number =>
-        most > 0
-          ? (log.starts(null).nthLatest(Math.ceil(most / 2)) ?? Number.NEGATIVE_INFINITY) + windowMs
-          : at;
-      return Math.max(freeAt(perMinute, MINUTE_MS), freeAt(perHour, HOUR_MS), at);
+      const freeAt = (nth: number, windowMs: number): number =>
+        nth > 0 ? (log.starts(null).nthLatest(nth) ?? Number.NEGATIVE_INFINITY) + windowMs : until;
+      return Math.max(freeAt(Math.ceil(perMinute / 2), MINUTE_MS), freeAt(perHour, HOUR_MS), until);
     });
   } finally {
     log.close();
   }
-}
-
-/** How many starts are later than `from` and not later than `to`, and `most` at most. */
-function startsWithin(
-  starts: { readonly nthLatest: (n: number) => number | undefined },
-  from: number,
-  to: number,
-  most: number,
-): number {
-  const nth = (n: number): number => starts.nthLatest(n) ?? Number.NEGATIVE_INFINITY;
-  let later = 0;
-  while (nth(later + 1) > to) later += 1;
-  let within = 0;
-  while (within < most && nth(later + within + 1) > from) within += 1;
-  return within;
 }
 
 /**

@@ -67,7 +67,7 @@ export async function fleetCell(context: CommandContext): Promise<ExitCode> {
       loadConfig: (file, env) => onlyMirrorConfig(loadConfig({ file, env, cwd: context.cwd })),
       openReadClient: (source, sourceLog, rateLog) =>
         openReadClient(source, sourceLog, rateLog, { clock, beforeSending: () => lease.require() }),
-      assumeRequests: (source, rateLog, until) => assumeRequests(source, rateLog, until, clock),
+      assumeRequests: (source, rateLog, uncounted) => assumeRequests(source, rateLog, uncounted, clock),
       isKnown: (root) =>
         new Promise((resolve) => {
           current.onKnown = resolve;

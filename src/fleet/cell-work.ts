@@ -22,7 +22,11 @@ interface CellEffects extends MirrorEffects {
   readonly loadConfig: (file: string, env: Readonly<Record<string, string>>) => Config;
   readonly openReadClient: (source: SourceConfig, log: Logger, rateLog: string) => ReadClient;
   /** As `assumeRequests`. */
-  readonly assumeRequests: (source: SourceConfig, rateLog: string, until: number) => number;
+  readonly assumeRequests: (
+    source: SourceConfig,
+    rateLog: string,
+    uncounted: NonNullable<CellOrder['uncounted']>,
+  ) => number;
 }
 
 /** A longer wait for the limits of a holder that vanished does not keep a worker's slot: others are worked on meanwhile. */
@@ -108,14 +112,15 @@ function readCellConfig(
 
 /** Returns how long what is assumed of a holder that vanished leaves no request, in milliseconds. */
 function countRequests(
-  { rateLog, requests, uncountedUntil }: CellOrder,
+  { rateLog, requests, uncounted }: CellOrder,
   source: SourceConfig,
   effects: CellEffects,
 ): number {
   const { clock } = effects;
   if (requests !== null) mergeRateLog(rateLog, requests, clock);
-  if (uncountedUntil === null) return 0;
-  const freeAt = effects.assumeRequests(source, rateLog, Math.min(uncountedUntil, clock.now()));
+  if (uncounted === null) return 0;
+  const until = Math.min(uncounted.until, clock.now());
+  const freeAt = effects.assumeRequests(source, rateLog, { ...uncounted, until });
   return Math.max(0, freeAt - clock.now());
 }
 

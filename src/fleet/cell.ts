@@ -57,8 +57,8 @@ export interface CellOrder {
   readonly rateLog: string;
   /** What the holder of the group before knew of its limits. */
   readonly requests: RateLogState | null;
-  /** Until when a holder that vanished may have sent requests that nobody counted, epoch milliseconds; null without one. */
-  readonly uncountedUntil: number | null;
+  /** When a holder that vanished may have sent requests that nobody counted, epoch milliseconds; null without one. */
+  readonly uncounted: { readonly since: number; readonly until: number } | null;
   /** Null for a cell that no worker has published yet. */
   readonly known: KnownMirror | null;
   /** False where another worker may still have the runs that the registry knows and storage lacks. */

@@ -129,11 +129,17 @@ export class GroupWork {
           signal: job.abort.signal,
         });
         if (result.status === 'waits') {
-          await registry.postpone(group, held.fence, result.ms, result.requests as unknown as JsonValue);
+          const until = `${new Date(this.#now() + result.ms).toISOString().slice(0, 19)}Z`;
+          const message = `the worker before ended without a word: what it may have sent counts against the limits of the key, which leave nothing until ${until}`;
+          const rateLog = result.requests as unknown as JsonValue;
+          await registry.postpone(group, held.fence, result.ms, {
+            rateLog,
+            error: { code: 'throttled', message },
+          });
           isReleased = true;
           this.#options.log.info(
             { cell: cell.name },
-            `${cell.name} waits ${duration(result.ms)}: the worker before ended without a word, so the limits of the key count as used up`,
+            `${cell.name} waits ${duration(result.ms)}: ${message}`,
           );
           break;
         }

@@ -35,14 +35,17 @@ interface OrderFacts {
 /** What is to be done on one cell of a group. */
 export function orderOf(held: HeldGroup, cell: Cell, facts: OrderFacts): CellOrder {
   const { isFirst, secret, cache, storage, recipients, identities, now, clockAheadMs, leaseMs } = facts;
-  const { abandonedMs } = held;
+  const { abandonedMs, uncountedMs } = held;
   return {
     cell: cell.name,
     config: cellConfigOf(cell),
     secret: secret.reveal(),
     ...cachedFiles(cache, held.group, cell.name),
     requests: isFirst ? rateLogState(held.rateLog, held.rateLogAgeMs) : null,
-    uncountedUntil: isFirst && abandonedMs !== null ? Math.min(now, now - abandonedMs + leaseMs) : null,
+    uncounted:
+      isFirst && abandonedMs !== null
+        ? { since: now - uncountedMs, until: Math.min(now, now - abandonedMs + leaseMs) }
+        : null,
     known: knownMirror(cell),
     mayLoseRuns: (cell.overdueMs ?? 0) > facts.lostRunsMs,
     fence: held.fence,

@@ -112,7 +112,7 @@ export async function fleet({ haste = 1 } = {}): Promise<Fleet> {
           configFile: join(directory, worker, '1', `${CELL}.yaml`),
           rateLog: join(directory, worker, '1', 'group'),
           requests: null,
-          uncountedUntil: null,
+          uncounted: null,
           known: registry.known,
           mayLoseRuns: true,
           fence,
@@ -132,7 +132,7 @@ export async function fleet({ haste = 1 } = {}): Promise<Fleet> {
           loadConfig: (file, env) => onlyMirrorConfig(loadConfig({ file, env, cwd: directory })),
           openReadClient: (source, sourceLog, rateLog) =>
             openReadClient(source, sourceLog, rateLog, { clock, beforeSending: () => undefined }),
-          assumeRequests: (source, rateLog, until) => assumeRequests(source, rateLog, until, clock),
+          assumeRequests: (source, rateLog, uncounted) => assumeRequests(source, rateLog, uncounted, clock),
           isKnown: (root) => Promise.resolve(registry.runs.some((run) => run.root === root)),
           host: 'here',
           pid: process.pid,

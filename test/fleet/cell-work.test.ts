@@ -640,7 +640,9 @@ describe('a cell', () => {
     expect(countOf(again), 'each counts once').toBe(service.seen.length);
     // What the first one is known to have sent in that minute is a part of what the limits allowed.
     const asked = service.seen.length;
-    const taken = await work('b', 4, { uncountedUntil: clock.now() - 30_000 });
+    const taken = await work('b', 4, {
+      uncounted: { since: clock.now() - 60_000, until: clock.now() - 30_000 },
+    });
     expect(taken).toMatchObject({ status: 'waits', ms: 30_000 });
     const known = taken.status === 'waits' ? taken.requests : null;
     expect(startsOf(known!)).toBe(asked + 1000 - countOf(first));
@@ -658,18 +660,46 @@ describe('a cell', () => {
     };
     registry.publish(await work('a', 1));
     pass();
-    const first = await waits('b', 2, { uncountedUntil: clock.now() });
+    const first = await waits('b', 2, { uncounted: { since: clock.now(), until: clock.now() } });
     expect(first.ms).toBe(60_000);
     expect(startsOf(first.requests!)).toBeGreaterThanOrEqual(1000);
     pass(20_000);
     const requests = aged(first.requests!, 20_000);
-    const next = await waits('c', 3, { requests, uncountedUntil: clock.now() });
+    const next = await waits('c', 3, { requests, uncounted: { since: clock.now(), until: clock.now() } });
     expect(next.ms).toBe(40_000);
     expect(startsOf(next.requests!)).toBe(startsOf(first.requests!));
     pass(60_000);
     const last = await work('c', 4, { requests: aged(next.requests!, 60_000) });
     expect(last.status).toBe('worked');
   });
+});
+
+it('assumes of a worker that vanished what the minutes since its last report allowed, and waits for the minute alone', async () => {
+  const { work, service, registry, clock } = await fleet();
+  const config = {
+    source: { baseUrl: service.url, rate: { perMinute: 30, perHour: 1000 } },
+    schedules: { sync: { cron: '*/30 * * * *' } },
+  };
+  const first = registry.publish(await work('a', 1, { config }));
+  // The other list is of the kinds with limits of their own.
+  const lists = Object.entries(first.requests!.ages).toSorted(([, a], [, b]) => b.length - a.length);
+  const [id] = lists[0]!;
+  const after = async (known: number, uncountedMs: number): Promise<{ ms: number; added: number }> => {
+    const ages = Array.from({ length: known }, (_, index) => 3_000_000 - index);
+    const until = clock.now();
+    const result = await work(`after-${known}-${uncountedMs}`, 2, {
+      config,
+      requests: { ages: { [id]: ages }, paces: {} },
+      uncounted: { since: until - uncountedMs, until },
+    });
+    if (result.status !== 'waits') throw new Error(JSON.stringify(result));
+    return { ms: result.ms, added: result.requests!.ages[id]!.length - known };
+  };
+  expect(await after(600, 1_000)).toEqual({ ms: 60_000, added: 30 });
+  expect(await after(600, 240_000)).toEqual({ ms: 60_000, added: 120 });
+  expect((await after(950, 240_000)).added, 'as many as the hour allowed').toBe(50);
+  // Of an hour that is used up, only what is older than an hour leaves room.
+  expect((await after(1_000, 1_000)).ms).toBeGreaterThan(500_000);
 });
 
 type Waits = Extract<CellResult, { status: 'waits' }>;

@@ -38,6 +38,9 @@ it('says why a cell has no run yet, is late, or waits although it is fine', () =
   );
   expect(problem({ health: 'fine', overdueMs: 1000, error: KEY_MISSING })).toBe(KEY_MISSING);
   expect(problem({ health: 'fine', overdueMs: -1000, error: KEY_MISSING })).toBe('');
+  const waits = { errorCode: 'throttled', error: 'used up', overdueMs: -60_000 };
+  expect(problem({ ...waits, health: 'fine' })).toBe('used up');
+  expect(problem({ ...waits, health: 'late', overdueMs: -600_000 })).toBe('waits another 10 min: used up');
   expect(problem({ health: 'fine', isStored: false })).toBe(
     'not in storage: only the worker that made the last run has it',
   );

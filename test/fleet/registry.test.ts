@@ -11,6 +11,7 @@ import type { CellOverview } from '../../src/fleet/registry/overview.ts';
 import type { Publication } from '../../src/fleet/registry/publish.ts';
 import type { Cell, HeldGroup } from '../../src/fleet/registry/held-group.ts';
 import { Registry, type WorkerDescription } from '../../src/fleet/registry/registry.ts';
+import { problemOf } from '../../src/fleet/serve/health.ts';
 import { missingMigrations } from '../tools/check-migrations.ts';
 import { POSTGRES, PostgresServer, WITHOUT_POSTGRES, openedRegistry } from './postgres.ts';
 
@@ -342,10 +343,16 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       const [group] = await dueIds(registry);
       const first = (await registry.holdGroup(group!, 'w1'))!;
       const second = (await registry.holdGroup(group!, 'w2'))!;
-      await registry.postpone(group!, first.fence, 45_000, { starts: [1] });
+      const error = { code: 'throttled', message: 'the limits count as used up' } as const;
+      await registry.postpone(group!, first.fence, 45_000, { rateLog: { starts: [1] }, error });
       expect(await dueIds(registry)).toEqual([group]);
-      await registry.postpone(group!, second.fence, 45_000, { starts: [2] });
+      await registry.postpone(group!, second.fence, 45_000, { rateLog: { starts: [2] }, error });
       expect(await dueIds(registry)).toEqual([]);
+      const statusOf = async (): Promise<object> => {
+        const [{ health, ...cell }] = (await registry.overview({ cells: ['a'] })) as [CellOverview];
+        return { health, problem: problemOf({ health, ...cell }) };
+      };
+      expect(await statusOf()).toEqual({ health: 'new', problem: `no run yet: ${error.message}` });
       const rows = await server.execute(
         url,
         'SELECT name, round(extract(epoch FROM due_at - now())) AS due FROM tidemark.cells ORDER BY name',
@@ -355,6 +362,13 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       expect(Number(rows[1]!['due'])).toBeGreaterThan(500);
       const third = (await registry.holdGroup(group!, 'w1'))!;
       expect(third).toMatchObject({ rateLog: { starts: [2] }, abandonedMs: null, cells: [] });
+      await server.execute(url, 'UPDATE tidemark.cells SET due_at = now()');
+      const fourth = (await registry.holdGroup(group!, 'w1'))!;
+      await registry.postpone(group!, fourth.fence, 1_200_000, { rateLog: {}, error });
+      expect(await statusOf()).toEqual({
+        health: 'late',
+        problem: 'waits another 20 min: the limits count as used up',
+      });
     });
 
     it('has a rate log whose ages are as of when they were taken, however long it waited to be written', async () => {
@@ -369,7 +383,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
         return held.rateLogAgeMs / 1000;
       };
       const held = (await registry.holdGroup(group!, 'w1'))!;
-      await registry.postpone(group!, held.fence, 0, rateLog);
+      await registry.postpone(group!, held.fence, 0, { rateLog, error: { code: 'throttled', message: 'x' } });
       expect(await agesOf()).toBeCloseTo(20, -1);
       const again = (await registry.holdGroup(group!, 'w1'))!;
       await registry.publish(publication(again, { rateLog, releases: true }));

@@ -50,6 +50,8 @@ export interface HeldGroup {
    * written the log is not known. Null where it did.
    */
   readonly abandonedMs: number | null;
+  /** Milliseconds since the holder before wrote the log, or took the group where it wrote none. */
+  readonly uncountedMs: number;
   /** Those that are due, the one that waits longest first; for a checkout, the one that was checked out. */
   readonly cells: readonly Cell[];
 }
@@ -83,6 +85,7 @@ interface HeldRow {
   /** Of before; left out where it is the one who asks. */
   readonly holder?: string | null;
   readonly seenMs?: string;
+  readonly uncountedMs?: string;
   readonly fence: number | null;
   readonly rateLog: unknown;
   readonly ageMs: string | null;
@@ -98,6 +101,7 @@ export function heldGroup(group: number, rows: readonly HeldRow[]): HeldGroup | 
     rateLog: (first.rateLog ?? null) as JsonValue,
     rateLogAgeMs: Number(first.ageMs ?? 0),
     abandonedMs: (first.holder ?? null) === null ? null : Number(first.seenMs ?? 0),
+    uncountedMs: Number(first.uncountedMs ?? 0),
     cells: rows.flatMap(({ cell }) => (cell === null ? [] : [cell])),
   };
 }

@@ -10,7 +10,7 @@ export const CELL_HEALTHS = [
   'quarantined', // it failed five times and is retried once an hour
   'failing', // the last job failed
   'not_stored', // storage lacks its newest mirror, and it is not expected to get it soon
-  'late', // it is overdue, and nobody works on it
+  'late', // it is overdue and nobody works on it, or it waits long for its limits
   'new', // nothing was published yet
   'partial', // the last run could not read all
   'checked_out', // a person has it
@@ -182,9 +182,18 @@ function healthOf(cell: Omit<CellOverview, 'health'>): CellHealth {
   if (cell.state === 'checked_out') return 'checked_out';
   if (isNotStored(cell)) return 'not_stored';
   const lateMs = cell.error === null ? LATE_MS : LEFT_LATE_MS;
-  if (cell.holder === null && (cell.overdueMs ?? 0) > lateMs) return 'late';
+  if (cell.holder === null && ((cell.overdueMs ?? 0) > lateMs || waitsMs(cell) > LEFT_LATE_MS)) return 'late';
   if (cell.publishedAt === null) return 'new';
   return cell.lastOutcome === 'complete' ? 'fine' : 'partial';
+}
+
+/** How long the cell waits still for limits that a holder which vanished may have used up, milliseconds; 0 where it does not. */
+export function waitsMs({
+  failures,
+  errorCode,
+  overdueMs,
+}: Pick<CellOverview, 'failures' | 'errorCode' | 'overdueMs'>): number {
+  return failures === 0 && errorCode === 'throttled' ? Math.max(0, -(overdueMs ?? 0)) : 0;
 }
 
 /** True where a worker that was to continue from it found that storage lacks the newest mirror. */

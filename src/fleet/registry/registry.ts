@@ -201,6 +201,10 @@ export class Registry {
               sql<string>`extract(epoch from now() - greatest(${groups.heldAt}, case when ${workers.startedAt} > ${groups.heldAt} then ${workers.startedAt} else ${workers.seenAt} end)) * 1000`.as(
                 'seen_ms',
               ),
+            uncountedMs:
+              sql<string>`extract(epoch from now() - greatest(${groups.heldAt}, ${groups.rateLogAt})) * 1000`.as(
+                'uncounted_ms',
+              ),
           })
           .from(groups)
           .leftJoin(workers, eq(workers.name, groups.holder))
@@ -223,6 +227,7 @@ export class Registry {
         .select({
           holder: prior.holder,
           seenMs: prior.seenMs,
+          uncountedMs: prior.uncountedMs,
           fence: held.fence,
           rateLog: held.rateLog,
           ageMs: sql<string | null>`extract(epoch from now() - ${held.rateLogAt}) * 1000`,
@@ -253,8 +258,20 @@ export class Registry {
   /**
    * Gives a group back whose limits leave no request for `ms`: its cells are due again then. Nothing where somebody else took it
    * meanwhile.
+   * @param why.error `throttled`: shown of the cells until they are worked on
    */
-  async postpone(group: number, fence: number, ms: number, rateLog: JsonValue): Promise<void> {
+  async postpone(
+    group: number,
+    fence: number,
+    ms: number,
+    {
+      rateLog,
+      error,
+    }: {
+      readonly rateLog: JsonValue;
+      readonly error: { readonly code: 'throttled'; readonly message: string };
+    },
+  ): Promise<void> {
     await this.#query(async (db) => {
       const released = db.$with('released').as(
         db
@@ -266,7 +283,12 @@ export class Registry {
       await db
         .with(released)
         .update(cells)
-        .set({ dueAt: after(ms) })
+        .set({
+          dueAt: after(ms),
+          // Of one that fails, why it does is said.
+          errorCode: sql`case when ${cells.failures} = 0 then ${error.code} else ${cells.errorCode} end`,
+          error: sql`case when ${cells.failures} = 0 then ${error.message} else ${cells.error} end`,
+        })
         .where(
           and(
             inArray(cells.group, db.select({ id: released.id }).from(released)),

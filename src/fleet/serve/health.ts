@@ -1,7 +1,7 @@
 /** What people read about a cell: its status in words, and what is wrong. */
 import { SEVERITIES } from '../../catalog/definition.ts';
 import { count, duration, plural } from '../../core/wording.ts';
-import type { CellHealth, CellOverview, WorkerOverview } from '../registry/overview.ts';
+import { type CellHealth, type CellOverview, type WorkerOverview, waitsMs } from '../registry/overview.ts';
 
 export const HEALTH_TEXT: Readonly<Record<CellHealth, string>> = {
   quarantined: 'quarantined',
@@ -58,8 +58,9 @@ export function problemOf(cell: CellOverview): string {
   const why = line.length > ERROR_LENGTH ? `${line.slice(0, ERROR_LENGTH)}…` : line;
   const cause = why === '' ? '' : `: ${why}`;
   const unstored = isStored ? '' : ', not in storage';
-  // Due, and a worker could not work on it: the error of a cell that is not due is over.
-  const isLeft = (overdueMs ?? -1) >= 0 && why !== '';
+  const waits = waitsMs(cell);
+  // Due, and a worker could not work on it: the error of a cell that is neither due nor waits is over.
+  const isLeft = ((overdueMs ?? -1) >= 0 || waits > 0) && why !== '';
   switch (health) {
     case 'quarantined':
     case 'failing':
@@ -70,7 +71,7 @@ export function problemOf(cell: CellOverview): string {
         ? `not in storage for ${duration(unstoredAgeMs ?? 0)}: only worker ${lastWorker ?? ''} has it`
         : `not in storage: only worker ${lastWorker ?? ''} has it, which is not alive`;
     case 'late':
-      return `due for ${duration(overdueMs ?? 0)}${unstored}${cause}`;
+      return `${waits > 0 ? `waits another ${duration(waits)}` : `due for ${duration(overdueMs ?? 0)}`}${unstored}${cause}`;
     case 'partial':
       return `the last run was ${lastOutcome ?? 'partial'}${unstored}${cause}${
         errorCode === 'removals_held' ? ` (to decide on removals: \`tidemark fleet checkout ${name}\`)` : ''
