@@ -22,8 +22,7 @@ import {
   shownRenewal,
   sightingText,
 } from './record-heading.ts';
-import { statesAt } from './named-parents.ts';
-import { lookUpRecord, type RecordQuestion, sourcesToRead } from './record.ts';
+import { lookUpRecord, type RecordQuestion } from './record.ts';
 import { localMinute, plural } from '../core/wording.ts';
 
 export interface BlameOptions extends RecordQuestion {
@@ -43,7 +42,6 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       config,
       { ...options, isPartEnough: true },
       {
-        states: statesAt(mirror, sourcesToRead(config, mirror), options.at),
         note: (line) => printNote(context, [line]),
       },
     );

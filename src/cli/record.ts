@@ -26,6 +26,7 @@ import {
   type NamePlaces,
   type Namesake,
   REMOVED,
+  statesAt,
   withParentIds,
 } from './named-parents.ts';
 
@@ -36,6 +37,8 @@ export interface RecordQuestion {
   readonly id: string;
   readonly organization?: readonly string[];
   readonly project?: readonly string[];
+  /** A point in time: names of the organization and project then count too. */
+  readonly at?: string;
   /** True finds the only record whose name contains the text, where no name is equal to it. */
   readonly isPartEnough?: boolean;
 }
@@ -64,11 +67,13 @@ export function lookUpRecord(
   places: Partial<NamePlaces> = {},
 ): FoundRecord {
   const kind = kindArgument(question.kind);
+  const all = sourcesToRead(config, mirror);
   const {
     options: { organization, project },
     sources,
   } = withParentIds(question, config, mirror, {
-    sources: sourcesToRead(config, mirror),
+    sources: all,
+    states: statesAt(mirror, all, question.at),
     isOfRecord: true,
     ...places,
   });

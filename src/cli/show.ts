@@ -29,8 +29,7 @@ import {
   shownRenewal,
   sightingText,
 } from './record-heading.ts';
-import { statesAt } from './named-parents.ts';
-import { lookUpRecord, type FoundRecord, type RecordQuestion, sourcesToRead } from './record.ts';
+import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 import { printPage } from './pager.ts';
 
 export interface ShowOptions extends RecordQuestion {
@@ -66,7 +65,6 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
       config,
       { ...options, isPartEnough: true },
       {
-        states: statesAt(mirror, sourcesToRead(config, mirror), options.at),
         note: (line) => printNote(context, [line]),
       },
     );

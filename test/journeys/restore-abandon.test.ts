@@ -304,7 +304,8 @@ describe('a restore that had not ended in the backup that the mirror comes from'
     // As a backup has it that was made before these two began, the creations.
     const file = new Database(mirror);
     const begun = file.prepare(
-      `UPDATE restore_steps SET outcome = 'planned', status = NULL, attempts = 0, sent_at = NULL WHERE outcome = 'sent'`,
+      `UPDATE restore_steps SET outcome = 'planned', status = NULL, attempts = 0, sent_at = NULL WHERE step IN (
+        SELECT s.value ->> 'n' FROM restores, json_each(plan, '$.steps') s WHERE s.value ->> 'action' = 'create')`,
     );
     expect(begun.run().changes).toBe(2);
     file.close();
@@ -319,9 +320,9 @@ describe('a restore that had not ended in the backup that the mirror comes from'
     expect(resumed.stdout + resumed.stderr).not.toMatch(/somebody changed it|of that name already/);
     const { summary, steps } = JSON.parse(resumed.stdout) as RestoreJson;
     expect(summary).toMatchObject({ failed: 0 });
-    const found = steps.filter(({ outcome }) => outcome === 'skipped');
+    // Another step may have begun before the backup too.
+    const found = steps.filter(({ outcome, new_id: id }) => outcome === 'skipped' && id !== null);
     expect(found.map(({ verified }) => verified)).toEqual([true, true]);
-    expect(found.every(({ new_id: id }) => id !== null)).toBe(true);
     expect(story.writes().length, 'nothing is sent again').toBe(sent);
     expect((await story.run('restores')).stderr).not.toMatch(unknown);
     // The new ids are known: the next plan finds every record.
