@@ -1,6 +1,6 @@
 /** The part of the composition root that makes clients and loggers: what talks to the service and of it. See `wire.ts`. */
 import { existsSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { ConnectionOptions } from './api/connection.ts';
 import { startsToKeep } from './api/limiter.ts';
 import { createProbeClient, type ProbeClient } from './api/read-client.ts';
@@ -11,17 +11,17 @@ import type { SourceConfig } from './config/config.ts';
 import { keyFingerprint } from './config/source.ts';
 import { type Clock, systemClock } from './core/clock.ts';
 import type { Logger } from './core/logger.ts';
+import { sharedTemporaryDirectory } from './core/temporary-place.ts';
 import { readStarts, SharedRateLog } from './mirror/rate-log.ts';
 
 /**
  * A client that can read and nothing else, limited by the source's rate together with all processes that use the log beside that path
- * (`Config.rateLogBeside`). Null: limited within this process only. A worker of a fleet has a clock of its own, and a lease without which nothing is
- * sent.
+ * (`Config.rateLogBeside`). A worker of a fleet has a clock of its own, and a lease without which nothing is sent.
  */
 export function openReadClient(
   source: SourceConfig,
   log: Logger,
-  rateLogBeside: string | null,
+  rateLogBeside: string,
   leased: Pick<ConnectionOptions, 'clock' | 'beforeSending'> = { clock: systemClock },
 ): ReadClient {
   return createReadClient({ ...connectionOptions(source, log, rateLogBeside, leased.clock), ...leased });
@@ -81,10 +81,9 @@ export function assumeRequests(
  * first. With a kind, those that count for the limit of that name (`rate.kinds`).
  */
 export function recentRequests(source: SourceConfig, rateLogBeside: string, kind?: Kind): number[] {
-  return readStarts(
-    { beside: rateLogBeside, fingerprint: keyFingerprint(source), clock: systemClock },
-    kind ?? null,
-  );
+  const fingerprint = keyFingerprint(source);
+  const { beside } = rateLogPlace(rateLogBeside, fingerprint);
+  return beside === null ? [] : readStarts({ beside, fingerprint, clock: systemClock }, kind ?? null);
 }
 
 /** For `doctor` and the like: failures are reported soon, without waiting minutes when the service asks for it. */
@@ -93,7 +92,7 @@ const PROBE_RETRY = { attempts: 2, maxWaitSeconds: 20 };
 const PROBE_WINDOW_SECONDS = 65;
 const PROBE_TIMEOUTS = { connectMs: 10_000, headersMs: 30_000, bodyMs: 15_000, totalMs: 45_000 };
 
-/** A read-only client for single answers, limited like the others. */
+/** A read-only client for single answers, limited like the others, also before there is a mirror (null: nor a path for one). */
 export function openProbeClient(
   source: SourceConfig,
   log: Logger,
@@ -123,8 +122,8 @@ function connectionOptions(
   clock: Clock = systemClock,
 ): ConnectionOptions {
   const keeps = startsToKeep(source.rate);
-  // A mirror that is still to be made, in a directory that is, has no log beside it.
-  const isShared = rateLogBeside !== null && keeps > 0 && existsSync(dirname(rateLogBeside));
+  const fingerprint = keyFingerprint(source);
+  const { beside, continues } = rateLogPlace(rateLogBeside, fingerprint);
   return {
     baseUrl: source.baseUrl,
     apiKey: source.apiKey,
@@ -136,15 +135,22 @@ function connectionOptions(
     clock,
     random: Math.random,
     log: log.child({ source: source.name }),
-    ...(isShared
-      ? {
-          rateLog: new SharedRateLog({
-            beside: rateLogBeside,
-            fingerprint: keyFingerprint(source),
-            keeps,
-            clock,
-          }),
-        }
-      : {}),
+    ...(beside === null || keeps === 0
+      ? {}
+      : { rateLog: new SharedRateLog({ beside, continues, fingerprint, keeps, clock }) }),
   };
+}
+
+/**
+ * Where a key's log of requests is: beside the mirror once its directory is there, before that with this user's temporary files.
+ * Making the directory for it could hide that a disk is not mounted. Null where neither can be.
+ */
+function rateLogPlace(
+  rateLogBeside: string | null,
+  fingerprint: string,
+): { readonly beside: string | null; readonly continues: string | null } {
+  const isThere = rateLogBeside !== null && existsSync(dirname(rateLogBeside));
+  const temporary = sharedTemporaryDirectory({ isMade: !isThere });
+  const before = temporary === null ? null : join(temporary, fingerprint);
+  return isThere ? { beside: rateLogBeside, continues: before } : { beside: before, continues: null };
 }

@@ -1,5 +1,5 @@
 /** Where short-lived files go: Tidemark's own, and SQLite's. */
-import { accessSync, constants, existsSync, mkdtempSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, lstatSync, mkdirSync, mkdtempSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { asFileError } from './file-errors.ts';
@@ -23,6 +23,24 @@ export function makeTemporaryDirectory(prefix: string): string {
     return mkdtempSync(join(place, prefix));
   } catch (error) {
     throw asFileError(error, place, 'written');
+  }
+}
+
+/**
+ * The directory there that all processes of this user share and nobody else can enter. Null where it is missing (and cannot be
+ * made, if it `isMade`), or what has its name is somebody else's or open to others.
+ */
+export function sharedTemporaryDirectory({ isMade }: { readonly isMade: boolean }): string | null {
+  const user = process.getuid?.();
+  const path = join(temporaryPlace(), `tidemark-${user ?? 'shared'}`);
+  try {
+    if (isMade) mkdirSync(path, { recursive: true, mode: 0o700 });
+    const stats = lstatSync(path);
+    const isOwn = user === undefined || (stats.uid === user && (stats.mode & 0o077) === 0);
+    return stats.isDirectory() && isOwn ? path : null;
+  } catch {
+    // Missing or not writable, or a file has that name.
+    return null;
   }
 }
 

@@ -4,7 +4,7 @@
  * and the writer must not wait for them. Implements the client's `RateLog`. Its tables are in no schema: SQL as text.
  */
 import { createHash, randomInt } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
@@ -21,6 +21,8 @@ import { realMirrorPath } from './real-path.ts';
 interface RateLogOptions {
   /** Absolute path, of a mirror or of the mirrors' directory: the log is beside it. */
   readonly beside: string;
+  /** Where a log was written before this one could be: it is continued here, and removed. */
+  readonly continues?: string | null;
   /** Names a key at an origin without telling the key. */
   readonly fingerprint: string;
   /** How many starts the limits look back at most. */
@@ -88,7 +90,7 @@ export class SharedRateLog {
   /** @throws TidemarkError when the file cannot be used; it may be tried again */
   atomically<T>(work: () => T): T {
     return translated(this.#path, () => {
-      this.#file ??= new RateFile(this.#path, this.#options);
+      this.#file ??= this.#openFile();
       return this.#file.atomically(work);
     });
   }
@@ -108,6 +110,16 @@ export class SharedRateLog {
   close(): void {
     this.#file?.close();
     this.#file = null;
+  }
+
+  #openFile(): RateFile {
+    const { beside, continues = null, clock } = this.#options;
+    if (continues !== null && existsSync(rateLogPath(continues))) {
+      const state = exportRateLog(continues, clock);
+      if (state !== null) mergeRateLog(beside, state, clock);
+      for (const end of ['', '-wal', '-shm']) rmSync(`${rateLogPath(continues)}${end}`, { force: true });
+    }
+    return new RateFile(this.#path, this.#options);
   }
 
   #opened(): RateFile {

@@ -1,9 +1,19 @@
 /** Where short-lived files go. */
-import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  readdirSync,
+  rmdirSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import {
   makeTemporaryDirectory,
+  sharedTemporaryDirectory,
   sqliteTemporaryPlace,
   temporaryPlace,
 } from '../../src/core/temporary-place.ts';
@@ -26,6 +36,26 @@ describe('the temporary place', () => {
       vi.stubEnv('TMPDIR', place);
       expect(temporaryPlace()).toBe('/tmp');
     }
+  });
+
+  it('that processes share is of this user alone, and not used where it is open to others or a link', () => {
+    const named = temporaryDirectory();
+    vi.stubEnv('TMPDIR', named);
+    expect(sharedTemporaryDirectory({ isMade: false })).toBeNull();
+    const shared = sharedTemporaryDirectory({ isMade: true })!;
+    expect(dirname(shared)).toBe(named);
+    expect(statSync(shared).mode & 0o777).toBe(0o700);
+    expect(sharedTemporaryDirectory({ isMade: false })).toBe(shared);
+    chmodSync(shared, 0o770);
+    expect(sharedTemporaryDirectory({ isMade: true })).toBeNull();
+    chmodSync(shared, 0o700);
+    if (process.getuid?.() === 0) {
+      chownSync(shared, 1, 1);
+      expect(sharedTemporaryDirectory({ isMade: true })).toBeNull();
+    }
+    rmdirSync(shared);
+    symlinkSync(temporaryDirectory(), shared);
+    expect(sharedTemporaryDirectory({ isMade: true })).toBeNull();
   });
 
   it('of SQLite is the first that it may write: SQLITE_TMPDIR, TMPDIR, /var/tmp', () => {

@@ -1,5 +1,8 @@
 /** One rate limit over all processes that use a mirror: measured where it counts, at the service. */
 import { once } from 'node:events';
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as realDelay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { environment, scratch, start, startHere, tidemark } from './harness.ts';
@@ -67,5 +70,24 @@ describe('the rate limit of one key', () => {
     for (const args of [['sync'], ['doctor']]) startHere(args, { env });
     await untilMoreWouldHaveCome();
     expect(worst()).toBe(PER_MINUTE);
+  });
+
+  it('counts what init and doctor sent before the directory of the mirror was there', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, join(directory, 'data'), {
+      TIDEMARK_RATE_PER_MINUTE: '10000',
+    });
+    const shared = join(tmpdir(), `tidemark-${process.getuid?.()}`);
+    const args = ['init', '--url', service.url, '--key-env', 'TIDEMARK_API_KEY'];
+    expect((await tidemark(args, { env, cwd: directory })).code).toBe(0);
+    expect((await tidemark(['doctor', '--json'], { env })).code).toBe(0);
+    expect(existsSync(join(directory, 'data'))).toBe(false);
+    expect((await tidemark(['sync', '--quiet'], { env })).code).toBe(0);
+    const { stdout } = await tidemark(['estimate', '--json'], { env });
+    const { sources } = JSON.parse(stdout) as { sources: { rate: { used: number } }[] };
+    expect(sources).toMatchObject([{ rate: { used: service.seen.length } }]);
+    expect(statSync(shared).mode & 0o777).toBe(0o700);
+    expect(readdirSync(shared)).toEqual([]);
   });
 });
