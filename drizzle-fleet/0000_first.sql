@@ -78,6 +78,7 @@ CREATE TABLE "tidemark"."groups" (
 	"fence" bigint DEFAULT 0 NOT NULL,
 	"holder" text,
 	"held_at" timestamp(3) with time zone,
+	"uncounted_since" timestamp(3) with time zone,
 	"checked_out_cell" bigint,
 	"rate_log" jsonb,
 	"rate_log_at" timestamp(3) with time zone,

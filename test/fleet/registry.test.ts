@@ -324,6 +324,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       );
       const second = (await registry.holdGroup(group!, 'w2'))!;
       expect(second.abandonedMs! / 1000).toBeCloseTo(40, -1);
+      expect(second.uncountedMs / 1000).toBeCloseTo(90, -1);
       // A process of the same name, which was started since, says nothing of the one before it.
       await server.execute(
         url,
@@ -332,6 +333,14 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       );
       const third = (await registry.holdGroup(group!, 'w2'))!;
       expect(third.abandonedMs! / 1000).toBeCloseTo(70, -1);
+      // Nor did one of them say what it sent, or assumed of the others, before it ended too.
+      await server.execute(url, `UPDATE tidemark.groups SET held_at = now() - interval '10 seconds'`);
+      const fourth = (await registry.holdGroup(group!, 'w3'))!;
+      expect(fourth.uncountedMs / 1000).toBeCloseTo(90, -1);
+      await registry.releaseGroup(group!, fourth.fence, {});
+      expect((await registry.holdGroup(group!, 'w3'))!.abandonedMs).toBeNull();
+      await server.execute(url, `UPDATE tidemark.groups SET held_at = now() - interval '10 seconds'`);
+      expect((await registry.holdGroup(group!, 'w2'))!.uncountedMs / 1000).toBeLessThan(60);
     });
 
     it('whose limits are used up is given back until they are free, by its holder alone', async () => {

@@ -50,7 +50,7 @@ export interface HeldGroup {
    * written the log is not known. Null where it did.
    */
   readonly abandonedMs: number | null;
-  /** Milliseconds since the holder before wrote the log, or took the group where it wrote none. */
+  /** Milliseconds since the log was written, or since the first holder took the group that ended without writing it. */
   readonly uncountedMs: number;
   /** Those that are due, the one that waits longest first; for a checkout, the one that was checked out. */
   readonly cells: readonly Cell[];

@@ -191,6 +191,8 @@ export class Registry {
    * Only the one job that the queue gives out for the group calls this.
    */
   async holdGroup(group: number, worker: string): Promise<HeldGroup | null> {
+    // Of all holders that ended without a report since the last one: the next may also end before it says what it assumes of them.
+    const uncountedSince = sql`case when ${groups.holder} is null then null else greatest(coalesce(${groups.uncountedSince}, ${groups.heldAt}), ${groups.rateLogAt}) end`;
     return this.#query(async (db) => {
       const prior = db.$with('prior').as(
         db
@@ -201,10 +203,7 @@ export class Registry {
               sql<string>`extract(epoch from now() - greatest(${groups.heldAt}, case when ${workers.startedAt} > ${groups.heldAt} then ${workers.startedAt} else ${workers.seenAt} end)) * 1000`.as(
                 'seen_ms',
               ),
-            uncountedMs:
-              sql<string>`extract(epoch from now() - greatest(${groups.heldAt}, ${groups.rateLogAt})) * 1000`.as(
-                'uncounted_ms',
-              ),
+            uncountedMs: sql<string>`extract(epoch from now() - ${uncountedSince}) * 1000`.as('uncounted_ms'),
           })
           .from(groups)
           .leftJoin(workers, eq(workers.name, groups.holder))
@@ -213,7 +212,7 @@ export class Registry {
       const held = db.$with('held').as(
         db
           .update(groups)
-          .set({ fence: sql`${groups.fence} + 1`, holder: worker, heldAt: now })
+          .set({ fence: sql`${groups.fence} + 1`, holder: worker, heldAt: now, uncountedSince })
           .where(and(eq(groups.id, group), isNull(groups.checkedOutCell)))
           .returning({
             id: groups.id,
