@@ -2,6 +2,7 @@
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { count, duration, plural } from '../core/wording.ts';
 import { MOST_PROJECTED } from '../fleet/cell.ts';
+import { storageError } from '../fleet/cell-mirror.ts';
 import type { CellOverview, WorkerOverview } from '../fleet/registry/overview.ts';
 import {
   driftText,
@@ -14,26 +15,35 @@ import {
 import { fleetStatusDocument } from '../fleet/serve/documents.ts';
 import { renderTable } from '../report/table.ts';
 import { print, printReason, type CommandContext, terminalWidth, withConfigOption } from './context.ts';
-import { type CellOptions, chosenCells, REASONS_SHOWN, withRegistry } from './fleet.ts';
+import { type CellOptions, chosenCells, fleetConfig, REASONS_SHOWN, withRegistry } from './fleet.ts';
 
-/** Exit 0 when every cell is fine, 3 when one is not or no worker is alive, 1 when nothing was ever published. */
+/** Exit 0 when every cell is fine, 3 when one is not, no worker is alive or the storage is away, 1 when nothing was ever published. */
 export async function fleetStatus(
   context: CommandContext,
   options: CellOptions & { readonly failing?: boolean },
 ): Promise<ExitCode> {
+  const { storage } = fleetConfig(context);
   return withRegistry(context, async (registry) => {
     const cells = await chosenCells(registry, options.cell);
+    const hasMirrors = cells.some(({ storedAt }) => storedAt !== null);
+    const away = storage?.type === 'directory' ? storageError(storage.path, hasMirrors) : null;
     const workers = await registry.workers();
     const shown = options.failing === true ? cells.filter(isWrong) : cells;
     if (context.options.json === true) {
-      const document = fleetStatusDocument(shown, workers);
+      const document = {
+        ...fleetStatusDocument(shown, workers),
+        storage_error:
+          away === null ? null : { code: away.code, message: away.message, hint: away.hint ?? null },
+      };
       await print(context, `${JSON.stringify(document)}\n`);
     } else {
       const text = statusText(context, { cells, shown, workers, limit: options.limit ?? 50 });
       await print(context, withConfigOption(text, context.options.config));
     }
-    const code = statusCode(cells, workers);
-    if (code !== EXIT.done) printReason(context, statusReason(cells, workers));
+    const known = statusCode(cells, workers);
+    const code = known === EXIT.done && away !== null ? EXIT.partial : known;
+    const lines = away === null ? [] : [`${away.message}: ${away.hint ?? ''}`];
+    if (code !== EXIT.done) printReason(context, [...lines, ...statusReason(cells, workers)]);
     return code;
   });
 }

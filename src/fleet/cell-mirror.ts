@@ -9,7 +9,7 @@
  *   names the backup that it equals or continues. If the registry names another backup of the same run, that is fetched.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { type Backup, listNewestFenced } from '../backup/list.ts';
 import { restoreBackup } from '../backup/opened-backup.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
@@ -253,7 +253,7 @@ async function storedBackups(
   try {
     if (storageAway !== null) throw fromErrorMessage(storageAway);
     if (storage.type === 'directory' && !existsSync(storage.path)) {
-      requireStorage(storage.path);
+      requireStorage(dirname(dirname(storage.path)));
       return [];
     }
     const target = await openTarget(storage, effects.clock);
@@ -407,17 +407,27 @@ function storageAddress(target: TargetConfig): string {
 }
 
 /** A storage that is a directory has to exist: without its disk it would look as if nothing had been stored. */
-function requireStorage(path: string): void {
-  const storage = dirname(dirname(path));
-  if (existsSync(storage)) return;
-  throw new TidemarkError('file_system', `the storage ${storage} does not exist`, {
-    hint: 'mount the disk that belongs there, or create the directory',
+function requireStorage(storage: string): void {
+  const error = storageError(storage, false);
+  if (error !== null) throw error;
+}
+
+/**
+ * What is wrong with a storage that is a directory; null if nothing is.
+ * @param hasMirrors true where mirrors were stored in it: an empty directory is then what the disk is to be mounted on
+ */
+export function storageError(storage: string, hasMirrors: boolean): TidemarkError | null {
+  const isThere = existsSync(storage);
+  if (isThere && (!hasMirrors || existsSync(join(storage, 'cells')))) return null;
+  const what = isThere ? 'has none of the mirrors that were stored there' : 'does not exist';
+  return new TidemarkError('file_system', `the storage ${storage} ${what}`, {
+    hint: `mount the disk that belongs there${isThere ? '' : ', or create the directory'}`,
   });
 }
 
 /** Makes the cell's directory in a storage that is one. */
 function makeDirectories(path: string): void {
-  requireStorage(path);
+  requireStorage(dirname(dirname(path)));
   for (const each of [dirname(path), path]) {
     if (existsSync(each)) continue;
     try {

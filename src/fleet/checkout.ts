@@ -18,7 +18,7 @@ import { acquireWriterLock } from '../mirror/lock.ts';
 import { openMirror } from '../mirror/open.ts';
 import { exportRateLog, mergeRateLog } from '../mirror/rate-log.ts';
 import { reportOf } from './cell-report.ts';
-import { storeMirror } from './cell-mirror.ts';
+import { storageError, storeMirror } from './cell-mirror.ts';
 import { cellConfigText } from './cell-work.ts';
 import type { Cell, HeldGroup } from './registry/held-group.ts';
 import type { Registry } from './registry/registry.ts';
@@ -99,6 +99,8 @@ async function fetchHere(
       hint: `see \`tidemark fleet status\` for what keeps it from its first run`,
     });
   }
+  const missing = storage.type === 'directory' ? storageError(storage.path, cell.storedKey !== null) : null;
+  if (missing !== null) throw missing;
   const target = await openTarget(cellStorage(storage, cell.name), clock);
   const backups = await listNewestFenced(target, LOOKED_AT, cell.storedKey);
   const newest =

@@ -60,6 +60,9 @@ export const LEASE_SHARE = 5 / 6;
 const PUBLISH_WITHIN_MS = 15 * 60_000;
 /** A storage that did not answer is asked again after this time, by one cell. */
 const STORAGE_AGAIN_MS = 60_000;
+/** What to do about a lease that was lost while the worker lives. */
+const LOST_HINT =
+  'if it repeats, this machine is too busy to be heard of in time: give it fewer `fleet.slots` or more processors, or all workers a longer `fleet.heartbeat`';
 const NO_ANSWER: readonly ErrorCode[] = ['timeout', 'unreachable'];
 
 /** A group under way. */
@@ -253,7 +256,7 @@ export class GroupWork {
     // The worker has said so of all cells that did not end before it has to leave.
     if (this.#shared.isStopping()) return;
     const why = signal.aborted ? asTidemarkError(signal.reason).message : message;
-    this.#options.log.warn({ cell: name }, `${name} was cut short: ${why}`);
+    this.#options.log.warn({ cell: name, hint: LOST_HINT }, `${name} was cut short: ${why}`);
   }
 
   #noteStorage(error: ErrorMessage): void {

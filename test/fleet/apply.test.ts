@@ -1,5 +1,5 @@
 /** `fleet apply` and the commands that look, through the command line and a real PostgreSQL. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -295,8 +295,15 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
         'cells:\n  - { name: acme, address: "https://a.example.com", secret: env:ACME }\n  - { name: globex, address: "https://a.example.com", secret: env:GLOBEX }\n',
       );
     });
+    const storage = join(directory, 'storage');
     const run = async (...args: string[]): Promise<Ended> =>
       tidemark(['fleet', ...args], { cwd: directory, env: { TIDEMARK_FLEET_DATABASE: url.reveal() } });
+    /** With a directory as storage. */
+    const statusOfAcme = async (...args: string[]): Promise<Ended> =>
+      tidemark(['fleet', 'status', '--cell', 'acme', ...args], {
+        cwd: directory,
+        env: { TIDEMARK_FLEET_DATABASE: url.reveal(), TIDEMARK_FLEET_STORAGE: storage },
+      });
 
     it('shows the plan with 2, does it with --yes, then has nothing to do, and what is wrong ends with its code', async () => {
       expect(await run('status')).toMatchObject({
@@ -386,6 +393,22 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
       expect(status.stderr).toContain('globex: quarantined, 5 failures in a row: the key was refused');
       expect((await run('status', '--failing')).stdout).not.toContain('acme');
       expect(await run('status', '--cell', 'acme')).toMatchObject({ code: 0 });
+      // The disk of the storage is not mounted: the directory is missing, or empty.
+      const away = { message: `the storage ${storage} does not exist` };
+      const unmounted = await statusOfAcme('--json');
+      expect(unmounted).toMatchObject({
+        code: 3,
+        stderr: `tidemark: ${away.message}: mount the disk that belongs there, or create the directory\n`,
+      });
+      expect(JSON.parse(unmounted.stdout)).toMatchObject({ storage_error: away });
+      mkdirSync(storage);
+      expect(await statusOfAcme()).toMatchObject({ code: 0 });
+      await server.execute(url, 'UPDATE tidemark.cells SET stored_at = now()');
+      expect(await statusOfAcme()).toMatchObject({
+        code: 3,
+        stderr: `tidemark: the storage ${storage} has none of the mirrors that were stored there: mount the disk that belongs there\n`,
+      });
+      await server.execute(url, 'UPDATE tidemark.cells SET stored_at = NULL');
       expect(await run('status', '--cell', 'acm')).toMatchObject({
         code: 4,
         stderr: expect.stringContaining('did you mean acme?') as string,
