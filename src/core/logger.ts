@@ -16,7 +16,23 @@ export interface Logger {
 
 /** A logger that writes JSON lines of at least `level` to the stream (stderr). */
 export function createLogger(level: LogLevel, stream: { write(line: string): unknown }): Logger {
-  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream);
+  return carrying(pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream), {});
+}
+
+/** A fact that a line has too replaces the carried one: pino's own children would write both. */
+function carrying(log: pino.Logger, carried: Record<string, unknown>): Logger {
+  const write = (level: WrittenLevel) => (facts: Record<string, unknown>, message: string) => {
+    if (log.isLevelEnabled(level)) log[level]({ ...carried, ...facts }, message);
+  };
+  return {
+    error: write('error'),
+    warn: write('warn'),
+    info: write('info'),
+    debug: write('debug'),
+    trace: write('trace'),
+    isLevelEnabled: (level) => log.isLevelEnabled(level),
+    child: (facts) => carrying(log, { ...carried, ...facts }),
+  };
 }
 
 const ignore = (): void => undefined;

@@ -9,7 +9,6 @@ import type { Config } from '../config/config.ts';
 import { keyFingerprint } from '../config/source.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, type ExitCode, type TidemarkError } from '../core/errors.ts';
-import type { Logger, WrittenLevel } from '../core/logger.ts';
 import type { JobName, ScheduleRow } from '../mirror/daemon-store.ts';
 import { CellStatus } from './cell-status.ts';
 import { createView } from './daemon-view.ts';
@@ -77,7 +76,7 @@ export class Cell {
     this.name = source ?? 'mirror';
     this.#surroundings = surroundings;
     const { works, signal, slots, isOnce } = surroundings;
-    const log = source === null ? surroundings.effects.log : naming(surroundings.effects.log, source);
+    const log = source === null ? surroundings.effects.log : surroundings.effects.log.child({ source });
     const effects = { ...surroundings.effects, log };
     this.#effects = effects;
     this.#config = config;
@@ -280,19 +279,4 @@ function addedAt(
   known: ReadonlyMap<string, string> = new Map(),
 ): ReadonlyMap<string, string> {
   return new Map(sources.map(({ name }) => [name, known.get(name) ?? now]));
-}
-
-/** A log whose lines name the source, those that do not name it themselves. */
-function naming(log: Logger, source: string): Logger {
-  const write = (level: WrittenLevel) => (facts: Record<string, unknown>, message: string) =>
-    log[level]({ source, ...facts }, message);
-  return {
-    error: write('error'),
-    warn: write('warn'),
-    info: write('info'),
-    debug: write('debug'),
-    trace: write('trace'),
-    isLevelEnabled: (level) => log.isLevelEnabled(level),
-    child: (facts) => naming(log.child(facts), source),
-  };
 }

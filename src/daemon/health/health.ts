@@ -387,9 +387,10 @@ function newestText({ backups }: HealthFacts): string {
  * A backup is made after a complete run: if there is no complete run, there is no backup either, and no job that
  * reports it. If there are complete runs but no backup, the failed job is the reason.
  */
-function backupReasons({ backups, sources, now, startedAt }: HealthFacts): HealthReason[] {
-  // One after every complete run: what is overdue then is the run.
-  if (backups === null || backups.everyMs === 0) return [];
+function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthFacts): HealthReason[] {
+  // One after every complete run: what is overdue then is the run, or the backup failed and says why.
+  if (backups === null || backups.everyMs === 0 || failedJobs.some(({ name }) => name === 'backup'))
+    return [];
   const { everyMs, lastAt } = backups;
   const completeAt = sources.flatMap(({ lastComplete }) => lastComplete?.finishedAt ?? []).sort();
   const triedAt = sources.map(expectedSince).sort();

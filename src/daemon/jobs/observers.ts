@@ -81,6 +81,8 @@ export class Observers {
   readonly #context: () => ObserverContext;
   readonly #underWay = new Set<Promise<void>>();
   readonly #awake = new Set<JobObserver>();
+  /** Why each of them failed last: the same again is no news. */
+  readonly #failed = new Map<string, string>();
 
   constructor(all: readonly JobObserver[], log: Logger, context: () => ObserverContext) {
     this.#all = all;
@@ -194,6 +196,8 @@ export class Observers {
     const { code, message } = asTidemarkError(thrown);
     // A missing mirror is reported by MirrorConnections.
     if (code === 'mirror_missing' && mirrorAccess.isGone()) return;
-    this.#log.error({ about: name, code }, message);
+    const isSame = this.#failed.get(name) === message;
+    this.#failed.set(name, message);
+    this.#log[isSame ? 'info' : 'error']({ about: name, code }, message);
   }
 }

@@ -189,6 +189,16 @@ describe('health', () => {
       [],
     ],
     [
+      'no backup ever, and no complete run for long, where the backup failed: its job tells',
+      {
+        ...source({ lastComplete: run(121), schedule: null }),
+        failedJobs: [{ ...FAILED, name: 'backup', source: null }],
+        backups: { everyMs: 60 * MINUTE_MS, lastAt: null, newest: null, volumes: [], emptied: [] },
+      },
+      'degraded',
+      ['job_failed'],
+    ],
+    [
       'no backup ever, and no complete run for long',
       {
         ...source({ lastComplete: run(121), schedule: null }),
