@@ -190,6 +190,10 @@ describe('an observer of jobs', () => {
     expect(wakes).toEqual([from + 90_000]);
     expect(outcomes(rig)).toEqual(['sync overdue done']);
     expect(rig.loud().sort()).toEqual(['never', 'no', 'not at all']);
+    // The next job fails in the same way: no warning of its own.
+    await rig.advanceMinutes(60);
+    expect(heard.length).toBeGreaterThan(3);
+    expect(rig.loud().sort()).toEqual(['never', 'no', 'not at all']);
   });
 });
 

@@ -81,7 +81,7 @@ export class Observers {
   readonly #context: () => ObserverContext;
   readonly #underWay = new Set<Promise<void>>();
   readonly #awake = new Set<JobObserver>();
-  /** Why each of them failed last: the same again is no news. */
+  /** Why each of them failed at what it was last called for: the same again is written at level info. */
   readonly #failed = new Map<string, string>();
 
   constructor(all: readonly JobObserver[], log: Logger, context: () => ObserverContext) {
@@ -98,28 +98,32 @@ export class Observers {
     for (const observer of this.#all) {
       try {
         observer.loaded?.(this.#context());
+        this.#failed.delete(`${observer.name} loaded`);
       } catch (error) {
-        this.#say(observer, error);
+        this.#say(observer, 'loaded', error);
       }
     }
   }
 
   began(begun: BegunJob): void {
-    for (const observer of this.#all) this.#start(observer, () => observer.began?.(begun, this.#context()));
+    for (const observer of this.#all)
+      this.#start(observer, 'began', () => observer.began?.(begun, this.#context()));
   }
 
   recorded(ended: EndedJob, mirror: Mirror): void {
     for (const observer of this.#all) {
       try {
         observer.recorded?.(ended, mirror);
+        this.#failed.delete(`${observer.name} recorded`);
       } catch (error) {
-        this.#say(observer, error);
+        this.#say(observer, 'recorded', error);
       }
     }
   }
 
   ended(ended: EndedJob): void {
-    for (const observer of this.#all) this.#start(observer, () => observer.ended?.(ended, this.#context()));
+    for (const observer of this.#all)
+      this.#start(observer, 'ended', () => observer.ended?.(ended, this.#context()));
   }
 
   /** Epoch milliseconds of the next wish to be woken; null if there is none. */
@@ -137,7 +141,7 @@ export class Observers {
       const at = observer.wakeAt?.() ?? null;
       if (at === null || at > now || this.#awake.has(observer)) continue;
       this.#awake.add(observer);
-      this.#start(observer, () =>
+      this.#start(observer, 'wake', () =>
         observer.wake?.(this.#context()).finally(() => this.#awake.delete(observer)),
       );
     }
@@ -146,26 +150,28 @@ export class Observers {
   /** Called last, when everything else is done: see `JobObserver.finish`. */
   async finish(): Promise<void> {
     await this.settled();
-    for (const observer of this.#all) this.#start(observer, () => observer.finish?.(this.#context()));
+    for (const observer of this.#all)
+      this.#start(observer, 'finish', () => observer.finish?.(this.#context()));
     await this.settled();
   }
 
   /** See `JobObserver.flush`. */
   async flush(): Promise<void> {
-    for (const observer of this.#all) this.#start(observer, () => observer.flush?.(this.#context()));
+    for (const observer of this.#all) this.#start(observer, 'flush', () => observer.flush?.(this.#context()));
     await this.settled();
   }
 
   /** See `JobObserver.retire`. */
   async retire(): Promise<void> {
-    for (const observer of this.#all) this.#start(observer, () => observer.retire?.(this.#context()));
+    for (const observer of this.#all)
+      this.#start(observer, 'retire', () => observer.retire?.(this.#context()));
     await this.settled();
   }
 
   /** See `JobObserver.sent`. @param signal ends the wait */
   async sent(signal: AbortSignal): Promise<void> {
     for (const observer of this.#all)
-      this.#start(observer, () => observer.sent?.({ ...this.#context(), signal }));
+      this.#start(observer, 'sent', () => observer.sent?.({ ...this.#context(), signal }));
     await this.settled();
   }
 
@@ -183,21 +189,23 @@ export class Observers {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }
 
-  #start(observer: JobObserver, work: () => Promise<void> | undefined): void {
+  #start(observer: JobObserver, phase: keyof JobObserver, work: () => Promise<void> | undefined): void {
     const done: Promise<void> = (async () => work())()
-      .catch((error: unknown) => this.#say(observer, error))
+      .then(() => void this.#failed.delete(`${observer.name} ${phase}`))
+      .catch((error: unknown) => this.#say(observer, phase, error))
       .finally(() => this.#underWay.delete(done));
     this.#underWay.add(done);
   }
 
-  #say({ name }: JobObserver, thrown: unknown): void {
+  #say({ name }: JobObserver, phase: keyof JobObserver, thrown: unknown): void {
     const { mirrorAccess, signal } = this.#context();
     if (signal.aborted) return;
     const { code, message } = asTidemarkError(thrown);
     // A missing mirror is reported by MirrorConnections.
     if (code === 'mirror_missing' && mirrorAccess.isGone()) return;
-    const isSame = this.#failed.get(name) === message;
-    this.#failed.set(name, message);
+    const key = `${name} ${phase}`;
+    const isSame = this.#failed.get(key) === message;
+    this.#failed.set(key, message);
     this.#log[isSame ? 'info' : 'error']({ about: name, code }, message);
   }
 }
