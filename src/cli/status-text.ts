@@ -2,10 +2,10 @@
 import { createColors } from 'picocolors';
 import { type BackupsShown, othersText } from '../backup/known-backups.ts';
 import { mirrorDiskText } from '../backup/mirror-disk.ts';
-import type { BackupConfig, Config } from '../config/config.ts';
+import { type BackupConfig, type Config, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { byteSize, count, plural } from '../core/wording.ts';
+import { byteSize, count, duration, plural } from '../core/wording.ts';
 import { wrapText } from '../core/wrap.ts';
 import {
   type Answer,
@@ -19,6 +19,7 @@ import {
 } from '../daemon/health/status-answers.ts';
 import type { HealthSnapshot } from '../daemon/health/health-facts.ts';
 import { ahead, backupInterval } from '../daemon/http/wording.ts';
+import { parseCron } from '../daemon/schedule/cron.ts';
 import type { ScheduleView } from '../daemon/view.ts';
 import type { LockHolder } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -81,7 +82,7 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
   const needs = needsOf(snapshot).length;
   const text = [
     bold(`${verdictText(snapshot, drift, needs)}.`),
-    ...answerLines(context, fiveAnswers(snapshot, drift, facts.config.sources.length > 0), width),
+    ...answerLines(context, fiveAnswers(snapshot, drift, facts.config), width),
     '',
     ...lines
       .flatMap((line) => line.split('\n'))
@@ -287,7 +288,15 @@ function nextLine({ config, schedules, hasDaemon, snapshot }: StatusFacts): stri
   const due = schedules.flatMap(({ schedule, dueAt }) =>
     dueAt === null ? [] : [`${schedule} ${ahead(dueAt, snapshot.now)}`],
   );
-  if (!hasDaemon && due.length === 0) return 'Next: no daemon is running: no schedule is followed';
+  if (!hasDaemon && due.length === 0) {
+    const own = SCHEDULE_NAMES.flatMap((name) => {
+      const schedule = config.schedules[name];
+      if (schedule === null || (name === 'forget' && config.retention === null)) return [];
+      return `${name} every ${duration(parseCron(schedule.cron, schedule.zone).intervalMs)}`;
+    });
+    if (own.length === 0) return 'Next: nothing is scheduled, and no daemon is running';
+    return `Next: no daemon is running, so nothing runs by itself: \`tidemark daemon\` follows the schedules\n  (${own.join(', ')})`;
+  }
   if (!hasDaemon) return `Next: no daemon is running; due: ${due.join(', ')}`;
   return due.length === 0 ? 'Next: nothing is scheduled' : `Next: ${due.join(', ')}`;
 }

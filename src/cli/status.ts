@@ -359,7 +359,7 @@ async function mirrorLine(context: CommandContext, config: Config, waitMs: numbe
       source,
       records: own.reduce((sum, { records }) => sum + records, 0),
       state: snapshot.health.state,
-      answers: fiveAnswers(snapshot, drift),
+      answers: fiveAnswers(snapshot, drift, config),
       areBackupsRead: (backups?.problems ?? []).length === 0,
       reason: own.flatMap(statusReason),
       exitCode: exitCode(own),

@@ -224,11 +224,18 @@ describe('status', () => {
     expect(document.sources[0]?.sampled).toEqual([{ kind: 'recording_sharing', read: 2, of: 5 }]);
   });
 
-  it('a copy that is too old has its age once; without a configuration no schedule is shown', async () => {
+  it('a copy that is too old has its age once; schedules without a daemon are named, none without a configuration', async () => {
     const service = await FakeService.start();
     const directory = scratch();
     const env = environment(service.url, directory);
     expect((await commandLine(['sync'], { env, cwd: directory })).code).toBe(0);
+    const unserved = (await commandLine(['status'], { env, cwd: directory })).stdout;
+    expect(unserved).toMatch(
+      /Fresh +No daemon +last complete sync just now; no daemon follows the schedule$/m,
+    );
+    expect(unserved).toMatch(
+      /^Next: no daemon is running, so nothing.*\n {2}\(sync every 30 min, drift every/m,
+    );
     const path = join(directory, 'mirror.db');
     const mirror = openMirror(path, { mode: 'write', command: 'test', clock: systemClock });
     const dueAt = new Date(Date.now() + 90_000).toISOString();

@@ -4,6 +4,7 @@
  */
 import type { ErrorCode } from '../../core/errors.ts';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
+import type { Config } from '../../config/config.ts';
 import { count, duration, percent, plural } from '../../core/wording.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import { uncomparedCollections } from '../../report/notes.ts';
@@ -53,19 +54,19 @@ export interface Answer {
 
 /**
  * @param drift null where there is no baseline
- * @param isConfigured false where no configuration names the sources: then nothing is known of their schedule
+ * @param config for a command: its schedules may be followed by no daemon; one without sources says nothing of schedules
  */
 export function fiveAnswers(
   snapshot: HealthSnapshot,
   drift: DriftCounts | null,
-  isConfigured = true,
+  config?: Pick<Config, 'sources' | 'schedules'>,
 ): Answer[] {
   if (isUnreadable(snapshot)) {
     const unknown: Answered = { tone: 'bad', word: 'Unknown', line: 'the mirror cannot be read' };
     return QUESTIONS.map((question) => ({ question, ...unknown }));
   }
   return [
-    { question: 'Fresh', ...fresh(snapshot, isConfigured) },
+    { question: 'Fresh', ...fresh(snapshot, config) },
     { question: 'Complete', ...complete(snapshot) },
     { question: 'Verified', ...verified(snapshot) },
     { question: 'Restorable', ...restorable(snapshot) },
@@ -100,7 +101,10 @@ export function isUnreadable({ health }: Pick<HealthSnapshot, 'health'>): boolea
   return health.reasons.some(({ code }) => code === 'mirror_unreadable');
 }
 
-function fresh({ health, now }: HealthSnapshot, isConfigured: boolean): Answered {
+function fresh(
+  { health, now }: HealthSnapshot,
+  config: Pick<Config, 'sources' | 'schedules'> | undefined,
+): Answered {
   if (health.sources.length === 0)
     return { tone: 'plain', word: 'Unknown', line: 'no source could be checked' };
   const times = health.sources.map(({ lastCompleteAt }) => lastCompleteAt);
@@ -116,10 +120,14 @@ function fresh({ health, now }: HealthSnapshot, isConfigured: boolean): Answered
   if (isLate) return { tone: 'bad', word: 'Too old', line: when };
   // Without a schedule of a daemon, nothing says how old it may be, whatever the configuration has.
   const allowed = health.sources[0]?.allowedMs ?? null;
-  if (allowed === null && !isConfigured)
+  if (allowed === null && config?.sources.length === 0)
     return { tone: 'plain', word: 'Not known', line: `${when}; no configuration says how old it may be` };
-  if (allowed === null)
-    return { tone: 'plain', word: 'No schedule', line: `${when}; no daemon has scheduled the next` };
+  if (allowed === null) {
+    const isScheduled = config?.schedules.sync?.sources.includes(health.sources[0]?.source ?? '') === true;
+    return isScheduled
+      ? { tone: 'plain', word: 'No daemon', line: `${when}; no daemon follows the schedule` }
+      : { tone: 'plain', word: 'No schedule', line: `${when}; no schedule is on that syncs` };
+  }
   return { tone: 'good', word: 'Yes', line: `${when} (limit: ${duration(allowed)})` };
 }
 
