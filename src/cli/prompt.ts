@@ -82,7 +82,8 @@ export interface Choice<T extends string> {
 }
 
 /**
- * Asks to choose one; the first is selected at the start.
+ * Asks to choose one; the first is selected at the start. Text, such as a key that is pasted here, chooses nothing, and
+ * neither does the Enter after it.
  * @returns null where the question was left
  */
 export async function askChoice<T extends string>(
@@ -91,16 +92,35 @@ export async function askChoice<T extends string>(
   choices: readonly Choice<T>[],
   input?: Readable,
 ): Promise<T | null> {
-  const answer: unknown = await select<string>({
-    ...common(context, question, input),
-    options: choices.map(({ value, label, hint }) => ({
-      value: value,
-      label,
-      ...(hint === undefined ? {} : { hint }),
-    })),
-  });
-  return choices.find(({ value }) => value === answer)?.value ?? null;
+  const asking = common(context, question, input);
+  let [hasText, isTextRefused] = [false, false];
+  // Before select() has the key: it would move by h, j, k and l.
+  const refuseText = (typed: string | undefined, key: { name?: string | undefined }): void => {
+    const isText = typed !== undefined && /^[^\p{Cc}]/u.test(typed);
+    isTextRefused = isText || (hasText && key.name === 'return');
+    if (isTextRefused) key.name = undefined;
+    hasText = isText;
+  };
+  asking.input?.on('keypress', refuseText);
+  try {
+    const answer: unknown = await select<string>({
+      ...asking,
+      get message() {
+        return isTextRefused ? `${question}\n${NOT_TYPED}` : question;
+      },
+      options: choices.map(({ value, label, hint }) => ({
+        value: value,
+        label,
+        ...(hint === undefined ? {} : { hint }),
+      })),
+    });
+    return choices.find(({ value }) => value === answer)?.value ?? null;
+  } finally {
+    asking.input?.off('keypress', refuseText);
+  }
 }
+
+const NOT_TYPED = 'Nothing can be typed or pasted here: choose with the arrow keys, then press Enter.';
 
 /** Shows lines between two questions. */
 export function showNote({ stderr }: Asking, title: string, lines: readonly string[]): void {

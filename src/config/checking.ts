@@ -164,7 +164,7 @@ export class FilesRead {
 
 type SecretFile = { readonly value: string; readonly isOpen: boolean } | { readonly mistake: string };
 
-// A key has some dozens of characters: a larger file is not one.
+// A key or address has some dozens of characters: a larger file is not one.
 const LARGEST_BYTES = 16_384;
 
 /** The content of a file of any text, such as a private key, without the line end of its last line. */
@@ -195,8 +195,9 @@ function readSmallFile(
 ): SecretFile {
   try {
     const facts = statSync(path);
-    if (facts.isDirectory()) return { mistake: `${path} is a directory: expected a file that holds the key` };
-    if (facts.size > LARGEST_BYTES) return { mistake: `${path} is too large to be a key` };
+    if (facts.isDirectory())
+      return { mistake: `${path} is a directory: expected a file that holds the secret` };
+    if (facts.size > LARGEST_BYTES) return { mistake: `${path} is too large to be a secret` };
     const taken = take(readFileSync(path, 'utf8'));
     if ('mistake' in taken) return taken;
     return { ...taken, isOpen: process.platform !== 'win32' && (facts.mode & 0o004) !== 0 };

@@ -131,6 +131,23 @@ describe('init on a terminal', () => {
     expect(readFileSync(join(directory, 'tidemark.key'), 'utf8')).toBe('another-key\n');
   });
 
+  it('a key pasted at a choice chooses nothing, not even with the Enter behind it, and is shown nowhere', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const [address, where, ...others] = questions(service.url);
+    const steps = [
+      address!,
+      [where![0], `jkl-${KEY}${ENTER}`],
+      ['Nothing can be typed', ENTER],
+      ...others,
+    ] as Step[];
+    const { code, shown, left } = await atTheKeyboard(directory, steps);
+    expect(left).toEqual([]);
+    expect(code, shown).toBe(0);
+    expect(shown).not.toContain(KEY);
+    expect(readFileSync(join(directory, 'tidemark.key'), 'utf8')).toBe(`${KEY}\n`);
+  });
+
   it('asks again for what cannot be, and takes a variable that is set', async () => {
     const service = await FakeService.start();
     service.quirks.push(({ path }, response) => path.endsWith('/plugins/') && notFound(response));
