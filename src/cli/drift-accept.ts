@@ -36,7 +36,7 @@ interface AcceptOptions {
   readonly as?: string;
 }
 
-/** Exit 0 when something was accepted; 1 when nothing of the record drifts now; 4 when there is no such a record. */
+/** Exit 0 when something was accepted; 1 when nothing of the record drifts now; 4 when there is no such record, or it drifts in other fields. */
 export async function acceptDrift(context: CommandContext, asked: AcceptOptions): Promise<ExitCode> {
   const kind = kindArgument(asked.kind);
   const now = systemClock.now();
@@ -215,7 +215,7 @@ function otherFields(findings: readonly Finding[], { kind, id, field = [] }: Acc
   const paths = findings.map(({ path, place = path, change }) =>
     path === '' ? `the record (${change}): leave --field out` : place,
   );
-  return new TidemarkError('not_found', `${kind} ${nameText(id)} does not drift at ${field.join(' or ')}`, {
+  return new TidemarkError('usage', `${kind} ${nameText(id)} does not drift at ${field.join(' or ')}`, {
     hint: `it drifts at: ${paths.map(nameText).join(', ')}`,
   });
 }

@@ -390,18 +390,23 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
   const more = found.length - shown.length;
   const rows = found.map(({ row }) => row);
   const differs = (of: (row: RecordRow) => string | undefined): boolean => new Set(rows.map(of)).size > 1;
+  const isPart = verb === PART;
   const ways = [
     ...(differs((row) => row.source) ? ['--source NAME'] : []),
     ...SCOPE_KEYS.filter((key) => key !== 'role_id' && differs((row) => row.scope[key])).map(
       (key) => `--${key.replace('_id', '')} ID`,
     ),
-    ...(differs((row) => row.id) || found.length === 1 ? ['the id instead of the name'] : []),
+    ...(differs((row) => row.id) ? ['the id instead of the name'] : []),
   ];
-  const summary = `${nameText(text)} ${verb} ${plural(found.length, verb === 'is in' ? 'place' : 'record')}`;
+  const summary = `${isPart ? `"${nameText(text)}"` : nameText(text)} ${verb} ${plural(found.length, verb === 'is in' ? 'place' : 'record')}`;
   return new TidemarkError(
     'usage',
     [`${summary}:`, ...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'),
-    { hint: `name one with ${ways.join(', or ')}` },
+    {
+      hint: isPart
+        ? `give ${found.length === 1 ? 'the' : 'one'} name in full, or the id`
+        : `name one with ${ways.join(', or ')}`,
+    },
   );
 }
 

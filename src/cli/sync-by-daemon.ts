@@ -67,7 +67,7 @@ export async function syncByDaemon(
     printNote(context, [`${problem.message}: syncing without it`]);
     return null;
   }
-  printNote(context, [followingText(card, queued[0]?.behind ?? [])]);
+  if (context.options.json !== true) printNote(context, [followingText(card, queued[0]?.behind ?? [])]);
   const runs: ReportedRun[] = [];
   for (const each of queued) {
     const ended = await followed(context, config, card, { ...each, askedAt });

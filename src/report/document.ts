@@ -11,13 +11,13 @@ import type { FieldChange } from '../diff/compare.ts';
 /** A sentence; a part in `code` is a command, a path or a value, and stays as it is when it is copied. */
 export type Text = string | readonly (string | { readonly code: string })[];
 
-/** A command within a message. */
-const COMMAND = /`(tidemark [^`]*)`/;
+/** A command, an option or a value within a message. Between two that are not a pair is a space. */
+const CODE = /`([^\s`](?:[^`\n]*[^\s`])?)`/;
 
-/** Words of our own, with the commands that they name between backquotes as code. */
+/** Words of our own, with what they have between backquotes as code. */
 export function withCommands(text: string): Text {
   return text
-    .split(COMMAND)
+    .split(CODE)
     .map((part, index) => (index % 2 === 1 ? { code: part } : part))
     .filter((part) => part !== '');
 }

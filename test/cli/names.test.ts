@@ -55,13 +55,14 @@ describe('a name in the place of an id', () => {
     expect(found.stderr).toContain(IDS[0]);
     const several = await run('show', 'domains', 'example');
     expect(several.code).toBe(4);
-    expect(several.stderr).toContain('is part of the name of 3 records');
+    expect(several.stderr).toContain('"example" is part of the name of 3 records');
     expect(several.stderr).toMatch(/quay\.example: domains .*, removed\)/);
     await run('snapshots', 'pin', 'start', 'run:1');
     await run('snapshots', 'baseline', 'start');
     const accepted = await run('drift', 'accept', 'domains', 'harb', '--reason', 'renamed');
     expect(accepted.code).toBe(4);
-    expect(accepted.stderr).toContain(IDS[0]);
+    expect(accepted.stderr).toContain(`harbour.example: domains ${IDS[0]}`);
+    expect(accepted.stderr).toContain('→ give the name in full, or the id');
     expect((await run('drift', 'accept', 'domains', 'harbour.example', '--reason', 'renamed')).code).toBe(0);
   });
 
@@ -72,7 +73,7 @@ describe('a name in the place of an id', () => {
     expect(found.stderr).toContain(`"bour.ex" is domain harbour.example, ${IDS[0]}`);
     const several = await run('diff', 'run:1', 'run:2', '--id', 'quay');
     expect([several.code, several.stdout]).toEqual([4, '']);
-    expect(several.stderr).toContain('quay is part of the name of 2 records');
+    expect(several.stderr).toContain('"quay" is part of the name of 2 records');
     for (const args of [['restore', 'run:1'], ['export']]) {
       const { code, stderr } = await run(...args, '--id', 'habrour.exampel');
       expect(code).toBe(4);
@@ -81,6 +82,6 @@ describe('a name in the place of an id', () => {
     // Without a question nobody would see which record is written.
     const written = await run('restore', 'run:1', '--id', 'bour.ex', '--apply', '--yes');
     expect(written.code).toBe(4);
-    expect(written.stderr).toContain('bour.ex is part of the name of 1 record');
+    expect(written.stderr).toContain('"bour.ex" is part of the name of 1 record');
   });
 });

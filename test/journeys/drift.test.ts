@@ -414,7 +414,7 @@ describe('accepted drift', () => {
       [4, "unknown option '--severity'", 'organizations', ORG, '--reason', 'x', '--severity', 'high'],
       [4, 'with the id or name "nobody"', 'organizations', 'nobody', '--reason', 'x'],
       [1, 'does not drift', 'domains', 'd1', '--reason', 'x'],
-      [1, 'it drifts at: /enforce_2fa', 'organizations', ORG, '--reason', 'x', '--field', '/name'],
+      [4, 'it drifts at: /enforce_2fa', 'organizations', ORG, '--reason', 'x', '--field', '/name'],
     ] as const) {
       const { stderr } = await it.expectRun(code, 'drift', 'accept', ...args);
       expect(stderr).toContain(message);

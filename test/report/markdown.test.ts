@@ -11,15 +11,15 @@ import { diffOfValue, sampleDiff, sampleOptions, state } from './sample.ts';
 const options = { definitions: definitionOf };
 
 /** A note of ours, with what a record is called in it. */
-const NOTED = "2 of `<b>'s: `tidemark drift unaccept --id '<i>'` withdraws that";
+const NOTED = "2 of `<b>'s: `tidemark drift unaccept --id '<i>'` withdraws that, or `drift.ignore`";
 
 it('shows the commands of notes as code, and all else as it is', () => {
   const report = diffReport(sampleDiff(), { ...sampleOptions, notes: [NOTED] });
   expect(renderMarkdown(report)).toContain(
-    "2 of \\`&lt;b&gt;'s: `tidemark drift unaccept --id '<i>'` withdraws that\n",
+    "2 of \\`&lt;b&gt;'s: `tidemark drift unaccept --id '<i>'` withdraws that, or `drift.ignore`\n",
   );
   expect(renderHtml(report)).toContain(
-    '2 of `&lt;b&gt;&#39;s: <code>tidemark drift unaccept <span class="unbroken">--id</span> &#39;&lt;i&gt;&#39;</code> withdraws that</p>',
+    '2 of `&lt;b&gt;&#39;s: <code>tidemark drift unaccept <span class="unbroken">--id</span> &#39;&lt;i&gt;&#39;</code> withdraws that, or <code>drift.ignore</code></p>',
   );
   expect(renderText(report, { ...sampleOptions, colors: createColors(false), width: 200 })).toContain(NOTED);
 });

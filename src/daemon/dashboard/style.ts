@@ -173,6 +173,9 @@ button.quiet {
 .chips {
   display: flex; flex-wrap: wrap; gap: .4rem; border: 0; margin: 0; padding: 0; min-width: 0;
 }
+/* Chips are lower than a field beside them by .4rem: half of that above and below keeps labels and boxes in line. */
+.search > .chips { padding-bottom: .2rem; }
+.search > .chips legend { margin-bottom: .35rem; }
 .search .kinds { flex: 1 0 100%; }
 .kinds > summary { color: var(--faint); font-size: .875rem; }
 .kinds[open] > summary { margin-bottom: .3rem; }
