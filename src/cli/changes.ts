@@ -22,6 +22,7 @@ import { readConfig } from '../wire.ts';
 import { alteredRunsNote, openForReading } from './verification-note.ts';
 import { printNote, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { recordFilter, type FilterOptions } from './export-notes.ts';
+import { statesAt } from './named-parents.ts';
 import { withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { newlyReadNotes } from './plan-reason.ts';
@@ -62,9 +63,12 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       { ...options, since: options.since ?? DEFAULT_SINCE },
       systemClock.now(),
     );
+    const all = sourcesToRead(config, mirror);
+    const ends = [options.since ?? DEFAULT_SINCE, options.until];
     const { options: resolved, sources } = await withRealIds(options, config, {
       mirror: () => mirror,
-      sources: sourcesToRead(config, mirror),
+      sources: all,
+      states: () => Promise.resolve(ends.flatMap((at) => statesAt(mirror, all, at))),
       note: (line) => printNote(context, [line]),
     });
     const filter = recordFilter(sources, resolved);

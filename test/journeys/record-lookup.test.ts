@@ -226,4 +226,23 @@ describe('the name of an organization or project', () => {
     const { stdout } = await run('diff', 'run:2', 'latest', '--project', '77', '--json');
     expect(JSON.parse(stdout)).toMatchObject({ summary: { removed: 1 } });
   });
+
+  it('counts as it was at both ends of the period of `changes`', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory, { TIDEMARK_KINDS_INCLUDE: 'organizations,projects' });
+    const run = (...args: string[]): ReturnType<typeof commandLine> =>
+      commandLine(args, { env, cwd: directory });
+    for (const name of ['Quay', 'Pier', 'Jetty']) {
+      const project = JSON.stringify({ id: 1, name });
+      service.lists.set(`/api/organizations/${ORG}/projects/`, [project]);
+      expect((await run('sync')).code).toBe(0);
+    }
+    for (const name of ['Quay', 'Pier']) {
+      const period = ['--since', 'run:1', '--until', 'run:2'];
+      const { code, stdout, stderr } = await run('changes', ...period, '--project', name, '--json');
+      expect([code, stderr]).toEqual([0, expect.stringContaining(`"${name}" is project 1`)]);
+      expect(JSON.parse(stdout)).toMatchObject({ summary: { changed: 1 } });
+    }
+  });
 });
