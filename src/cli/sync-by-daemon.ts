@@ -67,7 +67,9 @@ export async function syncByDaemon(
     printNote(context, [`${problem.message}: syncing without it`]);
     return null;
   }
-  if (context.options.json !== true) printNote(context, [followingText(card, queued[0]?.behind ?? [])]);
+  const behind = queued[0]?.behind ?? [];
+  // With --json no progress is shown; that it waits for another job explains why nothing comes.
+  if (behind.length > 0 || context.options.json !== true) printNote(context, [followingText(card, behind)]);
   const runs: ReportedRun[] = [];
   for (const each of queued) {
     const ended = await followed(context, config, card, { ...each, askedAt });

@@ -121,6 +121,7 @@ describe('tidemark daemon', () => {
     service.quirks.push(({ path }, response) => path.endsWith('/members/') && respond(response, 403, '{}'));
     const json = await tidemark(['sync', '--kind', 'members', '--json'], { env });
     expect(json.code).toBe(5);
+    expect(json.stderr).not.toContain('showing its progress');
     const [run] = (JSON.parse(json.stdout) as { runs: { sweeps: { kind: string; outcome: string }[] }[] })
       .runs;
     expect(run?.sweeps.filter(({ kind }) => kind === 'members')).toMatchObject([{ outcome: 'denied' }]);
