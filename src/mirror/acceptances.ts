@@ -20,6 +20,8 @@ import {
 } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
+import { RecreatedIds } from './recreated-ids.ts';
+import { readIdMap } from './restores.ts';
 import { sealRow } from './row-seals.ts';
 import { knownKind, storedScope } from './stored-names.ts';
 import { acceptances, fingerprintKey } from './schema/retention-tables.ts';
@@ -107,7 +109,8 @@ export class AcceptanceStore {
   }
 
   /**
-   * Replaces the one of the same source, kind, scope, id and path. Returns it with who accepted it.
+   * Replaces the one of the same source, kind, scope, id and path, and ends those that are gone though the log has them under
+   * another id of the record. Returns it with who accepted it.
    * @param earlier the fingerprint of the one that it replaces as well: of the record under another id
    * @param measured what was accepted, for the audit log
    * @throws TidemarkError `mirror_corrupt` where one of them is not as it was accepted
@@ -120,6 +123,7 @@ export class AcceptanceStore {
       writer
         .transaction(() => {
           if (earlier !== undefined) dropAcceptances(writer, { source, fingerprint: earlier }, { actor, at });
+          endGoneElsewhere(writer, added, actor);
           storeAcceptance(writer, added, actor, measured);
         })
         .immediate(),
@@ -266,6 +270,19 @@ function storeAcceptance(
   recordAction(writer, actor, recorded, () => {
     STORE(writer).run({ ...rest, remoteId: id, scope, until });
   });
+}
+
+/** Ends those of the same path that are gone under the other ids of the record. */
+function endGoneElsewhere(
+  writer: Connection,
+  { source, kind, id, path, acceptedAt: at }: DriftAcceptance,
+  actor: Actor,
+): void {
+  const ids = new RecreatedIds(readIdMap(writer, source)).all(kind, id).filter((other) => other !== id);
+  if (ids.length === 0) return;
+  for (const { key, isGone } of contradictedRows(writer, 'acceptances', [source, kind]))
+    if (isGone && ids.includes(String(key[3])) && key[4] === path)
+      recordEndOfGone(writer, actor, { action: 'unaccept', at, about: 'acceptances', key });
 }
 
 const FINGERPRINT_KEY = prepared((db) =>

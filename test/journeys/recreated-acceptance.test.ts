@@ -141,4 +141,21 @@ describe('an acceptance of a record that a restore created again', () => {
       { id: second, path: '/interval', reopened: { because: 'contradicted' } },
     ]);
   });
+
+  it('is replaced by one that is accepted again after another program deleted it', async () => {
+    const { story, first } = await accepted();
+    const second = await recreated(story, first);
+    const database = new Database(story.file('mirror.db'));
+    database.prepare('DELETE FROM acceptances').run();
+    database.close();
+    expect((await drift(story, 2)).findings).toMatchObject([{ id: second, path: '/interval' }]);
+    await story.expectRun(1, 'verify');
+    await story.expectRun(0, 'drift', 'accept', 'batch_exports', 'Loads', '--reason', 'hourly is wanted');
+    const found = await drift(story);
+    expect(places(found.accepted)).toEqual([`${second} /interval`]);
+    const list = await json<{ accepted: object[] }>(story, 0, 'drift', 'accepted');
+    expect(list.accepted).toMatchObject([{ id: second, contradiction: null }]);
+    await story.expectRun(0, 'verify');
+    expect((await story.expectRun(0, 'audit')).stdout).toContain('unaccept');
+  });
 });
