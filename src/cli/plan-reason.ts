@@ -39,6 +39,14 @@ export function planReason(whole: Plan, definitions: Definitions): string[] {
 export function restoreReason(whole: RestoreReport, code: ExitCode, definitions: Definitions): string[] {
   if (code === EXIT.done || code === EXIT.interrupted) return [];
   const report = maskedRestore(whole, definitions);
+  if (report.stopped_by === 'unauthorized' && code === EXIT.refused) {
+    const refused = report.steps.find(({ error }) => error?.code === report.stopped_by)?.error;
+    const { failed, skipped: waiting, open } = report.summary;
+    return [
+      `restore ${report.restore} of ${report.source} stopped: ${refused?.message ?? 'the key was refused'}; ${plural(failed + waiting + open, 'step')} left`,
+      `  → correct apiKey or apiKeyFile of the source, then \`tidemark restore --resume ${report.restore}\` continues`,
+    ];
+  }
   // stderr is kept as logs are.
   const noteOf = (kind: Kind, reason: string | null): string | null =>
     reason === null ? null : withoutSecretIds(reason, [definitions(kind)]);

@@ -389,4 +389,20 @@ describe('interrupted', () => {
       expect((await rig.apply(plan, { restore: report.restore })).outcome).toBe('complete');
     },
   );
+
+  it('is one that is resumed with a revoked key: with the exit code of a refused key, stopped at once', async () => {
+    const { rig, plan } = await damaged((all) => without(all, isKind('roles')));
+    const answer = { kind: 'answer', status: 401, body: { detail: 'no' } } as const;
+    const others = Array.from({ length: 200 }, (_each, index) => index + 2);
+    rig.proxy.setRules([{ method: 'POST', nth: others, fault: { kind: 'reset' } }]);
+    const { restore } = await rig.apply(plan, { concurrency: 4 });
+    rig.proxy.setRules([{ fault: answer }]);
+    const from = rig.proxy.requests.length;
+    const report = await rig.apply(plan, { restore, concurrency: 1 });
+    expect(report.stopped_by).toBe('unauthorized');
+    expect(restoreExitCode(report, false)).toBe(5);
+    expect(rig.proxy.requests.length - from).toBe(1);
+    rig.proxy.setRules([]);
+    expect((await rig.apply(plan, { restore })).outcome).toBe('complete');
+  });
 });

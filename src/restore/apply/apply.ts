@@ -96,8 +96,13 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
   };
   if (signal.aborted) halt.abort(signal.reason);
   else signal.addEventListener('abort', onAbort, { once: true });
+  let stoppedBy: string | null;
   try {
-    await applyLevels(contextOf(options, journal, { halt: halt.signal, grace: grace.signal }), options, halt);
+    stoppedBy = await applyLevels(
+      contextOf(options, journal, { halt: halt.signal, grace: grace.signal }),
+      options,
+      halt,
+    );
     journal.finish(outcomeOf(plan, journal, signal.aborted));
   } catch (error) {
     // The latest entries may not be on disk yet; if writing them fails, that is this error, or `finish` reports it.
@@ -108,7 +113,8 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
     signal.removeEventListener('abort', onAbort);
     finished.abort();
   }
-  const report = restoreReport(mirror, journal.restore);
+  const whole = restoreReport(mirror, journal.restore);
+  const report = { ...whole, ...(stoppedBy === null ? {} : { stopped_by: stoppedBy }) };
   return options.restore === undefined ? report : resumedReport(report, done);
 }
 
@@ -208,11 +214,12 @@ function replacedIds({ steps }: Plan, definitions: StepContext['definitions']): 
   );
 }
 
+/** Returns the code of the error that stopped it: one that every further request would meet. */
 async function applyLevels(
   context: StepContext,
   options: ApplyOptions,
   halt: AbortController,
-): Promise<void> {
+): Promise<string | null> {
   const { plan, concurrency, events } = options;
   const { journal, log, signal } = context;
   const isOpen = ({ n }: PlanStep): boolean => {
@@ -233,6 +240,7 @@ async function applyLevels(
       .then(() => reportEnded(step))
       .catch((error: unknown) => log.debug({ step: step.n, error }, 'not journaled yet: it is tried again'));
   };
+  const stops: string[] = [];
   const levels = Map.groupBy(open, ({ level }) => level);
   for (const level of [...levels.keys()].sort((a, b) => a - b)) {
     await eachConcurrently(levels.get(level) ?? [], concurrency, async (step) => {
@@ -246,8 +254,11 @@ async function applyLevels(
         reportEnded(step);
         return;
       }
-      const { stopsRestore, onDisk } = await runStep(context, step);
-      if (stopsRestore) halt.abort();
+      const { stoppedBy, onDisk } = await runStep(context, step);
+      if (stoppedBy !== null) {
+        stops.push(stoppedBy);
+        halt.abort();
+      }
       // The next step does not wait for this entry: its own `sent` is written after it.
       if (onDisk !== null) reportEndedOnceDurable(step, onDisk);
       else reportEnded(step);
@@ -256,6 +267,7 @@ async function applyLevels(
     // Writing their entries failed at first, and succeeded now.
     for (const step of awaitingDisk) reportEnded(step);
   }
+  return stops[0] ?? null;
 }
 
 /** The step that it depends on and that was not applied; null if there is none. */

@@ -100,6 +100,8 @@ export interface RestoreReport {
   readonly summary: RestoreSummary;
   /** For a resumed restore: `summary` without the steps that were applied before. Else left out. */
   readonly this_time?: RestoreSummary;
+  /** The code of the error that stopped it, as every further request would meet it; left out where none did, and in `restores show`. */
+  readonly stopped_by?: string;
   /** The last restore that undid something of this one; left out without one. */
   readonly undone_by?: number;
   /** True where that one did not take back everything: it was interrupted, or steps of it failed; else left out. */
@@ -139,7 +141,7 @@ interface RestoreSummary {
 /** In the journal of an applied creation: an earlier request of it may have been sent, too (`warningOf`). */
 export const PERHAPS_SENT = 'perhaps_sent';
 
-const REFUSED: ReadonlySet<StepErrorCode> = new Set(['unauthorized', 'forbidden']);
+const REFUSED: ReadonlySet<string> = new Set(['unauthorized', 'forbidden']);
 
 /**
  * Exit code of a restore (design.md, Commands): 130 stopped by a signal; 0 all applied and verified without a warning, every
@@ -157,6 +159,8 @@ export function restoreExitCode(report: RestoreReport, isStopped: boolean): Exit
   }
   // Steps applied before a resume do not count for this attempt.
   if (report.outcome === 'failed' || report.this_time?.applied === 0) {
+    // Other steps still have the errors of an earlier attempt.
+    if (REFUSED.has(report.stopped_by ?? '')) return EXIT.refused;
     const codes = report.steps.flatMap(({ outcome, error }) =>
       outcome === 'failed' && error !== null ? [error.code] : [],
     );

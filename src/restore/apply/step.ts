@@ -50,8 +50,8 @@ type StepState = 'unsent' | 'checked' | 'returned' | 'unanswered' | 'executed' |
 /** How a step ended. Its outcome is in the journal, or will be once `onDisk` resolves. */
 interface StepResult {
   readonly end: StepEnd;
-  /** True after an error that every further request would meet too. */
-  readonly stopsRestore: boolean;
+  /** The code of an error that every further request would meet too; null without one. */
+  readonly stoppedBy: string | null;
   /** Rejected where the journal could not be written: its next write tries again, and reports a second failure. */
   readonly onDisk: Promise<void> | null;
 }
@@ -99,8 +99,11 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
   return result(end, run.onDisk);
 
   function result(end: StepEnd, onDisk: Promise<void> | null = null): StepResult {
-    const isTrouble = end === 'failed' || end === 'unknown';
-    return { end, stopsRestore: isTrouble && STOPS_RESTORE.has(journal.row(step.n).errorCode ?? ''), onDisk };
+    const { errorCode: code, verified } = journal.row(step.n);
+    // What was applied and could not be read back stops nothing, unless the key is refused.
+    const isUnread = end === 'done' && verified === null && code === 'unauthorized';
+    const isTrouble = end === 'failed' || end === 'unknown' || isUnread;
+    return { end, stoppedBy: isTrouble && code !== null && STOPS_RESTORE.has(code) ? code : null, onDisk };
   }
 }
 
