@@ -8,6 +8,7 @@ import type { RecordChange } from '../../diff/change.ts';
 import type { OpenFinding } from '../../diff/drift.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { RecreatedIds } from '../../mirror/recreated-ids.ts';
 import { CONTRADICTED, contradictionText, maskedFinding } from '../../report/drift-document.ts';
 import { comparedText, type ReportChange, sectionsOf, skippedNotice } from '../../report/diff-report.ts';
 import { SEVERITY_SIGN, SIGN } from '../../report/document.ts';
@@ -391,7 +392,7 @@ function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: So
     },
   });
   return markup`<section id="of-${encodeURIComponent(source)}">${heading}<p class="faint">${comparedText(document)}${ignoredText}</p>
-${severitiesHtml(records)}${resultHtml(mirror, drift, now)}${planForm(drift)}
+${severitiesHtml(records)}${resultHtml(mirror, drift, now)}${planForm(mirror, drift, now)}
 ${articles}
 ${rest}${formsHtml(drift)}${acceptedHtml(drift, now, canAct)}</section>`;
 }
@@ -407,11 +408,26 @@ function contradictedHtml({ definitions }: SourceDrift, findings: readonly OpenF
 }
 
 /** Takes the records that are selected below; without one it says what to do. */
-function planForm({ source, open, accepted }: SourceDrift): Html {
+function planForm(mirror: Mirror, drift: SourceDrift, now: number): Html {
+  const { source, open, accepted } = drift;
   if (open.length === 0) return NOTHING;
-  const keep = accepted.length === 0 ? NOTHING : keepHtml(true);
+  const keep = accepted.length > 0 || hasAcceptedOfRemoved(mirror, drift, now) ? keepHtml(true) : NOTHING;
   return markup`<form class="search" id="${planId(source)}" method="get" action="/restore">
 <input type="hidden" name="source" value="${source}">${keep}<button>Plan a restore of the selected records</button></form>`;
+}
+
+/** Whether fields were accepted of a record that is removed: a restore creates it again with or without them. */
+function hasAcceptedOfRemoved(mirror: Mirror, { source, open, stale }: SourceDrift, now: number): boolean {
+  const ofFields = stale.filter(
+    ({ path, until }) => path !== '' && (until === undefined || Date.parse(until) > now),
+  );
+  const removed = open.filter(({ change }) => change === 'removed');
+  if (ofFields.length === 0 || removed.length === 0) return false;
+  const recreated = new RecreatedIds(mirror.restores.idMap(source));
+  return ofFields.some(({ kind, id }) => {
+    const ids = recreated.all(kind, id);
+    return removed.some((finding) => finding.kind === kind && ids.includes(finding.id));
+  });
 }
 
 /** Name of the box, in a query, that leaves accepted drift out of a restore. */

@@ -1,6 +1,8 @@
 /** What a logged-in person does in the dashboard: jobs, acceptances, pins; and who may not. */
 import { beforeAll, describe, expect, it, afterAll } from 'vitest';
 import { definitionOf } from '../../../src/catalog/catalog.ts';
+import type { Scope } from '../../../src/catalog/definition.ts';
+import type { Kind } from '../../../src/catalog/kinds.ts';
 import { isoTime } from '../../../src/core/clock.ts';
 import { silentLogger, type Logger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
@@ -193,7 +195,7 @@ describe('drift', () => {
     expect(box(before)).toBe('');
     const headers = { authorization: `Bearer ${TOKEN}` };
     const { findings } = (await (await fetch(`${url}/api/v1/drift?source=default`, { headers })).json()) as {
-      findings: { kind: string; id: string; path: string; fingerprint: string }[];
+      findings: { kind: Kind; scope: Scope; id: string; change: string; path: string; fingerprint: string }[];
     };
     // Of this record another field drifted as well.
     const { id = '', fingerprint = '' } = findings.find(({ path }) => path === '/paused') ?? {};
@@ -218,6 +220,16 @@ describe('drift', () => {
     expect(box(kept)).toContain(' checked');
     expect(wordsOf(kept)).toContain(`--id ${id} --keep-accepted --apply`);
     expect((await act('unaccept', finding)).status).toBe(303);
+    expect(box(await page('/drift'))).toBe('');
+    // Nor does what was accepted of a record that is gone come back as it was before.
+    const removed = findings.find(({ change }) => change === 'removed');
+    if (removed === undefined) throw new Error('nothing was removed');
+    const { kind, scope, id: gone } = removed;
+    const ofGone = { source: 'default', fingerprint: 'f', kind, scope, id: gone, path: '/name' };
+    const acceptedAt = isoTime(world.clock.now());
+    world.write((mirror) => mirror.acceptances.add({ ...ofGone, reason: 'renamed', acceptedAt }));
+    expect(box(await page('/drift'))).toContain(' checked');
+    expect((await act('unaccept', [named, ['fingerprint', 'f']])).status).toBe(303);
   });
 });
 
