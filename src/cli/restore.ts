@@ -273,8 +273,13 @@ function withEarlierState(
   { context, mirror, config, source, definitions }: RestoreSession,
   { reference, options, asked }: Question,
 ): unknown {
-  const isAbsent = error instanceof TidemarkError && error.code === 'reference_unknown';
-  if (!isAbsent || reference.form !== 'latest' || mirror === null || options.id === undefined) return error;
+  if (!(error instanceof TidemarkError) || reference.form !== 'latest' || mirror === null) return error;
+  const { id, organization, project } = options;
+  const isAbsent =
+    error.code === 'reference_unknown'
+      ? id !== undefined
+      : error.code === 'not_found' && (organization ?? project) !== undefined;
+  if (!isAbsent) return error;
   const question = { config, source: source.name, definitions, filter: filterOf(options) };
   const loss = latestLoss(mirror, question);
   if (loss === null) return error;

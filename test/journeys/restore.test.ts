@@ -355,6 +355,18 @@ describe('what cannot simply be sent', () => {
     expect(after.stdout).toContain('known from an earlier restore');
   });
 
+  it('tells which run recorded that the project is gone that was named', async () => {
+    const story = await Story.start();
+    await story.call('DELETE', `${ORGANIZATION}projects/3/`);
+    await story.expectRun(0, 'sync', '--quiet');
+    const { stderr } = await story.expectRun(1, 'restore', '--project', 'Prototyping 🧪');
+    expect(stderr).toMatch(
+      /run 2 \([^)]+\) recorded 1 record removed: `tidemark restore run:1 --project 'Prototyping 🧪'` plans/,
+    );
+    const { steps } = await story.plan(3, 'run:1', '--project', 'Prototyping 🧪');
+    expect(steps.map(({ kind, id }) => [kind, id])).toEqual([['projects', '3']]);
+  });
+
   it('names no loss that was put back since', async () => {
     const story = await Story.start();
     const path = `${ORGANIZATION}pipeline_destinations/`;
