@@ -25,7 +25,7 @@ import { readIdMap } from './restores.ts';
 import { sealRow } from './row-seals.ts';
 import { knownKind, storedScope } from './stored-names.ts';
 import { acceptances, fingerprintKey } from './schema/retention-tables.ts';
-import { entriesUnlikeSealed, lastMove, unlikeSealedText } from './verify-chain.ts';
+import { lastMove, unsealedLogText } from './verify-chain.ts';
 
 export interface DriftAcceptance extends RecordKey {
   /** Name of the source. */
@@ -215,11 +215,7 @@ function checkAcceptances(connection: Connection, source?: string): CheckedAccep
 
 /** Why no acceptance is proved: an entry that is gone, or was altered, may have withdrawn any of them. Undefined where the log is as it was written. */
 function unprovedText(connection: Connection): string | undefined {
-  const [unlike] = entriesUnlikeSealed(connection);
-  const altered =
-    unlike === undefined
-      ? alteredLogText(connection)
-      : `${unlike.isGone ? 'cut' : 'altered'}: ${unlikeSealedText(unlike)}`;
+  const altered = unsealedLogText(connection) ?? alteredLogText(connection);
   return altered === null ? undefined : `rests on a log that was ${altered}`;
 }
 

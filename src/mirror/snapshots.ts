@@ -16,6 +16,7 @@ import type { Connection } from './database.ts';
 import { param, paramsOf, prepared } from './query.ts';
 import { snapshots } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
+import { unsealedLogText } from './verify-chain.ts';
 
 export type SnapshotRow = Readonly<typeof snapshots.$inferSelect>;
 
@@ -23,8 +24,8 @@ export type SnapshotRow = Readonly<typeof snapshots.$inferSelect>;
 export interface SnapshotContradiction {
   /** Of the snapshot. */
   readonly name: string;
-  /** What another program did with its row. */
-  readonly state: 'altered' | 'inserted' | 'gone';
+  /** What another program did with its row; `unproved`: with entries of the log that a run sealed, one of which may have ended it. */
+  readonly state: 'altered' | 'inserted' | 'gone' | 'unproved';
   /** In one line. */
   readonly line: string;
   /** The run that the log has for it, for a baseline that of the baseline that the log has; null without one. */
@@ -78,7 +79,7 @@ export class SnapshotStore {
   }
 
   /**
-   * The snapshot that drift is measured from, compared with the audit log. Where no row is marked as the baseline though the log has one: that,
+   * The snapshot that drift is measured from, compared with the audit log, of which every entry has to be there that a run sealed. Where no row is marked as the baseline though the log has one: that,
    * as the log has it.
    */
   baseline(): CheckedSnapshot | undefined {
@@ -156,12 +157,24 @@ function readBaseline(connection: Connection): CheckedSnapshot | undefined {
   const marked = readSnapshots(connection).find(({ isBaseline }) => isBaseline);
   const recorded = recordedBaseline(connection);
   const baseline = marked ?? recorded;
-  const contradiction = baseline === undefined ? null : contradictionOf(connection, baseline.name);
+  const contradiction =
+    baseline === undefined
+      ? null
+      : (contradictionOf(connection, baseline.name) ?? unprovedBaseline(connection, baseline.name));
   if (baseline === undefined || contradiction === null) return marked;
+  if (contradiction.state === 'unproved') return { ...baseline, contradiction };
   // One that another program marked says nothing of the state that drift was measured from.
   const isForged = recorded?.name === contradiction.name && contradiction.recordedRun === null;
   const recordedRun = recorded === undefined || isForged ? null : recorded.run;
   return { ...baseline, contradiction: { ...contradiction, recordedRun } };
+}
+
+/** An entry that a run sealed and that is gone may have unpinned the baseline, or chosen another one. */
+function unprovedBaseline(connection: Connection, name: string): SnapshotContradiction | null {
+  const altered = unsealedLogText(connection);
+  if (altered === null) return null;
+  const line = `snapshot ${JSON.stringify(name)} rests on a log that was ${altered}`;
+  return { name, state: 'unproved', line, recordedRun: null, again: null };
 }
 
 function contradictionOf(connection: Connection, name: string): SnapshotContradiction | null {

@@ -123,6 +123,12 @@ export function entriesUnlikeSealed(connection: Connection): EntryUnlikeSealed[]
     .map(({ isGone, ...sealed }) => ({ ...sealed, isGone: isGone === 1 }));
 }
 
+/** What is wrong with the log where an entry that a run sealed is gone or another one; null where all are there. */
+export function unsealedLogText(connection: Connection): string | null {
+  const [unlike] = entriesUnlikeSealed(connection);
+  return unlike === undefined ? null : `${unlike.isGone ? 'cut' : 'altered'}: ${unlikeSealedText(unlike)}`;
+}
+
 /** `run 3 sealed entry 12 of the audit log, which is gone`. */
 export function unlikeSealedText({ run, entry, isGone }: EntryUnlikeSealed): string {
   return `run ${run} sealed entry ${entry} of the audit log, which is ${isGone ? 'gone' : 'not the one that it sealed'}`;
