@@ -7,7 +7,7 @@ import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import { maskedRestore } from '../report/plan-mask.ts';
 import { renderText } from '../report/render-text.ts';
 import { resultReport } from '../report/restore-report.ts';
-import { nameText } from '../report/value-text.ts';
+import { byText } from '../report/audit-report.ts';
 import { restoreReport } from '../restore/apply/report.ts';
 import { lookAtRestore, newestUnfinished, unendedText } from '../mirror/unfinished-restore.ts';
 import { readPlan } from '../restore/plan/plan.ts';
@@ -68,7 +68,7 @@ export async function restores(
           row.source,
           row.from,
           localTime(row.startedAt),
-          nameText(row.by),
+          byText({ by: row.by, via: mirror.restores.startedVia(row.restore) }),
           isTimed ? duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)) : '',
           row.outcome,
           ...[counts.applied, counts.failed, counts.blocked, counts.manual].map(count),
@@ -126,6 +126,7 @@ export async function showRestore(
 
 function restoreDocument(row: RestoreRow, mirror: Mirror): object {
   const { restore, source, planHash, from, undoes, startedAt, by, finishedAt } = row;
+  const via = mirror.restores.startedVia(restore);
   return {
     restore,
     source,
@@ -135,6 +136,7 @@ function restoreDocument(row: RestoreRow, mirror: Mirror): object {
     outcome: row.outcome,
     started_at: startedAt,
     by,
+    ...(via === undefined ? {} : { via }),
     finished_at: finishedAt,
     summary: countsOf(mirror.restores.steps(restore)),
   };

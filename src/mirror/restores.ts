@@ -151,6 +151,14 @@ export class RestoreStore {
     return rows.map(({ restore }) => restore);
   }
 
+  /** How the program knew who started a restore, by the audit log: user and host, or what the dashboard let them in by. Undefined where it does not say. */
+  startedVia(restore: number): string | undefined {
+    const started = this.#access.read((connection) =>
+      STARTED(connection).get({ member: JSON.stringify([restore]) }),
+    );
+    return started?.via;
+  }
+
   /** Those who resumed a restore and had not started it, in the order in which they first did. */
   resumedBy(restore: number): string[] {
     return this.#access.read((connection) => RESUMED_BY(connection).all({ restore })).map(({ by }) => by);
@@ -389,6 +397,17 @@ const PLANNED_RUN = prepared((db) =>
     .where(eq(restores.restore, param('restore')))
     .prepare(),
 );
+
+const STARTED = prepared((db) => {
+  const { entry, via, about, member, action } = auditLog;
+  return db
+    .select({ via })
+    .from(auditLog)
+    .where(and(eq(about, 'restores'), eq(member, param('member')), inArray(action, ['restore', 'undo'])))
+    .orderBy(asc(entry))
+    .limit(1)
+    .prepare();
+});
 
 const RESUMED_BY = prepared((db) => {
   const { entry, by, about, member, action } = auditLog;

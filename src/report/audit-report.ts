@@ -105,7 +105,7 @@ const SEALS_NOTE =
   'Each hash is of the entire log, also of newer entries that this report does not show. To check later that the log up to there is as it was, run `tidemark verify --root HASH` with one of these hashes: exit code 0 if it is.';
 
 /** Who, and in brackets how the program knew them, where that says more. */
-export function byText({ by, via }: Pick<AuditLogEntry, 'by' | 'via'>): string {
+export function byText({ by, via = by }: { readonly by: string; readonly via?: string | undefined }): string {
   return by === via ? nameText(by) : `${nameText(by)} (${nameText(via)})`;
 }
 

@@ -14,6 +14,7 @@ import {
   recordsPart,
   withCommands,
 } from './document.ts';
+import { byText } from './audit-report.ts';
 import { isSecretId } from './mask.ts';
 import { groupedNotes } from './notes.ts';
 import type { ReportOptions } from './options.ts';
@@ -63,7 +64,7 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
     ...listPart('new ids', newIds(steps, options)),
   ];
   return {
-    title: `restore ${report.restore} of ${report.source}${isWhole === true ? byText(report) : ''}${undoes === null ? '' : `, undoing restore ${undoes}`}`,
+    title: `restore ${report.restore} of ${report.source}${isWhole === true ? peopleText(report) : ''}${undoes === null ? '' : `, undoing restore ${undoes}`}`,
     textTitle: 'label',
     summary: restoreSummary(report),
     tone:
@@ -77,11 +78,11 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
   };
 }
 
-/** E.g. ` by ann, resumed by bea, abandoned by cid`. */
-function byText({ by, resumed_by: others = [], abandoned_by: last }: RestoreReport): string {
+/** E.g. ` by ann (root@host), resumed by bea, abandoned by cid`. */
+function peopleText({ by, via, resumed_by: others = [], abandoned_by: last }: RestoreReport): string {
   const resumed = others.length === 0 ? '' : `, resumed by ${others.map(nameText).join(', ')}`;
   const abandoned = last === undefined ? '' : `, abandoned by ${nameText(last)}`;
-  return ` by ${nameText(by)}${resumed}${abandoned}`;
+  return ` by ${byText({ by, via })}${resumed}${abandoned}`;
 }
 
 /** E.g. `12 applied and verified, 1 failed, 2 blocked`; of a resumed one, what was done this time. */

@@ -221,7 +221,8 @@ describe('Ctrl-C', () => {
     const story = await damaged();
     story.env['TIDEMARK_RATE_CONCURRENCY'] = '1';
     const held = gate(story, 'PATCH');
-    const { child, ended } = start(['restore', '--apply', '--yes'], { env: story.env, cwd: story.directory });
+    const begun = ['restore', '--apply', '--yes', '--as', 'Ada'];
+    const { child, ended } = start(begun, { env: story.env, cwd: story.directory });
     // A process that ended before it wrote fails here, and not by waiting.
     await Promise.race([held.reached, ended.then(({ stderr }) => expect(stderr).toBe('still running'))]);
     const heard = said(child, 'finishing the steps under way');
@@ -242,14 +243,19 @@ describe('Ctrl-C', () => {
     expect(listed.stdout).toContain('interrupted');
     const another = await story.expectRun(2, 'restore');
     expect(another.stderr).toMatch(
-      /restore 1 of \S+ by \S+@\S+ is unfinished: `tidemark restore --resume 1` continues it/,
+      /restore 1 of \S+ by Ada is unfinished: `tidemark restore --resume 1` continues it/,
     );
 
     const resumed = await story.expectRun(0, 'restore', '--resume', '--as', 'Bea', '--json');
     const report = JSON.parse(resumed.stdout) as RestoreJson;
     expect(report).toMatchObject({ restore: 1, outcome: 'complete', summary: { applied: 2 } });
     const whole = await story.expectRun(0, 'restores', 'show', '1');
-    expect(whole.stdout).toMatch(/^restore 1 of default by \S+@\S+, resumed by Bea: /);
+    expect(whole.stdout).toMatch(/^restore 1 of default by Ada \(\S+@\S+\), resumed by Bea: /);
+    expect((await story.expectRun(0, 'restores')).stdout).toMatch(/ Ada \(\S+@\S+\) /);
+    expect(JSON.parse((await story.expectRun(0, 'restores', 'show', '1', '--json')).stdout)).toMatchObject({
+      by: 'Ada',
+      via: expect.stringMatching(/^\S+@\S+$/) as string,
+    });
     expect(story.writes()).toHaveLength(2);
     await story.expectRun(0, 'diff', 'latest', 'live');
     const { stderr } = await story.expectRun(1, 'restore', '--resume');

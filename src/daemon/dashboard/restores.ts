@@ -9,6 +9,7 @@ import { maskedFields } from '../../report/mask.ts';
 import { maskedPlan, maskedRestore } from '../../report/plan-mask.ts';
 import { acceptedLines, adoptionLines, leftText, verbOf } from '../../report/plan-report.ts';
 import { handLines } from '../../report/restore-report.ts';
+import { byText } from '../../report/audit-report.ts';
 import { nameText } from '../../report/value-text.ts';
 import { type RestoreReport, restoreReport } from '../../restore/apply/report.ts';
 import { type Plan, type PlanStep, isExecutable, readPlan } from '../../restore/plan/plan.ts';
@@ -218,7 +219,7 @@ export function restoresPage({ mirror, now }: RestoreFacts, planned: readonly Pa
       outcomeBadge(row.outcome),
       nameHtml(row.source),
       row.undoes === null ? row.from : `undoes ${row.undoes}`,
-      nameText(row.by),
+      byText({ by: row.by, via: mirror.restores.startedVia(row.restore) }),
       ageHtml(row.startedAt, now),
       durationHtml(tookMs(row)),
     ]);
@@ -270,6 +271,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     started_at: startedAt,
     finished_at: finishedAt,
     by,
+    via,
     resumed_by: resumedBy = [],
     abandoned_by: abandonedBy,
     source,
@@ -282,7 +284,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     ['Outcome', outcomeBadge(outcome)],
     ['Started', markup`${timeHtml(startedAt)} ${faint(ageHtml(startedAt, now))}`],
     ['Ended', finishedAt === null ? faint('not yet') : timeHtml(finishedAt)],
-    ['By', nameText(by)],
+    ['By', byText({ by, via })],
     ...(resumedBy.length === 0 ? [] : [['Resumed by', resumedBy.map(nameText).join(', ')] as const]),
     ...(abandonedBy === undefined ? [] : [['Abandoned by', nameText(abandonedBy)] as const]),
     ...(undoes === null

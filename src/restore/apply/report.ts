@@ -91,6 +91,8 @@ export interface RestoreReport {
   readonly started_at: string;
   /** Who started it. */
   readonly by: string;
+  /** How the program knew them, such as `user@host`; left out where the audit log does not say. */
+  readonly via?: string;
   /** Others who resumed it; left out without any. */
   readonly resumed_by?: readonly string[];
   /** Who ended it with `restore --abandon`; left out where nobody did, or it was resumed since. */
@@ -100,7 +102,7 @@ export interface RestoreReport {
   readonly summary: RestoreSummary;
   /** For a resumed restore: `summary` without the steps that were applied before. Else left out. */
   readonly this_time?: RestoreSummary;
-  /** The code of the error that stopped it, as every further request would meet it; left out where none did, and in `restores show`. */
+  /** The code of the error that stopped it, as every further request would meet it; else left out, and in `restores show`. */
   readonly stopped_by?: string;
   /** The last restore that undid something of this one; left out without one. */
   readonly undone_by?: number;
@@ -190,6 +192,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   const undo = undoOf(mirror, row.source, restore);
   const byHand = handWork(plan, steps);
   const continued = continuedIds(plan);
+  const via = mirror.restores.startedVia(restore);
   const resumedBy = mirror.restores.resumedBy(restore);
   const abandonedBy = mirror.restores.abandonedBy(restore);
   return {
@@ -201,6 +204,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     outcome: row.outcome,
     started_at: row.startedAt,
     by: row.by,
+    ...(via === undefined ? {} : { via }),
     ...(resumedBy.length === 0 ? {} : { resumed_by: resumedBy }),
     ...(abandonedBy === null ? {} : { abandoned_by: abandonedBy }),
     finished_at: row.finishedAt,
