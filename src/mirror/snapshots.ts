@@ -91,7 +91,7 @@ export class SnapshotStore {
     return this.#access.read((connection) => contradictionOf(connection, name));
   }
 
-  /** Of each snapshot that is not as the audit log has it, also where it is gone. */
+  /** Of each snapshot that is not as the audit log has it, also where it is gone; of the baseline as `baseline`. */
   contradictions(): SnapshotContradiction[] {
     return this.#access.read(readContradictions);
   }
@@ -183,7 +183,13 @@ function contradictionOf(connection: Connection, name: string): SnapshotContradi
 }
 
 function readContradictions(connection: Connection): SnapshotContradiction[] {
-  return contradictedRows(connection, 'snapshots').map(contradictionFrom);
+  const found = contradictedRows(connection, 'snapshots').map(contradictionFrom);
+  const marked = readSnapshots(connection).find(({ isBaseline }) => isBaseline);
+  const unproved =
+    marked === undefined || found.some(({ name }) => name === marked.name)
+      ? null
+      : unprovedBaseline(connection, marked.name);
+  return unproved === null ? found : [...found, unproved];
 }
 
 function contradictionFrom({ key, line, recorded, isGone, again }: ContradictedRow): SnapshotContradiction {
