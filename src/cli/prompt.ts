@@ -98,8 +98,8 @@ export async function askChoice<T extends string>(
   const refuseText = (typed: string | undefined, key: { name?: string | undefined }): void => {
     const isText = typed !== undefined && /^[^\p{Cc}]/u.test(typed);
     isTextRefused = isText || (hasText && key.name === 'return');
+    hasText = isText || (hasText && !ENDS_TEXT.has(key.name ?? ''));
     if (isTextRefused) key.name = undefined;
-    hasText = isText;
   };
   asking.input?.on('keypress', refuseText);
   try {
@@ -120,6 +120,7 @@ export async function askChoice<T extends string>(
   }
 }
 
+const ENDS_TEXT: ReadonlySet<string> = new Set(['return', 'up', 'down', 'left', 'right']);
 const NOT_TYPED = 'Nothing can be typed or pasted here: choose with the arrow keys, then press Enter.';
 
 /** Shows lines between two questions. */

@@ -11,7 +11,6 @@ import type { MirrorAccess } from './access.ts';
 import { recordAction, recordEndOfGone } from './audit-log.ts';
 import {
   type ContradictedRow,
-  alteredLogText,
   contradictedRows,
   isAsWritten,
   keyText,
@@ -25,7 +24,7 @@ import { readIdMap } from './restores.ts';
 import { sealRow } from './row-seals.ts';
 import { knownKind, storedScope } from './stored-names.ts';
 import { acceptances, fingerprintKey } from './schema/retention-tables.ts';
-import { lastMove, unsealedLogText } from './verify-chain.ts';
+import { alteredLogText, lastMove } from './verify-chain.ts';
 
 export interface DriftAcceptance extends RecordKey {
   /** Name of the source. */
@@ -215,7 +214,7 @@ function checkAcceptances(connection: Connection, source?: string): CheckedAccep
 
 /** Why no acceptance is proved: an entry that is gone, or was altered, may have withdrawn any of them. Undefined where the log is as it was written. */
 function unprovedText(connection: Connection): string | undefined {
-  const altered = unsealedLogText(connection) ?? alteredLogText(connection);
+  const altered = alteredLogText(connection);
   return altered === null ? undefined : `rests on a log that was ${altered}`;
 }
 

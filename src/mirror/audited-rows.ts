@@ -138,7 +138,7 @@ export function isAsWritten(connection: Connection, entry: AuditEntry): boolean 
 }
 
 /** What is wrong with the oldest entry that is gone, or is not as it was written; null where all follow each other. Reads the entire log. */
-export function alteredLogText(connection: Connection): string | null {
+export function brokenLogText(connection: Connection): string | null {
   let before: AuditEntry | undefined;
   for (const entry of connection
     .prepare<[], AuditEntry>('SELECT * FROM audit_log ORDER BY entry')

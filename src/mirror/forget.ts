@@ -11,6 +11,7 @@ import { broken, prepareMerge, type MergedCollection, type MergeOptions } from '
 import { resealRuns, type ForgetFacts, type ResealedRuns } from './forget-seals.ts';
 import { excluded, param, paramsOf, prepared } from './query.ts';
 import type { RetentionPlan } from './retention.ts';
+import { runsUnlikeSealed } from './row-seals.ts';
 import { schemaChanges } from './schema/field-tables.ts';
 import { allRevisions } from './schema/record-tables.ts';
 import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
@@ -56,6 +57,9 @@ export function* checkChain(writer: Connection): Generator<undefined> {
   yield* verifyChain(writer, findings);
   // A pin that was moved would not keep the run that was pinned.
   yield* verifyAudit(writer, findings);
+  // Its row goes, and with it what shows that another program altered it.
+  const [unlike] = runsUnlikeSealed(writer, {});
+  if (unlike !== undefined) problem ??= { kind: 'chain', message: unlike.line, run: unlike.run };
   if (problem === undefined) return;
   if (problem.about !== undefined)
     throw new AuditLogContradicted(`${problem.message}: nothing was forgotten`);

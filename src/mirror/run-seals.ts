@@ -134,7 +134,7 @@ const REVISIONS = prepared(({ $client }) =>
  * SHA-256 over a run's revisions in key order: for each collection its number and, as JSON, its source, kind and scope;
  * under it a line for each revision: record, change, hash of the content (empty for tombstones), remote id as JSON.
  */
-function* digestChanges(connection: Connection, run: number): Generator<undefined, Buffer> {
+export function* digestChanges(connection: Connection, run: number): Generator<undefined, Buffer> {
   const digest = createHash('sha256');
   let collection = NEXT_COLLECTION(connection).get({ run, after: 0 }) ?? null;
   while (collection !== null) {

@@ -24,6 +24,7 @@ import { runsUnlikeSealed } from './row-seals.ts';
 import { type RunOptions, type RunWriter, noteLostRuns, openRun } from './run-writer.ts';
 import { readSchemaChanges } from './schema-changes.ts';
 import { readLastFullSweep, readSweepsAsOf } from './sweeps-as-of.ts';
+import { alteredChangesText } from './verify-chain.ts';
 
 export type RunStore = ReturnType<typeof runStore>;
 
@@ -50,6 +51,7 @@ export function runStore(access: MirrorAccess) {
     heldSince: readHeldSince,
     schemaChanges: readSchemaChanges,
     unlikeSealed: runsUnlikeSealed,
+    alteredChangesText,
   });
   return {
     ...reads,

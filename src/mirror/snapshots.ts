@@ -16,7 +16,7 @@ import type { Connection } from './database.ts';
 import { param, paramsOf, prepared } from './query.ts';
 import { snapshots } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
-import { unsealedLogText } from './verify-chain.ts';
+import { alteredLogText } from './verify-chain.ts';
 
 export type SnapshotRow = Readonly<typeof snapshots.$inferSelect>;
 
@@ -24,7 +24,7 @@ export type SnapshotRow = Readonly<typeof snapshots.$inferSelect>;
 export interface SnapshotContradiction {
   /** Of the snapshot. */
   readonly name: string;
-  /** What another program did with its row; `unproved`: with entries of the log that a run sealed, one of which may have ended it. */
+  /** What another program did with its row; `unproved`: with an entry of the log, which may have ended it. */
   readonly state: 'altered' | 'inserted' | 'gone' | 'unproved';
   /** In one line. */
   readonly line: string;
@@ -79,7 +79,7 @@ export class SnapshotStore {
   }
 
   /**
-   * The snapshot that drift is measured from, compared with the audit log, of which every entry has to be there that a run sealed. Where no row is marked as the baseline though the log has one: that,
+   * The snapshot that drift is measured from, compared with the audit log, which has to be as it was written. Where no row is marked as the baseline though the log has one: that,
    * as the log has it.
    */
   baseline(): CheckedSnapshot | undefined {
@@ -169,9 +169,9 @@ function readBaseline(connection: Connection): CheckedSnapshot | undefined {
   return { ...baseline, contradiction: { ...contradiction, recordedRun } };
 }
 
-/** An entry that a run sealed and that is gone may have unpinned the baseline, or chosen another one. */
+/** An entry that is gone, or was altered, may have unpinned the baseline, or chosen another one. */
 function unprovedBaseline(connection: Connection, name: string): SnapshotContradiction | null {
-  const altered = unsealedLogText(connection);
+  const altered = alteredLogText(connection);
   if (altered === null) return null;
   const line = `snapshot ${JSON.stringify(name)} rests on a log that was ${altered}`;
   return { name, state: 'unproved', line, recordedRun: null, again: null };
@@ -297,6 +297,8 @@ function markBaseline(writer: Connection, name: string, { actor, at }: Doing): S
   return writer
     .transaction((): SnapshotRow => {
       const known = knownSnapshot(writer, name);
+      const unproved = unprovedBaseline(writer, name);
+      if (unproved !== null) throw new AuditLogContradicted(`${unproved.line}: it cannot be the baseline`);
       for (const snapshot of readSnapshots(writer)) {
         const isBaseline = snapshot.name === name;
         const key = [snapshot.name];

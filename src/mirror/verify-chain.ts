@@ -1,9 +1,11 @@
 /** The chain of seals: every published run's digest and root, computed again from what the mirror holds. */
+import { createHash } from 'node:crypto';
+import { brokenLogText } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { type StoredForget, digestReplaced, linkOf, readStoredForgets } from './forget-records.ts';
 import type { RetentionPolicy } from '../config/config.ts';
-import { type RunDigests, digestRun } from './run-seals.ts';
-import { rootOf } from './run-seals.ts';
+import { prepared } from './query.ts';
+import { type RunDigests, digestChanges, digestRun, rootOf } from './run-seals.ts';
 import type { Findings } from './verify-records.ts';
 
 /** A published run with its seal. */
@@ -31,7 +33,7 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
     if (!found.changeDigest.equals(sealed.changeDigest)) {
       findings.add({
         kind: 'chain',
-        message: `the changes of run ${run}, or what identifies their records, are not those it sealed`,
+        message: unlikeChangesText(run),
         run,
       });
     }
@@ -54,7 +56,7 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
     if (!rootOf({ ...sealed }).equals(sealed.root)) {
       findings.add({
         kind: 'chain',
-        message: `the root hash of run ${run} does not match what is stored of the run`,
+        message: unlikeRootText(run),
         run,
       });
     }
@@ -69,6 +71,53 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
       kind: 'revision',
       message: `${stored} revisions are stored, but only ${checked.revisions} belong to a record`,
     });
+  }
+}
+
+function unlikeChangesText(run: number): string {
+  return `the changes of run ${run}, or what identifies their records, are not those it sealed`;
+}
+
+function unlikeRootText(run: number): string {
+  return `the root hash of run ${run} does not match what is stored of the run`;
+}
+
+/**
+ * What is wrong with the changes of the runs after this one: of the oldest whose records or revisions are not those it sealed.
+ * Null where all are, so that the state as of that run, and what changed since, are as they were found. Bodies are not read.
+ */
+export function alteredChangesText(connection: Connection, after: number): string | null {
+  const state = fileState(connection);
+  const known = SEALED_AFTER.get(connection);
+  if (known?.state === state && known.after <= after) return null;
+  const withRows = new Set(CHANGING_AFTER(connection).all({ after }));
+  for (const sealed of readSealed(connection)) {
+    if (sealed.run <= after) continue;
+    const found = withRows.has(sealed.run) ? toEnd(digestChanges(connection, sealed.run)) : NO_CHANGES;
+    if (!found.equals(sealed.changeDigest)) return unlikeChangesText(sealed.run);
+    if (!rootOf({ ...sealed }).equals(sealed.root)) return unlikeRootText(sealed.run);
+  }
+  SEALED_AFTER.set(connection, { state, after });
+  return null;
+}
+
+const SEALED_AFTER = new WeakMap<Connection, { readonly state: string; readonly after: number }>();
+
+/** The digest of a run without changes. */
+const NO_CHANGES = createHash('sha256').digest();
+
+const CHANGING_AFTER = prepared(({ $client }) =>
+  $client
+    .prepare<{ after: number }, number>(
+      `SELECT DISTINCT run FROM records WHERE run > :after UNION SELECT DISTINCT run FROM revisions WHERE run > :after`,
+    )
+    .pluck(),
+);
+
+function toEnd<T>(steps: Generator<undefined, T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
   }
 }
 
@@ -123,10 +172,29 @@ export function entriesUnlikeSealed(connection: Connection): EntryUnlikeSealed[]
     .map(({ isGone, ...sealed }) => ({ ...sealed, isGone: isGone === 1 }));
 }
 
-/** What is wrong with the log where an entry that a run sealed is gone or another one; null where all are there. */
-export function unsealedLogText(connection: Connection): string | null {
+/**
+ * What is wrong with the audit log: an entry that a run sealed is gone or another one, or the entries do not follow each other;
+ * null for one that is as it was written. Reads the entire log, and again only after the file changed.
+ */
+export function alteredLogText(connection: Connection): string | null {
+  const state = fileState(connection);
+  const known = CHECKED.get(connection);
+  if (known?.state === state) return known.text;
   const [unlike] = entriesUnlikeSealed(connection);
-  return unlike === undefined ? null : `${unlike.isGone ? 'cut' : 'altered'}: ${unlikeSealedText(unlike)}`;
+  const text =
+    unlike === undefined
+      ? brokenLogText(connection)
+      : `${unlike.isGone ? 'cut' : 'altered'}: ${unlikeSealedText(unlike)}`;
+  CHECKED.set(connection, { state, text });
+  return text;
+}
+
+const CHECKED = new WeakMap<Connection, { readonly state: string; readonly text: string | null }>();
+
+/** Another one after each change: `data_version` after those of other connections, `total_changes()` after its own. */
+function fileState(connection: Connection): string {
+  const own = connection.prepare<[], number>('SELECT total_changes()').pluck().get();
+  return `${String(connection.pragma('data_version', { simple: true }))} ${own ?? 0}`;
 }
 
 /** `run 3 sealed entry 12 of the audit log, which is gone`. */

@@ -58,6 +58,16 @@ export function requireCountedWithin(
   }
 }
 
+/**
+ * Compares what the runs after this one changed with their seals: a revision that another program moved to another run would
+ * look like no change, or like another one.
+ * @throws TidemarkError `mirror_corrupt` that names the run
+ */
+export function requireSealedAfter(mirror: Pick<Mirror, 'path' | 'runs'>, run: number): void {
+  const text = mirror.runs.alteredChangesText(run);
+  if (text !== null) throw damagedMirror(mirror.path, text);
+}
+
 /** The error for records that are fewer, or more, than the mirror counts. */
 export function miscounted(
   mirror: Pick<Mirror, 'path'>,

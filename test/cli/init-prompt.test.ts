@@ -137,7 +137,7 @@ describe('init on a terminal', () => {
     const [address, where, ...others] = questions(service.url);
     const steps = [
       address!,
-      [where![0], `jkl-${KEY}${ENTER}`],
+      [where![0], `jkl-${KEY}\t${ENTER}`],
       ['Nothing can be typed', ENTER],
       ...others,
     ] as Step[];

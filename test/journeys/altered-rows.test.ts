@@ -218,3 +218,40 @@ it('shows what a deleted run changed with the next run, also where that is the f
     expect(changed).toMatchObject([{ run: { run: 3 }, previous: 1, changes: [{ kind: 'roles', id: 'r1' }] }]);
   }
 });
+
+it('of which record changed in which run hide nothing: comparison, changes and restore refuse them', async () => {
+  const story = await Story.start();
+  const settings = { model: 'events', interval: 'day', paused: true };
+  const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, {
+    ...{ name: 'Nightly', ...settings },
+    destination: { type: 'NoOp', config: {} },
+  });
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.call('PATCH', `${ORGANIZATION}batch_exports/${String(id)}/`, { paused: false });
+  await story.expectRun(0, 'sync', '--quiet');
+  const compared = ['diff', 'run:2', 'latest', '--kind', 'batch_exports'];
+  expect((await story.expectRun(2, ...compared)).stdout).toContain('/paused true → false');
+  // As if it had been like this since run 2.
+  alter(story, `UPDATE records SET run = 2 WHERE run = 3 AND hash IS NOT NULL`);
+  for (const args of [
+    compared,
+    ['drift', '--from', 'run:2', '--kind', 'batch_exports'],
+    ['restore', 'run:2', '--kind', 'batch_exports'],
+    ['changes', '--since', 'run:2'],
+  ]) {
+    const { stderr } = await story.expectRun(1, ...args);
+    expect(stderr, args.join(' ')).toContain(
+      'the changes of run 3, or what identifies their records, are not those it sealed',
+    );
+  }
+});
+
+it('of a run that retention would drop are not dropped: what shows the alteration would go with them', async () => {
+  const story = await restored();
+  alter(story, `UPDATE runs SET "trigger" = 'command of somebody' WHERE run = 2`);
+  const { stderr } = await story.expectRun(1, 'forget', '--keep-last', '1');
+  expect(stderr).toContain(
+    'the row of run 2 is not as it was written when the run ended: nothing was forgotten',
+  );
+  expect((await story.expectRun(1, 'verify')).stdout).toContain('the row of run 2 is not as it was written');
+});

@@ -388,9 +388,8 @@ function newestText({ backups }: HealthFacts): string {
  * reports it. If there are complete runs but no backup, the failed job is the reason.
  */
 function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthFacts): HealthReason[] {
-  // One after every complete run: what is overdue then is the run, or the backup failed and says why.
-  if (backups === null || backups.everyMs === 0 || failedJobs.some(({ name }) => name === 'backup'))
-    return [];
+  // One after every complete run: what is overdue then is the run.
+  if (backups === null || backups.everyMs === 0) return [];
   const { everyMs, lastAt } = backups;
   const completeAt = sources.flatMap(({ lastComplete }) => lastComplete?.finishedAt ?? []).sort();
   const triedAt = sources.map(expectedSince).sort();
@@ -399,13 +398,16 @@ function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthF
   const hadItsRun = dueAt !== null && completeAt.some((at) => Date.parse(at) >= dueAt);
   const ageMs = now - Date.parse(since);
   if (hadItsRun || ageMs <= BACKUP_INTERVALS_ALLOWED * everyMs) return [];
+  const hasFailed = failedJobs.some(({ name }) => name === 'backup');
   return [
     {
       code: 'backup_overdue',
       state: 'degraded',
-      message: `no backup of the mirror was made ${lastAt === null ? 'yet' : `for ${duration(ageMs)}`}, one is due ${backupInterval(everyMs)}: no run was complete`,
+      message: `no backup of the mirror was made ${lastAt === null ? 'yet' : `for ${duration(ageMs)}`}, one is due ${backupInterval(everyMs)}: ${hasFailed ? 'the last one failed' : 'no run was complete'}`,
       since,
-      hint: '`tidemark status` shows what keeps runs from being complete; `tidemark backup create` makes a backup of the current state',
+      hint: hasFailed
+        ? '`tidemark backup create` makes one once what it failed of is mended'
+        : '`tidemark status` shows what keeps runs from being complete; `tidemark backup create` makes a backup of the current state',
     },
   ];
 }

@@ -189,14 +189,14 @@ describe('health', () => {
       [],
     ],
     [
-      'no backup ever, and no complete run for long, where the backup failed: its job tells',
+      'no backup ever, and the last one failed: told first, and why none was made',
       {
         ...source({ lastComplete: run(121), schedule: null }),
         failedJobs: [{ ...FAILED, name: 'backup', source: null }],
         backups: { everyMs: 60 * MINUTE_MS, lastAt: null, newest: null, volumes: [], emptied: [] },
       },
       'degraded',
-      ['job_failed'],
+      ['job_failed', 'backup_overdue'],
     ],
     [
       'no backup ever, and no complete run for long',
