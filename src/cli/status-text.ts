@@ -285,13 +285,16 @@ function schemaLines(changes: ReturnType<typeof recentSchemaChanges>, now: numbe
 function nextLine({ config, schedules, hasDaemon, snapshot }: StatusFacts): string {
   // The times would be of the standard schedules, which may be nobody's.
   if (config.sources.length === 0) return 'Next: not known without a configuration';
-  const due = schedules.flatMap(({ schedule, dueAt }) =>
-    dueAt === null ? [] : [`${schedule} ${ahead(dueAt, snapshot.now)}`],
+  const isOfOurs = ({ sources }: Pick<ScheduleView, 'sources'>): boolean =>
+    config.sources.some(({ name }) => sources.includes(name));
+  const due = schedules.flatMap(({ schedule, sources, dueAt }) =>
+    dueAt === null || !isOfOurs({ sources }) ? [] : [`${schedule} ${ahead(dueAt, snapshot.now)}`],
   );
   if (!hasDaemon && due.length === 0) {
     const own = SCHEDULE_NAMES.flatMap((name) => {
       const schedule = config.schedules[name];
-      if (schedule === null || (name === 'forget' && config.retention === null)) return [];
+      if (schedule === null || !isOfOurs(schedule)) return [];
+      if (name === 'forget' && config.retention === null) return [];
       return `${name} every ${duration(parseCron(schedule.cron, schedule.zone).intervalMs)}`;
     });
     if (own.length === 0) return 'Next: nothing is scheduled, and no daemon is running';

@@ -20,7 +20,7 @@ import { removeOldBackups } from '../backup/writer.ts';
 import type { SourceConfig, TargetConfig } from '../config/config.ts';
 import { fromErrorMessage, toErrorMessage } from '../core/child-process.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
-import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, systemCodeOf, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { Secret } from '../core/secret.ts';
@@ -417,12 +417,22 @@ function requireStorage(storage: string): void {
  * @param hasMirrors true where mirrors were stored in it: an empty directory is then what the disk is to be mounted on
  */
 export function storageError(storage: string, hasMirrors: boolean): TidemarkError | null {
-  const isThere = existsSync(storage);
-  if (isThere && (!hasMirrors || existsSync(join(storage, 'cells')))) return null;
+  const isThere = !isMissing(storage);
+  if (isThere && !(hasMirrors && isMissing(join(storage, 'cells')))) return null;
   const what = isThere ? 'has none of the mirrors that were stored there' : 'does not exist';
   return new TidemarkError('file_system', `the storage ${storage} ${what}`, {
     hint: `mount the disk that belongs there${isThere ? '' : ', or create the directory'}`,
   });
+}
+
+/** False also for what this user may not look at: that says nothing of the storage. */
+function isMissing(path: string): boolean {
+  try {
+    statSync(path);
+    return false;
+  } catch (error) {
+    return ['ENOENT', 'ENOTDIR'].includes(systemCodeOf(error) ?? '');
+  }
 }
 
 /** Makes the cell's directory in a storage that is one. */

@@ -236,6 +236,19 @@ describe('status', () => {
     expect(unserved).toMatch(
       /^Next: no daemon is running, so nothing.*\n {2}\(sync every 30 min, drift every/m,
     );
+    const sources = ['ours', 'theirs'].map((name) => ({
+      name,
+      baseUrl: service.url,
+      apiKey: 'test-key-of-some-length',
+    }));
+    const schedules = { drift: { cron: '0 * * * *', sources: ['theirs'] }, verify: { cron: 'off' } };
+    const file = join(directory, 'two.yaml');
+    writeFileSync(file, JSON.stringify({ mirror: './mirror.db', sources, schedules }));
+    const two = ['status', '--config', file, '--source', 'ours'];
+    const ofOne = (await commandLine(two, { env: {}, cwd: directory })).stdout;
+    expect(ofOne).toMatch(
+      /^Next: no daemon is running, so nothing.*\n {2}\(sync every 30 min, drill every 7 d\)$/m,
+    );
     const path = join(directory, 'mirror.db');
     const mirror = openMirror(path, { mode: 'write', command: 'test', clock: systemClock });
     const dueAt = new Date(Date.now() + 90_000).toISOString();
@@ -247,9 +260,9 @@ describe('status', () => {
     expect(bare.stdout).toContain('Next: not known without a configuration');
     expect(bare.stdout).not.toMatch(/due|No schedule/);
 
-    const file = new Database(path);
-    file.exec(`UPDATE runs SET finished_at = '${new Date(Date.now() - 5 * 3_600_000).toISOString()}'`);
-    file.close();
+    const database = new Database(path);
+    database.exec(`UPDATE runs SET finished_at = '${new Date(Date.now() - 5 * 3_600_000).toISOString()}'`);
+    database.close();
     const { stdout } = await commandLine(['status'], { env, cwd: directory });
     expect(stdout).toMatch(/the last complete run ended 5 h ago; the schedule allows \S+ \w+$/m);
     expect(stdout).toMatch(/^Next: no daemon is running; due: sync in /m);

@@ -1,5 +1,5 @@
 /** `fleet apply` and the commands that look, through the command line and a real PostgreSQL. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -408,6 +408,10 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
         code: 3,
         stderr: `tidemark: the storage ${storage} has none of the mirrors that were stored there: mount the disk that belongs there\n`,
       });
+      // What cannot be looked at is not missing: for root, who may look everywhere, along a link to itself.
+      symlinkSync('cells', join(storage, 'cells'));
+      expect(await statusOfAcme()).toMatchObject({ code: 0 });
+      rmSync(join(storage, 'cells'));
       await server.execute(url, 'UPDATE tidemark.cells SET stored_at = NULL');
       expect(await run('status', '--cell', 'acm')).toMatchObject({
         code: 4,
