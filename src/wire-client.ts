@@ -82,8 +82,12 @@ export function assumeRequests(
  */
 export function recentRequests(source: SourceConfig, rateLogBeside: string, kind?: Kind): number[] {
   const fingerprint = keyFingerprint(source);
-  const { beside } = rateLogPlace(rateLogBeside, fingerprint);
-  return beside === null ? [] : readStarts({ beside, fingerprint, clock: systemClock }, kind ?? null);
+  const { beside, before } = rateLogPlace(rateLogBeside, fingerprint);
+  return [beside, before]
+    .flatMap((each) =>
+      each === null ? [] : readStarts({ beside: each, fingerprint, clock: systemClock }, kind ?? null),
+    )
+    .toSorted((a, b) => a - b);
 }
 
 /** For `doctor` and the like: failures are reported soon, without waiting minutes when the service asks for it. */
@@ -123,7 +127,7 @@ function connectionOptions(
 ): ConnectionOptions {
   const keeps = startsToKeep(source.rate);
   const fingerprint = keyFingerprint(source);
-  const { beside, continues } = rateLogPlace(rateLogBeside, fingerprint);
+  const { beside, before } = rateLogPlace(rateLogBeside, fingerprint);
   return {
     baseUrl: source.baseUrl,
     apiKey: source.apiKey,
@@ -137,7 +141,7 @@ function connectionOptions(
     log: log.child({ source: source.name }),
     ...(beside === null || keeps === 0
       ? {}
-      : { rateLog: new SharedRateLog({ beside, continues, fingerprint, keeps, clock }) }),
+      : { rateLog: new SharedRateLog({ beside, before, fingerprint, keeps, clock }) }),
   };
 }
 
@@ -148,9 +152,10 @@ function connectionOptions(
 function rateLogPlace(
   rateLogBeside: string | null,
   fingerprint: string,
-): { readonly beside: string | null; readonly continues: string | null } {
+): { readonly beside: string | null; readonly before: string | null } {
   const isThere = rateLogBeside !== null && existsSync(dirname(rateLogBeside));
   const temporary = sharedTemporaryDirectory({ isMade: !isThere });
   const before = temporary === null ? null : join(temporary, fingerprint);
-  return isThere ? { beside: rateLogBeside, continues: before } : { beside: before, continues: null };
+  if (rateLogBeside === null) return { beside: before, before: null };
+  return { beside: isThere || before !== null ? rateLogBeside : null, before };
 }

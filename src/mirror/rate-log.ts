@@ -5,6 +5,7 @@
  */
 import { createHash, randomInt } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
@@ -21,8 +22,8 @@ import { realMirrorPath } from './real-path.ts';
 interface RateLogOptions {
   /** Absolute path, of a mirror or of the mirrors' directory: the log is beside it. */
   readonly beside: string;
-  /** Where a log was written before this one could be: it is continued here, and removed. */
-  readonly continues?: string | null;
+  /** The log beside this path is used until the directory of `beside` is there, and then moved into that one. */
+  readonly before?: string | null;
   /** Names a key at an origin without telling the key. */
   readonly fingerprint: string;
   /** How many starts the limits look back at most. */
@@ -75,12 +76,14 @@ export function copyRateLog(from: string, to: string): void {
 /** The log of one key for one client. The file is made or opened when the first request starts. */
 export class SharedRateLog {
   readonly #options: RateLogOptions;
-  readonly #path: string;
+  #path: string;
+  #isTemporary: boolean;
   #file: RateFile | null = null;
 
   constructor(options: RateLogOptions) {
     this.#options = options;
-    this.#path = rateLogPath(options.beside);
+    this.#path = rateLogPath(options.before ?? options.beside);
+    this.#isTemporary = (options.before ?? null) !== null;
   }
 
   now(): number {
@@ -89,10 +92,12 @@ export class SharedRateLog {
 
   /** @throws TidemarkError when the file cannot be used; it may be tried again */
   atomically<T>(work: () => T): T {
-    return translated(this.#path, () => {
-      this.#file ??= this.#openFile();
-      return this.#file.atomically(work);
-    });
+    if (this.#isToMove()) this.#move();
+    // Again in the transaction: nothing is written to a log that another process has just moved.
+    const done = this.#inFile(() => (this.#isToMove() ? null : { result: work() }));
+    if (done !== null) return done.result;
+    this.#move();
+    return this.#inFile(work);
   }
 
   starts(kind: string | null): SharedStarts {
@@ -112,19 +117,59 @@ export class SharedRateLog {
     this.#file = null;
   }
 
-  #openFile(): RateFile {
-    const { beside, continues = null, clock } = this.#options;
-    if (continues !== null && existsSync(rateLogPath(continues))) {
-      const state = exportRateLog(continues, clock);
-      if (state !== null) mergeRateLog(beside, state, clock);
-      for (const end of ['', '-wal', '-shm']) rmSync(`${rateLogPath(continues)}${end}`, { force: true });
-    }
-    return new RateFile(this.#path, this.#options);
+  #inFile<T>(work: () => T): T {
+    return translated(this.#path, () => {
+      this.#file ??= new RateFile(this.#path, this.#options);
+      return this.#file.atomically(work);
+    });
+  }
+
+  #isToMove(): boolean {
+    return this.#isTemporary && existsSync(dirname(this.#options.beside));
+  }
+
+  #move(): void {
+    const { beside, before = null, clock } = this.#options;
+    this.close();
+    if (before !== null) moveRateLog(before, beside, clock);
+    this.#path = rateLogPath(beside);
+    this.#isTemporary = false;
   }
 
   #opened(): RateFile {
     if (this.#file === null) throw new TidemarkError('internal', `${this.#path} was not opened`);
     return this.#file;
+  }
+}
+
+/** Moves what the log beside one path has into that beside another. Where that cannot be now, it stays for the next process. */
+function moveRateLog(from: string, beside: string, clock: Clock): void {
+  const path = rateLogPath(from);
+  if (!existsSync(path)) return;
+  let connection: Connection | null = null;
+  try {
+    const opened = connect(path, { isReadonly: false });
+    connection = opened;
+    opened
+      .transaction(() => {
+        mergeRateLog(beside, stateOf(opened, clock), clock, { areApart: true });
+        opened.exec('DELETE FROM starts; DELETE FROM held; DELETE FROM pace');
+      })
+      .immediate();
+  } catch (error) {
+    // The file's; an error of the other log is a TidemarkError.
+    if (sqliteCode(error) === undefined) throw error;
+    return;
+  } finally {
+    connection?.close();
+  }
+  // The last process that closes the file removes SQLite's own log beside it: another one still uses it then.
+  if (existsSync(`${path}-wal`)) return;
+  try {
+    rmSync(path, { force: true });
+  } catch (error) {
+    // It has nothing any more.
+    if (systemCodeOf(error) === undefined) throw error;
   }
 }
 
@@ -177,31 +222,7 @@ export function exportRateLog(beside: string, clock: Clock): RateLogState | null
   let connection: Connection | null = null;
   try {
     connection = connect(path, { isReadonly: true });
-    const now = clock.now();
-    const starts = connection
-      .prepare<[number], { id: number; at: number }>(
-        'SELECT limit_id AS id, at FROM starts WHERE at > ? ORDER BY limit_id, n',
-      )
-      .all(now - HOUR_MS - MARGIN_MS);
-    const held = connection
-      .prepare<[number, number], { id: number; count: number }>(
-        'SELECT limit_id AS id, total(count) AS count FROM held WHERE until > ? AND until <= ? GROUP BY limit_id',
-      )
-      .all(now, now + HELD_MS);
-    const kept = held.flatMap(({ id, count }) => Array.from({ length: count }, () => ({ id, at: now })));
-    const paces = connection
-      .prepare<[], { id: number; text: string }>('SELECT limit_id AS id, text FROM pace')
-      .all();
-    return {
-      at: now,
-      ages: Object.fromEntries(
-        [...Map.groupBy([...starts, ...kept], ({ id }) => String(id))].map(([id, rows]) => [
-          id,
-          rows.map(({ at }) => Math.max(0, now - at)),
-        ]),
-      ),
-      paces: Object.fromEntries(paces.map(({ id, text }) => [String(id), text])),
-    };
+    return stateOf(connection, clock);
   } catch (error) {
     if (sqliteCode(error) === undefined) throw error;
     return null;
@@ -210,12 +231,46 @@ export function exportRateLog(beside: string, clock: Clock): RateLogState | null
   }
 }
 
+function stateOf(connection: Connection, clock: Clock): RateLogState {
+  const now = clock.now();
+  const starts = connection
+    .prepare<[number], { id: number; at: number }>(
+      'SELECT limit_id AS id, at FROM starts WHERE at > ? ORDER BY limit_id, n',
+    )
+    .all(now - HOUR_MS - MARGIN_MS);
+  const held = connection
+    .prepare<[number, number], { id: number; count: number }>(
+      'SELECT limit_id AS id, total(count) AS count FROM held WHERE until > ? AND until <= ? GROUP BY limit_id',
+    )
+    .all(now, now + HELD_MS);
+  const kept = held.flatMap(({ id, count }) => Array.from({ length: count }, () => ({ id, at: now })));
+  const paces = connection
+    .prepare<[], { id: number; text: string }>('SELECT limit_id AS id, text FROM pace')
+    .all();
+  return {
+    at: now,
+    ages: Object.fromEntries(
+      [...Map.groupBy([...starts, ...kept], ({ id }) => String(id))].map(([id, rows]) => [
+        id,
+        rows.map(({ at }) => Math.max(0, now - at)),
+      ]),
+    ),
+    paces: Object.fromEntries(paces.map(({ id, text }) => [String(id), text])),
+  };
+}
+
 /**
- * Adds to the log beside a mirror what another machine knows of its limits; starts that both know count once.
+ * Adds to the log beside a mirror what another one knows of its limits; starts that both know count once.
  * @param state as `exportRateLog` gave it, with its ages as of now
+ * @param areApart true where no start is in both
  * @throws TidemarkError where the file cannot be written
  */
-export function mergeRateLog(beside: string, state: RateLogState, clock: Clock): void {
+export function mergeRateLog(
+  beside: string,
+  state: RateLogState,
+  clock: Clock,
+  { areApart = false } = {},
+): void {
   const path = rateLogPath(beside);
   translated(path, () => {
     const now = clock.now();
@@ -223,7 +278,10 @@ export function mergeRateLog(beside: string, state: RateLogState, clock: Clock):
     try {
       connection
         .transaction(() => {
-          for (const [id, ages] of Object.entries(state.ages)) mergeStarts(connection, Number(id), ages, now);
+          for (const [id, ages] of Object.entries(state.ages)) {
+            const ats = ages.map((age) => now - age);
+            mergeStarts(connection, Number(id), ats, areApart ? -1 : SAME_START_MS);
+          }
           const put = connection.prepare('INSERT OR IGNORE INTO pace VALUES (?, ?)');
           for (const [id, text] of Object.entries(state.paces)) put.run(Number(id), text);
         })
@@ -240,7 +298,8 @@ export function mergeRateLog(beside: string, state: RateLogState, clock: Clock):
  */
 const SAME_START_MS = 1_000;
 
-function mergeStarts(connection: Connection, id: number, ages: readonly number[], now: number): void {
+/** @param sameMs nearer ones are the same; negative for none */
+function mergeStarts(connection: Connection, id: number, others: readonly number[], sameMs: number): void {
   const own = connection
     .prepare<[number], number>('SELECT at FROM starts WHERE limit_id = ? ORDER BY n')
     .pluck()
@@ -248,9 +307,9 @@ function mergeStarts(connection: Connection, id: number, ages: readonly number[]
   const merged = [...own];
   // Both are sorted: each of ours stands for one of the others' at most.
   let next = 0;
-  for (const at of ages.map((age) => now - age)) {
-    while (next < own.length && (own[next] ?? 0) < at - SAME_START_MS) next += 1;
-    if (next < own.length && (own[next] ?? 0) <= at + SAME_START_MS) next += 1;
+  for (const at of others) {
+    while (next < own.length && (own[next] ?? 0) < at - sameMs) next += 1;
+    if (next < own.length && (own[next] ?? 0) <= at + sameMs) next += 1;
     else merged.push(at);
   }
   if (merged.length === own.length) return;

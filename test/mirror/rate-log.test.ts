@@ -1,4 +1,12 @@
-import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -26,7 +34,7 @@ class Machine {
     this.mirrorPath = join(this.directory, mirror);
   }
 
-  process(rate: Partial<RateLimits>, fingerprint = KEY): Limiter {
+  process(rate: Partial<RateLimits>, fingerprint = KEY, before: string | null = null): Limiter {
     const log: Logger = { ...silentLogger, warn: (_facts, message) => void this.warnings.push(message) };
     const limits = { perMinute: 0, perHour: 0, concurrency: 4, ...rate };
     const limiter = new Limiter({
@@ -35,7 +43,7 @@ class Machine {
       clock: this.clock,
       log,
       rateLog: new SharedRateLog({
-        ...{ beside: this.mirrorPath, fingerprint, clock: this.clock },
+        ...{ beside: this.mirrorPath, before, fingerprint, clock: this.clock },
         keeps: Math.max(limits.perMinute, limits.perHour),
       }),
     });
@@ -160,6 +168,34 @@ describe('the log of requests beside the mirror', () => {
     }
     expect(gaps.every((gap) => gap === 0)).toBe(true);
     expect(densest(starts, 60_000)).toBeLessThanOrEqual(4);
+  });
+
+  it('of the time before the mirror is moved beside it, also under a process that has it open', async () => {
+    const machine = new Machine('data/mirror.db');
+    const before = join(machine.directory, 'temporary');
+    const rate = { perMinute: 10 };
+    const startsOf = (beside: string): number =>
+      readStarts({ beside, fingerprint: KEY, clock: machine.clock }, null).length;
+    const early = machine.process(rate, KEY, before);
+    for (let n = 0; n < 3; n += 1) await early.run(started);
+    expect(startsOf(before)).toBe(3);
+    mkdirSync(join(machine.directory, 'data'));
+    const beside = machine.process(rate);
+    for (let n = 0; n < 2; n += 1) await beside.run(started);
+    // Held by another program, it stays as it is.
+    const other = connect(`${before}-rate`, { isReadonly: false });
+    onTestFinished(() => void other.close());
+    other.exec('BEGIN IMMEDIATE');
+    await machine.process(rate, KEY, before).run(started);
+    expect([startsOf(before), startsOf(machine.mirrorPath)]).toEqual([3, 3]);
+    other.exec('ROLLBACK');
+    other.close();
+    await machine.process(rate, KEY, before).run(started);
+    expect([startsOf(before), startsOf(machine.mirrorPath)], 'none is in both').toEqual([0, 7]);
+    await early.run(started);
+    expect(startsOf(machine.mirrorPath)).toBe(8);
+    expect(existsSync(`${before}-rate`)).toBe(false);
+    expect(machine.warnings).toEqual([]);
   });
 
   it('does not grow: it forgets what no window looks back to', async () => {
