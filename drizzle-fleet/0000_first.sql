@@ -79,6 +79,7 @@ CREATE TABLE "tidemark"."groups" (
 	"holder" text,
 	"held_at" timestamp(3) with time zone,
 	"uncounted_since" timestamp(3) with time zone,
+	"uncounted_until" timestamp(3) with time zone,
 	"checked_out_cell" bigint,
 	"rate_log" jsonb,
 	"rate_log_at" timestamp(3) with time zone,

@@ -111,6 +111,8 @@ export class GroupWork {
     const requests = (): JsonValue | undefined => this.#requestsOf(held, clock.monotonicMs() - takenAt);
     const [first] = held.cells;
     let secret: Secret | null = null;
+    // Until a process has brought the log of the key, and counted what holders that vanished may have sent, each cell's does both.
+    let isCounted = false;
     if (first !== undefined) {
       try {
         secret = readSecret(first.secret);
@@ -126,15 +128,18 @@ export class GroupWork {
         if (isOver() || (this.#shared.isStopping() && index > 0)) break;
         const begun = clock.monotonicMs();
         job.cell = cell.name;
-        const result = await job.process.perform(this.#orderOf(held, cell, secret, index === 0), {
-          timeLimitMs: this.#options.limits.cellMs,
-          isKnown: (root) => registry.isKnownRoot(cell.id, root),
-          signal: job.abort.signal,
-        });
+        const result = await job.process.perform(
+          this.#orderOf(held, cell, secret, isCounted ? null : begun - takenAt),
+          {
+            timeLimitMs: this.#options.limits.cellMs,
+            isKnown: (root) => registry.isKnownRoot(cell.id, root),
+            signal: job.abort.signal,
+          },
+        );
         if (result.status === 'waits') {
           const until = `${new Date(this.#now() + result.ms).toISOString().slice(0, 19)}Z`;
           const message = `the worker before ended without a word: what it may have sent counts against the limits of the key, which leave nothing until ${until}`;
-          const rateLog = result.requests as unknown as JsonValue;
+          const rateLog = (result.requests ?? undefined) as unknown as JsonValue | undefined;
           await registry.postpone(group, held.fence, result.ms, {
             rateLog,
             error: { code: 'throttled', message },
@@ -164,10 +169,12 @@ export class GroupWork {
           );
           continue;
         }
+        if (result.status === 'worked') isCounted = true;
         const isLast = index === held.cells.length - 1;
         const publication = publicationOf(held, cell, result, {
           worker: description.name,
           releases: isLast,
+          countsVanished: isCounted,
           now: this.#now(),
           requests,
         });
@@ -177,7 +184,8 @@ export class GroupWork {
         this.#report(publication, cell, result, published, clock.monotonicMs() - begun);
       }
     }
-    if (!isReleased) await registry.releaseGroup(group, held.fence, secret === null ? undefined : requests());
+    const rateLog = isReleased || secret === null ? undefined : requests();
+    if (!isReleased) await registry.releaseGroup(group, held.fence, { rateLog, countsVanished: isCounted });
   }
 
   /**
@@ -215,10 +223,10 @@ export class GroupWork {
     await registry.noteUnworked(group, error, cell);
   }
 
-  #orderOf(held: HeldGroup, cell: Cell, secret: Secret, isFirst: boolean): CellOrder {
+  #orderOf(held: HeldGroup, cell: Cell, secret: Secret, bringsLimitsAfterMs: number | null): CellOrder {
     const { cache, storage, recipients, identities, limits, clock } = this.#options;
     return orderOf(held, cell, {
-      isFirst,
+      bringsLimitsAfterMs,
       secret,
       cache,
       storage,

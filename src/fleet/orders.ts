@@ -14,10 +14,12 @@ import { cachedFiles } from './worker-cache.ts';
 /** Backups of a cell that stay in storage. */
 const RETENTION: RetentionPolicy = { last: 3, daily: 7, weekly: 4, monthly: 12 };
 const AGAIN_AFTER_FAILURE_MS = 60_000;
+/** What was sent before that counts for no limit. */
+const LONGEST_WINDOW_MS = 3_600_000;
 
 interface OrderFacts {
-  /** True for the first cell of the group: it brings the limits of the key. */
-  readonly isFirst: boolean;
+  /** For cells that bring the limits of the key: how long ago the group was taken. Null for others. */
+  readonly bringsLimitsAfterMs: number | null;
   readonly secret: Secret;
   readonly cache: string;
   readonly storage: TargetConfig;
@@ -34,17 +36,28 @@ interface OrderFacts {
 
 /** What is to be done on one cell of a group. */
 export function orderOf(held: HeldGroup, cell: Cell, facts: OrderFacts): CellOrder {
-  const { isFirst, secret, cache, storage, recipients, identities, now, clockAheadMs, leaseMs } = facts;
+  const {
+    bringsLimitsAfterMs: heldMs,
+    secret,
+    cache,
+    storage,
+    recipients,
+    identities,
+    now,
+    clockAheadMs,
+    leaseMs,
+  } = facts;
   const { abandonedMs, uncountedMs } = held;
+  const uncountedUntil = Math.min(now, now - (heldMs ?? 0) - (abandonedMs ?? 0) + leaseMs);
   return {
     cell: cell.name,
     config: cellConfigOf(cell),
     secret: secret.reveal(),
     ...cachedFiles(cache, held.group, cell.name),
-    requests: isFirst ? rateLogState(held.rateLog, held.rateLogAgeMs) : null,
+    requests: heldMs === null ? null : rateLogState(held.rateLog, held.rateLogAgeMs + heldMs),
     uncounted:
-      isFirst && abandonedMs !== null
-        ? { since: now - uncountedMs, until: Math.min(now, now - abandonedMs + leaseMs) }
+      heldMs !== null && abandonedMs !== null && uncountedUntil > now - LONGEST_WINDOW_MS
+        ? { since: now - heldMs - uncountedMs, until: uncountedUntil }
         : null,
     known: knownMirror(cell),
     mayLoseRuns: (cell.overdueMs ?? 0) > facts.lostRunsMs,
@@ -63,6 +76,8 @@ interface PublicationFacts {
   readonly worker: string;
   /** Gives the group back with it. */
   readonly releases: boolean;
+  /** What holders that vanished may have sent was counted before. */
+  readonly countsVanished: boolean;
   /** PostgreSQL's, epoch milliseconds. */
   readonly now: number;
   /** What is known of the requests of a process that made no report. */
@@ -74,7 +89,7 @@ export function publicationOf(
   held: HeldGroup,
   cell: Cell,
   result: Exclude<CellResult, { status: 'left' | 'waits' }>,
-  { worker, releases, now, requests }: PublicationFacts,
+  { worker, releases, countsVanished, now, requests }: PublicationFacts,
 ): Publication {
   const base = {
     cell: cell.id,
@@ -83,6 +98,7 @@ export function publicationOf(
     fence: held.fence,
     worker,
     releases,
+    countsVanished,
     baselineOrder: cell.baselineOrder,
     baselineDone: null,
   };

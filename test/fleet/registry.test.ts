@@ -260,7 +260,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
         rateLog: null,
         cells: [{ name: 'a', id: first }, { name: 'b' }],
       });
-      await registry.releaseGroup(groups[0]!, 1, { starts: [12, 3] });
+      await registry.releaseGroup(groups[0]!, 1, { rateLog: { starts: [12, 3] } });
       await registry.setDue(first, 60_000);
       const again = await registry.holdGroup(groups[0]!, 'w2');
       expect(again).toMatchObject({ fence: 2, rateLog: { starts: [12, 3] }, cells: [{ name: 'b' }] });
@@ -337,10 +337,45 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       await server.execute(url, `UPDATE tidemark.groups SET held_at = now() - interval '10 seconds'`);
       const fourth = (await registry.holdGroup(group!, 'w3'))!;
       expect(fourth.uncountedMs / 1000).toBeCloseTo(90, -1);
-      await registry.releaseGroup(group!, fourth.fence, {});
+      await registry.releaseGroup(group!, fourth.fence, { rateLog: {}, countsVanished: true });
       expect((await registry.holdGroup(group!, 'w3'))!.abandonedMs).toBeNull();
       await server.execute(url, `UPDATE tidemark.groups SET held_at = now() - interval '10 seconds'`);
       expect((await registry.holdGroup(group!, 'w2'))!.uncountedMs / 1000).toBeLessThan(60);
+    });
+
+    it('that is given back before what vanished holders sent was counted still says it, until a log has it', async () => {
+      const url = await server.database();
+      const registry = await openedRegistry(url);
+      await addCell(url);
+      const [group] = await dueIds(registry);
+      const vanish = async (): Promise<void> => {
+        await registry.holdGroup(group!, 'w1');
+
+        await server.execute(url, `UPDATE tidemark.groups SET held_at = now() - interval '90 seconds'`);
+      };
+      const hold = async (): Promise<HeldGroup> => (await registry.holdGroup(group!, 'w2'))!;
+      await vanish();
+      // The key cannot be read; then no cell is due, and the log that is written lacks what is assumed.
+      for (const written of [{}, { rateLog: {} }, { countsVanished: true }]) {
+        const held = await hold();
+        expect(held.uncountedMs / 1000).toBeCloseTo(90, -1);
+        expect(held.abandonedMs! / 1000, 'not later than it could send').toBeCloseTo(90, -1);
+        await registry.releaseGroup(group!, held.fence, written);
+      }
+      await registry.publish(publication(await hold(), { rateLog: {}, releases: true }));
+      const counting = await hold();
+      expect(counting.uncountedMs / 1000).toBeCloseTo(90, -1);
+      await registry.publish(publication(counting, { rateLog: {}, countsVanished: true, releases: true }));
+      expect(await hold()).toMatchObject({ abandonedMs: null, uncountedMs: 0 });
+
+      const error = { code: 'throttled', message: 'x' } as const;
+      await vanish();
+      await registry.postpone(group!, (await hold()).fence, 0, { rateLog: undefined, error });
+      const again = await hold();
+      expect(again.rateLog, 'the log stays').toEqual({});
+      expect(again.abandonedMs! / 1000).toBeCloseTo(90, -1);
+      await registry.postpone(group!, again.fence, 0, { rateLog: {}, error });
+      expect((await hold()).abandonedMs).toBeNull();
     });
 
     it('whose limits are used up is given back until they are free, by its holder alone', async () => {
@@ -399,7 +434,8 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       expect(await agesOf()).toBeGreaterThan(19);
       // A clock that is ahead makes nothing of the future.
       const last = (await registry.holdGroup(group!, 'w1'))!;
-      await registry.releaseGroup(group!, last.fence, { ...rateLog, at: rateLog.at + 3_600_000 });
+      const ahead = { ...rateLog, at: rateLog.at + 3_600_000 };
+      await registry.releaseGroup(group!, last.fence, { rateLog: ahead });
       expect(await agesOf()).toBeGreaterThanOrEqual(0);
     });
 
@@ -428,7 +464,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
         mirror: { run: 1, root: 'aa', version: 1, recordCount: 1 },
       });
       expect(await registry.publish(late)).toBeNull();
-      await registry.releaseGroup(group!, frozen.fence, { stale: true });
+      await registry.releaseGroup(group!, frozen.fence, { rateLog: { stale: true } });
       const tables = ['runs', 'records', 'findings', 'changes'];
       for (const table of tables)
         expect(await server.execute(url, `SELECT FROM tidemark.${table}`)).toEqual([]);
@@ -937,15 +973,22 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       expect(await rejection(registry.checkout('x', 'ann'))).toMatchObject({ message: 'there is no cell x' });
     });
 
-    it('passes over a worker that is gone', async () => {
+    it('passes over a worker that is gone, and leaves what that may have sent to the next one', async () => {
       const url = await server.database();
       const registry = await openedRegistry(url);
       await addCell(url, 'a');
       const [group] = await dueIds(registry);
       await registry.join({ name: 'w1', host: 'here', version: '1' });
       await registry.holdGroup(group!, 'w1');
-      await server.execute(url, `UPDATE tidemark.workers SET seen_at = now() - interval '10 minutes'`);
+      await server.execute(
+        url,
+        `UPDATE tidemark.workers SET seen_at = now() - interval '10 minutes'; UPDATE tidemark.groups SET held_at = now() - interval '11 minutes'`,
+      );
       expect(await registry.checkout('a', 'ann')).toMatchObject({ fence: 2 });
+      await registry.checkin('a');
+      const next = (await registry.holdGroup(group!, 'w2'))!;
+      expect(next.uncountedMs / 60_000).toBeCloseTo(11, 0);
+      expect(next.abandonedMs! / 60_000).toBeCloseTo(0, 0);
     });
   });
 

@@ -55,7 +55,16 @@ export async function checkOutCell(
     }
     const [taken] = await tx
       .update(groups)
-      .set({ fence: sql`${groups.fence} + 1`, holder, heldAt: now, checkedOutCell: found.cell.id })
+      .set({
+        ...{ fence: sql`${groups.fence} + 1`, holder, heldAt: now, checkedOutCell: found.cell.id },
+        // A worker from which it is taken may have sent requests since its last report: the next one counts them.
+        ...(found.holder === null
+          ? {}
+          : {
+              uncountedSince: sql`coalesce(${groups.uncountedSince}, ${groups.heldAt})`,
+              uncountedUntil: now,
+            }),
+      })
       .where(eq(groups.id, found.id))
       .returning({ fence: groups.fence });
     await tx

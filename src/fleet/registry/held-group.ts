@@ -46,11 +46,11 @@ export interface HeldGroup {
   /** Milliseconds since that was written. */
   readonly rateLogAgeMs: number;
   /**
-   * Milliseconds since the holder before was last heard of, where it did not give the group back: what it sent after it had
-   * written the log is not known. Null where it did.
+   * Milliseconds since the last holder was heard of that did not give the group back, where no log counts what it may have sent.
+   * Null without one.
    */
   readonly abandonedMs: number | null;
-  /** Milliseconds since the log was written, or since the first holder took the group that ended without writing it. */
+  /** Milliseconds since the first of those holders took the group, or published what it had sent. */
   readonly uncountedMs: number;
   /** Those that are due, the one that waits longest first; for a checkout, the one that was checked out. */
   readonly cells: readonly Cell[];
@@ -82,10 +82,9 @@ export const cellColumns = {
 } as const;
 
 interface HeldRow {
-  /** Of before; left out where it is the one who asks. */
-  readonly holder?: string | null;
-  readonly seenMs?: string;
-  readonly uncountedMs?: string;
+  /** Left out for a checkout, which leaves it to the next worker to count. */
+  readonly abandonedMs?: string | null;
+  readonly uncountedMs?: string | null;
   readonly fence: number | null;
   readonly rateLog: unknown;
   readonly ageMs: string | null;
@@ -100,7 +99,7 @@ export function heldGroup(group: number, rows: readonly HeldRow[]): HeldGroup | 
     fence: first.fence,
     rateLog: (first.rateLog ?? null) as JsonValue,
     rateLogAgeMs: Number(first.ageMs ?? 0),
-    abandonedMs: (first.holder ?? null) === null ? null : Number(first.seenMs ?? 0),
+    abandonedMs: (first.abandonedMs ?? null) === null ? null : Number(first.abandonedMs),
     uncountedMs: Number(first.uncountedMs ?? 0),
     cells: rows.flatMap(({ cell }) => (cell === null ? [] : [cell])),
   };

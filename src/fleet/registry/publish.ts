@@ -81,6 +81,8 @@ export interface Publication {
   readonly quarantines?: boolean;
   /** What the next holder's limiter has to know, with ages in place of times; left out, it stays as it was. */
   readonly rateLog?: JsonValue;
+  /** True where that has what holders before may have sent that vanished. */
+  readonly countsVanished?: boolean;
   /** Gives the group back with it. */
   readonly releases?: boolean;
   /** When the cell is due next, in milliseconds from now. A quarantined cell waits an hour at least. */
@@ -225,18 +227,34 @@ async function publishRest(
  * When the ages of a rate log were taken, by PostgreSQL's clock as the worker knows it: a report waits before it is written, and
  * starts that seem later than they were would count twice where the next holder knows them too.
  */
-export function ratesTakenAt(rateLog: JsonValue): SQL {
+function ratesTakenAt(rateLog: JsonValue): SQL {
   const at = isJsonObject(rateLog) ? rateLog['at'] : undefined;
   return typeof at === 'number' ? sql`least(now(), to_timestamp(${at / 1000}::float8))` : sql`now()`;
 }
 
-function groupParts({ rateLog, releases }: Publication): SQL {
+/** What a rate log changes of its group; nothing without one. */
+export function rateLogColumns({
+  rateLog,
+  countsVanished = false,
+}: Pick<Publication, 'countsVanished'> & { readonly rateLog?: JsonValue | undefined }): Record<
+  string,
+  unknown
+> {
+  if (rateLog === undefined) return {};
+  const counted = countsVanished ? { uncountedSince: null, uncountedUntil: null } : {};
+  return { rateLog, rateLogAt: ratesTakenAt(rateLog), ...counted };
+}
+
+function groupParts({ rateLog, countsVanished, releases }: Publication): SQL {
   return sql.join(
     [
       sql`held_at = now()`,
       ...(rateLog === undefined
         ? []
         : [sql`rate_log = ${JSON.stringify(rateLog)}::jsonb, rate_log_at = ${ratesTakenAt(rateLog)}`]),
+      ...(rateLog !== undefined && countsVanished === true
+        ? [sql`uncounted_since = null, uncounted_until = null`]
+        : []),
       ...(releases === true ? [sql`holder = null`] : []),
     ],
     sql`, `,

@@ -38,7 +38,7 @@ import {
   type WorkerOverview,
   workerOverviews,
 } from './overview.ts';
-import { type Publication, type PublishResult, publish, ratesTakenAt } from './publish.ts';
+import { type Publication, type PublishResult, publish, rateLogColumns } from './publish.ts';
 import { queryViews, type QueryAnswer } from './query.ts';
 import { cells, groups, runs, workers } from './schema.ts';
 
@@ -191,19 +191,18 @@ export class Registry {
    * Only the one job that the queue gives out for the group calls this.
    */
   async holdGroup(group: number, worker: string): Promise<HeldGroup | null> {
-    // Of all holders that ended without a report since the last one: the next may also end before it says what it assumes of them.
-    const uncountedSince = sql`case when ${groups.holder} is null then null else greatest(coalesce(${groups.uncountedSince}, ${groups.heldAt}), ${groups.rateLogAt}) end`;
+    // Of all holders that ended without a report: the next may also end, or give the group back, before it counted what they may have sent.
+    const uncountedSince = sql`coalesce(${groups.uncountedSince}, case when ${groups.holder} is not null then ${groups.heldAt} end)`;
+    // A process of that name that started since is another one.
+    const seenAt = sql`greatest(${groups.heldAt}, case when ${workers.startedAt} > ${groups.heldAt} then ${workers.startedAt} else ${workers.seenAt} end)`;
     return this.#query(async (db) => {
       const prior = db.$with('prior').as(
         db
           .select({
-            holder: groups.holder,
-            // A process of that name that started since is another one.
-            seenMs:
-              sql<string>`extract(epoch from now() - greatest(${groups.heldAt}, case when ${workers.startedAt} > ${groups.heldAt} then ${workers.startedAt} else ${workers.seenAt} end)) * 1000`.as(
-                'seen_ms',
+            uncountedUntil:
+              sql`case when ${groups.holder} is null then ${groups.uncountedUntil} else ${seenAt} end`.as(
+                'uncounted_until',
               ),
-            uncountedMs: sql<string>`extract(epoch from now() - ${uncountedSince}) * 1000`.as('uncounted_ms'),
           })
           .from(groups)
           .leftJoin(workers, eq(workers.name, groups.holder))
@@ -212,28 +211,34 @@ export class Registry {
       const held = db.$with('held').as(
         db
           .update(groups)
-          .set({ fence: sql`${groups.fence} + 1`, holder: worker, heldAt: now, uncountedSince })
+          .set({
+            fence: sql`${groups.fence} + 1`,
+            holder: worker,
+            heldAt: now,
+            uncountedSince,
+            uncountedUntil: sql`(select uncounted_until from prior)`,
+          })
           .where(and(eq(groups.id, group), isNull(groups.checkedOutCell)))
           .returning({
             id: groups.id,
             fence: groups.fence,
             rateLog: groups.rateLog,
             rateLogAt: groups.rateLogAt,
+            uncountedSince: groups.uncountedSince,
+            uncountedUntil: groups.uncountedUntil,
           }),
       );
       const rows = await db
         .with(prior, held)
         .select({
-          holder: prior.holder,
-          seenMs: prior.seenMs,
-          uncountedMs: prior.uncountedMs,
+          abandonedMs: sql<string | null>`extract(epoch from now() - ${held.uncountedUntil}) * 1000`,
+          uncountedMs: sql<string | null>`extract(epoch from now() - ${held.uncountedSince}) * 1000`,
           fence: held.fence,
           rateLog: held.rateLog,
           ageMs: sql<string | null>`extract(epoch from now() - ${held.rateLogAt}) * 1000`,
           cell: cellColumns,
         })
         .from(held)
-        .crossJoin(prior)
         .leftJoin(cells, and(eq(cells.group, held.id), isWorkable, lte(cells.dueAt, now)))
         .orderBy(asc(cells.dueAt));
       return heldGroup(group, rows);
@@ -242,14 +247,18 @@ export class Registry {
 
   /**
    * Gives a group back. Nothing where somebody else took it meanwhile.
-   * @param rateLog what the next holder's limiter has to know, with ages in place of times; left out, it stays as it was
+   * @param written.rateLog what the next holder's limiter has to know, with ages in place of times; left out, it stays as it was
+   * @param written.countsVanished true where that has what holders before may have sent that vanished
    */
-  async releaseGroup(group: number, fence: number, rateLog?: JsonValue): Promise<void> {
-    const log = rateLog === undefined ? {} : { rateLog, rateLogAt: ratesTakenAt(rateLog) };
+  async releaseGroup(
+    group: number,
+    fence: number,
+    written: { readonly rateLog?: JsonValue | undefined; readonly countsVanished?: boolean } = {},
+  ): Promise<void> {
     await this.#query(async (db) =>
       db
         .update(groups)
-        .set({ holder: null, ...log })
+        .set({ holder: null, ...rateLogColumns(written) })
         .where(and(eq(groups.id, group), eq(groups.fence, fence))),
     );
   }
@@ -257,6 +266,7 @@ export class Registry {
   /**
    * Gives a group back whose limits leave no request for `ms`: its cells are due again then. Nothing where somebody else took it
    * meanwhile.
+   * @param why.rateLog has what holders that vanished may have sent; undefined where it cannot be read: they are counted again then
    * @param why.error `throttled`: shown of the cells until they are worked on
    */
   async postpone(
@@ -267,7 +277,7 @@ export class Registry {
       rateLog,
       error,
     }: {
-      readonly rateLog: JsonValue;
+      readonly rateLog: JsonValue | undefined;
       readonly error: { readonly code: 'throttled'; readonly message: string };
     },
   ): Promise<void> {
@@ -275,7 +285,7 @@ export class Registry {
       const released = db.$with('released').as(
         db
           .update(groups)
-          .set({ holder: null, rateLog, rateLogAt: ratesTakenAt(rateLog) })
+          .set({ holder: null, ...rateLogColumns({ rateLog, countsVanished: true }) })
           .where(and(eq(groups.id, group), eq(groups.fence, fence)))
           .returning({ id: groups.id }),
       );

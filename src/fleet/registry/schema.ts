@@ -69,8 +69,9 @@ export const groups = registrySchema.table(
     /** Worker or person who took it last; NULL after it was given back. */
     holder: text('holder'),
     heldAt: time('held_at'),
-    /** Since when the log lacks requests of holders that ended without a word; NULL where the one before the holder gave the group back. */
+    /** From when until when holders that ended without a word may have sent requests that the log lacks; NULL where it has them all. */
     uncountedSince: time('uncounted_since'),
+    uncountedUntil: time('uncounted_until'),
     /** `cells.id` of the cell that a person checked out: no worker gets the group meanwhile, since it is one key. */
     checkedOutCell: number('checked_out_cell'),
     /** What the holders' limiter has to know of the last hour, as the worker writes it, with ages in place of times. */
