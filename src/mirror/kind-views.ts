@@ -292,26 +292,60 @@ const ID_COLUMN = 'r.remote_id AS "id"';
 const RUNS = `SELECT n.run, s.name AS source, n.outcome, n.started_at, n.finished_at, n.requests, n.added, n.changed, n.removed,
   n.unchanged, n.error_code FROM main.runs n JOIN main.sources s ON s.id = n.source`;
 
-/** Text of the views that were made here, by name. */
-function viewsIn(connection: Connection): Map<string, string> {
+/** Text of all views, by name. */
+function readViews(connection: Connection): Map<string, string> {
   const rows = connection
     .prepare<[], { name: string; sql: string }>(`SELECT name, sql FROM sqlite_master WHERE type = 'view'`)
     .all();
-  return new Map(rows.filter(({ sql }) => isKindView(sql)).map(({ name, sql }) => [name, sql]));
+  return new Map(rows.map(({ name, sql }) => [name, sql]));
 }
 
-/** Makes the views that are missing or follow another catalog, and drops those of kinds that there are no more. */
+/** Those that were made here. */
+function viewsIn(connection: Connection): Map<string, string> {
+  return new Map([...readViews(connection)].filter(([, sql]) => isKindView(sql)));
+}
+
+/** True where the digest in the text is that of its query. */
+function isAsMade(sql: string): boolean {
+  const [, digest, query] = /\/\* from the catalog ([0-9a-f]+) \*\/ ([^]*)$/.exec(sql) ?? [];
+  return query !== undefined && digestOf(query) === digest;
+}
+
+/**
+ * Makes the views that are missing or follow another catalog, and drops those of kinds that there are no more. What another
+ * program put in the place of one stays, as evidence, until `remakeKindViews`.
+ */
 export function makeKindViews(connection: Connection): void {
+  const foreign = new Set(foreignViews(connection));
   const found = viewsIn(connection);
   const wanted = wantedStatements();
   const gone = [...found.keys()].filter((name) => !wanted.has(name));
-  const made = [...wanted].filter(([name, text]) => found.get(name) !== text);
+  const made = [...wanted].flatMap(([name, text]) =>
+    found.get(name) === text || foreign.has(name) ? [] : [name],
+  );
+  replaceViews(connection, gone, made);
+}
+
+/** @returns names of those that another program had put in place of ours */
+export function remakeKindViews(connection: Connection): string[] {
+  const foreign = foreignViews(connection);
+  replaceViews(connection, [], foreign);
+  return foreign;
+}
+
+function foreignViews(connection: Connection): string[] {
+  const wanted = wantedStatements();
+  return [...readViews(connection)].flatMap(([name, text]) =>
+    wanted.has(name) && !isAsMade(text) ? [name] : [],
+  );
+}
+
+function replaceViews(connection: Connection, gone: readonly string[], made: readonly string[]): void {
   if (gone.length === 0 && made.length === 0) return;
   connection
     .transaction(() => {
-      for (const name of [...gone, ...made.map(([each]) => each)])
-        connection.exec(`DROP VIEW IF EXISTS "${name}"`);
-      for (const [, text] of made) connection.exec(text);
+      for (const name of [...gone, ...made]) connection.exec(`DROP VIEW IF EXISTS "${name}"`);
+      for (const name of made) connection.exec(wantedStatements().get(name) ?? '');
     })
     .immediate();
 }
@@ -320,10 +354,7 @@ export function makeKindViews(connection: Connection): void {
 export function kindViewProblems(connection: Connection): string[] {
   const found = viewsIn(connection);
   const missing = wantedViews().filter(([name]) => !found.has(name));
-  const altered = [...found].filter(([, text]) => {
-    const [, digest, query] = /\/\* from the catalog ([0-9a-f]+) \*\/ ([^]*)$/.exec(text) ?? [];
-    return query === undefined || digestOf(query) !== digest;
-  });
+  const altered = [...found].filter(([, text]) => !isAsMade(text));
   return [
     ...missing.map(([name]) => `view ${name} is missing`),
     ...altered.map(([name]) => `view ${name} is not as it should be`),

@@ -17,6 +17,7 @@ import { type MaskedAnswer, type MaskedQuestion, queryMasked } from './masked-qu
 import { type RecordStore, recordStore } from './record-store.ts';
 import { RestoreStore } from './restores.ts';
 import { type RetentionStore, retentionStore } from './retention-store.ts';
+import { remakeKindViews } from './kind-views.ts';
 import { type RunStore, runStore } from './run-store.ts';
 import { SnapshotStore } from './snapshots.ts';
 import { type EntryUnlikeSealed, type FoundSeal, entriesUnlikeSealed, findSeal } from './verify-chain.ts';
@@ -59,6 +60,11 @@ export class Mirror {
     this.restores = new RestoreStore(access);
     this.retention = retentionStore(access);
     this.daemon = daemonStore(access);
+  }
+
+  /** Makes the views again in whose place another program put others; returns their names. Open for writing. */
+  remakeViews(): string[] {
+    return this.#access.change(remakeKindViews);
   }
 
   /** Empties the log and releases the lock. */

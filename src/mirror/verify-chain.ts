@@ -85,23 +85,80 @@ function unlikeRootText(run: number): string {
 /**
  * What is wrong with the changes of the runs after this one: of the oldest whose records or revisions are not those it sealed.
  * Null where all are, so that the state as of that run, and what changed since, are as they were found. Bodies are not read.
+ * @param among numbers of the collections that it is about: no others count where what the run saw of each proves that these are
+ *   as it sealed them
  */
-export function alteredChangesText(connection: Connection, after: number): string | null {
-  const state = fileState(connection);
-  const known = SEALED_AFTER.get(connection);
-  if (known?.state === state && known.after <= after) return null;
-  const withRows = new Set(CHANGING_AFTER(connection).all({ after }));
-  for (const sealed of readSealed(connection)) {
-    if (sealed.run <= after) continue;
-    const found = withRows.has(sealed.run) ? toEnd(digestChanges(connection, sealed.run)) : NO_CHANGES;
-    if (!found.equals(sealed.changeDigest)) return unlikeChangesText(sealed.run);
-    if (!rootOf({ ...sealed }).equals(sealed.root)) return unlikeRootText(sealed.run);
-  }
-  SEALED_AFTER.set(connection, { state, after });
-  return null;
+export function alteredChangesText(
+  connection: Connection,
+  { after, among }: { readonly after: number; readonly among: ReadonlySet<number> | null },
+): string | null {
+  return (
+    unlikeAfter(connection, after).find(
+      ({ run, isOfChanges }) =>
+        among === null || !isOfChanges || !isAsCounted(connection, { run, collections: among }),
+    )?.text ?? null
+  );
 }
 
-const SEALED_AFTER = new WeakMap<Connection, { readonly state: string; readonly after: number }>();
+interface UnlikeRun {
+  readonly run: number;
+  readonly text: string;
+  readonly isOfChanges: boolean;
+}
+
+function unlikeAfter(connection: Connection, after: number): readonly UnlikeRun[] {
+  const state = fileState(connection);
+  const known = UNLIKE.get(connection);
+  if (known?.state === state && known.after <= after) return known.runs.filter(({ run }) => run > after);
+  const withRows = new Set(CHANGING_AFTER(connection).all({ after }));
+  const runs = readSealed(connection).flatMap((sealed): UnlikeRun[] => {
+    const { run } = sealed;
+    if (run <= after) return [];
+    const found = withRows.has(run) ? toEnd(digestChanges(connection, run)) : NO_CHANGES;
+    if (!rootOf({ ...sealed }).equals(sealed.root))
+      return [{ run, text: unlikeRootText(run), isOfChanges: false }];
+    return found.equals(sealed.changeDigest)
+      ? []
+      : [{ run, text: unlikeChangesText(run), isOfChanges: true }];
+  });
+  UNLIKE.set(connection, { state, after, runs });
+  return runs;
+}
+
+const UNLIKE = new WeakMap<
+  Connection,
+  { readonly state: string; readonly after: number; readonly runs: readonly UnlikeRun[] }
+>();
+
+/** True where a run has as many changes in each of these collections as it says that it found there, and sealed that. */
+function isAsCounted(
+  connection: Connection,
+  { run, collections }: { readonly run: number; readonly collections: ReadonlySet<number> },
+): boolean {
+  const sealed = readSealed(connection).find((each) => each.run === run);
+  const sweepDigest = toEnd(digestRun(connection, run)).sweepDigest;
+  if (sealed === undefined || !sweepDigest.equals(sealed.sweepDigest)) return false;
+  return MISCOUNTED(connection)
+    .all({ run })
+    .every((collection) => !collections.has(collection));
+}
+
+/** Collections in which a run has other changes than it says. */
+const MISCOUNTED = prepared(({ $client }) =>
+  $client
+    .prepare<{ run: number }, number>(
+      `WITH found AS (SELECT collection, count(*) FILTER (WHERE change = 1) AS added, count(*) FILTER (WHERE change = 2) AS changed,
+           count(*) FILTER (WHERE change = 3) AS removed
+         FROM (SELECT collection, change FROM records WHERE run = :run UNION ALL SELECT collection, change FROM revisions WHERE run = :run)
+         GROUP BY collection),
+       seen AS (SELECT collection, added, changed, removed FROM sweeps WHERE run = :run)
+       SELECT collection FROM (SELECT collection FROM found UNION SELECT collection FROM seen)
+       LEFT JOIN found f USING (collection) LEFT JOIN seen s USING (collection)
+       WHERE ifnull(f.added, 0) <> ifnull(s.added, 0) OR ifnull(f.changed, 0) <> ifnull(s.changed, 0)
+         OR ifnull(f.removed, 0) <> ifnull(s.removed, 0)`,
+    )
+    .pluck(),
+);
 
 /** The digest of a run without changes. */
 const NO_CHANGES = createHash('sha256').digest();

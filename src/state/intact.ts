@@ -1,5 +1,5 @@
 /** Refuses a mirror whose records are not those that were stored. */
-import { definitionOf } from '../catalog/catalog.ts';
+import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
@@ -61,11 +61,21 @@ export function requireCountedWithin(
 /**
  * Compares what the runs after this one changed with their seals: a revision that another program moved to another run would
  * look like no change, or like another one.
+ * @param among the collections that are compared; all without
  * @throws TidemarkError `mirror_corrupt` that names the run
  */
-export function requireSealedAfter(mirror: Pick<Mirror, 'path' | 'runs'>, run: number): void {
-  const text = mirror.runs.alteredChangesText(run);
-  if (text !== null) throw damagedMirror(mirror.path, text);
+export function requireSealedAfter(
+  mirror: Pick<Mirror, 'path' | 'runs'>,
+  run: number,
+  among: { readonly source: string; readonly collections: Iterable<CollectionKey> } | null,
+): void {
+  const text = mirror.runs.alteredChangesText({ after: run, among: null });
+  if (text === null) return;
+  const keys = among === null ? null : new Set([...among.collections].map(collectionKey));
+  const rows = among === null ? [] : mirror.runs.collections(among.source);
+  const ids = new Set(rows.flatMap((row) => (keys?.has(collectionKey(row)) === true ? [row.id] : [])));
+  const own = keys === null ? text : mirror.runs.alteredChangesText({ after: run, among: ids });
+  if (own !== null) throw damagedMirror(mirror.path, own);
 }
 
 /** The error for records that are fewer, or more, than the mirror counts. */

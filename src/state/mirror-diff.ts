@@ -93,7 +93,7 @@ export function stepsOverPoints(
   options: PointDiffOptions,
 ): DiffSteps {
   const { filter, collections, isUnknown, through, ...compare } = options;
-  requireSealedAfter(mirror, Math.min(from.run, to.run));
+  requireSealedAfter(mirror, Math.min(from.run, to.run), comparedIn(mirror, [from, to], options));
   const changes = mirror.records.changesBetween(from.run, to.run, filter);
   return stepsOverPairs(
     {
@@ -105,6 +105,20 @@ export function stepsOverPoints(
     },
     { ...compare, ...(isUnknown === undefined ? {} : { isUnknown }) },
   );
+}
+
+/** The collections that the comparison is about; null where it is about all of several sources. */
+function comparedIn(
+  mirror: Mirror,
+  ends: readonly RunPoint[],
+  { filter, collections }: PointDiffOptions,
+): { readonly source: string; readonly collections: Iterable<CollectionKey> } | null {
+  const [source, ...others] = filter.sources ?? [];
+  if (source === undefined || others.length > 0) return null;
+  return {
+    source,
+    collections: collections ?? ends.flatMap(({ run }) => [...mirror.records.countsAt(run, filter)]),
+  };
 }
 
 function referenceOf({ ref, run, at, forgotten }: RunPoint): StateReference {
@@ -259,7 +273,7 @@ class MirrorState implements LoadedState {
 
   requireCounted(collections: Iterable<CollectionKey>): void {
     requireCounted(this.#mirror, this.source, collections);
-    requireSealedAfter(this.#mirror, this.point.run);
+    requireSealedAfter(this.#mirror, this.point.run, { source: this.source, collections });
   }
 
   close(): void {

@@ -46,7 +46,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
   });
   try {
     const held = mirror.runs.collections(source.name).filter(({ retiredRun }) => retiredRun === null);
-    warnOfMiscounts(options, held);
+    warnOfOtherPrograms(options, held);
     const gone = new Set<string>();
     let belowOrganizations: ReadonlyMap<string, number> | undefined;
     const context: SweepContext = {
@@ -133,8 +133,14 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
   }
 }
 
-/** What another program deleted from the mirror is read again, and the run says that it was added. */
-function warnOfMiscounts({ mirror, source, log }: SyncOptions, held: Iterable<CollectionKey>): void {
+/** What another program deleted from the mirror is read again, and the run says that it was added; its views are made again. */
+function warnOfOtherPrograms({ mirror, source, log }: SyncOptions, held: Iterable<CollectionKey>): void {
+  const views = mirror.remakeViews();
+  if (views.length > 0)
+    log.warn(
+      { source: source.name, code: 'mirror_corrupt', views },
+      `another program changed ${mirror.path}: view ${views.join(', ')} was not Tidemark's, and is made again; what SQL read of it until now may be wrong`,
+    );
   for (const [kind, found] of Map.groupBy(mirror.records.miscounts(source.name, held), ({ kind }) => kind)) {
     const counted = found.reduce((sum, each) => sum + each.counted, 0);
     const stored = found.reduce((sum, each) => sum + each.stored, 0);

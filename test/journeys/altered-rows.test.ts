@@ -255,3 +255,14 @@ it('of a run that retention would drop are not dropped: what shows the alteratio
   );
   expect((await story.expectRun(1, 'verify')).stdout).toContain('the row of run 2 is not as it was written');
 });
+
+it('of a view that another program put in its place are told by the sync that makes it again', async () => {
+  const story = await Story.start();
+  const quiet = await story.expectRun(0, 'sync', '--quiet');
+  expect(quiet.stderr).toBe('');
+  alter(story, 'DROP VIEW members; CREATE VIEW members AS SELECT 1 AS id');
+  expect((await story.expectRun(1, 'verify')).stdout).toContain('view members');
+  const { stderr } = await story.expectRun(0, 'sync', '--quiet');
+  expect(stderr).toContain("view members was not Tidemark's, and is made again");
+  await story.expectRun(0, 'verify');
+});

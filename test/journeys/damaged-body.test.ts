@@ -184,34 +184,39 @@ it.each([
   [
     'what the latest run saw',
     `UPDATE field_shapes SET records = records - 1 WHERE kind = 'roles' AND records > 0`,
+    0,
   ],
-  ['the counts of fields', `UPDATE sweeps SET unchanged = 0, changed = 0, added = 0`],
-])('so it is where the count of its collection was lowered with it, by %s', async (_what, hidden) => {
-  const { story, id } = await deleted();
-  const mirror = new Database(story.file('mirror.db'));
-  mirror
-    .prepare(`UPDATE collections SET records = records - 1 WHERE kind = 'roles' AND scope LIKE ?`)
-    .run(`%${KITTIWAKE_ID}%`);
-  mirror.exec(hidden);
-  mirror.close();
-  for (const command of [
-    ['drift'],
-    ['drift', '--live', '--kind', 'roles'],
-    ['diff', 'run:1', 'latest'],
-    ['changes'],
-    ['export', '--kind', 'roles'],
-    ['export', '--at', 'run:1', '--kind', 'roles'],
-    ['restore', 'run:1', '--kind', 'roles'],
-    ['log', 'roles', id],
-  ]) {
-    const { code, stdout, stderr } = await story.run(...command);
-    expect(stderr + stdout, command.join(' ')).toMatch(
-      /is damaged: \d+ records? of roles are counted, \d+ could be/,
-    );
-    expect(code, command.join(' ')).toBe(1);
-  }
-  await story.expectRun(0, 'drift', '--kind', 'domains');
-});
+  // Nothing proves the other kinds any more.
+  ['the counts of fields', `UPDATE sweeps SET unchanged = 0, changed = 0, added = 0`, 1],
+] as const)(
+  'so it is where the count of its collection was lowered with it, by %s',
+  async (_what, hidden, other) => {
+    const { story, id } = await deleted();
+    const mirror = new Database(story.file('mirror.db'));
+    mirror
+      .prepare(`UPDATE collections SET records = records - 1 WHERE kind = 'roles' AND scope LIKE ?`)
+      .run(`%${KITTIWAKE_ID}%`);
+    mirror.exec(hidden);
+    mirror.close();
+    for (const command of [
+      ['drift'],
+      ['drift', '--live', '--kind', 'roles'],
+      ['diff', 'run:1', 'latest'],
+      ['changes'],
+      ['export', '--kind', 'roles'],
+      ['export', '--at', 'run:1', '--kind', 'roles'],
+      ['restore', 'run:1', '--kind', 'roles'],
+      ['log', 'roles', id],
+    ]) {
+      const { code, stdout, stderr } = await story.run(...command);
+      expect(stderr + stdout, command.join(' ')).toMatch(
+        /is damaged: \d+ records? of roles are counted, \d+ could be/,
+      );
+      expect(code, command.join(' ')).toBe(1);
+    }
+    await story.expectRun(other, 'drift', '--kind', 'domains');
+  },
+);
 
 it('a record that was deleted is damage, not the absence of a difference', async () => {
   const { story, id, removed } = await deleted();
