@@ -10,7 +10,7 @@ import type { Secret } from '../core/secret.ts';
 import { isS3Address } from '../config/backup-target.ts';
 import type { Config } from '../config/config.ts';
 import { plural } from '../core/wording.ts';
-import { type Backup, listBackups, readBackup } from '../backup/list.ts';
+import { type Backup, readBackup } from '../backup/list.ts';
 import { parseBackupName } from '../backup/name.ts';
 import { begunAnew, earlierBackups, originOf } from '../backup/earlier.ts';
 import type { BackupManifest } from '../backup/manifest.ts';
@@ -19,6 +19,7 @@ import { type OpenedBackup, type OpenOptions, restoreBackup, verifyBackup } from
 import { mirrorId } from '../backup/plain-backup.ts';
 import { directoryTarget } from '../backup/targets/directory.ts';
 import { openTarget } from '../backup/targets/open.ts';
+import type { BackupTarget } from '../backup/targets/target.ts';
 import { restoredStates } from '../daemon/notices/perhaps-open.ts';
 import { openCheckDirectory } from '../backup/work-directory.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
@@ -31,6 +32,7 @@ import {
   listWaiting,
   mirrorName,
   printUnread,
+  requireNoneBelow,
   s3Config,
   targetsOf,
   withConfiguredMirror,
@@ -121,7 +123,7 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   }
   const config = readConfig(context, context.options, 'unused');
   const actor = commandActor(options.as);
-  const { backup, unread } = await backupNamed(context, options.file, true);
+  const { backup, unread } = await backupNamed(context, options.file, options);
   if (unread.length > 0) throw perhapsNewer(errorsOf(unread), backup, options);
   const identities = await identitiesOf(context, options.identity);
   const to = resolve(context.cwd, options.to);
@@ -177,17 +179,11 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
 function perhapsNewer(
   unread: readonly TidemarkError[],
   { name, madeAt }: Backup,
-  { to = '', identity = [], as }: RestoreOptions,
+  options: RestoreOptions,
 ): TidemarkError {
   const [first] = unread;
   const hints = [...new Set(unread.flatMap(({ hint }) => hint ?? []))];
-  const words = [
-    '--to',
-    to,
-    ...identity.flatMap((file) => ['--identity', file]),
-    ...(as === undefined ? [] : ['--as', as]),
-  ];
-  const command = `\`tidemark backup restore ${[name, ...words].map(shellWord).join(' ')}\``;
+  const command = restoreCommand(name, options);
   return new TidemarkError(
     first?.code ?? 'internal',
     `${unread.map(({ message }) => message).join('; ')}. A newer backup than in the other targets may be there`,
@@ -199,6 +195,16 @@ function perhapsNewer(
       cause: first,
     },
   );
+}
+
+function restoreCommand(file: string, { to = '', identity = [], as }: RestoreOptions): string {
+  const words = [
+    '--to',
+    to,
+    ...identity.flatMap((each) => ['--identity', each]),
+    ...(as === undefined ? [] : ['--as', as]),
+  ];
+  return `\`tidemark backup restore ${[file, ...words].map(shellWord).join(' ')}\``;
 }
 
 /** The history of a source continues only under its name, which a new configuration may not have. */
@@ -235,10 +241,25 @@ function errorsOf(unread: readonly UnreadTarget[]): TidemarkError[] {
  * `latest` is the newest complete one of all targets that can be listed. A name alone is looked for in the targets, then here. A directory or an
  * address `s3://…` names a backup, or the place of backups, whose newest is meant.
  */
-async function backupNamed(context: CommandContext, file: string, isToRestore = false): Promise<NamedBackup> {
+async function backupNamed(
+  context: CommandContext,
+  file: string,
+  restore: RestoreOptions | null = null,
+): Promise<NamedBackup> {
+  const isToRestore = restore !== null;
   if (file === 'latest') return await latestOfTargets(context, isToRestore);
+  const newestIn = async (target: BackupTarget, address: string): Promise<Backup> => {
+    const backups = await listWaiting(context, target);
+    if (backups.length === 0)
+      await requireNoneBelow([target], address, (place) =>
+        restore === null
+          ? `\`tidemark backup verify ${shellWord(place)}\` verifies the newest`
+          : `${restoreCommand(place, restore)} restores the newest`,
+      );
+    return newestOf(context, backups, { where: target.address, isToRestore });
+  };
   const found = async (): Promise<Backup> => {
-    if (isS3Address(file)) return await backupAt(context, file, isToRestore);
+    if (isS3Address(file)) return await backupAt(context, file, newestIn);
     const isName = parseBackupName(file) !== undefined && basename(file) === file;
     const inTarget = isName
       ? (await backupsIn(context)).find(({ name, state }) => name === file && state !== 'gone')
@@ -246,7 +267,7 @@ async function backupNamed(context: CommandContext, file: string, isToRestore = 
     if (inTarget !== undefined) return inTarget;
     const path = resolve(context.cwd, file);
     if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) return await readBackup(path);
-    return newestOf(context, await listBackups(directoryTarget(path)), { where: path, isToRestore });
+    return await newestIn(directoryTarget(path), file);
   };
   return { backup: await found(), unread: [] };
 }
@@ -282,15 +303,18 @@ async function backupsIn(context: CommandContext): Promise<readonly Backup[]> {
   return found;
 }
 
-async function backupAt(context: CommandContext, address: string, isToRestore: boolean): Promise<Backup> {
+async function backupAt(
+  context: CommandContext,
+  address: string,
+  newestIn: (target: BackupTarget, address: string) => Promise<Backup>,
+): Promise<Backup> {
   const config = s3Config(context, address);
   const last = config.prefix.split('/').at(-1) ?? '';
   const isFile = parseBackupName(last) !== undefined;
   const prefix = isFile || last === 'latest' ? config.prefix.slice(0, -last.length - 1) : config.prefix;
   const target = await openTarget({ ...config, prefix }, systemClock);
-  const backups = await listWaiting(context, target);
-  if (!isFile) return newestOf(context, backups, { where: target.address, isToRestore });
-  const named = backups.find(({ name }) => name === last);
+  if (!isFile) return await newestIn(target, address.replace(/\/latest(?=\?|$)/, ''));
+  const named = (await listWaiting(context, target)).find(({ name }) => name === last);
   if (named !== undefined) return named;
   throw new TidemarkError('reference_unknown', `there is no backup ${last} in ${target.address}`, {
     hint: `\`tidemark backup list ${shellWord(target.address)}\` lists them`,

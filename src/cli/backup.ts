@@ -3,10 +3,17 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { settlesWithin, systemClock } from '../core/clock.ts';
 import { asTidemarkError, type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
-import { hasScheme, meantS3Address, parseS3Address, TARGET_ADDRESS } from '../config/backup-target.ts';
+import {
+  hasScheme,
+  isS3Address,
+  meantS3Address,
+  parseS3Address,
+  TARGET_ADDRESS,
+} from '../config/backup-target.ts';
 import type { Config, BackupConfig, S3TargetConfig } from '../config/config.ts';
 import { proxySettings } from '../config/proxy.ts';
-import { duration, megabytes, plural } from '../core/wording.ts';
+import { shellWord } from '../core/hints.ts';
+import { count, duration, megabytes, plural } from '../core/wording.ts';
 import { type BackupWriter, type BackupOutcome, createBackupWriter } from '../backup/writer.ts';
 import { ANSWERS_MS, answered, type BackupPhase, backUpHere, QUIET_WAIT_MS } from '../backup/work.ts';
 import { BackupCatalog } from '../backup/known-backups.ts';
@@ -45,6 +52,16 @@ export async function listBackupsCommand(context: CommandContext, options: ListO
   const failed = listed.flatMap(({ error }) => error ?? []);
   const [first] = failed;
   if (first !== undefined && failed.length === listed.length) throw first;
+  if (
+    options.target !== undefined &&
+    first === undefined &&
+    listed.every(({ backups }) => backups.length === 0)
+  )
+    await requireNoneBelow(
+      targets,
+      options.target,
+      (place) => `\`tidemark backup list ${shellWord(place)}\` lists those`,
+    );
   const own = configuredOrigin(context)?.id ?? null;
   if (context.options.json === true) {
     const document = {
@@ -107,6 +124,34 @@ export async function listWaiting(
   if (!(await settlesWithin(listing, QUIET_WAIT_MS, clock)))
     printNote(context, [`${PHASE.waiting} ${target.address}`]);
   return await answered(target, listing, ANSWERS_MS, clock);
+}
+
+const PLACES_SHOWN = 20;
+
+/**
+ * For an address without backups: mirrors of one source each have theirs in a place of its own below it.
+ * @param address as it was given
+ * @param hint what to do with the address of such a place
+ * @throws TidemarkError `reference_unknown` that names these places
+ */
+export async function requireNoneBelow(
+  targets: readonly BackupTarget[],
+  address: string,
+  hint: (place: string) => string,
+): Promise<void> {
+  for (const target of targets) {
+    const places = await answered(target, target.placesBelow(), ANSWERS_MS, systemClock);
+    const [first] = places;
+    if (first === undefined) continue;
+    const [path = '', query] = isS3Address(address) ? address.split('?', 2) : [address];
+    const place = `${path.replace(/\/+$/, '')}/${first}${query === undefined ? '' : `?${query}`}`;
+    const more = places.length - PLACES_SHOWN;
+    throw new TidemarkError(
+      'reference_unknown',
+      `there is no backup in ${target.address} itself, but in these places below it, one for each source: ${places.slice(0, PLACES_SHOWN).join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`,
+      { hint: `${hint(place)} of ${first}` },
+    );
+  }
 }
 
 function listText({ target, backups }: Listed, own: string | null, context: CommandContext): string {

@@ -458,6 +458,25 @@ describe('backups of many mirrors', () => {
       ).toHaveLength(count);
     }
     expect((await story.run('backup', 'verify', '--quiet')).code).toBe(0);
+    // On an empty machine, with the address as the lost configuration had it.
+    const empty = { env: {}, cwd: scratch() };
+    for (const place of [join(story.directory, 'backups'), address]) {
+      const [path = '', query = ''] = place.split(/(?=\?)/);
+      const below = `'?${path}/s01${query.replaceAll(/[?&]/g, '[?&]')}'?`;
+      const list = await tidemark(['backup', 'list', place, '--json'], empty);
+      expect(list.code).toBe(4);
+      const { message, hint } = JSON.parse(list.stdout) as { message: string; hint: string };
+      expect(message).toContain('in these places below it, one for each source: s01, s02');
+      expect(hint).toMatch(new RegExp(`^\`tidemark backup list ${below}\` lists those of s01$`));
+      const words = ['--to', 'x.db', '--identity', 'age.key'];
+      const restored = await tidemark(['backup', 'restore', place, ...words], empty);
+      expect(restored.code).toBe(4);
+      expect(restored.stderr).toMatch(
+        new RegExp(
+          `one for each source: s01, s02\n.*\`tidemark backup restore ${below} ${words.join(' ')}\``,
+        ),
+      );
+    }
     // As docs/backup.md says: with the files that a reader leaves beside it.
     for (const end of ['', '-wal', '-shm']) {
       const path = join(story.directory, 'data', `s02.db${end}`);

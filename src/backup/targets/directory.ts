@@ -54,6 +54,12 @@ export function directoryTarget(directory: string, within?: string): DirectoryTa
       await checkSpace(there);
     },
     list,
+    placesBelow: async () => {
+      const names = (await namesIn(directory)).toSorted();
+      // Files, and directories that this user could not restore from, cannot be listed.
+      const inside = await Promise.all(names.map((name) => readdir(at(name)).catch(() => [])));
+      return names.filter((_, index) => inside[index]?.some(isOfBackup) === true);
+    },
     readText: async (name) => {
       try {
         return await readFile(at(name), 'utf8');

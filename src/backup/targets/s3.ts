@@ -105,17 +105,33 @@ export class S3Target implements BackupTarget {
   async list() {
     return await this.#asking('listed', async () => {
       const files: { name: string; bytes: number; at: number }[] = [];
-      const prefix = this.#key('');
-      const pages = paginateListObjectsV2({ client: this.#client }, { Bucket: this.#bucket, Prefix: prefix });
-      for await (const { Contents = [] } of pages) {
-        for (const { Key: key = '', Size: bytes = 0, LastModified: at } of Contents) {
-          const name = key.slice(prefix.length);
-          if (parseBackupName(name) !== undefined || backupOfManifest(name) !== undefined)
-            files.push({ name, bytes, at: at?.getTime() ?? this.#clock.now() });
-        }
+      for await (const file of this.#objects()) {
+        if (parseBackupName(file.name) !== undefined || backupOfManifest(file.name) !== undefined)
+          files.push(file);
       }
       return files;
     });
+  }
+
+  async placesBelow() {
+    return await this.#asking('listed', async () => {
+      const places = new Set<string>();
+      for await (const { name } of this.#objects()) {
+        const [place = '', file = '', ...deeper] = name.split('/');
+        if (deeper.length === 0 && backupOfManifest(file) !== undefined) places.add(place);
+      }
+      return [...places].toSorted();
+    });
+  }
+
+  /** All below the prefix. */
+  async *#objects() {
+    const prefix = this.#key('');
+    const pages = paginateListObjectsV2({ client: this.#client }, { Bucket: this.#bucket, Prefix: prefix });
+    for await (const { Contents = [] } of pages) {
+      for (const { Key: key = '', Size: bytes = 0, LastModified: at } of Contents)
+        yield { name: key.slice(prefix.length), bytes, at: at?.getTime() ?? this.#clock.now() };
+    }
   }
 
   async readText(name: string): Promise<string | null> {

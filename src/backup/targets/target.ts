@@ -41,6 +41,8 @@ export interface BackupTarget {
   check(signal: AbortSignal): Promise<void>;
   /** All files there, whatever they are. */
   list(): Promise<readonly TargetFile[]>;
+  /** Names of the places directly below it that hold backups, as one of each source where every source has a mirror of its own. */
+  placesBelow(): Promise<readonly string[]>;
   /** Path or address of a file in it. */
   pathOf(name: string): string;
   /** The start of a small file as text; null if there is none. */
