@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import type { ReadClient } from '../api/read-client.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { toErrorMessage } from '../core/child-process.ts';
+import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
@@ -27,9 +28,10 @@ interface CellEffects extends MirrorEffects {
     rateLog: string,
     uncounted: NonNullable<CellOrder['uncounted']>,
   ) => number;
+  readonly hourFreeAt: (source: SourceConfig, rateLog: string) => number;
 }
 
-/** A longer wait for the limits of a holder that vanished does not keep a worker's slot: others are worked on meanwhile. */
+/** A longer wait for an hour that is used up, or the limits of a holder that vanished, does not keep a worker's slot: others are worked on meanwhile. */
 const MOST_WAIT_MS = 5_000;
 /** How long the daemon may take to stop: the work has had its time when its signal is aborted. */
 const ABORT_WITHIN_MS = 2_000;
@@ -47,7 +49,15 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
     if (source === undefined) throw new TidemarkError('internal', 'a cell has one source');
     const waitMs = countRequests(order, source, effects);
     if (waitMs > MOST_WAIT_MS)
-      return { status: 'waits', ms: waitMs, requests: exportRateLog(order.rateLog, effects.clock) };
+      return {
+        status: 'waits',
+        ms: waitMs,
+        why: null,
+        requests: exportRateLog(order.rateLog, effects.clock),
+      };
+    const usedUp = usedUpHour(order, source, effects);
+    if (usedUp !== null)
+      return { status: 'waits', ...usedUp, requests: exportRateLog(order.rateLog, effects.clock) };
     const chain = await bringMirror(order, config.mirror, effects);
     noteLostRuns(order, source, effects);
     const baselineError = setBaseline(order, config.mirror, effects);
@@ -122,6 +132,22 @@ function countRequests(
   const until = Math.min(uncounted.until, clock.now());
   const freeAt = effects.assumeRequests(source, rateLog, { ...uncounted, until });
   return Math.max(0, freeAt - clock.now());
+}
+
+/** Where `rate.perHour` leaves no request for long: for how long, and what to say of it. Null where it leaves one sooner. */
+function usedUpHour(
+  { rateLog }: CellOrder,
+  source: SourceConfig,
+  { clock, hourFreeAt }: CellEffects,
+): { readonly ms: number; readonly why: string } | null {
+  const freeAt = hourFreeAt(source, rateLog);
+  const ms = freeAt - clock.now();
+  if (ms <= MOST_WAIT_MS) return null;
+  const until = `${isoTime(freeAt).slice(11, 19)}Z`;
+  return {
+    ms,
+    why: `rate.perHour is used up until ${until}: raise it, sync less often, or give cells keys of their own`,
+  };
 }
 
 /**

@@ -191,8 +191,14 @@ export type ChainState = 'new' | 'equal' | 'ahead' | 'behind';
 
 export type CellResult =
   | { readonly status: 'worked'; readonly report: CellReport }
-  /** Nothing was done: what is assumed of a holder that vanished leaves no request for so long. `requests` for the next one. */
-  | { readonly status: 'waits'; readonly ms: number; readonly requests: RateLogState | null }
+  /** Nothing was done: the limits of the key leave no request for so long. `requests` for the next one. */
+  | {
+      readonly status: 'waits';
+      readonly ms: number;
+      /** Null where it is what is assumed of a holder that vanished. */
+      readonly why: string | null;
+      readonly requests: RateLogState | null;
+    }
   /** Nothing could be done. `left`: another worker may be able to; `quarantined`: a person has to look. */
   | {
       readonly status: 'failed' | 'left' | 'quarantined';

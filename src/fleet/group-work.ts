@@ -108,6 +108,7 @@ export class GroupWork {
     const held = await registry.holdGroup(group, description.name);
     if (held === null) return;
     const takenAt = clock.monotonicMs();
+    const takenAtMs = this.#now();
     const requests = (): JsonValue | undefined => this.#requestsOf(held, clock.monotonicMs() - takenAt);
     const [first] = held.cells;
     let secret: Secret | null = null;
@@ -138,7 +139,9 @@ export class GroupWork {
         );
         if (result.status === 'waits') {
           const until = `${new Date(this.#now() + result.ms).toISOString().slice(0, 19)}Z`;
-          const message = `the worker before ended without a word: what it may have sent counts against the limits of the key, which leave nothing until ${until}`;
+          const message =
+            result.why ??
+            `the worker before ended without a word: what it may have sent counts against the limits of the key, which leave nothing until ${until}`;
           const rateLog = (result.requests ?? undefined) as unknown as JsonValue | undefined;
           await registry.postpone(group, held.fence, result.ms, {
             rateLog,
@@ -160,7 +163,8 @@ export class GroupWork {
           if (result.isOfStorage === true) this.#noteStorage(result.error);
           const about = result.isOfStorage === true ? 'storage' : `cell ${cell.name}`;
           const { code, message } = result.error;
-          const until = `; once it is due for ${duration(this.#options.limits.lostRunsMs)}, any does without the lost runs`;
+          const lostAt = takenAtMs - (cell.overdueMs ?? 0) + this.#options.limits.lostRunsMs;
+          const until = `; from ${new Date(lostAt).toISOString().slice(0, 19)}Z on, any does without the lost runs`;
           await this.#leave(
             group,
             about,

@@ -702,6 +702,28 @@ it('assumes of a worker that vanished what the minutes since its last report all
   expect((await after(1_000, 1_000)).ms).toBeGreaterThan(500_000);
 });
 
+it('that was cut short by the limit of an hour is partial, and then waits until the hour leaves a request', async () => {
+  const { work, service, registry, pass, clock } = await fleet();
+  const perHour = 2;
+  const config = {
+    source: { baseUrl: service.url, rate: { perMinute: 0, perHour } },
+    schedules: { sync: { cron: '*/30 * * * *' } },
+  };
+  const until = new Date(clock.now() + 3_600_000).toISOString().slice(11, 19);
+  const cut = registry.publish(await work('a', 1, { config }));
+  expect(cut).toMatchObject({ error: null, runs: [{ outcome: 'partial', errorCode: 'throttled' }] });
+  expect(service.seen).toHaveLength(perHour);
+  pass();
+  expect(await work('a', 2, { config })).toMatchObject({
+    status: 'waits',
+    ms: INTERVAL_MS,
+    why: `rate.perHour is used up until ${until}Z: raise it, sync less often, or give cells keys of their own`,
+  });
+  expect(service.seen, 'nothing was sent').toHaveLength(perHour);
+  pass(INTERVAL_MS + 1000);
+  expect((await work('a', 3, { config })).status).toBe('worked');
+});
+
 type Waits = Extract<CellResult, { status: 'waits' }>;
 
 /** How many starts the limits count. */

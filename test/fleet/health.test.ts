@@ -41,6 +41,9 @@ it('says why a cell has no run yet, is late, or waits although it is fine', () =
   const waits = { errorCode: 'throttled', error: 'used up', overdueMs: -60_000 };
   expect(problem({ ...waits, health: 'fine' })).toBe('used up');
   expect(problem({ ...waits, health: 'late', overdueMs: -600_000 })).toBe('waits another 10 min: used up');
+  expect(problem({ ...waits, health: 'new' })).toBe('no run yet: used up');
+  for (const health of ['fine', 'late', 'new'] as const)
+    expect(problem({ ...waits, health, overdueMs: 60_000 }), 'once it is over').not.toContain('used up');
   expect(problem({ health: 'fine', isStored: false })).toBe(
     'not in storage: only the worker that made the last run has it',
   );

@@ -187,7 +187,7 @@ function healthOf(cell: Omit<CellOverview, 'health'>): CellHealth {
   return cell.lastOutcome === 'complete' ? 'fine' : 'partial';
 }
 
-/** How long the cell waits still for limits that a holder which vanished may have used up, milliseconds; 0 where it does not. */
+/** How long the cell waits still for limits that are used up, or may be by a holder that vanished, milliseconds; 0 where it does not. */
 export function waitsMs({
   failures,
   errorCode,

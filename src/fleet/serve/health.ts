@@ -56,11 +56,13 @@ export function problemOf(cell: CellOverview): string {
   const { errorCode, error } = health === 'partial' ? reasonOf(cell) : cell;
   const [line = ''] = (error ?? errorCode ?? '').split('\n', 1);
   const why = line.length > ERROR_LENGTH ? `${line.slice(0, ERROR_LENGTH)}…` : line;
-  const cause = why === '' ? '' : `: ${why}`;
   const unstored = isStored ? '' : ', not in storage';
   const waits = waitsMs(cell);
+  // That it waits until a time is over then, and once a worker has it.
+  const isOver = failures === 0 && errorCode === 'throttled' && waits === 0 && health !== 'partial';
+  const cause = why === '' || isOver ? '' : `: ${why}`;
   // Due, and a worker could not work on it: the error of a cell that is neither due nor waits is over.
-  const isLeft = ((overdueMs ?? -1) >= 0 || waits > 0) && why !== '';
+  const isLeft = ((overdueMs ?? -1) >= 0 || waits > 0) && cause !== '';
   switch (health) {
     case 'quarantined':
     case 'failing':
