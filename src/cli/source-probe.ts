@@ -2,7 +2,8 @@
 import { createColors } from 'picocolors';
 import type { Kind } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
-import { systemClock, type Clock } from '../core/clock.ts';
+import { settlesWithin, systemClock, type Clock } from '../core/clock.ts';
+import { duration } from '../core/wording.ts';
 import {
   type Logger,
   createLogger,
@@ -16,7 +17,7 @@ import type { SourceReach } from '../doctor/source-reach.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { openProbeClient } from '../wire-client.ts';
-import type { CommandContext } from './context.ts';
+import { type CommandContext, printNote } from './context.ts';
 
 /** @throws the abort reason when interrupted */
 export async function probeSource(
@@ -30,7 +31,7 @@ export async function probeSource(
   // What goes wrong is in the result: a log beside it would only repeat it.
   const client = openProbeClient(source, commandLog(context, 'silent'), rateLogBeside);
   try {
-    return await reachSource({
+    const reaching = reachSource({
       source,
       client,
       signal: context.signal,
@@ -39,8 +40,31 @@ export async function probeSource(
       heldOrganizations: heldOrganizations(mirror, source.name),
       kinds,
     });
+    await noteWaits(context, source.name, reaching, () => client.stats().waitingUntil);
+    return await reaching;
   } finally {
     await client.close();
+  }
+}
+
+const LOOK_MS = 3_000;
+/** A limit that other processes use up too is waited for again and again. */
+const SAID_AGAIN_MS = 30_000;
+
+/** Says while it lasts that the requests wait, as for a rate limit that a daemon uses as well. */
+async function noteWaits(
+  context: Pick<CommandContext, 'options' | 'stderr'>,
+  source: string,
+  over: Promise<unknown>,
+  waitingUntil: () => number | undefined,
+): Promise<void> {
+  let saidAt = Number.NEGATIVE_INFINITY;
+  while (!(await settlesWithin(over, LOOK_MS, systemClock))) {
+    const now = systemClock.now();
+    const ms = (waitingUntil() ?? 0) - now;
+    if (ms <= 0 || now < saidAt + SAID_AGAIN_MS || context.options.json === true) continue;
+    saidAt = now;
+    printNote(context, [`${source}: waiting ${duration(ms)} for the rate limit, which counts all processes`]);
   }
 }
 
