@@ -10,7 +10,7 @@ import { fromErrorMessage } from '../core/child-process.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
-import { CELL_MIRROR_HINT } from '../core/hints.ts';
+import { CELL_MIRROR_HINT, shellWord } from '../core/hints.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
@@ -57,8 +57,8 @@ export async function checkOut(
     readonly isForced: boolean;
   },
 ): Promise<{ readonly config: string; readonly mirror: string; readonly run: number }> {
-  const { registry, directory, holder, isForced } = options;
-  requireNewDirectory(directory);
+  const { registry, holder, isForced } = options;
+  await requireNewDirectory(name, options);
   const held = await holdCell(name, options);
   try {
     return await fetchHere(held, options);
@@ -81,8 +81,17 @@ export async function checkOut(
   }
 }
 
-function requireNewDirectory(directory: string): void {
+async function requireNewDirectory(
+  name: string,
+  { registry, directory, holder }: Parameters<typeof checkOut>[1],
+): Promise<void> {
   if (!existsSync(directory) || readdirSync(directory).length === 0) return;
+  const [cell] = await registry.overview({ cells: [name] });
+  if (cell?.checkoutHolder === holder && existsSync(join(directory, CONFIG_FILE))) {
+    throw new TidemarkError('cell_held', `you have ${name} already, in ${directory}`, {
+      hint: `\`tidemark fleet checkin ${name} --directory ${shellWord(directory)}\` gives it back`,
+    });
+  }
   throw new TidemarkError('usage', `${directory} is there already, and not empty`, {
     hint: 'choose another one with --directory, or move it away',
   });

@@ -33,7 +33,7 @@ describe.skipIf(POSTGRES === null)(`fleet serve${WITHOUT_POSTGRES}`, () => {
        INSERT INTO tidemark.changes SELECT id, 3, 'roles', '', 'r', 'Role R', 'changed', '["/name"]', now() FROM tidemark.cells WHERE name = 'c007'`,
     );
     await registry.join({ name: 'w1', host: 'here', version: '1' });
-    const log = createLogger('warn', { write: (line) => lines.push(line) });
+    const log = createLogger('info', { write: (line) => lines.push(line) });
     const options = { host: '127.0.0.1', port: 0, localToken: '', clock: systemClock, log };
     const first = await serveFleet(registry, { ...options, token: null });
     const second = await serveFleet(registry, { ...options, token: new Secret(TOKEN) });
@@ -145,7 +145,11 @@ describe.skipIf(POSTGRES === null)(`fleet serve${WITHOUT_POSTGRES}`, () => {
     expect(await page.text()).toContain('cannot be reached');
     await server.resume();
     expect((await fetch(`${open}/readyz`)).status).toBe(200);
-    expect(lines.join('')).toContain('a request could not be answered: the registry 127.0.0.1');
+    const told = lines.filter((line) => /registry_unreachable/.test(line));
+    expect(told, 'one line at the begin, one at the end, and none for each request').toEqual([
+      expect.stringMatching(/the registry 127\.0\.0\.1.*answered with 503/),
+      expect.stringMatching(/the registry can be reached again/),
+    ]);
     expect(lines.join('')).not.toMatch(/Loopback|select /);
   });
 });

@@ -752,6 +752,12 @@ globalThis.Date.now = () => real() + off;\n`,
       stdout: expect.stringMatching(/as of run 1:[^]*fleet checkin acme --config \S+fleet\.yaml\n/) as string,
     });
     expect(await fleet('checkout', 'acme')).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /you have acme already, in \S+\n.*`tidemark fleet checkin acme --directory \S+ --config \S+`/,
+      ) as string,
+    });
+    expect(await fleet('checkout', 'globex', '--directory', 'acme')).toMatchObject({
       code: 4,
       stderr: expect.stringContaining('is there already') as string,
     });

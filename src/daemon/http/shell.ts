@@ -42,6 +42,8 @@ interface ShellParts {
   readonly hold?: () => () => void;
   /** Of the pages; left out, the daemon's. */
   readonly navigation?: Navigation;
+  /** True for a failure that is logged once, as it begins, and not with each request. */
+  readonly isLoggedOnce?: (refusal: Refusal) => boolean;
 }
 
 interface Shell {
@@ -59,7 +61,7 @@ interface Shell {
 
 export function createShell(
   options: ShellOptions,
-  { hold = () => () => undefined, navigation }: ShellParts = {},
+  { hold = () => () => undefined, navigation, isLoggedOnce = () => false }: ShellParts = {},
 ): Shell {
   const { clock, log, userHeader = null } = options;
   const access = new Access(options);
@@ -104,7 +106,7 @@ export function createShell(
       const refusal = asRefusal(error);
       const { path } = context.req;
       if (refusal.httpStatus === 500) log.error({ err: error, path }, 'a request could not be answered');
-      else if (refusal.httpStatus > 500)
+      else if (refusal.httpStatus > 500 && !isLoggedOnce(refusal))
         log.error({ code: refusal.code, path }, `a request could not be answered: ${refusal.message}`);
       return refused(context, refusal);
     });

@@ -1,10 +1,11 @@
 /** `fleet serve`: the registry for people and programs, read-only: a page of all cells, JSON, metrics. */
 import { SEVERITIES } from '../../catalog/definition.ts';
 import { isoTime } from '../../core/clock.ts';
-import { asTidemarkError } from '../../core/errors.ts';
+import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { answerPage, refusalPage } from '../../daemon/dashboard/layout.ts';
 import { listen, type RunningHttpServer } from '../../daemon/http/http.ts';
 import { asRefusal, kindsIn, numberIn, Refusal, timeIn } from '../../daemon/http/request.ts';
+import { ActiveProblems } from '../../daemon/problems.ts';
 import { createShell, type ShellOptions } from '../../daemon/http/shell.ts';
 import type { CellHealth } from '../registry/overview.ts';
 import type { Registry } from '../registry/registry.ts';
@@ -13,6 +14,8 @@ import { HEALTH_TEXT } from './health.ts';
 import { fleetMetrics } from './metrics.ts';
 import { fleetPage } from './page.ts';
 
+/** Paths whose answers are read from the registry. */
+const READS_REGISTRY = /^\/($|readyz$|metrics$|api\/)/;
 const NAVIGATION = [['/', 'Cells']] as const;
 const MOST_ROWS = 1000;
 /** What changes are of, where `since` is left out. */
@@ -24,8 +27,24 @@ const USUAL_CHANGES_MS = 24 * 3_600_000;
  */
 export async function serveFleet(registry: Registry, options: ShellOptions): Promise<RunningHttpServer> {
   const { clock, log } = options;
-  const shell = createShell(options, { navigation: NAVIGATION });
+  const problems = new ActiveProblems(clock, log);
+  const isAway = (thrown: unknown): boolean => {
+    const { code, message } = asTidemarkError(thrown);
+    if (code !== 'registry_unreachable') return false;
+    const told = `${message}: it is answered with 503 until then`;
+    problems.begin('registry', new TidemarkError(code, told), 'warn');
+    return true;
+  };
+  const shell = createShell(options, {
+    navigation: NAVIGATION,
+    isLoggedOnce: ({ code, message }) => isAway(new TidemarkError(code, message)),
+  });
   const { application, pages } = shell;
+  application.use('*', async (context, next) => {
+    await next();
+    if (context.res.status === 200 && READS_REGISTRY.test(context.req.path))
+      problems.end('registry', 'the registry can be reached again');
+  });
 
   application.get('/', async (context) => {
     const query = new URL(context.req.url).searchParams;
@@ -44,6 +63,7 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
     } catch (error) {
       const refusal = asRefusal(error);
       if (refusal.httpStatus === 500) throw error;
+      isAway(error);
       return refusalPage(pages, context, refusal, '/');
     }
   });
@@ -53,7 +73,7 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
       return context.text('ok\n');
     } catch (error) {
       const { code, message } = asTidemarkError(error);
-      log.warn({ code }, `the registry does not answer: ${message}`);
+      if (!isAway(error)) log.warn({ code }, `the registry does not answer: ${message}`);
       return context.text(`failing\n${message}\n`, 503);
     }
   });
