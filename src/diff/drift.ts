@@ -90,6 +90,13 @@ export interface AcceptedFinding {
   readonly acceptance: Acceptance;
   /** True where the state that was compared has the record no more: the finding is that of its last version. */
   readonly isOfGone?: true;
+  /** Given where the value changed again after that: the finding is of what it is now. */
+  readonly changedSince?: {
+    /** The finding with the accepted value; null where that is not known any more. */
+    readonly accepted: Finding | null;
+    /** The latest run that has the accepted value; null for none. */
+    readonly run: number | null;
+  };
 }
 
 export interface Drift {

@@ -7,7 +7,7 @@ import { escapeSegment, pointerTo, splitPointer } from '../core/json-pointer.ts'
 import type { FieldChange } from '../diff/compare.ts';
 import { acceptedText } from '../diff/drift.ts';
 import { continuedIds, newlyFound } from '../diff/found-again.ts';
-import type { Plan, PlanStep, StepAction } from '../restore/plan/plan.ts';
+import type { AcceptedPlace, Plan, PlanStep, StepAction } from '../restore/plan/plan.ts';
 import {
   type Item,
   type Part,
@@ -125,14 +125,23 @@ const VALUE_LIMIT = 120;
 
 /** What the step sets back though it was accepted as drift, and what it sets as it was accepted, a line each. */
 export function acceptedLines({ accepted = [], kept = [], fields = [] }: Partial<PlanStep>): string[] {
-  return [...accepted, ...kept].map(({ path, by, reason, until, accepted_at: acceptedAt, value }, index) => {
+  return [...accepted, ...kept].map((place, index) => {
+    const { path, by, reason, until, accepted_at: acceptedAt, value } = place;
     const field = fields.find((each) => each.path === path);
     const what = path === '' ? '' : `${field === undefined ? nameText(path) : pathText(field)} `;
     const was = value === undefined ? '' : `${foldedValue(value, VALUE_LIMIT)} `;
     const own = { by: nameText(by), reason: nameText(reason), acceptedAt };
     const text = acceptedText(until === undefined ? own : { ...own, until });
-    return `${index < accepted.length ? '' : 'kept: '}${what}${was}${text}`;
+    const isSet = index >= accepted.length;
+    const since = place.changed_since !== true ? '' : `; changed since${isSet ? '' : otherText(place)}`;
+    return `${isSet ? 'kept: ' : ''}${what}${was}${text}${since}`;
   });
+}
+
+function otherText({ path, run }: AcceptedPlace): string {
+  if (path === '') return '';
+  const restores = run === undefined ? '' : `\`tidemark restore run:${run} --id\` sets it, `;
+  return `, and this sets another value: ${restores}\`tidemark drift unaccept\` withdraws it`;
 }
 
 /** What items of sent and of unsent steps have in common. */

@@ -13,6 +13,7 @@ import {
   type Drift,
   type DriftInput,
   type EarlierIds,
+  type Finding,
   assessDrift,
 } from '../diff/drift.ts';
 import { type FingerprintOf, fingerprints, placeFingerprint } from '../diff/fingerprint.ts';
@@ -20,6 +21,7 @@ import type { FormChange, FormFacts, ValueThen } from '../diff/form-change.ts';
 import type { MatchedIds } from '../diff/match-records.ts';
 import type { IgnoreRule } from '../diff/rules.ts';
 import type { RecordKey } from '../catalog/order.ts';
+import { type JsonValue, parseLossless } from '../core/json.ts';
 import { pointerTo, splitPointer, resolvePointer } from '../core/json-pointer.ts';
 import { type SeverityOf, type SeverityRule, severities } from '../diff/severity.ts';
 import { type RecordState, skipTest, parseState } from '../diff/states.ts';
@@ -132,6 +134,7 @@ export async function driftBetween(
 
 /** What was accepted, for a plan. */
 export interface AcceptedBetween {
+  /** Also what changed again since, unless FROM has the accepted value. */
   readonly accepted: readonly AcceptedFinding[];
   /** Acceptances of the source that are not as the audit log has them: they count for nothing. */
   readonly contradicted: readonly CheckedAcceptance[];
@@ -166,7 +169,8 @@ export async function acceptedBetween(
   const filter = { kinds: [...byKind.keys()], ids: [...new Set(ids)] };
   const unruled = { ...config, drift: { ...config.drift, ignore: [] } };
   const extent = { source, filter, mode: 'default', fields: [], now, isUnasked: true } as const;
-  const { accepted } = await driftBetween(unruled, mirror, sides, false, extent);
+  const found = await driftBetween(unruled, mirror, sides, false, extent);
+  const accepted = [...found.accepted, ...changedSince(mirror, found, now)];
   const last = lastVersions(mirror, source, sides.to, idMap);
   if (last.length === 0) return { accepted, contradicted };
   const before = stateOfRecords(last, sides.to, {
@@ -175,11 +179,54 @@ export async function acceptedBetween(
     unknownIn: () => null,
   });
   const gone = await driftBetween(unruled, mirror, { from: sides.from, to: before }, false, extent);
-  const changed = gone.accepted.filter(({ finding }) => finding.change === 'changed');
+  const since = changedSince(mirror, gone, now).map((each): AcceptedFinding => {
+    // What the last version had does not count where the accepted value is known.
+    const { accepted: known = null } = each.changedSince ?? {};
+    return known === null ? each : { finding: known, acceptance: each.acceptance };
+  });
+  const changed = [...gone.accepted, ...since].filter(({ finding }) => finding.change === 'changed');
   return {
     accepted: [...accepted, ...changed.map((each): AcceptedFinding => ({ ...each, isOfGone: true }))],
     contradicted,
   };
+}
+
+/** Findings whose value was accepted and then changed again, with the accepted value: from a version in the mirror, else from the audit log. */
+function changedSince(mirror: Mirror, drift: SourceDrift, now: number): AcceptedFinding[] {
+  const { source, open, fingerprintOf } = drift;
+  return open.flatMap(({ reopened, ...finding }): AcceptedFinding[] => {
+    if (reopened?.because !== 'value' || finding.change === 'removed') return [];
+    const { acceptance } = reopened;
+    if (acceptance.until !== undefined && !(Date.parse(acceptance.until) > now)) return [];
+    if (finding.change === 'added')
+      return [{ finding, acceptance, changedSince: { accepted: null, run: null } }];
+    const { kind, scope, id, name, path, from } = finding;
+    const { to: _, ...place } = finding;
+    const withValue = (to: JsonValue | undefined): Finding => (to === undefined ? place : { ...place, to });
+    const isAccepted = (to: JsonValue | undefined): boolean =>
+      fingerprintOf({ kind, scope, id, name, change: 'changed', fields: [] }, withValue(to), acceptance, {
+        place: acceptance.path,
+        value: (_pointer, value) => value,
+      }) === acceptance.fingerprint;
+    if (isAccepted(from)) return [];
+    const versions = mirror.records
+      .find(kind, id, { sources: [source], scope })
+      .flatMap((row) => mirror.records.revisions(row))
+      .flatMap(({ run, body }) => {
+        if (body === null) return [];
+        const value = resolvePointer(parseLossless(body), path);
+        return isAccepted(value) ? [{ run, value }] : [];
+      });
+    const version = versions.toSorted((one, other) => other.run - one.run)[0];
+    const measured = mirror.acceptances.measured({ source, ...acceptance });
+    const accepted =
+      version !== undefined
+        ? withValue(version.value)
+        : measured !== null && isAccepted(measured.to)
+          ? withValue(measured.to)
+          : null;
+    return [{ finding, acceptance, changedSince: { accepted, run: version?.run ?? null } }];
+  });
 }
 
 /** The last versions of records of which fields were accepted, and that the state has under none of their ids. */

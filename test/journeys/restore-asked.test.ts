@@ -268,6 +268,69 @@ describe('drift that was accepted', () => {
     expect(left).toMatchObject({ steps: [], left: [{ accepted: mark }, { accepted: { path: '' } }] });
   });
 
+  it('and changed again since is marked too, and --keep-accepted sets the accepted value', async () => {
+    const story = await Story.start();
+    const path = `${ORGANIZATION}batch_exports/`;
+    const settings = { model: 'events', paused: true, destination: { type: 'NoOp', config: {} } };
+    const { id: made } = await story.call('POST', path, { name: 'Loads', interval: 'hour', ...settings });
+    const id = String(made);
+    const set = async (interval: string): Promise<void> => {
+      await story.call('PATCH', `${path}${id}/`, { interval });
+    };
+    await story.expectRun(0, 'sync', '--quiet');
+    await story.expectRun(0, 'snapshots', 'pin', 'good', '--baseline');
+    await set('day');
+    await story.expectRun(0, 'sync', '--quiet');
+    const accept = ['drift', 'accept', 'batch_exports', 'Loads', '--as', 'björn', '--reason', 'cost'];
+    await story.expectRun(0, ...accept);
+    await set('week');
+    await story.expectRun(0, 'sync', '--quiet');
+    const told = async (exit: number, ...args: string[]): Promise<Told> =>
+      await story.plan(exit, 'baseline', '--id', id, ...args);
+    const bodyOf = ({ steps }: Told) => (steps[0] as unknown as StepJson).request?.body;
+    const mark = {
+      path: '/interval',
+      by: 'björn',
+      reason: 'cost',
+      value: 'day',
+      changed_since: true,
+      run: 3,
+    };
+    const plain = await told(2);
+    expect(bodyOf(plain)).toEqual({ interval: 'hour' });
+    expect(plain).toMatchObject({
+      steps: [{ accepted: [mark] }],
+      warnings: [
+        '1 field of 1 record was accepted as drift and changed again since, and this restore does not set the accepted value: a plan made with --keep-accepted sets that, or leaves it as it is',
+      ],
+    });
+    const text = await story.expectRun(2, 'restore', 'baseline', '--id', id);
+    expect(text.stdout.replaceAll(/\s+/g, ' ')).toMatch(
+      / \/interval "day" accepted by björn on \d{4}-\d\d-\d\d: cost; changed since, and this sets another value: `tidemark restore run:3 --id` sets it, `tidemark drift unaccept` withdraws it /,
+    );
+    // The state that has the accepted value sets nothing else.
+    const other = await story.plan(2, 'run:3', '--id', id);
+    expect(bodyOf(other)).toEqual({ interval: 'day' });
+    expect(other.steps[0]).not.toHaveProperty('accepted');
+    // Gone, it is created with the accepted value, not with that of its last version.
+    await story.call('DELETE', `${path}${id}/`);
+    const created = await told(2, '--keep-accepted');
+    expect(created.steps).toMatchObject([{ action: 'create', kept: [{ path: '/interval', value: 'day' }] }]);
+    expect(bodyOf(created)).toMatchObject({ interval: 'day' });
+    const back = await story.applied(0, 'restore', 'run:4', '--id', id, '--apply');
+    const now = String(back.steps[0]?.new_id);
+    await story.expectRun(0, 'sync', '--quiet');
+    const kept = await told(2, '--keep-accepted', '--out', 'kept.json');
+    expect(kept).not.toHaveProperty('warnings');
+    expect(kept.steps).toMatchObject([{ id: now, kept: [mark] }]);
+    expect(bodyOf(kept)).toEqual({ interval: 'day' });
+    const done = await story.applied(0, 'apply', 'kept.json');
+    expect(done.steps).toMatchObject([{ outcome: 'applied', verified: true }]);
+    await story.expectRun(0, 'sync', '--quiet');
+    const { stdout } = await story.expectRun(0, 'drift', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ summary: { open: 0, findings: { accepted: 1 } } });
+  });
+
   it('goes on with a record that is gone, or that somebody created again by hand', async () => {
     const story = await Story.start();
     const exports = `${ORGANIZATION}batch_exports/`;

@@ -158,6 +158,53 @@ describe('what was accepted as drift', () => {
     expect(planDocument(plan)).not.toHaveProperty('warnings');
   });
 
+  describe('and changed again since', () => {
+    const changed = (path: string, was: JsonValue | null, now: JsonValue, place = path) => {
+      const { finding: found, acceptance } = accepted(s3, path);
+      const finding = { ...found, place };
+      const known = was === null ? null : { ...finding, from: 'day', to: was };
+      const changedSince = { accepted: known, run: was === null ? null : 7 };
+      return { acceptance, finding: { ...finding, from: 'day', to: now }, changedSince };
+    };
+    const week = withBody(s3, { interval: 'week' });
+    const plan = (live: ParsedRecord, of: ReturnType<typeof changed>, changes: object = {}) =>
+      planOf([organization, s3], [organization, live], { accepted: [of], secrets, ...changes });
+
+    it('is marked, and where it is kept, the accepted value is set, else it stays', () => {
+      const interval = { path: '/interval', ...mark, changed_since: true };
+      const known = { ...interval, value: 'hour', run: 7 };
+      const plain = plan(week, changed('/interval', 'hour', 'week'));
+      expect(plain.steps).toMatchObject([{ request: { body: { interval: 'day' } }, accepted: [known] }]);
+      expect(plain.warnings).toEqual([expect.stringContaining('changed again since') as string]);
+      const kept = plan(week, changed('/interval', 'hour', 'week'), keep);
+      expect(kept.steps).toMatchObject([{ request: { body: { interval: 'hour' } }, kept: [known] }]);
+      expect(kept).not.toHaveProperty('warnings');
+      expect(kept.steps[0]?.desired).toEqual(plain.steps[0]?.desired);
+      expect(plan(week, changed('/interval', null, 'week'), keep)).toMatchObject({
+        steps: [],
+        left: [{ reason: expect.stringMatching(/wanted; changed since$/) as string, accepted: interval }],
+      });
+    });
+
+    it('stays as it is where it is in a list', () => {
+      const list = (...values: number[]) =>
+        withBody(s3, config('NoOp', { list: values.map((v, id) => ({ id, v })) }));
+      const place = '/destination/config/list/[id=1]/v';
+      const of = changed('/destination/config/list/1/v', 2, 3, place);
+      const made = planOf([organization, list(1, 1)], [organization, list(1, 3)], {
+        ...keep,
+        accepted: [of],
+      });
+      expect(made).toMatchObject({ steps: [], left: [{ accepted: { changed_since: true, run: 7 } }] });
+    });
+
+    it('is no matter of an undo', () => {
+      const undo = plan(week, changed('/interval', 'hour', 'week'), { options: { keepsAccepted: null } });
+      expect(undo.steps[0]).not.toHaveProperty('accepted');
+      expect(undo).not.toHaveProperty('warnings');
+    });
+  });
+
   it('in a list of which more differs keeps the list from being sent, and the step says why', () => {
     const list = (...ids: number[]) => withBody(s3, config('NoOp', { list: ids.map((id) => ({ id })) }));
     const finding = accepted(s3, '/destination/config/list/1').finding;

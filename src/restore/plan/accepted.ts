@@ -18,13 +18,15 @@ import { hiddenFields } from '../secrets.ts';
 import { listMovedIn } from './body.ts';
 import type { KindMatch, Matching } from './matching.ts';
 import { type AcceptedPlace, type Plan, type PlanInput, type PlanStep, isExecutable } from './plan.ts';
-import { creatableFields } from './settings.ts';
+import { creatableFields, writableFields } from './settings.ts';
 
 export class AcceptedDrift {
   readonly #input: PlanInput;
   readonly #liveScope: Matching['liveScope'];
   readonly #addLeft: (kind: Kind, reason: string, name: string, accepted: AcceptedPlace) => void;
   readonly #byPlace: Map<string, AcceptedFinding>;
+  /** What changed again since it was accepted, by record. */
+  readonly #changedSince: ReadonlyMap<string, readonly AcceptedFinding[]>;
   /** What was accepted of records that live has no more, by record. */
   readonly #ofGone: Map<string, AcceptedFinding[]>;
 
@@ -37,11 +39,19 @@ export class AcceptedDrift {
     this.#input = input;
     this.#liveScope = liveScope;
     this.#addLeft = addLeft;
-    const { ofGone = [], ofLive = [] } = Object.groupBy(input.accepted ?? [], ({ isOfGone }) =>
+    // An undo takes back what a restore did, whatever was accepted before that.
+    const counting = (input.accepted ?? []).filter(
+      ({ changedSince }) => changedSince === undefined || input.options.keepsAccepted !== null,
+    );
+    const { ofGone = [], ofLive = [] } = Object.groupBy(counting, ({ isOfGone }) =>
       isOfGone === true ? 'ofGone' : 'ofLive',
     );
     this.#byPlace = new Map(
       ofLive.map((each) => [this.#placeKey(each.finding, placeOf(each.finding)), each]),
+    );
+    this.#changedSince = Map.groupBy(
+      ofLive.filter(({ changedSince }) => changedSince !== undefined),
+      ({ finding }) => familyRecordKey(input.definitions(finding.kind), finding),
     );
     this.#ofGone = Map.groupBy(ofGone, ({ finding }) => latestKey(input, finding));
     if (ofGone.length > 0) for (const match of kinds.values()) this.#followFound(match);
@@ -58,7 +68,11 @@ export class AcceptedDrift {
       for (const each of found) {
         const place = placeOf(each.finding);
         const change = changes.find((other) => placeOf(other) === place);
-        if (change !== undefined && isSameValue(change.from, each.finding.to))
+        if (
+          change !== undefined &&
+          each.changedSince === undefined &&
+          isSameValue(change.from, each.finding.to)
+        )
           this.#byPlace.set(this.#placeKey(live, place), each);
       }
     }
@@ -76,9 +90,14 @@ export class AcceptedDrift {
     const stuck: string[] = [];
     const unset: string[] = [];
     const { options, masks } = this.#input;
-    for (const { finding, acceptance } of options.keepsAccepted === true ? this.#goneOf(desired) : []) {
+    for (const { finding, acceptance, changedSince } of options.keepsAccepted === true
+      ? this.#goneOf(desired)
+      : []) {
       const text = `${placeOf(finding)}, ${acceptedText(acceptance)}`;
-      const why = unsettable(definition, masks, finding);
+      const why =
+        changedSince === undefined
+          ? unsettable(definition, masks, finding)
+          : 'changed since, and the mirror has the accepted value no more';
       if (!isCreated(definition, finding)) unset.push(`no creation sets ${text}`);
       else if (why !== null) stuck.push(`${text}, ${why}`);
       else body = withMember(body, splitPointer(finding.path), finding.to) ?? {};
@@ -94,6 +113,25 @@ export class AcceptedDrift {
     };
   }
 
+  /** The desired record with, where `keepsAccepted`, the accepted values in place of those that changed again since. */
+  asAccepted(definition: ResourceDefinition, desired: ParsedRecord, live: ParsedRecord): ParsedRecord {
+    if (this.#input.options.keepsAccepted !== true) return desired;
+    let { body } = desired;
+    for (const each of this.#changedSince.get(familyRecordKey(definition, live)) ?? []) {
+      const accepted = this.#settable(definition, each);
+      if (accepted !== null) body = withMember(body, splitPointer(accepted.path), accepted.to) ?? {};
+    }
+    return body === desired.body ? desired : { ...desired, body };
+  }
+
+  /** The finding with the accepted value, if a change can set that; else null. */
+  #settable(definition: ResourceDefinition, { changedSince }: AcceptedFinding): Finding | null {
+    const finding = changedSince?.accepted ?? null;
+    if (finding === null || definition.operation('update') === undefined) return null;
+    const isWritable = writableFields(definition).some(({ name }) => name === topMember(finding.path));
+    return isWritable && unsettable(definition, this.#input.masks, finding) === null ? finding : null;
+  }
+
   #goneOf(record: RecordKey): readonly AcceptedFinding[] {
     return this.#ofGone.size === 0 ? [] : (this.#ofGone.get(latestKey(this.#input, record)) ?? []);
   }
@@ -106,7 +144,7 @@ export class AcceptedDrift {
     const found = (live === null ? gone : [live])
       .map((key) => this.#byPlace.get(this.#placeKey(key, '')))
       .find((each) => each?.finding.change === (live === null ? 'removed' : 'added'));
-    return found === undefined ? null : placed('', found.acceptance);
+    return found === undefined ? null : placed('', found);
   }
 
   /** True for a record that the plan leaves as it is: that live has it, or that it is gone, was accepted. */
@@ -135,11 +173,11 @@ export class AcceptedDrift {
     const left = new Map<string, FieldChange>();
     if (this.#input.options.keepsAccepted !== true) return left;
     for (const change of changes) {
-      const accepted = this.#ofField(live, change);
+      const found = this.#ofField(live, change);
       const place = placeOf(change);
-      if (accepted === null || left.has(place)) continue;
+      if (found === undefined || left.has(place) || this.#settable(definition, found) !== null) continue;
       left.set(place, change);
-      this.#leave(definition, desired, place, accepted);
+      this.#leave(definition, desired, place, placed(change.path, found));
     }
     return left;
   }
@@ -148,25 +186,37 @@ export class AcceptedDrift {
   marked(step: PlanStep): PlanStep {
     const { accepted = [], fields, desired } = step;
     const definition = this.#input.definitions(step.kind);
-    const gone = (desired === null ? [] : this.#goneOf(desired)).flatMap(({ finding, acceptance }) => {
+    const shown = (found: AcceptedFinding, path = placeOf(found.finding)): AcceptedPlace => {
+      const { accepted: known = found.finding } = found.changedSince ?? {};
+      const [{ to: value } = {}] = known === null ? [] : hiddenFields(definition, [known]);
+      return { ...placed(path, found), ...(value === undefined ? {} : { value }) };
+    };
+    const gone = (desired === null ? [] : this.#goneOf(desired)).flatMap((found) => {
+      const { finding } = found;
       const isSet = step.action === 'create' || fields.some(({ path }) => isSamePlace(path, finding.path));
       if (!isSet || !isCreated(definition, finding)) return [];
-      const [{ to: value } = {}] = hiddenFields(definition, [finding]);
-      return [{ ...placed(placeOf(finding), acceptance), ...(value === undefined ? {} : { value }) }];
+      return [shown(found)];
     });
     const isKept = this.#input.options.keepsAccepted === true;
-    const back = fields.flatMap((change) => this.#ofField(step, change) ?? []);
-    const all = [...accepted, ...back, ...(isKept ? [] : gone)];
+    const { since = [], back = [] } = Object.groupBy(
+      fields.flatMap((change) => {
+        const found = this.#ofField(step, change);
+        if (found === undefined) return [];
+        return [found.changedSince === undefined ? placed(change.path, found) : shown(found, change.path)];
+      }),
+      ({ changed_since: hasChanged }) => (hasChanged === true ? 'since' : 'back'),
+    );
+    const all = [...accepted, ...back, ...(isKept ? [] : [...since, ...gone])];
+    const kept = isKept ? [...since, ...gone] : [];
     return {
       ...step,
       ...(all.length === 0 ? {} : { accepted: all }),
-      ...(isKept && gone.length > 0 ? { kept: gone } : {}),
+      ...(kept.length === 0 ? {} : { kept }),
     };
   }
 
-  #ofField(live: RecordKey, change: FieldChange): AcceptedPlace | null {
-    const found = this.#byPlace.get(this.#placeKey(live, placeOf(change)));
-    return found === undefined ? null : placed(change.path, found.acceptance);
+  #ofField(live: RecordKey, change: FieldChange): AcceptedFinding | undefined {
+    return this.#byPlace.get(this.#placeKey(live, placeOf(change)));
   }
 
   #leave(
@@ -176,7 +226,10 @@ export class AcceptedDrift {
     accepted: AcceptedPlace,
   ): void {
     const text = acceptedText({ ...accepted, acceptedAt: accepted.accepted_at });
-    this.#addLeft(definition.kind, `${what} ${text}`, recordName(definition, body, id), accepted);
+    const { run, changed_since: hasChanged } = accepted;
+    const where = run === undefined ? '' : `; run:${run} has the accepted value`;
+    const since = hasChanged === true ? `; changed since${where}` : '';
+    this.#addLeft(definition.kind, `${what} ${text}${since}`, recordName(definition, body, id), accepted);
   }
 
   #placeKey(key: RecordKey, place: string): string {
@@ -184,8 +237,17 @@ export class AcceptedDrift {
   }
 }
 
-function placed(path: string, { by, acceptedAt, until, reason }: Acceptance): AcceptedPlace {
-  return { path, by, accepted_at: acceptedAt, ...(until === undefined ? {} : { until }), reason };
+function placed(
+  path: string,
+  { acceptance, changedSince }: Pick<AcceptedFinding, 'acceptance' | 'changedSince'>,
+): AcceptedPlace {
+  const { by, acceptedAt, until, reason } = acceptance;
+  const { run = null } = changedSince ?? {};
+  return {
+    ...{ path, by, accepted_at: acceptedAt, ...(until === undefined ? {} : { until }), reason },
+    ...(changedSince === undefined ? {} : { changed_since: true }),
+    ...(run === null ? {} : { run }),
+  };
 }
 
 /** A record's key by the latest ids of it and of its parents. */
@@ -263,7 +325,7 @@ export function acceptedSincePlan(
       .flatMap((key) => later.get(key) ?? [])
       .filter(({ path }) => places.some((place) => isSamePlace(place, path)))
       .filter(({ path }) => !known.some((place) => isSamePlace(place, path)))
-      .map((acceptance) => ({ step, accepted: placed(acceptance.path, acceptance) }));
+      .map((acceptance) => ({ step, accepted: placed(acceptance.path, { acceptance }) }));
   });
 }
 
@@ -274,25 +336,36 @@ function isSamePlace(one: string, other: string): boolean {
 
 /** That the requests of a plan, or of an undo's, set back accepted drift, with the counts; empty if they do not. */
 export function acceptedWarnings(steps: readonly PlanStep[], isUndo: boolean): string[] {
-  const [records, changed] = [new Set<string>(), new Set<string>()];
-  const fields = new Set<string>();
-  for (const { kind, scope, id, accepted = [] } of steps.filter(isExecutable)) {
-    const record = JSON.stringify([kind, scope, id]);
-    for (const { path } of accepted) {
-      (path === '' ? records : changed).add(record);
-      if (path !== '') fields.add(`${record} ${path}`);
+  const sent = steps.filter(isExecutable);
+  const warning = (hasChanged: boolean, text: (are: string, them: string) => string): string[] => {
+    const [records, changed] = [new Set<string>(), new Set<string>()];
+    const fields = new Set<string>();
+    for (const { kind, scope, id, accepted = [] } of sent) {
+      const record = JSON.stringify([kind, scope, id]);
+      for (const { path, changed_since: since } of accepted) {
+        if ((since === true) !== hasChanged) continue;
+        (path === '' ? records : changed).add(record);
+        if (path !== '') fields.add(`${record} ${path}`);
+      }
     }
-  }
-  if (records.size + fields.size === 0) return [];
-  const parts = [
-    ...(fields.size === 0 ? [] : [`${plural(fields.size, 'field')} of ${plural(changed.size, 'record')}`]),
-    ...(records.size === 0 ? [] : [plural(records.size, 'entire record')]),
-  ];
-  const [were, them] = records.size + fields.size === 1 ? ['was', 'it'] : ['were', 'them'];
-  const what = `${parts.join(' and ')} ${were} accepted as drift, and this`;
+    if (records.size + fields.size === 0) return [];
+    const parts = [
+      ...(fields.size === 0 ? [] : [`${plural(fields.size, 'field')} of ${plural(changed.size, 'record')}`]),
+      ...(records.size === 0 ? [] : [plural(records.size, 'entire record')]),
+    ];
+    const isOne = records.size + fields.size === 1;
+    return [`${parts.join(' and ')} ${text(isOne ? 'was' : 'were', isOne ? 'it' : 'them')}`];
+  };
   return [
-    isUndo
-      ? `${what} undo sets ${them} back`
-      : `${what} restore sets ${them} back: a plan made with --keep-accepted leaves ${them}`,
+    ...warning(
+      false,
+      (were, them) =>
+        `${were} accepted as drift, and this ${isUndo ? `undo sets ${them} back` : `restore sets ${them} back: a plan made with --keep-accepted leaves ${them}`}`,
+    ),
+    ...warning(
+      true,
+      (were, them) =>
+        `${were} accepted as drift and changed again since, and this restore does not set the accepted value: a plan made with --keep-accepted sets that, or leaves ${them} as ${them === 'it' ? 'it is' : 'they are'}`,
+    ),
   ];
 }

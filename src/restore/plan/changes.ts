@@ -63,8 +63,9 @@ export function planChange(
   asLive: ParsedRecord,
 ): boolean {
   if (definition.references.length === 0 && shareText(asDesired, asLive)) return false;
-  const desired = withShown(definition, asDesired);
+  const recorded = withShown(definition, asDesired);
   const live = withShown(definition, asLive);
+  const desired = planning.accepted.asAccepted(definition, recorded, live);
   const remap = remapped(definition, desired, planning.references);
   if (remap.body === live.body) return false;
   const isOpen = writableFields(definition).length > 0;
@@ -104,7 +105,9 @@ export function planChange(
     planning.addUntouched(definition.kind, chosen, recordName(definition, desired.body, desired.id));
   if (all.length === 0 && persons.length === 0 && unmanaged.length === 0) return kept.size > 0;
   const draft: Draft = {
-    ...draftOf(planning, definition, desired, live, stepKey(desired, 'update')),
+    // A step names the record as the state has it, by which its secrets are looked up.
+    ...draftOf(planning, definition, recorded, live, stepKey(desired, 'update')),
+    name: recordName(definition, desired.body, desired.id),
     fields: hiddenFields(definition, changes),
   };
   if (asConfigured.length > 0) {

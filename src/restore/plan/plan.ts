@@ -121,8 +121,12 @@ export interface AcceptedPlace {
   /** ISO 8601; left out where it has no end. */
   readonly until?: string;
   readonly reason: string;
-  /** The accepted value where live has the record no more, without secrets; else left out, as where it was none. */
+  /** The accepted value where live has another one, or the record no more, without secrets; else left out, as where it was none. */
   readonly value?: JsonValue;
+  /** Given where the value changed again after that; for an entire record, some value of it. */
+  readonly changed_since?: true;
+  /** The latest run that has the accepted value, if it changed since. */
+  readonly run?: number;
 }
 
 export interface PlanStep<R = number> {
@@ -158,7 +162,7 @@ export interface PlanStep<R = number> {
   readonly final?: true;
   /** What the step sets back though it was accepted as drift; left out if nothing. */
   readonly accepted?: readonly AcceptedPlace[];
-  /** What a creation sets as it was accepted, not as the desired record has it; left out if nothing. */
+  /** What a creation, or a change of what changed since, sets as it was accepted, not as the desired record has it; left out if nothing. */
   readonly kept?: readonly AcceptedPlace[];
 }
 
