@@ -1,6 +1,18 @@
 import { describe, expect, it } from 'vitest';
+import type { ParsedRecord } from '../../src/diff/change.ts';
 import { applyPlan } from './applier.ts';
-import { inputOf, lines, ORG, organization, planOf, posthog, record, stateOf, withBody } from './states.ts';
+import {
+  inputOf,
+  lines,
+  ORG,
+  organization,
+  planOf,
+  posthog,
+  record,
+  stateOf,
+  svc,
+  withBody,
+} from './states.ts';
 import { planRestore } from '../../src/restore/plan/planner.ts';
 
 const role = (id: string, name: string) => record('roles', id, { id, name });
@@ -24,6 +36,37 @@ describe('matching', () => {
     ]);
     expect(plan.adopted).toMatchObject([{ desired_id: 'b1', live_id: 'b9', by: 'natural_key' }]);
     expect(plan.steps[0]?.desired).toMatchObject({ id: 'b1' });
+  });
+
+  it('creates nothing beside a namesake in another project where no request says the project', () => {
+    const shop = record('projects', '8', { id: 8, name: 'Shop' });
+    const desired = [organization, web, shop, exported('b1', 8)];
+    const planned = (live: readonly ParsedRecord[], changes: object = {}) =>
+      planOf(desired, [organization, web, shop, ...live], { definitions: svc, ...changes });
+    const made = planned([exported('b9', 7)]);
+    expect(made.steps).toMatchObject([{ action: 'blocked', obstacle: 'ambiguous', id: 'b1' }]);
+    expect(made.steps[0]?.reason).toContain('live has b9 (team_id 7) called "Nightly"');
+    expect(made.steps[0]?.reason).toContain('no request takes team_id');
+    // One that the desired state has too is no double, nor is one that goes.
+    const prune = { options: { prune: { maxRemovals: 1 } } };
+    for (const { steps } of [
+      planOf([...desired, exported('b9', 7)], [organization, web, shop, exported('b9', 7)], {
+        definitions: svc,
+      }),
+      planned([withBody(exported('b9', 7), { name: 'Weekly' })]),
+      planned([exported('b9', 7)], prune),
+      planned([exported('b9', 7)], { definitions: posthog }),
+    ])
+      expect(steps[0]).toMatchObject({ action: 'create' });
+    // Accepted as gone, it is left.
+    const by = { by: 'ada@host', acceptedAt: '2026-02-01T10:00:00.000Z', reason: 'moved' };
+    const { kind, scope, id } = exported('b1', 8);
+    const place = { kind, scope, id, path: '', fingerprint: 'f' } as const;
+    const finding = { ...place, change: 'removed', severity: 'low', name: 'Nightly' } as const;
+    const accepted = [{ finding, acceptance: { ...place, ...by } }];
+    const kept = planned([exported('b9', 7)], { accepted, options: { keepsAccepted: true } });
+    expect(kept.steps).toEqual([]);
+    expect(kept.left[0]).toMatchObject({ accepted: { reason: 'moved' } });
   });
 
   it('follows the id map before names, and its parents too', () => {

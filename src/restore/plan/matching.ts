@@ -12,7 +12,7 @@ import { matchRecords, MatchedIds } from '../../diff/match-records.ts';
 import type { RecordKey } from '../../catalog/order.ts';
 import { naturalKeyDigest, PlacesOfKind } from '../records.ts';
 import type { PlanInput, Adoption, PlanState } from './plan.ts';
-import { writableFields } from './settings.ts';
+import { unsendableReferences, writableFields } from './settings.ts';
 
 /** A desired record that was found under another id, and the live one that it is. */
 interface Adopted {
@@ -69,7 +69,8 @@ export function matchStates(input: PlanInput): Matching {
       counterparts.pair(kind, pair.desired.id, pair.live.id);
       adopted.push({ adoption: adoptionOf(definition, pair, 'id_map'), ...pair });
     }
-    kinds.set(kind, { definition, live, ...byName, ...others });
+    const match = { ...byName, ...others };
+    kinds.set(kind, { definition, live, ...match, ...elsewhere(input, definition, match, counterparts) });
   }
   return {
     kinds,
@@ -290,6 +291,47 @@ function recreated(
   };
 }
 
+/**
+ * Missing records of which live has a namesake that is no desired record, where no request takes the rest of the natural key
+ * (the project of an export): recreated by hand, the service may have put it elsewhere.
+ */
+function elsewhere(
+  input: PlanInput,
+  definition: ResourceDefinition,
+  { missing, extra, ambiguous }: Pick<KindMatch, 'missing' | 'extra' | 'ambiguous'>,
+  counterparts: MatchedIds,
+): Pick<KindMatch, 'missing' | 'ambiguous'> {
+  const { options, isInScope = () => true } = input;
+  const unsendable = unsendableReferences(definition);
+  const naturalKey = definition.naturalKey.filter((pointer) => !unsendable.includes(pointer));
+  // What is pruned makes room.
+  const staying = options.prune === null ? extra : extra.filter((live) => !isInScope(live));
+  const isWhole = naturalKey.length === 0 || naturalKey.length === definition.naturalKey.length;
+  if (isWhole || staying.length === 0 || missing.length === 0) return { missing, ambiguous };
+  const byName = changedDefinition(definition, { naturalKey });
+  const nameIn = (scope: Scope | null, { body }: ParsedRecord): string | null => {
+    const digest = scope === null ? null : naturalKeyDigest(byName, body);
+    return scope === null || digest === null ? null : `${scopeKey(scope)} ${digest}`;
+  };
+  const namesakes = Map.groupBy(staying, (live) => nameIn(live.scope, live));
+  const namesakesOf = (desired: ParsedRecord): readonly ParsedRecord[] => {
+    const name = nameIn(counterparts.scope(desired.scope), desired);
+    return name === null ? [] : (namesakes.get(name) ?? []);
+  };
+  const unsent = definition.naturalKey.filter((pointer) => !naturalKey.includes(pointer));
+  const doubtful = missing.filter((desired) => namesakesOf(desired).length > 0);
+  return {
+    missing: missing.filter((desired) => !doubtful.includes(desired)),
+    ambiguous: [
+      ...ambiguous,
+      ...doubtful.map((desired) => {
+        const name = recordName(definition, desired.body, desired.id);
+        return { name, desired: [desired], live: namesakesOf(desired), unsent };
+      }),
+    ],
+  };
+}
+
 interface SingleStates {
   readonly desired: readonly ParsedRecord[];
   readonly live: readonly ParsedRecord[];
@@ -453,6 +495,8 @@ export interface KindMatch {
     readonly live: readonly ParsedRecord[];
     /** The run that found the desired one gone, if that is the reason: the live one is another desired record too. */
     readonly goneSince?: number;
+    /** The pointers in which they differ, where that is the reason: no request takes these. */
+    readonly unsent?: readonly string[];
   }[];
   /** All live records of the kind. */
   readonly live: readonly ParsedRecord[];

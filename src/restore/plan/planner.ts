@@ -4,7 +4,10 @@ import type { Scope, ScopeKey, KindRate } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import { recordName } from '../../diff/change.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
+import { type ParsedRecord, recordName } from '../../diff/change.ts';
+import { idText } from '../../diff/match-records.ts';
+import { topMember } from '../places.ts';
 import { naturalKeyDigest, stepKey } from '../records.ts';
 import { AcceptedDrift, acceptedWarnings } from './accepted.ts';
 import { planChange } from './changes.ts';
@@ -112,21 +115,35 @@ function planKind(planning: Planning, match: KindMatch): number {
       if (!planning.accepted.leavesRecord(definition, desired, null))
         planCreation(planning, definition, desired);
   }
-  for (const { name, desired, live, goneSince } of match.ambiguous) {
-    const candidates = live.map(({ id }) => id).join(' and ');
+  for (const { name, desired, live, goneSince, unsent } of match.ambiguous) {
+    const candidates = live.map((each) => `${each.id}${unsentText(each, unsent)}`).join(' and ');
     const rivals = desired.length > 1 ? `, and ${desired.length} desired records have this name` : '';
     for (const record of desired.filter(isInScope)) {
+      if (unsent !== undefined && planning.accepted.leavesRecord(definition, record, null)) continue;
       const draft = draftOf(planning, definition, record, null, stepKey(record, 'create'));
       const called = `live has ${candidates} called ${JSON.stringify(name)}`;
       const reason =
-        goneSince === undefined
-          ? `ambiguous: ${called}${rivals}`
-          : `run ${goneSince} found it gone, and ${called} beside it: if created again, it would exist twice; ` +
-            'accept its removal (`tidemark sync --accept-removals N`) if that one is it, or name a state from before that run';
+        unsent !== undefined
+          ? `${called}, which the desired state does not have: it may be this one, created again by hand, as no request takes ` +
+            `${unsent.map(topMember).join(', ')}; rename or delete that one to create this one, or accept both with ` +
+            '`tidemark drift accept` and add --keep-accepted to leave them'
+          : goneSince === undefined
+            ? `ambiguous: ${called}${rivals}`
+            : `run ${goneSince} found it gone, and ${called} beside it: if created again, it would exist twice; ` +
+              'accept its removal (`tidemark sync --accept-removals N`) if that one is it, or name a state from before that run';
       planning.put(blocked(draft, 'ambiguous', reason));
     }
   }
   return unchanged;
+}
+
+/** What a live record has in fields that no request takes, e.g. ` (team_id 1)`. */
+function unsentText({ body }: ParsedRecord, unsent: readonly string[] = []): string {
+  const values = unsent.map((pointer) => {
+    const value = resolvePointer(body, pointer) ?? null;
+    return `${topMember(pointer)} ${idText(value)}`;
+  });
+  return values.length === 0 ? '' : ` (${values.join(', ')})`;
 }
 
 function requireSomething({ desired, live }: PlanInput): void {
