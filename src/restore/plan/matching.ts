@@ -292,7 +292,7 @@ function recreated(
 }
 
 /**
- * Missing records of which live has a namesake that is no desired record, where no request takes the rest of the natural key
+ * Missing records of which live has a namesake that the desired state does not have, where no request takes the rest of the natural key
  * (the project of an export): recreated by hand, the service may have put it elsewhere.
  */
 function elsewhere(
