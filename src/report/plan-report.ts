@@ -140,7 +140,7 @@ export function acceptedLines({ accepted = [], kept = [], fields = [] }: Partial
 
 function otherText({ path, run }: AcceptedPlace): string {
   if (path === '') return '';
-  const restores = run === undefined ? '' : `\`tidemark restore run:${run} --id\` sets it, `;
+  const restores = run === undefined ? '' : `\`tidemark restore run:${run} --id ID\` sets it, `;
   return `, and this sets another value: ${restores}\`tidemark drift unaccept\` withdraws it`;
 }
 

@@ -306,7 +306,7 @@ describe('drift that was accepted', () => {
     });
     const text = await story.expectRun(2, 'restore', 'baseline', '--id', id);
     expect(text.stdout.replaceAll(/\s+/g, ' ')).toMatch(
-      / \/interval "day" accepted by björn on \d{4}-\d\d-\d\d: cost; changed since, and this sets another value: `tidemark restore run:3 --id` sets it, `tidemark drift unaccept` withdraws it /,
+      / \/interval "day" accepted by björn on \d{4}-\d\d-\d\d: cost; changed since, and this sets another value: `tidemark restore run:3 --id ID` sets it, `tidemark drift unaccept` withdraws it /,
     );
     // The state that has the accepted value sets nothing else.
     const other = await story.plan(2, 'run:3', '--id', id);
