@@ -1,9 +1,10 @@
 /** `tidemark restore [FROM]`: the plan that would bring live to a state; with `--apply`, carries it out. */
 import type { Kind } from '../catalog/kinds.ts';
+import { scopeKeyNaming } from '../catalog/lineage.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { shellWord } from '../core/hints.ts';
-import { localTime } from '../core/wording.ts';
+import { localTime, plural } from '../core/wording.ts';
 import { contradictionText } from '../report/drift-document.ts';
 import { unfinishedNote, readResumable, sourceToResume } from '../restore/apply/resume.ts';
 import type { Gathered, RestoreRequest } from '../restore/plan/gather.ts';
@@ -12,6 +13,7 @@ import { type Plan, isExecutable } from '../restore/plan/plan.ts';
 import { acceptedBetween } from '../state/drift.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { redactionWith } from '../sync/redaction.ts';
+import { createdBelow } from '../sync/removals.ts';
 import { type CommandContext, printNote } from './context.ts';
 import { filterOf } from './diff.ts';
 import { withRealIds } from './real-ids.ts';
@@ -88,6 +90,7 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
       ...gathered.notes,
       ...unsetSecrets(session, plan),
       ...earlierStateNotes(session, plan, { reference, options, asked }),
+      ...(await unselectedBelow(session, plan, gathered.input, { reference, options, asked })),
     ];
     if (options.out !== undefined) await savePlan(context, plan, options.out);
     const desired = lookupIn(gathered.input.desired);
@@ -309,5 +312,48 @@ function earlierStateNotes(
   return [
     `${why}; run ${run.run} (${when}) recorded ${text}`,
     `  → \`${planCommand(context, asked, `run:${before.run}`)}\` plans to restore the state before it; \`tidemark diff run:${before.run} run:${run.run}\` shows the difference`,
+  ];
+}
+
+/** Lines that name what was lost along with what the plan creates, where the filters leave it out. */
+async function unselectedBelow(
+  { context, definitions, open }: RestoreSession,
+  { steps }: Plan,
+  { isInScope = () => true }: Gathered['input'],
+  { reference, options, asked }: Question,
+): Promise<string[]> {
+  if (options.kind === undefined && options.id === undefined) return [];
+  const parents = new Set(
+    steps.flatMap(({ kind, action, desired }) =>
+      action === 'create' && desired !== null ? [`${scopeKeyNaming(kind) ?? ''} ${desired.id}`] : [],
+    ),
+  );
+  const kinds = [
+    ...new Set(steps.flatMap(({ kind, action }) => (action === 'create' ? createdBelow(kind) : []))),
+  ].filter((kind) => definitions(kind).isUnionOfFamily !== true);
+  if (kinds.length === 0) return [];
+  const state = await open(reference, { kinds });
+  const lost = [...state.records({ kinds })].filter(
+    (record) =>
+      !isInScope({ ...record, body: null }) &&
+      Object.entries(record.scope).some(([key, id]) => parents.has(`${key} ${id}`)),
+  );
+  if (lost.length === 0) return [];
+  const byKind = [...Map.groupBy(lost, ({ kind }) => kind)];
+  const counts = byKind.map(([kind, own]) => {
+    const { one, many } = definitions(kind).title;
+    return plural(own.length, one, many);
+  });
+  const { id, ...others } = asked;
+  const organizations = [...new Set(lost.flatMap(({ scope }) => scope.organization_id ?? []))];
+  const wider: RestoreOptions = {
+    // An id selects that record only; its organization also has what is below it.
+    ...(id === undefined ? {} : { organization: organizations }),
+    ...others,
+    kind: [...new Set([...(asked.kind ?? steps.map(({ kind }) => kind)), ...byKind.map(([kind]) => kind)])],
+  };
+  return [
+    `not selected, and lost with what is created: ${counts.join(', ')} below it`,
+    `  → \`${planCommand(context, wider)}\` plans to restore that too`,
   ];
 }

@@ -74,7 +74,8 @@ export function lookCommands(
   };
 }
 
-function createdBelow(kind: Kind): Kind[] {
+/** The kinds of records below one of this kind that a restore can create again. */
+export function createdBelow(kind: Kind): Kind[] {
   const key = scopeKeyNaming(kind);
   return CATALOG.filter(
     ({ scope, restore }) => key !== undefined && scope.includes(key) && restore.never === null,

@@ -515,3 +515,21 @@ describe('what does not exist', () => {
     }
   });
 });
+
+describe('a plan that creates a record without what was lost with it', () => {
+  it.each([
+    ['by name', '--id', 'On-call'],
+    ['by kind', '--kind', 'roles'],
+  ])('says so where it is chosen %s, with a command that plans both', async (_how, ...choice) => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const { id } = await story.named('roles', 'On-call');
+    const members = await story.list(`roles/${String(id)}/role_memberships`);
+    await story.call('DELETE', `${ORGANIZATION}roles/${String(id)}/`);
+    const { stderr } = await story.expectRun(2, 'restore', 'run:1', ...choice);
+    expect(stderr).toContain(`${members.length} role memberships below it`);
+    const [, command = ''] = /`tidemark (restore [^`]*)` plans to restore that too/.exec(stderr) ?? [];
+    const { stdout, stderr: after } = await story.expectRun(2, ...command.split(' '));
+    expect(stdout).toContain(`${members.length + 1} to create`);
+    expect(after).not.toContain('not selected');
+  });
+});
