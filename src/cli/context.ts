@@ -156,7 +156,9 @@ export function printShownReason(context: CommandContext, lines: readonly string
 export function withConfigOption(text: string, config: string | undefined): string {
   if (config === undefined) return text;
   return text.replaceAll(/`tidemark [^`]*`/g, (command) =>
-    /--(?:config|help)\b/.test(command) ? command : `${command.slice(0, -1)} --config ${shellWord(config)}\``,
+    /--(?:config|help)\b/.test(command)
+      ? command
+      : command.replace(/(?: \|.*)?`$/, (end) => ` --config ${shellWord(config)}${end}`),
   );
 }
 

@@ -63,7 +63,6 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
     };
     const { options: ids, sources } = await withRealIds(parents, config, {
       ...knownTo(context, opener, all, [from, to]),
-      isOfRecord: true,
     });
     const options = { ...asked, ...ids };
     const drifts: SourceDrift[] = [];

@@ -163,7 +163,6 @@ export async function unacceptDrift(context: CommandContext, asked: UnacceptOpti
       sources: sourcesToRead(config, mirror),
       // What was accepted of the service alone has an id that the mirror does not know.
       readsLive: true,
-      isOfRecord: true,
       note: (line) => printNote(context, [line]),
     });
     const acceptances = sources

@@ -1,7 +1,7 @@
 /** `--organization` and `--project`: the ids that names stand for, in the states that a command is about. */
 import { scopeText } from '../catalog/catalog.ts';
 import type { ScopeKey } from '../catalog/definition.ts';
-import { KINDS } from '../catalog/kinds.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
@@ -18,7 +18,7 @@ import { recordName } from '../diff/change.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
-import { maskedId } from '../report/mask.ts';
+import { isSecretId, maskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
 import { filterParts, type StateFilter } from '../state/filter.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
@@ -44,8 +44,6 @@ export interface NamePlaces {
   readonly states?: readonly SourceState[];
   /** True where the service is read too: it may have ids that no stored state has. */
   readonly readsLive?: boolean;
-  /** True for a command about one record: to name what is not there is a mistake of the command line. */
-  readonly isOfRecord?: boolean;
   /** Called with a line for each name: what it stands for. */
   readonly note?: (line: string) => void;
 }
@@ -125,8 +123,11 @@ export function withParentIds<T extends ParentOptions>(
           ? current
           : sources.flatMap((source) => removedNamesakes(config, mirror, source, text, filter));
       if (found.length === 0) {
-        if (places.readsLive === true && (parent === 'organization' || ID.test(text))) return [text];
-        throw unknownParent(config, mirror, within, parent, { text, isOfRecord: places.isOfRecord === true });
+        // The service may know an organization by an id that is not like others.
+        const names = within.flatMap((place) => allNamed(config, place, kind).map(({ name }) => name));
+        const isOfService = parent === 'organization' && namesWith(text, names).length === 0;
+        if (places.readsLive === true && (isOfService || ID.test(text))) return [text];
+        throw unknownParent(config, mirror, within, parent, text);
       }
       requireNamesIntact(within, found);
       const ids = onlyIds(mirror, text, found);
@@ -360,12 +361,36 @@ export function damageFoundBy(config: Config, check: () => void): TidemarkError 
   }
 }
 
+/** All records of the kind in a state. */
+function allNamed(config: Config, { source, state }: SourceState, kind: Kind): Namesake[] {
+  const definition = definitionsFor(config, source ?? config.sources[0]?.name ?? '')(kind);
+  return [...state.records({ kinds: [kind] })].map((record) =>
+    namesake(definition, record, { source, where: state.reference.ref }),
+  );
+}
+
+const GUESSES = 3; // names of which a word is part; more are not shown
+
+function namesWith(text: string, names: Iterable<string>): string[] {
+  const part = text.toLowerCase();
+  return [...new Set(names)].filter((name) => name.toLowerCase().includes(part)).slice(0, GUESSES);
+}
+
+/** The command that lists the ids and names of a kind's records, without what else is in them; an id that is secret neither. */
+export function listCommand(definition: ResourceDefinition): string {
+  const pointers = isSecretId(definition) ? [] : ['/id'];
+  const [name] = definition.nameFrom;
+  if (name !== undefined) pointers.push(`/body${name}`);
+  const places = pointers.map((pointer) => pointer.replaceAll('/', '.'));
+  return `\`tidemark export --kind ${definition.kind} | jq -c '[${places.join(', ')}]'\``;
+}
+
 function unknownParent(
   config: Config,
   mirror: Mirror | null,
   states: readonly SourceState[],
   parent: Parent,
-  { text, isOfRecord }: { readonly text: string; readonly isOfRecord: boolean },
+  text: string,
 ): UnknownParent {
   const key = KEYS[parent];
   const kind = SCOPE_KIND[key];
@@ -374,10 +399,7 @@ function unknownParent(
   let damage: TidemarkError | undefined;
   for (const { source, state } of states) {
     for (const { scope } of state.collections()) if (scope[key] !== undefined) ids.add(scope[key]);
-    const definition = definitionsFor(config, source ?? config.sources[0]?.name ?? '')(kind);
-    const all = [...state.records({ kinds: [kind] })].map((record) =>
-      namesake(definition, record, { source, where: state.reference.ref }),
-    );
+    const all = allNamed(config, { source, state }, kind);
     for (const { id, name } of all) {
       ids.add(id);
       names.add(name);
@@ -386,13 +408,14 @@ function unknownParent(
     damage ??= damageFoundBy(config, () => state.requireIntact?.(all));
   }
   const near = suggest(text, ids) ?? suggest(text, names);
-  const guess = near === undefined ? '' : `; did you mean ${nameText(near)}?`;
+  const guesses = near === undefined ? namesWith(text, names) : [near];
+  const guess = guesses.length === 0 ? '' : `; did you mean ${guesses.map(nameText).join(' or ')}?`;
   const who = mirror === null ? 'export' : 'mirror';
   return new UnknownParent(
-    isOfRecord ? 'reference_unknown' : 'not_found',
+    'reference_unknown',
     `the ${who} knows no ${parent} ${nameText(text)}${guess}${damage === undefined ? '' : `\n${damage.message}`}`,
     {
-      hint: `${damage?.hint === undefined ? '' : `${damage.hint}; `}\`tidemark export --kind ${kind}\` shows those that the mirror holds`,
+      hint: `${damage?.hint === undefined ? '' : `${damage.hint}; `}${listCommand(definitionsFor(config, config.sources[0]?.name ?? '')(kind))} lists those that the mirror holds`,
     },
   );
 }

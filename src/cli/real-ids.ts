@@ -32,8 +32,6 @@ export interface KnownTo {
   readonly states?: () => Promise<readonly SourceState[]>;
   /** True where the service is read too. */
   readonly readsLive?: boolean;
-  /** As in `NamePlaces`. */
-  readonly isOfRecord?: boolean;
   /** Shows which record a name, or a part of one, was taken for. */
   readonly note: (line: string) => void;
   /** False where a part of a name is refused: a restore that writes without asking. True when left out. */
@@ -61,8 +59,8 @@ export async function withRealIds<
     areNamesAmong(asked, held, filter.sources) ||
     asked.id?.some((id) => !isMaskedId(id) && !isKnown(id)) === true;
   const states = needsStates ? ((await known.states?.()) ?? []) : [];
-  const { note, sources, readsLive = false, isOfRecord = false } = known;
-  const parents = withParentIds(asked, config, held, { sources, states, readsLive, isOfRecord, note });
+  const { note, sources, readsLive = false } = known;
+  const parents = withParentIds(asked, config, held, { sources, states, readsLive, note });
   const { options } = parents;
   if (options.id === undefined) return parents;
   const choice = new SourceChoice(parents.sources);

@@ -23,6 +23,7 @@ import { kindName, type Located } from './command-row.ts';
 import {
   damageFoundBy,
   hasNames,
+  listCommand,
   type NamePlaces,
   type Namesake,
   REMOVED,
@@ -74,7 +75,6 @@ export function lookUpRecord(
   } = withParentIds(question, config, mirror, {
     sources: all,
     states: statesAt(mirror, all, question.at),
-    isOfRecord: true,
     ...places,
   });
   const filter = {
@@ -404,7 +404,9 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
     [`${summary}:`, ...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'),
     {
       hint: isPart
-        ? `give ${found.length === 1 ? 'the' : 'one'} name in full, or the id`
+        ? found.length === 1
+          ? 'give the name in full, or the id; a part is enough only where nothing is changed without a question'
+          : 'give one name in full, or the id'
         : `name one with ${ways.join(', or ')}`,
     },
   );
@@ -417,7 +419,7 @@ function unknownRecord(
   { isCut, damage }: { readonly isCut: boolean; readonly damage: TidemarkError | undefined },
 ): TidemarkError {
   const word = `"${nameText(text)}"`;
-  const { kind, title } = definition;
+  const { title } = definition;
   const what = hasNames(definition) ? 'with the id or name' : 'with the id';
   const byEmail = definition.nameFrom[0]?.endsWith('email') === true;
   const naming = byEmail ? `${title.many} are named by their email address; ` : '';
@@ -428,7 +430,7 @@ function unknownRecord(
     'reference_unknown',
     `the mirror knows no ${title.one} ${what} ${word}${near === undefined ? '' : `; did you mean "${nameText(near)}"?`}${damage === undefined ? '' : `\n${damage.message}`}`,
     {
-      hint: `${damage?.hint === undefined ? '' : `${damage.hint}; `}${naming}\`tidemark export --kind ${kind}\` lists them; \`tidemark status\` says how fresh they are${note}`,
+      hint: `${damage?.hint === undefined ? '' : `${damage.hint}; `}${naming}${listCommand(definition)} lists them; \`tidemark status\` says how fresh they are${note}`,
     },
   );
 }

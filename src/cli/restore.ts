@@ -317,11 +317,12 @@ function earlierStateNotes(
 
 /** Lines that name what was lost along with what the plan creates, where the filters leave it out. */
 async function unselectedBelow(
-  { context, definitions, open }: RestoreSession,
+  session: RestoreSession,
   { steps }: Plan,
   { isInScope = () => true }: Gathered['input'],
   { reference, options, asked }: Question,
 ): Promise<string[]> {
+  const { context, definitions } = session;
   if (options.kind === undefined && options.id === undefined) return [];
   const parents = new Set(
     steps.flatMap(({ kind, action, desired }) =>
@@ -332,7 +333,7 @@ async function unselectedBelow(
     ...new Set(steps.flatMap(({ kind, action }) => (action === 'create' ? createdBelow(kind) : []))),
   ].filter((kind) => definitions(kind).isUnionOfFamily !== true);
   if (kinds.length === 0) return [];
-  const state = await open(reference, { kinds });
+  const state = await session.open(reference, { kinds });
   const lost = [...state.records({ kinds })].filter(
     (record) =>
       !isInScope({ ...record, body: null }) &&

@@ -25,7 +25,7 @@ interface StatesCompared {
 
 /**
  * Checks that at least one of the named fields was compared: one that changed was; otherwise as `requireKnownFields`.
- * @throws TidemarkError `not_found` when none of them was
+ * @throws TidemarkError `reference_unknown` when none of them was
  */
 export function requireComparedFields(document: DiffDocument, compared: StatesCompared): void {
   if (document.changes.length > 0) return;
@@ -66,7 +66,7 @@ type ComparedRecord = Pick<ParsedRecord, 'kind' | 'body'>;
 /**
  * Checks that at least one of the named fields is compared: a field in the catalog is, unless the mode leaves it out;
  * for any other field, and for a place inside one, the records are searched until one has it.
- * @throws TidemarkError `not_found` when none of them does
+ * @throws TidemarkError `reference_unknown` when none of them does
  */
 export function requireKnownFields(asked: FieldsAsked): void {
   const { fields, kinds, definitions, modeOf, isLookedAt = () => false } = asked;
@@ -110,7 +110,7 @@ export function requireKnownFields(asked: FieldsAsked): void {
 }
 
 function nothing(reason: string, hint: string): TidemarkError {
-  return new TidemarkError('not_found', `nothing was compared: ${reason}`, { hint });
+  return new TidemarkError('reference_unknown', `nothing was compared: ${reason}`, { hint });
 }
 
 function kindsOf({ states, parts }: StatesCompared): Set<Kind> {

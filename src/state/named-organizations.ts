@@ -64,7 +64,9 @@ export async function readNamed({
     throw new TidemarkError(
       'reference_unknown',
       `no organization has the id or name ${unknown}, neither in FROM nor live`,
-      { hint: 'correct --organization; `tidemark export --kind organizations` lists those of the mirror' },
+      {
+        hint: "correct --organization; `tidemark export --kind organizations | jq -c '[.id, .body.name]'` lists those of the mirror",
+      },
     );
   }
   const there = organizations.filter((id) => listed.includes(id));

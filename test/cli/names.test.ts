@@ -62,7 +62,7 @@ describe('a name in the place of an id', () => {
     const accepted = await run('drift', 'accept', 'domains', 'harb', '--reason', 'renamed');
     expect(accepted.code).toBe(4);
     expect(accepted.stderr).toContain(`harbour.example: domains ${IDS[0]}`);
-    expect(accepted.stderr).toContain('→ give the name in full, or the id');
+    expect(accepted.stderr).toContain('→ give the name in full, or the id; a part is enough only');
     expect((await run('drift', 'accept', 'domains', 'harbour.example', '--reason', 'renamed')).code).toBe(0);
   });
 

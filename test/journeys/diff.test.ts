@@ -161,11 +161,17 @@ describe('diff of two states of the mirror', () => {
       [['--kind', 'members', '--field', '/last_login'], 'is volatile'],
       [['--kind', 'domains', '--field', '/is_verified', '--managed-only'], 'is not managed'],
     ] as const) {
-      const { stderr } = await expectRun(1, 'diff', 'run:1', 'latest', ...args);
+      const { stderr } = await expectRun(
+        args.some((arg) => arg === '--field') ? 4 : 1,
+        'diff',
+        'run:1',
+        'latest',
+        ...args,
+      );
       expect(stderr).toContain('nothing was compared');
       expect(stderr).toContain(message);
     }
-    const { stderr } = await expectRun(1, 'diff', 'run:1', 'latest', '--organization', 'nobody');
+    const { stderr } = await expectRun(4, 'diff', 'run:1', 'latest', '--organization', 'nobody');
     expect(stderr).toContain('the mirror knows no organization nobody');
     await expectRun(4, 'diff', 'run:1', 'latest', '--field', 'paused');
     await expectRun(4, 'diff', 'run:1', 'latest', '--managed-only', '--all');

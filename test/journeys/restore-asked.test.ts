@@ -182,14 +182,14 @@ describe('a field that no record has', () => {
       ['diff', 'run:1', 'live'],
       ['restore', 'run:1'],
     ]) {
-      const { stdout, stderr } = await story.expectRun(1, ...command, '--field', '/nope');
+      const { stdout, stderr } = await story.expectRun(4, ...command, '--field', '/nope');
       expect(stderr).toContain('nothing was compared: no record has /nope');
       expect(stdout).toBe('');
     }
     await story.expectRun(0, 'restore', 'run:1', '--field', '/enforce_2fa');
     // Beside one that there is, too: half of what was asked for would go without a word.
     const both = ['--field', '/enforce_2fa', '--field', '/nope'];
-    const { stderr } = await story.expectRun(1, 'restore', 'run:1', ...both);
+    const { stderr } = await story.expectRun(4, 'restore', 'run:1', ...both);
     expect(stderr).toContain('no record has /nope');
   });
 });
@@ -202,7 +202,7 @@ describe('a place inside a field that no record has', () => {
       ['diff', 'run:1', 'live'],
       ['restore', 'run:1'],
     ]) {
-      const { stderr } = await story.expectRun(1, ...command, ...kind, '/destination/config/bucket_nmae');
+      const { stderr } = await story.expectRun(4, ...command, ...kind, '/destination/config/bucket_nmae');
       expect(stderr).toContain('no record has /destination/config/bucket_nmae; did you mean');
       expect(stderr).toContain('/destination/config/bucket_name?');
       await story.expectRun(0, ...command, ...kind, '/destination/config/bucket_name');
@@ -514,6 +514,18 @@ describe('what does not exist', () => {
       expect(JSON.parse(stdout)).toMatchObject({ code: 'reference_unknown', exit_code: 4 });
     }
   });
+});
+
+describe('a part of the name of an organization', () => {
+  it.each([['diff', 'run:1', 'live'], ['restore'], ['export']])(
+    'is refused by %s with the name, and a command that lists names only',
+    async (...command) => {
+      const story = await Story.start();
+      const { stderr } = await story.expectRun(4, ...command, '--organization', 'kittiwake');
+      expect(stderr).toContain('knows no organization kittiwake; did you mean Kittiwake Analytics?');
+      expect(stderr).toContain("`tidemark export --kind organizations | jq -c '[.id, .body.name]'` lists");
+    },
+  );
 });
 
 describe('a plan that creates a record without what was lost with it', () => {

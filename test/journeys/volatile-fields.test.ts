@@ -60,7 +60,7 @@ describe("the service's own activity", () => {
     expect((await diff(2, 'run:1', 'run:2', '--all')).summary['changed']).toBeGreaterThan(0);
 
     const asked = await expectRun(
-      1,
+      4,
       'diff',
       'run:1',
       'run:2',

@@ -323,7 +323,7 @@ function fieldChoice(fields: readonly string[]): ((path: string) => boolean) | n
 /**
  * Checks that a restore of these kinds compares each of the fields: otherwise "nothing to do" would be misleading.
  * @param records may be iterated several times
- * @throws TidemarkError `not_found` for a field that it does not compare
+ * @throws TidemarkError `reference_unknown` for a field that it does not compare
  */
 function requireFields(
   fields: readonly string[],
