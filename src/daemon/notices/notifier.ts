@@ -107,7 +107,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
         const { source } = each;
         const at = isoTime(clock.now());
         const states = mirror.daemon.noticeStates(source);
-        const change = restoreTransition(states, { ...each, owner }, at);
+        const change = restoreTransition(mirror, states, { ...each, owner }, at);
         return joined([change, settled(states, { source, at, run: null }, ['restore'], change)]);
       }),
     );
@@ -215,6 +215,17 @@ function backupRecovered({ since, detail }: NoticeState, at: string, line: strin
   return { states: [], cleared: [{ source: '', subject: FAILED_BACKUP }], notices: [recovered] };
 }
 
+/** How an interrupted restore ended. */
+function restoreEnd({ restores }: Mirror, restore: number): string {
+  const row = restores.get(restore);
+  const by = restores.abandonedBy(restore);
+  if (by !== null) return `it was abandoned by ${by}`;
+  if (row === undefined || row.finishedAt === null) return 'another restore came after it';
+  const counts = Map.groupBy(restores.steps(restore), ({ outcome }) => outcome);
+  const steps = [...counts].map(([outcome, own]) => `${own.length} ${outcome}`);
+  return `it ended ${row.outcome}${steps.length === 0 ? '' : `: steps ${steps.join(', ')}`}`;
+}
+
 // Subject `restore`: `interrupted` while the latest restore of a source has not ended and no process applies it.
 
 /** The latest restore of a source that has not ended; null for none. */
@@ -223,6 +234,7 @@ export interface UnfinishedRestore extends ReturnType<typeof latestUnfinished> {
 }
 
 function restoreTransition(
+  mirror: Mirror,
   states: readonly NoticeState[],
   { source, row, owner }: Pick<UnfinishedRestore, 'source' | 'row'> & { readonly owner: string | null },
   at: string,
@@ -234,7 +246,7 @@ function restoreTransition(
   const name = subjectName(source);
   if (row === null) {
     const title = `${name}: restore ${known ?? 0} is no longer interrupted`;
-    const lines = ['it was continued to its end or abandoned, or another restore came after it'];
+    const lines = [restoreEnd(mirror, known ?? 0)];
     const over = noticeOf(
       { ...of, event: 'restore_settled' },
       { severity: 'low', title, lines, restore: known },

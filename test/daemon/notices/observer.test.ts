@@ -514,6 +514,7 @@ describe('the observer', () => {
     resumed.close();
     await minute();
     expect(sent).toEqual(['restore_interrupted', 'restore_settled']);
+    expect(texts[1]).toContain('it ended complete');
 
     const another = restoring();
     another.restores.begin({ ...start, source: 'production' });
@@ -525,6 +526,7 @@ describe('the observer', () => {
     later.close();
     await minute();
     expect(sent.slice(2)).toEqual(['restore_interrupted', 'restore_settled']);
+    expect(texts[3]).toContain('another restore came after it');
     expect(reasons()).toEqual([]);
   });
 
