@@ -61,6 +61,8 @@ export async function restores(
       ],
       rows.map((row) => {
         const counts = countsOf(mirror.restores.steps(row.restore));
+        // Also what is left to complete by hand at records that were created.
+        const manual = counts.manual + (restoreReport(mirror, row.restore).by_hand?.length ?? 0);
         // It ended when somebody gave it up; when it stopped is not known.
         const isTimed = row.finishedAt !== null && mirror.restores.abandonedBy(row.restore) === null;
         return [
@@ -71,7 +73,7 @@ export async function restores(
           byText({ by: row.by, via: mirror.restores.startedVia(row.restore) }),
           isTimed ? duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)) : '',
           row.outcome,
-          ...[counts.applied, counts.failed, counts.blocked, counts.manual].map(count),
+          ...[counts.applied, counts.failed, counts.blocked, manual].map(count),
           row.undoes === null ? '' : String(row.undoes),
         ];
       }),

@@ -89,6 +89,8 @@ describe('a record that two kinds show', () => {
       expect(text).toContain('still to do by hand');
       expect(text).toContain(`pipeline destination ${String(other?.['name'])} (`);
     }
+    // The column of manual work.
+    expect((await story.expectRun(0, 'restores')).stdout).toMatch(/ complete .* 2$/m);
     const { stdout: json } = await story.expectRun(0, 'restores', 'show', '1', '--json');
     const { by_hand: byHand } = JSON.parse(json) as { by_hand: Body[] };
     const now = await story.named('pipeline_destinations', String(other?.['name']));
