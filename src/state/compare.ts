@@ -67,7 +67,15 @@ export async function compareStates(request: ComparisonRequest): Promise<DiffDoc
 async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   const { to, filter, mode, fields, definitions } = asked;
   const from = stateWithRecreated(asked.from, to, asked.idMap ?? [], definitions);
-  const leaveOut = new Map([...unmanagedKinds(mode, definitions), ...(asked.leaveOut ?? [])]);
+  const all = [...collectionsOf(from, to)];
+  // Where the configuration leaves out every collection of the kind, that is why.
+  const unmanaged = [...unmanagedKinds(mode, definitions)].map(([kind, reason]) => {
+    const own = all.filter((each) => each.kind === kind).map(({ scope }) => to.coverage(kind, scope));
+    const [first] = own;
+    const isExcluded = first?.how === 'left_out' && own.every(({ how }) => how === 'left_out');
+    return [kind, isExcluded ? first.reason : reason] as const;
+  });
+  const leaveOut = new Map([...unmanaged, ...(asked.leaveOut ?? [])]);
   const request = { ...asked, from, leaveOut };
   // The shortcut goes by the mirror's own ids.
   const mirror = from === asked.from ? asked.mirror : undefined;
