@@ -133,13 +133,13 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
   }
 }
 
-/** What another program deleted from the mirror is read again, and the run says that it was added; its views are made again. */
+/** What another program deleted from the mirror is read again, and the run says that it was added; its views are replaced. */
 function warnOfOtherPrograms({ mirror, source, log }: SyncOptions, held: Iterable<CollectionKey>): void {
   const views = mirror.remakeViews();
   if (views.length > 0)
     log.warn(
       { source: source.name, code: 'mirror_corrupt', views },
-      `another program changed ${mirror.path}: view ${views.join(', ')} was not Tidemark's, and is made again; what SQL read of it until now may be wrong`,
+      `another program changed ${mirror.path}: view ${views.join(', ')} was not Tidemark's, and is replaced; what SQL read of it until now may be wrong`,
     );
   for (const [kind, found] of Map.groupBy(mirror.records.miscounts(source.name, held), ({ kind }) => kind)) {
     const counted = found.reduce((sum, each) => sum + each.counted, 0);

@@ -263,6 +263,6 @@ it('of a view that another program put in its place are told by the sync that ma
   alter(story, 'DROP VIEW members; CREATE VIEW members AS SELECT 1 AS id');
   expect((await story.expectRun(1, 'verify')).stdout).toContain('view members');
   const { stderr } = await story.expectRun(0, 'sync', '--quiet');
-  expect(stderr).toContain("view members was not Tidemark's, and is made again");
+  expect(stderr).toContain("view members was not Tidemark's, and is replaced");
   await story.expectRun(0, 'verify');
 });
