@@ -92,12 +92,14 @@ export function alteredChangesText(
   connection: Connection,
   { after, among }: { readonly after: number; readonly among: ReadonlySet<number> | null },
 ): string | null {
-  return (
+  // As of one moment: a run that another process publishes meanwhile would be half there.
+  const first = connection.transaction(() =>
     unlikeAfter(connection, after).find(
       ({ run, isOfChanges }) =>
         among === null || !isOfChanges || !isAsCounted(connection, { run, collections: among }),
-    )?.text ?? null
-  );
+    ),
+  )();
+  return first?.text ?? null;
 }
 
 interface UnlikeRun {
