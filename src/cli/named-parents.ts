@@ -412,7 +412,7 @@ function unknownParent(
   const guess = guesses.length === 0 ? '' : `; did you mean ${guesses.map(nameText).join(' or ')}?`;
   const who = mirror === null ? 'export' : 'mirror';
   return new UnknownParent(
-    'reference_unknown',
+    damage === undefined ? 'reference_unknown' : 'mirror_corrupt',
     `the ${who} knows no ${parent} ${nameText(text)}${guess}${damage === undefined ? '' : `\n${damage.message}`}`,
     {
       hint: `${damage?.hint === undefined ? '' : `${damage.hint}; `}${listCommand(definitionsFor(config, config.sources[0]?.name ?? '')(kind))} lists those that the mirror holds`,

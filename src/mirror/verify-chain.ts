@@ -140,9 +140,8 @@ function isAsCounted(
   const sealed = readSealed(connection).find((each) => each.run === run);
   const sweepDigest = toEnd(digestRun(connection, run)).sweepDigest;
   if (sealed === undefined || !sweepDigest.equals(sealed.sweepDigest)) return false;
-  return MISCOUNTED(connection)
-    .all({ run })
-    .every((collection) => !collections.has(collection));
+  const found = MISCOUNTED(connection).all({ run });
+  return found.length > 0 && found.every((collection) => !collections.has(collection));
 }
 
 /** Collections in which a run has other changes than it says. */

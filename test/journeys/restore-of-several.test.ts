@@ -152,6 +152,7 @@ it('with a mirror per source, every command that is printed about a restore runs
     'undo 1': [2, '/enforce_2fa'],
     'apply plan.json': [4, 'no terminal to ask on, and --yes was not given'],
     sync: [0, 'complete'],
+    daemon: [4, 'no configuration'],
   };
   await story.expectRun(0, 'restore', '--out', 'plan.json', ...own);
   const found = new Set<string>();
