@@ -36,7 +36,7 @@ import {
 } from '../state/source-status.ts';
 import { ifDead } from '../state/runs.ts';
 import { progressText } from './daemon-requests.ts';
-import { isColoured, type CommandContext, terminalWidth, toRun } from './context.ts';
+import { isColoured, type CommandContext, terminalWidth, toRun, withConfigOption } from './context.ts';
 import { age, runFailure } from './export-notes.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 import { schemaChangeLines } from './run.ts';
@@ -75,7 +75,7 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
     ...needsLines(facts),
     ...(isVerbose ? snapshot.sourceStatuses : own).flatMap((status) => sourceLines(status, facts, isVerbose)),
     '',
-    nextLine(facts),
+    withConfigOption(nextLine(facts), context.options.config),
     backupLine(facts.config, facts.backups, now),
     ...(isVerbose ? mirrorDiskLines(facts.backups) : []),
   ];
