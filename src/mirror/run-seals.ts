@@ -176,7 +176,7 @@ const CARRIED_SWEEPS = prepared(({ $client }) =>
 );
 
 /** SHA-256 over a run's sweeps: its own sweeps, then those that it took over from dropped runs. */
-function* digestSweeps(connection: Connection, run: number): Generator<undefined, Buffer> {
+export function* digestSweeps(connection: Connection, run: number): Generator<undefined, Buffer> {
   const digest = createHash('sha256');
   yield* addRows(digest, (after, limit) => SWEEPS(connection).all(run, after, limit));
   yield* addRows(digest, (after, limit) => CARRIED_SWEEPS(connection).all(run, after, limit));

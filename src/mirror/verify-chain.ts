@@ -5,7 +5,7 @@ import type { Connection } from './database.ts';
 import { type StoredForget, digestReplaced, linkOf, readStoredForgets } from './forget-records.ts';
 import type { RetentionPolicy } from '../config/config.ts';
 import { prepared } from './query.ts';
-import { type RunDigests, digestChanges, digestRun, rootOf } from './run-seals.ts';
+import { type RunDigests, digestChanges, digestRun, digestSweeps, rootOf } from './run-seals.ts';
 import type { Findings } from './verify-records.ts';
 
 /** A published run with its seal. */
@@ -53,7 +53,7 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
         run,
       });
     }
-    if (!rootOf({ ...sealed }).equals(sealed.root)) {
+    if (!rootOf(sealed).equals(sealed.root)) {
       findings.add({
         kind: 'chain',
         message: unlikeRootText(run),
@@ -95,15 +95,15 @@ export function alteredChangesText(
   // As of one moment: a run that another process publishes meanwhile would be half there.
   const first = connection.transaction(() =>
     unlikeAfter(connection, after).find(
-      ({ run, isOfChanges }) =>
-        among === null || !isOfChanges || !isAsCounted(connection, { run, collections: among }),
+      ({ sealed, isOfChanges }) =>
+        among === null || !isOfChanges || !isAsCounted(connection, { sealed, collections: among }),
     ),
   )();
   return first?.text ?? null;
 }
 
 interface UnlikeRun {
-  readonly run: number;
+  readonly sealed: SealedRun;
   readonly text: string;
   readonly isOfChanges: boolean;
 }
@@ -111,17 +111,17 @@ interface UnlikeRun {
 function unlikeAfter(connection: Connection, after: number): readonly UnlikeRun[] {
   const state = fileState(connection);
   const known = UNLIKE.get(connection);
-  if (known?.state === state && known.after <= after) return known.runs.filter(({ run }) => run > after);
+  if (known?.state === state && known.after <= after)
+    return known.runs.filter(({ sealed }) => sealed.run > after);
   const withRows = new Set(CHANGING_AFTER(connection).all({ after }));
-  const runs = readSealed(connection).flatMap((sealed): UnlikeRun[] => {
+  const runs = readSealed(connection, after).flatMap((sealed): UnlikeRun[] => {
     const { run } = sealed;
-    if (run <= after) return [];
+    if (!rootOf(sealed).equals(sealed.root))
+      return [{ sealed, text: unlikeRootText(run), isOfChanges: false }];
     const found = withRows.has(run) ? toEnd(digestChanges(connection, run)) : NO_CHANGES;
-    if (!rootOf({ ...sealed }).equals(sealed.root))
-      return [{ run, text: unlikeRootText(run), isOfChanges: false }];
     return found.equals(sealed.changeDigest)
       ? []
-      : [{ run, text: unlikeChangesText(run), isOfChanges: true }];
+      : [{ sealed, text: unlikeChangesText(run), isOfChanges: true }];
   });
   UNLIKE.set(connection, { state, after, runs });
   return runs;
@@ -132,31 +132,33 @@ const UNLIKE = new WeakMap<
   { readonly state: string; readonly after: number; readonly runs: readonly UnlikeRun[] }
 >();
 
-/** True where a run has as many changes in each of these collections as it says that it found there, and sealed that. */
+/**
+ * True where other collections explain that a run's changes differ: in some of these it has other numbers of changes than it
+ * sealed, in the given ones it has those.
+ */
 function isAsCounted(
   connection: Connection,
-  { run, collections }: { readonly run: number; readonly collections: ReadonlySet<number> },
+  { sealed, collections }: { readonly sealed: SealedRun; readonly collections: ReadonlySet<number> },
 ): boolean {
-  const sealed = readSealed(connection).find((each) => each.run === run);
-  const sweepDigest = toEnd(digestRun(connection, run)).sweepDigest;
-  if (sealed === undefined || !sweepDigest.equals(sealed.sweepDigest)) return false;
+  const { run, sweepDigest } = sealed;
+  if (!toEnd(digestSweeps(connection, run)).equals(sweepDigest)) return false;
   const found = MISCOUNTED(connection).all({ run });
   return found.length > 0 && found.every((collection) => !collections.has(collection));
 }
 
-/** Collections in which a run has other changes than it says. */
+/** Collections in which a run has other changes than it says, or some that it does not count (4, rewritten). */
 const MISCOUNTED = prepared(({ $client }) =>
   $client
     .prepare<{ run: number }, number>(
       `WITH found AS (SELECT collection, count(*) FILTER (WHERE change = 1) AS added, count(*) FILTER (WHERE change = 2) AS changed,
-           count(*) FILTER (WHERE change = 3) AS removed
+           count(*) FILTER (WHERE change = 3) AS removed, count(*) FILTER (WHERE change = 4) AS rewritten
          FROM (SELECT collection, change FROM records WHERE run = :run UNION ALL SELECT collection, change FROM revisions WHERE run = :run)
          GROUP BY collection),
        seen AS (SELECT collection, added, changed, removed FROM sweeps WHERE run = :run)
        SELECT collection FROM (SELECT collection FROM found UNION SELECT collection FROM seen)
        LEFT JOIN found f USING (collection) LEFT JOIN seen s USING (collection)
        WHERE ifnull(f.added, 0) <> ifnull(s.added, 0) OR ifnull(f.changed, 0) <> ifnull(s.changed, 0)
-         OR ifnull(f.removed, 0) <> ifnull(s.removed, 0)`,
+         OR ifnull(f.removed, 0) <> ifnull(s.removed, 0) OR f.rewritten > 0`,
     )
     .pluck(),
 );
@@ -199,16 +201,16 @@ function verifyOwners(connection: Connection, findings: Findings): void {
   }
 }
 
-/** Oldest first. */
-export function readSealed(connection: Connection): SealedRun[] {
+/** Of the runs after this one, or of all; oldest first. */
+export function readSealed(connection: Connection, after = 0): SealedRun[] {
   return connection
-    .prepare<[], SealedRun>(
+    .prepare<[number], SealedRun>(
       `SELECT r.run AS run, s.name AS source, r.outcome AS outcome, r.started_at AS startedAt, r.finished_at AS finishedAt,
          r.change_digest AS changeDigest, r.sweep_digest AS sweepDigest, r.previous_root AS previousRoot,
          r.last_entry AS lastEntry, r.last_entry_hash AS lastEntryHash, r.root AS root
-       FROM runs r JOIN sources s ON s.id = r.source WHERE r.root IS NOT NULL ORDER BY r.run`,
+       FROM runs r JOIN sources s ON s.id = r.source WHERE r.root IS NOT NULL AND r.run > ? ORDER BY r.run`,
     )
-    .all();
+    .all(after);
 }
 
 /** The latest entry of the audit log when a run was sealed, which the log has not, or has otherwise. */

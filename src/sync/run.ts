@@ -139,7 +139,7 @@ function warnOfOtherPrograms({ mirror, source, log }: SyncOptions, held: Iterabl
   if (views.length > 0)
     log.warn(
       { source: source.name, code: 'mirror_corrupt', views },
-      `another program changed ${mirror.path}: view ${views.join(', ')} was not Tidemark's, and is replaced; what SQL read of it until now may be wrong`,
+      `another program changed ${mirror.path}: ${views.join(', ')} is not the view that Tidemark made, and is replaced; what SQL read of it until now may be wrong`,
     );
   for (const [kind, found] of Map.groupBy(mirror.records.miscounts(source.name, held), ({ kind }) => kind)) {
     const counted = found.reduce((sum, each) => sum + each.counted, 0);
