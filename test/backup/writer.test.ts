@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import {
   existsSync,
   mkdirSync,
@@ -24,7 +25,7 @@ import { mirrorId } from '../../src/backup/plain-backup.ts';
 import { openWorkDirectory } from '../../src/backup/work-directory.ts';
 import { acquireWriterLock } from '../../src/mirror/lock.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
-import { ORG, begin, bodies, open, sweep, temporaryDirectory } from '../mirror/fixture.ts';
+import { ORG, begin, bodies, open, sweep, sync, temporaryDirectory } from '../mirror/fixture.ts';
 import { KEY, never, setting } from './fixture.ts';
 
 const holder = { command: 'test', pid: 1, host: 'here', since: '2026-03-01T00:00:00.000Z' };
@@ -417,7 +418,15 @@ describe('what goes wrong', () => {
   });
 
   it('its process killed in the middle of the work: the same', async () => {
-    const { with: writer, directory, home } = await setting();
+    const { with: writer, mirror, directory, home } = await setting();
+    // Enough that the work is not over before its first word is here.
+    const text = (): string => randomBytes(512 * 1024).toString('hex');
+    await sync(
+      mirror,
+      'roles',
+      ORG,
+      Array.from({ length: 32 }, (_unused, n) => JSON.stringify({ id: `r${n}`, name: text() })),
+    );
     let pid: number | undefined;
     const making = writer({ onStart: (its) => (pid = its) }).make(never, ({ phase }) => {
       if (phase === 'copying' && pid !== undefined) process.kill(pid, 'SIGKILL');
