@@ -156,7 +156,7 @@ export function unpublishedSources(mirror: Mirror, sources: readonly string[]): 
 /**
  * An id that nobody knows is a mistake and not an empty result: one that `read` (the state or the history asked for,
  * filtered) does not hold.
- * @throws TidemarkError `not_found` that names each unknown one
+ * @throws TidemarkError `reference_unknown` that names each unknown one
  */
 export function requireKnown(
   options: FilterOptions,
@@ -170,7 +170,7 @@ export function requireKnown(
   const others = filterText({ ...options, id: [] });
   const unknown = `${[...missing].join(', ')}${others === '' ? '' : ` (with ${others})`}`;
   throw new TidemarkError(
-    'not_found',
+    'reference_unknown',
     of === 'state'
       ? `no record has the id ${unknown} in this state of the mirror`
       : `no record of the mirror has, or had, the id ${unknown}`,

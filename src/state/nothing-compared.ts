@@ -47,7 +47,9 @@ export function nothingCompared(
         ? 'neither state holds a collection'
         : `no record of either state matches ${asked}`
       : `${chosen.kind}: ${chosen.reason}${leftOut.length > 1 ? ` (and ${leftOut.length - 1} more)` : ''}`;
-  return new TidemarkError('not_found', `nothing was compared: ${reason}`, {
+  // An id that nobody has is a mistake of the command, as an unknown organization is.
+  const code = chosen === undefined && (filter.ids ?? []).length > 0 ? 'reference_unknown' : 'not_found';
+  return new TidemarkError(code, `nothing was compared: ${reason}`, {
     hint:
       asked === ''
         ? 'look at `tidemark status` for what the mirror holds'

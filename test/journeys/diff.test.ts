@@ -162,7 +162,7 @@ describe('diff of two states of the mirror', () => {
       [['--kind', 'domains', '--field', '/is_verified', '--managed-only'], 'is not managed'],
     ] as const) {
       const { stderr } = await expectRun(
-        args.some((arg) => arg === '--field') ? 4 : 1,
+        args.some((arg) => arg === '--field' || arg === '--id') ? 4 : 1,
         'diff',
         'run:1',
         'latest',

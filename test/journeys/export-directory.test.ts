@@ -320,7 +320,7 @@ describe('what was asked for', () => {
       tidemark(['export', '--project', '77'], { env }),
       tidemark(['export', '--kind', 'plugins'], { env }),
     ]);
-    expect([id.code, organization.code, project.code, empty.code]).toEqual([1, 4, 4, 0]);
+    expect([id.code, organization.code, project.code, empty.code]).toEqual([4, 4, 4, 0]);
     expect(id.stdout).toBe('');
     expect(id.stderr).toMatch(/no record has the id d9 \(with --kind domains\)/);
     expect(JSON.parse(organization.stdout)).toMatchObject({
