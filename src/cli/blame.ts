@@ -23,6 +23,7 @@ import {
   sightingText,
 } from './record-heading.ts';
 import { lookUpRecord, type RecordQuestion } from './record.ts';
+import { printAltered } from './verification-note.ts';
 import { localMinute, plural } from '../core/wording.ts';
 
 export interface BlameOptions extends RecordQuestion {
@@ -32,7 +33,7 @@ export interface BlameOptions extends RecordQuestion {
   readonly showSecrets?: boolean;
 }
 
-/** Exit code 1 where the record was not there yet at that point. */
+/** Exit code 1 where the record was not there yet at that point, or another program altered its history: printed even so. */
 export async function blame(context: CommandContext, options: BlameOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'blame', context.pid);
@@ -69,6 +70,8 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     const removed = newest?.body === null ? { run: newest.run, at: newest.at } : null;
     const body = revisions.find((revision) => revision.body !== null)?.body;
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
+    const altered = history.altered();
+    const exit = printAltered(context, altered);
     printNote(context, notesOf(found.note, point.note));
     if (context.options.json === true) {
       const { kind, scope, id, source } = row;
@@ -82,6 +85,8 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
         run: point.run,
         at: point.at,
         ...(point.forgotten === undefined ? {} : { forgotten: point.forgotten }),
+        is_altered: exit !== EXIT.done,
+        warnings: altered,
         first_seen: first === undefined ? null : { run: first.run, at: first.at },
         last_seen: lastSeen,
         removed,
@@ -90,7 +95,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       };
       await print(context, `${JSON.stringify(document)}\n`);
     } else {
-      const named = { name, showsSecrets: options.showSecrets === true };
+      const named = { name, showsSecrets: options.showSecrets === true, altered };
       const facts: readonly Fact[] =
         first === undefined
           ? []
@@ -110,7 +115,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       };
       await print(context, renderText(report, lineOptions(context)));
     }
-    if (first !== undefined) return EXIT.done;
+    if (first !== undefined) return exit;
     printReason(context, [notThereYet(found, sightingText(point), options.showSecrets === true)]);
     return EXIT.failed;
   } finally {

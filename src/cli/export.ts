@@ -9,7 +9,7 @@ import { mirroredKinds } from '../config/mirrored-kinds.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { namesOf } from '../config/mirrors.ts';
-import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { RESTORE_HINT } from '../core/hints.ts';
 import { count, plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -28,11 +28,12 @@ import { parquetOfKind } from '../report/export/parquet.ts';
 import { type TerraformCounts, terraformImports } from '../report/export/terraform.ts';
 import { fileSegment, recordPath } from '../report/export/file-name.ts';
 import type { ExportExtent } from '../state/export.ts';
+import { alteredHistory } from '../state/intact.ts';
 import { type Point, pointOf, resolvePoint } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { maskedId } from '../report/mask.ts';
 import { readConfig } from '../wire.ts';
-import { alteredRunsNote, openForReading } from './verification-note.ts';
+import { alteredRunsNote, openForReading, printAltered } from './verification-note.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { ExportContent, extentOf, extentOfKind } from './export-content.ts';
 import { historyPieces, requireHistoryOptions } from './export-history.ts';
@@ -40,6 +41,7 @@ import { writeDirectory, type DirectoryOutcome, type ExportFile } from './export
 import type { ExportFormat } from './export-directory.ts';
 import { staleCollections, staleText, type StaleCollection } from './export-notes.ts';
 import {
+  askedCollections,
   filterText,
   recordFilter,
   requireKnown,
@@ -70,7 +72,8 @@ interface Shape {
 
 /**
  * Exit 0 with what the mirror holds, also where some of it is stale: that is said on stderr and is `sync`'s to reflect.
- * Nothing published yet, and an unknown id, organization or project, is exit 1.
+ * Nothing published yet, and an unknown id, organization or project, is exit 1; so is a history that another program altered, of
+ * which everything is written even so.
  */
 export async function exportRecords(context: CommandContext, asked: ExportOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
@@ -127,6 +130,14 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     if (isHistory) requireKnown(options, 'history', () => everKnown(mirror, filter, options));
     else requireKnown(options, 'state', () => content.look());
 
+    const isAsked = askedCollections(mirror, sources, options, run);
+    const exit = printAltered(
+      context,
+      alteredHistory(mirror, {
+        ...{ since: 0, upTo: isHistory ? Number.MAX_SAFE_INTEGER : content.run },
+        collections: new Set(mirror.runs.collections().flatMap((each) => (isAsked(each) ? [each.id] : []))),
+      }),
+    );
     if (isHistory) {
       printNote(context, alteredRunsNote(mirror));
       let revisions = 0;
@@ -144,7 +155,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
         });
       }
       if (revisions === 0) printNote(context, [nothingText(options)]);
-      return EXIT.done;
+      return exit;
     }
     const kinds = options.kind ?? heldKinds(config, mirror, content);
     const shape: Shape = {
@@ -172,6 +183,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...(isDirectory && format !== 'yaml' ? notMirrored(config, options.kind ?? KINDS, kinds) : []),
       ...staleText(stale, run, systemClock.now(), content.hasSource),
     ]);
+    return exit;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw new TidemarkError('mirror_corrupt', `${mirror.path} is damaged: a record's body is not JSON`, {
@@ -181,7 +193,6 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
   } finally {
     mirror.close();
   }
-  return EXIT.done;
 }
 
 /** The ids asked for; those that records got after the run, as the ids that these had then. */

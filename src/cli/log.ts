@@ -14,7 +14,7 @@ import { pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { readConfig } from '../wire.ts';
-import { alteredRunsNote, openForReading } from './verification-note.ts';
+import { alteredRunsNote, openForReading, printAltered } from './verification-note.ts';
 import { print, printNote, type CommandContext, lineOptions } from './context.ts';
 import { recordReport, notesOf, otherIdFacts, shownRenewal, sightingText } from './record-heading.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
@@ -29,6 +29,7 @@ export interface LogOptions extends RecordQuestion {
 /** Fields of a revision that added or removed the entire record: more would bury the history. */
 const FIELDS_SHOWN = 4;
 
+/** Exit code 1 where another program altered the history: it is printed even so. */
 export async function log(context: CommandContext, options: LogOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openForReading(context, config, 'log');
@@ -54,17 +55,20 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const body = history.revisions.find((revision) => revision.body !== null)?.body;
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
     const runs = new Set(history.revisions.map(({ run }) => run));
+    const altered = history.altered();
+    const exit = printAltered(context, altered);
     printNote(context, [...notesOf(found.note), ...alteredRunsNote(mirror, (run) => runs.has(run))]);
     if (context.options.json === true) {
       const revisions = shown.map((entry) => masked(entry, found, options));
       const { kind, scope, id, source } = row;
       const own = options.showSecrets === true ? { id, name } : withMaskedId({ id, name }, definition);
-      const document = { schema: 'tidemark.log/1', kind, scope, ...own, source, revisions };
+      const marks = { is_altered: exit !== EXIT.done, warnings: altered };
+      const document = { schema: 'tidemark.log/1', kind, scope, ...own, source, ...marks, revisions };
       await print(context, `${JSON.stringify(document)}\n`);
-      return EXIT.done;
+      return exit;
     }
     const more = entries.length - shown.length;
-    const named = { name, showsSecrets: options.showSecrets === true };
+    const named = { name, showsSecrets: options.showSecrets === true, altered };
     const facts: readonly Fact[] = [
       ...otherIdFacts(history.idChanges, found, options),
       ...(history.lastSeen === null ? [] : [['last seen', sightingText(history.lastSeen)] as const]),
@@ -82,7 +86,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
       ...(more > 0 ? { next: [`${plural(more, 'older revision')} not shown (--limit)`] } : {}),
     };
     await printPage(context, renderText(report, lineOptions(context)));
-    return EXIT.done;
+    return exit;
   } finally {
     mirror.close();
   }

@@ -16,12 +16,16 @@ export function sightingText({ run, at }: Sighting): string {
   return `run ${run}, ${localTime(at)}`;
 }
 
-/** The beginning of a report about one record: its name, then id and place, then the facts given. */
+/** The beginning of a report about one record: its name, what was altered of its history, id and place, then the facts given. */
 export function recordReport(
   mirror: Mirror,
   config: Config,
   found: FoundRecord,
-  { name: ownName, showsSecrets }: { readonly name: string; readonly showsSecrets: boolean },
+  {
+    name: ownName,
+    showsSecrets,
+    altered,
+  }: { readonly name: string; readonly showsSecrets: boolean; readonly altered: readonly string[] },
   facts: readonly Fact[],
 ): Pick<ReportDocument, 'title' | 'textTitle' | 'facts'> {
   const { row, definition } = found;
@@ -36,6 +40,7 @@ export function recordReport(
     title: `${definition.title.one} ${nameText(name)}`,
     textTitle: 'label',
     facts: [
+      ...altered,
       ['id', nameText(id)],
       ...(place === '' ? [] : [['is in', place] as const]),
       ...(config.sources.length > 1 ? [['source', nameText(row.source)] as const] : []),

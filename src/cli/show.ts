@@ -15,7 +15,7 @@ import { maskedBody, maskedId, withMaskedId } from '../report/mask.ts';
 import { renderText } from '../report/render-text.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { folded } from '../report/value-text.ts';
-import { requireIntact } from '../state/intact.ts';
+import { alteredHistory, requireIntact } from '../state/intact.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
 import { lastSeen, idChangesAt } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
@@ -31,6 +31,7 @@ import {
 } from './record-heading.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 import { printPage } from './pager.ts';
+import { printAltered } from './verification-note.ts';
 
 export interface ShowOptions extends RecordQuestion {
   readonly at?: string;
@@ -55,7 +56,7 @@ interface Shown {
   readonly missingSince: Sighting | null;
 }
 
-/** Exit code 1 where there was nothing to show at that point, else 0. */
+/** Exit code 1 where there was nothing to show at that point, or another program altered the history until then: shown even so. */
 export async function show(context: CommandContext, options: ShowOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'show', context.pid);
@@ -75,11 +76,19 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
     const found = asKnownIn(mirror, asked, point.run, options.showSecrets === true);
     const shown = stateAt(mirror, found, point.run);
     const idChanges = idChangesAt(mirror, found.row, point.run, definitionsFor(config, found.row.source));
+    const altered = alteredHistory(mirror, {
+      ...{ since: shown.firstSeen?.run ?? 0, upTo: point.run },
+      collections: new Set([found.row.collection]),
+    });
+    const exit = printAltered(context, altered);
     printNote(context, notesOf(found.note, point.note));
     if (context.options.json === true) {
-      await print(context, `${JSON.stringify(document(found, point, { ...shown, idChanges }, options))}\n`);
+      await print(
+        context,
+        `${JSON.stringify(document(found, point, { ...shown, idChanges, altered }, options))}\n`,
+      );
     } else {
-      const named = { name: shown.name, showsSecrets: options.showSecrets === true };
+      const named = { name: shown.name, showsSecrets: options.showSecrets === true, altered };
       const [summary, ...sightings] = factsOf(
         point,
         shown,
@@ -90,7 +99,7 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
       const heading = `${renderText(report, lineOptions(context))}\n`;
       await printPage(context, text(context, heading, found, shown, options));
     }
-    if (shown.state !== 'absent') return EXIT.done;
+    if (shown.state !== 'absent') return exit;
     printReason(context, [notThereYet(found, sightingText(point), options.showSecrets === true)]);
     return EXIT.failed;
   } finally {
@@ -140,7 +149,7 @@ function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number):
 function document(
   found: FoundRecord,
   point: Point,
-  shown: Shown & { readonly idChanges: readonly IdChange[] },
+  shown: Shown & { readonly idChanges: readonly IdChange[]; readonly altered: readonly string[] },
   options: ShowOptions,
 ): object {
   const { row, definition } = found;
@@ -157,6 +166,8 @@ function document(
     run: point.run,
     at: point.at,
     ...(point.forgotten === undefined ? {} : { forgotten: point.forgotten }),
+    is_altered: shown.altered.length > 0,
+    warnings: shown.altered,
     state: shown.state,
     first_seen: shown.firstSeen,
     changed: shown.changed,

@@ -5,9 +5,10 @@ import { readLastJobs } from '../daemon/last-jobs.ts';
 import type { Verification } from '../doctor/mirror-health.ts';
 import { isDamageFound } from '../daemon/notices/run-transitions.ts';
 import type { Config } from '../config/config.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openConfiguredMirror } from '../wire.ts';
-import { type CommandContext, printNote } from './context.ts';
+import { type CommandContext, printNote, printReason } from './context.ts';
 
 /** How many problems the last verification found, and when it ended (ISO 8601); null where there was none. */
 export function lastVerification(mirror: Mirror): Verification | null {
@@ -48,6 +49,10 @@ const RUNS_NAMED = 3;
  */
 export function alteredRunsNote(mirror: Mirror, isShown: (run: number) => boolean = () => true): string[] {
   const lines = mirror.runs.unlikeSealed({}).flatMap(({ run, line }) => (isShown(run) ? [line] : []));
+  return withVerifyHint(lines);
+}
+
+function withVerifyHint(lines: readonly string[]): string[] {
   if (lines.length === 0) return [];
   const more = lines.length - RUNS_NAMED;
   return [
@@ -55,4 +60,10 @@ export function alteredRunsNote(mirror: Mirror, isShown: (run: number) => boolea
     ...(more > 0 ? [`so it is with ${plural(more, 'more run')}`] : []),
     '  → `tidemark verify` names everything that was changed',
   ];
+}
+
+/** For what is shown even so: says on stderr, before it, that its history was altered. Exit code 1 then. */
+export function printAltered(context: CommandContext, altered: readonly string[]): ExitCode {
+  printReason(context, withVerifyHint(altered));
+  return altered.length === 0 ? EXIT.done : EXIT.failed;
 }

@@ -83,20 +83,25 @@ function unlikeRootText(run: number): string {
 }
 
 /**
- * What is wrong with the changes of the runs after this one: of the oldest whose records or revisions are not those it sealed.
+ * What is wrong with the changes of the runs after this one, up to another: of the oldest whose records or revisions are not those it sealed.
  * Null where all are, so that the state as of that run, and what changed since, are as they were found. Bodies are not read.
  * @param among numbers of the collections that it is about: no others count where what the run saw of each proves that these are
  *   as it sealed them
  */
 export function alteredChangesText(
   connection: Connection,
-  { after, among }: { readonly after: number; readonly among: ReadonlySet<number> | null },
+  {
+    after,
+    upTo = Number.MAX_SAFE_INTEGER,
+    among,
+  }: { readonly after: number; readonly upTo?: number; readonly among: ReadonlySet<number> | null },
 ): string | null {
   // As of one moment: a run that another process publishes meanwhile would be half there.
   const first = connection.transaction(() =>
     unlikeAfter(connection, after).find(
       ({ sealed, isOfChanges }) =>
-        among === null || !isOfChanges || !isAsCounted(connection, { sealed, collections: among }),
+        sealed.run <= upTo &&
+        (among === null || !isOfChanges || !isAsCounted(connection, { sealed, collections: among })),
     ),
   )();
   return first?.text ?? null;

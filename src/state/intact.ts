@@ -78,6 +78,26 @@ export function requireSealedAfter(
   if (own !== null) throw damagedMirror(mirror.path, own);
 }
 
+/**
+ * What shows that the history of these collections (their numbers) is not what the runs from `since` to `upTo` sealed, a line each:
+ * a version that another program deleted, or moved to another run, leaves no other trace in what is left. Bodies are not read.
+ */
+export function alteredHistory(
+  mirror: Pick<Mirror, 'runs'>,
+  {
+    since,
+    upTo,
+    collections,
+  }: { readonly since: number; readonly upTo: number; readonly collections: ReadonlySet<number> },
+): string[] {
+  const text = mirror.runs.alteredChangesText({ after: since - 1, upTo, among: collections });
+  // Of any later run: without the newest rows an earlier run passes for the latest one.
+  const gone = mirror.runs.unlikeSealed({ from: since }).filter(({ isGone }) => isGone);
+  return [...(text === null ? [] : [text]), ...gone.map(({ line }) => line)].map(
+    (line) => `altered: ${line}`,
+  );
+}
+
 /** The error for records that are fewer, or more, than the mirror counts. */
 export function miscounted(
   mirror: Pick<Mirror, 'path'>,

@@ -8,6 +8,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { HistoryRevision, IdChange, LogEntry, Sighting } from '../diff/history.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow, Revision } from '../mirror/records.ts';
+import { alteredHistory } from './intact.ts';
 import { RecreatedBetween } from './recreated.ts';
 import { RestoreWrites } from './written-by-restore.ts';
 
@@ -27,6 +28,8 @@ interface RecordHistory {
   readonly idChanges: readonly IdChange[];
   /** The entries of its log, each with the restore that made the change. */
   readonly withRestores: (log: readonly LogEntry[]) => LogEntry[];
+  /** What shows that another program altered what the runs since the first revision changed; none where it is as they sealed it. */
+  readonly altered: () => string[];
 }
 
 /**
@@ -58,6 +61,12 @@ export function recordHistory(
         : lastSeen(mirror, { collection: written.collection }, { written, removed }, until),
     idChanges: idChanges(mirror, row, found, definitions),
     withRestores: (log) => withRestores(mirror, row, found, log),
+    altered: () =>
+      alteredHistory(mirror, {
+        since: found.at(-1)?.run ?? 0,
+        upTo: until,
+        collections: new Set([row, ...found].map(({ collection }) => collection)),
+      }),
   };
 }
 

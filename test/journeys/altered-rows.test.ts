@@ -6,6 +6,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import { changesPage } from '../../src/daemon/dashboard/changes.ts';
+import { recordPage } from '../../src/daemon/dashboard/record.ts';
 import { journalPage, restoresPage } from '../../src/daemon/dashboard/restores.ts';
 import { runPage, runsPage } from '../../src/daemon/dashboard/runs.ts';
 import { runNamed } from '../../src/daemon/http/api.ts';
@@ -259,6 +260,83 @@ async function refusesAll(story: Story, compared: readonly string[], sql: string
     );
   }
 }
+
+it('of a change that is taken out of the history are told first by what shows that history, with exit code 1', async () => {
+  const story = await Story.start();
+  const settings = { model: 'events', interval: 'day', paused: true };
+  const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, {
+    ...{ name: 'Nightly', ...settings },
+    destination: { type: 'NoOp', config: {} },
+  });
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.call('PATCH', `${ORGANIZATION}batch_exports/${String(id)}/`, { paused: false });
+  await story.expectRun(0, 'sync', '--quiet');
+  const only = ['--kind', 'batch_exports', '--id', String(id)];
+  const exported = await story.expectRun(0, 'export', '--at', 'run:2', ...only);
+  const { body } = JSON.parse(exported.stdout) as { body: unknown };
+  const record = ['batch_exports', String(id)];
+  const shown = [
+    ['show', ...record],
+    ['log', ...record],
+    ['blame', ...record],
+    ['export', '--history', ...only],
+    ['export', ...only],
+  ];
+  const page = (): string => {
+    const { mirror } = pages(story);
+    const config = onlyMirrorConfig(loadConfig({ env: story.env, cwd: story.directory, keys: 'unused' }));
+    const [row] = mirror.records.find('batch_exports', String(id));
+    if (row === undefined) throw new Error('the record is gone');
+    const facts = { mirror, config, row, hasOthers: false, query: new URLSearchParams() };
+    return recordPage({ ...facts, now: systemClock.now() }).body.text;
+  };
+  for (const command of shown)
+    expect((await story.expectRun(0, ...command)).stderr, command.join(' ')).not.toContain('altered');
+  expect(page()).not.toContain(WARNING);
+
+  const where = `record = (SELECT record FROM records WHERE remote_id = '${String(id)}')`;
+  alter(
+    story,
+    `UPDATE records SET body = '${JSON.stringify(body)}', run = 2, change = 1, previous = NULL,
+       ordinal = (SELECT ordinal FROM revisions v WHERE v.record = records.record),
+       hash = (SELECT hash FROM revisions v WHERE v.record = records.record) WHERE ${where};
+     DELETE FROM revisions WHERE ${where}`,
+  );
+  const line = 'altered: the changes of run 3, or what identifies their records, are not those it sealed';
+  const asRecorded = async (command: string[], text: string): Promise<string> => {
+    const { stdout, stderr } = await story.expectRun(1, ...command);
+    expect(stderr.startsWith(`tidemark: ${text}\n`), `${command.join(' ')}: ${stderr}`).toBe(true);
+    expect(stderr).toContain('`tidemark verify` names everything that was changed');
+    return stdout;
+  };
+  for (const command of shown) {
+    const stdout = await asRecorded(command, line);
+    // Evidence of what the mirror says now.
+    expect(stdout, command.join(' ')).toContain('Nightly');
+    if (command[0] !== 'export') expect(stdout.split('\n')[1], command.join(' ')).toBe(line);
+  }
+  for (const command of shown.slice(0, 3)) {
+    const { stdout } = await story.expectRun(1, ...command, '--json', '--quiet');
+    expect(JSON.parse(stdout), command.join(' ')).toMatchObject({ is_altered: true, warnings: [line] });
+  }
+  expect(page()).toContain(line);
+  // What was before the change is as it was found, and so is another kind.
+  for (const command of [
+    ['show', ...record, '--at', 'run:2'],
+    ['blame', ...record, '--at', 'run:2'],
+    ['export', ...only, '--at', 'run:2'],
+    ['export', '--kind', 'roles', '--history'],
+    ['export', '--kind', 'roles'],
+  ])
+    expect((await story.expectRun(0, ...command)).stderr, command.join(' ')).not.toContain('altered');
+
+  // Without the row of that run nothing says any more that it is not as sealed.
+  alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM runs WHERE run = 3');
+  const gone = 'altered: the row of run 3 is gone, or not settled any more: its seal is left';
+  for (const command of [...shown.slice(1, 3), ['export', '--history', ...only]])
+    await asRecorded(command, gone);
+  expect(page()).toContain(gone);
+});
 
 it('of a run that retention would drop are not dropped: what shows the alteration would go with them', async () => {
   const story = await restored();

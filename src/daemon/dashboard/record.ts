@@ -38,6 +38,7 @@ import {
   section,
   tableHtml,
   timeHtml,
+  unlikeHtml,
 } from './components.ts';
 import { type Html, markup, NOTHING, trusted } from './html.ts';
 import type { PageContent } from './layout.ts';
@@ -111,6 +112,7 @@ export function recordPage({ mirror, config, row, hasOthers, query, now }: Recor
   const asOf = `${row.isRemoved || held !== undefined ? 'as last seen' : 'current values'}, and since when`;
   const content = markup`<p class="crumbs faint"><a href="/records">Records</a> / ${kinds}</p>
 <h1>${nameHtml(shownAs.name)}</h1><p class="faint">${definition.title.one}${state}</p>
+${unlikeHtml(history.altered())}
 ${facts}
 <nav class="contents" aria-label="On this page">
 <a href="#fields">Fields</a><a href="#versions">Versions</a><a href="#history">History</a>
