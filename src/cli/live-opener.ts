@@ -77,4 +77,6 @@ export interface Wanted {
   readonly except?: ReadonlySet<Kind>;
   /** What live is held against; left out, the latest state that the mirror has of the source. */
   readonly against?: LoadedState;
+  /** The latest state that the mirror has of the source, where that is another one. */
+  readonly latest?: LoadedState;
 }

@@ -191,7 +191,8 @@ export class StateOpener {
   async #live(name: string, wanted: Wanted): Promise<LoadedState> {
     const source = this.#config.sources.find((each) => each.name === name);
     if (source === undefined) throw new TidemarkError('internal', `${name} is not configured`);
-    const against = wanted.against ?? this.#latest(name);
+    const latest = this.#latest(name);
+    const against = wanted.against ?? latest;
     // Loaded here: a comparison of what the mirror holds needs no HTTP.
     const { openLive } = await import('./live-opener.ts');
     return await openLive(this.#context, {
@@ -201,7 +202,11 @@ export class StateOpener {
         mirror: this.mirrorIfAny(),
         rateLogBeside: this.#config.rateLogBeside,
       },
-      wanted: { ...wanted, ...(against === undefined ? {} : { against }) },
+      wanted: {
+        ...wanted,
+        ...(against === undefined ? {} : { against }),
+        ...(latest === undefined || latest.reference.run === against?.reference.run ? {} : { latest }),
+      },
     });
   }
 }

@@ -6,11 +6,14 @@ import type { ReadClient } from '../api/read-client.ts';
 import { definitionOf, collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { TidemarkError } from '../core/errors.ts';
+import { parseLossless } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
+import { recordName } from '../diff/change.ts';
 import { type RecordState, pairByKey, runInSlices } from '../diff/states.ts';
 import { confirmAbsent, proofOfAbsence } from '../sync/absence.ts';
 import { type StateFilter, filterParts } from './filter.ts';
@@ -52,16 +55,21 @@ export interface AbsenceOptions {
   readonly filter: StateFilter;
   /** The state that live is compared with. */
   readonly against: LoadedState;
+  /** The mirror's latest state, where `against` is another one: it may know what was lost there under another id. */
+  readonly latest?: LoadedState;
   /**
    * The new id of a record that a restore recreated. If a list shows that id, the old one is known to be gone and is not
-   * looked up.
+   * looked up; else both are.
    */
   readonly newIdOf?: (kind: Kind, id: string) => string | undefined;
   readonly log: Logger;
   readonly signal: AbortSignal;
 }
 
-/** Settles parents first: collections below a parent that no list showed were not read. */
+/**
+ * Settles parents first: collections below a parent that no list showed were not read. Last, what may be a lost record
+ * under another id.
+ */
 export async function settleLive(live: LiveLists, options: AbsenceOptions): Promise<void> {
   const { ids, kinds, ...within } = options.filter;
   if (ids !== undefined || kinds !== undefined) {
@@ -70,10 +78,11 @@ export async function settleLive(live: LiveLists, options: AbsenceOptions): Prom
     await settlePart(live, options, { ...within, kinds: others });
   }
   await settlePart(live, options, options.filter);
+  await settleNamesakes(live, options);
 }
 
 async function settlePart(live: LiveLists, options: AbsenceOptions, filter: StateFilter): Promise<void> {
-  const { source, client, log, signal } = options;
+  const { source, log } = options;
   const definitions = new Map(source.definitions.map((definition) => [definition.kind, definition]));
   const all = [...(await absentFrom(live, options, filter)).values()].map((absent) => {
     const { kind, scope } = absent;
@@ -96,16 +105,60 @@ async function settlePart(live: LiveLists, options: AbsenceOptions, filter: Stat
       live.settle({ kind, scope, leaked, found: [], unknown: new Set(), unconfirmed: 0, error: null });
     }
   }
+  for (const absent of all) if (absent.proof === 'retrieve') await lookUpEach(live, options, absent);
+}
+
+/** Looks up records by id. */
+async function lookUpEach(
+  live: LiveLists,
+  { source, client, log, signal }: AbsenceOptions,
+  { kind, scope, ids, count, definition }: Absent & { readonly definition: ResourceDefinition },
+): Promise<void> {
   const reader = { client, concurrency: Math.max(1, source.rate.concurrency), signal, log };
-  for (const { kind, scope, ids, count, definition, proof } of all) {
-    if (proof !== 'retrieve') continue;
-    const found: RecordState[] = [];
-    const unknown = new Set<string>();
-    const { leaked, error } = await confirmAbsent(reader, { definition, scope }, ids, {
-      exists: (id, body) => found.push({ kind, scope, id, body }),
-      isUnknown: (id) => unknown.add(id),
-    });
-    live.settle({ kind, scope, leaked, unconfirmed: count - ids.length, found, unknown, error });
+  const found: RecordState[] = [];
+  const unknown = new Set<string>();
+  const { leaked, error } = await confirmAbsent(reader, { definition, scope }, ids, {
+    exists: (id, body) => found.push({ kind, scope, id, body }),
+    isUnknown: (id) => unknown.add(id),
+  });
+  live.settle({ kind, scope, leaked, unconfirmed: count - ids.length, found, unknown, error });
+}
+
+/**
+ * Looks up what the mirror's latest state has under the name of a record that live lacks, and no list showed: somebody
+ * may have created that one again, and it must not be created a second time.
+ */
+async function settleNamesakes(live: LiveLists, options: AbsenceOptions): Promise<void> {
+  const { against, latest, filter, source, newIdOf } = options;
+  if (latest === undefined) return;
+  const hidden = [...(await absentFrom(live, { ...options, against: latest }, filter)).values()];
+  const definitions = new Map(source.definitions.map((definition) => [definition.kind, definition]));
+  for (const kind of new Set(hidden.map((each) => each.kind))) {
+    const definition = definitions.get(kind) ?? definitionOf(kind);
+    if (proofOfAbsence(definition, false) !== 'retrieve') continue;
+    const parts = filterParts({ ...filter, kinds: [kind] }, against, latest, live);
+    const nameOf = ({ id, body }: RecordState): string =>
+      recordName(definition, parseLossless(body), id).toLowerCase();
+    const lost = new Set<string>();
+    /** Looked up already. */
+    const known = new Set<string>();
+    for (const part of parts) {
+      for (const { from, to } of pairByKey(against.records(part), live.keys(part))) {
+        if (from === undefined) continue;
+        known.add(from.id).add(newIdOf?.(kind, from.id) ?? from.id);
+        if (to === undefined) lost.add(nameOf(from));
+      }
+    }
+    const namesakes = new Map<string, Absent>();
+    for (const part of lost.size === 0 ? [] : parts) {
+      for (const { from, to } of pairByKey(latest.records(part), live.keys(part))) {
+        if (from === undefined || to !== undefined || known.has(from.id)) continue;
+        const { scope, id } = from;
+        if (live.pagesOf(kind, scope) === null || !lost.has(nameOf(from))) continue;
+        addAbsent(namesakes, { kind, scope, id });
+      }
+    }
+    for (const absent of namesakes.values()) await lookUpEach(live, options, { ...absent, definition });
   }
 }
 
@@ -115,6 +168,14 @@ interface Absent extends CollectionKey {
   count: number;
 }
 
+function addAbsent(absent: Map<string, Absent>, { kind, scope, id }: RecordKey): void {
+  const key = collectionKey({ kind, scope });
+  const own = absent.get(key) ?? { kind, scope, ids: [], count: 0 };
+  absent.set(key, own);
+  own.count += 1;
+  if (own.ids.length < MAX_LOOKUPS) own.ids.push(id);
+}
+
 async function absentFrom(
   live: LiveLists,
   { against, newIdOf, signal }: AbsenceOptions,
@@ -122,13 +183,6 @@ async function absentFrom(
 ): Promise<ReadonlyMap<string, Absent>> {
   const absent = new Map<string, Absent>();
   const parts = filterParts(filter, against, live);
-  const count = ({ kind, scope, id }: RecordKey): void => {
-    const key = collectionKey({ kind, scope });
-    const own = absent.get(key) ?? { kind, scope, ids: [], count: 0 };
-    absent.set(key, own);
-    own.count += 1;
-    if (own.ids.length < MAX_LOOKUPS) own.ids.push(id);
-  };
   /** Records that were recreated, with their new ids. */
   const recreated: { readonly record: RecordKey; readonly now: string }[] = [];
   const steps = function* (): Generator<undefined, undefined, undefined> {
@@ -142,12 +196,12 @@ async function absentFrom(
         if (definitionOf(kind).reading === 'each' || live.pagesOf(kind, scope) === null) continue;
         if (live.unknownIn(kind, scope)?.covers(id) === true) continue;
         const now = newIdOf?.(kind, id);
-        if (now === undefined) count(from);
-        else recreated.push({ record: { kind, scope, id }, now: `${kind} ${now}` });
+        if (now === undefined) addAbsent(absent, from);
+        else recreated.push({ record: { kind, scope, id }, now });
       }
     }
     if (recreated.length === 0) return undefined;
-    const hidden = new Set(recreated.map(({ now }) => now));
+    const hidden = new Set(recreated.map(({ record: { kind }, now }) => `${kind} ${now}`));
     for (const part of parts) {
       for (const { kind, id } of live.keys(part)) {
         seen += 1;
@@ -155,7 +209,11 @@ async function absentFrom(
         hidden.delete(`${kind} ${id}`);
       }
     }
-    for (const { record, now } of recreated) if (hidden.has(now)) count(record);
+    for (const { record, now } of recreated) {
+      if (!hidden.has(`${record.kind} ${now}`)) continue;
+      addAbsent(absent, record);
+      if (now !== record.id) addAbsent(absent, { ...record, id: now });
+    }
     return undefined;
   };
   await runInSlices(steps(), signal);

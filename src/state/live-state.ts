@@ -182,7 +182,16 @@ class LiveState implements LoadedState, LiveLists {
   }
 
   settle(absence: Absence): void {
-    this.#absences.set(collectionKey(absence), absence);
+    const key = collectionKey(absence);
+    const before = this.#absences.get(key);
+    const { leaked, unknown, unconfirmed, error } = absence;
+    this.#absences.set(key, {
+      ...absence,
+      leaked: leaked + (before?.leaked ?? 0),
+      unknown: unknown.union(before?.unknown ?? new Set()),
+      unconfirmed: Math.max(unconfirmed, before?.unconfirmed ?? 0),
+      error: before?.error ?? error,
+    });
     this.#found = sortRecords([...this.#found, ...absence.found.map((record) => this.#redacted(record))]);
     this.#parents = this.#lookAtParents();
   }

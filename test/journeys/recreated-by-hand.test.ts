@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ORGANIZATION, Story } from './restore-story.ts';
+import { type Body, ORGANIZATION, Story } from './restore-story.ts';
 
 /** More than a sync removes without being asked. */
 const MANY = 12;
@@ -197,5 +197,94 @@ describe('records that were made again', () => {
     const report = await story.applied(3, 'restore', 'run:2', ...ONLY, '--apply');
     expect(report).toMatchObject({ restore: 1, outcome: 'partial', continued: 1, summary: { blocked: 1 } });
     expect(story.writes()).toEqual([]);
+  });
+});
+
+describe('a list that does not show what was made again', () => {
+  const LIST = new RegExp(`^${EXPORTS}\\?`);
+  const isMade = ({ method }: { method: string }): boolean => method === 'POST';
+
+  /** One export that somebody made again by hand, as the newest run has it, and `run:2` has the lost one. */
+  async function remade(): Promise<{ story: Story; old: string; now: string }> {
+    const story = await Story.start();
+    await createAll(story, ['Again 1']);
+    await story.expectRun(0, 'sync', '--quiet');
+    const { id: old } = await story.named('batch_exports', 'Again 1');
+    await story.call('DELETE', `${EXPORTS}${String(old)}/`);
+    await createAll(story, ['Again 1']);
+    await story.expectRun(0, 'sync', '--quiet');
+    const { id: now } = await story.named('batch_exports', 'Again 1');
+    return { story, old: String(old), now: String(now) };
+  }
+
+  const without = (hidden: (row: Body) => boolean) => ({
+    method: 'GET',
+    path: LIST,
+    fault: {
+      kind: 'rewrite' as const,
+      json: (body: unknown) => {
+        const page = body as { count: number; results: Body[] };
+        const results = page.results.filter((row) => !hidden(row));
+        return { ...page, count: page.count - (page.results.length - results.length), results };
+      },
+    },
+  });
+
+  it.each([
+    ['any', () => true],
+    ['that one alone', (row: Body) => row['name'] === 'Again 1'],
+  ])('(%s) leads to no second one: the record of the newest run is asked for', async (_what, hidden) => {
+    const { story, old, now } = await remade();
+    story.proxy.setRules([without(hidden)]);
+    const plan = await story.plan(3, 'run:2', ...ONLY, '--id', old);
+    expect(plan.summary).toMatchObject({ create: 0 });
+    expect(plan).toMatchObject({ adopted: [{ desired_id: old, live_id: now }] });
+    await story.expectRun(3, 'restore', 'run:2', ...ONLY, '--id', old, '--apply', '--yes');
+    expect(story.writes().filter(isMade)).toEqual([]);
+    expect(await namesLive(story)).toEqual(['Again 1']);
+  });
+
+  it('is not believed of the others either: what else is missing is not created', async () => {
+    const { story } = await remade();
+    await createAll(story, ['Again 2', 'Again 3']);
+    await story.expectRun(0, 'sync', '--quiet');
+    const { id } = await story.named('batch_exports', 'Again 2');
+    await story.call('DELETE', `${EXPORTS}${String(id)}/`);
+    story.proxy.setRules([without((row) => row['name'] === 'Again 3')]);
+    const plan = await story.plan(3, 'run:4', ...ONLY, '--id', String(id));
+    expect(plan.steps).toMatchObject([
+      { action: 'blocked', reason: expect.stringContaining('so it is not known to be missing') as string },
+    ]);
+    story.proxy.setRules([]);
+    expect((await story.plan(2, 'run:4', ...ONLY, '--id', String(id))).summary).toMatchObject({ create: 1 });
+  });
+
+  it('leads to no second one where it begins to after the plan', async () => {
+    const { story, old } = await remade();
+    story.proxy.setRules([
+      without(({ name }) => name === 'Again 1'),
+      {
+        method: 'GET',
+        path: /\/batch_exports\/[^/?]+\/$/,
+        nth: [1, 2],
+        fault: { kind: 'answer', status: 404, body: '{}' },
+      },
+    ]);
+    const { stdout } = await story.expectRun(6, 'restore', 'run:2', ...ONLY, '--id', old, '--apply', '--yes');
+    expect(stdout).toContain('of that name already');
+    expect(story.writes().filter(isMade)).toEqual([]);
+    expect(await namesLive(story)).toEqual(['Again 1']);
+  });
+
+  it('hides what an earlier restore made: nothing is offered that is refused later', async () => {
+    const story = await Story.start();
+    await createAll(story, ['Again 1']);
+    await story.expectRun(0, 'sync', '--quiet');
+    const { id: old } = await story.named('batch_exports', 'Again 1');
+    await story.call('DELETE', `${EXPORTS}${String(old)}/`);
+    await story.applied(0, 'restore', 'run:2', ...ONLY, '--apply');
+    story.proxy.setRules([without(() => true)]);
+    const plan = await story.plan(3, 'run:2', ...ONLY);
+    expect(plan.summary).toMatchObject({ create: 0, blocked: 0 });
   });
 });

@@ -2,13 +2,14 @@
 import { UNLIMITED_REQUESTS } from '../../api/transport.ts';
 import type { ReadClient } from '../../api/read-client.ts';
 import type { WriteClient } from '../../api/write-client.ts';
-import { definitionOf } from '../../catalog/catalog.ts';
+import { collectionKey, definitionOf } from '../../catalog/catalog.ts';
 import type { SourceConfig } from '../../config/config.ts';
 import type { Clock } from '../../core/clock.ts';
 import { eachConcurrently } from '../../core/concurrently.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import type { JsonValue } from '../../core/json.ts';
+import { type JsonValue, parseLossless } from '../../core/json.ts';
 import type { Logger } from '../../core/logger.ts';
+import { recordName } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreStepRow } from '../../mirror/restores.ts';
 import { redactionWith } from '../../sync/redaction.ts';
@@ -147,6 +148,8 @@ export interface LookUpOptions extends Pick<
 > {
   readonly mirror: Pick<Mirror, 'acceptances'> & {
     readonly restores: Pick<Mirror['restores'], 'idMap' | 'backupSince'>;
+    /** Left out where nothing is going to be created. */
+    readonly records?: Pick<Mirror['records'], 'read'>;
   };
   readonly reader: ReadClient;
 }
@@ -187,6 +190,7 @@ export function lookUpContext(
     secrets,
     desired,
     idMap: idLookup(options.mirror.restores.idMap(source.name)),
+    namesakes: namesakesIn(options.mirror.records, source.name),
     adopted: new Set(plan.adopted.map(({ kind, live_id }) => `${kind} ${live_id}`)),
     replaced: replacedIds(plan, (kind) => byKind.get(kind) ?? definitionOf(kind)),
     claims,
@@ -202,6 +206,27 @@ export function lookUpContext(
     // Not AbortSignal.any(): that checks each of its sources on every read of `aborted`.
     signal: halt,
     grace,
+  };
+}
+
+/** The names of a collection are read when the first record of it is going to be created. */
+function namesakesIn(
+  records: LookUpOptions['mirror']['records'],
+  source: string,
+): LookUpContext['namesakes'] {
+  const collections = new Map<string, Map<string, string[]>>();
+  return (definition, scope, name) => {
+    const { kind } = definition;
+    const key = collectionKey({ kind, scope });
+    const known = collections.get(key);
+    if (known !== undefined) return known.get(name) ?? [];
+    const names = new Map<string, string[]>();
+    for (const { id, body } of records?.read({ sources: [source], kinds: [kind], scope }) ?? []) {
+      const own = recordName(definition, parseLossless(body), id).toLowerCase();
+      names.set(own, [...(names.get(own) ?? []), id]);
+    }
+    collections.set(key, names);
+    return names.get(name) ?? [];
   };
 }
 

@@ -9,6 +9,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { equalValues } from '../../diff/canonical.ts';
+import { recordName } from '../../diff/change.ts';
 import { textsWhere, topMember } from '../places.ts';
 import { dependentKinds } from '../plan/dependents.ts';
 import type { PlanStep } from '../plan/plan.ts';
@@ -33,7 +34,11 @@ export async function failedPrecondition(
   const { precondition } = step;
   if (precondition === null) return null;
   if (precondition.state === 'absent') {
-    return (await returned(context, ready)) ?? (await matchOf(context, ready));
+    return (
+      (await returned(context, ready)) ??
+      (await matchOf(context, ready)) ??
+      (await unlistedNamesake(context, ready))
+    );
   }
   const id = ready.id ?? step.id;
   const body = await context.live.read(definition, ready.scope, id, false, context.signal);
@@ -105,6 +110,24 @@ async function matchOf(context: LookUpContext, ready: ReadyStep): Promise<StepEr
     : movedError(
         `there is a ${definition.title.one} of that name already${idSuffix(definition, counterpart)}`,
       );
+}
+
+/** A record of the name that the list did not show, and the mirror's newest run did: retrieved by its id. */
+async function unlistedNamesake(context: LookUpContext, ready: ReadyStep): Promise<StepError | null> {
+  const { step, scope, definition, sent, request } = ready;
+  if (step.kind !== request.kind || !isRetrieved(definition) || definition.naturalKey.length === 0)
+    return null;
+  const nameOf = (body: JsonValue): string => recordName(definition, body, step.id).toLowerCase();
+  const name = nameOf(sent);
+  for (const id of context.namesakes(definition, scope, name)) {
+    if (id === step.desired?.id || isTaken(context, ready, id)) continue;
+    const body = await context.live.read(definition, scope, id, true, context.signal);
+    if (body === undefined || nameOf(body) !== name) continue;
+    return movedError(
+      `there is a ${definition.title.one} of that name already, which the list does not show${idSuffix(definition, id)}`,
+    );
+  }
+  return null;
 }
 
 /** What has no name is recognized by its content. */

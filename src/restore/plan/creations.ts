@@ -93,10 +93,9 @@ function stoppedCreation(
   );
   if (ended !== undefined) return manual(draft, 'ended', ended.reason);
   const liveScope = matching.liveScope(desired.scope);
-  if (liveScope !== null && !references.isRead(kind, liveScope)) {
-    const reason = `the live ${title.many} could not be read completely, so it is not known to be missing`;
-    return blocked(draft, 'collection_not_read', reason);
-  }
+  const doubt = liveScope === null ? null : references.absenceDoubt(kind, liveScope);
+  if (doubt !== null)
+    return blocked(draft, 'collection_not_read', `${doubt}, so it is not known to be missing`);
   const other = ownerObstacle(definition, desired);
   if (other !== null) return blocked(draft, other.obstacle, other.reason);
   if (restore.creation.by === 'invitation') return null;
@@ -433,8 +432,9 @@ function planInvitation(
     return;
   }
   const liveScope = matching.liveScope(desired.scope);
-  if (liveScope !== null && !planning.references.isRead(creation.kind, liveScope)) {
-    const reason = `the live ${invitation.title.many} were not read, so whether one is open is not known`;
+  const doubt = liveScope === null ? null : planning.references.absenceDoubt(creation.kind, liveScope);
+  if (doubt !== null) {
+    const reason = `${doubt}, so whether an ${invitation.title.one} is open is not known`;
     planning.put(blocked({ ...draft, key }, 'collection_not_read', reason));
     return;
   }

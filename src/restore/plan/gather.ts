@@ -201,7 +201,14 @@ function stateSide(
     if (coverage.how !== 'read' && coverage.how !== 'unread') return [];
     const isComplete = isWhole(coverage);
     const isNotOffered = coverage.how === 'unread' && coverage.code === 'not_found';
-    return [{ kind, scope, isComplete, ...(isNotOffered ? { isNotOffered } : {}) }];
+    const leak = coverage.how === 'read' && coverage.isUnconfirmed !== true ? coverage.stale : undefined;
+    return [
+      {
+        ...{ kind, scope, isComplete },
+        ...(isNotOffered ? { isNotOffered } : {}),
+        ...(leak === undefined ? {} : { leak }),
+      },
+    ];
   });
   return { reference: state.reference, records, collections };
 }

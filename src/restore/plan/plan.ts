@@ -352,6 +352,8 @@ export interface PlanCollection extends CollectionKey {
   readonly isComplete: boolean;
   /** True where the service has no such collection: then nothing is in it. */
   readonly isNotOffered?: true;
+  /** What its list was caught at, where it did not show records that exist: it may lack others too. */
+  readonly leak?: string;
 }
 
 /** One side: records of the affected collections, and of those that they hang from or refer to. */

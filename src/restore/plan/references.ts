@@ -32,10 +32,13 @@ export interface References {
   idPointer(kind: Kind): string;
   /** True where the live collection was read completely. */
   isRead(kind: Kind, liveScope: Scope): boolean;
+  /** Why a record that the live collection does not show may be there; null where it is missing. */
+  absenceDoubt(kind: Kind, liveScope: Scope): string | null;
 }
 
 export function referencesOf(input: PlanInput, matching: Matching): References {
   const complete = new Set(input.live.collections.filter(({ isComplete }) => isComplete).map(collectionKey));
+  const leaks = new Map(input.live.collections.map((each) => [collectionKey(each), each.leak]));
   const readKinds = new Set(input.live.collections.map(({ kind }) => kind));
   const liveKeys = new Set<string>();
   const missing = new Map<string, ParsedRecord>();
@@ -105,6 +108,11 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
     },
     idPointer: (kind) => pointerTo(input.definitions(kind).idPath),
     isRead: (kind, liveScope) => complete.has(collectionKey({ kind, scope: liveScope })),
+    absenceDoubt: (kind, liveScope) => {
+      const key = collectionKey({ kind, scope: liveScope });
+      if (complete.has(key)) return leaks.get(key) ?? null;
+      return `the live ${input.definitions(kind).title.many} could not be read completely`;
+    },
   };
 }
 
