@@ -18,7 +18,7 @@ export interface ForgetOptions extends KeepOptions {
   readonly as?: string;
 }
 
-/** Exit 0 when done, 3 when everything was forgotten but its space could not be returned. */
+/** Exit 0 when done, 3 when everything was forgotten but the file or its log may still have bytes of it. */
 export async function forget(context: CommandContext, options: ForgetOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const policy = retentionOf(options);

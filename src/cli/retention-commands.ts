@@ -115,6 +115,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
     ],
     notes: [
       'Pinned snapshots stay, and of each source the latest run and the latest complete run. Nothing remote is touched.',
+      'The file is rebuilt without what was dropped. docs/security.md describes how to erase a person.',
     ],
     examples: [
       'tidemark forget --keep-last 7 --keep-daily 30 --keep-monthly 12 --dry-run',

@@ -1,4 +1,4 @@
-/** `forget` as a whole: what to drop, the transaction that drops it, and returning the disk space. */
+/** `forget` as a whole: what to drop, the transaction that drops it, and rebuilding the file without what was dropped. */
 import { statSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -12,6 +12,7 @@ import { inWorker, performTaskNow } from './file-task.ts';
 import { checkChain, type ForgottenTotals, forgetSteps } from './forget.ts';
 import type { RetentionPolicy } from '../config/config.ts';
 import { type RetentionPlan, planRetention } from './retention.ts';
+import { isReplicated } from './migrations.ts';
 import { readRuns } from './run-rows.ts';
 import { readSnapshots } from './snapshots.ts';
 import { checkpoint, logBytes } from './write-ahead-log.ts';
@@ -36,7 +37,7 @@ export interface ForgetResult extends RetentionPlan {
   /** Bytes of the mirror on disk, its log included. */
   readonly bytesBefore: number;
   readonly bytesAfter: number;
-  /** Why the space did not return (the disk is too full to rebuild the file): what was forgotten is forgotten. */
+  /** Why the file or its log may still have the bytes of what was dropped, and their space, though no row has it. */
   readonly cleanupError: TidemarkError | null;
 }
 
@@ -66,7 +67,7 @@ export async function forgetRuns(context: WriterContext, options: ForgetOptions)
   try {
     const bytesBefore = fileBytes(path);
     const done = plan.forgotten.length === 0 ? null : await drop(context, options, plan);
-    const cleanupError = await giveBack(context, options.freeBytes ?? freeBytesOf);
+    const cleanupError = await cleanUp(context, options.freeBytes ?? freeBytesOf);
     return { ...plan, done, bytesBefore, bytesAfter: fileBytes(path), cleanupError };
   } finally {
     onPublishing(false);
@@ -95,14 +96,13 @@ async function drop(
   }
 }
 
-async function giveBack(
-  { writer, path }: WriterContext,
-  freeBytes: FreeBytes,
-): Promise<TidemarkError | null> {
+async function cleanUp({ writer, path }: WriterContext, freeBytes: FreeBytes): Promise<TidemarkError | null> {
   try {
     await checkpoint(writer, path);
-    await compact(writer, path, freeBytes);
-    return null;
+    await rebuild(writer, path, freeBytes);
+    // Readers that delayed a small file's checkpoint mostly end soon; the worker waits for them.
+    if (isLogLeft(writer, path)) await inWorker(path, 'checkpoint');
+    return isLogLeft(writer, path) ? logLeft(path) : null;
   } catch (error) {
     const known = asMirrorError(error, path);
     if (known instanceof TidemarkError) return known;
@@ -110,11 +110,25 @@ async function giveBack(
   }
 }
 
-// Returns disk space after a forget. VACUUM in place is safe with readers, which continue with the old state in file
-// and log. A rebuilt copy renamed over the file would leave them, and the log, with a file that no longer exists.
+/** Litestream's is left to Litestream. */
+function isLogLeft(writer: Connection, path: string): boolean {
+  return logBytes(path) > 0 && !isReplicated(writer);
+}
 
-/** Below this share of free pages rebuilding the file is not worth it: the next runs fill them. */
-const FREE_SHARE = 0.02;
+function logLeft(path: string): TidemarkError {
+  return new TidemarkError(
+    'mirror_locked',
+    `another program is reading ${path}: until it ends, the file and its log (-wal) may still have bytes of what was forgotten`,
+    {
+      hint: 'no command shows them; the next sync removes them, or `tidemark forget` once more',
+      isRetryable: true,
+    },
+  );
+}
+
+// SQLite leaves the bytes of deleted and replaced rows in free pages and unused parts of pages, those of earlier syncs
+// too: only a rebuilt file has none. VACUUM in place is safe with readers, which continue with the old state in file and
+// log. A rebuilt copy renamed over the file would leave them, and the log, with a file that no longer exists.
 
 /** Up to this size, rebuilding takes some 30 ms: less than starting a worker thread. */
 const INLINE_LIMIT_BYTES = 2 * 1024 * 1024;
@@ -128,16 +142,12 @@ const freeBytesOf: FreeBytes = (path) => {
 };
 
 /**
- * Rebuilds the file without its free pages; a large one in a worker thread. A reader that is open meanwhile delays the shrinking
- * until the log is emptied next.
+ * Rebuilds the file from its rows; a large one in a worker thread. Always, as an earlier attempt may have failed.
  * @throws TidemarkError `disk_full` before anything is written, where the rebuilding would not fit; and what SQLite throws
  */
-async function compact(writer: Connection, path: string, freeBytes: FreeBytes): Promise<void> {
+async function rebuild(writer: Connection, path: string, freeBytes: FreeBytes): Promise<void> {
   const pragma = (name: string): number => writer.pragma(name, { simple: true }) as number;
-  const pages = pragma('page_count');
-  const free = pragma('freelist_count');
-  if (free === 0 || free < pages * FREE_SHARE) return;
-  const bytes = (pages - free) * pragma('page_size');
+  const bytes = (pragma('page_count') - pragma('freelist_count')) * pragma('page_size');
   checkRoom(bytes, path, freeBytes);
   if (bytes <= INLINE_LIMIT_BYTES) performTaskNow(writer, 'vacuum');
   else await inWorker(path, 'vacuum');
@@ -159,9 +169,9 @@ function checkRoom(bytes: number, path: string, freeBytes: FreeBytes): void {
     if (found >= needed) continue;
     throw new TidemarkError(
       'disk_full',
-      `${path} was not made smaller: that needs ${megabytes(needed)} free in ${where}, where ${megabytes(found)} are`,
+      `${path} was not rebuilt: that needs ${megabytes(needed)} free in ${where}, where ${megabytes(found)} are`,
       {
-        hint: 'what was to be forgotten is forgotten, and its space is used again; free some and run `tidemark forget` again to get it back',
+        hint: 'no command shows what was forgotten, but the file may still have bytes of it; free space and run `tidemark forget` again',
       },
     );
   }

@@ -1,10 +1,11 @@
-import { statSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { existsSync, mkdirSync, readFileSync, readdirSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { zstdDecompressSync } from 'node:zlib';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
-import { ORG, open, sync, testClock } from '../mirror/fixture.ts';
+import { ORG, PROJECT, open, sync, testClock } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
 import { environment, scratch, tidemark } from './harness.ts';
 import { FakeService, ORG as SERVICE_ORG } from './service.ts';
@@ -198,6 +199,48 @@ describe('forget', () => {
     const again = await run('forget', '--keep-last', '1', '--json');
     expect(JSON.parse(again.stdout)).toMatchObject({ forgotten: [], forget: null, root_after: null });
   });
+
+  it.each([
+    ['few roles', 'roles', ORG, 2],
+    ['many recordings', 'session_recordings', PROJECT, 3000],
+  ] as const)(
+    'leaves no byte of what it dropped, also in the next backup: %s',
+    async (_name, kind, scope, count) => {
+      const clock = testClock();
+      const mirror = open({ clock });
+      for (const text of ['Kept', 'Kept', 'ERASEME', 'Kept', 'Kept']) {
+        clock.move(HOUR);
+        // Few of many, so that few pages are free.
+        const bodies = Array.from(
+          { length: count },
+          (_unused, n) => `{"id":"r${n}","name":"${n % 100 === 0 ? text : 'Kept'} ${n}"}`,
+        );
+        await sync(mirror, kind, scope, [...bodies, ...(text === 'Kept' ? [] : ['{"id":"brief-ERASEME"}'])]);
+      }
+      mirror.close();
+      const { path } = mirror;
+      const backups = join(dirname(path), 'backups');
+      mkdirSync(backups);
+      const env = { TIDEMARK_MIRROR: path, TIDEMARK_BACKUP_TARGETS: backups };
+      const run = (...args: string[]) => commandLine(args, { env, cwd: dirname(path) });
+      const bytes = (): Buffer =>
+        Buffer.concat(
+          [path, `${path}-wal`, `${path}-shm`]
+            .filter((file) => existsSync(file))
+            .map((file) => readFileSync(file)),
+        );
+      expect(bytes().includes('ERASEME')).toBe(true);
+      expect((await run('forget', '--keep-last', '1')).code).toBe(0);
+      expect(bytes().includes('ERASEME')).toBe(false);
+      const made = await run('backup', 'create');
+      expect(made.code, made.stderr).toBe(0);
+      const [backup = ''] = readdirSync(backups).filter((name) => name.endsWith('.zst'));
+      expect(zstdDecompressSync(readFileSync(join(backups, backup))).includes('ERASEME')).toBe(false);
+      expect(readdirSync(dirname(path)).filter((name) => name.startsWith('mirror.db-'))).toEqual([
+        'mirror.db-lock',
+      ]);
+    },
+  );
 
   const REFUSED: [name: string, args: string[], said: RegExp][] = [
     ['no rule', [], /no rule says what to keep.*\n.*--keep-last/],
