@@ -64,7 +64,7 @@ function documented(): Map<string, string> {
   );
 }
 
-it('what commands print is what the page says, key by key', { timeout: 60_000 }, async () => {
+it('what commands print is what the page says, key by key', async () => {
   const story = await Story.start();
   const ajv = new Ajv({ allErrors: true, strict: false });
   const shapes = documented();
