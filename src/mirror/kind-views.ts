@@ -14,6 +14,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { splitPointer } from '../core/json-pointer.ts';
 import type { Connection, Statement } from './database.ts';
+import { FIRST_READINGS, isFirstReading } from './first-readings.ts';
 
 /** The columns of a kind's view, each with its value in SQL. */
 function viewColumns(definition: ResourceDefinition): (readonly [name: string, value: string])[] {
@@ -153,13 +154,15 @@ FROM c CROSS JOIN records r ON r.collection = c.id WHERE r.hash IS NOT NULL`;
 
 /**
  * Which record changed in which run. Its values before are deltas, which SQL cannot read: `tidemark export --history` has
- * them. What the first kept run added is `initial`: it may be older. The name is the newest one, of a removed record its last.
+ * them. What the first kept run added is `initial`, and what another one was the first to look for `first_read`: it may be
+ * older. The name is the newest one, of a removed record its last.
  */
 function changesQuery(): string {
-  return `WITH ${SHOWN_IN},
+  return `WITH ${SHOWN_IN}, ${FIRST_READINGS},
 c AS MATERIALIZED (SELECT l.id, s.name AS source, l.kind, l.scope,
   ${ORGANIZATION_ID} AS organization_id, ${ORGANIZATION} AS organization,
-  l.project_id, l.role_id FROM collections l JOIN sources s ON s.id = l.source),
+  l.project_id, l.role_id, g.after, g.until, g.turns
+  FROM collections l JOIN sources s ON s.id = l.source JOIN reading g ON g.collection = l.id),
 f AS MATERIALIZED (SELECT source, min(run) AS run FROM runs WHERE root IS NOT NULL GROUP BY source)
 ${changesFrom('r', 'records r ON r.run = n.run')}
 UNION ALL ${changesFrom('v', 'revisions v ON v.run = n.run CROSS JOIN records r ON r.record = v.record')}`;
@@ -181,7 +184,7 @@ function changesFrom(revision: string, tables: string): string {
     CASE WHEN n.run = f.run THEN 'initial'
     WHEN EXISTS (SELECT 1 FROM family m CROSS JOIN id_map i ON i.kind = m.kind
       WHERE m.shown = c.kind AND i.source = c.source AND i.new_scope = c.scope AND i.new_id = r.remote_id)
-    THEN 'recreated' ELSE 'added' END END AS TEXT) AS "change"
+    THEN 'recreated' WHEN ${isFirstReading('c', 'r.remote_id', 'n.run')} THEN 'first_read' ELSE 'added' END END AS TEXT) AS "change"
 FROM runs n CROSS JOIN ${tables}
   CROSS JOIN c ON c.id = r.collection CROSS JOIN f ON f.source = n.source
 WHERE ${revision}.change <> 4`;

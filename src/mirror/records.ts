@@ -5,6 +5,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { RecordKey } from '../catalog/order.ts';
 import { type SQL, and, asc, eq, isNotNull, isNull, sql } from 'drizzle-orm';
 import { type Connection, DamagedContent } from './database.ts';
+import { prepareFirstReadings } from './first-readings.ts';
 import {
   HEAD_COLUMNS,
   type HistoryHead,
@@ -75,8 +76,11 @@ export interface Revision {
   readonly body: string | null;
 }
 
-/** As the view `changes` has it: `initial` is what the first kept run found, `recreated` what a restore gave a new id. */
-type HistoryChange = Exclude<RevisionChange, 'rewritten'> | 'initial' | 'recreated';
+/**
+ * As the view `changes` has it: `initial` is what the first kept run found, `first_read` what another one was the first to
+ * look for, `recreated` what a restore gave a new id.
+ */
+type HistoryChange = Exclude<RevisionChange, 'rewritten'> | 'initial' | 'first_read' | 'recreated';
 
 /** One revision of a record, where it is. */
 interface HistoryRevision extends Omit<MirrorRecord, 'body'>, Pick<Revision, 'run' | 'at' | 'body'> {
@@ -302,6 +306,7 @@ function lineage<Part extends object>(
  */
 export function* readHistory(connection: Connection, filter: RecordFilter = {}): Generator<HistoryRevision> {
   const timeOf = prepareTimes(connection);
+  const isFirstReading = prepareFirstReadings(connection);
   const additions = new Map<string, ReturnType<typeof prepareAdditions>>();
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
@@ -313,7 +318,10 @@ export function* readHistory(connection: Connection, filter: RecordFilter = {}):
         const { run } = revision;
         if (revision.change === 'rewritten') continue;
         const key = { kind, scope, id: head.id };
-        const addition = revision.change === 'added' ? additionOf(key, run) : { change: revision.change };
+        let addition: ReturnType<typeof additionOf> =
+          revision.change === 'added' ? additionOf(key, run) : { change: revision.change };
+        if (addition.change === 'added' && isFirstReading(collection.id, head.id, run))
+          addition = { change: 'first_read' };
         const body = text === null ? null : bodies.of(text, revision);
         yield { source, ...key, run, at: timeOf(run), ...addition, body };
       }

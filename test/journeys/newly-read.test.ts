@@ -1,6 +1,8 @@
 /** What a run reads for the first time is reported as such wherever the changes of runs are shown, and never as added. */
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
-import { DOMAINS, world } from './comparison.ts';
+import { DOMAINS, type World, world } from './comparison.ts';
 import { forbidden, ORG } from './service.ts';
 
 interface RunJson {
@@ -13,9 +15,38 @@ interface RunJson {
   };
 }
 
+/** Additions by run and kind, and first readings, as SQL and the exported history have them; the additions as `changes` has. */
+async function additions({ directory, expectRun }: World): Promise<{ first: object; added: object }> {
+  const counted = (rows: readonly { run: number; kind: string; change: string }[], word: string): object => {
+    const found = rows.filter(({ change }) => change === word).map(({ run, kind }) => `${run} ${kind}`);
+    return Object.fromEntries(
+      [...new Set(found)].sort().map((key) => [key, found.filter((each) => each === key).length]),
+    );
+  };
+  const mirror = new Database(join(directory, 'mirror.db'), { readonly: true });
+  const rows = mirror
+    .prepare<[], { run: number; kind: string; change: string }>('SELECT run, kind, change FROM changes')
+    .all();
+  mirror.close();
+  const history = (await expectRun(0, 'export', '--history')).stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as (typeof rows)[number]);
+  const { runs } = JSON.parse((await expectRun(0, 'changes', '--json')).stdout) as {
+    runs: { run: number; changes: { kind: string; change: string }[] | null }[];
+  };
+  const told = runs.flatMap(({ run, changes }) => (changes ?? []).map((change) => ({ ...change, run })));
+  const [first, added] = [counted(rows, 'first_read'), counted(rows, 'added')];
+  expect(counted(told, 'added')).toEqual(added);
+  for (const word of ['first_read', 'added', 'initial'])
+    expect(counted(history, word)).toEqual(counted(rows, word));
+  return { first, added };
+}
+
 describe('a first reading', () => {
   it('of a collection that was denied before is no addition', async () => {
-    const { service, expectRun, run, diff } = await world();
+    const place = await world();
+    const { service, expectRun, run, diff } = place;
     service.quirks.push(({ path }, r) => path.endsWith('/domains/') && forbidden(r, 'organization:read'));
     await expectRun(3, 'sync', '--quiet');
     service.quirks.pop();
@@ -57,10 +88,15 @@ describe('a first reading', () => {
     expect(next.changes.first_read).toBeUndefined();
     const quiet = await expectRun(0, 'sync', '--json');
     expect(JSON.parse(quiet.stdout)).toMatchObject({ runs: [{ run: 4, first_read: [] }] });
+    expect(await additions(place)).toEqual({
+      first: { '2 domains': 2 },
+      added: { '2 invites': 1, '3 domains': 1 },
+    });
   });
 
   it('of everything after a run of some kinds is none either, but what a new parent brings is', async () => {
-    const { service, expectRun } = await world();
+    const place = await world();
+    const { service, expectRun } = place;
     service.set('roles', [{ id: 'r1', name: 'Editors' }]);
     service.lists.set(`/api/organizations/${ORG}/roles/r1/role_memberships/`, []);
     await expectRun(0, 'sync', '--kind', 'members', '--quiet');
@@ -87,5 +123,51 @@ describe('a first reading', () => {
     const next = JSON.parse((await expectRun(0, 'runs', 'show', '3', '--json')).stdout) as RunJson;
     expect(next.changes).toMatchObject({ summary: { added: 2 } });
     expect(next.changes.first_read).toBeUndefined();
+    expect(await additions(place)).toEqual({
+      first: { '2 domains': 2, '2 projects': 1, '2 roles': 1 },
+      added: { '3 role_memberships': 1, '3 roles': 1 },
+    });
+  });
+
+  it('of an excluded kind or of what is read in turns is none, but all of a new organization is news', async () => {
+    const place = await world({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '2' });
+    const { service, expectRun, env } = place;
+    const recordings = (ids: string[]): void => {
+      const path = '/api/projects/1/session_recordings/';
+      service.lists.set(
+        path,
+        ids.map((id) => JSON.stringify({ id, start_time: `2026-03-0${id.slice(1)}T00:00:00Z` })),
+      );
+      for (const id of ids) service.objects.set(`${path}${id}/sharing/`, '{"enabled":false}');
+    };
+    recordings(['r3', 'r2', 'r1']);
+    env['TIDEMARK_KINDS_EXCLUDE'] = 'domains';
+    await expectRun(0, 'sync', '--quiet');
+    delete env['TIDEMARK_KINDS_EXCLUDE'];
+    recordings(['r4', 'r3', 'r2', 'r1']);
+    await expectRun(0, 'sync', '--quiet');
+    const other = '01900000-0000-7000-8000-000000000002';
+    const organizations = service.lists.get('/api/organizations/') ?? [];
+    service.lists.set('/api/organizations/', [
+      ...organizations,
+      JSON.stringify({ id: other, name: 'Second' }),
+    ]);
+    for (const [path] of [...service.lists])
+      if (path.startsWith(`/api/organizations/${ORG}/`)) service.lists.set(path.replace(ORG, other), []);
+    service.lists.set(`/api/organizations/${other}/roles/`, ['{"id":"r7","name":"Editors"}']);
+    service.lists.set(`/api/organizations/${other}/roles/r7/role_memberships/`, [
+      '{"id":"m7","user":{"uuid":"u1","email":"ann@one.example"}}',
+    ]);
+    await expectRun(0, 'sync', '--quiet');
+    expect(await additions(place)).toEqual({
+      first: { '2 domains': 2, '2 recording_sharing': 1 },
+      added: {
+        '2 recording_sharing': 1,
+        '2 session_recordings': 1,
+        '3 organizations': 1,
+        '3 role_memberships': 1,
+        '3 roles': 1,
+      },
+    });
   });
 });

@@ -26,7 +26,7 @@ export interface ExportRevision extends Omit<ExportRecord, 'body' | 'source'> {
   readonly run: number;
   readonly at: string;
   /** As the view `changes` has it. */
-  readonly change: 'added' | 'changed' | 'removed' | 'initial' | 'recreated';
+  readonly change: 'added' | 'changed' | 'removed' | 'initial' | 'first_read' | 'recreated';
   /** Of a changed or recreated record; a side that is missing was absent. Null for the others. */
   readonly changes:
     readonly { readonly path: string; readonly from?: JsonValue; readonly to?: JsonValue }[] | null;
