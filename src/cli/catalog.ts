@@ -45,7 +45,7 @@ const READING = {
 /** The first source's definitions if there is a configuration; else the unchanged catalog. */
 function effectiveDefinitions(context: CommandContext): readonly ResourceDefinition[] {
   try {
-    return readLoadedConfig(context, context.options).sources[0]?.definitions ?? CATALOG;
+    return readLoadedConfig(context, context.options, 'unused').sources[0]?.definitions ?? CATALOG;
   } catch (error) {
     if (
       error instanceof TidemarkError &&

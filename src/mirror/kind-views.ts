@@ -49,7 +49,7 @@ function ownValue(definition: ResourceDefinition, value: Exclude<KindColumn['val
 
 /**
  * Booleans are 1 and 0, objects and arrays JSON text. Absent, null and what is of another type than documented are NULL: a
- * plain CAST would make a number of any text.
+ * plain CAST would make a number of any text. A time with another offset is shown in UTC, so that times compare as text.
  */
 function fieldValue({ name, type }: FieldDefinition): string {
   const value = `json_extract(r.body, ${jsonPath([name])})`;
@@ -61,9 +61,10 @@ function fieldValue({ name, type }: FieldDefinition): string {
       return `CAST(iif(typeof(${value}) IN ('integer', 'real'), ${value}, NULL) AS REAL)`;
     case 'any':
       return value;
+    case 'timestamp':
+      return `CAST(iif(${value} GLOB '*[+-][0-9][0-9]:[0-9][0-9]', ifnull(strftime('%Y-%m-%dT%H:%M:%fZ', ${value}), ${value}), ${value}) AS TEXT)`;
     case 'string':
     case 'uuid':
-    case 'timestamp':
     case 'object':
     case 'array':
       return `CAST(${value} AS TEXT)`;

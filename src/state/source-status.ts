@@ -2,7 +2,7 @@
  * How fresh and complete the mirror is for a source, and what a person can do about it: the one computation that
  * `tidemark status`, `GET /api/v1/status`, health and the dashboard show. A few queries; no record is read or counted.
  */
-import { definitionOf } from '../catalog/catalog.ts';
+import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { type MirrorOwnership, ownerOf } from '../config/mirrors.ts';
 import type { ErrorCode } from '../core/errors.ts';
@@ -278,14 +278,17 @@ export function sourceDocuments(
   { now, hasOthers }: { readonly now: number; readonly hasOthers: boolean },
   living: LivingFacts,
 ): object[] {
-  return statuses.map((status) => ({
-    ...sourceSummary(withDeadRun(mirror, status), hasOthers, living),
-    schema_changes: recentSchemaChanges(mirror, status.source, now).map(schemaChangeDocument),
-    collections: mirror.runs
+  return statuses.map((status) => {
+    const collections = mirror.runs
       .collections(status.source)
-      .filter(({ retiredRun }) => retiredRun === null)
-      .map(collectionDocument),
-  }));
+      .filter(({ retiredRun }) => retiredRun === null);
+    const sizes = new Map(collections.map((each) => [collectionKey(each), each.records]));
+    return {
+      ...sourceSummary(withDeadRun(mirror, status), hasOthers, living),
+      schema_changes: recentSchemaChanges(mirror, status.source, now).map(schemaChangeDocument),
+      collections: collections.map((each) => collectionDocument(each, sizes)),
+    };
+  });
 }
 
 /** The same without the mirror: null for what would have to be read from it. */
@@ -318,12 +321,18 @@ function schemaChangeDocument({ run, at, kind, field, change, before, after }: D
   return { run, ...(at === undefined ? {} : { at }), kind, field, change, before, after };
 }
 
-function collectionDocument(collection: CollectionRow): object {
+function collectionDocument(collection: CollectionRow, sizes: ReadonlyMap<string, number>): object {
+  const { reading, discovery } = definitionOf(collection.kind);
+  const of =
+    reading === 'each' && discovery.from !== 'root'
+      ? (sizes.get(collectionKey({ kind: discovery.from, scope: collection.scope })) ?? 0)
+      : 0;
   const { lastCompleteRun, lastFullRun, lastErrorCode, lastError } = collection;
   return {
     kind: collection.kind,
     scope: collection.scope,
     records: collection.records,
+    sampled_of: collection.records < of ? of : null,
     outcome: collection.lastOutcome,
     last_complete: lastCompleteRun === null ? null : { run: lastCompleteRun, at: collection.lastCompleteAt },
     last_full: lastFullRun === null ? null : { run: lastFullRun, at: collection.lastFullAt },

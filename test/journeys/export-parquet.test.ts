@@ -64,6 +64,26 @@ function timesIn(file: string): Promise<unknown[]> {
   );
 }
 
+it('a view has times with another offset in UTC, and what is no time as it is', async () => {
+  const service = await FakeService.start();
+  const directory = scratch();
+  const times = [
+    '2026-08-29T23:30:00-08:00',
+    '2026-08-29T23:30:00.123456Z',
+    'on Monday +99:99',
+    '2026-08-29',
+  ];
+  service.set(
+    'domains',
+    times.map((time, index) => ({ id: `d${index}`, domain: `d${index}.example`, verified_at: time })),
+  );
+  expect((await tidemark(['sync'], { env: environment(service.url, directory) })).code).toBe(0);
+  const mirror = new Database(join(directory, 'mirror.db'), { readonly: true });
+  const shown = mirror.prepare('SELECT verified_at FROM domains ORDER BY id').pluck().all();
+  mirror.close();
+  expect(shown).toEqual(['2026-08-30T07:30:00.000Z', ...times.slice(1)]);
+});
+
 describe('Parquet', () => {
   it('has the columns of the view with their types, and the exact body', async () => {
     const { directory, env } = await mirrored();

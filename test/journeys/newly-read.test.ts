@@ -144,6 +144,16 @@ describe('a first reading', () => {
     env['TIDEMARK_KINDS_EXCLUDE'] = 'domains';
     await expectRun(0, 'sync', '--quiet');
     delete env['TIDEMARK_KINDS_EXCLUDE'];
+    const { sources } = JSON.parse((await expectRun(0, 'status', '--json')).stdout) as {
+      sources: { collections: { kind: string }[] }[];
+    };
+    const collections = sources[0]?.collections ?? [];
+    expect(collections.find(({ kind }) => kind === 'recording_sharing')).toMatchObject({
+      records: 2,
+      sampled_of: 3,
+      outcome: 'complete',
+    });
+    expect(collections.find(({ kind }) => kind === 'members')).toMatchObject({ sampled_of: null });
     recordings(['r4', 'r3', 'r2', 'r1']);
     await expectRun(0, 'sync', '--quiet');
     const other = '01900000-0000-7000-8000-000000000002';
