@@ -54,7 +54,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     const history = recordHistory(mirror, row, point.run, definitionsFor(config, row.source));
     const { revisions, lastSeen } = history;
     const asked = {
-      mode: options.all === true ? 'all' : 'default',
+      mode: options.all === true ? 'all_but_volatile' : 'default',
       sightingBefore: history.sightingBefore,
     } as const;
     const fields = withWriters(

@@ -162,6 +162,8 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       'Records of which the latest reading failed are exported as last read, and listed on stderr.',
       'An export as json, or into a directory, lists the collections that it holds completely, so that `diff file:PATH` can',
       'report added and removed records. ndjson and YAML on stdout cannot say so: records that they lack are not compared.',
+      'Fields that change on their own (volatile) have no history: a state before the newest run is exported without them, and',
+      'with --history a body has the values that were seen last while it lasted.',
       'terraform-imports writes import blocks of Terraform for what the provider PostHog/posthog covers: projects, roles, role',
       'memberships, members and proxy records. All other records are comments that say why. `terraform plan',
       '-generate-config-out=FILE` then writes the resources.',

@@ -11,7 +11,11 @@ const fieldOption: OptionRow = {
 
 const modeOptions: readonly OptionRow[] = [
   { flags: '--managed-only', description: 'only fields that a restore can change' },
-  { flags: '--all', description: 'include fields that change without anyone configuring them' },
+  {
+    flags: '--all',
+    description:
+      'include fields that change on their own, where both states have values of them: latest and live',
+  },
 ];
 
 const FORMATS = ['text', 'json', 'markdown', 'html', 'junit', 'sarif'];

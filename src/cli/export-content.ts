@@ -11,7 +11,7 @@ import { miscounted, requireCountedWithin } from '../state/intact.ts';
 import { isSearched } from '../state/filter.ts';
 import { type Point, pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
-import { askedCollections, type FilterOptions } from './export-notes.ts';
+import { askedCollections, type FilterOptions, recordFilter } from './export-notes.ts';
 
 // How complete an export is, so that a reader knows what the absence of a record means.
 
@@ -43,14 +43,21 @@ export function extentOf(
       ({ kind: each, scope }) => isAsked({ source, kind: each, scope }) && !isSearched(filter, each),
     ).map((collections) => ({ ...(namesSource ? { source } : {}), ...collections }));
   });
-  return { filter, whole };
+  const unknown =
+    point === null ? [] : mirror.records.unknownFields(point.run, recordFilter(sources, options));
+  return { filter, whole, ...(unknown.length === 0 ? {} : { volatile_unknown: unknown }) };
 }
 
 /** The same of one kind. */
-export function extentOfKind({ filter, whole }: ExportExtent, kind: Kind): ExportExtent {
+export function extentOfKind(
+  { filter, whole, volatile_unknown: unknown = [] }: ExportExtent,
+  kind: Kind,
+): ExportExtent {
+  const own = unknown.filter((each) => each.kind === kind);
   return {
     filter: { ...filter, kinds: KINDS.filter((each) => each === kind) },
     whole: whole.filter((each) => each.kind === kind),
+    ...(own.length === 0 ? {} : { volatile_unknown: own }),
   };
 }
 
@@ -159,7 +166,7 @@ export class ExportContent {
   #read(filter: RecordFilter, how: { readonly isChecked?: boolean } = {}): Iterable<MirrorRecord> {
     return this.#run === null
       ? this.#mirror.records.read(filter, how)
-      : this.#mirror.records.readAt(this.#run, filter, how);
+      : this.#mirror.records.readAt(this.#run, filter, { ...how, isKnownOnly: true });
   }
 
   #narrowed({ kind, source }: Narrowing): RecordFilter {

@@ -32,6 +32,7 @@ import { alteredHistory } from '../state/intact.ts';
 import { type Point, pointOf, resolvePoint } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { maskedId } from '../report/mask.ts';
+import { unknownFieldsText } from '../report/notes.ts';
 import { readConfig } from '../wire.ts';
 import { alteredRunsNote, openForReading, printAltered } from './verification-note.ts';
 import { print, printNote, type CommandContext } from './context.ts';
@@ -178,6 +179,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
 
     printNote(context, [
       ...(point?.note === undefined ? [] : [point.note]),
+      ...unknownNote(run, shape.extent),
       ...unpublished.map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``),
       ...(content.count > 0 ? [] : [nothingText(options)]),
       ...(isDirectory && format !== 'yaml' ? notMirrored(config, options.kind ?? KINDS, kinds) : []),
@@ -255,6 +257,21 @@ function notMirrored({ sources }: Config, all: readonly Kind[], held: readonly K
       ? `the configuration does not mirror ${them}`
       : `the mirror has no collection of ${them}`;
   return [`no file for ${missing.join(', ')}: ${why}`];
+}
+
+/** Kinds whose fields are named; `volatile_unknown` of JSON has them all. */
+const KINDS_NAMED = 3;
+
+function unknownNote(run: number | null, { volatile_unknown: unknown = [] }: ExportExtent): string[] {
+  if (run === null || unknown.length === 0) return [];
+  const named = unknown.slice(0, KINDS_NAMED).map(({ kind, fields }) => `${kind}: ${fields.join(', ')}`);
+  const more = unknown.length - named.length;
+  return [
+    unknownFieldsText(
+      `as of run ${run}`,
+      [...named, ...(more > 0 ? [`and of ${plural(more, 'more kind')}`] : [])].join('; '),
+    ),
+  ];
 }
 
 function stateOf(mirror: Mirror, sources: readonly string[], point: Point | null): Shape['of'] {

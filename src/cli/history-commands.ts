@@ -5,7 +5,7 @@ import { recordArguments, recordOptions, secretsOption } from './record-options.
 
 const allOption: OptionRow = {
   flags: '--all',
-  description: 'include fields that change without anyone configuring them, where recorded',
+  description: 'include what changes on its own inside other fields, such as copies of users',
 };
 
 export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [

@@ -47,7 +47,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const history = recordHistory(mirror, row, point.run, definitionsFor(config, row.source));
     const entries = history.withRestores(
       recordLog(definition, history.revisions, {
-        mode: options.all === true ? 'all' : 'default',
+        mode: options.all === true ? 'all_but_volatile' : 'default',
         sightingBefore: history.sightingBefore,
       }),
     );

@@ -429,5 +429,12 @@ export function comparisonNotes(
   return [
     ...staleFromLines(document, definitions),
     ...groupedNotes('left out', document.left_out ?? [], definitions),
+    ...(document.volatile_unknown === undefined
+      ? []
+      : [volatileNote(document.volatile_unknown.map((side) => document[side].ref))]),
   ];
+}
+
+function volatileNote(states: readonly string[]): string {
+  return `fields that change on their own are not compared: their values as of ${states.join(' and ')} are not known`;
 }

@@ -12,6 +12,7 @@ import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { RecordRow } from '../mirror/records.ts';
 import type { Fact } from '../report/document.ts';
 import { maskedBody, maskedId, withMaskedId } from '../report/mask.ts';
+import { unknownFieldsText } from '../report/notes.ts';
 import { renderText } from '../report/render-text.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { folded } from '../report/value-text.ts';
@@ -46,6 +47,8 @@ type State = 'present' | 'removed' | 'absent';
 interface Shown {
   readonly state: State;
   readonly body: JsonValue | null;
+  /** Fields that the body has no values of. */
+  readonly unknown: readonly string[];
   readonly name: string;
   readonly firstSeen: Sighting | null;
   /** The run that brought the content that is shown. */
@@ -127,7 +130,14 @@ function asKnownIn(mirror: Mirror, found: FoundRecord, run: number, showsSecrets
 function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number): Shown {
   const known = mirror.records.asOf(row, run);
   if (known === undefined) {
-    const nothing = { body: null, firstSeen: null, changed: null, lastSeen: null, removed: null };
+    const nothing = {
+      body: null,
+      unknown: [],
+      firstSeen: null,
+      changed: null,
+      lastSeen: null,
+      removed: null,
+    };
     return { ...nothing, missingSince: null, state: 'absent', name: row.id };
   }
   // Before it is parsed, so that its name is not known.
@@ -137,6 +147,7 @@ function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number):
   return {
     state: known.removed === null ? 'present' : 'removed',
     body,
+    unknown: known.unknown,
     name: recordName(definition, body, row.id),
     firstSeen: known.first,
     changed: known.changed,
@@ -175,6 +186,7 @@ function document(
     removed: shown.removed,
     missing_since: shown.missingSince,
     created_again: renewalsOf(shown.idChanges).map((each) => shownRenewal(each, found, options)),
+    ...(shown.unknown.length === 0 ? {} : { volatile_unknown: shown.unknown }),
     body: body === null || showSecrets === true ? body : maskedBody(body, definition),
   };
 }
@@ -200,7 +212,7 @@ function text(
   context: CommandContext,
   heading: string,
   { definition }: FoundRecord,
-  { body, state }: Shown,
+  { body, state, unknown }: Shown,
   { showSecrets }: ShowOptions,
 ): string {
   if (body === null) return heading;
@@ -214,6 +226,9 @@ function text(
   return [
     heading,
     ...(state === 'removed' ? [`${dim('# as it was before it was removed')}\n`] : []),
+    ...(unknown.length === 0
+      ? []
+      : [`${dim(`# ${unknownFieldsText('as of this run', unknown.join(', '))}`)}\n`]),
     `${lines.join('\n')}\n`,
     ...(hidden ? [`${dim('# secret values are masked; --show-secrets prints them')}\n`] : []),
   ].join('');

@@ -118,6 +118,8 @@ export interface DiffDocument {
   readonly skipped: readonly Skipped[];
   readonly stale?: readonly Stale[];
   readonly left_out?: readonly LeftOut[];
+  /** The sides that have no values of volatile fields, which the mode would compare; missing where both have them. */
+  readonly volatile_unknown?: readonly ('from' | 'to')[];
   /** Of what a run changed; missing where every collection had been read before. */
   readonly first_read?: readonly FirstRead[];
   readonly changes: readonly RecordChange[];

@@ -10,8 +10,16 @@ import { type MovedElement, elementSegment, equalUnordered, pairElements } from 
 import { equalValues } from './canonical.ts';
 import { escapeSegment } from '../core/json-pointer.ts';
 
-/** all: every field; default: every field but the volatile ones; managed: writable fields that are not volatile. */
-export type ComparisonMode = 'default' | 'managed' | 'all';
+/**
+ * all: every field; default: every field but the volatile ones; managed: writable fields that are not volatile;
+ * all_but_volatile: as all, for states of which one has no values of volatile fields.
+ */
+export type ComparisonMode = 'default' | 'managed' | 'all' | 'all_but_volatile';
+
+/** True for the modes that compare bodies as they were received. */
+export function isWholeMode(mode: ComparisonMode): boolean {
+  return mode === 'all' || mode === 'all_but_volatile';
+}
 
 /** What differs at one place. A missing side means that the value is absent there, which is neither null nor empty. */
 export interface FieldChange {
@@ -69,7 +77,7 @@ interface Pending {
  * first, then additions from the first to the last, then the order as the entire array: replayed in this order on FROM, the
  * changes give TO.
  *
- * In every mode but `all`: a value that the response shows elsewhere is compared in its own field (`shown-fields.ts`), and
+ * In the modes `default` and `managed`: a value that the response shows elsewhere is compared in its own field (`shown-fields.ts`), and
  * if it changed, the change of the member that repeats it is left out; inside response-only fields, volatile members of
  * embedded records are left out, and embedded users are compared by identity only (`comparedInside`).
  */
@@ -90,7 +98,7 @@ export function compareBodies(
   for (const name of memberNames(from, to)) {
     const field = fields.get(name);
     if (!isCompared(definition, field, name, mode)) continue;
-    const isWhole = mode === 'all' || field?.isWritable === true;
+    const isWhole = isWholeMode(mode) || field?.isWritable === true;
     compareFrom(changes, {
       place: { parent: null, fromSegment: name, toSegment: name },
       from: getOwn(from, name),
@@ -99,7 +107,7 @@ export function compareBodies(
       embedding: isWhole ? undefined : definition.embedding.inside.get(name),
     });
   }
-  return mode === 'all' ? changes : withoutRepeated(definition, changes);
+  return isWholeMode(mode) ? changes : withoutRepeated(definition, changes);
 }
 
 /** Drops the change of a member that repeats a changed field (`shownAt`). */
@@ -117,7 +125,7 @@ function topSegment(pointer: string): string {
 }
 
 function asCompared(definition: ResourceDefinition, body: JsonValue, mode: ComparisonMode): JsonValue {
-  return mode === 'all' ? body : withShownFields(definition, body);
+  return isWholeMode(mode) ? body : withShownFields(definition, body);
 }
 
 /** The top-level members of a body that take part in a comparison, as it sees them, sorted by name. */
@@ -158,7 +166,7 @@ function isCompared(
 ): boolean {
   if (mode === 'all') return true;
   if (isVolatileMember(definition, field, name)) return false;
-  return mode === 'default' || field?.isWritable === true;
+  return mode !== 'managed' || field?.isWritable === true;
 }
 
 /** Compares one member with an explicit stack, in reverse order, so that deep nesting uses no call stack. */

@@ -22,7 +22,7 @@ import {
   fieldFilter,
   recordName,
 } from './change.ts';
-import { type ComparisonMode, isUserAt } from './compare.ts';
+import { type ComparisonMode, isUserAt, isWholeMode } from './compare.ts';
 import { type RecordMatch, matchRecords, MatchedIds, idText } from './match-records.ts';
 import { splitPointer } from '../core/json-pointer.ts';
 import { skipTest, type CompareOptions, type RecordState, type State, parseState } from './states.ts';
@@ -170,7 +170,7 @@ function* recordChanges(
   const { kind } = definition;
   for (const { from, to } of match.pairs) {
     builder.collection(kind, to.scope);
-    if (mode === 'all') {
+    if (isWholeMode(mode)) {
       yield compareRecords(definition, from, to, mode);
       continue;
     }

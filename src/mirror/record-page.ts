@@ -14,8 +14,10 @@ import {
   textOf,
 } from './history.ts';
 import { type CheckedBodies, checkedBodies } from './intact.ts';
+import { scanBody } from './classify-record.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type RecordRow, prepareTimes } from './records.ts';
+import { unknownMembers } from './run-seals.ts';
 
 /** Records between two anchors. A page begins at most this many keys after one: some 15 µs of a covering index. */
 const STEP = 500;
@@ -162,8 +164,10 @@ export interface RunTime {
 
 /** What the mirror knew of a record as of a run. */
 interface RecordAsOf {
-  /** The body that it had; of a removed record the last one. */
+  /** The body that it had, as far as it is known (`unknownMembers`); of a removed record the last one. */
   readonly body: string;
+  /** The members that the body has no values of. */
+  readonly unknown: readonly string[];
   /** The run that brought its content. */
   readonly changed: RunTime;
   /** The run that brought this text of it: later where the service only wrote the same in another way. */
@@ -181,7 +185,7 @@ interface RecordAsOf {
  */
 export function readRecordAsOf(
   connection: Connection,
-  { record }: Pick<RecordRow, 'record'>,
+  { record, kind }: Pick<RecordRow, 'record' | 'kind'>,
   run: number,
 ): RecordAsOf | undefined {
   const head = headOf(connection, record);
@@ -191,10 +195,13 @@ export function readRecordAsOf(
   const present = isRemoved ? revisionAt(connection, head, newest.previous ?? 0) : newest;
   const body = present === undefined ? undefined : textOf(connection, head, present);
   if (present === undefined || body === undefined) return undefined;
+  const unknown = unknownMembers(connection, { id: head.collection, kind }, run)?.(present.run) ?? new Set();
+  const { stableText, volatileText } = scanBody(body, unknown);
   const timeOf = prepareTimes(connection);
   const timed = (number: number): RunTime => ({ run: number, at: timeOf(number) });
   return {
-    body,
+    body: stableText,
+    unknown: Object.keys(JSON.parse(`{${volatileText}}`) as object),
     changed: timed(contentRevision(connection, head, present).run),
     written: timed(present.run),
     removed: isRemoved ? timed(newest.run) : null,

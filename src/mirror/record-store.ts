@@ -36,6 +36,7 @@ import { checks, records } from './schema/record-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 import { compareCollections } from '../catalog/order.ts';
 import { type RecordFilter, prepareSelection, selectCollections } from './record-filter.ts';
+import { readUnknownFields, unknownMembers } from './run-seals.ts';
 import { storedScope } from './stored-names.ts';
 import { runs } from './schema/run-tables.ts';
 
@@ -52,6 +53,8 @@ export function recordStore(access: MirrorAccess) {
     revisions: readRevisions,
     revisionSteps: readRevisionSteps,
     asOf: readRecordAsOf,
+    unknownFields,
+    unknownIn,
     isIntact: isBodyIntact,
     countsAt: readCountsAt,
     miscounts: readMiscounts,
@@ -85,6 +88,25 @@ export function recordStore(access: MirrorAccess) {
     bodyIn: (list: Pick<RecordList, 'kind' | 'collection' | 'run'>, id: string): string | undefined =>
       readPages((pages) => pages.record(list, id)),
   };
+}
+
+/** The volatile fields of which the state as of a run has no values, of those that records have now; none for the newest run. */
+function unknownFields(
+  connection: Connection,
+  run: number,
+  filter: RecordFilter,
+): ReturnType<typeof readUnknownFields> {
+  return readUnknownFields(connection, run, selectCollections(connection, filter, run));
+}
+
+/** The members of which a revision of a record has no values as of a run. */
+function unknownIn(
+  connection: Connection,
+  { collection, kind }: Pick<RecordRow, 'collection' | 'kind'>,
+  revision: number,
+  run: number,
+): ReadonlySet<string> {
+  return unknownMembers(connection, { id: collection, kind }, run)?.(revision) ?? new Set();
 }
 
 // Which parent records a kind that is read one by one was asked for, and which should be next.

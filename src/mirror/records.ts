@@ -14,11 +14,13 @@ import {
   firstRun,
   headOfId,
   lastChangedRun,
+  revisionAt,
   revisionsOf,
   textAt,
   textIn,
   textsOf,
 } from './history.ts';
+import { scanBody } from './classify-record.ts';
 import { checkedBodies } from './intact.ts';
 import { lineageOf } from './lineage.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
@@ -26,6 +28,7 @@ import { type QueryBuilder, type RowQuery, param, prepared, streamed } from './q
 import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
 import { RecreatedIds } from './recreated-ids.ts';
 import { type IdMapping, readIdMap } from './restores.ts';
+import { unknownMembers } from './run-seals.ts';
 import { records } from './schema/record-tables.ts';
 import { runs } from './schema/run-tables.ts';
 import { sources } from './schema/source-tables.ts';
@@ -155,6 +158,23 @@ const REMOVED_HEADS = heads(isNull(records.hash));
 interface ReadOptions {
   /** True for what leaves the mirror and is believed: a body that does not match its hash is an error. */
   readonly isChecked?: boolean;
+  /** True for people: without the members of which a state of the past has no values (`unknownMembers`). */
+  readonly isKnownOnly?: boolean;
+}
+
+/** Returns texts of a collection as of a run, without the members of which that state has no values. */
+function knownTexts(
+  connection: Connection,
+  collection: SelectedCollection,
+  run: number,
+): (head: HistoryHead, text: string) => string {
+  const unknown = unknownMembers(connection, collection, run);
+  return (head, text) => {
+    const revision = unknown === null ? undefined : revisionAt(connection, head, run);
+    return unknown === null || revision === undefined
+      ? text
+      : scanBody(text, unknown(revision.run)).stableText;
+  };
 }
 
 /** Current records. @throws DamagedContent if they are checked */
@@ -176,19 +196,21 @@ export function* readAsOf(
   connection: Connection,
   run: number,
   filter: RecordFilter = {},
-  { isChecked = false }: ReadOptions = {},
+  { isChecked = false, isKnownOnly = false }: ReadOptions = {},
 ): Generator<MirrorRecord> {
   for (const collection of selectCollections(connection, filter, run)) {
     const { source, kind, scope } = collection;
     const bodies = isChecked ? checkedBodies(connection, collection) : null;
+    const known = isKnownOnly ? knownTexts(connection, collection, run) : null;
     for (const head of HEADS(connection, collection)) {
       const body = bodies === null ? textAt(connection, head, run) : bodies.at(head, run);
-      if (body !== undefined) yield { source, kind, scope, id: head.id, body };
+      if (body !== undefined)
+        yield { source, kind, scope, id: head.id, body: known === null ? body : known(head, body) };
     }
   }
 }
 
-/** Records as `readCurrent` (`run` null) or `readAsOf` reads them, checked, with their times. */
+/** Records as `readCurrent` (`run` null) or `readAsOf` reads them, checked and for people, with their times. */
 export function* readDated(
   connection: Connection,
   run: number | null,
@@ -204,11 +226,13 @@ export function* readDated(
   for (const collection of selectCollections(connection, filter, run ?? undefined)) {
     const { source, kind, scope } = collection;
     const bodies = checkedBodies(connection, collection);
+    const known = run === null ? null : knownTexts(connection, collection, run);
     for (const head of (run === null ? CURRENT_HEADS : HEADS)(connection, collection)) {
       const body = bodies.at(head, run ?? head.run);
       if (body === undefined) continue;
       yield {
-        ...{ source, kind, scope, id: head.id, body },
+        ...{ source, kind, scope, id: head.id },
+        body: known === null ? body : known(head, body),
         firstSeenAt: timeOf(firstRun(connection, head)),
         lastChangedAt: timeOf(lastChangedRun(connection, head, run ?? head.run)),
       };

@@ -5,11 +5,16 @@
  * since it defines them.
  */
 import { type Hash, createHash } from 'node:crypto';
-import { and, asc, eq } from 'drizzle-orm';
+import { and, asc, eq, sql } from 'drizzle-orm';
 import type { Kind } from '../catalog/kinds.ts';
+import { pointerTo } from '../core/json-pointer.ts';
 import type { Connection } from './database.ts';
+import { readShapes } from './field-shapes-store.ts';
 import { param, prepared } from './query.ts';
+import { IS_PUBLISHED } from './run-rows.ts';
 import { sealingRules } from './schema/record-tables.ts';
+import { runs } from './schema/run-tables.ts';
+import { collections } from './schema/source-tables.ts';
 
 /** Which members the stable hash of a kind leaves out, from `run` on. */
 export interface SealingRule {
@@ -43,6 +48,68 @@ export function readRules(connection: Connection, source: number, kind: Kind): S
 export function ruleAt(rules: readonly SealingRule[], run: number): SealingRule | undefined {
   return rules.findLast((rule) => rule.run <= run);
 }
+
+/**
+ * The members of which a revision has no value as of a run: those that a later run may have replaced in place. They are
+ * volatile under the revision's rule and under one that was in force since.
+ */
+function replacedSince(rules: readonly SealingRule[], revision: number, run: number): ReadonlySet<string> {
+  const since = [ruleAt(rules, run + 1), ...rules.filter((rule) => rule.run > run + 1)];
+  const then = ruleAt(rules, revision)?.volatileFields ?? new Set();
+  return new Set([...then].filter((name) => since.some((rule) => rule?.volatileFields.has(name) === true)));
+}
+
+/**
+ * As of a run that is not the newest of the collection's source: returns the members of which a revision has no value. Null
+ * for the newest run, whose state has all of them.
+ * @param collection its number
+ */
+export function unknownMembers(
+  connection: Connection,
+  { id: collection, kind }: { readonly id: number; readonly kind: Kind },
+  run: number,
+): ((revision: number) => ReadonlySet<string>) | null {
+  const found = NEWEST_RUN(connection).get({ collection });
+  if (found === undefined || found.newest <= run) return null;
+  const rules = readRules(connection, found.source, kind);
+  const known = new Map<SealingRule | undefined, ReadonlySet<string>>();
+  return (revision) => {
+    const rule = ruleAt(rules, revision);
+    const names = known.get(rule) ?? replacedSince(rules, revision, run);
+    known.set(rule, names);
+    return names;
+  };
+}
+
+/** The volatile fields of which records of a run that is not the newest have no values, of those that records have now. */
+export function readUnknownFields(
+  connection: Connection,
+  run: number,
+  selected: Iterable<{ readonly id: number; readonly kind: Kind }>,
+): { readonly kind: Kind; readonly fields: readonly string[] }[] {
+  const byKind = new Map<Kind, Set<string>>();
+  for (const collection of selected) {
+    const names = unknownMembers(connection, collection, run)?.(run) ?? new Set();
+    const own = byKind.get(collection.kind) ?? new Set<string>();
+    const source = NEWEST_RUN(connection).get({ collection: collection.id })?.source ?? 0;
+    const shapes = readShapes(connection, source, collection.kind);
+    for (const name of names) if (shapes.has(pointerTo([name]))) own.add(name);
+    byKind.set(collection.kind, own);
+  }
+  return [...byKind].flatMap(([kind, fields]) =>
+    fields.size === 0 ? [] : [{ kind, fields: [...fields].sort() }],
+  );
+}
+
+const NEWEST_RUN = prepared((db) =>
+  db
+    .select({ source: collections.source, newest: sql<number>`max(${runs.run})` })
+    .from(collections)
+    .innerJoin(runs, and(eq(runs.source, collections.source), IS_PUBLISHED))
+    .where(eq(collections.id, param('collection')))
+    .groupBy(collections.source)
+    .prepare(),
+);
 
 /** What a root covers. */
 interface RootFacts extends RunDigests {

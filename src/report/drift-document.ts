@@ -48,6 +48,7 @@ export function driftDocument(
     skipped: document.skipped,
     stale: document.stale ?? [],
     left_out: document.left_out ?? [],
+    ...(document.volatile_unknown === undefined ? {} : { volatile_unknown: document.volatile_unknown }),
     schema_changes: drift.forms.map(formDocument),
     findings: open.map((finding) => withReopened(shown(finding), finding)),
     accepted: accepted.map(({ finding, acceptance }) => ({

@@ -54,6 +54,11 @@ export function referenceText(
   );
 }
 
+/** Said where a state of the past is shown without its volatile fields; `of` names it, `fields` those that are known by name. */
+export function unknownFieldsText(of: string, fields: string): string {
+  return `${of}: fields that change on their own are left out (${fields}), the mirror has their latest values only`;
+}
+
 /** E.g. `batch exports, organization 0189…: the key may not read them`. */
 export function skippedText(skipped: DiffDocument['skipped'][number], options: ReportOptions): string {
   const place = placeText(skipped.scope, options);

@@ -29,7 +29,7 @@ interface StatesCompared {
  */
 export function requireComparedFields(document: DiffDocument, compared: StatesCompared): void {
   if (document.changes.length > 0) return;
-  const { fields, mode, definitions } = compared;
+  const { fields, mode, definitions, states } = compared;
   requireKnownFields({
     fields,
     kinds: kindsOf(compared),
@@ -37,8 +37,37 @@ export function requireComparedFields(document: DiffDocument, compared: StatesCo
     modeOf: () => mode,
     records: (searched) => recordsOf(compared, searched),
     hintFor: (excluding) =>
-      excluding === 'managed' ? 'leave --managed-only out to compare it' : 'add --all to compare it',
+      excluding === 'managed'
+        ? 'leave --managed-only out to compare it'
+        : states.some(isPast)
+          ? 'the mirror has only the latest value of it: compare latest with live, with --all; `volatile: false` under `definitions` keeps its history from then on'
+          : 'add --all to compare it',
   });
+}
+
+/** True for a state of the mirror, or an export of one, that has no values of volatile fields: later runs replaced them. */
+function isPast({ point, lacksVolatile = false }: LoadedState): boolean {
+  return lacksVolatile || (point !== null && !point.isLatest);
+}
+
+/** The mode in which two states can be compared: volatile fields only where both have values of them. */
+export function possibleMode(mode: ComparisonMode, from: LoadedState, to: LoadedState): ComparisonMode {
+  return mode === 'all' && (isPast(from) || isPast(to)) ? 'all_but_volatile' : mode;
+}
+
+/** What the document says of a comparison in a possible mode. */
+export function unknownVolatile(
+  mode: ComparisonMode,
+  from: LoadedState,
+  to: LoadedState,
+): Pick<DiffDocument, 'volatile_unknown'> {
+  if (mode !== 'all_but_volatile') return {};
+  return {
+    volatile_unknown: [
+      ...(isPast(from) ? (['from'] as const) : []),
+      ...(isPast(to) ? (['to'] as const) : []),
+    ],
+  };
 }
 
 interface FieldsAsked {
@@ -84,7 +113,7 @@ export function requireKnownFields(asked: FieldsAsked): void {
       if (name === undefined) return;
       const field = documented.get(name);
       const { isVolatile = isVolatileMember(definition, undefined, name), isWritable = false } = field ?? {};
-      const isCompared = mode === 'all' || (!isVolatile && (mode === 'default' || isWritable));
+      const isCompared = mode === 'all' || (!isVolatile && (mode !== 'managed' || isWritable));
       if (!isCompared && !(field !== undefined && isLookedAt(definition, name))) {
         if (field !== undefined) excluded ??= { name, mode };
         else if (isVolatile) byItself ??= { name, mode };

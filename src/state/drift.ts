@@ -30,6 +30,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import { compareStates } from './compare.ts';
+import { possibleMode } from './compared-fields.ts';
 import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
 import { pointOf } from './point.ts';
 import { IdHistories, RecreatedReferences, shownIds, soleIds, withMappedIds } from './recreated-ids.ts';
@@ -82,8 +83,9 @@ export async function driftBetween(
   mirror: Mirror | null,
   sides: { readonly from: LoadedState; readonly to: LoadedState },
   areOfMirror: boolean,
-  extent: DriftExtent,
+  asked: DriftExtent,
 ): Promise<SourceDrift> {
+  const extent = { ...asked, mode: possibleMode(asked.mode, sides.from, sides.to) };
   const { source, filter, mode, fields, now, whyLeftOut = ACTIVITY } = extent;
   const definitions = definitionsFor(config, source);
   const { ignore, severities: overrides } = rulesFor(config, source);

@@ -148,6 +148,7 @@ class ExportState implements LoadedState {
   readonly source: string | null;
   readonly point = null;
   readonly hasForeignSecrets: boolean;
+  readonly lacksVolatile: boolean;
   readonly #records: readonly RecordState[];
   readonly #kinds: ReadonlySet<Kind>;
   readonly #collections = new Map<string, CollectionKey>();
@@ -164,6 +165,7 @@ class ExportState implements LoadedState {
     this.reference = { ref: `file:${path}` };
     this.source = source;
     this.hasForeignSecrets = facts.hasForeignSecrets;
+    this.lacksVolatile = extents.some(({ volatile_unknown: unknown }) => unknown !== undefined);
     this.#facts = facts;
     this.#against = against;
     this.#records = sortRecords(records);

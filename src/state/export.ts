@@ -317,6 +317,8 @@ interface WholeCollections {
 export interface ExportExtent {
   readonly filter: StateFilter;
   readonly whole: readonly WholeCollections[];
+  /** Fields that records of the kind would have, and the state has no values of; left out where it has all. */
+  readonly volatile_unknown?: readonly { readonly kind: Kind; readonly fields: readonly string[] }[];
 }
 
 const FILTERS = ['kinds', 'organizations', 'projects', 'ids'] as const;
@@ -341,6 +343,8 @@ export function extentIn(value: JsonValue): ExportExtent | null {
       ...(kinds === undefined ? {} : { kinds: KINDS.filter((kind) => kinds.includes(kind)) }),
     },
     whole: collections,
+    // Which these are does not matter: a comparison leaves all volatile fields out.
+    ...(getOwn(value, 'volatile_unknown') === undefined ? {} : { volatile_unknown: [] }),
   };
 }
 

@@ -89,6 +89,8 @@ export interface LoadedState {
   readonly point: Point | null;
   /** True for an export whose secrets are fingerprints by the key of another mirror. */
   readonly hasForeignSecrets?: boolean;
+  /** True for an export without volatile fields: its state had no values of them. */
+  readonly lacksVolatile?: boolean;
   /** The known collections, complete or not; not those that had gone with their parent record. */
   collections(): readonly CollectionKey[];
   coverage(kind: Kind, scope: Scope): Coverage;

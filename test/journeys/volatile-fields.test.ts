@@ -1,4 +1,6 @@
 /** What moves by the service's own activity is not a difference, in kinds without documented fields as well. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { world } from './comparison.ts';
 import { ORG } from './service.ts';
@@ -126,5 +128,137 @@ describe("the service's own activity", () => {
     expect(changes[0]?.fields).toEqual([
       { path: '/user/email', from: 'ann@one.example', to: 'ann@two.example' },
     ]);
+  });
+});
+
+describe('values of fields that change on their own', () => {
+  const member = (is2fa: boolean, more: object = {}): object => ({
+    id: 'x',
+    user: ann(),
+    level: 1,
+    is_2fa_enabled: is2fa,
+    ...more,
+  });
+
+  it('are those of the newest run: states of the past leave them out, and say so', async () => {
+    const { service, expectRun, run, diff } = await world();
+    service.set('domains', [{ id: 'd1', domain: 'one.example' }]);
+    service.set('members', [member(true)]);
+    await expectRun(0, 'sync', '--quiet');
+    const members = ['--kind', 'members'];
+    const exportThen = (...args: string[]): ReturnType<typeof run> =>
+      expectRun(0, 'export', '--at', 'run:1', ...members, ...args);
+    const before = await exportThen();
+    expect(before.stdout).toContain('"is_2fa_enabled":true');
+    expect(before.stderr).toBe('');
+    await expectRun(0, 'export', '--at', 'run:1', '--format', 'json', '--output', 'whole.json');
+
+    service.set('members', [member(false)]);
+    await expectRun(0, 'sync', '--quiet');
+    const note =
+      'as of run 1: fields that change on their own are left out (members: is_2fa_enabled), the mirror has their latest values only';
+    const after = await exportThen();
+    expect(after.stdout).toBe(before.stdout.replace(',"is_2fa_enabled":true', ''));
+    expect(after.stderr).toContain(note);
+    const json = await exportThen('--json');
+    const unknown = [{ kind: 'members', fields: ['is_2fa_enabled'] }];
+    expect(JSON.parse(json.stdout)).toMatchObject({ run: 1, volatile_unknown: unknown });
+    const csv = (await exportThen('--format', 'csv')).stdout;
+    expect(csv).not.toMatch(/true|false/);
+    expect((await expectRun(0, 'export', '--at', 'run:2', ...members)).stdout).toContain(
+      '"is_2fa_enabled":false',
+    );
+    expect((await expectRun(0, 'export', ...members)).stdout).toContain('"is_2fa_enabled":false');
+    await exportThen('--output', 'then');
+
+    const shown = await expectRun(0, 'show', 'members', 'u7', '--at', 'run:1');
+    expect(shown.stdout).not.toMatch(/^is_2fa_enabled/m);
+    expect(shown.stdout).toContain('fields that change on their own are left out (is_2fa_enabled)');
+    const then = JSON.parse(
+      (await expectRun(0, 'show', 'members', 'u7', '--at', 'run:1', '--json')).stdout,
+    ) as {
+      body: object;
+      volatile_unknown: string[];
+    };
+    expect(then.body).not.toHaveProperty('is_2fa_enabled');
+    expect(then.volatile_unknown).toEqual(['is_2fa_enabled']);
+    const now = await expectRun(0, 'show', 'members', 'u7', '--json');
+    expect(JSON.parse(now.stdout)).toMatchObject({ body: { is_2fa_enabled: false } });
+    expect(now.stdout).not.toContain('volatile_unknown');
+
+    service.set('members', [member(true, { level: 8 })]);
+    for (const to of ['run:2', 'live', 'file:whole.json']) {
+      const isChanged = to === 'live';
+      const all = await diff(isChanged ? 2 : 0, 'run:1', to, '--all', ...members);
+      expect(
+        all.changes.flatMap(({ fields }) => fields.map(({ path }) => path)),
+        to,
+      ).toEqual(isChanged ? ['/level'] : []);
+      expect(all).toMatchObject({ volatile_unknown: ['from'] });
+    }
+    const text = await expectRun(0, 'diff', 'run:1', 'run:2', '--all', ...members);
+    expect(text.stdout + text.stderr).toContain(
+      'fields that change on their own are not compared: their values as of run:1 are not known',
+    );
+    // An export of a past state says that it has none; one of the newest state has the values of its time.
+    for (const [from, paths] of [
+      ['file:then', ['/level']],
+      ['file:whole.json', ['/level']],
+      ['latest', ['/is_2fa_enabled', '/level']],
+    ] as const) {
+      const { changes } = await diff(2, from, 'live', '--all', ...members);
+      expect(
+        changes.flatMap(({ fields }) => fields.map(({ path }) => path)),
+        from,
+      ).toEqual(paths);
+    }
+    for (const mode of [[], ['--all']]) {
+      const asked = await expectRun(
+        4,
+        'diff',
+        'run:1',
+        'live',
+        ...members,
+        '--field',
+        '/is_2fa_enabled',
+        ...mode,
+      );
+      expect(asked.stderr).toContain('/is_2fa_enabled is volatile');
+      expect(asked.stderr).toContain('the mirror has only the latest value of it');
+    }
+
+    // A revision has the value that was seen last while it lasted: which run saw it first is not known.
+    await expectRun(0, 'sync', '--quiet');
+    for (const command of ['log', 'blame']) {
+      const all = await expectRun(0, command, 'members', 'u7', '--all');
+      expect(all.stdout + all.stderr).not.toContain('/is_2fa_enabled');
+    }
+  });
+
+  it('have a history from the run on at which `definitions` says that the field is not volatile', async () => {
+    const { service, directory, env, expectRun, diff } = await world();
+    service.set('members', [member(true)]);
+    await expectRun(0, 'sync', '--quiet');
+    // The configuration names the service now.
+    delete env['TIDEMARK_BASE_URL'];
+    delete env['TIDEMARK_API_KEY'];
+    writeFileSync(
+      join(directory, 'tidemark.yaml'),
+      `sources: [{ name: default, baseUrl: "${service.url}", apiKey: test-key-of-some-length, definitions: { members: { fields: { is_2fa_enabled: { volatile: false } } } } }]\n`,
+    );
+    await expectRun(0, 'sync', '--quiet');
+    service.set('members', [member(false)]);
+    await expectRun(0, 'sync', '--quiet');
+    const { changes } = await diff(2, 'run:2', 'run:3');
+    expect(changes.map(({ fields }) => fields)).toEqual([
+      [{ path: '/is_2fa_enabled', from: true, to: false }],
+    ]);
+    for (const [run, value] of [
+      [2, true],
+      [3, false],
+    ] as const) {
+      const then = await expectRun(0, 'export', '--at', `run:${run}`, '--kind', 'members');
+      expect(then.stdout).toContain(`"is_2fa_enabled":${value}`);
+    }
   });
 });

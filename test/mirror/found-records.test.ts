@@ -77,7 +77,7 @@ describe('what the mirror knew of a record', () => {
       ['{"id":"x","n":3}', 2, 7, 7, null],
     ]);
     expect(mirror.records.asOf(row, 5)?.removed?.at).toBe(mirror.runs.get(5)?.finishedAt);
-    expect(mirror.records.asOf({ record: 12_345 }, 5)).toBeUndefined();
+    expect(mirror.records.asOf({ record: 12_345, kind: 'roles' }, 5)).toBeUndefined();
   });
 
   it('counts as looks only complete sweeps of the whole list, of published runs', async () => {

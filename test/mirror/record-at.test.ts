@@ -7,7 +7,7 @@ import { ORG, open, sync } from './fixture.ts';
 const body = (n: number): string => `{"id":"x","pad":"${'lorem ipsum '.repeat(20)}","n":${n}}`;
 
 /** Its body after that run; undefined where it was not there. */
-function bodyAt(mirror: Mirror, row: Pick<RecordRow, 'record'>, run: number): string | undefined {
+function bodyAt(mirror: Mirror, row: Pick<RecordRow, 'record' | 'kind'>, run: number): string | undefined {
   const then = mirror.records.asOf(row, run);
   return then?.removed === null ? then.body : undefined;
 }
@@ -24,7 +24,7 @@ describe('a record as of a run', () => {
     );
     expect(bodyAt(mirror, row, 0)).toBeUndefined();
     expect(bodyAt(mirror, row, 999)).toBeUndefined();
-    expect(bodyAt(mirror, { record: 12_345 }, 3)).toBeUndefined();
+    expect(bodyAt(mirror, { record: 12_345, kind: 'roles' }, 3)).toBeUndefined();
   });
 
   it('follows the present, whatever row it was asked with', async () => {

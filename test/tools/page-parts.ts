@@ -43,6 +43,18 @@ function columnsByKind(): string {
   );
 }
 
+function volatileByKind(): string {
+  const kindsByFields = new Map<string, string[]>();
+  for (const { kind, fields } of CATALOG) {
+    const names = fields.flatMap(({ name, isVolatile }) => (isVolatile ? [code(name)] : [])).join(', ');
+    if (names !== '') kindsByFields.set(names, [...(kindsByFields.get(names) ?? []), code(kind)]);
+  }
+  return table(
+    ['kind', 'fields that change on their own'],
+    [...kindsByFields].map(([names, kinds]) => [kinds.join(', '), names]),
+  );
+}
+
 /** Each part by the name in its marker. */
 const PARTS: Readonly<Record<string, () => string>> = {
   metrics: () =>
@@ -53,6 +65,7 @@ const PARTS: Readonly<Record<string, () => string>> = {
   'notice events': () => meanings(['event', 'meaning'], EVENT_MEANINGS),
   'template values': () => meanings(['name', 'value'], TEMPLATE_VALUES),
   columns: columnsByKind,
+  'volatile fields': volatileByKind,
 };
 
 export const PART_NAMES = Object.keys(PARTS);

@@ -16,8 +16,9 @@ import type { HistoryRevision } from '../../diff/history.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
 import { maskedBody, maskedFields, maskedId } from '../../report/mask.ts';
+import { unknownFieldsText } from '../../report/notes.ts';
 import { resolvePoint } from '../../state/point.ts';
-import { emptyHtml, faint, fieldListHtml, recordPath, selectHtml, timeHtml } from './components.ts';
+import { capital, emptyHtml, faint, fieldListHtml, recordPath, selectHtml, timeHtml } from './components.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 
 /** Versions to choose from; older ones are reached by `?left=run:N`. */
@@ -122,7 +123,24 @@ function choiceForm({ row, revisions, words, definition }: VersionFacts, left: s
 ${box('Left', 'left', left)}${box('Right', 'right', right)}<button>Compare</button></form>`;
 }
 
-function comparisonHtml({ row, definition, query }: VersionFacts, left: Version, right: Version): Html {
+function comparisonHtml(
+  { mirror, row, definition, query }: VersionFacts,
+  one: Version,
+  other: Version,
+): Html {
+  // Of which one version has no values, the other one's would look like a change.
+  const unknown = new Set(
+    [one, other].flatMap(({ revision, run, body }) =>
+      revision === undefined || body === undefined || !isJsonObject(body)
+        ? []
+        : [...mirror.records.unknownIn(row, revision.run, run)].filter((name) => Object.hasOwn(body, name)),
+    ),
+  );
+  const [left, right] = [withoutMembers(one, unknown), withoutMembers(other, unknown)];
+  const note =
+    unknown.size === 0
+      ? NOTHING
+      : markup`<p class="faint">${capital(unknownFieldsText('in versions of the past', [...unknown].sort().join(', ')))}.</p>`;
   const compared = (mode: ComparisonMode): readonly FieldChange[] =>
     left.body === undefined || right.body === undefined
       ? []
@@ -141,7 +159,15 @@ ${fieldListHtml(changes, FIELDS_SHOWN)}`;
   const rows = alignedLines(linesOf(left.body, definition), linesOf(right.body, definition));
   const isFull = query.get('lines') === 'all';
   const all = comparisonPath(row, definition, { left: left.ref, right: right.ref, lines: 'all' });
-  return markup`${summary}${linesTable(left, right, isFull ? rows : withoutEqual(rows), all)}`;
+  return markup`${summary}${note}${linesTable(left, right, isFull ? rows : withoutEqual(rows), all)}`;
+}
+
+function withoutMembers(version: Version, names: ReadonlySet<string>): Version {
+  const { body } = version;
+  if (names.size === 0 || body === undefined || !isJsonObject(body)) return version;
+  const kept: JsonObject = {};
+  for (const [name, value] of Object.entries(body)) if (!names.has(name)) setOwn(kept, name, value);
+  return { ...version, body: kept };
 }
 
 function linesOf(body: JsonValue | undefined, definition: ResourceDefinition): string[] {
