@@ -71,11 +71,19 @@ export function schemaVersion(
   }
   const applied = appliedHashes(connection);
   if (applied.length !== version || applied.some((hash, index) => hash !== all[index]?.hash)) {
-    throw new TidemarkError('mirror_version', `${path} was made by another version of Tidemark`, {
+    const isAltered = version === latest && schemaDifferences(connection, all).every(isOfRecord);
+    const orAltered = isAltered
+      ? `, or its table ${RECORD} was altered: all other tables are as they should be`
+      : '';
+    throw new TidemarkError('mirror_version', `${path} was made by another version of Tidemark${orAltered}`, {
       hint: 'use the version that made it, or move the file away and run `tidemark sync` for a new one (without history)',
     });
   }
   return { version, latest };
+}
+
+function isOfRecord(difference: string): boolean {
+  return difference.startsWith(`table ${RECORD} `);
 }
 
 /** Oldest first. None where the file has no record of them. */
