@@ -1,5 +1,6 @@
 /** The files that `init` writes: the commented configuration, and what starts Tidemark. Pure. */
-import { dirname } from 'node:path';
+import { createHash } from 'node:crypto';
+import { basename, dirname } from 'node:path';
 import type { ChannelType } from '../config/channels.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { SecretReference } from './init-answers.ts';
@@ -183,29 +184,29 @@ WantedBy=${facts.isSystem ? 'multi-user.target' : 'default.target'}
 */${CRON_MINUTES} * * * * ${facts.isSystem ? `${facts.user.name} ` : ''}${command.replaceAll('%', '\\%')}
 `;
   }
-  const mounts = facts.secretFiles.map((file) => `      - ${quoted(`${file}:${file}:ro`)}\n`);
+  const mounts = facts.secretFiles.map((file) => `      - ${inCompose(`${file}:${file}:ro`)}\n`);
   return `${WRITTEN_BY_INIT}. No registry has the image: \`${BUILD_IMAGE}\`, in a checkout of the repository.
-name: tidemark
+name: ${composeProject(directory)}
 services:
   tidemark:
     image: tidemark:latest
     command: [daemon]
     environment:
-      TIDEMARK_CONFIG: ${quoted(facts.config)}
+      TIDEMARK_CONFIG: ${inCompose(facts.config)}
       # Temporary files, as large as the mirror: the image's own place for them belongs to another user.
-      TMPDIR: ${quoted(directory)}
-      SQLITE_TMPDIR: ${quoted(directory)}
+      TMPDIR: ${inCompose(directory)}
+      SQLITE_TMPDIR: ${inCompose(directory)}
       # For the dashboard and metrics, write a token that the user below may read into the file (openssl rand -hex 32), keep it
       # out of git, and uncomment these two lines and the one with the port, which is published on this machine only.
       # TIDEMARK_HTTP_LISTEN: 0.0.0.0:8787
-      # TIDEMARK_HTTP_TOKEN_FILE: ${quoted(`${directory}/${TOKEN_FILE}`)}
+      # TIDEMARK_HTTP_TOKEN_FILE: ${inCompose(`${directory}/${TOKEN_FILE}`)}
     # ports: ["127.0.0.1:8787:8787"]
     # Variables that the configuration names, a line each, as NAME=value.
-    env_file: [{ path: ${quoted(`${directory}/${ENVIRONMENT_FILE}`)}, required: false }]
+    env_file: [{ path: ${inCompose(`${directory}/${ENVIRONMENT_FILE}`)}, required: false }]
     volumes:
       # Configuration, secrets and mirror; a backup directory elsewhere needs a line of its own.
       # Restart the container after a secret file with a line of its own was replaced.
-      - ${quoted(`${directory}:${directory}`)}
+      - ${inCompose(`${directory}:${directory}`)}
 ${mounts.join('')}    user: "${facts.user.uid}:${facts.user.gid}"
     read_only: true
     tmpfs: ["/tmp:size=16m,mode=1777"]
@@ -219,4 +220,18 @@ ${mounts.join('')}    user: "${facts.user.uid}:${facts.user.gid}"
       driver: json-file
       options: { max-size: 10m, max-file: "5" }
 `;
+}
+
+/** Compose replaces variables in every value; two dollar signs are one that it leaves alone. */
+function inCompose(text: string): string {
+  return quoted(text.replaceAll('$', '$$$$'));
+}
+
+/** With one name for two directories, `up` in one would replace the container of the other: the hash is that of its path. */
+function composeProject(directory: string): string {
+  const words =
+    basename(directory)
+      .toLowerCase()
+      .match(/[a-z0-9]+/g) ?? [];
+  return ['tidemark', ...words, createHash('sha256').update(directory).digest('hex').slice(0, 6)].join('-');
 }

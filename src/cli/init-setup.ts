@@ -11,6 +11,7 @@ import { cronFields } from '../config/cron.ts';
 import { cronOrOff } from '../config/schema.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { shellWord } from '../core/hints.ts';
 import { isLoopback } from '../core/local-url.ts';
 import { createSend } from '../daemon/notices/sending.ts';
 import { UNENCRYPTED } from './config-check.ts';
@@ -481,7 +482,7 @@ function servicePath(context: CommandContext, form: ServiceForm, output: string)
 
 function nextFor(form: ServiceForm, path: string): string {
   if (form === 'compose')
-    return `build the image with \`${BUILD_IMAGE}\` in a checkout of the repository, then \`docker compose --file ${path} up --detach\`; the file says how to publish the dashboard`;
+    return `build the image with \`${BUILD_IMAGE}\` in a checkout of the repository, then \`docker compose --file ${shellWord(path)} up --detach\`; the file says how to publish the dashboard`;
   const isInstalled = path.startsWith('/etc/');
   if (form === 'cron')
     return isInstalled

@@ -376,6 +376,27 @@ describe('init away from a terminal', () => {
     });
   });
 
+  it('Docker Compose: a project for each directory, and `$` in a path is no variable', () => {
+    const projectOf = (directory: string, secretFiles: readonly string[] = []) => {
+      const facts = { config: `${directory}/tidemark.yaml`, program: [], isSystem: false, secretFiles };
+      const text = serviceText('compose', { ...facts, user: { name: 'a', uid: 7, gid: 8 } });
+      return parse(text) as { name: string; services: { tidemark: { volumes: string[] } } };
+    };
+    const names = ['/srv/acme', '/srv/My Bank_2', '/opt/acme', '/srv/acmé', '/'].map(
+      (at) => projectOf(at).name,
+    );
+    expect(new Set(names).size).toBe(names.length);
+    for (const name of names) expect(name).toMatch(/^[a-z0-9][a-z0-9_-]*$/);
+    expect(names.slice(0, 2)).toEqual([
+      expect.stringMatching(/^tidemark-acme-[0-9a-f]{6}$/),
+      expect.stringMatching(/^tidemark-my-bank-2-[0-9a-f]{6}$/),
+    ]);
+    expect(projectOf('/srv/a$b', ['/k$y']).services.tidemark.volumes).toEqual([
+      '/srv/a$$b:/srv/a$$b',
+      '/k$$y:/k$$y:ro',
+    ]);
+  });
+
   it('leaves the mode of the file to nobody’s surprise', async () => {
     const { run, service, directory } = await rig();
     await run('init', '--url', service.url, '--key-env', 'SVC_KEY', '--output', 'other.yaml');
