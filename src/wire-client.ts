@@ -77,17 +77,6 @@ export function assumeRequests(
 }
 
 /**
- * From when on `rate.perHour` leaves a request with that key, as far as the log beside that path knows, epoch milliseconds; in the past
- * where it does already.
- */
-export function hourFreeAt(source: SourceConfig, beside: string, clock: Clock): number {
-  const { perHour } = source.rate;
-  const starts =
-    perHour === 0 ? [] : readStarts({ beside, fingerprint: keyFingerprint(source), clock }, null);
-  return (starts.at(-perHour) ?? Number.NEGATIVE_INFINITY) + HOUR_MS;
-}
-
-/**
  * When the last hour's requests of this key started, as the log beside the mirror remembers: epoch milliseconds, oldest
  * first. With a kind, those that count for the limit of that name (`rate.kinds`).
  */

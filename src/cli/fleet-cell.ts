@@ -7,7 +7,7 @@ import { afterRealTime, type Clock, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { workOnCell } from '../fleet/cell-work.ts';
 import type { CellOrder, FromCellProcess, ToCellProcess } from '../fleet/cell.ts';
-import { assumeRequests, hourFreeAt, openReadClient } from '../wire-client.ts';
+import { assumeRequests, openReadClient } from '../wire-client.ts';
 import type { CommandContext } from './context.ts';
 import { commandLog } from './source-probe.ts';
 
@@ -68,7 +68,6 @@ export async function fleetCell(context: CommandContext): Promise<ExitCode> {
       openReadClient: (source, sourceLog, rateLog) =>
         openReadClient(source, sourceLog, rateLog, { clock, beforeSending: () => lease.require() }),
       assumeRequests: (source, rateLog, uncounted) => assumeRequests(source, rateLog, uncounted, clock),
-      hourFreeAt: (source, rateLog) => hourFreeAt(source, rateLog, clock),
       isKnown: (root) =>
         new Promise((resolve) => {
           current.onKnown = resolve;

@@ -31,6 +31,7 @@ import {
 } from '../daemon/health/health-facts.ts';
 import { fullDisk, spaceBeside } from '../doctor/disk.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
+import { hourProblem, hourProblemOf } from '../daemon/problems.ts';
 import { Timetable } from '../daemon/schedule/timetable.ts';
 import type { LockHolder } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -110,7 +111,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
       );
     }
     const code = exitCode(own);
-    const reason = own.flatMap((each) => statusReason(withDeadRun(mirror, each)));
+    const reason = own.flatMap((each) => statusReason(withDeadRun(mirror, each), config));
     if (code !== EXIT.done) printShownReason(context, own.length === 0 ? [EMPTY] : reason);
     return code;
   } finally {
@@ -203,6 +204,13 @@ function healthView(config: Config, mirror: Mirror, now: number, hasDaemon: bool
   // Schedules that no daemon ever served are in force for nobody.
   if (hasDaemon || rows.length > 0) timetable.adopt(config, now, rows, () => false);
   const catalog = new BackupCatalog(systemClock);
+  const sync = timetable.views().find(({ schedule }) => schedule === 'sync');
+  const putOff = config.sources.flatMap((source) => {
+    if (sync?.sources.includes(source.name) !== true) return [];
+    const usedUp = hourProblem(source, config, systemClock);
+    if (usedUp === null || usedUp.freeAt < Date.parse(sync.dueAt ?? '')) return [];
+    return [{ about: hourProblemOf(source.name), since: isoTime(now), error: usedUp.error }];
+  });
   // Nothing is sent: what a bucket holds is for \`tidemark backup\`.
   const local = (targets: readonly TargetConfig[]): TargetConfig[] =>
     targets.filter(({ type }) => type === 'directory');
@@ -227,7 +235,7 @@ function healthView(config: Config, mirror: Mirror, now: number, hasDaemon: bool
     schedules: () => timetable.views(),
     running: () => [],
     queued: () => [],
-    problems: () => [],
+    problems: () => putOff,
   };
 }
 
@@ -237,17 +245,17 @@ function exitCode(sources: readonly SourceStatus[]): ExitCode {
 }
 
 /** Why the mirror of a source is not complete, for stderr; nothing where it is. */
-function statusReason({
-  source,
-  state,
-  lastRun,
-  lastEnded,
-  lastWholeEnded,
-  unread,
-  held,
-}: SourceStatus): string[] {
+function statusReason(
+  { source, state, lastRun, lastEnded, lastWholeEnded, unread, held }: SourceStatus,
+  config: Config,
+): string[] {
   if (state === 'whole') return [];
-  const sync = `  → run \`tidemark sync --source ${source}\``;
+  const configured = config.sources.find(({ name }) => name === source);
+  const wait = configured === undefined ? null : hourProblem(configured, config, systemClock);
+  const sync =
+    wait === null
+      ? `  → run \`tidemark sync --source ${source}\``
+      : `  → ${wait.error.message}: ${wait.error.hint ?? ''}`;
   if (state === 'never_synced') return [`${source} was never synced`, sync];
   if (state === 'unpublished')
     return [`no run of ${source} was published yet`, ...(lastRun?.outcome === 'running' ? [] : [sync])];
@@ -263,7 +271,9 @@ function statusReason({
     // Another sync would hold the same removals again.
     ...(held.length > 0 && unread.every(({ outcome }) => outcome === 'held')
       ? []
-      : [`${sync}; \`tidemark doctor --source ${source}\` shows what the key reaches`]),
+      : [
+          wait === null ? `${sync}; \`tidemark doctor --source ${source}\` shows what the key reaches` : sync,
+        ]),
   ];
 }
 
@@ -361,7 +371,7 @@ async function mirrorLine(context: CommandContext, config: Config, waitMs: numbe
       state: snapshot.health.state,
       answers: fiveAnswers(snapshot, drift, config),
       areBackupsRead: (backups?.problems ?? []).length === 0,
-      reason: own.flatMap(statusReason),
+      reason: own.flatMap((each) => statusReason(each, config)),
       exitCode: exitCode(own),
     };
   } catch (thrown) {

@@ -113,6 +113,10 @@ export class Cell {
         this.#timetable.bringForward(schedule, clock.now() + BEGIN_AGAIN_MS);
         surroundings.wake();
       },
+      putOff: (schedule, until) => {
+        this.#timetable.bringForward(schedule, until);
+        surroundings.wake();
+      },
       onEnd: (job, ended, code) => this.#jobEnded(job, ended, code),
     });
     this.view = createView({

@@ -1,8 +1,29 @@
 /** Current problems. Each is reported when it begins and when it ends, not in between. */
 import { type Clock, isoTime } from '../core/clock.ts';
-import type { TidemarkError } from '../core/errors.ts';
+import type { Config, SourceConfig } from '../config/config.ts';
+import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
+import { usedUpHour } from '../mirror/rate-log.ts';
 import type { DaemonProblem } from './view.ts';
+
+/** The subject of the problem that the hour of a source is used up. */
+export function hourProblemOf(source: string): string {
+  return `rate:${source}`;
+}
+
+/** That a sync of the source would have to wait for `rate.perHour` for longer than its requests may, and until when; null where it would not. */
+export function hourProblem(
+  source: SourceConfig,
+  { rateLogBeside }: Pick<Config, 'rateLogBeside'>,
+  clock: Clock,
+): { readonly freeAt: number; readonly error: TidemarkError } | null {
+  const mostWaitMs = source.retry.maxWaitSeconds * 1000;
+  const usedUp = usedUpHour(source, { beside: rateLogBeside, clock, mostWaitMs });
+  if (usedUp === null) return null;
+  const hint = 'raise it, sync less often, or give each source a key of its own';
+  const message = `the next sync of ${source.name} waits: ${usedUp.what}`;
+  return { freeAt: usedUp.freeAt, error: new TidemarkError('throttled', message, { hint }) };
+}
 
 /** Where what goes wrong is noted. */
 export interface ProblemSink {

@@ -71,7 +71,7 @@ export interface SourceRequestStats {
 
 /** Something that is wrong at this moment, as long as it lasts. It is reported in the log when it begins and when it ends. */
 export interface DaemonProblem {
-  /** `config`, `lock`, `mirror`, `http`, `registration`, `bookkeeping`, or `job:` with name and source. */
+  /** `config`, `lock`, `mirror`, `http`, `registration`, `bookkeeping`, `rate:` with a source, or `job:` with name and source. */
   readonly about: string;
   /** ISO 8601. */
   readonly since: string;

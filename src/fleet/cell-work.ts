@@ -4,13 +4,12 @@ import { dirname } from 'node:path';
 import type { ReadClient } from '../api/read-client.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { toErrorMessage } from '../core/child-process.ts';
-import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { startDaemon } from '../daemon/daemon.ts';
 import { openMirror } from '../mirror/open.ts';
-import { exportRateLog, mergeRateLog } from '../mirror/rate-log.ts';
+import { exportRateLog, mergeRateLog, usedUpHour } from '../mirror/rate-log.ts';
 import { pinBaseline } from '../state/pin-baseline.ts';
 import { parseReference } from '../state/reference.ts';
 import { bringMirror, type MirrorEffects, noteLostRuns, storeMirror, Unworkable } from './cell-mirror.ts';
@@ -28,7 +27,6 @@ interface CellEffects extends MirrorEffects {
     rateLog: string,
     uncounted: NonNullable<CellOrder['uncounted']>,
   ) => number;
-  readonly hourFreeAt: (source: SourceConfig, rateLog: string) => number;
 }
 
 /** A longer wait for an hour that is used up, or the limits of a holder that vanished, does not keep a worker's slot: others are worked on meanwhile. */
@@ -55,9 +53,15 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
         why: null,
         requests: exportRateLog(order.rateLog, effects.clock),
       };
-    const usedUp = usedUpHour(order, source, effects);
+    const { clock } = effects;
+    const usedUp = usedUpHour(source, { beside: order.rateLog, clock, mostWaitMs: MOST_WAIT_MS });
     if (usedUp !== null)
-      return { status: 'waits', ...usedUp, requests: exportRateLog(order.rateLog, effects.clock) };
+      return {
+        status: 'waits',
+        ms: usedUp.freeAt - clock.now(),
+        why: `${usedUp.what}: raise it, sync less often, or give cells keys of their own`,
+        requests: exportRateLog(order.rateLog, clock),
+      };
     const chain = await bringMirror(order, config.mirror, effects);
     noteLostRuns(order, source, effects);
     const baselineError = setBaseline(order, config.mirror, effects);
@@ -132,22 +136,6 @@ function countRequests(
   const until = Math.min(uncounted.until, clock.now());
   const freeAt = effects.assumeRequests(source, rateLog, { ...uncounted, until });
   return Math.max(0, freeAt - clock.now());
-}
-
-/** Where `rate.perHour` leaves no request for long: for how long, and what to say of it. Null where it leaves one sooner. */
-function usedUpHour(
-  { rateLog }: CellOrder,
-  source: SourceConfig,
-  { clock, hourFreeAt }: CellEffects,
-): { readonly ms: number; readonly why: string } | null {
-  const freeAt = hourFreeAt(source, rateLog);
-  const ms = freeAt - clock.now();
-  if (ms <= MOST_WAIT_MS) return null;
-  const until = `${isoTime(freeAt).slice(11, 19)}Z`;
-  return {
-    ms,
-    why: `rate.perHour is used up until ${until}: raise it, sync less often, or give cells keys of their own`,
-  };
 }
 
 /**

@@ -6,7 +6,9 @@
 import { createHash, randomInt } from 'node:crypto';
 import { existsSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { Clock } from '../core/clock.ts';
+import type { SourceConfig } from '../config/config.ts';
+import { keyFingerprint } from '../config/source.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
 import {
@@ -200,6 +202,22 @@ export function readStarts(
   } finally {
     connection?.close();
   }
+}
+
+/**
+ * Where `rate.perHour` leaves no request with that key for longer than `mostWaitMs`, as far as the log beside that path knows: from when
+ * on it does (epoch milliseconds), and what to say of it. Null where it leaves one sooner.
+ */
+export function usedUpHour(
+  source: Pick<SourceConfig, 'baseUrl' | 'apiKey' | 'rate'>,
+  { beside, clock, mostWaitMs }: { beside: string; clock: Clock; mostWaitMs: number },
+): { readonly freeAt: number; readonly what: string } | null {
+  const { perHour } = source.rate;
+  if (perHour === 0) return null;
+  const start = readStarts({ beside, fingerprint: keyFingerprint(source), clock }, null).at(-perHour);
+  if (start === undefined || start + HOUR_MS - clock.now() <= mostWaitMs) return null;
+  const freeAt = start + HOUR_MS;
+  return { freeAt, what: `rate.perHour is used up until ${isoTime(freeAt).slice(11, 19)}Z` };
 }
 
 /** What a rate log holds of the last hour, to be continued on another machine. It does not reveal any key. */

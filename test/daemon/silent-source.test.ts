@@ -1,6 +1,9 @@
 /** A service that accepts and never answers holds up its own source, and no other for long. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { keyFingerprint } from '../../src/config/source.ts';
+import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
+import { SharedRateLog } from '../../src/mirror/rate-log.ts';
 import { FakeService, respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
 
@@ -90,6 +93,43 @@ describe('a service that accepts and never answers', () => {
       errorCode: 'timeout',
       error: expect.stringMatching(/has not answered for 1[56] min: the run was given up/) as string,
     });
+  });
+});
+
+describe('an hour of requests that is used up', () => {
+  it('puts the sync off until it is over, says so once, and makes no failed run', async () => {
+    const rig = await Rig.create({ sync: '5,35 * * * *' });
+    const text = readFileSync(rig.configFile, 'utf8');
+    writeFileSync(rig.configFile, text.replace('perHour: 0', 'perHour: 500'));
+    await rig.start();
+    await rig.advanceMinutes(1);
+    const [source] = rig.view.config().sources;
+    if (source === undefined) throw new Error('the rig has a source');
+    const fingerprint = keyFingerprint(source);
+    const log = new SharedRateLog({ beside: rig.mirrorPath, fingerprint, keeps: 500, clock: rig.clock });
+    log.atomically(() => {
+      for (let n = 0; n < 500; n += 1) log.starts(null).add(rig.clock.now());
+    });
+    log.close();
+    const runs = () => rig.read((mirror) => mirror.runs.list({ source: 'a' }));
+    const freeAt = rig.clock.now() + 60 * MINUTE;
+    const before = runs().length;
+    await rig.advanceMinutes(50);
+    expect(runs()).toHaveLength(before);
+    const until = `${new Date(freeAt).toISOString().slice(11, 19)}Z`;
+    const said = `the next sync of a waits: rate.perHour is used up until ${until}`;
+    expect(rig.loud().filter((line) => line === said)).toHaveLength(1);
+    const { health } = readHealthSnapshot(rig.view, rig.clock.now());
+    expect(health.reasons).toMatchObject([{ code: 'daemon_problem', message: said }]);
+    const hint = 'raise it, sync less often, or give each source a key of its own';
+    const stale = { code: 'stale', message: expect.stringContaining(said) as string, hint };
+    expect(health.sources[0]?.reasons).toMatchObject([stale]);
+    await rig.advanceMinutes(11);
+    const [first, second] = runs();
+    expect(second).toBeDefined();
+    expect(first).toMatchObject({ outcome: 'complete' });
+    expect(Date.parse(first?.startedAt ?? '')).toBe(freeAt);
+    expect(rig.view.problems()).toEqual([]);
   });
 });
 

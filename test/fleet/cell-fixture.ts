@@ -9,7 +9,7 @@ import { createLogger } from '../../src/core/logger.ts';
 import { workOnCell } from '../../src/fleet/cell-work.ts';
 import type { CellOrder, CellReport, CellResult, KnownMirror } from '../../src/fleet/cell.ts';
 import { openMirror } from '../../src/mirror/open.ts';
-import { assumeRequests, hourFreeAt, openReadClient } from '../../src/wire-client.ts';
+import { assumeRequests, openReadClient } from '../../src/wire-client.ts';
 import { scratch } from '../journeys/harness.ts';
 import { FakeService } from '../journeys/service.ts';
 
@@ -133,7 +133,6 @@ export async function fleet({ haste = 1 } = {}): Promise<Fleet> {
           openReadClient: (source, sourceLog, rateLog) =>
             openReadClient(source, sourceLog, rateLog, { clock, beforeSending: () => undefined }),
           assumeRequests: (source, rateLog, uncounted) => assumeRequests(source, rateLog, uncounted, clock),
-          hourFreeAt: (source, rateLog) => hourFreeAt(source, rateLog, clock),
           isKnown: (root) => Promise.resolve(registry.runs.some((run) => run.root === root)),
           host: 'here',
           pid: process.pid,

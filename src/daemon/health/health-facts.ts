@@ -21,6 +21,7 @@ import { hasBackupFailed, standingFailure } from '../backup-failure.ts';
 import { hasEmptiedTarget, lacksBaseline, refusalOf, summaryOf } from '../jobs/summaries.ts';
 import { mendingText } from '../jobs/verify-result.ts';
 import { driftWaitsSince } from '../notices/perhaps-open.ts';
+import { hourProblemOf } from '../problems.ts';
 import type { DaemonView } from '../view.ts';
 import {
   type Health,
@@ -469,6 +470,7 @@ function unreadSource(view: HealthView, config: Config, source: string): SourceF
         : { intervalMs: schedule.intervalMs, jitterMs: config.schedules.sync?.jitterMs ?? 0 },
     isSyncing: view.running().some((job) => job.name === 'sync' && job.source === source),
     behind: behindOf(view, source),
+    hourUsedUp: hourUsedUp(view, source),
     lastComplete: null,
     lastEnded: null,
     lastSync: null,
@@ -485,6 +487,11 @@ function unreadSource(view: HealthView, config: Config, source: string): SourceF
 function behindOf(view: HealthView, source: string): SourceFacts['behind'] {
   const isQueued = view.queued().some((job) => job.name === 'sync' && job.source === source);
   return (isQueued ? view.running()[0] : undefined) ?? null;
+}
+
+function hourUsedUp(view: HealthView, source: string): SourceFacts['hourUsedUp'] {
+  const error = view.problems().find(({ about }) => about === hourProblemOf(source))?.error;
+  return error === undefined ? null : { message: error.message, hint: error.hint ?? null };
 }
 
 /** What is left of a failed backup, as of what is known of the targets now. */

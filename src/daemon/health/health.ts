@@ -69,6 +69,8 @@ export interface SourceFacts {
     /** Address of the target that it waits for itself. */
     readonly waitsFor?: string | null;
   } | null;
+  /** That its next sync waits for `rate.perHour`, and what a person can do about it; null if it does not. */
+  readonly hourUsedUp: { readonly message: string; readonly hint: string | null } | null;
   /** Of all kinds; likewise the next two. */
   readonly lastComplete: EndedRun | null;
   readonly lastEnded: EndedRun | null;
@@ -482,9 +484,12 @@ function sourceReasons(facts: SourceFacts, allowedMs: number | null, now: number
 
 function freshness(facts: SourceFacts, allowedMs: number | null, now: number): HealthReason[] {
   const { lastComplete, source, isSyncing } = facts;
-  const behind = behindText(facts, now);
-  const held = behind === null ? '' : `; ${behind}`;
-  const hint = `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`;
+  const waits = behindText(facts, now) ?? facts.hourUsedUp?.message;
+  const held = waits === undefined ? '' : `; ${waits}`;
+  const hint =
+    facts.hourUsedUp === null
+      ? `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`
+      : facts.hourUsedUp.hint;
   if (lastComplete === null) {
     // A new source gets the same time; a restart of the daemon does not extend it.
     const since = expectedSince(facts);

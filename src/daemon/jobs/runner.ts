@@ -14,7 +14,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { narrowedKinds } from '../../sync/run-extent.ts';
 import type { DaemonEffects } from '../effects.ts';
 import type { MirrorConnections, WriterTurn } from '../mirror-access.ts';
-import type { ActiveProblems } from '../problems.ts';
+import { type ActiveProblems, hourProblem, hourProblemOf } from '../problems.ts';
 import type { JobIdentity, JobProgress, RequestStatus, RunningJob } from '../view.ts';
 import { type Task, type JobExecutor, commandOf } from './executor.ts';
 import { endOf, failedResult, JobLog, jobKey, noteJobProblem, UNENDED, unwritten } from './job-log.ts';
@@ -42,6 +42,8 @@ interface RunnerOptions {
   readonly cutShort: (schedule: ScheduleName) => void;
   /** Called when a local error kept a scheduled job from starting: it must be tried again before its next due time. */
   readonly notBegun: (schedule: ScheduleName) => void;
+  /** Called when a scheduled job has to wait for the rate limit: until when, epoch milliseconds. */
+  readonly putOff: (schedule: ScheduleName, until: number) => void;
   /** Called after each job, with its exit code: follow-up jobs may be queued. */
   readonly onEnd: (job: QueuedJob, ended: EndedJob, exitCode: ExitCode) => void;
 }
@@ -301,6 +303,9 @@ export class JobRunner implements SlotUser {
     const limitMs = timeLimitMs(job.name, config, source);
     current.endsAt = limitMs === 0 ? null : effects.clock.monotonicMs() + limitMs;
     if (job.trigger !== 'request' && !(await this.#isWanted(work, config))) return;
+    if (job.trigger !== 'request' && source !== null && work.sendsRequests === true) {
+      if (this.#isPutOff(job, source, config)) return;
+    }
     let turn: WriterTurn | null = null;
     try {
       turn = await this.#options.mirrorAccess.turn(this.#abort.signal);
@@ -340,6 +345,20 @@ export class JobRunner implements SlotUser {
     }
     if (job.name === 'sync' && job.source !== null) this.#rests.end(job.source);
     return result;
+  }
+
+  /** True where the hour is used up, so that the job would have to wait for longer than its requests may: it comes again when it is over. */
+  #isPutOff({ name, schedule }: QueuedJob, source: SourceConfig, config: Config): boolean {
+    const { effects, problems, putOff } = this.#options;
+    const usedUp = hourProblem(source, config, effects.clock);
+    const about = hourProblemOf(source.name);
+    if (usedUp === null) {
+      problems.end(about, `rate.perHour of ${source.name} leaves requests again: the ${name} starts`);
+      return false;
+    }
+    problems.begin(about, usedUp.error, 'warn');
+    if (schedule !== null) putOff(schedule, usedUp.freeAt);
+    return true;
   }
 
   async #isWanted(work: JobWork, config: Config): Promise<boolean> {

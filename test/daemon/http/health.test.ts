@@ -31,6 +31,7 @@ const SOURCE: SourceFacts = {
   schedule: { intervalMs: 30 * MINUTE_MS, jitterMs: MINUTE_MS },
   isSyncing: false,
   behind: null,
+  hourUsedUp: null,
   lastComplete: run(10),
   lastEnded: run(10),
   lastSync: null,
