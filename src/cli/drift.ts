@@ -19,7 +19,7 @@ import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
 import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
 import { failedRunDocument } from '../state/documents.ts';
-import { forgottenNotes, newestRunIfFailed } from '../state/runs.ts';
+import { forgottenNotes, newestRunIfFailed, unreadRestores, unreadRestoreText } from '../state/runs.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
@@ -129,9 +129,11 @@ function driftReport(
   const failed = isOfLatest && mirror !== null ? newestRunIfFailed(mirror, source) : null;
   const failedRun = failed === null ? null : failedRunDocument(failed);
   const unread = failed === null ? [] : failedRunLines(failed);
+  const [restored] = isOfLatest && mirror !== null ? unreadRestores(mirror, source) : [];
   const notes = (isActivityNamed: boolean): string[] => [
     ...all.warnings,
     ...unread.slice(0, 1),
+    ...(restored === undefined ? [] : [unreadRestoreText(restored)]),
     ...driftNotes(found, below, options, isActivityLeftOut && !isActivityNamed),
   ];
   const shared = {
@@ -155,7 +157,16 @@ function driftReport(
     exitCode: unread.length > 0 ? 3 : diffExitCode(document),
     reason: [...unread, ...comparisonReason(document, definitions)],
     json: () =>
-      JSON.stringify(driftDocument(found, { below, showsSecrets: shared.showsSecrets, failedRun }), null, 2),
+      JSON.stringify(
+        driftDocument(found, {
+          below,
+          showsSecrets: shared.showsSecrets,
+          failedRun,
+          restoredSince: restored?.restore ?? null,
+        }),
+        null,
+        2,
+      ),
     render: (format) =>
       renderDocument(context, document, format, {
         ...shared,

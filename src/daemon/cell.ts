@@ -2,7 +2,7 @@
  * What the daemon does for one mirror: its schedules, its queue, its jobs (one at a time), its observers, and its
  * problems. Configuration, HTTP, main loop and shutdown are in the process around it (`daemon.ts`).
  */
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { backupToName } from '../backup/known-backups.ts';
 import type { Config } from '../config/config.ts';
@@ -21,7 +21,7 @@ import type { JobWork, QueuedJob } from './jobs/work.ts';
 import { registerDaemon, type DaemonRegistration } from './lockfile.ts';
 import { removeLeftPlan } from './plan-directory.ts';
 import { MirrorConnections, type ReaderPool } from './mirror-access.ts';
-import { followUps, logUnfinished } from './pending-jobs.ts';
+import { followUps, logUnfinished, syncsAfterRestores } from './pending-jobs.ts';
 import { ActiveProblems } from './problems.ts';
 import { BEGIN_AGAIN_MS, ScheduleStore, startSchedule } from './schedule-store.ts';
 import { spreadShare, Timetable } from './schedule/timetable.ts';
@@ -70,6 +70,8 @@ export class Cell {
   #rateGroups: ReadonlyMap<string, string> = new Map();
   #registration: DaemonRegistration | null = null;
   #isLoaded = false;
+  /** Of the mirror's files, when a restore was last looked for. */
+  #lookedAt = '';
 
   /** @param source whose mirror it is, of many; null for one mirror of all sources */
   constructor(config: Config, source: string | null, surroundings: CellSurroundings) {
@@ -211,7 +213,7 @@ export class Cell {
     return this.#timetable.nextDueAt();
   }
 
-  /** Notices that its file went or came, and that the command line cannot find the daemon. */
+  /** Notices that its file went or came, that a restore changed a source, and that the command line cannot find the daemon. */
   checkFiles(): void {
     this.#mirrorAccess.isThere();
     // Its directory is on a volume that is away: made here, it would be in the way of what comes back.
@@ -221,6 +223,22 @@ export class Cell {
       this.#problems.end('registration', 'the command line finds the daemon again');
     } catch (error) {
       this.#problems.begin('registration', asTidemarkError(error));
+    }
+    this.#readRestored();
+  }
+
+  /** Syncs what a restore of another process changed. Looked for only where something was written. */
+  #readRestored(): void {
+    const files = fileTimes(this.#config.mirror);
+    if (files === this.#lookedAt) return;
+    this.#lookedAt = files;
+    try {
+      const jobs = syncsAfterRestores(this.#mirrorAccess.reader(), this.#config);
+      this.runner.addAll(jobs.filter((job) => !this.runner.holds(job)));
+    } catch (error) {
+      const { code } = asTidemarkError(error);
+      // Whoever needs the mirror next reports why it cannot be read.
+      this.#effects.log.debug({ code }, 'restores could not be looked for');
     }
   }
 
@@ -275,6 +293,14 @@ export class Cell {
       if (works.has(next.name)) this.runner.add(next);
     }
   }
+}
+
+/** When a mirror and its write-ahead log were last written. */
+function fileTimes(path: string): string {
+  return [path, `${path}-wal`]
+    .map((file) => statSync(file, { throwIfNoEntry: false }))
+    .map((found) => (found === undefined ? '' : `${found.mtimeMs} ${found.size}`))
+    .join(', ');
 }
 
 function addedAt(

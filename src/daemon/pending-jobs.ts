@@ -7,7 +7,7 @@ import { asTidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { JobName, JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { isReadAfter, lastCompleteRun } from '../state/runs.ts';
+import { isReadAfter, lastCompleteRun, unreadRestores } from '../state/runs.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { EndedJob } from './jobs/observers.ts';
 import { summaryOf } from './jobs/summaries.ts';
@@ -117,6 +117,24 @@ export function logUnfinished(
     const sources = [...new Set(jobs.map(({ source }) => source))];
     daemon.log.info({ sources, nextAt }, `${name} is not made up for: it is next due at ${nextAt}`);
   }
+}
+
+/**
+ * A sync of each source that is synced by schedule and that a restore changed since its newest published run, unless one has
+ * begun since that restore ended: whatever came of it, the next is for the schedule.
+ */
+export function syncsAfterRestores(mirror: Mirror, { schedules }: Config): readonly QueuedJob[] {
+  return (schedules.sync?.sources ?? []).flatMap((source): QueuedJob[] => {
+    const ends = unreadRestores(mirror, source).flatMap(({ finishedAt }) => finishedAt ?? []);
+    const end = ends.toSorted().at(-1);
+    if (end === undefined) return [];
+    const begun = [
+      ...mirror.runs.list({ source, limit: 1 }),
+      ...mirror.daemon.jobs({ name: 'sync', source, limit: 1 }),
+    ];
+    if (begun.some(({ startedAt }) => startedAt >= end)) return [];
+    return [{ name: 'sync', source, trigger: 'after_restore', schedule: 'sync', full: false, kinds: null }];
+  });
 }
 
 /** The jobs that follow this one, in order. */

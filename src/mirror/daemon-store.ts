@@ -252,7 +252,7 @@ export const JOB_NAMES = [
   'git',
 ] as const satisfies readonly JobName[];
 /** Without who asked. */
-export type JobTrigger = 'schedule' | 'overdue' | 'request' | 'after_run';
+export type JobTrigger = 'schedule' | 'overdue' | 'request' | 'after_run' | 'after_restore';
 export type JobOutcome = JobRow['outcome'];
 
 export type JobStart = Pick<JobRow, 'name' | 'source' | 'trigger' | 'startedAt'>;

@@ -7,7 +7,9 @@ import {
   asc,
   desc,
   eq,
+  exists,
   getTableColumns,
+  gt,
   gte,
   inArray,
   isNull,
@@ -35,6 +37,8 @@ import { rowSealer } from './row-seals.ts';
 import { knownKind, storedScope } from './stored-names.ts';
 import { auditLog } from './schema/retention-tables.ts';
 import { idMap, restoreSteps, restores } from './schema/restore-tables.ts';
+import { runs } from './schema/run-tables.ts';
+import type { RunRow } from './run-rows.ts';
 import { LogSync, logBytes } from './write-ahead-log.ts';
 
 type StoredRestore = typeof restores.$inferSelect;
@@ -149,6 +153,16 @@ export class RestoreStore {
   numbersBetween(source: string, after: string, until: string): number[] {
     const rows = this.#access.read((connection) => BETWEEN(connection).all({ source, after, until }));
     return rows.map(({ restore }) => restore);
+  }
+
+  /**
+   * Restores and undos that changed something in the service after a published run of its source had read it, newest first: by
+   * the order of the audit log, as no run reads while a restore sends. Those under way are left out.
+   */
+  appliedAfter({ run, source, finishedAt }: RunRow): Pick<RestoreRow, 'restore' | 'finishedAt'>[] {
+    return this.#access.read((connection) =>
+      APPLIED_AFTER(connection).all({ run, source, until: finishedAt }),
+    );
   }
 
   /** How the program knew who started a restore, by the audit log: user and host, or what the dashboard let them in by. Undefined where it does not say. */
@@ -397,6 +411,37 @@ const PLANNED_RUN = prepared((db) =>
     .where(eq(restores.restore, param('restore')))
     .prepare(),
 );
+
+const APPLIED_AFTER = prepared((db) => {
+  const { entry, about, member, action } = auditLog;
+  const { restore, source, outcome, finishedAt } = restores;
+  const known = db
+    .select({ entry: sql`coalesce(${runs.lastEntry}, 0)` })
+    .from(runs)
+    .where(eq(runs.run, param('run')));
+  // What was applied before it was resumed may be known to the run.
+  const isAfter = or(ne(action, 'resume'), gt(restoreSteps.sentAt, param('until')));
+  const applied = db
+    .select({ step: restoreSteps.step })
+    .from(restoreSteps)
+    .where(and(eq(restoreSteps.restore, restore), eq(restoreSteps.outcome, 'applied'), isAfter));
+  return db
+    .selectDistinct({ restore, finishedAt })
+    .from(auditLog)
+    .innerJoin(restores, eq(member, sql`json_array(${restore})`))
+    .where(
+      and(
+        gt(entry, sql`(${known})`),
+        eq(about, 'restores'),
+        inArray(action, ['restore', 'undo', 'resume']),
+        eq(source, param('source')),
+        ne(outcome, 'running'),
+        exists(applied),
+      ),
+    )
+    .orderBy(desc(restore))
+    .prepare();
+});
 
 const STARTED = prepared((db) => {
   const { entry, via, about, member, action } = auditLog;

@@ -24,17 +24,19 @@ interface DriftDocumentOptions {
   readonly showsSecrets: boolean;
   /** The newest run of the source, if it failed and TO is the state before it (`failedRunDocument`). */
   readonly failedRun: object | null;
+  /** The newest restore that TO has nothing of yet; null if there is none. */
+  readonly restoredSince: number | null;
 }
 
 /**
- * `{schema, source, from, to, failed_run, compared, skipped, stale, left_out, schema_changes: [{kind, field, change, before, after, runs,
+ * `{schema, source, from, to, failed_run, restored_since, compared, skipped, stale, left_out, schema_changes: [{kind, field, change, before, after, runs,
  * records}], findings: [{fingerprint, severity, kind, scope, id, name, change, path, place?, moved?, from?, to?, reopened?}], accepted: [finding with acceptance], ignored: [finding with rule], withdrawable,
  * summary}`. Of the summary, `findings` and the severities count findings, `open` too; all else counts records, whose sum is
  * `compared.records`. `place` is given where `path` leads through an element with an id; acceptances name it as their `path`. `path` is empty for a record that came or went; its value is then an object of its fields by pointer.
  */
 export function driftDocument(
   drift: ShownDrift,
-  { below, showsSecrets, failedRun }: DriftDocumentOptions,
+  { below, showsSecrets, failedRun, restoredSince }: DriftDocumentOptions,
 ): object {
   const { document, open, accepted, ignored, stale, definitions } = drift;
   const shown = (finding: Finding): Finding => (showsSecrets ? finding : maskedFinding(drift, finding));
@@ -44,6 +46,7 @@ export function driftDocument(
     from: document.from,
     to: document.to,
     failed_run: failedRun,
+    restored_since: restoredSince,
     compared: document.compared,
     skipped: document.skipped,
     stale: document.stale ?? [],

@@ -127,3 +127,23 @@ export function newestRunIfFailed(mirror: Mirror, source: string): RunRow | null
     .find(({ outcome }) => outcome !== 'running');
   return ended?.outcome === 'failed' ? ended : null;
 }
+
+/** A restore of which the latest state of its source has nothing yet. */
+export interface UnreadRestore {
+  readonly restore: number;
+  /** When it ended, ISO 8601; null where its process died. */
+  readonly finishedAt: string | null;
+  /** The newest published run of the source. */
+  readonly run: number;
+}
+
+/** Restores and undos with applied steps since the newest published run of the source, newest first. */
+export function unreadRestores(mirror: Pick<Mirror, 'runs' | 'restores'>, source: string): UnreadRestore[] {
+  const latest = mirror.runs.latest(source);
+  if (latest === undefined) return [];
+  return mirror.restores.appliedAfter(latest).map((each) => ({ ...each, run: latest.run }));
+}
+
+export function unreadRestoreText({ restore, run }: UnreadRestore): string {
+  return `restore ${restore} was applied after run ${run}: \`tidemark sync\` reads what it changed`;
+}

@@ -16,7 +16,13 @@ import { lookCommands } from '../sync/removals.ts';
 import { parentMissing } from '../sync/sweep.ts';
 import { errorDocument, runDocument, type RunProgress } from './documents.ts';
 import { type NamedRemovals, namedRemovals, namesText } from './held-names.ts';
-import { ifDead, lastCompleteRun, lastEndedRunOfAllKinds } from './runs.ts';
+import {
+  ifDead,
+  lastCompleteRun,
+  lastEndedRunOfAllKinds,
+  type UnreadRestore,
+  unreadRestores,
+} from './runs.ts';
 
 /**
  * `never_synced`: no run yet. `unpublished`: there are runs, but none was published. `whole`: the latest run was
@@ -48,6 +54,8 @@ export interface SourceStatus {
   /** When the oldest known run began, ISO 8601. */
   readonly firstTriedAt: string | null;
   readonly held: readonly NamedRemovals[];
+  /** The newest restore that changed the service since `lastPublished`; null if none did. */
+  readonly unreadRestore: UnreadRestore | null;
   /** Kinds that are read a few records in each run, and not yet all of them. */
   readonly sampledKinds: readonly SampledKind[];
 }
@@ -83,6 +91,7 @@ function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean,
     lastComplete: lastCompleteRun(mirror, source),
     firstTriedAt: mirror.runs.firstStartedAt(source),
     held: namedRemovals(mirror, source),
+    unreadRestore: unreadRestores(mirror, source)[0] ?? null,
     sampledKinds: sampledOf(kinds),
   };
   return { ...known, state: stateOf(known, now) };
@@ -309,6 +318,7 @@ export function sourceSummary(
     last_published_run: runOf(status.lastPublished),
     last_complete_run: runOf(status.lastComplete),
     held_removals: status.held,
+    restored_since: status.unreadRestore?.restore ?? null,
     sampled: status.sampledKinds.map(({ kind, read, of }) => ({ kind, read, of })),
     drift: driftOf(status.source),
     schema_changes: null,

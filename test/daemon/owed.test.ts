@@ -369,3 +369,40 @@ describe('a tick that falls while the daemon stops', () => {
     expect(outcomes(rig, 'sync').at(-1)).toBe('overdue done');
   });
 });
+
+describe('a sync after a restore', () => {
+  /** As a command beside the daemon: one step that was applied. */
+  function restore(rig: Rig): void {
+    const at = isoTime(rig.clock.now());
+    write(rig, ({ restores }) => {
+      const step = { n: 1, outcome: 'planned', inverse: null, errorCode: null, error: null } as const;
+      const start = { planHash: 'h', plan: '{"steps":[]}', from: 'run:1', approved: {}, startedAt: at };
+      const number = restores.begin({ ...start, source: 'a', steps: [step] });
+      const [row] = restores.steps(number);
+      restores.journal([{ row: { ...row!, outcome: 'applied', status: 200, sentAt: at, endedAt: at } }]);
+      restores.finish(number, 'complete', at);
+    });
+  }
+
+  it('is begun once by the daemon that works beside it, and not again where it fails', async () => {
+    const rig = await Rig.create(YEARLY);
+    await rig.start();
+    expect(outcomes(rig, 'sync')).toEqual(['overdue done']);
+    await rig.advanceMinutes(5);
+    restore(rig);
+    await rig.advanceMinutes(30);
+    expect(outcomes(rig, 'sync')).toEqual(['overdue done', 'after_restore done']);
+    rig.service.quirks.push((_request, response) => {
+      respond(response, 404, '{"detail":"no"}');
+      return true;
+    });
+    restore(rig);
+    await rig.advanceMinutes(30);
+    const failed = ['overdue done', 'after_restore done', 'after_restore failed'];
+    expect(outcomes(rig, 'sync')).toEqual(failed);
+    await rig.daemon.stop();
+    await rig.start();
+    await rig.advanceMinutes(30);
+    expect(outcomes(rig, 'sync')).toEqual(failed);
+  });
+});

@@ -6,6 +6,7 @@ import { open } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
 import { DOMAINS, MEMBERS, world, type World } from './comparison.ts';
 import { type Ended, mirrorOnce, scratch } from './harness.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
 import { forbidden, ORG, respond } from './service.ts';
 
 interface DriftJson {
@@ -490,5 +491,36 @@ describe('the rules of the configuration', () => {
       expect(ended.code, ended.stderr).toBe(4);
       expect(ended.stderr).toContain(message);
     }
+  });
+});
+
+describe('drift and status after a restore', () => {
+  it('say that it was applied after the newest run, until a sync has read what it changed', async () => {
+    const story = await Story.start();
+    await story.expectRun(0, 'snapshots', 'pin', 'approved');
+    await story.expectRun(0, 'snapshots', 'baseline', 'approved');
+    await story.call('PATCH', ORGANIZATION, { enforce_2fa: false });
+    await story.expectRun(0, 'sync', '--quiet');
+    const newest = /"run":(\d+)/.exec((await story.expectRun(0, 'runs', '--json')).stdout)?.[1] ?? '';
+    const json = async (code: number, command: string): Promise<unknown> =>
+      JSON.parse((await story.expectRun(code, command, '--json')).stdout);
+    expect(await json(2, 'drift')).toMatchObject({ restored_since: null });
+    await story.expectRun(0, 'restore', 'baseline', '--kind', 'organizations', '--apply', '--yes', '--quiet');
+
+    const line = `restore 1 was applied after run ${newest}: \`tidemark sync\` reads what it changed`;
+    expect((await story.expectRun(2, 'drift')).stdout).toContain(line);
+    expect(await json(2, 'drift')).toMatchObject({ restored_since: 1 });
+    const { stdout } = await story.expectRun(0, 'status');
+    expect(stdout).toContain(`what restore 1 changed after run ${newest}`);
+    expect(stdout).toMatch(/Drift +Not known +restore 1 was applied after/);
+    expect(stdout).not.toContain('is current');
+    expect(await json(0, 'status')).toMatchObject({ sources: [{ restored_since: 1 }] });
+
+    await story.expectRun(0, 'sync', '--quiet');
+    expect((await story.expectRun(0, 'drift')).stdout).not.toContain('restore 1');
+    expect(await json(0, 'status')).toMatchObject({ sources: [{ restored_since: null }] });
+    // What it sends back is as unknown to the mirror.
+    await story.expectRun(0, 'undo', '1', '--apply', '--yes', '--quiet');
+    expect(await json(0, 'drift')).toMatchObject({ restored_since: 2 });
   });
 });

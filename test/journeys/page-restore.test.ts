@@ -159,7 +159,7 @@ describe('a restore from the dashboard', () => {
     expect((await post('apply', { plan: id, confirm: '1' })).headers.get('location')).toBe(path);
     const ended = await eventually(() => get(path), /Applied and verified|Ended with/);
     expect(ended).toContain('Applied and verified');
-    expect(ended).toContain('after the next sync');
+    await eventually(() => get('/runs'), /href="\/runs\/3"/);
     expect(await enforces()).toBe(true);
     expect((await post('apply', { plan: id, confirm: '1' })).status).toBe(404);
 

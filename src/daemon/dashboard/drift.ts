@@ -17,6 +17,7 @@ import { isSecretId, maskedPlace } from '../../report/mask.ts';
 import type { ReportOptions } from '../../report/options.ts';
 import { fieldLine } from '../../report/value-text.ts';
 import type { SourceDrift } from '../../state/drift.ts';
+import { type UnreadRestore, unreadRestores, unreadRestoreText } from '../../state/runs.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import type { FoundDrifts } from '../health/status-answers.ts';
 import { age } from '../http/wording.ts';
@@ -240,6 +241,13 @@ export function noDriftHtml({ document }: SourceDrift, now: number): Html {
   return emptyHtml('No drift', run === undefined ? 'as of the latest run.' : `as of run ${run}${when}.`);
 }
 
+/** What is compared is older than the last restore; nothing where it is not. */
+export function unreadRestoreHtml(restored: UnreadRestore | null | undefined): HtmlPart {
+  if (restored === undefined || restored === null) return NOTHING;
+  const text = capital(unreadRestoreText(restored));
+  return markup`<p class="warning" role="note">${withCommands(text)}.</p>`;
+}
+
 export const NO_BASELINE =
   'Pin a state and measure drift from it: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`.';
 
@@ -392,7 +400,7 @@ function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: So
     },
   });
   return markup`<section id="of-${encodeURIComponent(source)}">${heading}<p class="faint">${comparedText(document)}${ignoredText}</p>
-${severitiesHtml(records)}${resultHtml(mirror, drift, now)}${planForm(mirror, drift, now)}
+${unreadRestoreHtml(unreadRestores(mirror, source)[0])}${severitiesHtml(records)}${resultHtml(mirror, drift, now)}${planForm(mirror, drift, now)}
 ${articles}
 ${rest}${formsHtml(drift)}${acceptedHtml(drift, now, canAct)}</section>`;
 }

@@ -47,7 +47,7 @@ import {
   tableHtml,
   withCommands,
 } from './components.ts';
-import { NO_BASELINE, noDriftHtml, worstArticles } from './drift.ts';
+import { NO_BASELINE, noDriftHtml, unreadRestoreHtml, worstArticles } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 import { runsSection } from './runs.ts';
@@ -173,7 +173,11 @@ function driftSection({ found, snapshot }: OverviewFacts, mirror: Mirror): Html 
     return section('drift', 'Drift', NOTHING, emptyHtml('No baseline yet.', hint));
   }
   const open = drifts.reduce((sum, drift) => sum + drift.open.length, 0);
-  const problems = unknown.map(({ line }) => markup`<p class="plain">${withCommands(line)}</p>`);
+  const restored = configuredOf(snapshot).map((each) => unreadRestoreHtml(each.unreadRestore));
+  const problems = [
+    ...restored,
+    ...unknown.map(({ line }) => markup`<p class="plain">${withCommands(line)}</p>`),
+  ];
   if (open === 0) {
     const [drift] = drifts;
     const none = drift === undefined || unknown.length > 0 ? NOTHING : noDriftHtml(drift, snapshot.now);

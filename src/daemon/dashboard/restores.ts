@@ -13,6 +13,7 @@ import { byText } from '../../report/audit-report.ts';
 import { nameText } from '../../report/value-text.ts';
 import { type RestoreReport, restoreReport } from '../../restore/apply/report.ts';
 import { type Plan, type PlanStep, isExecutable, readPlan } from '../../restore/plan/plan.ts';
+import { unreadRestores } from '../../state/runs.ts';
 import type { PageRestore } from '../http/restores.ts';
 import { tookMs } from '../http/wording.ts';
 import { actionForm } from './actions.ts';
@@ -35,6 +36,7 @@ import {
   unlikeHtml,
   withCommands,
 } from './components.ts';
+import { unreadRestoreHtml } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 import { commandHtml } from './restore-plan.ts';
@@ -64,7 +66,7 @@ export function plannedRestorePage(restore: PageRestore, { mirror, config, now }
 }
 
 function stateHtml(restore: PageRestore, mirror: Mirror, definitions: DefinitionOf): HtmlPart {
-  const { state, plan, exitCode, message } = restore;
+  const { state, plan, source, exitCode, message } = restore;
   const lines = message.trim().split('\n');
   const said =
     message.trim() === ''
@@ -96,10 +98,10 @@ function stateHtml(restore: PageRestore, mirror: Mirror, definitions: Definition
       : isHandAlone
         ? badge('warn', 'Applied; the rest is to do by hand')
         : badge('warn', report === null ? `Ended with exit code ${exitCode ?? '?'}` : appliedText(report));
-  const next =
-    own === undefined || recorded > 0
-      ? NOTHING
-      : markup`<p class="faint">The mirror and the drift page show it after the next sync.</p>
+  const isUnread = unreadRestores(mirror, source).some((each) => each.restore === own?.restore);
+  const next = !isUnread
+    ? NOTHING
+    : markup`<p class="faint">The daemon syncs now: the mirror and the drift page show it after the next sync.</p>
 ${actionForm(
   'job',
   [
@@ -313,7 +315,8 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     { head: 'Note', style: 'wide below' },
   ];
   const more = report.steps.length - rows.length;
-  const next = nextHtml(report);
+  const unread = unreadRestores(mirror, found.source).find((each) => each.restore === found.restore);
+  const next = markup`${unreadRestoreHtml(unread)}${nextHtml(report)}`;
   const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${unlikeHtml(unlike)}${facts}${next}
 ${handHtml(report, definitions)}${section('journal', 'Journal', NOTHING, tableHtml('Steps of the restore', columns, rows), more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING)}`;
   return { title: `Restore ${restore}`, body, isWorking: outcome === 'running' };

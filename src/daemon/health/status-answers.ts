@@ -9,6 +9,7 @@ import { count, duration, percent, plural } from '../../core/wording.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import { uncomparedCollections } from '../../report/notes.ts';
 import type { SourceDrift } from '../../state/drift.ts';
+import { type UnreadRestore, unreadRestoreText } from '../../state/runs.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { type JobRow, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import { type DriftSummary, refusalOf, summaryOf } from '../jobs/summaries.ts';
@@ -239,7 +240,24 @@ function restorable({ lastJobs, drillScores, now }: HealthSnapshot): Answered {
   };
 }
 
-function drifted({ now }: HealthSnapshot, drift: DriftCounts | null): Answered {
+/** The first restore of which the mirror has nothing yet. */
+function unreadRestoreOf(snapshot: HealthSnapshot): UnreadRestore | undefined {
+  return configuredOf(snapshot).flatMap(({ unreadRestore }) => unreadRestore ?? [])[0];
+}
+
+function drifted(snapshot: HealthSnapshot, drift: DriftCounts | null): Answered {
+  const found = foundDrift(snapshot, drift);
+  const restored = unreadRestoreOf(snapshot);
+  if (drift === null || restored === undefined) return found;
+  const line = unreadRestoreText(restored).replaceAll('`', '');
+  return {
+    tone: 'warn',
+    word: 'Not known',
+    line: drift.open === 0 ? line : `${line}; before it: ${found.line}`,
+  };
+}
+
+function foundDrift({ now }: HealthSnapshot, drift: DriftCounts | null): Answered {
   if (drift === null) return { tone: 'plain', word: 'No baseline', line: 'nothing to compare with' };
   const run = drift.run === null ? 'the latest runs' : `run ${drift.run}`;
   const as = `as of ${run}${drift.at === null ? '' : `, ${age(drift.at, now)}`}`;
@@ -275,6 +293,9 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
   if (isFirst || (state === 'starting' && needs === 0)) return 'The first sync has not completed yet';
   if (needs === 1) return 'One thing needs you';
   if (needs > 1) return `${count(needs)} things need you`;
+  const restored = unreadRestoreOf(snapshot);
+  if (restored !== undefined)
+    return `The mirror does not have yet what restore ${restored.restore} changed after run ${restored.run}`;
   if ((drift?.open ?? 0) > 0) return 'The mirror is current; the service has drifted';
   const untested = [
     ...(drift === null || drift.unknown === null ? [] : ['drift is not known']),

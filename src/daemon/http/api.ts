@@ -13,7 +13,13 @@ import { acceptedDocument } from '../../report/audit-report.ts';
 import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/value-text.ts';
 import { missingRun } from '../../state/point.ts';
-import { forgottenInto, newestRunIfFailed, previousRun, withInterrupted } from '../../state/runs.ts';
+import {
+  forgottenInto,
+  newestRunIfFailed,
+  previousRun,
+  unreadRestores,
+  withInterrupted,
+} from '../../state/runs.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../../state/newly-read.ts';
 import { failedRunDocument, runDocument } from '../../state/documents.ts';
 import {
@@ -502,7 +508,8 @@ async function addDrift(
       if (own === null) continue;
       const failed = newestRunIfFailed(mirror, source);
       const failedRun = failed === null ? null : failedRunDocument(failed);
-      found.documents.push(driftDocument(own, { below: 0, showsSecrets: false, failedRun }));
+      const restoredSince = unreadRestores(mirror, source)[0]?.restore ?? null;
+      found.documents.push(driftDocument(own, { below: 0, showsSecrets: false, failedRun, restoredSince }));
     } catch (error) {
       const { code, message } = asTidemarkError(error);
       found.failures.push(asTidemarkError(error));

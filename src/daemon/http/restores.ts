@@ -59,18 +59,31 @@ export class PageRestores {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #mirrorPath: () => string;
+  readonly #onApplied: (source: string, by: string) => void;
   readonly #known = new Map<string, PageRestore>();
   readonly #end = new AbortController();
   #work: Promise<void> | null = null;
 
   constructor(
     run: RunCommand,
-    { clock, log, mirrorPath }: { clock: Clock; log: Logger; mirrorPath: () => string },
+    {
+      clock,
+      log,
+      mirrorPath,
+      onApplied,
+    }: {
+      clock: Clock;
+      log: Logger;
+      mirrorPath: () => string;
+      /** Called when a plan was applied, whatever came of it. */
+      onApplied: (source: string, by: string) => void;
+    },
   ) {
     this.#run = run;
     this.#clock = clock;
     this.#log = log;
     this.#mirrorPath = mirrorPath;
+    this.#onApplied = onApplied;
   }
 
   get(id: string): PageRestore | undefined {
@@ -144,6 +157,7 @@ export class PageRestores {
         { action: 'apply', by: actor.by, plan: plan.hash, exitCode: code },
         'a restore of the dashboard ended',
       );
+      this.#onApplied(restore.source, actor.by);
       return 'ended';
     });
     return restore;

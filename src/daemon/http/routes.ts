@@ -6,6 +6,7 @@ import { isoTime } from '../../core/clock.ts';
 import type { TrustedProxies } from '../../server/client-address.ts';
 import { createApplication } from '../../server/listener.ts';
 import type { Replica } from '../../server/replica/replica.ts';
+import { unreadRestores } from '../../state/runs.ts';
 import { createActions } from '../dashboard/actions.ts';
 import { refusalPage } from '../dashboard/layout.ts';
 import { allSourcesPage, createDashboard, restoreOf } from '../dashboard/routes.ts';
@@ -44,7 +45,18 @@ export function createRoutes(
     pageRestores:
       options.runCommand === undefined
         ? null
-        : new PageRestores(options.runCommand, { clock, log, mirrorPath: () => view.config().mirror }),
+        : new PageRestores(options.runCommand, {
+            clock,
+            log,
+            mirrorPath: () => view.config().mirror,
+            onApplied: (source, by) => {
+              try {
+                if (unreadRestores(view.mirror(), source).length > 0) view.request('sync', [source], { by });
+              } catch (error) {
+                log.warn({ source, err: error }, 'the sync after a restore could not be begun');
+              }
+            },
+          }),
     application: null,
   }));
 

@@ -28,10 +28,10 @@ export const jobs = sqliteTable(
     name: text('name').notNull().$type<'sync' | 'drift' | 'verify' | 'forget' | 'drill' | 'backup' | 'git'>(),
     /** Name of the source; NULL for what concerns the mirror as a whole. */
     source: text('source'),
-    /** `schedule`, `overdue` (missed while down), `request` or `request of NAME` (by HTTP or the command line), or `after_run`. */
+    /** `schedule`, `overdue` (missed while down), `request` or `request of NAME` (by HTTP or the command line), `after_run` or `after_restore`. */
     trigger: text('trigger')
       .notNull()
-      .$type<'schedule' | 'overdue' | 'request' | `request of ${string}` | 'after_run'>(),
+      .$type<'schedule' | 'overdue' | 'request' | `request of ${string}` | 'after_run' | 'after_restore'>(),
     startedAt: text('started_at').notNull(),
     /** NULL while it runs, and for one whose process died. */
     finishedAt: text('finished_at'),
