@@ -234,7 +234,7 @@ function diffReport(
   return {
     source,
     exitCode: diffExitCode(document),
-    reason: comparisonReason(document, definitions),
+    reason: comparisonReason(document, definitions, { mirror, source }),
     json: () => renderJson(document, shared).trimEnd(),
     render: (format) =>
       renderDocument(context, document, format, {

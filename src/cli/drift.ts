@@ -155,7 +155,7 @@ function driftReport(
     source,
     // What could not be read may hide anything.
     exitCode: unread.length > 0 ? 3 : diffExitCode(document),
-    reason: [...unread, ...comparisonReason(document, definitions)],
+    reason: [...unread, ...comparisonReason(document, definitions, { mirror, source })],
     json: () =>
       JSON.stringify(
         driftDocument(found, {

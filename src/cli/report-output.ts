@@ -1,7 +1,9 @@
 /** Where a report goes, and in which form: `--format`, `--output`, and several sources in one. */
 import { resolve } from 'node:path';
+import { collectionKey } from '../catalog/catalog.ts';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { DiffDocument } from '../diff/change.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import { diffReport } from '../report/diff-report.ts';
 import { groupedNotes, hidingLines, readingsThatMayHideChanges } from '../report/notes.ts';
 import { renderHtml } from '../report/render-html.ts';
@@ -12,6 +14,7 @@ import { escapeForTerminal } from '../core/escape-control.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { renderPatch } from '../report/patch.ts';
 import { renderSarif } from '../report/sarif.ts';
+import { BASELINE } from '../state/reference.ts';
 import { printNote, printReason, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { reportFailure } from './failure.ts';
 import type { StateOpener } from './state-opener.ts';
@@ -149,12 +152,17 @@ export async function deliver(
 export function comparisonReason(
   document: DiffDocument,
   definitions: ReportOptions['definitions'],
+  { mirror, source }: { readonly mirror: Mirror | null; readonly source: string | null },
 ): string[] {
   const lines = [
     ...groupedNotes('not compared', document.skipped, definitions),
     ...hidingLines(document, definitions),
   ];
-  if (lines.length > 0) return [...lines, UNREAD_REMEDY];
+  if (lines.length > 0)
+    return [
+      ...lines,
+      ...(mirror === null || source === null ? [UNREAD_REMEDY] : remedies(document, mirror, source)),
+    ];
   return document.compared.collections === 0 && document.compared.records === 0
     ? ['nothing was compared: no record matches the filters', UNREAD_REMEDY]
     : [];
@@ -162,6 +170,31 @@ export function comparisonReason(
 
 const UNREAD_REMEDY =
   '  → `tidemark doctor` shows what the key can read, `tidemark status` what the mirror lacks';
+
+/** What FROM lacks and the newest run has, another FROM has too: nothing is wrong with the key or the mirror then. */
+function remedies({ from, skipped, stale = [] }: DiffDocument, mirror: Mirror, source: string): string[] {
+  const latest = mirror.runs.latest(source);
+  if (from.run === undefined || from.ref.startsWith('file:') || latest === undefined) return [UNREAD_REMEDY];
+  const unread = (run: number): Set<string> =>
+    new Set(
+      mirror.runs
+        .sweepsAsOf(source, run)
+        .flatMap((seen) => (seen.completeRun === null ? [collectionKey(seen)] : [])),
+    );
+  const [then, now] = [unread(from.run), unread(latest.run)];
+  const hiding = [...skipped, ...readingsThatMayHideChanges({ stale })];
+  const isOfFrom = hiding.map(collectionKey).map((key) => then.has(key) && !now.has(key));
+  const way =
+    from.ref === BASELINE.text
+      ? 'make a complete run the baseline (`tidemark snapshots pin NAME --baseline`)'
+      : 'compare with a later run';
+  return [
+    ...(isOfFrom.includes(true)
+      ? [`  → run ${from.run} lacks what the newest run has: to compare it, ${way}`]
+      : []),
+    ...(isOfFrom.includes(false) ? [UNREAD_REMEDY] : []),
+  ];
+}
 
 function textOf(
   reports: readonly SourceReport[],

@@ -13,7 +13,7 @@ import {
   type SnapshotContradiction,
 } from '../mirror/snapshots.ts';
 import { nameText } from '../report/value-text.ts';
-import { pinBaseline, sourcesNotIn } from '../state/pin-baseline.ts';
+import { collectionsNotIn, pinBaseline, sourcesNotIn } from '../state/pin-baseline.ts';
 import { pointOf } from '../state/point.ts';
 import { OF_MIRROR, parseReference, type Reference } from '../state/reference.ts';
 import { type BaselineRow, reportBaselines } from './baselines.ts';
@@ -22,7 +22,7 @@ import { openConfiguredMirror, readConfig, readLoadedConfig } from '../wire.ts';
 import { print, printNote, toRun, type CommandContext, terminalWidth } from './context.ts';
 import { openExistingMirror, openForChange } from './when-free.ts';
 import { renderTable } from '../report/table.ts';
-import { localTime } from '../core/wording.ts';
+import { localTime, plural } from '../core/wording.ts';
 
 export async function snapshots(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
@@ -73,6 +73,7 @@ export async function pinSnapshot(
     );
     if (point.note !== undefined) printNote(context, [point.note]);
     const { name, run } = mirror.snapshots.pin(options.name, point.run);
+    noteUnread(context, mirror, run);
     return `${name} is pinned to run ${run} (${localTime(point.at)}): use it as snapshot:${name}`;
   });
 }
@@ -110,7 +111,7 @@ async function pinBaselines(
     const only = source?.length === 1 ? source[0] : undefined;
     return await change(context, { command: 'snapshots pin', as }, (mirror) => {
       const { outcome, run, instead } = pinBaseline(mirror, name, { reference, isExact, source: only });
-      noteMissingSources(context, mirror, run);
+      noteMissing(context, mirror, run);
       if (outcome === 'already') return `drift is measured from ${name} (run ${run}) already`;
       return `drift is measured from ${name} (run ${run})${instead === null ? '' : `, no longer ${instead}`}`;
     });
@@ -121,6 +122,7 @@ async function pinBaselines(
       const mirror = openExistingMirror(config, 'snapshots pin', context.pid, commandActor(as));
       try {
         const { outcome, run } = pinBaseline(mirror, name, { reference, isExact, source });
+        noteUnread(context, mirror, run, `${source}: `);
         rows.set(source, { name: source, outcome, run, reason: null });
       } finally {
         mirror.close();
@@ -145,8 +147,23 @@ async function pinBaselines(
   });
 }
 
+const KINDS_NAMED = 5;
+
+/** A run can be partial, and then lacks what no earlier one had read either. */
+function noteUnread(context: CommandContext, mirror: Mirror, run: number, of = ''): void {
+  const unread = collectionsNotIn(mirror, run);
+  if (unread.length === 0) return;
+  const kinds = [...new Set(unread.map(({ kind }) => kind))];
+  const names = [...kinds.slice(0, KINDS_NAMED), ...(kinds.length > KINDS_NAMED ? ['…'] : [])].join(', ');
+  const [are, them] = unread.length === 1 ? ['is', 'it'] : ['are', 'them'];
+  printNote(context, [
+    `${of}run ${run} is partial: ${plural(unread.length, 'collection')} ${are} not in it (${names}), and drift from it cannot compare ${them}; \`tidemark doctor\` says why`,
+  ]);
+}
+
 /** A run of one source can be older than the first run of another one in the same mirror. */
-function noteMissingSources(context: CommandContext, mirror: Mirror, run: number): void {
+function noteMissing(context: CommandContext, mirror: Mirror, run: number): void {
+  noteUnread(context, mirror, run);
   const missing = sourcesNotIn(mirror, run);
   if (missing.length === 0) return;
   printNote(context, [
@@ -203,7 +220,7 @@ export async function baseline(
     return await change(context, { command: 'snapshots baseline', as: options.as }, (mirror) => {
       const before = mirror.snapshots.baseline();
       const { run } = mirror.snapshots.setBaseline(name);
-      noteMissingSources(context, mirror, run);
+      noteMissing(context, mirror, run);
       const instead = before === undefined || before.name === name ? '' : `, no longer ${before.name}`;
       return `drift is measured from ${name} (run ${run})${instead}`;
     });
@@ -274,6 +291,7 @@ async function answer(
       by,
       is_baseline: isBaseline,
       is_altered: contradiction !== undefined,
+      collections_not_in_it: collectionsNotIn(mirror, run).length,
     }),
   );
   const document = {
@@ -299,6 +317,7 @@ function renderSnapshots(
       nameText(by),
       [
         ...(isBaseline ? ['baseline'] : []),
+        ...(collectionsNotIn(mirror, run).length === 0 ? [] : ['partial']),
         ...(contradiction === undefined ? [] : [contradiction.state]),
       ].join(', '),
     ]),

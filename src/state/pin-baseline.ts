@@ -1,5 +1,7 @@
 /** The baseline of one mirror among many: a state is pinned and drift is measured from it, in one step that can be repeated. */
+import { definitionOf } from '../catalog/catalog.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { SeenCollection } from '../mirror/sweeps-as-of.ts';
 import { pointOf } from './point.ts';
 import type { Reference } from './reference.ts';
 import { isPublished } from './runs.ts';
@@ -41,4 +43,19 @@ export function sourcesNotIn(mirror: Pick<Mirror, 'runs'>, run: number): string[
   return mirror.runs
     .sources()
     .filter((source) => !mirror.runs.list({ source }).some((each) => isPublished(each) && each.run <= run));
+}
+
+/** Collections that no run up to this one read completely, of all sources: drift from it cannot compare them. Without those that the service does not offer. */
+export function collectionsNotIn(mirror: Pick<Mirror, 'runs'>, run: number): SeenCollection[] {
+  return mirror.runs
+    .sources()
+    .flatMap((source) => mirror.runs.sweepsAsOf(source, run))
+    .filter(
+      ({ kind, lastRun, completeRun, errorCode, isRetired }) =>
+        lastRun !== null &&
+        completeRun === null &&
+        errorCode !== 'not_found' &&
+        !isRetired &&
+        definitionOf(kind).reading !== 'each',
+    );
 }

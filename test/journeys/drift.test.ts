@@ -251,6 +251,35 @@ describe('drift', () => {
     await expectRun(5, 'drift', '--live');
     expect((await drift(2)).findings).toHaveLength(1);
   });
+
+  it('warns of a partial baseline, and says that a newer one helps where only that lacks a list', async () => {
+    const { service, expectRun } = await world();
+    service.quirks.push(({ path }, response) =>
+      path.endsWith('/domains/') ? forbidden(response, 'organization:read') : false,
+    );
+    await expectRun(3, 'sync', '--quiet');
+    const warning =
+      'run 1 is partial: 1 collection is not in it (domains), and drift from it cannot compare it; `tidemark doctor` says why';
+    expect((await expectRun(0, 'snapshots', 'pin', 'approved')).stderr).toContain(warning);
+    expect((await expectRun(0, 'snapshots', 'baseline', 'approved')).stderr).toContain(warning);
+    expect((await expectRun(0, 'snapshots')).stdout).toMatch(/baseline, partial/);
+    const { stdout } = await expectRun(0, 'snapshots', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ snapshots: [{ collections_not_in_it: 1 }] });
+    const remedy = '`tidemark doctor` shows what the key can read';
+    expect((await expectRun(3, 'drift')).stderr).toContain(remedy);
+
+    service.quirks.length = 0;
+    await expectRun(0, 'sync', '--quiet');
+    const { stderr } = await expectRun(3, 'drift');
+    expect(stderr).toContain(
+      '→ run 1 lacks what the newest run has: to compare it, make a complete run the baseline (`tidemark snapshots pin NAME --baseline`)',
+    );
+    expect(stderr).not.toContain(remedy);
+    expect((await expectRun(3, 'diff', 'run:1', 'latest')).stderr).toContain('compare with a later run');
+    const pinned = await expectRun(0, 'snapshots', 'pin', 'whole', '--baseline');
+    expect(pinned.stderr).not.toContain('partial');
+    await expectRun(0, 'drift');
+  });
 });
 
 describe('accepted drift', () => {
