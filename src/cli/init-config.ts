@@ -88,6 +88,8 @@ schedules:
   # Compares with the baseline, once one is set: \`tidemark snapshots baseline NAME\`.
   drift: { cron: "0 7 * * *", zone: UTC }
   verify: { cron: "0 3 * * 0", zone: UTC }
+  # Restores the mirror's newest state into a built-in sandbox: how much would come back.
+  drill: { cron: "0 5 * * 1", zone: UTC }
 
 # How much history is kept; without these lines, all of it.
 # retention: { keepLast: 48, keepDaily: 30, keepWeekly: 12, keepMonthly: 24 }

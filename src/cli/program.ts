@@ -121,6 +121,14 @@ function createProgram(commands: readonly CommandRow[], surroundings: Surroundin
     })
     .exitOverride(refusedBy(() => program, run));
   for (const option of GLOBAL_OPTIONS) program.addOption(optionOf(option));
+  // With --help, commander shows the help of the family for a word that is none of its commands.
+  program.addHelpText('beforeAll', ({ command, error }) => {
+    const [word] = command.args;
+    const isFamily = command.commands.length > 0 && command.registeredArguments.length === 0;
+    if (!error && isFamily && word !== undefined && !word.startsWith('-'))
+      command.error(`error: unknown command '${word}'`, { code: 'commander.unknownCommand' });
+    return '';
+  });
   program.addHelpText(
     'after',
     `${examplesText(FIRST_EXAMPLES)}\n\nEvery command shows its own: tidemark COMMAND --help`,

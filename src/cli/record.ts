@@ -398,6 +398,9 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
     ),
     ...(differs((row) => row.id) ? ['the id instead of the name'] : []),
   ];
+  const nameOne = `name one with ${ways.join(', or ')}`;
+  // Name and id are the same: neither distinguishes them.
+  const areNamesakes = found.length > 1 && !differs((row) => row.id);
   const summary = `${isPart ? `"${nameText(text)}"` : nameText(text)} ${verb} ${plural(found.length, verb === 'is in' ? 'place' : 'record')}`;
   return new TidemarkError(
     'usage',
@@ -406,8 +409,10 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
       hint: isPart
         ? found.length === 1
           ? 'give the name in full, or the id; a part is enough only where nothing is changed without a question'
-          : 'give one name in full, or the id'
-        : `name one with ${ways.join(', or ')}`,
+          : areNamesakes
+            ? nameOne
+            : 'give one name in full, or the id'
+        : nameOne,
     },
   );
 }

@@ -2,6 +2,7 @@
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { count, plural } from '../core/wording.ts';
+import type { AuditAction } from '../mirror/audit-actions.ts';
 import type {
   AcceptedRemovalsEntry,
   AuditLogEntry,
@@ -323,4 +324,19 @@ function subjectDocument({ recordName, source, fromRun }: ShownEntry, subject: A
       return { name, run, root, made_at: madeAt, sources };
     }
   }
+}
+
+const ACTION_TEXTS: Partial<Record<AuditAction, string>> = {
+  unaccept: 'withdraw acceptance',
+  not_baseline: 'no longer baseline',
+  end: 'end of restore',
+  look_up: 'look up before undo',
+  accept_removals: 'accept removals',
+  move: 'move mirror',
+  restore_backup: 'restore backup',
+};
+
+/** An action for people; documents and filters of commands have its name. */
+export function auditActionText(action: AuditAction): string {
+  return ACTION_TEXTS[action] ?? action;
 }

@@ -162,7 +162,8 @@ describe('a wrong command line', () => {
     if (needed.length > 0) wrong.push([path, /missing required argument/]);
     if (row.commands !== undefined) {
       const first = row.commands.find(({ isHidden }) => isHidden !== true)?.name ?? '';
-      wrong.push([[...path, `${first}x`], new RegExp(`there is no command .*; did you mean ${first}\\?`)]);
+      const said = new RegExp(`there is no command .*; did you mean ${first}\\?`);
+      wrong.push([[...path, `${first}x`], said], [[...path, `${first}x`, '--help'], said]);
     } else if (!(row.arguments ?? []).some((each) => each.name.includes('...'))) {
       const full = (row.arguments ?? []).map(wellWritten);
       wrong.push([[...path, ...full, 'more'], /takes .* argument/]);

@@ -149,7 +149,10 @@ async function acceptFindings({ view, drift, clock }: ActionParts, { form, actor
       );
     }
   });
-  return { source, fingerprints: findings.map(({ fingerprint }) => fingerprint) };
+  const page = new URL(localPath(form.get('to') ?? undefined), 'http://here.invalid');
+  if (page.pathname === '/drift') page.searchParams.set('accepted', String(findings.length));
+  const to = `${page.pathname}${page.search}`;
+  return { source, fingerprints: findings.map(({ fingerprint }) => fingerprint), to };
 }
 
 async function withdrawAcceptance({ view }: ActionParts, { form, actor }: Action): Promise<Done> {

@@ -7,7 +7,14 @@ import { suggest } from '../../core/suggest.ts';
 import { plural } from '../../core/wording.ts';
 import { AUDIT_ACTIONS, type AuditAction } from '../../mirror/audit-actions.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { auditCsv, byText, detailText, type ShownEntry, subjectText } from '../../report/audit-report.ts';
+import {
+  auditActionText,
+  auditCsv,
+  byText,
+  detailText,
+  type ShownEntry,
+  subjectText,
+} from '../../report/audit-report.ts';
 import { choosePeriod, type Period } from '../../state/period.ts';
 import { unknownSource } from '../daemon-view.ts';
 import {
@@ -194,7 +201,7 @@ spellcheck="false" maxlength="${MOST_TEXT}"></label>`;
   const chips = chipsHtml(
     'Action',
     'action',
-    AUDIT_ACTIONS.map((each) => [each, each]),
+    AUDIT_ACTIONS.map((each) => [each, auditActionText(each)]),
     actions,
   );
   // Without a box that is checked, all are shown.
@@ -241,7 +248,7 @@ function entriesHtml(entries: readonly ShownEntry[], namesSource: boolean): Html
   ];
   const rows = entries.map((entry) => [
     clockTime(entry.at, 19),
-    markup`<strong>${entry.action}</strong>${entry.isAltered ? markup` ${badge('bad', 'altered')}` : NOTHING}`,
+    markup`<strong>${auditActionText(entry.action)}</strong>${entry.isAltered ? markup` ${badge('bad', 'altered')}` : NOTHING}`,
     subjectHtml(entry),
     markup`${breakable(detailText(entry, (at) => at.replace(/\.\d+Z$/, 'Z')))}`,
     nameHtml(byText(entry)),

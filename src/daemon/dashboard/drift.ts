@@ -56,12 +56,17 @@ interface DriftFilter {
   readonly source: string | null;
   /** The same as a path of this page. */
   readonly path: string;
+  /** How many findings were accepted by the form that led here; 0 for none. */
+  readonly accepted: number;
 }
 
 const CHANGES = ['added', 'removed', 'changed'] as const;
 const MOST_TEXT = 200;
 /** Characters of a value that the text is looked for in: as many as a page shows unfolded at most. */
 const SEARCHED_CHARACTERS = 10_000;
+
+/** Name of the number of accepted findings, in the query of the page that follows. */
+const ACCEPTED = 'accepted';
 
 /** The filter of a query; what it does not know is left out. */
 export function driftFilter(query: URLSearchParams, sources: readonly string[]): DriftFilter {
@@ -88,6 +93,7 @@ export function driftFilter(query: URLSearchParams, sources: readonly string[]):
     words,
     text,
     source,
+    accepted: /^\d{1,6}$/.test(query.get(ACCEPTED) ?? '') ? Number(query.get(ACCEPTED)) : 0,
     path: same.size === 0 ? '/drift' : `/drift?${same.toString()}`,
   };
 }
@@ -288,13 +294,15 @@ export function driftPage(
   const hasOthers = drifts.length > 1;
   const isNarrowed = filter.path !== '/drift';
   const sources = shown
-    .filter(({ drift: { source }, records }) =>
-      filter.source === null ? !isNarrowed || records.length > 0 : source === filter.source,
+    .filter(({ drift, records }) =>
+      filter.source === null
+        ? !isNarrowed || records.length > 0 || acceptedOf(drift, filter).length > 0
+        : drift.source === filter.source,
     )
     .map((each) => sourceHtml(mirror, each, { hasOthers, now, canAct, filter }));
   return {
     title,
-    body: markup`${heading}${problems}${nothing}${filterHtml(shown, filter)}${sources}`,
+    body: markup`${heading}${acceptedNote(filter)}${problems}${nothing}${filterHtml(shown, filter)}${sources}`,
   };
 }
 
@@ -402,7 +410,7 @@ function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: So
   return markup`<section id="of-${encodeURIComponent(source)}">${heading}<p class="faint">${comparedText(document)}${ignoredText}</p>
 ${unreadRestoreHtml(unreadRestores(mirror, source)[0])}${severitiesHtml(records)}${resultHtml(mirror, drift, now)}${planForm(mirror, drift, now)}
 ${articles}
-${rest}${formsHtml(drift)}${acceptedHtml(drift, now, canAct)}</section>`;
+${rest}${formsHtml(drift)}${acceptedHtml(drift, options)}</section>`;
 }
 
 /** Findings that are open though the mirror has acceptances of them. */
@@ -493,9 +501,32 @@ function formsHtml({ forms }: SourceDrift): Html {
   return markup`<h2>Changes of form</h2><p class="faint">${FORMS_HEADING}</p><ul>${lines}</ul>`;
 }
 
-function acceptedHtml(drift: SourceDrift, now: number, canAct: boolean): Html {
-  if (drift.accepted.length === 0) return NOTHING;
-  const rows = drift.accepted.slice(0, ACCEPTED_SHOWN).map(({ finding, acceptance }): HtmlPart[] => {
+/** What a form that led here did, since a filter may leave nothing else of it. */
+function acceptedNote({ accepted }: DriftFilter): Html {
+  if (accepted === 0) return NOTHING;
+  return markup`<p role="status"><strong>${plural(accepted, 'finding')} accepted</strong>: <a href="#accepted">below</a>, where it can be withdrawn.</p>`;
+}
+
+/** Accepted findings that match the filter. */
+function acceptedOf(drift: SourceDrift, filter: DriftFilter): SourceDrift['accepted'] {
+  const isIn = <T>(chosen: readonly T[], value: T): boolean => chosen.length === 0 || chosen.includes(value);
+  return drift.accepted.filter(({ finding, acceptance }) => {
+    const { kind, name, id, path, change, severity } = maskedFinding(drift, finding);
+    const facts = [kind, drift.definitions(kind).title.one, name, id, change, severity, path];
+    const text = [...facts, acceptance.reason, acceptance.by].join('\n').toLowerCase();
+    return (
+      isIn(filter.kinds, kind) &&
+      isIn(filter.changes, change) &&
+      isIn(filter.severities, severity) &&
+      filter.words.every((word) => text.includes(word))
+    );
+  });
+}
+
+function acceptedHtml(drift: SourceDrift, { now, canAct, filter }: SourceOptions): Html {
+  const accepted = acceptedOf(drift, filter);
+  if (accepted.length === 0) return NOTHING;
+  const rows = accepted.slice(0, ACCEPTED_SHOWN).map(({ finding, acceptance }): HtmlPart[] => {
     const { kind, name, path } = maskedFinding(drift, finding);
     return [
       markup`${drift.definitions(kind).title.one} ${nameHtml(name)}`,
@@ -503,7 +534,7 @@ function acceptedHtml(drift: SourceDrift, now: number, canAct: boolean): Html {
       acceptance.reason,
       acceptance.by,
       untilHtml(acceptance.until, now),
-      ...(canAct ? [withdrawForm(drift.source, acceptance.fingerprint)] : []),
+      ...(canAct ? [withdrawForm(drift.source, acceptance.fingerprint, filter.path)] : []),
     ];
   });
   const columns = [
@@ -514,14 +545,14 @@ function acceptedHtml(drift: SourceDrift, now: number, canAct: boolean): Html {
     { head: 'Until', style: 'below' },
     ...(canAct ? [{ head: 'Action', style: 'below' }] : []),
   ];
-  return markup`<h2>Accepted</h2>${tableHtml('Accepted drift', columns, rows)}`;
+  return markup`<h2 id="accepted">Accepted</h2>${tableHtml('Accepted drift', columns, rows)}`;
 }
 
-function withdrawForm(source: string, fingerprint: string): Html {
+function withdrawForm(source: string, fingerprint: string, to: string): Html {
   const hidden = [
     ['source', source],
     ['fingerprint', fingerprint],
-    ['to', '/drift'],
+    ['to', to],
   ] as const;
   return actionForm('unaccept', hidden, markup`<button class="quiet">Withdraw</button>`);
 }

@@ -26,8 +26,8 @@ export interface PageParts {
   readonly clock: Clock;
   /** True where a session can be ended. */
   readonly needsLogin: boolean;
-  /** The user whom a proxy lets in: there is no session to end then. */
-  readonly userOf: (context: Context) => string | null;
+  /** The user whom a proxy lets in, where there is no session to end, or who logged in. */
+  readonly userOf: (context: Context) => { readonly name: string; readonly isSession: boolean } | null;
   /** Paths and labels; left out, the daemon's. */
   readonly navigation?: Navigation;
   /** Where each of several sources has a mirror of its own: the source of this one. Left out, and null: all sources. */
@@ -49,7 +49,7 @@ interface PageFrame {
   readonly current: string | null;
   /** True where a session can be ended. */
   readonly hasSession: boolean;
-  /** Whom a proxy has let in; null without one. */
+  /** Whom a proxy has let in, or who logged in; null for nobody. */
   readonly user: string | null;
 }
 
@@ -102,7 +102,7 @@ export function pageHtml(content: PageContent, frame: PageFrame): string {
 <header class="bar"><div>
 <a class="brand" href="/">${BRAND_ICON}Tidemark</a>
 <nav aria-label="Main">${navigationHtml(frame)}</nav>
-${frame.user !== null ? markup`<span class="faint">${frame.user}</span>` : frame.hasSession ? logout : NOTHING}
+${frame.user === null ? NOTHING : markup`<span class="faint">${frame.user}</span>`}${frame.hasSession ? logout : NOTHING}
 </div></header>${whereHtml(frame)}
 ${mainHtml(content, frame)}
 <p id="lost" class="lost" role="status" aria-live="polite" hidden></p>
@@ -221,13 +221,14 @@ export function answerPage(
   { content, current, isOfAll = false }: PageAnswer,
   status: 200 | 404,
 ): Response {
+  const user = userOf(context);
   const frame: PageFrame = {
     now: clock.now(),
     source: source?.() ?? null,
     isOfAll,
     current,
-    hasSession: needsLogin,
-    user: userOf(context),
+    hasSession: needsLogin && user?.isSession !== false,
+    user: user?.name ?? null,
     navigation,
   };
   const isFragment = context.req.header('x-tidemark-fragment') !== undefined;

@@ -119,6 +119,16 @@ export class Access {
     throw unauthorized('log in with the token of http.token; without one the dashboard only shows');
   }
 
+  /** Who looks at a page: the user that a trusted proxy names, or who logged in; null for nobody. */
+  userOf(
+    { user, cookie }: Caller,
+    now: number,
+  ): { readonly name: string; readonly isSession: boolean } | null {
+    if (user !== null) return { name: user, isSession: false };
+    const name = this.#sessions.nameOf(cookie, now);
+    return name === null ? null : { name, isSession: true };
+  }
+
   /** True for the configured token, in a time that says nothing of it. */
   isToken(text: string): boolean {
     return this.#token !== null && isSame(text, this.#token.reveal());

@@ -84,7 +84,7 @@ export function createShell(
   const pages: PageParts = {
     clock,
     needsLogin: access.needsLogin,
-    userOf: (context: Context) => callerOf(context).user,
+    userOf: (context: Context) => access.userOf(callerOf(context), clock.now()),
     ...(navigation === undefined ? {} : { navigation }),
   };
   const inHand = new Set<Promise<void>>();

@@ -150,7 +150,18 @@ describe('drift', () => {
     expect((await act('accept', [...finding, ['reason', 'x'], ['until', '2020-01-01']])).status).toBe(400);
     const until = new Date(world.clock.at + 30 * DAY_MS).toISOString().slice(0, 10);
     const values: [string, string][] = [...finding, ['reason', 'agreed with the team'], ['until', until]];
-    expect((await act('accept', values)).status).toBe(303);
+    // Narrowed to what is about to be accepted: it says so, and lists it as accepted.
+    const kind = new URLSearchParams({ kind: 'roles' }).toString();
+    const shown = values.filter(([name]) => name !== 'to');
+    const answer = await act('accept', [...shown, ['to', `/drift?${kind}`]]);
+    expect(answer.status).toBe(303);
+    const location = answer.headers.get('location') ?? '';
+    expect(location).toBe(`/drift?${kind}&accepted=${fingerprints.length}`);
+    expect(await page(location)).toMatch(/<strong>\d+ findings? accepted<\/strong>/);
+    expect(await page('/drift?q=agreed')).toMatch(/id="accepted">Accepted<.*agreed with the team/s);
+    expect(await page('/drift?q=agreed')).toContain('value="/drift?q=agreed"');
+    expect(await page('/drift?q=nothing-like-it')).not.toContain('agreed with the team');
+    expect(await page('/drift')).toContain('<span class="faint">Ada</span>');
     expect(await openFindings()).toBe(before - fingerprints.length);
     const [accepted] = world.mirror().acceptances.list();
     expect(accepted).toMatchObject({
