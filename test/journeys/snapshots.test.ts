@@ -66,7 +66,14 @@ describe('snapshots', () => {
       schema: 'tidemark.snapshots/1',
       snapshots: [
         {
-          ...{ name: 'after-change', run: 2, source: 'production', is_baseline: false, is_altered: false },
+          ...{
+            name: 'after-change',
+            run: 2,
+            source: 'production',
+            is_baseline: false,
+            is_altered: false,
+            collections_not_in_it: 0,
+          },
           by: commandActor().by,
           ...{ at: expect.stringMatching(/Z$/) as string, pinned_at: expect.stringMatching(/Z$/) as string },
         },
