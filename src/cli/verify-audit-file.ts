@@ -44,6 +44,8 @@ export function readAuditFile(path: string): AuditFile {
     if (systemCodeOf(error) === 'ENOENT') throw noAuditFile(path, error, 'there is no file');
     throw asFileError(error, path, 'read');
   }
+  // A program that took each line end for LF alone, and wrote it as CRLF.
+  if (text.includes('\r\r\n')) throw noAuditFile(path, undefined, 'line ends are doubled (CR CR LF) in');
   try {
     const file = text.startsWith('{') ? jsonFile(path, text) : csvFile(path, text);
     const isEntry = (cells: Cells): boolean =>

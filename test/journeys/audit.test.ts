@@ -309,6 +309,9 @@ describe('the audit log', () => {
     expect(await verified(1, whole)).toContain('entry 10 is not in the audit log\n');
     for (const text of ['entry;at;by\r\n', '{"schema":"tidemark.runs/1","runs":[]}', '{', 'a,b\n"c'])
       expect(await verified(4, text)).toContain('is not an audit log as CSV or JSON\n');
+    expect(await verified(4, 'entry,at,by,hash\r\r\n1,x,y,z\r\r\n')).toContain(
+      'line ends are doubled (CR CR LF) in ',
+    );
   });
 
   it.each(['csv', 'json'])(
