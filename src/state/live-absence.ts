@@ -16,7 +16,7 @@ import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import { recordName } from '../diff/change.ts';
 import { type RecordState, pairByKey, runInSlices } from '../diff/states.ts';
 import { confirmAbsent, proofOfAbsence } from '../sync/absence.ts';
-import { type StateFilter, filterParts } from './filter.ts';
+import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
 import type { LoadedState } from './state.ts';
 
 /** Records looked up per collection, one request each. Further ones count as absent, and the collection as stale. */
@@ -202,7 +202,10 @@ async function absentFrom(
     }
     if (recreated.length === 0) return undefined;
     const hidden = new Set(recreated.map(({ record: { kind }, now }) => `${kind} ${now}`));
-    for (const part of parts) {
+    // Also those that are not named: the new id of one that is.
+    const { ids: _named, ...within } = filter;
+    const whole = filterParts(within, against, live);
+    for (const part of whole) {
       for (const { kind, id } of live.keys(part)) {
         seen += 1;
         if (seen % RECORDS_PER_STEP === 0) yield undefined;
@@ -212,7 +215,8 @@ async function absentFrom(
     for (const { record, now } of recreated) {
       if (!hidden.has(`${record.kind} ${now}`)) continue;
       addAbsent(absent, record);
-      if (now !== record.id) addAbsent(absent, { ...record, id: now });
+      const again = { ...record, id: now };
+      if (whole.some((part) => selectsRecord(part, again))) addAbsent(absent, again);
     }
     return undefined;
   };

@@ -54,7 +54,7 @@ interface AbsentTally {
 
 /**
  * Asks for records that a complete list did not show, by their ids: for a sync, and for a live state. Those that exist are
- * logged, since they show that the list leaks.
+ * logged in one line, since they show that the list leaks.
  */
 export async function confirmAbsent(
   reader: Reader & Pick<SweepContext, 'log'>,
@@ -64,6 +64,8 @@ export async function confirmAbsent(
 ): Promise<AbsentTally> {
   const { definition, scope } = target;
   const tally = { gone: 0, leaked: 0, unknown: 0, error: null as TidemarkError | null };
+  /** The first ones, for the log. */
+  const leakedIds: string[] = [];
   const ask = (batch: readonly string[]): Promise<void> =>
     retrieveEach(reader, {
       ...{ definition, scope, ids: batch },
@@ -74,10 +76,7 @@ export async function confirmAbsent(
           return;
         }
         tally.leaked += 1;
-        reader.log.warn(
-          { kind: definition.kind, scope, id },
-          'a proven list did not show a record that exists: kept',
-        );
+        if (leakedIds.length < SAMPLE) leakedIds.push(id);
         answers.exists(id, text);
       },
       failed: (id, error) => {
@@ -95,6 +94,12 @@ export async function confirmAbsent(
     batch = [];
   }
   await ask(batch);
+  if (tally.leaked > 0) {
+    reader.log.warn(
+      { kind: definition.kind, scope, records: tally.leaked, ids: leakedIds },
+      'a proven list did not show records that exist: kept',
+    );
+  }
   return tally;
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Body, ORGANIZATION, Story } from './restore-story.ts';
+import { type Body, ORGANIZATION, type PlanJson, Story } from './restore-story.ts';
 
 /** More than a sync removes without being asked. */
 const MANY = 12;
@@ -236,8 +236,11 @@ describe('a list that does not show what was made again', () => {
   ])('(%s) leads to no second one: the record of the newest run is asked for', async (_what, hidden) => {
     const { story, old, now } = await remade();
     story.proxy.setRules([without(hidden)]);
-    const plan = await story.plan(3, 'run:2', ...ONLY, '--id', old);
+    const { stdout, stderr } = await story.expectRun(3, 'restore', 'run:2', ...ONLY, '--id', old, '--json');
+    const plan = JSON.parse(stdout) as PlanJson;
     expect(plan.summary).toMatchObject({ create: 0 });
+    // A line for each time that it is asked, not for each record.
+    expect(stderr.match(/"a proven list did not show/g)?.length).toBeLessThanOrEqual(2);
     expect(plan).toMatchObject({ adopted: [{ desired_id: old, live_id: now }] });
     await story.expectRun(3, 'restore', 'run:2', ...ONLY, '--id', old, '--apply', '--yes');
     expect(story.writes().filter(isMade)).toEqual([]);
