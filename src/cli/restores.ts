@@ -73,7 +73,10 @@ export async function restores(
           byText({ by: row.by, via: mirror.restores.startedVia(row.restore) }),
           isTimed ? duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)) : '',
           row.outcome,
-          ...[counts.applied, counts.failed, counts.blocked, manual].map(count),
+          counts.unverified === 0
+            ? count(counts.applied)
+            : `${count(counts.applied)} (${count(counts.unverified)} not as sent)`,
+          ...[counts.failed, counts.blocked, manual].map(count),
           row.undoes === null ? '' : String(row.undoes),
         ];
       }),
@@ -166,8 +169,13 @@ function asItIsNow(found: RestoreRow, mirror: Mirror): RestoreRow {
   return row.outcome === 'running' && isAtWork === false ? { ...row, outcome: 'interrupted' } : row;
 }
 
-function countsOf(steps: readonly RestoreStepRow[]): Record<RestoreStepRow['outcome'], number> {
+/** `unverified`: of the applied steps, those whose record, read back, does not hold what was sent. */
+function countsOf(
+  steps: readonly RestoreStepRow[],
+): Record<RestoreStepRow['outcome'] | 'unverified', number> {
   const counts = { planned: 0, sent: 0, applied: 0, failed: 0, skipped: 0, blocked: 0, manual: 0 };
   for (const { outcome } of steps) counts[outcome] += 1;
-  return counts;
+  const isUnverified = ({ outcome, verified }: RestoreStepRow): boolean =>
+    outcome === 'applied' && verified === false;
+  return { ...counts, unverified: steps.filter(isUnverified).length };
 }

@@ -1,7 +1,7 @@
 /** An undo is about what its restore wrote, and tells of what it does not take back. */
 import { describe, expect, it } from 'vitest';
 import { begin } from './command-line.ts';
-import { type PlanJson, ORGANIZATION, Story } from './restore-story.ts';
+import { type Body, type PlanJson, ORGANIZATION, Story } from './restore-story.ts';
 
 /** A restore of one invite and of one project, which has another id since: open invites still name the old one. */
 async function restoredBesideOthers(others: number): Promise<Story> {
@@ -107,6 +107,47 @@ describe('an undo', () => {
     await story.applied(0, 'restore', '--kind', 'roles', '--apply');
     expect((await story.expectRun(0, 'undo', '1')).stdout).toContain('nothing to do');
     expect(await story.list('roles')).toHaveLength(damaged + 2);
+  });
+});
+
+describe('an undo that the service answered and did not do', () => {
+  it.each([
+    ['DELETE', 204],
+    ['PATCH', 200],
+  ])('(%s) is not counted: the next one takes the restore back', async (method, status) => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const [one, other] = await story.list('roles');
+    const before = await story.list('roles');
+    for (const { id, name } of [one, other] as Body[]) {
+      const path = `${ORGANIZATION}roles/${String(id)}/`;
+      await (method === 'DELETE'
+        ? story.call('DELETE', path)
+        : story.call('PATCH', path, { name: `Renamed ${String(name)}` }));
+    }
+    const damaged = await story.list('roles');
+    await story.applied(0, 'restore', '--kind', 'roles', '--apply');
+    const rules = before.map((role) => {
+      const body = method === 'DELETE' ? {} : { body: role };
+      const fault = { kind: 'answer', status, ...body } as const;
+      return { method, path: new RegExp(`/roles/${String(role['id'])}/`), fault };
+    });
+    const all = { method, path: /\/roles\//, fault: { kind: 'answer', status } } as const;
+    story.proxy.setRules(method === 'DELETE' ? [all] : rules);
+    await story.expectRun(3, 'undo', '1', '--apply', '--yes');
+    story.proxy.setRules([]);
+    const shown = await story.expectRun(0, 'restores', 'show', '1');
+    expect(shown.stdout).not.toContain('undone');
+    const table = (await story.expectRun(0, 'restores')).stdout;
+    expect(table).toContain('2 (2 not as sent)');
+    const plan = await story.expectRun(2, 'undo', '1');
+    expect(plan.stderr).not.toContain('undone');
+    expect((await story.list('roles')).length).toBe(before.length);
+    await story.expectRun(0, 'undo', '1', '--apply', '--yes');
+    expect((await story.list('roles')).map(({ name }) => name).sort()).toEqual(
+      damaged.map(({ name }) => name).sort(),
+    );
+    const { stdout } = await story.expectRun(0, 'restores', 'show', '1');
+    expect(stdout).toContain('undone by restore 3');
   });
 });
 

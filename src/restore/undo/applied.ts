@@ -86,12 +86,15 @@ function appliedStep(
 }
 
 export interface UndoChain {
-  /** The undos of the restore, their undos and so on, oldest first, of those that applied something. */
+  /** The undos of the restore, their undos and so on, oldest first, of those that had an effect. */
   readonly links: readonly { readonly restore: number; readonly takesBack: boolean }[];
   /** Where a record of the restore is after what the chain made of it: first its own place, the latest one last. */
   places(record: RecordKey): readonly RecordKey[];
-  /** Digest of a record at its latest place, as the restore and its chain left it; null where that was not read. */
-  digest(record: RecordKey): string | null;
+  /**
+   * Digest of a record at its latest place, as the restore and its chain left it, and which of them did last; null where
+   * that one did not read it.
+   */
+  left(record: RecordKey): { readonly digest: string | null; readonly restore: number | undefined };
   /** The undo of the record's change, if it is still in effect; undefined if the change was made a second time. */
   takenBackBy(record: RecordKey): number | undefined;
   /** The id that any restore, of the chain or not, has made or found the record under since. */
@@ -110,20 +113,18 @@ export function undoChain(
   before = Number.POSITIVE_INFINITY,
 ): UndoChain {
   const depths = chainOf(mirror, row, before);
-  const steps = [...depths].map(([restore, depth]) => ({
-    restore,
-    takesBack: depth % 2 === 1,
-    steps: appliedSteps(mirror, restore).steps,
-  }));
+  const digests = new Map<string, string | null>();
+  const steps = [...depths].map(([restore, depth]) => {
+    const applied = appliedSteps(mirror, restore).steps;
+    const effective = depth === 0 ? applied : applied.filter((step) => hadEffect(step, digests));
+    for (const each of effective) digests.set(recordKey(each), each.row.digest);
+    return { restore, takesBack: depth % 2 === 1, steps: effective };
+  });
   const mappings = mirror.restores.idMap(row.source).filter(({ restore }) => restore < before);
   const next = recreated(steps, mappings);
-  const digests = new Map<string, string | null>();
   const last = new Map<string, { readonly restore: number; readonly takesBack: boolean }>();
   for (const { steps: applied, ...link } of steps) {
-    for (const each of applied) {
-      digests.set(recordKey(each), each.row.digest);
-      last.set(recordKey(each), link);
-    }
+    for (const each of applied) last.set(recordKey(each), link);
   }
   const places = ({ kind, scope, id }: RecordKey): RecordKey[] => {
     const found = new Map<string, RecordKey>();
@@ -142,7 +143,10 @@ export function undoChain(
       .filter(({ restore, steps: applied }) => restore !== row.restore && applied.length > 0)
       .map(({ restore, takesBack }) => ({ restore, takesBack })),
     places,
-    digest: (record) => digests.get(latest(record)) ?? null,
+    left: (record) => {
+      const place = latest(record);
+      return { digest: digests.get(place) ?? null, restore: last.get(place)?.restore };
+    },
     takenBackBy: (record) => {
       const link = last.get(latest(record));
       return link?.takesBack === true ? link.restore : undefined;
@@ -154,6 +158,13 @@ export function undoChain(
         .filter((place) => place.id !== id)
         .map((place) => ({ kind, ...place })),
   };
+}
+
+/** False for a step of an undo that the service answered and did not do: read back, the record was as before. */
+function hadEffect(step: AppliedStep, before: ReadonlyMap<string, string | null>): boolean {
+  const { row, request } = step;
+  if (row.verified !== false || request.role === 'create') return true;
+  return request.role !== 'remove' && (row.digest === null || row.digest !== before.get(recordKey(step)));
 }
 
 /** The restore, its undos, theirs and so on, oldest first: how many undos lie between each and the restore. */

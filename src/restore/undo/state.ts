@@ -219,9 +219,9 @@ class BeforeRestore {
 
   /** Why a record is not as the restore left it, or may not be; null where it is. */
   #changedSince(applied: AppliedStep, now: string, [first, ...more]: readonly ParsedRecord[]): string | null {
-    const digest = this.#chain.digest(applied);
+    const { digest, restore = this.#restore } = this.#chain.left(applied);
     if (digest === null)
-      return `restore ${this.#restore} could not read it back, so what was changed since is not known`;
+      return `restore ${restore} could not read it back, so what was changed since is not known`;
     if (now !== digest) return `it was changed since restore ${this.#restore}`;
     if (first === undefined) return null;
     const { one, many } = this.#options.definitions(first.kind).title;
