@@ -144,7 +144,7 @@ export function readCells(path: string): readonly CellDeclaration[] {
     };
   });
   if (cells.length === 0 && mistakes.count === 0)
-    mistakes.add(tree, [], 'expected cells: a list of cells', 1);
+    mistakes.add(tree, [], 'expected cells: a list of at least one cell', 1);
   refuse();
   return cells;
 }

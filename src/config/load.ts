@@ -189,7 +189,8 @@ function readFile({ file: named, env, cwd }: LoadOptions, mistakes: Mistakes, fi
 function labelOf(path: string, cwd: string): string {
   const label = relative(cwd, path);
   // In a container the current directory is often `/`: there the entire path is clearer.
-  return cwd === parse(cwd).root || label.startsWith('..') || isAbsolute(label) ? path : label;
+  const isClear = label !== '' && !label.startsWith('..') && !isAbsolute(label);
+  return cwd === parse(cwd).root || !isClear ? path : label;
 }
 
 function missing(file: string | null, cwd: string): TidemarkError {

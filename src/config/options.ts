@@ -79,13 +79,13 @@ const address = z
   })
   .meta({ expected: TARGET_ADDRESS });
 
-const keep = z.int().min(1).max(100_000).optional();
+const keep = t.wholeNumber(1, 100_000).optional();
 
 /** A target with what applies to it only. */
 const targetMap = z.strictObject({
   address,
   objectLock: z
-    .strictObject({ mode: z.enum(['governance', 'compliance']), days: z.int().min(1).max(36_500) })
+    .strictObject({ mode: z.enum(['governance', 'compliance']), days: t.wholeNumber(1, 36_500) })
     .optional(),
   keepAll: z.boolean().optional(),
   keepLast: keep,

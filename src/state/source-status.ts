@@ -248,8 +248,9 @@ function stepsFor(status: SourceStatus, hasOthers: boolean): string[] {
   return steps;
 }
 
-/** What comes before the next run, by what went wrong. What time may heal has none. */
+/** What comes before the next run, by what went wrong. What the next run may find healed has none. */
 const REMEDY: Partial<Record<ErrorCode, string>> = {
+  throttled: 'wait until the limit that the error names leaves requests again, or raise it, then ',
   unauthorized: 'check the key of this source (`tidemark doctor` tries it), then ',
   forbidden: 'give the key the missing permissions, or leave those kinds out (kinds.exclude), then ',
   not_found: 'leave out what the service does not offer (kinds.exclude), then ',

@@ -156,6 +156,11 @@ describe('backup', () => {
       /s3:\/\/ addresses only/,
     ],
     [
+      'a lock for no days',
+      '{ targets: [{ address: "s3://bucket", objectLock: { mode: compliance, days: 0 } }] }',
+      /objectLock\.days: expected a whole number from 1 to 36500, got 0/,
+    ],
+    [
       'a command without a directory',
       '{ targets: ["s3://bucket"], command: [ls] }',
       /backup\.command.*directory/,

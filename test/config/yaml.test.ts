@@ -1,6 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
 import { KEY, oneSource, thrownBy, workspace } from './workspace.ts';
 
 const { directory, load, yaml, refused } = workspace();
@@ -86,6 +87,9 @@ describe('a file that is no configuration', () => {
       'config_invalid',
       'tidemark.yaml is a directory: expected a YAML file',
     ]);
+    expect(thrownBy(() => loadConfig({ file: '.', env: {}, cwd: directory })).message).toBe(
+      `${directory} is a directory: expected a YAML file`,
+    );
   });
 
   it('never quotes a line that may hold the key', () => {
