@@ -172,6 +172,8 @@ function addAbsent(absent: Map<string, Absent>, { kind, scope, id }: RecordKey):
   const key = collectionKey({ kind, scope });
   const own = absent.get(key) ?? { kind, scope, ids: [], count: 0 };
   absent.set(key, own);
+  // A state may have a record under its old id and under the new one.
+  if (own.ids.includes(id)) return;
   own.count += 1;
   if (own.ids.length < MAX_LOOKUPS) own.ids.push(id);
 }

@@ -299,17 +299,15 @@ class LiveState implements LoadedState, LiveLists {
 // The coverage of collections that were read live.
 
 /** Why a proven list may still be wrong; empty where every absence from it was confirmed. */
-function staleness(absence: Absence | undefined): { readonly stale?: string; readonly isUnconfirmed?: true } {
+function staleness(
+  absence: Absence | undefined,
+): Pick<Extract<Coverage, { how: 'read' }>, 'stale' | 'leak' | 'isUnconfirmed'> {
   const { leaked = 0, unconfirmed = 0 } = absence ?? {};
-  const parts: string[] = [];
-  if (leaked > 0)
-    parts.push(`the list did not show ${plural(leaked, 'record')} that ${leaked === 1 ? 'exists' : 'exist'}`);
-  if (unconfirmed > 0)
-    parts.push(
-      `${plural(unconfirmed, 'record')} that it did not show were not looked up (at most ${MAX_LOOKUPS} are)`,
-    );
+  const leak = `the list did not show ${plural(leaked, 'record')} that ${leaked === 1 ? 'exists' : 'exist'}`;
+  const rest = `${plural(unconfirmed, 'record')} that it did not show were not looked up (at most ${MAX_LOOKUPS} are)`;
+  const parts = [...(leaked > 0 ? [leak] : []), ...(unconfirmed > 0 ? [rest] : [])];
   if (parts.length === 0) return {};
-  return { stale: parts.join('; '), ...(leaked === 0 ? { isUnconfirmed: true } : {}) };
+  return { stale: parts.join('; '), ...(leaked === 0 ? { isUnconfirmed: true } : { leak }) };
 }
 
 /** A collection that could not be read, with the reason. */

@@ -21,6 +21,8 @@ export type Coverage =
       readonly isPartial?: true;
       /** True where `stale` says no more than that not all absences from a list that proved itself were looked up. */
       readonly isUnconfirmed?: true;
+      /** What a live list was caught at that did not show records that exist: it may lack others too. */
+      readonly leak?: string;
     }
   /** It was not there, nor anything in it. */
   | { readonly how: 'absent' }

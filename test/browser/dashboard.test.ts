@@ -155,7 +155,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     await world.send('POST', `/api/organizations/${KITTIWAKE_ID}/roles/`, { name: HOSTILE });
     await tellStory(world);
     http = await world.listen({}, later);
-  }, 60_000);
+  });
   afterAll(async () => {
     await browser.close();
     for (const end of ends.reverse()) await end();

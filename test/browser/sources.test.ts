@@ -155,7 +155,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     await page.getByLabel('Token').fill(TOKEN);
     await page.keyboard.press('Enter');
     await page.waitForURL(`${url}/`);
-  }, 120_000);
+  });
   afterAll(async () => {
     daemon.kill('SIGKILL');
     await browser.close();
@@ -206,7 +206,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     expect(page.url()).toBe(`${url}/`);
     await page.goto(`${url}/drift?source=nobody`);
     expect(await page.locator('h1').innerText()).toContain('nobody');
-  }, 60_000);
+  });
 
   it.each([320, 768, 1280, 1920])('fits %i pixels in both themes', async (width) => {
     await page.setViewportSize({ width, height: 900 });

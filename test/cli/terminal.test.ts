@@ -111,7 +111,7 @@ describe('a terminal of 80 columns', () => {
 });
 
 describe('text on a terminal of 80 columns', () => {
-  it('is broken between words, on stdout and stderr', { timeout: 60_000 }, async () => {
+  it('is broken between words, on stdout and stderr', async () => {
     const { service, shown, both } = await mirrored();
     await shown('sync');
     await shown('snapshots', 'pin', 'start', 'run:1');

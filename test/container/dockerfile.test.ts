@@ -67,7 +67,7 @@ describe('the image', () => {
     image = buildImage({ dockerfile, context: checkout, isIgnored, scratch });
     makeReadOnly(image);
     before = tree();
-  }, 180_000);
+  });
 
   afterAll(() => {
     rmSync(scratch, { recursive: true, force: true });

@@ -98,7 +98,7 @@ it('no type asks something of every kind outside the catalog', () => {
 
 it(
   'a kind added by the page is mirrored, compared, restored and diagnosed',
-  { timeout: 180_000 },
+  { timeout: 400_000 },
   async () => {
     const directory = copyOfTheSources();
     addTheKind(directory);

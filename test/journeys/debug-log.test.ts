@@ -55,7 +55,7 @@ async function runWithFailures(
 }
 
 describe('--log-level', () => {
-  it('debug tells each request, wait, retry, verdict and removal', { timeout: 60_000 }, async () => {
+  it('debug tells each request, wait, retry, verdict and removal', async () => {
     const { stderr, service } = await runWithFailures('debug');
     const lines = linesOf(stderr);
     const domains = `/api/organizations/${ORG}/domains/`;
@@ -102,13 +102,13 @@ describe('--log-level', () => {
     expect(stderr).not.toContain('user-agent');
   });
 
-  it('info has none of that', { timeout: 60_000 }, async () => {
+  it('info has none of that', async () => {
     const { stderr } = await runWithFailures('info');
     expect(linesOf(stderr).filter(({ level }) => Number(level) < 30)).toEqual([]);
     expect(stderr).not.toContain('/api/');
   });
 
-  it('trace adds headers and sizes, and no credentials', { timeout: 60_000 }, async () => {
+  it('trace adds headers and sizes, and no credentials', async () => {
     const { stderr } = await runWithFailures('trace');
     const headers = linesOf(stderr).filter(({ msg }) => msg === 'headers of the request and its answer');
     expect(headers.length).toBeGreaterThan(10);

@@ -40,7 +40,7 @@ beforeAll(async () => {
     sandbox.child.kill();
     await sandbox.ended;
   }
-}, 60_000);
+});
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 const drill = (...args: string[]): ReturnType<typeof tidemark> =>
@@ -71,7 +71,7 @@ describe('tidemark drill', () => {
     expect(kinds['session_recordings']).toMatchObject({ records: 3000, cannot: 3000, restored: false });
     expect(found.kinds.reduce((sum, { unknown }) => sum + unknown, 0)).toBe(0);
     expect(found.remaining.some(({ kind }) => kind === 'session_recordings')).toBe(false);
-  }, 20_000);
+  });
 
   it('brings back what the profile knows to be writable, as docs/restoring.md says', async () => {
     const page = readFileSync(new URL('../../docs/restoring.md', import.meta.url), 'utf8');
@@ -88,7 +88,7 @@ describe('tidemark drill', () => {
       expect(row, profile).toContain(`| ${sum('comes_back')} (${share} %) | ${cells} |`);
       expect(page).toContain(`The sandbox's ${sum('records')} records of configuration`);
     }
-  }, 60_000);
+  });
 
   it('writes a runbook whose lines of configuration, once filled in, bring the exports back', async () => {
     const runbook = await drill('--kind', 'batch_exports', '--runbook', 'runbook.md');
@@ -113,7 +113,7 @@ describe('tidemark drill', () => {
     expect(filled.code, filled.stderr).toBe(0);
     expect(JSON.parse(filled.stdout)).toMatchObject({ outcome: 'equal', score: 1, remaining: [] });
     expect(filled.stdout).not.toContain('value-of-');
-  }, 20_000);
+  });
 
   it('names what allows a kind, and its runbook has the entire line, to be copied', async () => {
     const open = readFileSync(join(directory, 'tidemark.yaml'), 'utf8');
@@ -127,7 +127,7 @@ describe('tidemark drill', () => {
     const runbook = readFileSync(join(directory, 'allow.md'), 'utf8');
     expect(runbook).toMatch(new RegExp(`\`${line.source}\``));
     expect(runbook).not.toContain('more characters');
-  }, 20_000);
+  });
 
   it('restores damage, the same for the same seed', async () => {
     const args = ['--damage', '30', '--seed', '7', '--kind', 'roles', '--kind', 'projects'];
@@ -136,7 +136,7 @@ describe('tidemark drill', () => {
     expect(one.damage).toMatchObject({ percent: 30, seed: 7 });
     expect((one.damage?.removed ?? 0) + (one.damage?.altered ?? 0)).toBeGreaterThan(0);
     expect(two.damage).toEqual(one.damage);
-  }, 20_000);
+  });
 
   it('writes a page, and takes an export of the mirror as well', async () => {
     const exported = await tidemark(
@@ -149,7 +149,7 @@ describe('tidemark drill', () => {
     const page = await drill('file:kept.ndjson', '--format', 'html', '--output', 'drill.html', '--quiet');
     expect(page, page.stderr).toMatchObject({ code: 0, stdout: '' });
     expect(readFileSync(join(directory, 'drill.html'), 'utf8')).toContain('<h1>Restore drill</h1>');
-  }, 20_000);
+  });
 
   it.each([
     [['live'], 4, 'needs a stored state'],
@@ -179,7 +179,7 @@ describe('tidemark drill', () => {
     expect(code).toBe(130);
     expect(stderr).toContain('interrupted');
     expect(left().filter((name) => !before.has(name))).toEqual([]);
-  }, 20_000);
+  });
 });
 
 describe('a drill by hand', () => {

@@ -54,7 +54,7 @@ describe('killed at any instant', () => {
     expect((await tidemark(['export', '--kind', 'domains'], { env })).stdout).toContain('v4.example');
     const runs = await tidemark(['runs', '--json'], { env });
     expect(runs.stdout).toContain('interrupted');
-  }, 120_000);
+  });
 
   it('the next run says that one died, what it goes on from, and only once', async () => {
     const service = await FakeService.start();

@@ -241,7 +241,7 @@ describe('an outage of many sources', () => {
     await story.until(() => story.said(/^daemon started/).length === 1);
     await delay(500);
     expect(hook.received).toHaveLength(count);
-  }, 180_000);
+  });
 });
 
 describe('a daemon that is killed outright', () => {
@@ -267,7 +267,7 @@ describe('a daemon that is killed outright', () => {
     await story.stop();
     const verified = await story.run('verify', '--quiet');
     expect(verified.code, verified.stderr).toBe(0);
-  }, 120_000);
+  });
 });
 
 describe('the process of a job', () => {
@@ -297,7 +297,7 @@ describe('the process of a job', () => {
     expect((await story.ask('/api/v1/runs', { job: 'verify', sources: [hanging] })).status).toBe(202);
     await story.until(() => story.said(/^verify is done/).length > 0);
     await story.stop();
-  }, 120_000);
+  });
 });
 
 describe('HTTP over many mirrors', () => {
@@ -414,7 +414,7 @@ describe('HTTP over many mirrors', () => {
     const rest = await story.json('/api/v1/drift?limit=2&after=s02');
     expect(rest).toMatchObject({ documents: [{ schema: 'tidemark.drift/1' }], next: null });
     await story.stop();
-  }, 180_000);
+  });
 });
 
 describe('backups of many mirrors', () => {
@@ -498,5 +498,5 @@ describe('backups of many mirrors', () => {
     );
     expect(restored.code, restored.stderr).toBe(0);
     expect((await story.run('export', '--source', 's02', '--kind', 'roles')).stdout).toContain('Round 1');
-  }, 120_000);
+  });
 });

@@ -70,7 +70,7 @@ describe('serve', () => {
     expect(later.headers.get('x-tidemark-run')).toBe('2');
     expect(await later.text()).toContain('"d3"');
     expect(await stop()).toMatchObject({ code: 0, stderr: '' });
-  }, 30_000);
+  });
 
   it.each([
     ['0.0.0.0', '127.0.0.1'],
@@ -137,5 +137,5 @@ describe('serve', () => {
       expect([args, ended[index]?.code, ended[index]?.stdout]).toEqual([args, code, '']);
       expect(ended[index]?.stderr).toMatch(says);
     }
-  }, 30_000);
+  });
 });

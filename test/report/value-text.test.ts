@@ -73,7 +73,7 @@ function processorMs(work: () => void): number {
   return (user + system) / 1_000;
 }
 
-it('a report of huge values costs what it shows', { timeout: 60_000 }, () => {
+it('a report of huge values costs what it shows', () => {
   // Each of these characters is written out as eight. 180 values that are written out whole would cost 180 times one.
   const huge = Array.from({ length: 20 }, (_each, index) => `${index}${'\u202e'.repeat(MEGABYTE)}`);
   const fields = huge.map((to, index) => ({ path: `/config/${index}`, to }));

@@ -9,11 +9,11 @@ import { eachConcurrently } from '../../core/concurrently.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { type JsonValue, parseLossless } from '../../core/json.ts';
 import type { Logger } from '../../core/logger.ts';
-import { recordName } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreStepRow } from '../../mirror/restores.ts';
 import { redactionWith } from '../../sync/redaction.ts';
 import { type Plan, type PlanStep, isExecutable, planHash, type SecretLookup } from '../plan/plan.ts';
+import { naturalKeyDigest } from '../records.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
 import { RestoreJournal } from './journal.ts';
 import { LiveRecords } from './live-records.ts';
@@ -209,24 +209,24 @@ export function lookUpContext(
   };
 }
 
-/** The names of a collection are read when the first record of it is going to be created. */
+/** The natural keys of a collection are read when the first record of it is going to be created. */
 function namesakesIn(
   records: LookUpOptions['mirror']['records'],
   source: string,
 ): LookUpContext['namesakes'] {
   const collections = new Map<string, Map<string, string[]>>();
-  return (definition, scope, name) => {
+  return (definition, scope, key) => {
     const { kind } = definition;
-    const key = collectionKey({ kind, scope });
-    const known = collections.get(key);
-    if (known !== undefined) return known.get(name) ?? [];
-    const names = new Map<string, string[]>();
-    for (const { id, body } of records?.read({ sources: [source], kinds: [kind], scope }) ?? []) {
-      const own = recordName(definition, parseLossless(body), id).toLowerCase();
-      names.set(own, [...(names.get(own) ?? []), id]);
+    const collection = collectionKey({ kind, scope });
+    let ids = collections.get(collection);
+    if (ids === undefined) {
+      collections.set(collection, (ids = new Map<string, string[]>()));
+      for (const { id, body } of records?.read({ sources: [source], kinds: [kind], scope }) ?? []) {
+        const own = naturalKeyDigest(definition, parseLossless(body));
+        if (own !== null) ids.set(own, [...(ids.get(own) ?? []), id]);
+      }
     }
-    collections.set(key, names);
-    return names.get(name) ?? [];
+    return ids.get(key) ?? [];
   };
 }
 

@@ -9,11 +9,11 @@ import { TidemarkError } from '../../core/errors.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { equalValues } from '../../diff/canonical.ts';
-import { recordName } from '../../diff/change.ts';
 import { textsWhere, topMember } from '../places.ts';
 import { dependentKinds } from '../plan/dependents.ts';
 import type { PlanStep } from '../plan/plan.ts';
-import { managedDigest } from '../records.ts';
+import { bySendableKey } from '../plan/settings.ts';
+import { managedDigest, naturalKeyDigest } from '../records.ts';
 import { HIDDEN } from '../secrets.ts';
 import { holdsContent, differencesFrom } from './differences.ts';
 import { isRetrieved } from './live-records.ts';
@@ -112,17 +112,21 @@ async function matchOf(context: LookUpContext, ready: ReadyStep): Promise<StepEr
       );
 }
 
-/** A record of the name that the list did not show, and the mirror's newest run did: retrieved by its id. */
+/** A record of the same natural key that the list does not show, and the mirror's newest run did: retrieved by its id. */
 async function unlistedNamesake(context: LookUpContext, ready: ReadyStep): Promise<StepError | null> {
-  const { step, scope, definition, sent, request } = ready;
-  if (step.kind !== request.kind || !isRetrieved(definition) || definition.naturalKey.length === 0)
-    return null;
-  const nameOf = (body: JsonValue): string => recordName(definition, body, step.id).toLowerCase();
-  const name = nameOf(sent);
-  for (const id of context.namesakes(definition, scope, name)) {
-    if (id === step.desired?.id || isTaken(context, ready, id)) continue;
-    const body = await context.live.read(definition, scope, id, true, context.signal);
-    if (body === undefined || nameOf(body) !== name) continue;
+  const { step, scope, sent, request } = ready;
+  const definition = bySendableKey(ready.definition);
+  const key = sent === null ? null : naturalKeyDigest(definition, sent);
+  if (key === null || step.kind !== request.kind || !isRetrieved(definition)) return null;
+  const known = context
+    .namesakes(definition, scope, key)
+    .filter((id) => id !== step.desired?.id && !isTaken(context, ready, id));
+  if (known.length === 0) return null;
+  const listed = new Set(await context.live.idsOf(ready.definition, scope, null, false, context.signal));
+  for (const id of known) {
+    if (listed.has(id)) continue;
+    const body = await context.live.read(ready.definition, scope, id, true, context.signal);
+    if (body === undefined || naturalKeyDigest(definition, body) !== key) continue;
     return movedError(
       `there is a ${definition.title.one} of that name already, which the list does not show${idSuffix(definition, id)}`,
     );

@@ -37,8 +37,8 @@ export interface LookUpContext {
   readonly desired: DesiredLookup;
   /** The id that a record has since an earlier restore recreated it; undefined if none did. */
   readonly idMap: (kind: Kind, id: string) => string | undefined;
-  /** Ids under which the mirror's newest run has records of that name in a live collection. */
-  readonly namesakes: (definition: ResourceDefinition, scope: Scope, name: string) => readonly string[];
+  /** Ids under which the mirror's newest run has records of that natural key (its digest) in a live collection. */
+  readonly namesakes: (definition: ResourceDefinition, scope: Scope, key: string) => readonly string[];
   /** Live ids that the plan found to be desired records under another id, as `kind id`. */
   readonly adopted: ReadonlySet<string>;
   /** Live ids that the plan removes when what takes their place is there, as `kind id`. */

@@ -201,7 +201,7 @@ function stateSide(
     if (coverage.how !== 'read' && coverage.how !== 'unread') return [];
     const isComplete = isWhole(coverage);
     const isNotOffered = coverage.how === 'unread' && coverage.code === 'not_found';
-    const leak = coverage.how === 'read' && coverage.isUnconfirmed !== true ? coverage.stale : undefined;
+    const leak = coverage.how === 'read' ? coverage.leak : undefined;
     return [
       {
         ...{ kind, scope, isComplete },

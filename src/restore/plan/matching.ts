@@ -12,7 +12,7 @@ import { matchRecords, MatchedIds } from '../../diff/match-records.ts';
 import type { RecordKey } from '../../catalog/order.ts';
 import { naturalKeyDigest, PlacesOfKind } from '../records.ts';
 import type { PlanInput, Adoption, PlanState } from './plan.ts';
-import { unsendableReferences, writableFields } from './settings.ts';
+import { bySendableKey, writableFields } from './settings.ts';
 
 /** A desired record that was found under another id, and the live one that it is. */
 interface Adopted {
@@ -302,13 +302,12 @@ function elsewhere(
   counterparts: MatchedIds,
 ): Pick<KindMatch, 'missing' | 'ambiguous'> {
   const { options, isInScope = () => true } = input;
-  const unsendable = unsendableReferences(definition);
-  const naturalKey = definition.naturalKey.filter((pointer) => !unsendable.includes(pointer));
+  const byName = bySendableKey(definition);
+  const { naturalKey } = byName;
   // What is pruned makes room.
   const staying = options.prune === null ? extra : extra.filter((live) => !isInScope(live));
-  const isWhole = naturalKey.length === 0 || naturalKey.length === definition.naturalKey.length;
+  const isWhole = naturalKey.length === 0 || byName === definition;
   if (isWhole || staying.length === 0 || missing.length === 0) return { missing, ambiguous };
-  const byName = changedDefinition(definition, { naturalKey });
   const nameIn = (scope: Scope | null, { body }: ParsedRecord): string | null => {
     const digest = scope === null ? null : naturalKeyDigest(byName, body);
     return scope === null || digest === null ? null : `${scopeKey(scope)} ${digest}`;

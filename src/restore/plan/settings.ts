@@ -2,7 +2,7 @@
 import { CATALOG } from '../../catalog/catalog.ts';
 import type { FieldDefinition } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
-import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { type ResourceDefinition, changedDefinition } from '../../catalog/resource-definition.ts';
 import { volatileFields } from '../../catalog/volatile-names.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';
 import { type FieldChange, compareBodies } from '../../diff/compare.ts';
@@ -143,6 +143,15 @@ export function unsendableReferences(definition: ResourceDefinition): string[] {
       );
     })
     .map(({ pointer }) => pointer);
+}
+
+/** The definition with the part of its natural key that a creation can say: all of it, unless the service chooses where the record hangs. */
+export function bySendableKey(definition: ResourceDefinition): ResourceDefinition {
+  const unsendable = unsendableReferences(definition);
+  const naturalKey = definition.naturalKey.filter((pointer) => !unsendable.includes(pointer));
+  return naturalKey.length === definition.naturalKey.length
+    ? definition
+    : changedDefinition(definition, { naturalKey });
 }
 
 /**
