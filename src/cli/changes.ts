@@ -6,7 +6,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import { count, plural, localTime } from '../core/wording.ts';
+import { plural, localTime } from '../core/wording.ts';
 import type { DiffDocument, LeftOut } from '../diff/change.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
@@ -15,7 +15,7 @@ import { maskedDocument } from '../report/mask.ts';
 import { renderHtml } from '../report/render-html.ts';
 import { renderText } from '../report/render-text.ts';
 import { type Timeline, type TimelineEvent, timelineReport } from '../report/timeline-report.ts';
-import { type ForgottenRuns, forgottenInto, forgottenText, isPublished } from '../state/runs.ts';
+import { type ForgottenRuns, forgottenInto, forgottenTexts, isPublished } from '../state/runs.ts';
 import { deletedRunsNote, requireCountedWithin } from '../state/intact.ts';
 import { choosePeriod, isWithin, type Period } from '../state/period.ts';
 import { readConfig } from '../wire.ts';
@@ -41,7 +41,6 @@ export interface ChangesOptions extends FilterOptions {
 
 const DEFAULT_SINCE = '7d';
 const RECORDS_SHOWN = 200; // in text; JSON and HTML hold all
-const MERGED_SHOWN = 3; // of the runs that took over others' changes: JSON names all
 
 /** A run of the period with what it changed; null for a source's first run, in which everything is new. */
 interface RunChanges {
@@ -170,8 +169,6 @@ function notesOf(found: readonly RunChanges[], definitions: (kind: Kind) => Reso
         `run ${run.run} ${forgotten === null ? 'was the first sync of' : 'is the first kept run of'} ${run.source}: ` +
         `${plural(records ?? 0, 'record')}, not listed as changes`,
     );
-  // A run's changes may then be older than the period.
-  const merged = found.flatMap(({ forgotten }) => (forgotten === null ? [] : [forgottenText(forgotten)]));
   const runs = `${plural(found.length, 'run')} in this period`;
   return [
     runs,
@@ -181,8 +178,7 @@ function notesOf(found: readonly RunChanges[], definitions: (kind: Kind) => Reso
       definitions,
     ),
     ...firstLooks(found),
-    ...merged.slice(0, MERGED_SHOWN),
-    ...moreOf(merged.length - MERGED_SHOWN),
+    ...forgottenTexts(found.flatMap(({ forgotten }) => forgotten ?? [])),
   ];
 }
 
@@ -199,10 +195,6 @@ function firstLooks(found: readonly RunChanges[]): string[] {
   return [
     `not listed: records that ${which} read for the first time and may have existed before: ${kinds.join(', ')} (--kind lists them)`,
   ];
-}
-
-function moreOf(more: number): string[] {
-  return more > 0 ? [`${count(more)} more runs have changes of runs that retention dropped`] : [];
 }
 
 function timelineOf(

@@ -156,6 +156,11 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
         description:
           'every revision instead of one state: run, time, change, changed fields, body (ndjson, parquet); with --id, under all ids that the record had',
       },
+      {
+        flags: '--since <ref>',
+        description: 'with --history: only what runs after this state, time or age changed',
+        values: 'point',
+      },
       ...filterOptions,
     ],
     notes: [
@@ -176,6 +181,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       'tidemark export --format parquet --output ./tables',
       'tidemark export --format parquet --kind members --output members.parquet',
       'tidemark export --history --format parquet > history.parquet',
+      'tidemark export --history --since run:3 --format parquet > new.parquet',
       'tidemark export --format terraform-imports > imports.tf',
     ],
     mirrors: {

@@ -1,6 +1,7 @@
 /** `tidemark export --history`: every revision with what it changed, for programs that read NDJSON or Parquet. */
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
 import { recordName } from '../diff/change.ts';
@@ -9,7 +10,9 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import { type ExportRevision, revisionLines } from '../report/export/documents.ts';
 import { parquetOfHistory } from '../report/export/parquet.ts';
+import { choosePeriod, isWithin } from '../state/period.ts';
 import { latestIds, RecreatedReferences } from '../state/recreated-ids.ts';
+import { forgottenInto, forgottenTexts } from '../state/runs.ts';
 import type { ExportFormat } from './export-directory.ts';
 
 /**
@@ -35,13 +38,34 @@ export function requireHistoryOptions(
   });
 }
 
-/** The revisions as that format, record by record; where records are named, run by run. `count` is called for each. */
+/** The published runs after a reference, as `changes --since` takes them, oldest first, with what to know of them. */
+export function runsSince(
+  mirror: Mirror,
+  sources: readonly string[],
+  since: string,
+): { readonly runs: ReadonlySet<number>; readonly notes: readonly string[] } {
+  const period = choosePeriod(mirror, { since }, systemClock.now());
+  const runs = mirror.runs
+    .list({ isPublished: true })
+    .filter(({ source }) => sources.includes(source))
+    .filter((run) => isWithin(period, run.finishedAt ?? run.startedAt, run.run))
+    .map(({ run }) => run)
+    .reverse();
+  const forgotten = runs.flatMap((run) => forgottenInto(mirror, run) ?? []);
+  return { runs: new Set(runs), notes: [...period.notes, ...forgottenTexts(forgotten)] };
+}
+
+/**
+ * The revisions as that format, record by record; where records are named, run by run. `count` is called for each.
+ * Of other runs than `runs` (the oldest one first), which only say what was before, there are none.
+ */
 export function historyPieces(
   mirror: Mirror,
   filter: RecordFilter,
   format: ExportFormat,
   how: {
     readonly definitions: (source: string) => (kind: Kind) => ResourceDefinition;
+    readonly runs?: ReadonlySet<number> | undefined;
     readonly count: () => void;
   },
 ): Iterable<string | Uint8Array> {
@@ -55,7 +79,7 @@ export function historyPieces(
 function* withChanges(
   mirror: Mirror,
   filter: RecordFilter,
-  { definitions, count }: Parameters<typeof historyPieces>[3],
+  { definitions, runs, count }: Parameters<typeof historyPieces>[3],
 ): Generator<ExportRevision> {
   let before: { readonly value: JsonValue | undefined; readonly name: string } | null = null;
   let record = '';
@@ -78,8 +102,8 @@ function* withChanges(
     references.set(key, own);
     return parseLossless(own.renamed({ kind, body: recreated.before }));
   };
-  for (const revision of mirror.records.history(filter)) {
-    count();
+  const [from = Number.MAX_SAFE_INTEGER] = runs ?? [0];
+  for (const revision of mirror.records.history(filter, from)) {
     const { source, kind, scope, id } = revision;
     const key = JSON.stringify([source, kind, scope, id]);
     // The first revision that retention kept of a record need not be the one that added it.
@@ -99,7 +123,10 @@ function* withChanges(
             ...(to === undefined ? {} : { to }),
           }));
     // A change of notation only is none by the one comparison.
-    if (revision.change !== 'changed' || changes?.length !== 0) yield { ...revision, name, changes };
+    if ((revision.change !== 'changed' || changes?.length !== 0) && runs?.has(revision.run) !== false) {
+      count();
+      yield { ...revision, name, changes };
+    }
     before = { value, name };
   }
 }

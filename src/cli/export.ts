@@ -37,7 +37,7 @@ import { readConfig } from '../wire.ts';
 import { alteredRunsNote, openForReading, printAltered } from './verification-note.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { ExportContent, extentOf, extentOfKind } from './export-content.ts';
-import { historyPieces, requireHistoryOptions } from './export-history.ts';
+import { historyPieces, requireHistoryOptions, runsSince } from './export-history.ts';
 import { writeDirectory, type DirectoryOutcome, type ExportFile } from './export-directory.ts';
 import type { ExportFormat } from './export-directory.ts';
 import { staleCollections, staleText, type StaleCollection } from './export-notes.ts';
@@ -60,6 +60,7 @@ interface ExportOptions extends FilterOptions {
   readonly output?: string;
   readonly at?: string;
   readonly history?: boolean;
+  readonly since?: string;
 }
 
 /** How the records are to be written. */
@@ -82,7 +83,11 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
   const isHistory = asked.history === true;
   const file = outputFile(context, asked.output, format);
   if (isHistory) requireHistoryOptions(format, asked, file);
-  else if (isTable(format) && asked.output === undefined && asked.kind?.length !== 1) {
+  else if (asked.since !== undefined) {
+    throw new TidemarkError('usage', '--since selects runs of the history, and an export is one state', {
+      hint: 'add --history, or name the state with --at',
+    });
+  } else if (isTable(format) && asked.output === undefined && asked.kind?.length !== 1) {
     throw new TidemarkError('usage', `${format === 'csv' ? 'CSV' : 'Parquet'} on stdout holds one kind`, {
       hint: 'name it with --kind, or write one file per kind with --output DIR',
     });
@@ -109,7 +114,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     const { options: named, sources } = await withRealIds(asked, config, {
       mirror: () => mirror,
       sources: all,
-      states: () => Promise.resolve(statesAt(mirror, all, asked.at)),
+      states: () => Promise.resolve(statesAt(mirror, all, asked.at ?? asked.since)),
       note: (line) => printNote(context, [line]),
     });
     const unpublished = unpublishedSources(mirror, sources);
@@ -141,10 +146,15 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     );
     if (isHistory) {
       printNote(context, alteredRunsNote(mirror));
+      const since = asked.since === undefined ? undefined : runsSince(mirror, sources, asked.since);
       let revisions = 0;
       const definitions = (source: string): ((kind: Kind) => ResourceDefinition) =>
         definitionsFor(config, source);
-      const pieces = historyPieces(mirror, filter, format, { definitions, count: () => (revisions += 1) });
+      const pieces = historyPieces(mirror, filter, format, {
+        definitions,
+        runs: since?.runs,
+        count: () => (revisions += 1),
+      });
       if (file === null) await writeToStdout(context, pieces, format);
       else {
         await writeWhole(file, pieces, { pid: context.pid, signal: context.signal });
@@ -155,7 +165,10 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
           counted: plural(revisions, 'revision'),
         });
       }
-      if (revisions === 0) printNote(context, [nothingText(options)]);
+      printNote(context, [
+        ...(since?.notes ?? []),
+        ...(revisions > 0 ? [] : [nothingText(options, asked.since)]),
+      ]);
       return exit;
     }
     const kinds = options.kind ?? heldKinds(config, mirror, content);
@@ -281,8 +294,10 @@ function stateOf(mirror: Mirror, sources: readonly string[], point: Point | null
   return { run, at };
 }
 
-function nothingText(options: FilterOptions): string {
+function nothingText(options: FilterOptions, since?: string): string {
   const filters = filterText(options);
+  if (since !== undefined)
+    return `no run since ${since} changed anything${filters === '' ? '' : ` that matches ${filters}`}: the export is empty`;
   return filters === ''
     ? 'the mirror holds no records: the export is empty'
     : `nothing matches ${filters}: the export is empty`;

@@ -326,9 +326,14 @@ function lineage<Part extends object>(
 /**
  * Every revision of every record, in the order of `readCurrent` and then of time; without those that changed nothing but
  * the text. Holds the history of one record at a time.
+ * @param from leaves out records of which neither this run nor a later one made a revision
  * @throws DamagedContent for a body that does not match its hash
  */
-export function* readHistory(connection: Connection, filter: RecordFilter = {}): Generator<HistoryRevision> {
+export function* readHistory(
+  connection: Connection,
+  filter: RecordFilter = {},
+  from = 0,
+): Generator<HistoryRevision> {
   const timeOf = prepareTimes(connection);
   const isFirstReading = prepareFirstReadings(connection);
   const additions = new Map<string, ReturnType<typeof prepareAdditions>>();
@@ -338,6 +343,7 @@ export function* readHistory(connection: Connection, filter: RecordFilter = {}):
     const additionOf = additions.get(source) ?? prepareAdditions(connection, source);
     additions.set(source, additionOf);
     for (const head of HEADS(connection, collection)) {
+      if (head.run < from) continue;
       for (const { revision, text } of [...textsOf(connection, head)].reverse()) {
         const { run } = revision;
         if (revision.change === 'rewritten') continue;

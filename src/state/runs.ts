@@ -1,4 +1,5 @@
 /** Which runs of a source count: those whose state the mirror holds, the latest complete one, and those that retention dropped. */
+import { count } from '../core/wording.ts';
 import type { StateReference } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { ForgottenBefore, RetentionStore } from '../mirror/retention-store.ts';
@@ -95,12 +96,23 @@ export function forgottenInto(mirror: History, run: number): ForgottenRuns | und
 }
 
 /** `runs 3–4 were dropped by retention on 2026-…; what they changed is part of run 5`. */
-export function forgottenText({ runs, count, at, into }: ForgottenRuns): string {
+export function forgottenText({ runs, count: dropped, at, into }: ForgottenRuns): string {
   const ranges = runs.map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`));
   const which = ranges.length <= RANGES_SHOWN ? ` ${ranges.join(', ')}` : '';
   const [who, they] =
-    count === 1 ? [`run${which} was`, 'it'] : [`${which === '' ? `${count} ` : ''}runs${which} were`, 'they'];
+    dropped === 1
+      ? [`run${which} was`, 'it']
+      : [`${which === '' ? `${dropped} ` : ''}runs${which} were`, 'they'];
   return `${who} dropped by retention on ${at}: what ${they} changed is part of run ${into}`;
+}
+
+/** A line for each of a period's runs that have the changes of dropped ones, which may be older than the period. */
+export function forgottenTexts(forgotten: readonly ForgottenRuns[]): string[] {
+  const more = forgotten.length - MERGED_SHOWN;
+  return [
+    ...forgotten.slice(0, MERGED_SHOWN).map(forgottenText),
+    ...(more > 0 ? [`${count(more)} more runs have changes of runs that retention dropped`] : []),
+  ];
 }
 
 /** A line for each side of a comparison that names a time in a stretch of history that was dropped. */
@@ -119,6 +131,7 @@ export function forgottenNotes({
 }
 
 const RANGES_SHOWN = 3;
+const MERGED_SHOWN = 3; // documents name all
 
 /** The newest run of a source that ended, if it failed: then the latest state is older than the last attempt to read it. */
 export function newestRunIfFailed(mirror: Mirror, source: string): RunRow | null {

@@ -29,14 +29,16 @@ const env = { PATH: process.env['PATH'] ?? '', TIDEMARK_MIRROR: mirror };
 
 beforeAll(async () => {
   cpSync((await madeDemo()).directory, demo, { recursive: true });
-  const history = ['export', '--history', '--format', 'parquet'];
-  const parquet = execFileSync(process.execPath, [program, ...history], {
-    cwd: directory,
-    env,
-    stdio: ['ignore', 'pipe', 'ignore'],
-    maxBuffer: 100_000_000,
-  });
-  writeFileSync(join(directory, 'history.parquet'), parquet);
+  for (const [file, ...since] of [['history.parquet'], ['new.parquet', '--since', 'run:1']]) {
+    const history = ['export', '--history', ...since, '--format', 'parquet'];
+    const parquet = execFileSync(process.execPath, [program, ...history], {
+      cwd: directory,
+      env,
+      stdio: ['ignore', 'pipe', 'ignore'],
+      maxBuffer: 100_000_000,
+    });
+    writeFileSync(join(directory, file ?? ''), parquet);
+  }
   const tables = ['export', '--format', 'parquet', '--output', join(directory, 'tables')];
   expect(await commandLine(tables, { cwd: directory, env })).toMatchObject({ code: 0 });
 });
@@ -80,6 +82,20 @@ describe('DuckDB', () => {
       else checkTable(block, answer);
     },
   );
+
+  it('has all revisions after a load of what is new, also a second time', async ({ skip }) => {
+    const [load] = recipes('-- DuckDB').filter(({ text }) => text.includes("'new.parquet'"));
+    const [create = '', insert = '', count = ''] = load?.text.split(';') ?? [];
+    const before = `${create} WHERE run <= 1`;
+    const [whole, first, once, twice] = await Promise.all(
+      [[create], [before], [before, insert], [before, insert, insert]].map((statements) =>
+        ask([...statements, count].join(';')),
+      ),
+    );
+    if (whole === undefined) skip('DuckDB is not installed here');
+    expect(first).not.toEqual(whole);
+    expect([once, twice]).toEqual([whole, whole]);
+  });
 });
 
 it('pandas reads a view', ({ skip }) => {

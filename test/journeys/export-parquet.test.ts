@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { world } from './comparison.ts';
 import { environment, program, scratch, tidemark } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
@@ -225,6 +226,69 @@ describe('the history', () => {
     const into = ['export', '--format', 'csv', '--kind', 'domains', '--output', tables];
     expect((await tidemark(into, { env })).code).toBe(0);
     expect(existsSync(join(tables, 'domains.csv'))).toBe(true);
+  });
+
+  it('in parts, each since the last run of the one before, is the whole history', async () => {
+    const { service, env, expectRun, directory } = await world({ TIDEMARK_KINDS_EXCLUDE: 'members' });
+    const linesOf = async (...args: string[]): Promise<string[]> => {
+      const { stdout } = await expectRun(0, 'export', '--history', ...args);
+      return stdout.split('\n').filter((line) => line !== '');
+    };
+    const domain = (id: string, more = {}): object => ({ id, domain: `${id}.example`, ...more });
+    const states = [
+      [domain('d1'), domain('d2'), domain('d3')],
+      [domain('d1', { is_verified: true }), domain('d3')],
+      [domain('d1', { is_verified: true }), domain('d3')], // nothing changes
+      [domain('d1', { is_verified: false }), domain('d2'), domain('d4')],
+      [domain('d1', { is_verified: false }), domain('d2', { is_verified: true })],
+    ];
+    const parts: string[][] = [];
+    for (const [index, state] of states.entries()) {
+      service.set('domains', state);
+      // From the second run on, members are read for the first time.
+      if (index === 1) delete env['TIDEMARK_KINDS_EXCLUDE'];
+      await expectRun(0, 'sync', '--quiet');
+      const last = Math.max(...parts.flat().map((line) => (JSON.parse(line) as { run: number }).run));
+      parts.push(await linesOf(...(index === 0 ? [] : ['--since', `run:${last}`])));
+    }
+    const whole = await linesOf();
+    expect(parts.flat().toSorted()).toEqual(whole.toSorted());
+    expect(parts.map((part) => part.length)).toEqual([5, 4, 0, 4, 2]);
+    expect(new Set(whole.map((line) => (JSON.parse(line) as { change: string }).change))).toEqual(
+      new Set(['initial', 'first_read', 'added', 'changed', 'removed']),
+    );
+    // The same of any two parts of a range, by any reference.
+    const ends = new Database(join(directory, 'mirror.db'), { readonly: true });
+    const after = (run: number): string => new Date(Date.parse(runEnd(ends, run)) + 1).toISOString();
+    for (const run of [1, 2, 4]) {
+      const since = await linesOf('--since', `run:${run}`);
+      expect(since.toSorted()).toEqual(parts.slice(run).flat().toSorted());
+      expect(await linesOf('--since', after(run))).toEqual(since);
+    }
+    ends.close();
+
+    const file = join(directory, 'new.parquet');
+    const since = ['export', '--history', '--since'];
+    const written = await expectRun(
+      0,
+      ...since,
+      'run:3',
+      '--kind',
+      'domains',
+      '--output',
+      file,
+      '--format',
+      'parquet',
+    );
+    expect(written.stderr).toContain('6 revisions written to ');
+    expect(await ask(`SELECT min(run) AS first, count(*) AS n FROM '${file}'`)).toEqual([
+      { first: '4', n: '6' },
+    ]);
+    const none = await expectRun(0, ...since, 'latest', '--output', file, '--format', 'parquet');
+    expect(none.stderr).toContain('no run since latest changed anything: the export is empty');
+    expect(await ask(`SELECT count(*) AS n FROM '${file}'`)).toEqual([{ n: '0' }]);
+    expect((await expectRun(4, ...since, 'run:9')).stderr).toContain('there is no run 9');
+    expect((await expectRun(4, 'export', '--since', 'run:3')).stderr).toContain('add --history');
   });
 
   it.each([

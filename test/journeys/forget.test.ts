@@ -117,6 +117,16 @@ describe('forget', () => {
     expect(told.stdout).toMatch(dropped);
     const { runs } = (await json('changes', '--since', '2026-03-01T00:00Z')) as { runs: unknown[] };
     expect(runs).toMatchObject([{ run: 2 }, { run: 5, forgotten }, { run: 6, forgotten: null }]);
+    const loaded = await run('export', '--history', '--since', 'run:2');
+    expect([loaded.code, loaded.stdout.trim().split('\n').length]).toEqual([0, 2]);
+    expect(loaded.stderr).toMatch(dropped);
+    for (const command of [['changes'], ['export', '--history']]) {
+      const gone = await run(...command, '--since', 'run:4');
+      expect([gone.code, gone.stdout]).toEqual([4, '']);
+      expect(gone.stderr).toMatch(
+        /run 4 was dropped by retention on .*\n.*what it changed is part of run:5 now/,
+      );
+    }
   });
 
   it('leaves no run whose counts are not those of its list', async () => {
