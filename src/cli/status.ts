@@ -32,7 +32,7 @@ import {
 import { fullDisk, spaceBeside } from '../doctor/disk.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { hourProblem, hourProblemOf } from '../daemon/problems.ts';
-import { Timetable } from '../daemon/schedule/timetable.ts';
+import { Timetable, withPutOff } from '../daemon/schedule/timetable.ts';
 import type { LockHolder } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { withWriter } from '../mirror/under-way.ts';
@@ -205,12 +205,16 @@ function healthView(config: Config, mirror: Mirror, now: number, hasDaemon: bool
   if (hasDaemon || rows.length > 0) timetable.adopt(config, now, rows, () => false);
   const catalog = new BackupCatalog(systemClock);
   const sync = timetable.views().find(({ schedule }) => schedule === 'sync');
-  const putOff = config.sources.flatMap((source) => {
-    if (sync?.sources.includes(source.name) !== true) return [];
-    const usedUp = hourProblem(source, config, systemClock);
-    if (usedUp === null || usedUp.freeAt < Date.parse(sync.dueAt ?? '')) return [];
-    return [{ about: hourProblemOf(source.name), since: isoTime(now), error: usedUp.error }];
-  });
+  const putOff = new Map(
+    config.sources.flatMap((source) => {
+      if (sync?.sources.includes(source.name) !== true) return [];
+      const usedUp = hourProblem(source, config, systemClock);
+      return usedUp === null || usedUp.freeAt < Date.parse(sync.dueAt ?? '') ? [] : [[source.name, usedUp]];
+    }),
+  );
+  const problems = [...putOff].map(([source, { error }]) => ({
+    ...{ about: hourProblemOf(source), since: isoTime(now), error },
+  }));
   // Nothing is sent: what a bucket holds is for \`tidemark backup\`.
   const local = (targets: readonly TargetConfig[]): TargetConfig[] =>
     targets.filter(({ type }) => type === 'directory');
@@ -232,10 +236,10 @@ function healthView(config: Config, mirror: Mirror, now: number, hasDaemon: bool
       known: (targets, own) => catalog.known(local(targets), own),
       remembered: (targets) => catalog.remembered(local(targets)),
     },
-    schedules: () => timetable.views(),
+    schedules: () => withPutOff(timetable.views(), (source) => putOff.get(source)?.freeAt ?? null),
     running: () => [],
     queued: () => [],
-    problems: () => putOff,
+    problems: () => problems,
   };
 }
 

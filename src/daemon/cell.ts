@@ -24,7 +24,7 @@ import { MirrorConnections, type ReaderPool } from './mirror-access.ts';
 import { followUps, logUnfinished, syncsAfterRestores } from './pending-jobs.ts';
 import { ActiveProblems } from './problems.ts';
 import { BEGIN_AGAIN_MS, ScheduleStore, startSchedule } from './schedule-store.ts';
-import { spreadShare, Timetable } from './schedule/timetable.ts';
+import { spreadShare, Timetable, withPutOff } from './schedule/timetable.ts';
 import type { DaemonView } from './view.ts';
 
 /** What the cells of one process have in common. */
@@ -115,10 +115,6 @@ export class Cell {
         this.#timetable.bringForward(schedule, clock.now() + BEGIN_AGAIN_MS);
         surroundings.wake();
       },
-      putOff: (schedule, until) => {
-        this.#timetable.bringForward(schedule, until);
-        surroundings.wake();
-      },
       onEnd: (job, ended, code) => this.#jobEnded(job, ended, code),
     });
     this.view = createView({
@@ -128,7 +124,7 @@ export class Cell {
       config: () => this.#config,
       configProblem: () => (source === null ? surroundings.configProblem() : null),
       mirrorAccess: this.#mirrorAccess,
-      timetable: this.#timetable,
+      schedules: () => withPutOff(this.#timetable.views(), (of) => this.runner.putOffUntil(of)),
       runner: this.runner,
       works,
       problems: () =>
@@ -189,6 +185,7 @@ export class Cell {
       return sources.some((source) => !this.#scheduleStore.isFresh(source, intervalMs));
     });
     this.#config = config;
+    this.runner.recheckPutOff(config);
     this.#addedAt = addedAt(config, isoTime(this.#effects.clock.now()), this.#addedAt);
     this.#rateGroups = new Map(config.sources.map((source) => [source.name, keyFingerprint(source)]));
   }
@@ -200,6 +197,7 @@ export class Cell {
     for (const due of this.#timetable.takeDue(clock.now(), isFirst)) {
       startSchedule(due, { runner: this.runner, timetable: this.#timetable, works, log });
     }
+    this.runner.resume();
   }
 
   /** The rate group of its source; null for a mirror of several. */
@@ -210,7 +208,8 @@ export class Cell {
 
   /** Epoch milliseconds of the next due time; null where nothing is scheduled. */
   nextDueAt(): number | null {
-    return this.#timetable.nextDueAt();
+    const times = [this.#timetable.nextDueAt(), this.runner.nextPutOff()].filter((at) => at !== null);
+    return times.length === 0 ? null : Math.min(...times);
   }
 
   /** Notices that its file went or came, that a restore changed a source, and that the command line cannot find the daemon. */
@@ -272,6 +271,9 @@ export class Cell {
     this.observers.close();
     // Before the last writer closes, so that it can remove the write-ahead log.
     this.#mirrorAccess.closeReader();
+    // The next daemon does not know what waits.
+    const putOff = this.runner.nextPutOff();
+    if (putOff !== null) this.#timetable.bringForward('sync', putOff);
     if (this.#isLoaded) this.#scheduleStore.keepNow();
     this.leave();
   }

@@ -8,7 +8,6 @@ import { BackupCatalog } from '../backup/known-backups.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
 import type { MirrorConnections } from './mirror-access.ts';
-import type { Timetable } from './schedule/timetable.ts';
 import type { DaemonProblem, DaemonView, JobRequest, RequestedJob } from './view.ts';
 
 interface DaemonParts {
@@ -18,7 +17,7 @@ interface DaemonParts {
   readonly config: () => Config;
   readonly configProblem: () => TidemarkError | null;
   readonly mirrorAccess: MirrorConnections;
-  readonly timetable: Timetable;
+  readonly schedules: DaemonView['schedules'];
   readonly runner: JobRunner;
   readonly works: ReadonlyMap<JobName, JobWork>;
   readonly problems: () => readonly DaemonProblem[];
@@ -27,7 +26,7 @@ interface DaemonParts {
 }
 
 export function createView(parts: DaemonParts): DaemonView {
-  const { startedAt, addedAt, clock, config, configProblem, mirrorAccess, timetable, runner, works } = parts;
+  const { startedAt, addedAt, clock, config, configProblem, mirrorAccess, schedules, runner, works } = parts;
   return {
     startedAt,
     addedAt,
@@ -36,7 +35,7 @@ export function createView(parts: DaemonParts): DaemonView {
     mirror: () => mirrorAccess.reader(),
     openReader: () => mirrorAccess.openReader('daemon'),
     backups: new BackupCatalog(clock),
-    schedules: () => timetable.views(),
+    schedules,
     running: () => runner.running(),
     queued: () => runner.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),
     stats: () => runner.stats.all(),

@@ -96,23 +96,28 @@ describe('a service that accepts and never answers', () => {
   });
 });
 
+/** Starts the daemon and uses up the hour of source `a`. Returns when it is free again, epoch milliseconds. */
+async function useUpHour(rig: Rig): Promise<number> {
+  const text = readFileSync(rig.configFile, 'utf8');
+  writeFileSync(rig.configFile, text.replace('perHour: 0', 'perHour: 500'));
+  await rig.start();
+  await rig.advanceMinutes(1);
+  const [source] = rig.view.config().sources;
+  if (source === undefined) throw new Error('the rig has a source');
+  const fingerprint = keyFingerprint(source);
+  const log = new SharedRateLog({ beside: rig.mirrorPath, fingerprint, keeps: 500, clock: rig.clock });
+  log.atomically(() => {
+    for (let n = 0; n < 500; n += 1) log.starts(null).add(rig.clock.now());
+  });
+  log.close();
+  return rig.clock.now() + 60 * MINUTE;
+}
+
 describe('an hour of requests that is used up', () => {
   it('puts the sync off until it is over, says so once, and makes no failed run', async () => {
     const rig = await Rig.create({ sync: '5,35 * * * *' });
-    const text = readFileSync(rig.configFile, 'utf8');
-    writeFileSync(rig.configFile, text.replace('perHour: 0', 'perHour: 500'));
-    await rig.start();
-    await rig.advanceMinutes(1);
-    const [source] = rig.view.config().sources;
-    if (source === undefined) throw new Error('the rig has a source');
-    const fingerprint = keyFingerprint(source);
-    const log = new SharedRateLog({ beside: rig.mirrorPath, fingerprint, keeps: 500, clock: rig.clock });
-    log.atomically(() => {
-      for (let n = 0; n < 500; n += 1) log.starts(null).add(rig.clock.now());
-    });
-    log.close();
+    const freeAt = await useUpHour(rig);
     const runs = () => rig.read((mirror) => mirror.runs.list({ source: 'a' }));
-    const freeAt = rig.clock.now() + 60 * MINUTE;
     const before = runs().length;
     await rig.advanceMinutes(50);
     expect(runs()).toHaveLength(before);
@@ -124,12 +129,45 @@ describe('an hour of requests that is used up', () => {
     const hint = 'raise it, sync less often, or give each source a key of its own';
     const stale = { code: 'stale', message: expect.stringContaining(said) as string, hint };
     expect(health.sources[0]?.reasons).toMatchObject([stale]);
+    expect(rig.view.schedules()).toMatchObject([{ schedule: 'sync', dueAt: new Date(freeAt).toISOString() }]);
     await rig.advanceMinutes(11);
     const [first, second] = runs();
     expect(second).toBeDefined();
     expect(first).toMatchObject({ outcome: 'complete' });
     expect(Date.parse(first?.startedAt ?? '')).toBe(freeAt);
     expect(rig.view.problems()).toEqual([]);
+  });
+
+  it('keeps the other sources of the mirror at their own times', async () => {
+    const rig = await rigOf('5,35 * * * *', ['b']);
+    const freeAt = await useUpHour(rig);
+    const starts = (source: string) =>
+      rig.jobs({ name: 'sync', source }).map(({ startedAt }) => startedAt.slice(11, 16));
+    await rig.advanceMinutes(70);
+    expect(starts('b')).toEqual(['10:01', '10:05', '10:35', '11:05']);
+    expect(starts('a')).toEqual(['10:01', new Date(freeAt).toISOString().slice(11, 16), '11:05']);
+  });
+
+  it('is no problem any more once the source is not configured, or has a higher limit', async () => {
+    const rig = await rigOf('5,35 * * * *', ['b']);
+    await useUpHour(rig);
+    await rig.advanceMinutes(10);
+    const abouts = () => rig.view.problems().map(({ about }) => about);
+    expect(abouts()).toEqual(['rate:a']);
+    const text = readFileSync(rig.configFile, 'utf8');
+    writeFileSync(rig.configFile, text.replace('perHour: 500', 'perHour: 5000'));
+    rig.daemon.reload();
+    await rig.advanceMinutes(1);
+    expect(abouts()).toEqual([]);
+    expect(rig.jobs({ name: 'sync', source: 'a' }).at(-1)).toMatchObject({ outcome: 'done' });
+    writeFileSync(rig.configFile, text);
+    rig.daemon.reload();
+    await rig.advanceMinutes(30);
+    expect(abouts()).toEqual(['rate:a']);
+    writeFileSync(rig.configFile, text.replace(/ {2}- name: a\n( {4}.*\n)*/, ''));
+    rig.daemon.reload();
+    await rig.advanceMinutes(1);
+    expect(abouts()).toEqual([]);
   });
 });
 

@@ -42,8 +42,6 @@ interface RunnerOptions {
   readonly cutShort: (schedule: ScheduleName) => void;
   /** Called when a local error kept a scheduled job from starting: it must be tried again before its next due time. */
   readonly notBegun: (schedule: ScheduleName) => void;
-  /** Called when a scheduled job has to wait for the rate limit: until when, epoch milliseconds. */
-  readonly putOff: (schedule: ScheduleName, until: number) => void;
   /** Called after each job, with its exit code: follow-up jobs may be queued. */
   readonly onEnd: (job: QueuedJob, ended: EndedJob, exitCode: ExitCode) => void;
 }
@@ -72,6 +70,8 @@ export class JobRunner implements SlotUser {
   readonly #options: RunnerOptions;
   readonly #beginnings: LastStarts;
   readonly #rests: SourceBackoff;
+  /** By source: jobs that wait until `rate.perHour` leaves a request again, epoch milliseconds. */
+  readonly #putOff = new Map<string, { readonly job: QueuedJob; until: number }>();
   readonly #queue: JobQueue;
   readonly #tickets = new RequestLog();
   readonly #abort = new AbortController();
@@ -120,6 +120,39 @@ export class JobRunner implements SlotUser {
   /** Until when a source is skipped whose sync was cancelled for other jobs, epoch milliseconds; null for the others. */
   restsUntil(source: string): number | null {
     return this.#rests.until(source);
+  }
+
+  /** Until when a job of the source waits for `rate.perHour`, epoch milliseconds; null if none does. */
+  putOffUntil(source: string): number | null {
+    return this.#putOff.get(source)?.until ?? null;
+  }
+
+  /** When the first of all jobs that wait for `rate.perHour` comes again, epoch milliseconds; null if none waits. */
+  nextPutOff(): number | null {
+    const times = [...this.#putOff.values()].map(({ until }) => until);
+    return times.length === 0 ? null : Math.min(...times);
+  }
+
+  /** Queues the jobs again that waited for `rate.perHour` until now. */
+  resume(): void {
+    const now = this.#options.effects.clock.now();
+    for (const [source, { job, until }] of this.#putOff) {
+      if (until > now) continue;
+      this.#putOff.delete(source);
+      if (!this.isAtWork('sync', source)) this.add(job);
+    }
+  }
+
+  /** Under a new configuration, jobs that wait for `rate.perHour` are looked at again at once; those that no schedule has any more are dropped. */
+  recheckPutOff({ schedules }: Config): void {
+    const { effects, problems } = this.#options;
+    for (const [source, waiting] of this.#putOff) {
+      if (schedules.sync?.sources.includes(source) === true) waiting.until = effects.clock.now();
+      else {
+        this.#putOff.delete(source);
+        problems.end(hourProblemOf(source), `${source} is not synced by schedule any more`);
+      }
+    }
   }
 
   /** Of `SlotUser`. */
@@ -303,9 +336,7 @@ export class JobRunner implements SlotUser {
     const limitMs = timeLimitMs(job.name, config, source);
     current.endsAt = limitMs === 0 ? null : effects.clock.monotonicMs() + limitMs;
     if (job.trigger !== 'request' && !(await this.#isWanted(work, config))) return;
-    if (job.trigger !== 'request' && source !== null && work.sendsRequests === true) {
-      if (this.#isPutOff(job, source, config)) return;
-    }
+    if (source !== null && work.sendsRequests === true && this.#isPutOff(job, source, config)) return;
     let turn: WriterTurn | null = null;
     try {
       turn = await this.#options.mirrorAccess.turn(this.#abort.signal);
@@ -348,16 +379,19 @@ export class JobRunner implements SlotUser {
   }
 
   /** True where the hour is used up, so that the job would have to wait for longer than its requests may: it comes again when it is over. */
-  #isPutOff({ name, schedule }: QueuedJob, source: SourceConfig, config: Config): boolean {
-    const { effects, problems, putOff } = this.#options;
+  #isPutOff(job: QueuedJob, source: SourceConfig, config: Config): boolean {
+    const { effects, problems } = this.#options;
     const usedUp = hourProblem(source, config, effects.clock);
     const about = hourProblemOf(source.name);
     if (usedUp === null) {
-      problems.end(about, `rate.perHour of ${source.name} leaves requests again: the ${name} starts`);
+      this.#putOff.delete(source.name);
+      problems.end(about, `rate.perHour of ${source.name} leaves requests again: the ${job.name} starts`);
       return false;
     }
+    // Somebody wants it now: its failure says until when.
+    if (job.trigger === 'request') return false;
     problems.begin(about, usedUp.error, 'warn');
-    if (schedule !== null) putOff(schedule, usedUp.freeAt);
+    this.#putOff.set(source.name, { job, until: usedUp.freeAt });
     return true;
   }
 

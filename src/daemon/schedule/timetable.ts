@@ -209,6 +209,19 @@ export class Timetable {
   }
 }
 
+/** With a sync due when the first of its sources has requests again, where all of them wait for `rate.perHour` (epoch milliseconds). */
+export function withPutOff(
+  views: readonly ScheduleView[],
+  freeAtOf: (source: string) => number | null,
+): ScheduleView[] {
+  return views.map((view) => {
+    if (view.schedule !== 'sync' || view.sources.length === 0) return view;
+    const times = view.sources.map((source) => freeAtOf(source) ?? -1);
+    const first = Math.min(...times);
+    return first < 0 ? view : { ...view, dueAt: isoTime(first) };
+  });
+}
+
 /** The first start after an instant, where each tick starts later by a share of the time to the next one. */
 function spreadAfter(cron: Cron, share: number, after: number): number {
   const longestMs = Math.min(LONGEST_SPREAD_MS, cron.intervalMs);
