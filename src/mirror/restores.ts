@@ -234,6 +234,12 @@ export class RestoreStore {
       };
       if (undoes !== undefined) requireAsRecorded(writer, 'restores', [undoes]);
       const restore = NEXT_NUMBER(writer).get()?.restore ?? 1;
+      if (STEPS(writer).get({ restore }) !== undefined) {
+        const what = `another program inserted rows into the journal of restore ${restore}, which is the next one`;
+        throw new TidemarkError('mirror_corrupt', `${what}: nothing was sent`, {
+          hint: '`tidemark verify` names them',
+        });
+      }
       const action = undoes === undefined ? 'restore' : 'undo';
       const recorded = { action, at: rest.startedAt, about: 'restores', key: [restore] } as const;
       recordAction(writer, actor, recorded, () => {

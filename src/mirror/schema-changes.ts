@@ -1,6 +1,7 @@
 /** Fields that the service added, dropped or changed the type of, as found by runs. */
 import { and, asc, desc, eq, gte, lte } from 'drizzle-orm';
 import type { Kind } from '../catalog/kinds.ts';
+import { parsedJson } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { param, prepared, unlessGiven } from './query.ts';
 import { knownKind } from './stored-names.ts';
@@ -19,7 +20,7 @@ export interface SchemaChange {
    * that it never had; `before` and `after` have the types. `unwatched`: the kind has more fields than are watched.
    */
   readonly change: 'gained' | 'lost' | 'retyped' | 'unwatched';
-  /** JSON types, sorted: `array`, `boolean`, `number`, `object`, `string`; null is not a type. Empty for a gained field. */
+  /** JSON types, sorted: `array`, `boolean`, `number`, `object`, `string`; null is not a type. Empty for a gained field; `unknown` for types that cannot be read. */
   readonly before: readonly string[];
   /** Likewise; empty for a lost field, and for one that was only null so far. */
   readonly after: readonly string[];
@@ -59,7 +60,13 @@ export function readSchemaChanges(connection: Connection, filter: SchemaChangeFi
       ...row,
       kind: knownKind(kind),
       change: change as SchemaChange['change'],
-      before: JSON.parse(before) as string[],
-      after: JSON.parse(after) as string[],
+      before: typesOf(before),
+      after: typesOf(after),
     }));
+}
+
+/** Not known where another program wrote something else: `verify` names the row. */
+function typesOf(text: string): readonly string[] {
+  const types = parsedJson(text);
+  return Array.isArray(types) && types.every((type) => typeof type === 'string') ? types : ['unknown'];
 }

@@ -1,4 +1,5 @@
 /** The audit log against itself, against the runs, and against the rows that it recorded. */
+import { plural } from '../core/wording.ts';
 import type { AuditAction } from './audit-actions.ts';
 import type { RecordedRemovals } from './audit-log.ts';
 import {
@@ -32,6 +33,23 @@ export function* verifyAudit(connection: Connection, findings: Findings): Genera
     for (const [member, entry] of expected)
       add(findings, about, contradictionOf(about, member, undefined, entry));
     yield undefined;
+  }
+  verifyJournals(connection, findings);
+}
+
+/** Rows of the journal whose restore was never there: of one that was, the log has its number. */
+function verifyJournals(connection: Connection, findings: Findings): void {
+  const inserted = connection
+    .prepare<[], { restore: number; rows: number }>(
+      `SELECT restore, count(*) AS rows FROM restore_steps s
+       WHERE NOT EXISTS (SELECT 1 FROM restores r WHERE r.restore = s.restore)
+         AND NOT EXISTS (SELECT 1 FROM audit_log a WHERE a.about = 'restores' AND a.member = json_array(s.restore))
+       GROUP BY restore`,
+    )
+    .all();
+  for (const { restore, rows } of inserted) {
+    const message = `${plural(rows, 'row')} of the journal ${rows === 1 ? 'is' : 'are'} of restore ${restore}, which was never there: another program inserted ${rows === 1 ? 'it' : 'them'}`;
+    findings.add({ kind: 'chain', message, about: 'restores' });
   }
 }
 

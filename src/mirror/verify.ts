@@ -127,6 +127,7 @@ function* parts(
   yield shapes.report(findings);
   yield verifySweeps(connection, findings);
   yield verifyRetired(connection, findings);
+  yield verifySchemaChanges(connection, findings);
   yield verifyChain(connection, findings);
   yield verifyAudit(connection, findings);
   yield* rowParts(connection, findings);
@@ -230,6 +231,27 @@ function* verifyRetired(connection: Connection, findings: Findings): Generator<u
       kind: 'index',
       message: `${kind} is marked as gone with its parent since run ${run}, but it ${but}`,
       ...placeOf(kind, scope),
+      run,
+    });
+  }
+  yield undefined;
+}
+
+/** Rows whose types are not a list of texts. */
+function* verifySchemaChanges(connection: Connection, findings: Findings): Generator<undefined> {
+  const isNoList = (column: string): string =>
+    `CASE WHEN NOT json_valid(${column}) THEN true WHEN json_type(${column}) <> 'array' THEN true
+       ELSE EXISTS (SELECT 1 FROM json_each(${column}) WHERE type <> 'text') END`;
+  const rows = connection
+    .prepare<[], { run: number; kind: string; field: string }>(
+      `SELECT run, kind, field FROM schema_changes WHERE ${isNoList('"before"')} OR ${isNoList('"after"')}`,
+    )
+    .all();
+  for (const { run, kind, field } of rows) {
+    findings.add({
+      kind: 'index',
+      message: `the types of ${field} of ${kind}, which run ${run} found changed, cannot be read`,
+      ...(isKind(kind) ? { recordKind: kind } : {}),
       run,
     });
   }

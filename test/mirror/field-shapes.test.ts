@@ -78,6 +78,12 @@ describe('changes of the contract', () => {
     expect(mirror.runs.schemaChanges({ sinceRun: 3 })).toEqual([]);
     expect(mirror.runs.schemaChanges({ sinceRun: 2 })).toHaveLength(3);
     await expectSound(mirror);
+    const file = connect(mirror.path, { isReadonly: false });
+    file.exec(`UPDATE schema_changes SET "before" = '["str', "after" = '{}' WHERE field = '/title'`);
+    file.close();
+    expect(told(mirror, 2)).toContain('gained /title unknown>unknown');
+    const message = 'the types of /title of roles, which run 2 found changed, cannot be read';
+    expect((await mirror.verify()).problems).toMatchObject([{ kind: 'index', message, run: 2 }]);
   });
 
   it.each<[string, object[][], string[][]]>([

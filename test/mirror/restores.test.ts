@@ -105,6 +105,20 @@ describe('the journal of restores', () => {
     ]);
   });
 
+  it('does not begin with a journal that another program wrote', async () => {
+    const mirror = open();
+    const file = new Database(mirror.path);
+    const steps = `(1, 1, 'applied', '[]', 1), (1, 2, 'applied', '[]', 1)`;
+    file.exec(`INSERT INTO restore_steps (restore, step, outcome, differences, attempts) VALUES ${steps}`);
+    file.close();
+    expect(() => mirror.restores.begin(START)).toThrow(
+      expect.objectContaining({ code: 'mirror_corrupt', hint: '`tidemark verify` names them' }),
+    );
+    const message =
+      '2 rows of the journal are of restore 1, which was never there: another program inserted them';
+    expect((await mirror.verify()).problems).toEqual([{ kind: 'chain', message, about: 'restores' }]);
+  });
+
   it('names others who resumed it, once each', () => {
     const mirror = open();
     const restore = mirror.restores.begin(START);

@@ -110,6 +110,21 @@ describe('verify', () => {
     ['the name of a pin', `UPDATE snapshots SET name = 'else' WHERE name = 'after'`, 'chain'],
     ['the baseline', `UPDATE snapshots SET is_baseline = (name = 'after')`, 'chain'],
     ['who pinned it', `UPDATE snapshots SET pinned_by = 'eve'`, 'chain'],
+    [
+      'the journal of a restore that does not exist',
+      `INSERT INTO restore_steps (restore, step, outcome, differences, attempts) VALUES (1, 1, 'applied', '[]', 1), (1, 2, 'applied', '[]', 1)`,
+      'chain',
+    ],
+    [
+      'the types of a field',
+      `INSERT INTO schema_changes VALUES (2, 1, 'roles', '/x', 'retyped', '["str', '[]')`,
+      'index',
+    ],
+    [
+      'the types of a field to no list',
+      `INSERT INTO schema_changes VALUES (2, 1, 'roles', '/x', 'lost', '{}', '[7]')`,
+      'index',
+    ],
   ] as const)('notices that somebody changed %s', async (_name, sql, kind) => {
     const path = await someHistory();
     const file = new Database(path);
