@@ -124,7 +124,7 @@ async function verifyConfigured(
         `${problems.length === 0 ? 'verified' : `${plural(problems.length, 'problem')} found`}: ` +
           `${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, ${plural(checked.runs, 'run')}` +
           (failed === 0 ? '' : ` and ${plural(failed, 'failed run')}`),
-        ...notes.map(({ message }) => message),
+        ...noteLines(notes, context.options.verbose === true),
         // Seals of what does not match them are nothing to note.
         ...(latest === undefined || problems.length > 0
           ? []
@@ -155,6 +155,14 @@ async function verifyConfigured(
   } finally {
     mirror.close();
   }
+}
+
+/** The last one; the earlier ones are counted. */
+function noteLines(notes: readonly { readonly message: string }[], isVerbose: boolean): string[] {
+  const lines = notes.map(({ message }) => message);
+  const earlier = isVerbose ? 0 : lines.length - 1;
+  if (earlier < 1) return lines;
+  return [...lines.slice(-1), `… ${plural(earlier, 'earlier note')} of retention or a move (-v)`];
 }
 
 /** Occurrences listed for one finding; the rest is counted. */
