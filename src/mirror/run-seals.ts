@@ -6,7 +6,7 @@
  */
 import { type Hash, createHash } from 'node:crypto';
 import { and, asc, eq, sql } from 'drizzle-orm';
-import type { Kind } from '../catalog/kinds.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { pointerTo } from '../core/json-pointer.ts';
 import type { Connection } from './database.ts';
 import { readShapes } from './field-shapes-store.ts';
@@ -14,7 +14,7 @@ import { param, prepared } from './query.ts';
 import { IS_PUBLISHED } from './run-rows.ts';
 import { sealingRules } from './schema/record-tables.ts';
 import { runs } from './schema/run-tables.ts';
-import { collections } from './schema/source-tables.ts';
+import { collections, sources } from './schema/source-tables.ts';
 
 /** Which members the stable hash of a kind leaves out, from `run` on. */
 export interface SealingRule {
@@ -81,6 +81,22 @@ export function unknownMembers(
   };
 }
 
+/** The same of all records of a source, whose newest run it may be too, for the kinds that have such members. */
+export function readReplacedMembers(
+  connection: Connection,
+  source: string,
+  run: number,
+): ReadonlyMap<Kind, ReadonlySet<string>> {
+  const found = NEWEST_OF_SOURCE(connection).get({ source });
+  if (found === undefined || found.newest <= run) return new Map();
+  return new Map(
+    KINDS.flatMap((kind) => {
+      const names = replacedSince(readRules(connection, found.source, kind), run, run);
+      return names.size === 0 ? [] : [[kind, names] as const];
+    }),
+  );
+}
+
 /** The volatile fields of which records of a run that is not the newest have no values, of those that records have now. */
 export function readUnknownFields(
   connection: Connection,
@@ -108,6 +124,16 @@ const NEWEST_RUN = prepared((db) =>
     .innerJoin(runs, and(eq(runs.source, collections.source), IS_PUBLISHED))
     .where(eq(collections.id, param('collection')))
     .groupBy(collections.source)
+    .prepare(),
+);
+
+const NEWEST_OF_SOURCE = prepared((db) =>
+  db
+    .select({ source: sources.id, newest: sql<number>`max(${runs.run})` })
+    .from(sources)
+    .innerJoin(runs, and(eq(runs.source, sources.id), IS_PUBLISHED))
+    .where(eq(sources.name, param('source')))
+    .groupBy(sources.id)
     .prepare(),
 );
 

@@ -9,7 +9,12 @@ import type { DiffDocument, LeftOut, RecordChange, Skipped, Stale } from '../dif
 import type { ComparisonMode } from '../diff/compare.ts';
 import { diffSources } from '../diff/sources.ts';
 import type { RecordState } from '../diff/states.ts';
-import { possibleMode, requireComparedFields, unknownVolatile } from './compared-fields.ts';
+import {
+  possibleDefinitions,
+  possibleMode,
+  requireComparedFields,
+  unknownVolatile,
+} from './compared-fields.ts';
 import { type StateFilter, filterParts, selectsCollection } from './filter.ts';
 import { nothingCompared } from './nothing-compared.ts';
 import type { Coverage, LoadedState } from './state.ts';
@@ -32,7 +37,8 @@ type Unread = Extract<Coverage, { how: 'unread' }>;
  * @throws TidemarkError as `compareStates`; `usage` when the filter names projects or ids, or organizations of one side only
  */
 export function compareSources(request: SourceComparisonRequest): DiffDocument {
-  const { from, to, filter, fields, definitions } = request;
+  const { from, to, filter, fields } = request;
+  const definitions = possibleDefinitions(request.definitions, from, to);
   const mode = possibleMode(request.mode, from, to);
   if (filter.ids !== undefined || filter.projects !== undefined) {
     throw new TidemarkError('usage', '--id and --project name records of one source only', {
@@ -84,7 +90,7 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
         .map((each) => ({ ...each, side: index === 0 ? 'from' : 'to' })),
     ),
     left_out: [...leftOut, ...feeds],
-    ...unknownVolatile(mode, from, to),
+    ...unknownVolatile(mode, from, to, request.definitions),
   };
   if (document.compared.collections === 0 && document.compared.records === 0) {
     throw nothingCompared(document, filter, unread);

@@ -16,7 +16,12 @@ import {
 import { inBoth, repeatingKinds, withoutRepeats } from '../diff/families.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping } from '../mirror/restores.ts';
-import { possibleMode, requireComparedFields, unknownVolatile } from './compared-fields.ts';
+import {
+  possibleDefinitions,
+  possibleMode,
+  requireComparedFields,
+  unknownVolatile,
+} from './compared-fields.ts';
 import { type StateFilter, filterParts, isSearched, selectsCollection } from './filter.ts';
 import { unmanagedKinds } from './compare-sources.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
@@ -65,7 +70,8 @@ export async function compareStates(request: ComparisonRequest): Promise<DiffDoc
 }
 
 async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
-  const { to, filter, fields, definitions } = asked;
+  const { to, filter, fields } = asked;
+  const definitions = possibleDefinitions(asked.definitions, asked.from, to);
   const mode = possibleMode(asked.mode, asked.from, to);
   const from = stateWithRecreated(asked.from, to, asked.idMap ?? [], definitions);
   const all = [...collectionsOf(from, to)];
@@ -126,7 +132,7 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
     skipped: [...collections.skipped, ...unknownRecords.skipped()],
     stale: collections.stale,
     left_out: [...collections.leftOut, ...unknownRecords.leftOut()],
-    ...unknownVolatile(mode, from, to),
+    ...unknownVolatile(mode, asked.from, to, asked.definitions),
   };
   if (asked.isUnasked === true) return document;
   if (document.compared.collections === 0 && document.compared.records === 0) {

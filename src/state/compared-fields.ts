@@ -1,7 +1,7 @@
 /** `--field`: a pointer that matches nothing would compare nothing, and look like "no differences". */
 import type { FieldDefinition } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';
 import { isVolatileMember } from '../catalog/volatile-names.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -55,19 +55,58 @@ export function possibleMode(mode: ComparisonMode, from: LoadedState, to: Loaded
   return mode === 'all' && (isPast(from) || isPast(to)) ? 'all_but_volatile' : mode;
 }
 
+/**
+ * The definitions by which two states can be compared: what was volatile in a past state is not known of it, though the
+ * configuration says otherwise since.
+ */
+export function possibleDefinitions(
+  definitions: (kind: Kind) => ResourceDefinition,
+  ...states: readonly LoadedState[]
+): (kind: Kind) => ResourceDefinition {
+  const replaced = states.flatMap((state) => {
+    const own = state.replacedMembers?.() ?? new Map();
+    return own.size === 0 ? [] : [own];
+  });
+  if (replaced.length === 0) return definitions;
+  const byKind = new Map<Kind, ResourceDefinition>();
+  return (kind) => {
+    const known = byKind.get(kind);
+    if (known !== undefined) return known;
+    const definition = definitions(kind);
+    const hidden = knownSince(definition, replaced);
+    const fields = definition.fields.map((field) =>
+      hidden.includes(field.name) ? { ...field, isVolatile: true } : field,
+    );
+    const possible = hidden.length === 0 ? definition : changedDefinition(definition, { fields });
+    byKind.set(kind, possible);
+    return possible;
+  };
+}
+
+/** Fields that are not volatile any more, and were in one of these states. */
+function knownSince(
+  { kind, fields }: ResourceDefinition,
+  replaced: readonly ReadonlyMap<Kind, ReadonlySet<string>>[],
+): readonly string[] {
+  return fields.flatMap(({ name, isVolatile }) =>
+    !isVolatile && replaced.some((own) => own.get(kind)?.has(name) === true) ? [name] : [],
+  );
+}
+
 /** What the document says of a comparison in a possible mode. */
 export function unknownVolatile(
   mode: ComparisonMode,
   from: LoadedState,
   to: LoadedState,
+  definitions: (kind: Kind) => ResourceDefinition,
 ): Pick<DiffDocument, 'volatile_unknown'> {
-  if (mode !== 'all_but_volatile') return {};
-  return {
-    volatile_unknown: [
-      ...(isPast(from) ? (['from'] as const) : []),
-      ...(isPast(to) ? (['to'] as const) : []),
-    ],
+  const lacks = (state: LoadedState): boolean => {
+    if (mode === 'all_but_volatile') return isPast(state);
+    const own = state.replacedMembers?.() ?? new Map<Kind, ReadonlySet<string>>();
+    return [...own.keys()].some((kind) => knownSince(definitions(kind), [own]).length > 0);
   };
+  const sides = [...(lacks(from) ? (['from'] as const) : []), ...(lacks(to) ? (['to'] as const) : [])];
+  return sides.length === 0 ? {} : { volatile_unknown: sides };
 }
 
 interface FieldsAsked {

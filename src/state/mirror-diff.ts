@@ -267,6 +267,10 @@ class MirrorState implements LoadedState {
     return new MirrorState(this.#mirror, this.source, this.point, true);
   }
 
+  replacedMembers(): ReadonlyMap<Kind, ReadonlySet<string>> {
+    return this.#mirror.records.replacedMembers(this.source, this.point.run);
+  }
+
   requireIntact(records: Iterable<NamedRecord>): void {
     requireIntact(this.#mirror, this.source, this.point.run, records);
   }

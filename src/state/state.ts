@@ -93,6 +93,8 @@ export interface LoadedState {
   readonly hasForeignSecrets?: boolean;
   /** True for an export without volatile fields: its state had no values of them. */
   readonly lacksVolatile?: boolean;
+  /** The members of which a past state of the mirror has no values, by kind: they were volatile then. */
+  replacedMembers?(): ReadonlyMap<Kind, ReadonlySet<string>>;
   /** The known collections, complete or not; not those that had gone with their parent record. */
   collections(): readonly CollectionKey[];
   coverage(kind: Kind, scope: Scope): Coverage;

@@ -261,4 +261,30 @@ describe('values of fields that change on their own', () => {
       expect(then.stdout).toContain(`"is_2fa_enabled":${value}`);
     }
   });
+
+  it('are not compared with a state of when they were volatile, whatever the configuration says since', async () => {
+    const { service, directory, env, expectRun, diff } = await world();
+    service.set('members', [member(true)]);
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'snapshots', 'pin', 'approved', '--baseline');
+    service.set('members', [member(false)]);
+    await expectRun(0, 'sync', '--quiet');
+    delete env['TIDEMARK_BASE_URL'];
+    delete env['TIDEMARK_API_KEY'];
+    writeFileSync(
+      join(directory, 'tidemark.yaml'),
+      `sources: [{ name: default, baseUrl: "${service.url}", apiKey: test-key-of-some-length, definitions: { members: { fields: { is_2fa_enabled: { volatile: false } } } } }]\n`,
+    );
+    await expectRun(0, 'sync', '--quiet');
+    service.set('members', [member(true)]);
+    await expectRun(0, 'sync', '--quiet');
+    // The mirror has the value of run 2 in run 1 too: neither a difference from it, nor none, is known.
+    const first = await diff(0, 'run:1', 'run:4');
+    expect(first).toMatchObject({ changes: [], volatile_unknown: ['from'] });
+    const note = await expectRun(0, 'drift');
+    expect(note.stderr).toContain('their values as of');
+    expect((await diff(2, 'run:3', 'run:4')).changes).toMatchObject([
+      { fields: [{ path: '/is_2fa_enabled', from: false, to: true }] },
+    ]);
+  });
 });
