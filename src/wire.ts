@@ -5,6 +5,7 @@
  */
 import { hostname } from 'node:os';
 import type { Config } from './config/config.ts';
+import type { KeyNeed } from './config/checking.ts';
 import { loadConfig, locateMirror } from './config/load.ts';
 import {
   hasMirrorPerSource,
@@ -32,13 +33,13 @@ interface Surroundings {
 
 /**
  * The configuration of this call, with the sources narrowed to those asked for, for a command that works on one mirror.
- * Commands that only read the mirror need no key: `unused` then asks for none.
+ * Commands that only read the mirror need no key: see `KeyNeed`.
  * @throws TidemarkError also `usage` where the sources have mirrors of their own, and several are asked for
  */
 export function readConfig(
   surroundings: Surroundings,
   choice: ConfigChoice,
-  keys: 'required' | 'unused' = 'required',
+  keys: KeyNeed = 'required',
 ): Config {
   return onlyMirrorConfig(readLoadedConfig(surroundings, choice, keys));
 }
@@ -47,7 +48,7 @@ export function readConfig(
 export function readLoadedConfig(
   surroundings: Surroundings,
   choice: ConfigChoice,
-  keys: 'required' | 'unused' = 'required',
+  keys: KeyNeed = 'required',
 ): LoadedConfig {
   const config = loadConfig({
     ...(choice.config === undefined ? {} : { file: choice.config }),

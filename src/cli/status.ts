@@ -58,7 +58,8 @@ import { renderTable } from '../report/table.ts';
  * published. A source that is no longer configured is shown and does not count.
  */
 export async function status(context: CommandContext): Promise<ExitCode> {
-  const loaded = readLoadedConfig(context, context.options, 'unused');
+  // By the key, the log of requests tells whether the hour is used up.
+  const loaded = readLoadedConfig(context, context.options, 'optional');
   const configs = mirrorConfigs(loaded);
   const { json, verbose } = context.options;
   if (configs.length > 1 && json !== true && verbose !== true) return await statusOfMirrors(context, configs);

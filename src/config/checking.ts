@@ -15,6 +15,12 @@ export type FoundProfile =
   /** The name or path leads nowhere: the end of a sentence about the option. */
   | { readonly mistake: string };
 
+/**
+ * `unused` for commands that only read the mirror: a missing key, variable or key file is not a mistake then, nor is having no
+ * source at all. `optional` is the same, with the keys in files that can be read.
+ */
+export type KeyNeed = 'required' | 'optional' | 'unused';
+
 /** What every check needs: the tree, where to put what is wrong or unwise, and where relative paths start. */
 export interface Checking {
   readonly tree: Tree;
@@ -23,8 +29,7 @@ export interface Checking {
   /** Directory of the configuration file, or the current one. */
   readonly fileDirectory: string;
   readonly cwd: string;
-  /** False where the command needs no key: then a missing one is not a mistake. */
-  readonly needsKeys: boolean;
+  readonly keys: KeyNeed;
   readonly proxies: ProxySettings;
   /** Every file that is read is noted here. */
   readonly files: FilesRead;

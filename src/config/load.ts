@@ -9,6 +9,7 @@ import { checkNotices, checkPings } from './channels.ts';
 import {
   absolutePath,
   type Checking,
+  type KeyNeed,
   checkSourceNames,
   FilesRead,
   fileSecret,
@@ -46,11 +47,8 @@ interface LoadOptions {
   readonly env: Environment;
   /** Absolute path of the current directory. */
   readonly cwd: string;
-  /**
-   * `unused` for commands that only read the mirror: a missing key, variable or key file is not a mistake then, nor is
-   * having no source at all. Default `required`.
-   */
-  readonly keys?: 'required' | 'unused';
+  /** Default `required`. */
+  readonly keys?: KeyNeed;
 }
 
 /**
@@ -61,7 +59,8 @@ interface LoadOptions {
  */
 export function loadConfig(options: LoadOptions): LoadedConfig {
   const { env, cwd } = options;
-  const needsKeys = options.keys !== 'unused';
+  const { keys = 'required' } = options;
+  const needsKeys = keys === 'required';
   const mistakes = new Mistakes();
   const files = new FilesRead();
   const { file, tree, usedVariables } = readFile(options, mistakes, files);
@@ -80,7 +79,7 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
     warnings,
     fileDirectory,
     cwd,
-    needsKeys,
+    keys,
     proxies: proxySettings(env),
     files,
     profiles: new Map(),

@@ -39,13 +39,15 @@ function profileOf(checking: Checking, name: string, directory: string): FoundPr
 
 /** The source at a position of the list; null when something that it cannot be without is missing or wrong. */
 export function checkSource(checking: Checking, parsed: ParsedSource, index: number): SourceConfig | null {
-  const { tree, mistakes, warnings, needsKeys } = checking;
+  const { tree, mistakes, warnings, keys } = checking;
+  const needsKeys = keys === 'required';
   const at: Path = ['sources', index];
   const isWrong = (...keys: string[]): boolean => mistakes.covers(tree, [...at, ...keys]);
 
-  // Commands that need no key never send one.
-  const file = needsKeys ? parsed.apiKeyFile : undefined;
-  const apiKey = fileSecret(checking, at, 'apiKey', file) ?? parsed.apiKey;
+  const isRead = needsKeys || (keys === 'optional' && parsed.apiKey === undefined);
+  const file = isRead ? parsed.apiKeyFile : undefined;
+  const onUnreadable = needsKeys ? undefined : (): void => undefined;
+  const apiKey = fileSecret(checking, at, 'apiKey', file, onUnreadable) ?? parsed.apiKey;
   if (apiKey === undefined && needsKeys && !isWrong('apiKey') && !isWrong('apiKeyFile')) {
     mistakes.add(
       tree,

@@ -344,6 +344,32 @@ describe('status', () => {
     expect(held.stderr).not.toContain('tidemark sync');
   });
 
+  it('rate.perHour that is used up: until when a sync waits, with the key in a file, which may be away', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const configure = (perHour: number): void =>
+      writeFileSync(
+        join(directory, 'tidemark.yaml'),
+        [
+          'mirror: ./mirror.db',
+          'sources:',
+          `  - { name: a, baseUrl: "${service.url}", apiKeyFile: ./key, rate: { perMinute: 0, perHour: ${perHour} } }`,
+        ].join('\n'),
+      );
+    writeFileSync(join(directory, 'key'), 'test-key-of-some-length\n', { mode: 0o600 });
+    service.quirks.push(({ path }, response) =>
+      path.endsWith('/plugins/') ? forbidden(response, 'plugin:read') : false,
+    );
+    configure(10_000);
+    expect((await tidemark(['sync'], { cwd: directory })).code).toBe(3);
+    const reason = async (): Promise<string> => (await tidemark(['status'], { cwd: directory })).stderr;
+    expect(await reason()).toContain('→ run `tidemark sync --source a`');
+    configure(1);
+    expect(await reason()).toMatch(/→ the next sync of a waits: rate\.perHour is used up until/);
+    rmSync(join(directory, 'key'));
+    expect(await reason()).toContain('→ run `tidemark sync --source a`');
+  });
+
   it('several sources: one whole, one never synced, one denied, one no longer configured', async () => {
     const service = await FakeService.start();
     const directory = scratch();
