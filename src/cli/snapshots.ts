@@ -29,7 +29,7 @@ export async function snapshots(context: CommandContext): Promise<ExitCode> {
   const mirror = openConfiguredMirror(config, 'read', 'snapshots', context.pid);
   try {
     const all = mirror.snapshots.checked();
-    const text =
+    const text = (): string =>
       all.length === 0
         ? 'no snapshots: `tidemark snapshots pin NAME` pins the latest run, so that retention keeps it'
         : renderSnapshots(mirror, all, terminalWidth(context));
@@ -234,7 +234,8 @@ export async function baseline(
         hint: 'pin a state with `tidemark snapshots pin NAME`, then `tidemark snapshots baseline NAME`',
       });
     }
-    await answer(context, mirror, renderSnapshots(mirror, [current], terminalWidth(context)), [current]);
+    const text = (): string => renderSnapshots(mirror, [current], terminalWidth(context));
+    await answer(context, mirror, text, [current]);
     return EXIT.done;
   } finally {
     mirror.close();
@@ -256,7 +257,7 @@ async function change(
   const mirror = await openForChange(context, config, command, as);
   try {
     const said = work(mirror);
-    await answer(context, mirror, said);
+    await answer(context, mirror, () => said);
     return EXIT.done;
   } finally {
     mirror.close();
@@ -270,7 +271,7 @@ async function change(
 async function answer(
   context: CommandContext,
   mirror: Mirror,
-  text: string,
+  text: () => string,
   only?: readonly CheckedSnapshot[],
 ): Promise<void> {
   const contradictions =
@@ -278,7 +279,7 @@ async function answer(
   const warnings = contradictions.map(contradictionText);
   printNote(context, warnings);
   if (context.options.json !== true) {
-    await print(context, `${text}\n`);
+    await print(context, `${text()}\n`);
     return;
   }
   const rows = (only ?? mirror.snapshots.checked()).map(
