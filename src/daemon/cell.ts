@@ -2,7 +2,7 @@
  * What the daemon does for one mirror: its schedules, its queue, its jobs (one at a time), its observers, and its
  * problems. Configuration, HTTP, main loop and shutdown are in the process around it (`daemon.ts`).
  */
-import { existsSync, statSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { backupToName } from '../backup/known-backups.ts';
 import type { Config } from '../config/config.ts';
@@ -10,6 +10,7 @@ import { keyFingerprint } from '../config/source.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, type ExitCode, type TidemarkError } from '../core/errors.ts';
 import type { JobName, ScheduleRow } from '../mirror/daemon-store.ts';
+import { fileStamp } from '../mirror/write-ahead-log.ts';
 import { CellStatus } from './cell-status.ts';
 import { createView } from './daemon-view.ts';
 import type { DaemonEffects } from './effects.ts';
@@ -72,6 +73,8 @@ export class Cell {
   #isLoaded = false;
   /** Of the mirror's files, when a restore was last looked for. */
   #lookedAt = '';
+  /** By source: the restores for which a sync was begun last. */
+  readonly #syncedAfter = new Map<string | null, string>();
 
   /** @param source whose mirror it is, of many; null for one mirror of all sources */
   constructor(config: Config, source: string | null, surroundings: CellSurroundings) {
@@ -228,12 +231,15 @@ export class Cell {
 
   /** Syncs what a restore of another process changed. Looked for only where something was written. */
   #readRestored(): void {
-    const files = fileTimes(this.#config.mirror);
+    const files = fileStamp(this.#config.mirror);
     if (files === this.#lookedAt) return;
     this.#lookedAt = files;
     try {
-      const jobs = syncsAfterRestores(this.#mirrorAccess.reader(), this.#config);
-      this.runner.addAll(jobs.filter((job) => !this.runner.holds(job)));
+      const syncs = syncsAfterRestores(this.#mirrorAccess.reader(), this.#config).filter(
+        ({ job, restores }) => !this.runner.holds(job) && this.#syncedAfter.get(job.source) !== restores,
+      );
+      this.runner.addAll(syncs.map(({ job }) => job));
+      for (const { job, restores } of syncs) this.#syncedAfter.set(job.source, restores);
     } catch (error) {
       const { code } = asTidemarkError(error);
       // Whoever needs the mirror next reports why it cannot be read.
@@ -295,14 +301,6 @@ export class Cell {
       if (works.has(next.name)) this.runner.add(next);
     }
   }
-}
-
-/** When a mirror and its write-ahead log were last written. */
-function fileTimes(path: string): string {
-  return [path, `${path}-wal`]
-    .map((file) => statSync(file, { throwIfNoEntry: false }))
-    .map((found) => (found === undefined ? '' : `${found.mtimeMs} ${found.size}`))
-    .join(', ');
 }
 
 function addedAt(

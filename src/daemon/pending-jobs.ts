@@ -120,20 +120,28 @@ export function logUnfinished(
 }
 
 /**
- * A sync of each source that is synced by schedule and that a restore changed since its newest published run, unless one has
- * begun since that restore ended: whatever came of it, the next is for the schedule.
+ * A sync of each source that is synced by schedule and that a restore changed since its newest published run, unless one of all
+ * kinds has begun since that restore ended: whatever came of it, the next is for the schedule. With the restores that it is for:
+ * where the clock was set back after them, only the caller knows that it has begun.
  */
-export function syncsAfterRestores(mirror: Mirror, { schedules }: Config): readonly QueuedJob[] {
-  return (schedules.sync?.sources ?? []).flatMap((source): QueuedJob[] => {
-    const ends = unreadRestores(mirror, source).flatMap(({ finishedAt }) => finishedAt ?? []);
+export function syncsAfterRestores(
+  mirror: Mirror,
+  { schedules }: Config,
+): readonly { readonly job: QueuedJob; readonly restores: string }[] {
+  return (schedules.sync?.sources ?? []).flatMap((source) => {
+    const unread = unreadRestores(mirror, source);
+    const ends = unread.flatMap(({ finishedAt }) => finishedAt ?? []);
     const end = ends.toSorted().at(-1);
     if (end === undefined) return [];
     const begun = [
-      ...mirror.runs.list({ source, limit: 1 }),
-      ...mirror.daemon.jobs({ name: 'sync', source, limit: 1 }),
+      ...mirror.runs.list({ source, isOfAllKinds: true, limit: 1 }),
+      // One that has no run failed before it read anything.
+      ...mirror.daemon.jobs({ name: 'sync', source, limit: 1 }).filter(({ run }) => run === null),
     ];
     if (begun.some(({ startedAt }) => startedAt >= end)) return [];
-    return [{ name: 'sync', source, trigger: 'after_restore', schedule: 'sync', full: false, kinds: null }];
+    const job = { name: 'sync', source, trigger: 'after_restore', schedule: 'sync' } as const;
+    const restores = unread.map(({ restore, finishedAt }) => `${restore} ${finishedAt ?? ''}`).join(', ');
+    return [{ job: { ...job, full: false, kinds: null }, restores }];
   });
 }
 

@@ -146,13 +146,17 @@ export interface UnreadRestore {
   readonly restore: number;
   /** When it ended, ISO 8601; null where its process died. */
   readonly finishedAt: string | null;
-  /** The newest published run of the source. */
+  /** The newest published run of all kinds of the source. */
   readonly run: number;
 }
 
-/** Restores and undos with applied steps since the newest published run of the source, newest first. */
+/**
+ * Restores and undos with applied steps since the newest published run of all kinds of the source, newest first; of some kinds
+ * where it has no other.
+ */
 export function unreadRestores(mirror: Pick<Mirror, 'runs' | 'restores'>, source: string): UnreadRestore[] {
-  const latest = mirror.runs.latest(source);
+  const [ofAll] = mirror.runs.list({ source, isPublished: true, isOfAllKinds: true, limit: 1 });
+  const latest = ofAll ?? mirror.runs.latest(source);
   if (latest === undefined) return [];
   return mirror.restores.appliedAfter(latest).map((each) => ({ ...each, run: latest.run }));
 }

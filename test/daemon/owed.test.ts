@@ -13,6 +13,7 @@ import { restoredStates } from '../../src/daemon/notices/perhaps-open.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
 import type { FindingSummary } from '../../src/daemon/jobs/summaries.ts';
 import { isoTime } from '../../src/core/clock.ts';
+import { unreadRestores } from '../../src/state/runs.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
 
@@ -372,8 +373,7 @@ describe('a tick that falls while the daemon stops', () => {
 
 describe('a sync after a restore', () => {
   /** As a command beside the daemon: one step that was applied. */
-  function restore(rig: Rig): void {
-    const at = isoTime(rig.clock.now());
+  function restore(rig: Rig, at = isoTime(rig.clock.now())): void {
     write(rig, ({ restores }) => {
       const step = { n: 1, outcome: 'planned', inverse: null, errorCode: null, error: null } as const;
       const start = { planHash: 'h', plan: '{"steps":[]}', from: 'run:1', approved: {}, startedAt: at };
@@ -404,5 +404,22 @@ describe('a sync after a restore', () => {
     await rig.start();
     await rig.advanceMinutes(30);
     expect(outcomes(rig, 'sync')).toEqual(failed);
+    // As where the clock was set back after it.
+    restore(rig, isoTime(rig.clock.now() + 86_400_000));
+    await rig.advanceMinutes(30);
+    expect(outcomes(rig, 'sync')).toEqual([...failed, 'after_restore failed']);
+  });
+
+  it('is begun although one of some kinds has read the source since', async () => {
+    const rig = await Rig.create(YEARLY);
+    await rig.start();
+    await rig.advanceMinutes(5);
+    restore(rig);
+    rig.view.request('sync', ['a'], { kinds: ['roles'] });
+    await rig.settle();
+    expect(rig.read((mirror) => unreadRestores(mirror, 'a'))).toMatchObject([{ restore: 1, run: 1 }]);
+    await rig.advanceMinutes(30);
+    expect(outcomes(rig, 'sync')).toEqual(['overdue done', 'request done', 'after_restore done']);
+    expect(rig.read((mirror) => unreadRestores(mirror, 'a'))).toEqual([]);
   });
 });

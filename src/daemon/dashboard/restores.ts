@@ -101,7 +101,7 @@ function stateHtml(restore: PageRestore, mirror: Mirror, definitions: Definition
   const isUnread = unreadRestores(mirror, source).some((each) => each.restore === own?.restore);
   const next = !isUnread
     ? NOTHING
-    : markup`<p class="faint">The daemon syncs now: the mirror and the drift page show it after the next sync.</p>
+    : markup`<p class="faint">The daemon begins a sync: once one has read the service, the mirror and the drift page show what changed.</p>
 ${actionForm(
   'job',
   [
