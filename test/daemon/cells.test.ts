@@ -2,11 +2,14 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { keyFingerprint } from '../../src/config/source.ts';
 import { isoTime } from '../../src/core/clock.ts';
+import { Secret } from '../../src/core/secret.ts';
 import { findDaemon } from '../../src/daemon/lockfile.ts';
 import type { JobWork } from '../../src/daemon/jobs/work.ts';
 import type { JobRow } from '../../src/mirror/daemon-store.ts';
 import { openMirror } from '../../src/mirror/open.ts';
+import { SharedRateLog } from '../../src/mirror/rate-log.ts';
 import type { SeenRequest } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
 
@@ -388,6 +391,25 @@ describe('the end', () => {
     expect(await rig.daemon.done).toBe(0);
     for (const name of names) expect(jobsOf(rig, name)).toMatchObject([{ name: 'sync', outcome: 'done' }]);
   });
+});
+
+it('with --once ends as partial where the hour of a source is used up', async () => {
+  const rig = await rigOf({ sources: ownKeys(['a', 'b']), mirror: 'mirror.db' });
+  const text = readFileSync(rig.configFile, 'utf8');
+  writeFileSync(rig.configFile, text.replace('perHour: 0', 'perHour: 2'));
+  const fingerprint = keyFingerprint({
+    baseUrl: new URL(rig.service.url),
+    apiKey: new Secret('key-of-a'),
+  });
+  const log = new SharedRateLog({ beside: rig.mirrorPath, fingerprint, keeps: 2, clock: rig.clock });
+  log.atomically(() => {
+    for (let n = 0; n < 2; n += 1) log.starts(null).add(rig.clock.now());
+  });
+  log.close();
+  await rig.start({ isOnce: true });
+  expect(await rig.daemon.done).toBe(3);
+  expect(rig.loud().at(-1)).toContain('the next sync of a waits: rate.perHour is used up until');
+  expect(rig.jobs({ name: 'sync' })).toMatchObject([{ source: 'b', outcome: 'done' }]);
 });
 
 describe('the overview', () => {
