@@ -31,7 +31,7 @@ interface DaemonCommandOptions {
   readonly check?: boolean;
 }
 
-/** Exit 0 after a stop; with `--once` the worst of what ran, 3 where a sync was put off, 0 where nothing was due. */
+/** Exit 0 after a stop; with `--once` the worst of what ran, 3 where a sync has to wait, 0 where nothing was due. */
 export async function daemon(context: CommandContext, options: DaemonCommandOptions): Promise<ExitCode> {
   if (options.check === true) return await daemonCheck(context);
   const { env } = context;

@@ -58,7 +58,7 @@ import { renderTable } from '../report/table.ts';
  * published. A source that is no longer configured is shown and does not count.
  */
 export async function status(context: CommandContext): Promise<ExitCode> {
-  // By the key, the log of requests tells whether the hour is used up.
+  // The key finds the log of requests, which shows whether the hour is used up.
   const loaded = readLoadedConfig(context, context.options, 'optional');
   const configs = mirrorConfigs(loaded);
   const { json, verbose } = context.options;
