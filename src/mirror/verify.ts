@@ -8,6 +8,7 @@ import { isKind } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
 import { type Connection, sqliteCode } from './database.ts';
 import type { ShapeCounts } from './field-shapes-store.ts';
 import { openKindShapes, parsed, readShapes } from './field-shapes-store.ts';
@@ -66,17 +67,50 @@ export async function verifySnapshot(
   };
   // One snapshot; closing the connection ends it. A damaged page may make even an orderly end impossible.
   connection.exec('BEGIN');
-  for (const part of parts(connection, findings, onProgress)) await run(part, findings);
+  const wrongTypes = valuesOfWrongType(connection);
+  for (const message of wrongTypes) findings.add({ kind: 'index', message });
+  const isMisread = wrongTypes.length > 0;
+  for (const part of parts(connection, findings, onProgress)) await run(part, findings, isMisread);
   return { checked: findings.checked, problems, notes };
 }
 
-/** A part that reads a damaged page ends there; the others continue. */
-async function run(part: Iterator<unknown>, findings: Findings): Promise<void> {
+/** Columns whose values are texts, where a program has stored something else: SQLite does not keep it from that. */
+function valuesOfWrongType(connection: Connection): string[] {
+  const columns = connection
+    .prepare<[], { table: string; column: string }>(
+      `SELECT t.name AS "table", c.name AS "column" FROM sqlite_schema t, pragma_table_info(t.name) c
+       WHERE t.type = 'table' AND upper(c.type) = 'TEXT' ORDER BY t.name, c.cid`,
+    )
+    .all();
+  return columns.flatMap(({ table, column }) => {
+    const [quoted, name] = [table, column].map((each) => `"${each.replaceAll('"', '""')}"`);
+    try {
+      const count = connection
+        .prepare<[], number>(`SELECT count(*) FROM ${quoted} WHERE typeof(${name}) NOT IN ('text', 'null')`)
+        .pluck()
+        .get();
+      return count === undefined || count === 0
+        ? []
+        : [`${column} of ${plural(count, 'row')} of ${table} is not stored as text`];
+    } catch (error) {
+      // A damaged page: the part that reads the table names it.
+      unreadable(error);
+      return [];
+    }
+  });
+}
+
+/**
+ * A part that reads a damaged page ends there; the others continue.
+ * @param isMisread true where values of another type than expected were found: then they may make any part fail
+ */
+async function run(part: Iterator<unknown>, findings: Findings, isMisread: boolean): Promise<void> {
   for (;;) {
     try {
       if (part.next().done === true) return;
     } catch (error) {
-      findings.add({ kind: 'index', message: unreadable(error) });
+      if (!isMisread || !(error instanceof TypeError))
+        findings.add({ kind: 'index', message: unreadable(error) });
       return;
     }
     await nextTurn();
