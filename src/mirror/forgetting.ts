@@ -15,7 +15,7 @@ import { type RetentionPlan, planRetention } from './retention.ts';
 import { isReplicated } from './migrations.ts';
 import { readRuns } from './run-rows.ts';
 import { readSnapshots } from './snapshots.ts';
-import { checkpoint, logBytes } from './write-ahead-log.ts';
+import { checkpoint, checkpointNow, logBytes } from './write-ahead-log.ts';
 
 /** What is to be kept, of which sources. */
 interface ForgetChoice {
@@ -67,7 +67,8 @@ export async function forgetRuns(context: WriterContext, options: ForgetOptions)
   try {
     const bytesBefore = fileBytes(path);
     const done = plan.forgotten.length === 0 ? null : await drop(context, options, plan);
-    const cleanupError = await cleanUp(context, options.freeBytes ?? freeBytesOf);
+    // Each rebuilding writes the entire file twice, and Litestream sends it again.
+    const cleanupError = isRebuilt(writer) ? null : await cleanUp(context, options.freeBytes ?? freeBytesOf);
     return { ...plan, done, bytesBefore, bytesAfter: fileBytes(path), cleanupError };
   } finally {
     onPublishing(false);
@@ -102,12 +103,42 @@ async function cleanUp({ writer, path }: WriterContext, freeBytes: FreeBytes): P
     await rebuild(writer, path, freeBytes);
     // Readers that delayed a small file's checkpoint mostly end soon; the worker waits for them.
     if (isLogLeft(writer, path)) await inWorker(path, 'checkpoint');
-    return isLogLeft(writer, path) ? logLeft(path) : null;
+    if (isLogLeft(writer, path)) return logLeft(path);
+    noteRebuilt(writer);
+    checkpointNow(writer);
+    return null;
   } catch (error) {
     const known = asMirrorError(error, path);
     if (known instanceof TidemarkError) return known;
     throw known;
   }
+}
+
+// Which forget the file was rebuilt after is in `sqlite_sequence`, SQLite's table of the last numbers given out: it is in
+// no schema or seal, applications may write it, and backups and replicas of the file have it.
+
+const REBUILT_AFTER = 'forgets_rebuilt';
+
+/** False also where the process died before it could rebuild the file. */
+function isRebuilt(connection: Connection): boolean {
+  const isLeft = connection
+    .prepare<[string], number>(
+      `SELECT ifnull((SELECT max(forget) FROM forgets), 0) > ifnull((SELECT max(seq) FROM sqlite_sequence WHERE name = ?), 0)`,
+    )
+    .pluck()
+    .get(REBUILT_AFTER);
+  return isLeft === 0;
+}
+
+function noteRebuilt(writer: Connection): void {
+  writer
+    .transaction(() => {
+      writer.prepare(`DELETE FROM sqlite_sequence WHERE name = ?`).run(REBUILT_AFTER);
+      writer
+        .prepare(`INSERT INTO sqlite_sequence (name, seq) SELECT ?, max(forget) FROM forgets`)
+        .run(REBUILT_AFTER);
+    })
+    .immediate();
 }
 
 /** Litestream's is left to Litestream. */
@@ -142,7 +173,7 @@ const freeBytesOf: FreeBytes = (path) => {
 };
 
 /**
- * Rebuilds the file from its rows; a large one in a worker thread. Always, as an earlier attempt may have failed.
+ * Rebuilds the file from its rows; a large one in a worker thread.
  * @throws TidemarkError `disk_full` before anything is written, where the rebuilding would not fit; and what SQLite throws
  */
 async function rebuild(writer: Connection, path: string, freeBytes: FreeBytes): Promise<void> {

@@ -548,6 +548,29 @@ describe('the space', () => {
     expect(next.bytesAfter).toBeLessThan(next.bytesBefore * 0.6);
     expect(next.bytesAfter).toBe(statSync(mirror.path).size);
   });
+
+  it('needs no room to rebuild the file again where nothing was dropped since', async () => {
+    const mirror = await bigHistory(300, 5);
+    const forgetWithoutRoom = async (last: number) =>
+      await mirror.retention.forget({ policy: { last }, isEqual, freeBytes: () => 0 });
+    expect(await forgetWithoutRoom(5)).toMatchObject({ done: null, cleanupError: null });
+    expect(await forget(mirror, { last: 2 })).toMatchObject({ done: { forget: 1 }, cleanupError: null });
+    expect(await forgetWithoutRoom(2)).toMatchObject({ done: null, cleanupError: null });
+    expect(await forgetWithoutRoom(1)).toMatchObject({
+      done: { forget: 2 },
+      cleanupError: { code: 'disk_full' },
+    });
+    mirror.close();
+    const again = open({ path: mirror.path });
+    const isFull = { policy: { last: 1 }, isEqual, freeBytes: () => 0 };
+    expect(await again.retention.forget(isFull)).toMatchObject({
+      done: null,
+      cleanupError: { code: 'disk_full' },
+    });
+    expect(await forget(again, { last: 1 })).toMatchObject({ done: null, cleanupError: null });
+    expect(await again.retention.forget(isFull)).toMatchObject({ done: null, cleanupError: null });
+    expect((await again.verify()).problems).toEqual([]);
+  });
 });
 
 interface Step {
