@@ -5,7 +5,7 @@
  * since it defines them.
  */
 import { type Hash, createHash } from 'node:crypto';
-import { and, asc, eq, sql } from 'drizzle-orm';
+import { and, asc, desc, eq, sql } from 'drizzle-orm';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { pointerTo } from '../core/json-pointer.ts';
 import type { Connection } from './database.ts';
@@ -101,29 +101,47 @@ export function readReplacedMembers(
 export function readUnknownFields(
   connection: Connection,
   run: number,
-  selected: Iterable<{ readonly id: number; readonly kind: Kind }>,
+  selected: Iterable<{ readonly id: number; readonly source: string; readonly kind: Kind }>,
 ): { readonly kind: Kind; readonly fields: readonly string[] }[] {
   const byKind = new Map<Kind, Set<string>>();
-  for (const collection of selected) {
-    const names = unknownMembers(connection, collection, run)?.(run) ?? new Set();
-    const own = byKind.get(collection.kind) ?? new Set<string>();
-    const source = NEWEST_RUN(connection).get({ collection: collection.id })?.source ?? 0;
-    const shapes = readShapes(connection, source, collection.kind);
-    for (const name of names) if (shapes.has(pointerTo([name]))) own.add(name);
-    byKind.set(collection.kind, own);
+  // All collections of a kind of one source have the same.
+  const seen = new Set<string>();
+  for (const { id, source: name, kind } of selected) {
+    const key = JSON.stringify([name, kind]);
+    if (seen.has(key)) continue;
+    seen.add(key);
+    const names = unknownMembers(connection, { id, kind }, run)?.(run) ?? new Set();
+    if (names.size === 0) continue;
+    const source = NEWEST_RUN(connection).get({ collection: id })?.source ?? 0;
+    const shapes = readShapes(connection, source, kind);
+    const own = byKind.get(kind) ?? new Set<string>();
+    for (const each of names) if (shapes.has(pointerTo([each]))) own.add(each);
+    byKind.set(kind, own);
   }
   return [...byKind].flatMap(([kind, fields]) =>
     fields.size === 0 ? [] : [{ kind, fields: [...fields].sort() }],
   );
 }
 
+/** From the newest run down, which is mostly of the source or near one: `max` would read all of its runs. */
 const NEWEST_RUN = prepared((db) =>
   db
-    .select({ source: collections.source, newest: sql<number>`max(${runs.run})` })
-    .from(collections)
-    .innerJoin(runs, and(eq(runs.source, collections.source), IS_PUBLISHED))
-    .where(eq(collections.id, param('collection')))
-    .groupBy(collections.source)
+    .select({ source: runs.source, newest: runs.run })
+    .from(runs)
+    .where(
+      and(
+        eq(
+          runs.source,
+          db
+            .select({ source: collections.source })
+            .from(collections)
+            .where(eq(collections.id, param('collection'))),
+        ),
+        IS_PUBLISHED,
+      ),
+    )
+    .orderBy(desc(runs.run))
+    .limit(1)
     .prepare(),
 );
 
