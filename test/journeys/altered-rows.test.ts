@@ -282,17 +282,18 @@ it('of a change that is taken out of the history are told first by what shows th
     ['export', '--history', ...only],
     ['export', ...only],
   ];
-  const page = (): string => {
-    const { mirror } = pages(story);
+  const page = ({ mirror, isPoll = false }: { mirror: Mirror; isPoll?: boolean } = pages(story)): string => {
     const config = onlyMirrorConfig(loadConfig({ env: story.env, cwd: story.directory, keys: 'unused' }));
     const [row] = mirror.records.find('batch_exports', String(id));
     if (row === undefined) throw new Error('the record is gone');
-    const facts = { mirror, config, row, hasOthers: false, query: new URLSearchParams() };
+    const facts = { mirror, config, row, hasOthers: false, query: new URLSearchParams(), isPoll };
     return recordPage({ ...facts, now: systemClock.now() }).body.text;
   };
   for (const command of shown)
     expect((await story.expectRun(0, ...command)).stderr, command.join(' ')).not.toContain('altered');
   expect(page()).not.toContain(WARNING);
+  const { mirror: served } = pages(story);
+  expect(page({ mirror: served, isPoll: true })).not.toContain(WARNING);
 
   const where = `record = (SELECT record FROM records WHERE remote_id = '${String(id)}')`;
   alter(
@@ -320,6 +321,10 @@ it('of a change that is taken out of the history are told first by what shows th
     expect(JSON.parse(stdout), command.join(' ')).toMatchObject({ is_altered: true, warnings: [line] });
   }
   expect(page()).toContain(line);
+  // An open page does not compute seals every few seconds: it keeps what was found when it, or another, was loaded.
+  expect(page({ mirror: served, isPoll: true })).not.toContain(WARNING);
+  expect(page({ mirror: served })).toContain(line);
+  expect(page({ mirror: served, isPoll: true })).toContain(line);
   // What was before the change is as it was found, and so is another kind.
   for (const command of [
     ['show', ...record, '--at', 'run:2'],

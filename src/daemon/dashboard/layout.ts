@@ -214,6 +214,11 @@ interface PageAnswer {
   readonly isOfAll?: boolean;
 }
 
+/** True for the request of a page that is open already. */
+export function isFragment(context: Context): boolean {
+  return context.req.header('x-tidemark-fragment') !== undefined;
+}
+
 /** A page complete, or only its content for one that is open already. */
 export function answerPage(
   { clock, needsLogin, userOf, navigation = NAVIGATION, source }: PageParts,
@@ -231,8 +236,7 @@ export function answerPage(
     user: user?.name ?? null,
     navigation,
   };
-  const isFragment = context.req.header('x-tidemark-fragment') !== undefined;
-  const text = isFragment ? mainHtml(content, frame).text : pageHtml(content, frame);
+  const text = isFragment(context) ? mainHtml(content, frame).text : pageHtml(content, frame);
   return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });
 }
 

@@ -53,6 +53,8 @@ interface RecordFacts {
   /** `left` and `right` choose versions to compare. */
   readonly query: URLSearchParams;
   readonly now: number;
+  /** True for a page that is open, and asks every few seconds. */
+  readonly isPoll?: boolean;
 }
 
 /** Revisions that the page shows; the command line has all. */
@@ -62,7 +64,8 @@ const VALUE_LIMIT = 160; // characters of a value in the table of fields
 const BODY_LIMIT = 100_000; // characters of a body: longer ones would not open
 
 /** @throws TidemarkError `mirror_corrupt` when a body of the record does not match its hash */
-export function recordPage({ mirror, config, row, hasOthers, query, now }: RecordFacts): PageContent {
+export function recordPage(asked: RecordFacts): PageContent {
+  const { mirror, config, row, hasOthers, query, now, isPoll = false } = asked;
   const definitions = definitionsFor(config, row.source);
   const definition = definitions(row.kind);
   const latest = mirror.runs.latest(row.source)?.run ?? 0;
@@ -112,7 +115,7 @@ export function recordPage({ mirror, config, row, hasOthers, query, now }: Recor
   const asOf = `${row.isRemoved || held !== undefined ? 'as last seen' : 'current values'}, and since when`;
   const content = markup`<p class="crumbs faint"><a href="/records">Records</a> / ${kinds}</p>
 <h1>${nameHtml(shownAs.name)}</h1><p class="faint">${definition.title.one}${state}</p>
-${unlikeHtml(history.altered())}
+${unlikeHtml(alteredLines(mirror, row, isPoll, history.altered))}
 ${facts}
 <nav class="contents" aria-label="On this page">
 <a href="#fields">Fields</a><a href="#versions">Versions</a><a href="#history">History</a>
@@ -129,6 +132,34 @@ ${section(
 ${section('body', 'Body', aside('secrets masked'), bodyHtml(value, definition))}`;
   return { title: shownAs.name, body: content };
 }
+
+/**
+ * What shows that the record's history was altered. The seals of thousands of runs take most of a second, in which the
+ * daemon does nothing else: an open page keeps what was found until a run or a verification begins or ends.
+ */
+function alteredLines(
+  mirror: Mirror,
+  { record }: RecordRow,
+  isPoll: boolean,
+  compute: () => readonly string[],
+): readonly string[] {
+  const [run] = mirror.runs.list({ limit: 1 });
+  const [verification] = mirror.daemon.jobs({ name: 'verify', limit: 1 });
+  const state = [run?.run, run?.outcome, verification?.job, verification?.outcome].join(' ');
+  let known = ALTERED.get(mirror);
+  if (known?.state !== state) {
+    known = { state, lines: new Map() };
+    ALTERED.set(mirror, known);
+  }
+  const lines = (isPoll ? known.lines.get(record) : undefined) ?? compute();
+  known.lines.set(record, lines);
+  return lines;
+}
+
+const ALTERED = new WeakMap<
+  Mirror,
+  { readonly state: string; readonly lines: Map<number, readonly string[]> }
+>();
 
 /** An id under which the record continues, or one that it had, with a link to its page. */
 function otherIdFact(

@@ -29,7 +29,7 @@ import { auditCsvStream, auditPage } from './audit.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
 import { driftFilter, driftPage } from './drift.ts';
 import { drillPage } from './drill.ts';
-import { answerPage, type PageContent, type PageParts, refusalPage } from './layout.ts';
+import { answerPage, isFragment, type PageContent, type PageParts, refusalPage } from './layout.ts';
 import { organizationPage, organizationsPage } from './organizations.ts';
 import { overviewPage } from './overview.ts';
 import { type RecordPlace, readListPage, searchRecords, searchRemoved } from './record-list.ts';
@@ -328,7 +328,7 @@ function record(parts: DashboardParts, context: Context): PageContent {
   }
   if (rows.length > 1) return choicePage(rows, { mirror, config });
   const hasOthers = knownSources(view, mirror).length > 1;
-  return recordPage({ mirror, config, row, hasOthers, query, now: clock.now() });
+  return recordPage({ mirror, config, row, hasOthers, query, now: clock.now(), isPoll: isFragment(context) });
 }
 
 function findRows(
