@@ -4,7 +4,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
-import { recordName } from '../diff/change.ts';
+import { storedName } from '../diff/change.ts';
 import { compareBodies } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
@@ -112,7 +112,7 @@ function* withChanges(
     const definition = definitions(revision.source)(revision.kind);
     const value = revision.body === null ? undefined : parseLossless(revision.body);
     const name: string =
-      value === undefined ? (before?.name ?? '') : recordName(definition, value, revision.id);
+      value === undefined ? (before?.name ?? '') : storedName(definition, value, revision.id);
     const from = revision.change === 'changed' ? before?.value : bodyBefore(revision);
     const changes =
       value === undefined || from === undefined

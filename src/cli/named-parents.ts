@@ -14,7 +14,7 @@ import { withSource } from '../core/hints.ts';
 import { parseLossless } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
 import { plural } from '../core/wording.ts';
-import { recordName } from '../diff/change.ts';
+import { storedName } from '../diff/change.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
@@ -282,7 +282,7 @@ function namesake(
   { kind, scope, id, body }: RecordState,
   place: Pick<Namesake, 'source' | 'where'>,
 ): Namesake {
-  return { kind, scope, id, ...place, definition, name: recordName(definition, parseLossless(body), id) };
+  return { kind, scope, id, ...place, definition, name: storedName(definition, parseLossless(body), id) };
 }
 
 /** @throws TidemarkError `mirror_corrupt` for one that is not as it was stored: it may have had another name */

@@ -1,6 +1,7 @@
 /** Resolves a command's KIND and ID to one record: by id, else by name; removed records are found too. */
 import { SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import { withoutUrlSecrets } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
@@ -9,12 +10,12 @@ import { TidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
 import { count, plural } from '../core/wording.ts';
-import { recordName } from '../diff/change.ts';
+import { recordName, storedName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { MirrorRecord, RecordRow } from '../mirror/records.ts';
-import { isMaskedId, isSecretId, maskedId, withMaskedId } from '../report/mask.ts';
+import { isMaskedId, isSecretId, MASK, maskedId, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
 import { requireCountedWithin, requireIntact } from '../state/intact.ts';
 import type { NamedRecord } from '../state/state.ts';
@@ -160,10 +161,11 @@ export function locateRecord(question: RecordQuestion): Located {
 /** One line for stderr: `"Snowflake" is batch export Persons → Snowflake, 0190…`. */
 export function recordNote({ row, definition }: FoundRecord, text: string): string {
   const id = maskedId(row.id, definition);
-  const name = row.body === null ? text : recordName(definition, parseLossless(row.body), row.id);
+  const asked = withoutUrlSecrets(text, MASK);
+  const name = row.body === null ? asked : recordName(definition, parseLossless(row.body), row.id);
   // What was given in full need not be repeated.
-  const called = name.toLowerCase() === text.toLowerCase() || name === row.id ? '' : `${nameText(name)}, `;
-  return `"${nameText(text)}" is ${definition.title.one} ${called}${nameText(id)}`;
+  const called = name.toLowerCase() === asked.toLowerCase() || name === row.id ? '' : `${nameText(name)}, `;
+  return `"${nameText(asked)}" is ${definition.title.one} ${called}${nameText(id)}`;
 }
 
 /** Ids of records of a kind, removed ones too, that are masked like this. */
@@ -300,7 +302,7 @@ function namesakes(
   const exact: Key[] = [];
   const loose: Key[] = [];
   for (const { source, scope, id, body, definition } of records) {
-    const own = recordName(definition, parseLossless(body), id);
+    const own = storedName(definition, parseLossless(body), id);
     if (own === name) exact.push({ source, scope, id });
     else if (own.toLowerCase() === name.toLowerCase()) loose.push({ source, scope, id });
   }
@@ -322,8 +324,10 @@ function partlyNamed(
       const definition = definitionsFor(config, source)(kind);
       if (!hasNames(definition) || read === NEAR_READ) break;
       read += 1;
-      const name = recordName(definition, parseLossless(body), id);
-      if (name === id || !name.toLowerCase().includes(part.toLowerCase())) continue;
+      const value = parseLossless(body);
+      // Masked as well, as reports show it.
+      const names = [storedName(definition, value, id), recordName(definition, value, id)];
+      if (!names.some((name) => name !== id && name.toLowerCase().includes(part.toLowerCase()))) continue;
       const rows = mirror.records.find(kind, id, { sources: [source], scope });
       found.push(...rows.map((row) => ({ ...row, body: row.body ?? body })));
     }

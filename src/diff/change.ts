@@ -3,6 +3,7 @@ import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import { collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import { withoutUrlSecrets } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import { escapeSegment, resolvePointer, splitPointer } from '../core/json-pointer.ts';
@@ -234,8 +235,17 @@ export function diffExitCode(document: DiffDocument): ExitCode {
   return document.changes.length > 0 ? EXIT.differences : EXIT.done;
 }
 
-/** The first of the definition's `nameFrom` pointers that holds a non-empty text or a number; else the id. */
+/** For display: as `storedName`, without the secrets of a URL that serves as the name. */
 export function recordName(definition: ResourceDefinition, body: JsonValue, id: string): string {
+  const name = storedName(definition, body, id);
+  return name === id ? id : withoutUrlSecrets(name, '[secret]');
+}
+
+/**
+ * For look-ups: the first of the definition's `nameFrom` pointers that holds a non-empty text or a number; else the id.
+ * It may hold a secret.
+ */
+export function storedName(definition: ResourceDefinition, body: JsonValue, id: string): string {
   for (const pointer of definition.nameFrom) {
     const value = resolvePointer(body, pointer);
     if (typeof value === 'string' && value !== '') return value;

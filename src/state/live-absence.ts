@@ -13,7 +13,7 @@ import type { TidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
-import { recordName } from '../diff/change.ts';
+import { storedName } from '../diff/change.ts';
 import { type RecordState, pairByKey, runInSlices } from '../diff/states.ts';
 import { confirmAbsent, proofOfAbsence } from '../sync/absence.ts';
 import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
@@ -138,7 +138,7 @@ async function settleNamesakes(live: LiveLists, options: AbsenceOptions): Promis
     if (proofOfAbsence(definition, false) !== 'retrieve') continue;
     const parts = filterParts({ ...filter, kinds: [kind] }, against, latest, live);
     const nameOf = ({ id, body }: RecordState): string =>
-      recordName(definition, parseLossless(body), id).toLowerCase();
+      storedName(definition, parseLossless(body), id).toLowerCase();
     const lost = new Set<string>();
     /** Looked up already. */
     const known = new Set<string>();

@@ -567,4 +567,35 @@ describe('secrets', () => {
     // The page marks what differs within a value.
     expect(open.stdout.replaceAll(/<\/?mark>/g, '')).toContain('phs_another-one');
   });
+
+  it('stay out of the name of a component that is named by its URL', async () => {
+    const { service, expectRun } = await twoRuns();
+    const url = 'https://deploy:ghp_X@code.example/p?private_token=glpat-Y';
+    const masked = 'https://deploy:[secret]@code.example/p?private_token=[secret]';
+    service.set('pipeline_destinations', [{ id: 7, name: '', url, latest_tag: '1.0' }]);
+    await expectRun(0, 'sync', '--quiet');
+    const record = ['pipeline_destinations', '7'];
+    const reports: [number, string[]][] = [
+      ...FORMATS.map((format): [number, string[]] => [2, ['diff', 'run:2', 'latest', '--format', format]]),
+      ...FORMATS.filter((format) => format !== 'patch').map((format): [number, string[]] => [
+        2,
+        ['drift', '--format', format],
+      ]),
+      [0, ['changes']],
+      [0, ['show', ...record]],
+      [0, ['log', ...record]],
+      [0, ['blame', ...record]],
+      // By its name, also as reports show it, and in other letter case.
+      [0, ['show', 'pipeline_destinations', masked]],
+      [0, ['show', 'pipeline_destinations', url]],
+      [0, ['show', 'pipeline_destinations', url.toUpperCase()]],
+      [0, ['log', 'pipeline_destinations', url]],
+      [0, ['drift', 'accept', ...record, '--reason', 'known']],
+    ];
+    for (const [code, args] of reports) {
+      const { stdout, stderr } = await expectRun(code, ...args);
+      expect(stdout + stderr, args.join(' ')).not.toMatch(/ghp_X|glpat-Y/i);
+      if (!args.includes('patch')) expect(stdout, args.join(' ')).toContain('deploy:[secret]@');
+    }
+  });
 });

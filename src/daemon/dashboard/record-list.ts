@@ -6,13 +6,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
+import { withoutUrlSecrets } from '../../catalog/masks.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import { parseLossless } from '../../core/json.ts';
 import { recordName } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { ListedCollection, ListRow, ListSelection, RecordLocation } from '../../mirror/record-lists.ts';
-import { isSecretId, maskedId, withMaskedId } from '../../report/mask.ts';
+import { isSecretId, MASK, maskedId, withMaskedId } from '../../report/mask.ts';
 
 /** A record as a list shows it: masked. */
 export interface ListedRecord {
@@ -80,7 +81,7 @@ export async function searchRemoved(
 ): Promise<ListedRecord[]> {
   const { mirror, kind, source, within, definitionOf } = place;
   const { text, limit, clock, mostMs } = search;
-  const wanted = text.toLowerCase();
+  const wanted = withoutUrlSecrets(text, MASK).toLowerCase();
   const startedMs = clock.monotonicMs();
   const found: ListedRecord[] = [];
   let read = 0;
@@ -123,7 +124,7 @@ export async function searchRecords(place: RecordPlace, search: Search): Promise
     if (found.size > 0)
       return { records: [...found.values()].slice(0, limit), next: FROM_THE_FIRST, read: 0 };
   }
-  const wanted = text.toLowerCase();
+  const wanted = withoutUrlSecrets(text, MASK).toLowerCase();
   const from = locationOf(place, after);
   const startedMs = clock.monotonicMs();
   let read = 0;

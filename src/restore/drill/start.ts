@@ -7,7 +7,7 @@ import type { SourceConfig } from '../../config/config.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import { type JsonObject, isJsonObject, type JsonValue, getOwn } from '../../core/json.ts';
 import type { Secret } from '../../core/secret.ts';
-import { type ParsedRecord, recordName } from '../../diff/change.ts';
+import { type ParsedRecord, storedName } from '../../diff/change.ts';
 import type { DrillDamage } from '../../diff/drill-document.ts';
 import { compareTexts } from '../../catalog/order.ts';
 import { recordsNamedBy } from '../plan/dependents.ts';
@@ -54,7 +54,7 @@ export function startEmpty(
   const organizations = new Map<string, string>();
   for (const { kind, id, body } of snapshot.desired.records) {
     if (kind !== 'organizations') continue;
-    organizations.set(id, service.found(recordName(definitions(kind), body, id)));
+    organizations.set(id, service.found(storedName(definitions(kind), body, id)));
   }
   // Organizations known only by their children keep their id: nothing else identifies them.
   const unnamed = new Set(snapshot.desired.records.flatMap(({ scope }) => scope.organization_id ?? []));
