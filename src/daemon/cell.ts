@@ -176,6 +176,8 @@ export class Cell {
     this.#isLoaded = true;
     return () => {
       this.startDue(!isOnce);
+      // After what is due, which may be the sync itself; drift of the source waits for it.
+      this.#readRestored();
       this.runner.addAll(pending.filter((job) => !this.runner.holds(job)));
       logUnfinished(before.dead, { runner: this.runner, timetable: this.#timetable, log });
     };

@@ -61,8 +61,16 @@ it('is wanted until there is a young backup, and where nobody can tell', async (
   expect(made?.facts).toMatchObject({ task: 'backup', source: 'a' });
   // The backup was made by the system's clock.
   const effects = { ...rig.effects(), clock: systemClock };
+  const job = {
+    name: 'backup',
+    source: null,
+    trigger: 'after_run',
+    schedule: null,
+    full: false,
+    kinds: null,
+  } as const;
   const isWanted = async (config: Config): Promise<boolean | undefined> =>
-    backup.isWanted?.({ config, mirror: rig.view.mirror(), effects });
+    backup.isWanted?.({ job, config, mirror: rig.view.mirror(), effects });
   const config = onlyMirrorConfig(effects.loadConfig());
   expect(await isWanted(config)).toBe(false);
   const { backup: settings } = config;

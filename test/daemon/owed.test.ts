@@ -422,4 +422,56 @@ describe('a sync after a restore', () => {
     expect(outcomes(rig, 'sync')).toEqual(['overdue done', 'request done', 'after_restore done']);
     expect(rig.read((mirror) => unreadRestores(mirror, 'a'))).toEqual([]);
   });
+
+  it.each([true, false])('comes before drift of the source is looked for (--once: %s)', async (isOnce) => {
+    const rig = await revertedDrift();
+    await rig.start({ isOnce });
+    if (isOnce) await rig.daemon.done;
+    expect(outcomes(rig, 'sync').slice(1)).toEqual(['schedule done', 'after_restore done']);
+    expect(outcomes(rig)).toEqual(['overdue done']);
+    expect(rig.jobs({ name: 'drift' })[0]?.summary).toMatchObject({ to: 3, open: 0 });
+  });
+
+  it('is waited for by drift of the source where it fails, but not by drift that somebody asks for', async () => {
+    const rig = await revertedDrift();
+    rig.service.quirks.push((_request, response) => respond(response, 404, '{"detail":"no"}'));
+    for (let times = 0; times < 2; times += 1) {
+      await rig.start({ isOnce: true });
+      await rig.daemon.done;
+    }
+    expect(outcomes(rig, 'sync').slice(2)).toEqual(['after_restore failed']);
+    expect(outcomes(rig)).toEqual([]);
+    const said = rig.lines.filter(({ message }) => message.startsWith('drift is left out'));
+    expect(said.at(-1)).toMatchObject({
+      level: 'info',
+      message: 'drift is left out: restore 1 was applied after run 2: `tidemark sync` reads what it changed',
+      facts: { source: 'a' },
+    });
+    await rig.start();
+    rig.view.request('drift', ['a']);
+    await rig.settle();
+    expect(outcomes(rig)).toEqual(['request done']);
+  });
+
+  /** Drift that a sync has read and a restore reverted; no daemon runs, and a drift job is due. */
+  async function revertedDrift(): Promise<Rig> {
+    const rig = await Rig.create(HOURLY);
+    const syncAs = async (domain: string): Promise<void> => {
+      rig.service.set('domains', [{ id: 'd1', domain }]);
+      await rig.advanceMinutes(60);
+      await rig.start({ isOnce: true });
+      await rig.daemon.done;
+    };
+    await syncAs('harbor.example');
+    write(rig, (mirror) => {
+      mirror.snapshots.pin('start', 1);
+      mirror.snapshots.setBaseline('start');
+    });
+    await syncAs('quay.example');
+    rig.service.set('domains', [{ id: 'd1', domain: 'harbor.example' }]);
+    await rig.advanceMinutes(1);
+    restore(rig);
+    rig.configure({ ...YEARLY, drift: '0 7 * * *' });
+    return rig;
+  }
 });

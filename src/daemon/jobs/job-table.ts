@@ -9,6 +9,7 @@ import { asTidemarkError, EXIT, exitCodeFor, TidemarkError } from '../../core/er
 import type { JsonValue } from '../../core/json.ts';
 import type { JobName } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { unreadRestores, unreadRestoreText } from '../../state/runs.ts';
 import { type ForgetSummary, refusalSummary, storedSummary } from './summaries.ts';
 import type { JobContext, JobResult, JobWork } from './work.ts';
 
@@ -48,7 +49,13 @@ export function jobWorks(backup: JobWork | null): ReadonlyMap<JobName, JobWork> 
         async () => (await import('./sync-job.ts')).SYNC_JOB,
       ),
     ],
-    ['drift', lazy(OF_SOURCE, async () => (await import('./drift-job.ts')).DRIFT_JOB)],
+    [
+      'drift',
+      {
+        ...lazy(OF_SOURCE, async () => (await import('./drift-job.ts')).DRIFT_JOB),
+        isWanted: isLatestRead,
+      },
+    ],
     [
       'verify',
       lazy(
@@ -62,6 +69,14 @@ export function jobWorks(backup: JobWork | null): ReadonlyMap<JobName, JobWork> 
     ...(backup === null ? [] : [['backup', refusing(backup)] as const]),
   ]);
 }
+
+/** False where a restore changed the source since its latest state was read: drift that it reverted would be reported as new. */
+const isLatestRead: NonNullable<JobWork['isWanted']> = ({ job, mirror, effects }) => {
+  const [restored] = job.source === null ? [] : unreadRestores(mirror, job.source);
+  if (restored !== undefined)
+    effects.log.info({ source: job.source }, `drift is left out: ${unreadRestoreText(restored)}`);
+  return Promise.resolve(restored === undefined);
+};
 
 /** Retention, as `tidemark forget` does it, by the rules of the configuration. */
 const FORGET_JOB: JobWork = refusing({ holds: 'writer', isPerSource: false, run: forget });

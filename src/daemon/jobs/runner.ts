@@ -335,7 +335,7 @@ export class JobRunner implements SlotUser {
     if (source !== null) current.kinds = narrowedKinds(source, job.kinds);
     const limitMs = timeLimitMs(job.name, config, source);
     current.endsAt = limitMs === 0 ? null : effects.clock.monotonicMs() + limitMs;
-    if (job.trigger !== 'request' && !(await this.#isWanted(work, config))) return;
+    if (job.trigger !== 'request' && !(await this.#isWanted(job, work, config))) return;
     if (source !== null && work.sendsRequests === true && this.#isPutOff(job, source, config)) return;
     let turn: WriterTurn | null = null;
     try {
@@ -395,12 +395,12 @@ export class JobRunner implements SlotUser {
     return true;
   }
 
-  async #isWanted(work: JobWork, config: Config): Promise<boolean> {
+  async #isWanted(job: QueuedJob, work: JobWork, config: Config): Promise<boolean> {
     if (work.isWanted === undefined) return true;
     const { effects, mirrorAccess } = this.#options;
     const release = mirrorAccess.hold();
     try {
-      return await work.isWanted({ config, effects, mirror: mirrorAccess.reader() });
+      return await work.isWanted({ job, config, effects, mirror: mirrorAccess.reader() });
     } catch {
       // The same error will make the job fail, which reports it.
       return true;

@@ -68,7 +68,7 @@ export interface JobWork {
   /** True for a job that sends requests to its source's service: one at a time for one origin and key. */
   readonly sendsRequests?: boolean;
   /** False if there is nothing to do now; then no row is written. Not called for a requested job. */
-  isWanted?(context: Pick<JobContext, 'config' | 'mirror' | 'effects'>): Promise<boolean>;
+  isWanted?(context: Pick<JobContext, 'job' | 'config' | 'mirror' | 'effects'>): Promise<boolean>;
   /** @throws TidemarkError; the runner records it */
   run(context: JobContext): Promise<JobResult>;
 }
