@@ -253,7 +253,7 @@ describe('records that a restore created again', () => {
     expect((await story.expectRun(1, 'show', 'batch_exports', own.id, '--at', 'run:1')).stdout).toContain(
       'did not exist yet',
     );
-    await story.expectRun(1, 'export', '--at', 'run:1', '--id', own.id);
+    await story.expectRun(4, 'export', '--at', 'run:1', '--id', own.id);
     const { stdout } = await story.expectRun(0, 'log', 'batch_exports', 'Gone');
     expect(stdout).toMatch(/returned, created again by restore 1 \(\S+@\S+; id .*\) seen by run 4/);
     expect(stdout).toMatch(/removed by run 3/);

@@ -209,7 +209,7 @@ describe('a record that is named by its id', () => {
     const cases: [number, string[]][] = [
       [4, ['restore']],
       [4, ['restore', '--kind', 'batch_exports']],
-      [1, ['diff', 'latest', 'live']],
+      [4, ['diff', 'latest', 'live']],
     ];
     for (const [code, command] of cases) {
       const { stdout, stderr } = await story.expectRun(code, ...command, '--id', 'nobody');
