@@ -37,7 +37,7 @@ export function* verifyAudit(connection: Connection, findings: Findings): Genera
   verifyJournals(connection, findings);
 }
 
-/** Rows of the journal whose restore was never there: of one that was, the log has its number. */
+/** Rows of the journal whose restore is not there, and was not as far as the log goes back: inserted, or the rest was deleted. */
 function verifyJournals(connection: Connection, findings: Findings): void {
   const inserted = connection
     .prepare<[], { restore: number; rows: number }>(
@@ -48,7 +48,7 @@ function verifyJournals(connection: Connection, findings: Findings): void {
     )
     .all();
   for (const { restore, rows } of inserted) {
-    const message = `${plural(rows, 'row')} of the journal ${rows === 1 ? 'is' : 'are'} of restore ${restore}, which was never there: another program inserted ${rows === 1 ? 'it' : 'them'}`;
+    const message = `${plural(rows, 'row')} of the journal ${rows === 1 ? 'is' : 'are'} of restore ${restore}, which is neither in the mirror nor in the audit log`;
     findings.add({ kind: 'chain', message, about: 'restores' });
   }
 }

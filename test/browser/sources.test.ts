@@ -272,7 +272,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
       .click();
     await page.getByLabel('Reason').first().fill('as agreed');
     await page.getByRole('button', { name: 'Accept' }).first().click();
-    await page.waitForURL(`${url}/drift?source=beta`);
+    await page.waitForURL(/\/drift\?.*accepted=1/);
     await expect.poll(() => page.locator('main').innerText()).toContain('as agreed');
   }, 90_000);
 });

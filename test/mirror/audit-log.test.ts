@@ -187,6 +187,7 @@ describe('the audit log', () => {
         'entries 1 to 5 of the audit log are gone',
         'run 6 sealed entry 5 of the audit log, which is gone',
         'snapshot "five" was inserted by another program: the audit log has no entry of it',
+        '1 row of the journal is of restore 1, which is neither in the mirror nor in the audit log',
       ],
     ],
     [

@@ -115,7 +115,7 @@ describe('the journal of restores', () => {
       expect.objectContaining({ code: 'mirror_corrupt', hint: '`tidemark verify` names them' }),
     );
     const message =
-      '2 rows of the journal are of restore 1, which was never there: another program inserted them';
+      '2 rows of the journal are of restore 1, which is neither in the mirror nor in the audit log';
     expect((await mirror.verify()).problems).toEqual([{ kind: 'chain', message, about: 'restores' }]);
   });
 
