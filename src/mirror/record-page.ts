@@ -3,6 +3,7 @@
  * it holds, however long the list and however far the page: OFFSET alone would read everything before it.
  */
 import type { Kind } from '../catalog/kinds.ts';
+import { TidemarkError } from '../core/errors.ts';
 import type { Connection, Statement } from './database.ts';
 import {
   type HistoryHead,
@@ -178,6 +179,21 @@ interface RecordAsOf {
   readonly first: RunTime;
 }
 
+/** A body that is damaged stays as it is: its hash says so where it is shown. */
+function withoutMembers(
+  body: string,
+  names: ReadonlySet<string>,
+): { readonly stableText: string; readonly volatileText: string } {
+  const whole = { stableText: body, volatileText: '' };
+  if (names.size === 0) return whole;
+  try {
+    return scanBody(body, names);
+  } catch (error) {
+    if (error instanceof TidemarkError || error instanceof SyntaxError) return whole;
+    throw error;
+  }
+}
+
 /**
  * A record as of a run, removed ones too; undefined where it had not been seen yet. Two look-ups by key and at most 64 deltas,
  * however many records the mirror holds and however often this one changed.
@@ -196,7 +212,7 @@ export function readRecordAsOf(
   const body = present === undefined ? undefined : textOf(connection, head, present);
   if (present === undefined || body === undefined) return undefined;
   const unknown = unknownMembers(connection, { id: head.collection, kind }, run)?.(present.run) ?? new Set();
-  const { stableText, volatileText } = scanBody(body, unknown);
+  const { stableText, volatileText } = withoutMembers(body, unknown);
   const timeOf = prepareTimes(connection);
   const timed = (number: number): RunTime => ({ run: number, at: timeOf(number) });
   return {

@@ -200,7 +200,7 @@ describe('plain SQL on the mirror', () => {
     const file = new Database(mirror.path, { readonly: true });
     expect(file.prepare('SELECT kind, organization, change FROM changes ORDER BY run').raw().all()).toEqual([
       ['organizations', 'Harbor', 'initial'],
-      ['roles', 'Harbor', 'added'],
+      ['roles', 'Harbor', 'first_read'],
       ['roles', 'Harbor', 'removed'],
     ]);
     // For tools that go by the declared type; a field of any type has none.

@@ -20,7 +20,7 @@ it('names who accepted removals, in the log and with the run', async () => {
     await (await fetch(url + path, { headers: { accept } })).text();
   const said = `${ids.length} records, of at most 1,000: ${ids.length} batch exports`;
   const page = await text('/audit?action=accept_removals');
-  expect(page).toContain('<strong>accept_removals</strong>');
+  expect(page).toContain('<strong>accept removals</strong>');
   expect(page).toContain('<a href="/runs/2">');
   expect(page.replaceAll('<wbr>', '')).toContain(said);
   expect(await text('/audit.csv')).toContain(`accept_removals,run 2,"${said}",default,`);
