@@ -104,6 +104,7 @@ const title = `a daemon of several mirrors in a browser${CHROMIUM === undefined 
 describe.skipIf(CHROMIUM === undefined)(title, () => {
   let browser: Browser;
   let sandbox: Awaited<ReturnType<typeof createSandbox>>;
+  let service: Awaited<ReturnType<typeof sandbox.listen>>;
   /** One page for all tests: every new one would start a process of the browser. */
   let page: Page;
   let url: string;
@@ -116,7 +117,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
       seed: smallDemo(),
       keys: [{ key: KEY, permissions: 'all' }],
     });
-    const service = await sandbox.listen({ host: '127.0.0.1', port: 0 });
+    service = await sandbox.listen({ host: '127.0.0.1', port: 0 });
     const cwd = (directory = mkdtempSync(join(tmpdir(), 'tidemark-test-')));
     const rest = 'kinds: { include: [organizations, roles, domains] }, retry: { attempts: 1 }';
     const source = (name: string, key: string): string =>
@@ -265,7 +266,15 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
       .poll(async () => (await page.reload(), await page.locator('main').innerText()), PATIENTLY)
       .toContain('Applied and verified');
 
-    await page.goto(`${url}/drift?source=beta`);
+    // The daemon syncs after it, and the finding is gone: another one is accepted.
+    const findings = async (): Promise<string> => {
+      await page.goto(`${url}/drift?source=beta`);
+      return await page.locator('main').innerText();
+    };
+    await expect.poll(findings, PATIENTLY).toContain('No drift');
+    await patchOrganization(service.url, { enforce_2fa: false });
+    expect((await tidemark(['sync', '--source', 'beta'], { env: {}, cwd: directory })).code).toBe(0);
+    await expect.poll(findings, PATIENTLY).toContain('enforce_2fa');
     await page
       .getByText(/^Accept.*…$/)
       .first()
