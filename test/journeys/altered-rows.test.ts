@@ -221,7 +221,8 @@ it('shows what a deleted run changed with the next run, also where that is the f
   }
 });
 
-it('of which record changed in which run hide nothing: comparison, changes and restore refuse them', async () => {
+/** An export that run 2 has paused, and run 3 not. */
+async function unpaused(): Promise<{ story: Story; id: string }> {
   const story = await Story.start();
   const settings = { model: 'events', interval: 'day', paused: true };
   const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, {
@@ -231,6 +232,11 @@ it('of which record changed in which run hide nothing: comparison, changes and r
   await story.expectRun(0, 'sync', '--quiet');
   await story.call('PATCH', `${ORGANIZATION}batch_exports/${String(id)}/`, { paused: false });
   await story.expectRun(0, 'sync', '--quiet');
+  return { story, id: String(id) };
+}
+
+it('of which record changed in which run hide nothing: comparison, changes and restore refuse them', async () => {
+  const { story } = await unpaused();
   const compared = ['diff', 'run:2', 'latest', '--kind', 'batch_exports'];
   expect((await story.expectRun(2, ...compared)).stdout).toContain('/paused true → false');
   const whole = readFileSync(story.file('mirror.db'));
@@ -262,19 +268,11 @@ async function refusesAll(story: Story, compared: readonly string[], sql: string
 }
 
 it('of a change that is taken out of the history are told first by what shows that history, with exit code 1', async () => {
-  const story = await Story.start();
-  const settings = { model: 'events', interval: 'day', paused: true };
-  const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, {
-    ...{ name: 'Nightly', ...settings },
-    destination: { type: 'NoOp', config: {} },
-  });
-  await story.expectRun(0, 'sync', '--quiet');
-  await story.call('PATCH', `${ORGANIZATION}batch_exports/${String(id)}/`, { paused: false });
-  await story.expectRun(0, 'sync', '--quiet');
-  const only = ['--kind', 'batch_exports', '--id', String(id)];
+  const { story, id } = await unpaused();
+  const only = ['--kind', 'batch_exports', '--id', id];
   const exported = await story.expectRun(0, 'export', '--at', 'run:2', ...only);
   const { body } = JSON.parse(exported.stdout) as { body: unknown };
-  const record = ['batch_exports', String(id)];
+  const record = ['batch_exports', id];
   const shown = [
     ['show', ...record],
     ['log', ...record],
@@ -284,7 +282,7 @@ it('of a change that is taken out of the history are told first by what shows th
   ];
   const page = ({ mirror, isPoll = false }: { mirror: Mirror; isPoll?: boolean } = pages(story)): string => {
     const config = onlyMirrorConfig(loadConfig({ env: story.env, cwd: story.directory, keys: 'unused' }));
-    const [row] = mirror.records.find('batch_exports', String(id));
+    const [row] = mirror.records.find('batch_exports', id);
     if (row === undefined) throw new Error('the record is gone');
     const facts = { mirror, config, row, hasOthers: false, query: new URLSearchParams(), isPoll };
     return recordPage({ ...facts, now: systemClock.now() }).body.text;
@@ -295,7 +293,7 @@ it('of a change that is taken out of the history are told first by what shows th
   const { mirror: served } = pages(story);
   expect(page({ mirror: served, isPoll: true })).not.toContain(WARNING);
 
-  const where = `record = (SELECT record FROM records WHERE remote_id = '${String(id)}')`;
+  const where = `record = (SELECT record FROM records WHERE remote_id = '${id}')`;
   alter(
     story,
     `UPDATE records SET body = '${JSON.stringify(body)}', run = 2, change = 1, previous = NULL,

@@ -236,16 +236,11 @@ describe('values of fields that change on their own', () => {
   });
 
   it('have a history from the run on at which `definitions` says that the field is not volatile', async () => {
-    const { service, directory, env, expectRun, diff } = await world();
+    const made = await world();
+    const { service, expectRun, diff } = made;
     service.set('members', [member(true)]);
     await expectRun(0, 'sync', '--quiet');
-    // The configuration names the service now.
-    delete env['TIDEMARK_BASE_URL'];
-    delete env['TIDEMARK_API_KEY'];
-    writeFileSync(
-      join(directory, 'tidemark.yaml'),
-      `sources: [{ name: default, baseUrl: "${service.url}", apiKey: test-key-of-some-length, definitions: { members: { fields: { is_2fa_enabled: { volatile: false } } } } }]\n`,
-    );
+    keepHistory(made);
     await expectRun(0, 'sync', '--quiet');
     service.set('members', [member(false)]);
     await expectRun(0, 'sync', '--quiet');
@@ -263,18 +258,14 @@ describe('values of fields that change on their own', () => {
   });
 
   it('are not compared with a state of when they were volatile, whatever the configuration says since', async () => {
-    const { service, directory, env, expectRun, diff } = await world();
+    const made = await world();
+    const { service, expectRun, diff } = made;
     service.set('members', [member(true)]);
     await expectRun(0, 'sync', '--quiet');
     await expectRun(0, 'snapshots', 'pin', 'approved', '--baseline');
     service.set('members', [member(false)]);
     await expectRun(0, 'sync', '--quiet');
-    delete env['TIDEMARK_BASE_URL'];
-    delete env['TIDEMARK_API_KEY'];
-    writeFileSync(
-      join(directory, 'tidemark.yaml'),
-      `sources: [{ name: default, baseUrl: "${service.url}", apiKey: test-key-of-some-length, definitions: { members: { fields: { is_2fa_enabled: { volatile: false } } } } }]\n`,
-    );
+    keepHistory(made);
     await expectRun(0, 'sync', '--quiet');
     service.set('members', [member(true)]);
     await expectRun(0, 'sync', '--quiet');
@@ -288,3 +279,13 @@ describe('values of fields that change on their own', () => {
     ]);
   });
 });
+
+/** From here on a configuration names the service, and says that the field is not volatile. */
+function keepHistory({ service, directory, env }: Awaited<ReturnType<typeof world>>): void {
+  delete env['TIDEMARK_BASE_URL'];
+  delete env['TIDEMARK_API_KEY'];
+  writeFileSync(
+    join(directory, 'tidemark.yaml'),
+    `sources: [{ name: default, baseUrl: "${service.url}", apiKey: test-key-of-some-length, definitions: { members: { fields: { is_2fa_enabled: { volatile: false } } } } }]\n`,
+  );
+}
