@@ -59,5 +59,7 @@ export default defineConfig(({ mode }) => ({
     sequence: { sequencer: LongestFirst },
     testTimeout: 180_000,
     hookTimeout: 180_000,
+    // How long `expect.poll` asks again: its own second is less than a busy machine takes for a page.
+    expect: { poll: { timeout: 60_000 } },
   },
 }));

@@ -413,7 +413,8 @@ describe('what goes wrong', () => {
       if (sockets > 0) seen.push(sockets);
       if (seen.length === 1) process.kill(Number(pid), 'SIGUSR1');
     });
-    expect([...new Set(seen)], 'its sockets').toHaveLength(1);
+    // A debugger that listens would be one more. One that the start of the process needed may close.
+    expect(Math.max(...seen.slice(1)), 'its sockets').toBeLessThanOrEqual(Number(seen[0]));
     expect(readdirSync(directory)).toHaveLength(2);
   });
 
