@@ -13,7 +13,7 @@ import {
   type SnapshotContradiction,
 } from '../mirror/snapshots.ts';
 import { nameText } from '../report/value-text.ts';
-import { collectionsNotIn, pinBaseline, sourcesNotIn } from '../state/pin-baseline.ts';
+import { collectionsNotIn, pinBaseline, sourcesNotIn, unreadNote } from '../state/pin-baseline.ts';
 import { pointOf } from '../state/point.ts';
 import { OF_MIRROR, parseReference, type Reference } from '../state/reference.ts';
 import { type BaselineRow, reportBaselines } from './baselines.ts';
@@ -22,7 +22,7 @@ import { openConfiguredMirror, readConfig, readLoadedConfig } from '../wire.ts';
 import { print, printNote, toRun, type CommandContext, terminalWidth } from './context.ts';
 import { openExistingMirror, openForChange } from './when-free.ts';
 import { renderTable } from '../report/table.ts';
-import { localTime, plural } from '../core/wording.ts';
+import { localTime } from '../core/wording.ts';
 
 export async function snapshots(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
@@ -147,18 +147,10 @@ async function pinBaselines(
   });
 }
 
-const KINDS_NAMED = 5;
-
 /** A run can be partial, and then lacks what no earlier one had read either. */
 function noteUnread(context: CommandContext, mirror: Mirror, run: number, of = ''): void {
-  const unread = collectionsNotIn(mirror, run);
-  if (unread.length === 0) return;
-  const kinds = [...new Set(unread.map(({ kind }) => kind))];
-  const names = [...kinds.slice(0, KINDS_NAMED), ...(kinds.length > KINDS_NAMED ? ['…'] : [])].join(', ');
-  const [are, them] = unread.length === 1 ? ['is', 'it'] : ['are', 'them'];
-  printNote(context, [
-    `${of}run ${run} is partial: ${plural(unread.length, 'collection')} ${are} not in it (${names}), and drift from it cannot compare ${them}; \`tidemark doctor\` says why`,
-  ]);
+  const note = unreadNote(mirror, run);
+  if (note !== undefined) printNote(context, [`${of}${note}`]);
 }
 
 /** A run of one source can be older than the first run of another one in the same mirror. */

@@ -1,5 +1,6 @@
 /** The baseline of one mirror among many: a state is pinned and drift is measured from it, in one step that can be repeated. */
 import { definitionOf } from '../catalog/catalog.ts';
+import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { SeenCollection } from '../mirror/sweeps-as-of.ts';
 import { pointOf } from './point.ts';
@@ -58,4 +59,16 @@ export function collectionsNotIn(mirror: Pick<Mirror, 'runs'>, run: number): See
         !isRetired &&
         definitionOf(kind).reading !== 'each',
     );
+}
+
+const KINDS_NAMED = 5;
+
+/** What a pinned run lacks, for who pins it; undefined where every collection was read by then. */
+export function unreadNote(mirror: Pick<Mirror, 'runs'>, run: number): string | undefined {
+  const unread = collectionsNotIn(mirror, run);
+  if (unread.length === 0) return undefined;
+  const kinds = [...new Set(unread.map(({ kind }) => kind))];
+  const names = [...kinds.slice(0, KINDS_NAMED), ...(kinds.length > KINDS_NAMED ? ['…'] : [])].join(', ');
+  const [are, them] = unread.length === 1 ? ['is', 'it'] : ['are', 'them'];
+  return `run ${run} is partial: ${plural(unread.length, 'collection')} ${are} not in it (${names}), and drift from it cannot compare ${them}; \`tidemark doctor\` says why`;
 }

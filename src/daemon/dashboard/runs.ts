@@ -10,6 +10,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
 import { forgottenInto, forgottenText, withInterrupted } from '../../state/runs.ts';
 import { parentNames } from '../../state/parent-names.ts';
+import { unreadNote } from '../../state/pin-baseline.ts';
 import { previousRun } from '../../state/runs.ts';
 import { collectionOutcome, sampledByRun } from '../../state/source-status.ts';
 import { recreatedIn } from '../../state/recreated.ts';
@@ -28,6 +29,7 @@ import {
   emptyHtml,
   factsHtml,
   faint,
+  hintHtml,
   nameHtml,
   outcomeBadge,
   placeOf,
@@ -215,7 +217,9 @@ function pinsHtml({ mirror, run, canAct }: RunFacts): Html {
   const pin = [['run', String(run.run)], to] as const;
   const form = actionForm('pin', pin, box, markup`<button>Pin</button>`);
   const unlike = pinned.flatMap(({ contradiction }) => contradiction?.line ?? []);
-  return markup`${unlikeHtml(unlike)}${pins}${canAct ? form : NOTHING}`;
+  const unread = pinned.length > 0 || canAct ? unreadNote(mirror, run.run) : undefined;
+  const partial = unread === undefined ? NOTHING : hintHtml(`As a baseline: ${unread}.`);
+  return markup`${unlikeHtml(unlike)}${partial}${pins}${canAct ? form : NOTHING}`;
 }
 
 function runFacts({ mirror, config, run, now }: RunFacts, firstReads: readonly FirstRead[]): Html {

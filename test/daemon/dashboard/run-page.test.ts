@@ -1,7 +1,7 @@
 /** The page of one run: what kept it from reading is said once, however many collections it skipped. */
 import { expect, it } from 'vitest';
 import { sampledByRun } from '../../../src/state/source-status.ts';
-import { World } from '../http/world.ts';
+import { NARROW_KEY, World } from '../http/world.ts';
 
 it('a run that one cause kept from reading has a row for all that was skipped', async () => {
   const world = await World.create({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '5' });
@@ -37,4 +37,15 @@ it('a kind is sampled in a run that the limits of the service cut short, whateve
   expect(run.outcome).toBe('complete');
   const sampled = sampledByRun(mirror, { source: run.source, run: run.run, sweeps });
   expect([...sampled]).toEqual(['recording_sharing']);
+});
+
+it('says of a partial run that is pinned what drift from it cannot compare', async () => {
+  const world = await World.create();
+  const partial = await world.sync(NARROW_KEY);
+  const { url } = await world.listen();
+  const page = async (): Promise<string> => (await fetch(`${url}/runs/${partial}`)).text();
+  // Who may not pin has nothing to do with it.
+  expect(await page()).not.toContain('As a baseline');
+  world.write((mirror) => mirror.snapshots.pin('approved', partial));
+  expect(await page()).toMatch(/As a baseline: run 1 is partial: \d+ collections are not in it/);
 });
