@@ -268,12 +268,14 @@ progress { width: 100%; min-width: 5rem; accent-color: var(--focus); vertical-al
   .two .sheet :is(th, td):not(:first-child) { padding-left: .55rem; }
   .two .sheet :is(th, td):not(:last-child) { padding-right: .55rem; }
 }
-@media (max-width: 62rem) {
-  .answers { grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); }
+@media (max-width: 68rem) {
   .brand { padding: .7rem 0 .2rem; }
-  .two { grid-template-columns: minmax(0, 1fr); }
   .bar nav { flex: 1 0 100%; order: 3; margin: 0 -.7rem; flex-wrap: wrap; }
   .bar form { margin-left: auto; }
+}
+@media (max-width: 62rem) {
+  .answers { grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); }
+  .two { grid-template-columns: minmax(0, 1fr); }
   .sheet { font-size: .875rem; }
   .sheet table { font-size: inherit; }
   .sheet th, .sheet td { padding: .4rem .35rem; }
