@@ -11,6 +11,16 @@ import { gitIn, type GitOptions, type RunGit } from './program.ts';
 /** Something moved between looking and writing: the same again may succeed. */
 export class Moved extends Error {}
 
+/** What is in the directory of git while somebody uses the clone; the first is the lock of its index. */
+const IN_USE = [
+  'index.lock',
+  'MERGE_HEAD',
+  'CHERRY_PICK_HEAD',
+  'REVERT_HEAD',
+  'rebase-merge',
+  'rebase-apply',
+];
+
 /** What the commits of Tidemark, and no others, end with. */
 export const RUN_TRAILER = 'Tidemark-Run';
 
@@ -33,11 +43,19 @@ export class Clone {
     const { directory } = config;
     if (!(await isFilled(directory))) await cloneInto(config, options);
     const git = gitIn(directory, options);
-    const { stdout } = await git(['rev-parse', '--show-toplevel', '--show-object-format'], {
-      failure: `${directory} is not a clone that can be used`,
-      hint: 'clone the repository there, or set git.repository and name a directory that does not exist',
-    });
-    const [top = '', format] = stdout.split('\n');
+    const { stdout } = await git(
+      [
+        'rev-parse',
+        '--show-toplevel',
+        '--show-object-format',
+        ...IN_USE.flatMap((name) => ['--git-path', name]),
+      ],
+      {
+        failure: `${directory} is not a clone that can be used`,
+        hint: 'clone the repository there, or set git.repository and name a directory that does not exist',
+      },
+    );
+    const [top = '', format, ...inUse] = stdout.trimEnd().split('\n');
     if ((await realpath(top)) !== (await realpath(directory)))
       throw unfit(
         `${directory} is inside of the repository ${top}`,
@@ -45,7 +63,7 @@ export class Clone {
       );
     const clone = new Clone(config, git, format === 'sha256' ? 'sha256' : 'sha1');
     await clone.#requireOrigin();
-    await clone.#requireQuiet();
+    await clone.#requireQuiet(inUse.map((path) => resolve(directory, path)));
     return clone;
   }
 
@@ -65,17 +83,19 @@ export class Clone {
    */
   async pull(): Promise<string | null> {
     const { branch, directory } = this.#config;
-    const { code } = await this.#git(['ls-remote', '--exit-code', '--', 'origin', `refs/heads/${branch}`], {
-      answers: [2],
-      ...REMOTE,
-    });
+    const { code, stdout: listed } = await this.#git(
+      ['ls-remote', '--exit-code', '--', 'origin', `refs/heads/${branch}`],
+      { answers: [2], ...REMOTE },
+    );
     if (code === 2) return null;
+    const head = await this.head();
+    if (head !== null && listed.startsWith(`${head}\t`)) return head;
     const tracking = `refs/remotes/origin/${branch}`;
     await this.#git(
       ['fetch', '--quiet', '--no-tags', '--', 'origin', `+refs/heads/${branch}:${tracking}`],
       REMOTE,
     );
-    const [head, remote] = [await this.head(), await this.#commitOf(tracking)];
+    const remote = await this.#commitOf(tracking);
     if (remote === null || head === remote) return remote;
     if (head === null || (await this.#isAncestor(head, remote))) {
       await this.#git(['merge', '--quiet', '--ff-only', remote], {
@@ -176,22 +196,9 @@ export class Clone {
     );
   }
 
-  /** Nobody else is using it, and the configured branch is checked out. */
-  async #requireQuiet(): Promise<void> {
+  /** @param paths those of `IN_USE`; throws where somebody else is using it, or the configured branch is not checked out */
+  async #requireQuiet(paths: readonly string[]): Promise<void> {
     const { branch, directory } = this.#config;
-    const names = [
-      'index.lock',
-      'MERGE_HEAD',
-      'CHERRY_PICK_HEAD',
-      'REVERT_HEAD',
-      'rebase-merge',
-      'rebase-apply',
-    ];
-    const { stdout } = await this.#git(['rev-parse', ...names.flatMap((name) => ['--git-path', name])]);
-    const paths = stdout
-      .trimEnd()
-      .split('\n')
-      .map((path) => resolve(directory, path));
     const [lock, ...others] = paths.map((path) => existsSync(path));
     if (lock === true)
       throw unfit(
