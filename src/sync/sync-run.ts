@@ -23,6 +23,8 @@ import { sweepCollection } from './sweep.ts';
 const ADDED_PARENTS_KEPT = 10_000;
 /** Sorts records that are new in this run before those never requested (`dueForCheck`). */
 const NEW = -1;
+/** Sorts collections that the limits left room for after all that they did not. */
+const LAST = Number.MAX_SAFE_INTEGER;
 
 /** One pass over all kinds of a source, level by level: parents are complete before their children start. */
 export class SyncRun {
@@ -38,6 +40,11 @@ export class SyncRun {
   readonly #due = new Map<Kind, ReadonlyMap<string, readonly string[]>>();
   /** Collections with removals that wait, by `collectionKey`: only a walk of the entire list can settle them. */
   readonly #waiting: ReadonlySet<string>;
+  /**
+   * What the limits left no room for last time, with the run that last read it: read first, the oldest before the others, so
+   * that runs which are each cut short read everything in turn.
+   */
+  readonly #missed: ReadonlyMap<string, number>;
 
   /** `gone`: parents whose removal this run decided, as `kind id`; a 404 below them is then their children's end. */
   constructor(
@@ -50,6 +57,11 @@ export class SyncRun {
     this.#context = context;
     this.#options = options;
     this.#mirrored = held;
+    this.#missed = new Map(
+      held
+        .filter(({ lastErrorCode }) => lastErrorCode === 'throttled')
+        .map((row) => [collectionKey(row), row.lastCompleteRun ?? 0]),
+    );
     this.#waiting = new Set(options.mirror.runs.heldRemovals(options.source.name).map(collectionKey));
     this.#limits = parentLimits(options.source, options.only);
     this.#discovery = new Discovery(this.#limits);
@@ -65,9 +77,15 @@ export class SyncRun {
       const fromHere = definitions.filter(({ kind }) => !LEVELS.slice(0, depth).flat().includes(kind));
       if (depth > 0) this.#announce(fromHere, level, this.#discovery);
       // Parents first within the level: their children's level needs them, and they are few.
-      const collections = inLevel.flatMap((definition) =>
-        this.#discovery.scopesOf(definition).map((discovered) => ({ definition, discovered })),
-      );
+      const collections = inLevel
+        .flatMap((definition) =>
+          this.#discovery.scopesOf(definition).map((discovered) => ({
+            definition,
+            discovered,
+            readAfter: this.#missed.get(collectionKey({ kind: definition.kind, scope: discovered.scope })),
+          })),
+        )
+        .toSorted((a, b) => (a.readAfter ?? LAST) - (b.readAfter ?? LAST));
       for (const { definition, discovered } of this.#context.log.isLevelEnabled('debug') ? collections : [])
         this.#context.log.debug(
           { kind: definition.kind, scope: discovered.scope, knownFrom: discovered.origin },

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as realDelay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { environment, scratch, start, startHere, tidemark } from './harness.ts';
-import { FakeService, ORG } from './service.ts';
+import { FakeService, ORG, respond } from './service.ts';
 
 const PER_MINUTE = 20;
 /** More than a process needs from its start to its first requests on a machine at rest. */
@@ -89,5 +89,33 @@ describe('the rate limit of one key', () => {
     expect(sources).toMatchObject([{ rate: { used: service.seen.length } }]);
     expect(statSync(shared).mode & 0o777).toBe(0o700);
     expect(readdirSync(shared)).toEqual([]);
+  });
+
+  it('that leaves room for a part of the lists in each run lets runs read all of them in turn', async () => {
+    const service = await FakeService.start();
+    const ids = Array.from({ length: 9 }, (_each, n) => `r${n}`);
+    service.set(
+      'roles',
+      ids.map((id) => ({ id, name: id })),
+    );
+    const list = (id: string): string => `/api/organizations/${ORG}/roles/${id}/role_memberships/`;
+    for (const id of ids) service.lists.set(list(id), []);
+    const ROOM = 4;
+    const read: string[] = [];
+    service.quirks.push(({ path }, response) => {
+      if (!path.endsWith('/role_memberships/')) return false;
+      if (read.length < ROOM * (runs + 1)) {
+        read.push(path);
+        return false;
+      }
+      return respond(response, 429, '{"detail":"Request was throttled."}', { 'retry-after': '3600' });
+    });
+    const env = environment(service.url, scratch());
+    let runs = 0;
+    for (; runs < 3; runs += 1) {
+      const { code } = await tidemark(['sync', '--quiet'], { env });
+      expect(code).toBe(3);
+    }
+    expect(new Set(read)).toEqual(new Set(ids.map(list)));
   });
 });
