@@ -34,6 +34,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
     ...config.warnings,
     ...(await backupWarnings(context, config)),
     ...otherSourceWarnings(context, config),
+    ...(await hourWarnings(context, config)),
   ];
   if (context.options.json === true) {
     const document = {
@@ -64,6 +65,16 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
   ];
   await print(context, `${lines.join('\n')}\n`);
   return EXIT.done;
+}
+
+/** Schedules that need more than `rate.perHour`, as far as earlier runs tell. */
+async function hourWarnings(context: CommandContext, config: LoadedConfig): Promise<string[]> {
+  const { neededPerHour, syncCosts } = await import('./sync-per-hour.ts');
+  const { sync: schedule } = config.schedules;
+  const costs = syncCosts(context, config, ({ name }) => schedule?.sources.includes(name) === true);
+  return [
+    ...new Set(config.sources.flatMap((source) => neededPerHour(source, costs, schedule)?.warning ?? [])),
+  ];
 }
 
 /** True where `TIDEMARK_MIRROR` says where the mirror is, whatever the file says. */

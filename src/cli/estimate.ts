@@ -2,6 +2,7 @@
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
+import { keyFingerprint } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
@@ -14,11 +15,12 @@ import { kindsToRead } from '../restore/plan/dependents.ts';
 import { resolvePoint } from '../state/point.ts';
 import { wantedKinds } from '../sync/run-extent.ts';
 import { recentRequests } from '../wire-client.ts';
-import { readConfig } from '../wire.ts';
+import { readConfig, readLoadedConfig } from '../wire.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { openToInspect } from './doctor-report.ts';
 import { limitsText } from './rate-text.ts';
 import { probeSource } from './source-probe.ts';
+import { neededPerHour, syncCosts } from './sync-per-hour.ts';
 import { renderTable } from '../report/table.ts';
 
 export interface EstimateOptions {
@@ -40,9 +42,13 @@ export async function estimate(context: CommandContext, options: EstimateOptions
   const what = whatOf(options);
   const { config, opened } = openWhatIsThere(context);
   try {
-    const shown: ShownEstimate[] = [];
+    const estimated: ShownEstimate[] = [];
     for (const source of config.sources)
-      shown.push(await estimateSource(context, source, opened.mirror, config.rateLogBeside, what, options));
+      estimated.push(
+        await estimateSource(context, source, opened.mirror, config.rateLogBeside, what, options),
+      );
+    const isScheduled = what === 'sync' && options.full !== true && options.kind === undefined;
+    const shown = isScheduled ? withHourNeeds(context, config, estimated) : estimated;
     const isDocument = context.options.json === true;
     await print(
       context,
@@ -54,6 +60,26 @@ export async function estimate(context: CommandContext, options: EstimateOptions
   } finally {
     opened.mirror?.close();
   }
+}
+
+function withHourNeeds(
+  context: CommandContext,
+  { sources, schedules }: Config,
+  shown: readonly ShownEstimate[],
+): ShownEstimate[] {
+  const names = new Set(sources.map(({ name }) => name));
+  const keys = new Set(sources.map(keyFingerprint));
+  const { config: file } = context.options;
+  const loaded = readLoadedConfig(context, file === undefined ? {} : { config: file }, 'unused');
+  const others = syncCosts(
+    context,
+    loaded,
+    (each) => !names.has(each.name) && keys.has(keyFingerprint(each)),
+  );
+  const schedule = schedules.sync;
+  const isCounted = new Set(loaded.schedules.sync?.sources);
+  const costs = [...shown, ...others].filter(({ source }) => isCounted.has(source.name));
+  return shown.map((each) => ({ ...each, needed: neededPerHour(each.source, costs, schedule) }));
 }
 
 function whatOf({ what = 'sync', from, full }: EstimateOptions): EstimatedCommand {
@@ -151,6 +177,7 @@ async function estimateSource(
     held: back?.held ?? 0,
     requests,
     recent: recent.length,
+    needed: null,
     ms: Math.max(waitMs, requests * perRequest),
   };
 }
@@ -222,6 +249,8 @@ interface ShownEstimate extends SourceEstimate {
   readonly requests: number;
   /** Requests of the last hour that the limits still count. */
   readonly recent: number;
+  /** What the busiest hour of the schedule needs; null for anything but a sync by the schedule. */
+  readonly needed: ReturnType<typeof neededPerHour>;
   /** Milliseconds. */
   readonly ms: number;
 }
@@ -282,6 +311,7 @@ function renderEstimate(what: EstimatedCommand, shown: ShownEstimate, width: num
     ),
     '',
     `rate: ${limits === null ? 'no limit' : `at most ${limits}`}${recent > 0 ? `; ${plural(recent, 'request')} of the last hour count` : ''}`,
+    ...warningsOf(shown).map((line) => `warning: ${line}`),
     ...known.map((line) => `known: ${line}`),
     ...guessed.map((line) => `guessed: ${line}`),
     ...aboutWhat(what, steps, held),
@@ -290,6 +320,10 @@ function renderEstimate(what: EstimatedCommand, shown: ShownEstimate, width: num
       : `asked: ${plural(asked, 'request')} to find out`,
   ];
   return lines.map((line) => (line.includes('\n') ? line : escapeControlCharacters(line))).join('\n');
+}
+
+function warningsOf({ needed }: ShownEstimate): string[] {
+  return needed === null || needed.warning === null ? [] : [needed.warning];
 }
 
 function aboutWhat(what: EstimatedCommand, steps: number | null, held: number): string[] {
@@ -318,6 +352,7 @@ function estimateDocument(what: EstimatedCommand, shown: readonly ShownEstimate[
         per_minute: each.source.rate.perMinute,
         per_hour: each.source.rate.perHour,
         used: each.recent,
+        needed_per_hour: each.needed?.requests ?? null,
         kinds: (each.source.rate.kinds ?? []).map(({ kinds, perMinute, perHour }) => ({
           ...{ kinds, per_minute: perMinute, per_hour: perHour },
         })),
@@ -328,6 +363,7 @@ function estimateDocument(what: EstimatedCommand, shown: readonly ShownEstimate[
       known: each.known,
       guessed: each.guessed,
       asked: each.asked,
+      warnings: warningsOf(each),
     })),
   };
 }

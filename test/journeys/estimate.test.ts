@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { pagesFor, waitFor } from '../../src/doctor/estimate.ts';
 import { Deployment } from '../profiles/deployment.ts';
@@ -190,6 +192,44 @@ describe('estimate', () => {
     expect(code, stdout).not.toBe(0);
     expect(stdout).toContain('definitions.session_recordings.rate.perHour of the source');
   });
+
+  it.each(['./mirror.db', './{source}.db'])(
+    'warns where the schedule does not fit into the hour of a key, in %s; so does `config check`',
+    async (mirror) => {
+      const service = await FakeService.start();
+      const cwd = scratch();
+      const run = (...args: string[]): Promise<Ended> => commandLine(args, { env: {}, cwd });
+      const configure = (perHour: number, cron: string, otherKey = 'test-key'): void => {
+        const source = (name: string, key: string): string =>
+          `  - { name: ${name}, baseUrl: "${service.url}", apiKey: ${key}, rate: { perMinute: 0, perHour: ${perHour} } }`;
+        const lines = [`mirror: "${mirror}"`, `schedules: { sync: { cron: "${cron}" } }`, 'sources:'];
+        writeFileSync(
+          join(cwd, 'tidemark.yaml'),
+          [...lines, source('acme', 'test-key'), source('beta', otherKey)].join('\n'),
+        );
+      };
+      configure(0, '*/20 * * * *');
+      expect((await run('sync', '--quiet')).code).toBe(0);
+      const { stdout } = await run('estimate', '--json');
+      const { sources } = JSON.parse(stdout) as { sources: { requests: number }[] };
+      const each = sources[0]!.requests;
+      const six = { rate: { needed_per_hour: 6 * each }, warnings: [] };
+      expect(sources).toMatchObject([six, six]);
+
+      configure(6 * each, '*/20 * * * *');
+      expect((await run('estimate')).stdout).not.toContain('warning');
+      configure(6 * each - 1, '*/20 * * * *');
+      const warning = `warning: schedules.sync: 3 syncs in an hour at about ${2 * each} requests (acme ${each}, beta ${each}, with one key) need ${6 * each}, rate.perHour allows ${6 * each - 1}; sync less often, `;
+      for (const args of [['estimate', '--source', 'acme'], ['estimate']])
+        expect((await run(...args)).stdout).toContain(warning);
+      expect((await run('config', 'check')).stdout.split(warning)).toHaveLength(2);
+      expect((await run('estimate', '--kind', 'members')).stdout).not.toContain('warning');
+      configure(6 * each - 1, '*/30 * * * *');
+      expect((await run('estimate')).stdout).not.toContain('warning');
+      configure(3 * each, '*/20 * * * *', 'another-key');
+      expect((await run('config', 'check')).stdout).not.toContain('in an hour');
+    },
+  );
 
   it('of a restore counts what changed since, and leaves out what is never written', async () => {
     const service = await FakeService.start();
