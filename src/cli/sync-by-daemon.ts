@@ -21,8 +21,15 @@ import { askDaemon, lookUpRequest, type QueuedRequest, type RequestState } from 
 import { reportedRun, type ReportedRun } from './run.ts';
 import { verificationNote } from './verification-note.ts';
 
+/** A source of which no run was begun. */
+export interface Refusal {
+  readonly source: string;
+  readonly error: TidemarkError;
+}
+
 export interface SyncedRuns {
   readonly runs: readonly ReportedRun[];
+  readonly refused: readonly Refusal[];
   /** True where each was shown as it ended. */
   readonly arePrinted: boolean;
   /** Of the mirror, for stderr. */
@@ -75,7 +82,7 @@ export async function syncByDaemon(
     const ended = await followed(context, config, card, { ...each, askedAt });
     runs.push(reportOf(context, config, ended));
   }
-  return { runs, arePrinted: false, warnings: readWarnings(context, config) };
+  return { runs, refused: [], arePrinted: false, warnings: readWarnings(context, config) };
 }
 
 function readWarnings(context: CommandContext, config: Config): string[] {

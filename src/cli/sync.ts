@@ -3,12 +3,13 @@ import { existsSync, statSync } from 'node:fs';
 import { aboutToBeginAnew } from '../backup/earlier.ts';
 import { movedAway } from '../mirror/open.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import type { Config } from '../config/config.ts';
+import type { Config, SourceConfig } from '../config/config.ts';
 import { type LoadedConfig, mirrorConfigs, namesOf, onlyMirrorConfig } from '../config/mirrors.ts';
 import { commandActor, commandTrigger } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
-import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
+import { combinedExitCode, EXIT, type ExitCode, exitCodeFor, TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
+import { usedUpHour } from '../mirror/rate-log.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
 import { openReadClient } from '../wire-client.ts';
@@ -26,7 +27,7 @@ import { otherSourcesNote } from './other-sources.ts';
 import { logProgress, showProgress, type Progress } from './progress.ts';
 import { loggingAbove } from './progress.ts';
 import { crashedRunNote, renderRun, reportedRun, runDocument, runReason, type ReportedRun } from './run.ts';
-import { syncByDaemon, type SyncedRuns } from './sync-by-daemon.ts';
+import { type Refusal, syncByDaemon, type SyncedRuns } from './sync-by-daemon.ts';
 import { commandLog } from './source-probe.ts';
 import { verificationNote } from './verification-note.ts';
 
@@ -41,15 +42,50 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   const loaded = readLoadedConfig(context, context.options);
   if (options.acceptRemovals !== undefined && context.options.source === undefined)
     requireSourceNamed(context, loaded, options.acceptRemovals);
-  const config = onlyMirrorConfig(loaded);
+  const whole = onlyMirrorConfig(loaded);
+  const refused = whole.sources.flatMap((source) => hourRefusal(source, whole) ?? []);
+  const isFree = (name: string): boolean => refused.every(({ source }) => source !== name);
+  const config = { ...whole, sources: whole.sources.filter(({ name }) => isFree(name)) };
+  if (config.sources.length === 0 && refused.length > 0) throw noneBegun(context, refused);
   // What is accepted is accepted here, not handed on.
   const runs = options.acceptRemovals === undefined ? await syncByDaemon(context, config, options) : null;
   const synced = runs ?? (await syncHere(context, config, options));
+  refused.push(...synced.refused);
+  if (synced.runs.length === 0 && refused.length > 0) throw noneBegun(context, refused);
   const reports = await printed(context, config, synced);
   const isShown = isOneOutput(context);
   // Also with --quiet: a sync that went well says nothing else of the damage.
-  printReason(context, [...synced.warnings, ...synced.runs.flatMap((run) => runReason(run, { isShown }))]);
-  return syncExitCode(reports, options.kind ?? null);
+  printReason(context, [
+    ...synced.warnings,
+    ...synced.runs.flatMap((run) => runReason(run, { isShown })),
+    ...refused.flatMap(refusalText),
+  ]);
+  return combinedExitCode([
+    syncExitCode(reports, options.kind ?? null),
+    ...refused.map(({ error }) => exitCodeFor(error.code)),
+  ]);
+}
+
+/** That the hour is used up, for longer than a request waits: a run would begin only to fail. Null where it is not. */
+function hourRefusal({ name, ...source }: SourceConfig, { rateLogBeside }: Config): Refusal | null {
+  const mostWaitMs = source.retry.maxWaitSeconds * 1000;
+  const usedUp = usedUpHour(source, { beside: rateLogBeside, clock: systemClock, mostWaitMs });
+  if (usedUp === null) return null;
+  const error = new TidemarkError('throttled', `no sync of ${name} was begun: ${usedUp.what}`, {
+    hint: 'sync again then, or raise it',
+  });
+  return { source: name, error };
+}
+
+function refusalText({ error }: Refusal): string[] {
+  return [error.message, `  → ${error.hint}`];
+}
+
+/** The first one as the command's error; the others are printed. */
+function noneBegun(context: CommandContext, [first, ...others]: readonly Refusal[]): TidemarkError {
+  if (first === undefined) throw new Error('a sync of no source that was not refused either');
+  printReason(context, others.flatMap(refusalText));
+  return first.error;
 }
 
 /**
@@ -119,11 +155,18 @@ async function syncHere(
   const actor = commandActor(options.as);
   const mirror = openConfiguredMirror(config, 'write', 'sync', context.pid, actor);
   const runs: ReportedRun[] = [];
+  const refused: Refusal[] = [];
   try {
     const warnings = verificationNote(mirror);
     const others = otherSourcesNote(mirror, config);
     if (others !== null) printReason(context, [others.message, `  → ${others.next}`]);
     for (const source of config.sources) {
+      // The sources before may have the same key.
+      const refusal = hourRefusal(source, config);
+      if (refusal !== null) {
+        refused.push(refusal);
+        continue;
+      }
       printNote(context, crashedRunNote(mirror, source.name));
       let progress: Progress | null = null;
       const log = loggingAbove(ownLog, level, () => progress?.clear());
@@ -154,7 +197,7 @@ async function syncHere(
         await client.close();
       }
     }
-    return { runs, arePrinted: true, warnings };
+    return { runs, refused, arePrinted: true, warnings };
   } finally {
     mirror.close();
   }

@@ -1,10 +1,11 @@
 /** One rate limit over all processes that use a mirror: measured where it counts, at the service. */
 import { once } from 'node:events';
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as realDelay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { commandLine } from './command-line.ts';
 import { environment, scratch, start, startHere, tidemark } from './harness.ts';
 import { FakeService, ORG, respond } from './service.ts';
 
@@ -117,5 +118,38 @@ describe('the rate limit of one key', () => {
       expect(code).toBe(3);
     }
     expect(new Set(read)).toEqual(new Set(ids.map(list)));
+  });
+
+  it('that is used up for the hour: sync says until when, and begins no run', async () => {
+    const service = await FakeService.start();
+    const cwd = scratch();
+    const configure = (perHour: number): void => {
+      const source = (name: string): string =>
+        `  - { name: ${name}, baseUrl: "${service.url}", apiKey: test-key, rate: { perMinute: 0, perHour: ${perHour} } }`;
+      const lines = ['mirror: ./mirror.db', 'sources:', source('acme'), source('beta')];
+      writeFileSync(join(cwd, 'tidemark.yaml'), lines.join('\n'));
+    };
+    const run = (...args: string[]) => commandLine(args, { env: {}, cwd });
+    const refused = (name: string): RegExp =>
+      new RegExp(
+        `no sync of ${name} was begun: rate.perHour is used up until \\d\\d:\\d\\d:\\d\\dZ\\n +→ sync again then`,
+      );
+    configure(1000);
+    expect((await run('sync', '--source', 'acme')).code).toBe(0);
+    const each = service.seen.length;
+    // The first of two sources with this key uses the hour up.
+    configure(2 * each);
+    const first = await run('sync');
+    expect(first.code, first.stderr).toBe(3);
+    expect(first.stderr).toMatch(refused('beta'));
+    const second = await run('sync');
+    expect(second.code).toBe(1);
+    for (const name of ['acme', 'beta']) expect(second.stderr).toMatch(refused(name));
+    const json = await run('sync', '--source', 'acme', '--json');
+    expect(json.code).toBe(1);
+    expect(JSON.parse(json.stdout)).toMatchObject({ schema: 'tidemark.error/1', code: 'throttled' });
+    expect(service.seen).toHaveLength(2 * each);
+    const { runs } = JSON.parse((await run('runs', '--json')).stdout) as { runs: object[] };
+    expect(runs).toMatchObject([{ source: 'acme' }, { source: 'acme' }]);
   });
 });
