@@ -3,6 +3,7 @@
  * `<!-- generated: NAME -->` and `<!-- end -->`; `npx vitest run test/docs/generated.test.ts -u` writes them again.
  */
 import { CATALOG } from '../../src/catalog/catalog.ts';
+import { volatileFields } from '../../src/catalog/volatile-names.ts';
 import { kindColumns } from '../../src/catalog/kind-columns.ts';
 import { EVENT_MEANINGS, TEMPLATE_VALUES } from '../../src/config/notice-events.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
@@ -49,9 +50,20 @@ function volatileByKind(): string {
     const names = fields.flatMap(({ name, isVolatile }) => (isVolatile ? [code(name)] : [])).join(', ');
     if (names !== '') kindsByFields.set(names, [...(kindsByFields.get(names) ?? []), code(kind)]);
   }
+  const undocumented = CATALOG.filter(({ hasDocumentedFields }) => !hasDocumentedFields);
+  const byName = new Set(
+    undocumented.flatMap((definition) =>
+      [...volatileFields(definition)].filter((name) =>
+        definition.fields.every((field) => field.name !== name),
+      ),
+    ),
+  );
   return table(
     ['kind', 'fields that change on their own'],
-    [...kindsByFields].map(([names, kinds]) => [kinds.join(', '), names]),
+    [
+      ...[...kindsByFields].map(([names, kinds]) => [kinds.join(', '), names]),
+      [`also ${undocumented.map(({ kind }) => code(kind)).join(', ')}`, [...byName].map(code).join(', ')],
+    ],
   );
 }
 
