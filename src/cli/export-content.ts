@@ -6,7 +6,7 @@ import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord } from '../mirror/records.ts';
 import type { DatedExportRecord, ExportRecord } from '../report/export/documents.ts';
 import type { ExportExtent } from '../state/export.ts';
-import { wholeCollections } from '../state/export-state.ts';
+import { unreadKinds, wholeCollections } from '../state/export-state.ts';
 import { miscounted, requireCountedWithin } from '../state/intact.ts';
 import { isSearched } from '../state/filter.ts';
 import { type Point, pointOf } from '../state/point.ts';
@@ -45,7 +45,18 @@ export function extentOf(
   });
   const unknown =
     point === null ? [] : mirror.records.unknownFields(point.run, recordFilter(sources, options));
-  return { filter, whole, ...(unknown.length === 0 ? {} : { volatile_unknown: unknown }) };
+  const [first, ...others] =
+    point === null || point.isLatest ? [] : sources.map((source) => unreadKinds(mirror, source, point));
+  const unread = KINDS.filter(
+    (each) =>
+      (kind?.includes(each) ?? true) && first?.has(each) === true && others.every((kinds) => kinds.has(each)),
+  );
+  return {
+    filter,
+    whole,
+    ...(unknown.length === 0 ? {} : { volatile_unknown: unknown }),
+    ...(unread.length === 0 ? {} : { unread }),
+  };
 }
 
 /** The same of one kind. */

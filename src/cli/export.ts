@@ -171,15 +171,18 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ]);
       return exit;
     }
-    const kinds = options.kind ?? heldKinds(config, mirror, content);
+    const extent = extentOf(mirror, sources, options, { point, namesSource });
+    const held = options.kind ?? heldKinds(config, mirror, content);
+    const isDirectory = options.output !== undefined && file === null;
+    const unread = held.filter((kind) => extent.unread?.includes(kind) === true);
     const shape: Shape = {
       format,
-      kinds,
-      extent: extentOf(mirror, sources, options, { point, namesSource }),
+      // A table alone has its columns even so.
+      kinds: isDirectory ? held.filter((kind) => !unread.includes(kind)) : held,
+      extent,
       of: stateOf(mirror, sources, point),
     };
     const stale = staleCollections(mirror, sources, options, run);
-    const isDirectory = options.output !== undefined && file === null;
     if (options.output === undefined) await toStdout(context, content, shape);
     else if (file !== null) await toFile(context, file, content, shape, stale);
     else {
@@ -195,7 +198,8 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...unknownNote(run, shape.extent),
       ...unpublished.map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``),
       ...(content.count > 0 ? [] : [nothingText(options)]),
-      ...(isDirectory && format !== 'yaml' ? notMirrored(config, options.kind ?? KINDS, kinds) : []),
+      ...(isDirectory && format !== 'yaml' ? notMirrored(config, options.kind ?? KINDS, held) : []),
+      ...unreadNote(run, unread),
       ...staleText(stale, run, systemClock.now(), content.hasSource),
     ]);
     return exit;
@@ -275,6 +279,14 @@ function notMirrored({ sources }: Config, all: readonly Kind[], held: readonly K
 /** Kinds whose fields are named; `volatile_unknown` of JSON has them all. */
 const KINDS_NAMED = 3;
 
+function unreadNote(run: number | null, kinds: readonly Kind[]): string[] {
+  return run === null || kinds.length === 0
+    ? []
+    : [
+        `nothing of ${kinds.join(', ')}: the mirror had not read ${kinds.length === 1 ? 'it' : 'them'} by run ${run}`,
+      ];
+}
+
 function unknownNote(run: number | null, { volatile_unknown: unknown = [] }: ExportExtent): string[] {
   if (run === null || unknown.length === 0) return [];
   const named = unknown.slice(0, KINDS_NAMED).map(({ kind, fields }) => `${kind}: ${fields.join(', ')}`);
@@ -305,8 +317,7 @@ function nothingText(options: FilterOptions, since?: string): string {
 
 async function toStdout(context: CommandContext, content: ExportContent, shape: Shape): Promise<void> {
   const only = isTable(shape.format) ? shape.kinds[0] : undefined;
-  const about = { ...shape.of, ...shape.extent };
-  await writeToStdout(context, piecesOf(content, shape, { only, about }), shape.format);
+  await writeToStdout(context, piecesOf(content, shape, { only }), shape.format);
 }
 
 async function writeToStdout(
@@ -328,16 +339,13 @@ function isTable(format: ExportFormat): boolean {
   return format === 'csv' || format === 'parquet';
 }
 
-/** The content of all kinds, or of `only` one: a table knows no other way. `about` goes where the format has room for it. */
+/** The content of all kinds, or of `only` one: a table knows no other way. State and extent go where the format has room for them. */
 function piecesOf(
   content: ExportContent,
-  { format }: Pick<Shape, 'format'>,
-  {
-    only,
-    about,
-    imports,
-  }: { readonly only: Kind | undefined; readonly about: object; readonly imports?: TerraformCounts },
+  { format, extent, of }: Pick<Shape, 'format' | 'extent' | 'of'>,
+  { only, imports }: { readonly only: Kind | undefined; readonly imports?: TerraformCounts },
 ): Iterable<string | Uint8Array> {
+  const unknown = new Map(extent.volatile_unknown?.map(({ kind, fields }) => [kind, fields]));
   const narrowing = only === undefined ? {} : { kind: only };
   switch (format) {
     case 'csv':
@@ -349,11 +357,11 @@ function piecesOf(
     case 'terraform-imports':
       return terraformImports(content.look(narrowing), content.records(narrowing), imports);
     case 'yaml':
-      return yamlDocuments(content.records(narrowing));
+      return yamlDocuments(content.records(narrowing), unknown);
     case 'json':
-      return jsonDocument(content.records(narrowing), about);
+      return jsonDocument(content.records(narrowing), { ...of, ...extent });
     case 'ndjson':
-      return ndjsonLines(content.records(narrowing));
+      return ndjsonLines(content.records(narrowing), unknown);
   }
 }
 
@@ -389,7 +397,7 @@ async function toFile(
 ): Promise<void> {
   const only = isTable(shape.format) ? shape.kinds[0] : undefined;
   const imports = { blocks: 0, comments: 0 };
-  const pieces = piecesOf(content, shape, { only, about: { ...shape.of, ...shape.extent }, imports });
+  const pieces = piecesOf(content, shape, { only, imports });
   await writeWhole(path, pieces, { pid: context.pid, signal: context.signal });
   const counted =
     shape.format === 'terraform-imports'
@@ -503,7 +511,11 @@ function* kindFiles(
   { format, kinds, extent }: Pick<Shape, 'format' | 'kinds' | 'extent'>,
 ): Generator<ExportFile> {
   for (const kind of kinds) {
-    const pieces = piecesOf(content, { format }, { only: kind, about: extentOfKind(extent, kind) });
+    const pieces = piecesOf(
+      content,
+      { format, extent: extentOfKind(extent, kind), of: null },
+      { only: kind },
+    );
     yield { path: [`${kind}.${format}`], pieces, isRecord: false };
   }
 }

@@ -44,6 +44,7 @@ export async function readExport(choice: ExportChoice): Promise<LoadedState> {
   const found: ExportedRecord[] = [];
   const places = new Map<string, FilePlace>();
   const mistakes: string[] = [];
+  let isMarked = false;
   for await (const { name, values, document, mistake } of texts) {
     if (mistake !== null) mistakes.push(`${name}:${mistake.line}: ${mistake.message}`);
     const about = extentIn(document);
@@ -55,6 +56,7 @@ export async function readExport(choice: ExportChoice): Promise<LoadedState> {
         mistakes.push(`${name}:${line}: ${record.mistake}`);
         continue;
       }
+      isMarked ||= isJsonObject(value) && getOwn(value, 'volatile_unknown') !== undefined;
       const key = placeKey(record);
       const first = places.get(key);
       if (first === undefined) found.push(record);
@@ -76,6 +78,7 @@ export async function readExport(choice: ExportChoice): Promise<LoadedState> {
     records: secrets === null ? records : records.map((record) => ({ ...record, body: secrets(record) })),
     kinds,
     extents,
+    isMarked,
     hasForeignSecrets: fingerprints !== null && secrets === null,
   });
 }
@@ -130,6 +133,8 @@ interface ExportFacts {
   /** Kinds that it has a place for, be it empty. */
   readonly kinds: ReadonlySet<Kind> | null;
   readonly extents: readonly ExportExtent[];
+  /** True where records of it say that values of volatile fields are not known. */
+  readonly isMarked: boolean;
   readonly hasForeignSecrets: boolean;
 }
 
@@ -165,7 +170,8 @@ class ExportState implements LoadedState {
     this.reference = { ref: `file:${path}` };
     this.source = source;
     this.hasForeignSecrets = facts.hasForeignSecrets;
-    this.lacksVolatile = extents.some(({ volatile_unknown: unknown }) => unknown !== undefined);
+    this.lacksVolatile =
+      facts.isMarked || extents.some(({ volatile_unknown: unknown }) => unknown !== undefined);
     this.#facts = facts;
     this.#against = against;
     this.#records = sortRecords(records);
@@ -211,6 +217,8 @@ class ExportState implements LoadedState {
   #held(kind: Kind, scope: Scope): Coverage {
     const read: Coverage = this.#knowsAll(kind, scope) ? { how: 'read' } : { how: 'read', isPartial: true };
     if (this.#collections.has(collectionKey({ kind, scope }))) return read;
+    if (this.#facts.extents.some(({ unread }) => unread?.includes(kind) === true))
+      return { how: 'unread', reason: 'the mirror had not read it by the run of the export', code: null };
     if (!this.#kinds.has(kind)) return { how: 'left_out', reason: 'the export holds none of this kind' };
     const key = SCOPE_KEYS.findLast((each) => scope[each] !== undefined);
     const parent = key === undefined ? undefined : scope[key];
@@ -335,6 +343,18 @@ function scopeOf(value: JsonValue, keys: readonly string[]): Scope | string {
     scope[key] = id;
   }
   return scope;
+}
+
+/** The kinds of which no collection of the source had been read by the point, though there were some to read. */
+export function unreadKinds(mirror: Mirror, source: string, at: Point): ReadonlySet<Kind> {
+  const state = openMirrorState(mirror, source, at);
+  const ways = Map.groupBy(state.collections(), ({ kind }) => kind);
+  return new Set(
+    [...ways].flatMap(([kind, collections]) => {
+      const found = new Set(collections.map(({ scope }) => state.coverage(kind, scope).how));
+      return found.has('unread') && !found.has('read') ? [kind] : [];
+    }),
+  );
 }
 
 /**

@@ -319,6 +319,8 @@ export interface ExportExtent {
   readonly whole: readonly WholeCollections[];
   /** Fields that records of the kind would have, and the state has no values of; left out where it has all. */
   readonly volatile_unknown?: readonly { readonly kind: Kind; readonly fields: readonly string[] }[];
+  /** Kinds that no run up to the state had read; left out if all were read. */
+  readonly unread?: readonly Kind[];
 }
 
 const FILTERS = ['kinds', 'organizations', 'projects', 'ids'] as const;
@@ -336,6 +338,7 @@ export function extentIn(value: JsonValue): ExportExtent | null {
     narrowed[known] = values.map(String);
   }
   const { kinds, ...others } = narrowed;
+  const unread = getOwn(value, 'unread');
   const collections = whole.flatMap((entry) => wholeIn(entry) ?? []);
   return {
     filter: {
@@ -345,6 +348,7 @@ export function extentIn(value: JsonValue): ExportExtent | null {
     whole: collections,
     // Which these are does not matter: a comparison leaves all volatile fields out.
     ...(getOwn(value, 'volatile_unknown') === undefined ? {} : { volatile_unknown: [] }),
+    ...(Array.isArray(unread) ? { unread: KINDS.filter((kind) => unread.includes(kind)) } : {}),
   };
 }
 

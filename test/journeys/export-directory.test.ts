@@ -23,7 +23,7 @@ interface Mirrored {
 }
 
 /** A mirror of two domains and one role. */
-async function mirrored(): Promise<Mirrored> {
+async function mirrored(more: Readonly<Record<string, string>> = {}): Promise<Mirrored> {
   const service = await FakeService.start();
   service.set('domains', [
     { id: 'd1', domain: 'one.example' },
@@ -32,7 +32,7 @@ async function mirrored(): Promise<Mirrored> {
   service.set('roles', [{ id: 'r1', name: 'Readers' }]);
   service.lists.set(`/api/organizations/${ORG}/roles/r1/role_memberships/`, []);
   const directory = scratch();
-  const env = environment(service.url, directory);
+  const env: Record<string, string> = environment(service.url, directory, more);
   await ok(['sync'], env);
   return { service, directory, tree: join(directory, 'tree'), env };
 }
@@ -281,6 +281,31 @@ describe('files of kinds', () => {
     expect(ended.stderr).toMatch(
       /no file for (.+, )?session_recordings, recording_sharing: the mirror has no collection of them\n/,
     );
+  });
+
+  it('there is none of a kind that the past state had not read; its manifest, and a comparison, say so', async () => {
+    const { tree, env } = await mirrored({ TIDEMARK_KINDS_EXCLUDE: 'domains,role_memberships' });
+    delete env['TIDEMARK_KINDS_EXCLUDE'];
+    await ok(['sync'], env);
+    for (const format of ['csv', 'ndjson'])
+      expect(await ok(['export', '--at', 'run:1', '--format', format, '--output', tree], env)).toContain(
+        'nothing of role_memberships, domains: the mirror had not read them by run 1\n',
+      );
+    expect(filesBelow(tree)).not.toContain('domains.ndjson');
+    expect(filesBelow(tree)).toContain('invites.ndjson');
+    const manifest = readFileSync(join(tree, '.tidemark-export.json'), 'utf8');
+    expect(JSON.parse(manifest)).toMatchObject({ unread: ['role_memberships', 'domains'] });
+    for (const from of [`file:${tree}`, 'run:1']) {
+      const { code, stdout } = await tidemark(['diff', from, 'latest', '--kind', 'domains', '--json'], {
+        env,
+      });
+      expect(code, from).toBe(1);
+      expect(stdout, from).toContain('the mirror had not read it by');
+    }
+    // Columns for whoever asks for this one.
+    const one = await tidemark(['export', '--at', 'run:1', '--format', 'csv', '--kind', 'domains'], { env });
+    expect(one.stdout).toContain('domain');
+    expect(one.stderr).toContain('nothing of domains: the mirror had not read it by run 1\n');
   });
 
   it('import blocks are counted', async () => {

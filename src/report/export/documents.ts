@@ -43,8 +43,9 @@ export function* revisionLines(revisions: Iterable<ExportRevision>): Generator<s
 }
 
 /** `tidemark.export/1`: one record as one line of JSON, its body with every digit as received. */
-function exportLine({ kind, scope, id, body, source }: ExportRecord): string {
-  const head = JSON.stringify({ ...(source === null ? {} : { source }), kind, scope, id });
+function exportLine({ kind, scope, id, body, source }: ExportRecord, unknown?: readonly string[]): string {
+  const volatile = unknown === undefined ? {} : { volatile_unknown: unknown };
+  const head = JSON.stringify({ ...(source === null ? {} : { source }), kind, scope, id, ...volatile });
   return `${head.slice(0, -1)},"body":${oneLine(body)}}`;
 }
 
@@ -53,9 +54,15 @@ function oneLine(body: string): string {
   return /[\n\r]/.test(body) ? JSON.stringify(parseLossless(body)) : body;
 }
 
+/** By kind, the volatile fields of which the records have no values; kinds that have all are left out. */
+type UnknownFields = ReadonlyMap<Kind, readonly string[]>;
+
 /** One record a line, as `tidemark.export/1` says it. */
-export function* ndjsonLines(records: Iterable<ExportRecord>): Generator<string> {
-  for (const record of records) yield `${exportLine(record)}\n`;
+export function* ndjsonLines(
+  records: Iterable<ExportRecord>,
+  unknown: UnknownFields = new Map(),
+): Generator<string> {
+  for (const record of records) yield `${exportLine(record, unknown.get(record.kind))}\n`;
 }
 
 /** One JSON document of all records; `about` are members that say what the export is of. */
@@ -70,17 +77,24 @@ export function* jsonDocument(records: Iterable<ExportRecord>, about: object = {
 }
 
 /** A stream of YAML documents. */
-export function* yamlDocuments(records: Iterable<ExportRecord>): Generator<string> {
-  for (const record of records) yield `---\n${yamlDocument(record)}`;
+export function* yamlDocuments(
+  records: Iterable<ExportRecord>,
+  unknown: UnknownFields = new Map(),
+): Generator<string> {
+  for (const record of records) yield `---\n${yamlDocument(record, unknown.get(record.kind))}`;
 }
 
 /** One record for review: what it is first, then its body with the keys in the order received. */
-export function yamlDocument({ kind, scope, id, body, source }: ExportRecord): string {
+export function yamlDocument(
+  { kind, scope, id, body, source }: ExportRecord,
+  unknown?: readonly string[],
+): string {
   return stringifyYaml({
     ...(source === null ? {} : { source }),
     kind,
     scope: { ...scope },
     id,
+    ...(unknown === undefined ? {} : { volatile_unknown: [...unknown] }),
     body: parseLossless(body),
   });
 }
