@@ -8,7 +8,7 @@ import { recordName } from '../diff/change.ts';
 import { maskedAt, withMaskedId } from '../report/mask.ts';
 import type { Fact, TablePart } from '../report/document.ts';
 import { renderText } from '../report/render-text.ts';
-import { restoreText } from '../report/notes.ts';
+import { restoreText, unknownFieldsText } from '../report/notes.ts';
 import { pathText } from '../report/value-text.ts';
 import { resolvePoint } from '../state/point.ts';
 import { recordHistory } from '../state/record-history.ts';
@@ -72,7 +72,13 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
     const altered = history.altered();
     const exit = printAltered(context, altered);
-    printNote(context, notesOf(found.note, point.note));
+    const unknown = [...(revisions.find((revision) => revision.body !== null)?.notKept ?? [])]
+      .flatMap(([field, kept]) => (kept === null ? [field] : []))
+      .sort();
+    printNote(context, [
+      ...notesOf(found.note, point.note),
+      ...(unknown.length === 0 ? [] : [unknownFieldsText(`as of run ${point.run}`, unknown.join(', '))]),
+    ]);
     if (context.options.json === true) {
       const { kind, scope, id, source } = row;
       const own = options.showSecrets === true ? { id, name } : withMaskedId({ id, name }, definition);
@@ -91,6 +97,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
         last_seen: lastSeen,
         removed,
         created_again: renewalsOf(history.idChanges).map((each) => shownRenewal(each, found, options)),
+        ...(unknown.length === 0 ? {} : { volatile_unknown: unknown }),
         fields,
       };
       await print(context, `${JSON.stringify(document)}\n`);
@@ -138,13 +145,22 @@ function fieldTable(fields: readonly BlameField[]): TablePart {
     columns,
     align: columns.map(() => 'left'),
     hasValues: true,
-    rows: fields.map(({ since, last_seen_before: before, changed_by: by, value, ...field }) => [
-      pathText(field),
-      whenText(since),
-      ...(isChanged ? [before === null ? '·' : whenText(before)] : []),
-      ...(isWritten ? [by === undefined ? '·' : restoreText(by)] : []),
-      JSON.stringify(value),
-    ]),
+    rows: fields.map(
+      ({
+        since,
+        last_seen_before: before,
+        changed_by: by,
+        value,
+        is_unknown_before: isUnknown,
+        ...field
+      }) => [
+        pathText(field),
+        `${whenText(since)}${isUnknown === true ? ' or earlier' : ''}`,
+        ...(isChanged ? [before === null ? '·' : whenText(before)] : []),
+        ...(isWritten ? [by === undefined ? '·' : restoreText(by)] : []),
+        JSON.stringify(value),
+      ],
+    ),
   };
 }
 

@@ -3,7 +3,8 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { type JsonValue, parseLossless } from '../core/json.ts';
+import { isJsonObject, type JsonValue, parseLossless } from '../core/json.ts';
+import { splitPointer } from '../core/json-pointer.ts';
 import { storedName } from '../diff/change.ts';
 import { compareBodies } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -12,6 +13,7 @@ import { type ExportRevision, revisionLines } from '../report/export/documents.t
 import { parquetOfHistory } from '../report/export/parquet.ts';
 import { choosePeriod, isWithin } from '../state/period.ts';
 import { latestIds, RecreatedReferences } from '../state/recreated-ids.ts';
+import { notKept } from '../state/record-history.ts';
 import { forgottenInto, forgottenTexts } from '../state/runs.ts';
 import type { ExportFormat } from './export-directory.ts';
 
@@ -102,6 +104,13 @@ function* withChanges(
     references.set(key, own);
     return parseLossless(own.renamed({ kind, body: recreated.before }));
   };
+  const unknownOf = new Map<string, ReturnType<typeof notKept>>();
+  const unknown = (source: string, definition: ResourceDefinition): ReturnType<typeof notKept> => {
+    const key = JSON.stringify([source, definition.kind]);
+    const own = unknownOf.get(key) ?? notKept(mirror, source, definition, Number.MAX_SAFE_INTEGER);
+    unknownOf.set(key, own);
+    return own;
+  };
   const [from = Number.MAX_SAFE_INTEGER] = runs ?? [0];
   for (const revision of mirror.records.history(filter, from)) {
     const { source, kind, scope, id } = revision;
@@ -114,18 +123,28 @@ function* withChanges(
     const name: string =
       value === undefined ? (before?.name ?? '') : storedName(definition, value, revision.id);
     const from = revision.change === 'changed' ? before?.value : bodyBefore(revision);
+    const then = unknown(source, definition)(revision.run);
+    const unknownThen =
+      value !== undefined && isJsonObject(value)
+        ? [...then.keys()].filter((name) => Object.hasOwn(value, name))
+        : [];
     const changes =
       value === undefined || from === undefined
         ? null
-        : compareBodies(definition, from, value, 'default').map(({ path, from: old, to }) => ({
-            path,
-            ...(old === undefined ? {} : { from: old }),
-            ...(to === undefined ? {} : { to }),
-          }));
+        : compareBodies(definition, from, value, 'default').flatMap(({ path, from: old, to }) =>
+            then.has(splitPointer(path)[0] ?? '')
+              ? []
+              : [{ path, ...(old === undefined ? {} : { from: old }), ...(to === undefined ? {} : { to }) }],
+          );
     // A change of notation only is none by the one comparison.
     if ((revision.change !== 'changed' || changes?.length !== 0) && runs?.has(revision.run) !== false) {
       count();
-      yield { ...revision, name, changes };
+      yield {
+        ...revision,
+        name,
+        changes,
+        ...(unknownThen.length === 0 ? {} : { volatile_unknown: unknownThen.sort() }),
+      };
     }
     before = { value, name };
   }

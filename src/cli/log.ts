@@ -106,7 +106,7 @@ function masked(entry: LogEntry, found: FoundRecord, options: LogOptions): LogEn
 
 function entryItem(entry: LogEntry, { definition, row }: FoundRecord): Item {
   const { change, returned } = entry;
-  const { created_again: again } = entry;
+  const { created_again: again, volatile_unknown: unknown } = entry;
   const came = returned === undefined ? change : 'returned';
   const isWhole = change !== 'changed' && returned === undefined;
   const fields = returned ?? fieldsForPeople(entry, definition);
@@ -117,7 +117,11 @@ function entryItem(entry: LogEntry, { definition, row }: FoundRecord): Item {
     change,
     name: changeText({ ...entry, change: came, id: again?.id ?? row.id }),
     outcome: `${again === undefined && entry.changed_by === undefined ? 'by' : 'seen by'} ${sightingText(entry)}`,
-    lines: [windowText(entry), ...(returned?.length === 0 ? ['as it was before'] : [])],
+    lines: [
+      windowText(entry),
+      ...(returned?.length === 0 ? ['as it was before'] : []),
+      ...(unknown === undefined ? [] : [`not known, since volatile then: ${unknown.join(', ')}`]),
+    ],
     fields: shown,
     foldedFields: rest,
     ...(rest.length === 0 ? {} : { hint: `${plural(rest.length, 'more field')}: --json has them all` }),

@@ -22,6 +22,8 @@ export interface HistoryRevision extends Sighting {
   readonly body: string | null;
   /** Given where the record has another id from this revision on. */
   readonly created_again?: RenewedId;
+  /** Fields of which the body has what was seen last while it lasted, each with the run from which on they are kept; null: none yet. */
+  readonly notKept?: ReadonlyMap<string, Sighting | null>;
   /** Given with it: the last body under the previous id, with references to recreated records by their new ids. */
   readonly before?: string;
 }
@@ -81,6 +83,8 @@ export interface LogEntry extends Sighting {
   readonly created_again?: RenewedId;
   /** Given where a restore made the change. */
   readonly changed_by?: WrittenBy;
+  /** Fields that were volatile then and are not any more: what this run saw of them is not known, so that `fields` has none of them. */
+  readonly volatile_unknown?: readonly string[];
 }
 
 /** One field's value, and since when it has it. */
@@ -92,6 +96,8 @@ export interface BlameField {
   readonly since: Sighting;
   /** When the field last had another value, or the record was absent; null if the collection had not been read before. */
   readonly last_seen_before: Sighting | null;
+  /** True where the field was volatile before `since`: its values of then were not kept. */
+  readonly is_unknown_before?: true;
   /** Given where a restore wrote it. */
   readonly changed_by?: Omit<WrittenBy, 'paths'>;
 }
@@ -158,20 +164,40 @@ export function recordLog(
     if (older?.value === undefined) {
       const before =
         valueBefore(revision) ?? parsed.slice(index + 1).find((each) => each.value !== undefined)?.value;
+      const { fields, ...unknown } = knownThen(revision, whole(definition, value, options.mode, 'to'));
+      const returned =
+        before === undefined ? undefined : compareBodies(definition, before, value, options.mode);
       return [
         {
           ...head,
           change: 'added',
-          fields: whole(definition, value, options.mode, 'to'),
-          ...(before === undefined
-            ? {}
-            : { returned: compareBodies(definition, before, value, options.mode) }),
+          fields,
+          ...(returned === undefined ? {} : { returned: knownThen(revision, returned).fields }),
+          ...unknown,
         },
       ];
     }
-    const fields = compareBodies(definition, valueBefore(revision) ?? older.value, value, options.mode);
-    return fields.length === 0 && again === undefined ? [] : [{ ...head, change: 'changed', fields }];
+    const found = compareBodies(definition, valueBefore(revision) ?? older.value, value, options.mode);
+    const known = knownThen(revision, found);
+    return known.fields.length === 0 && again === undefined ? [] : [{ ...head, change: 'changed', ...known }];
   });
+}
+
+/** Without the fields of which the revision's body has later values. */
+function knownThen(
+  { notKept = new Map() }: HistoryRevision,
+  fields: readonly FieldChange[],
+): Pick<LogEntry, 'fields' | 'volatile_unknown'> {
+  const unknown = [...notKept.keys()].filter((name) => fields.some((field) => touches(field, pathOf(name))));
+  if (unknown.length === 0) return { fields };
+  return {
+    fields: fields.filter((field) => !unknown.some((name) => touches(field, pathOf(name)))),
+    volatile_unknown: unknown.sort(),
+  };
+}
+
+function pathOf(name: string): string {
+  return `/${escapeSegment(name)}`;
 }
 
 /**
@@ -211,6 +237,13 @@ export function recordBlame(
     const index = oldest.get(path) ?? start;
     const since = parsed[index];
     if (since === undefined) return [];
+    const unknown = [...(since.notKept ?? [])].find(([name]) => touches({ path }, pathOf(name)));
+    if (unknown !== undefined) {
+      const [, kept] = unknown;
+      return kept === null
+        ? []
+        : [{ path, value: held, since: kept, last_seen_before: null, is_unknown_before: true }];
+    }
     return [
       {
         path,
@@ -239,7 +272,7 @@ function placesOf(
   if (!isJsonObject(value)) return [['', value]];
   const members = comparedMembers(definition, value, mode);
   return members.flatMap(([name, member]): [string, JsonValue][] => {
-    const path = `/${escapeSegment(name)}`;
+    const path = pathOf(name);
     return isDeep ? leaves(path, member) : [[path, member]];
   });
 }

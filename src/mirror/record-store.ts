@@ -36,7 +36,7 @@ import { checks, records } from './schema/record-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 import { compareCollections } from '../catalog/order.ts';
 import { type RecordFilter, prepareSelection, selectCollections } from './record-filter.ts';
-import { readReplacedMembers, readUnknownFields, unknownMembers } from './run-seals.ts';
+import { readReplacedMembers, readRulesOf, readUnknownFields, unknownMembers } from './run-seals.ts';
 import { storedScope } from './stored-names.ts';
 import { runs } from './schema/run-tables.ts';
 
@@ -54,6 +54,7 @@ export function recordStore(access: MirrorAccess) {
     revisionSteps: readRevisionSteps,
     asOf: readRecordAsOf,
     unknownFields,
+    sealingRules: readRulesOf,
     replacedMembers: readReplacedMembers,
     unknownIn,
     isIntact: isBodyIntact,

@@ -44,6 +44,12 @@ export function readRules(connection: Connection, source: number, kind: Kind): S
     .map(({ run, fields }) => ({ run, volatileFields: new Set(JSON.parse(fields) as string[]) }));
 }
 
+/** The same by the name of the source. */
+export function readRulesOf(connection: Connection, source: string, kind: Kind): SealingRule[] {
+  const found = NEWEST_OF_SOURCE(connection).get({ source });
+  return found === undefined ? [] : readRules(connection, found.source, kind);
+}
+
 /** The rule under which a revision of that run was made. */
 export function ruleAt(rules: readonly SealingRule[], run: number): SealingRule | undefined {
   return rules.findLast((rule) => rule.run <= run);

@@ -4,6 +4,7 @@
  * does one whose earlier id returned.
  */
 import type { Kind } from '../catalog/kinds.ts';
+import { volatileFields } from '../catalog/volatile-names.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { HistoryRevision, IdChange, LogEntry, Sighting } from '../diff/history.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -43,7 +44,11 @@ export function recordHistory(
   definitions: (kind: Kind) => ResourceDefinition,
 ): RecordHistory {
   const found = mirror.records.revisions(row, until);
-  const revisions = continuous(mirror, row, found, definitions);
+  const unknown = notKept(mirror, row.source, definitions(row.kind), until);
+  const revisions = continuous(mirror, row, found, definitions).map((revision) => ({
+    ...revision,
+    notKept: unknown(revision.run),
+  }));
   const [newest] = found;
   const written = found.find(({ body }) => body !== null);
   const removed = newest?.body === null ? newest : null;
@@ -67,6 +72,36 @@ export function recordHistory(
         upTo: until,
         collections: new Set([row, ...found].map(({ collection }) => collection)),
       }),
+  };
+}
+
+/**
+ * Fields that are not volatile any more and were when a revision was made: what its body has of them is what was seen last while it
+ * lasted, not what its run saw.
+ * @returns by the run of a revision: each name, with the first run after it from which on the values are kept; null if there is none yet
+ */
+export function notKept(
+  mirror: Mirror,
+  source: string,
+  definition: ResourceDefinition,
+  until: number,
+): (revision: number) => ReadonlyMap<string, Sighting | null> {
+  const rules = mirror.records.sealingRules(source, definition.kind).filter(({ run }) => run <= until);
+  const now = volatileFields(definition);
+  const newest = mirror.runs.latest(source);
+  // The newest run has all values.
+  const isNewest = newest !== undefined && newest.run <= until;
+  return (revision) => {
+    const then = rules.findLast(({ run }) => run <= revision)?.volatileFields ?? new Set<string>();
+    return new Map(
+      [...then].flatMap((name): [string, Sighting | null][] => {
+        if (now.has(name)) return [];
+        const rule = rules.find(({ run, volatileFields: own }) => run > revision && !own.has(name));
+        const kept = rule === undefined ? (isNewest ? newest : undefined) : mirror.runs.get(rule.run);
+        const at = kept?.finishedAt ?? null;
+        return [[name, kept === undefined || at === null ? null : { run: kept.run, at }]];
+      }),
+    );
   };
 }
 

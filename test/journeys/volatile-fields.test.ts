@@ -262,6 +262,60 @@ describe('values of fields that change on their own', () => {
     }
   });
 
+  it('are not claimed by log, blame and export --history for runs from before that one', async () => {
+    const made = await world();
+    const { service, expectRun } = made;
+    const json = async <T>(...args: string[]): Promise<T> =>
+      JSON.parse((await expectRun(0, ...args, '--json')).stdout) as T;
+    interface Field {
+      readonly path: string;
+    }
+    const own = async (...at: string[]) => {
+      const { fields, ...more } = await json<{ fields: Field[] }>('blame', 'members', 'u7', ...at);
+      return { ...more, fields: fields.filter(({ path }) => path === '/is_2fa_enabled') };
+    };
+    service.set('members', [member(true)]);
+    await expectRun(0, 'sync', '--quiet');
+    service.set('members', [member(true, { level: 8 })]);
+    await expectRun(0, 'sync', '--quiet');
+    // Put in the place of the value that run 2 saw.
+    service.set('members', [member(false, { level: 8 })]);
+    await expectRun(0, 'sync', '--quiet');
+    keepHistory(made);
+    await expectRun(0, 'sync', '--quiet');
+    const since = { value: false, last_seen_before: null, is_unknown_before: true };
+    expect((await own()).fields).toMatchObject([{ ...since, since: { run: 4 } }]);
+    expect((await expectRun(0, 'blame', 'members', 'u7')).stdout).toMatch(
+      /is_2fa_enabled .*run 4 or earlier/,
+    );
+    expect(await own('--at', 'run:2')).toMatchObject({ fields: [], volatile_unknown: ['is_2fa_enabled'] });
+    service.set('members', [member(true, { level: 8 })]);
+    await expectRun(0, 'sync', '--quiet');
+
+    const changed = { path: '/is_2fa_enabled', from: false, to: true };
+    const { revisions } = await json<{ revisions: { fields: Field[] }[] }>('log', 'members', 'u7');
+    expect(revisions).toMatchObject([
+      { run: 5, change: 'changed', fields: [changed], last_seen_before: { run: 4 } },
+      { run: 2, change: 'changed', fields: [{ path: '/level', from: 1, to: 8 }] },
+      { run: 1, change: 'added', volatile_unknown: ['is_2fa_enabled'] },
+    ]);
+    expect(revisions[2]?.fields.map(({ path }) => path)).not.toContain('/is_2fa_enabled');
+    expect((await expectRun(0, 'log', 'members', 'u7')).stdout).toContain(
+      'not known, since volatile then: is_2fa_enabled',
+    );
+    const [blamed] = (await own()).fields;
+    expect(blamed).toMatchObject({ value: true, since: { run: 5 }, last_seen_before: { run: 4 } });
+    expect(blamed).not.toHaveProperty('is_unknown_before');
+    const history = await expectRun(0, 'export', '--history', '--kind', 'members');
+    const lines = history.stdout.trim().split('\n');
+    expect(lines.map((line) => JSON.parse(line) as object)).toMatchObject([
+      { run: 1, changes: null, volatile_unknown: ['is_2fa_enabled'] },
+      { run: 2, changes: [{ path: '/level' }], volatile_unknown: ['is_2fa_enabled'] },
+      { run: 5, changes: [changed] },
+    ]);
+    expect(lines[2]).not.toContain('volatile_unknown');
+  });
+
   it('are not compared with a state of when they were volatile, whatever the configuration says since', async () => {
     const made = await world();
     const { service, expectRun, diff } = made;

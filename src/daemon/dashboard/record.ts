@@ -230,10 +230,10 @@ function sightingHtml({ run, at }: Sighting): Html {
 
 function fieldsHtml(fields: readonly BlameField[], definition: ResourceDefinition, now: number): Html {
   if (fields.length === 0) return emptyHtml('No fields.', '');
-  const rows = fields.map(({ path, value, since, changed_by: by }) => [
+  const rows = fields.map(({ path, value, since, changed_by: by, is_unknown_before: isUnknown }) => [
     markup`<code>${breakable(nameText(path.slice(1) || path))}</code>`,
     markup`<code>${foldedValue(maskedAt(path, value, definition), VALUE_LIMIT)}</code>`,
-    markup`${ageHtml(since.at, now)} ${faint(`run ${since.run}${by === undefined ? '' : `, ${restoreText(by)}`}`)}`,
+    markup`${ageHtml(since.at, now)} ${faint(`run ${since.run}${isUnknown === true ? ' or earlier' : ''}${by === undefined ? '' : `, ${restoreText(by)}`}`)}`,
   ]);
   const columns = [
     { head: 'Field' },

@@ -32,12 +32,18 @@ export interface ExportRevision extends Omit<ExportRecord, 'body' | 'source'> {
     readonly { readonly path: string; readonly from?: JsonValue; readonly to?: JsonValue }[] | null;
   /** Exactly as received; null for a removal. */
   readonly body: string | null;
+  /** Fields that were volatile then and are not any more: `body` has what was seen last of them, `changes` leaves them out. */
+  readonly volatile_unknown?: readonly string[];
 }
 
 /** One revision a line. */
 export function* revisionLines(revisions: Iterable<ExportRevision>): Generator<string> {
-  for (const { source, kind, scope, id, name, run, at, change, changes, body } of revisions) {
-    const head = JSON.stringify({ source, kind, scope, id, name, run, at, change, changes });
+  for (const { source, kind, scope, id, name, run, at, change, changes, body, ...more } of revisions) {
+    const { volatile_unknown: unknown } = more;
+    const head = JSON.stringify({
+      ...{ source, kind, scope, id, name, run, at, change, changes },
+      ...(unknown === undefined ? {} : { volatile_unknown: unknown }),
+    });
     yield `${head.slice(0, -1)},"body":${body === null ? 'null' : oneLine(body)}}\n`;
   }
 }
