@@ -78,14 +78,19 @@ export function neededPerHour(
   const isShared = sharing.length > 1;
   const names = sharing.map((cost) => `${cost.source.name} ${count(cost.requests)}`);
   const whose = isShared ? `${names.join(', ')}, with one key` : source.name;
+  const isOneTooMany = each > perHour;
   const changes = [
-    ...(times > 1 ? ['sync less often'] : []),
     'raise rate.perHour',
+    ...(times > 1 && !isOneTooMany ? ['sync less often'] : []),
     isShared ? 'exclude kinds, or give each source a key of its own' : 'or exclude kinds',
-  ];
+  ].join(', ');
+  const needs = `about ${plural(each, 'request')} (${whose})`;
+  const allowed = `rate.perHour allows ${count(perHour)}`;
   return {
     requests,
-    warning: `schedules.sync: ${plural(times, 'sync', 'syncs')} in an hour at about ${plural(each, 'request')} (${whose}) need ${count(requests)}, rate.perHour allows ${count(perHour)}; ${changes.join(', ')}`,
+    warning: isOneTooMany
+      ? `schedules.sync: one sync needs ${needs}, and ${allowed}: it is partial, and the next ones read first what it missed; ${changes}`
+      : `schedules.sync: ${plural(times, 'sync', 'syncs')} in an hour at ${needs} need ${count(requests)}, ${allowed}; ${changes}`,
   };
 }
 

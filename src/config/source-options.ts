@@ -116,14 +116,15 @@ export const SOURCE = section('One remote service.', {
     }),
     maxWaitSeconds: t.wholeNumber(0, 86_400).prefault(300).meta({
       unit: 'seconds',
-      description: 'Longest wait that the service may ask for; beyond it the collection fails for this run.',
+      description:
+        'Longest wait that the service, or rate.perHour, may ask for; beyond it the collection fails for this run, and the next one reads it first.',
       example: 300,
     }),
   }),
   sync: section('How a sync is bounded.', {
     maxDuration: t.duration.prefault('24h').meta({
       description:
-        'Longest time that one sync may take; 0s disables the limit. A sync that exceeds it keeps nothing of that run, so set it well above your longest sync: a first one, or one with sharingPerRun: all, may take hours within the rates. A sync that receives nothing for 15 min, and does not wait for a rate, is given up by the daemon in any case.',
+        'Longest time that one sync may take; 0s disables the limit. A sync that exceeds it keeps nothing of that run, so set it well above your longest sync: a first one, or one with sharingPerRun: all, may take hours within rate.perMinute. A sync that receives nothing for 15 min, and does not wait for a rate, is given up by the daemon in any case.',
       example: '24h',
     }),
   }),

@@ -23,7 +23,7 @@ import { sweepCollection } from './sweep.ts';
 const ADDED_PARENTS_KEPT = 10_000;
 /** Sorts records that are new in this run before those never requested (`dueForCheck`). */
 const NEW = -1;
-/** Sorts collections that the limits left room for after all that they did not. */
+/** Sorts collections that were read last time after those that the limits left no room for. */
 const LAST = Number.MAX_SAFE_INTEGER;
 
 /** One pass over all kinds of a source, level by level: parents are complete before their children start. */
