@@ -7,7 +7,6 @@ import {
   asc,
   desc,
   eq,
-  exists,
   getTableColumns,
   gt,
   gte,
@@ -156,13 +155,17 @@ export class RestoreStore {
   }
 
   /**
-   * Restores and undos that changed something in the service after a published run of its source had read it, newest first: by
-   * the order of the audit log, as no run reads while a restore sends. Those under way are left out.
+   * Restores and undos that changed something in the service after a published run of its source had read it, or may have,
+   * newest first: by the order of the audit log, as no run reads while a restore sends.
    */
-  appliedAfter({ run, source, finishedAt }: RunRow): Pick<RestoreRow, 'restore' | 'finishedAt'>[] {
-    return this.#access.read((connection) =>
-      APPLIED_AFTER(connection).all({ run, source, until: finishedAt }),
-    );
+  sentAfter({
+    run,
+    source,
+    finishedAt,
+  }: RunRow): (Pick<RestoreRow, 'restore' | 'finishedAt'> & { readonly isApplied: boolean })[] {
+    return this.#access
+      .read((connection) => SENT_AFTER(connection).all({ run, source, until: finishedAt }))
+      .map(({ applied, ...row }) => ({ ...row, isApplied: applied > 0 }));
   }
 
   /** How the program knew who started a restore, by the audit log: user and host, or what the dashboard let them in by. Undefined where it does not say. */
@@ -418,33 +421,33 @@ const PLANNED_RUN = prepared((db) =>
     .prepare(),
 );
 
-const APPLIED_AFTER = prepared((db) => {
+const SENT_AFTER = prepared((db) => {
   const { entry, about, member, action } = auditLog;
-  const { restore, source, outcome, finishedAt } = restores;
+  const { restore, source, finishedAt } = restores;
   const known = db
     .select({ entry: sql`coalesce(${runs.lastEntry}, 0)` })
     .from(runs)
     .where(eq(runs.run, param('run')));
-  // What was applied before it was resumed may be known to the run.
+  // What was sent before it was resumed may be known to the run.
   const isAfter = or(ne(action, 'resume'), gt(restoreSteps.sentAt, param('until')));
-  const applied = db
-    .select({ step: restoreSteps.step })
-    .from(restoreSteps)
-    .where(and(eq(restoreSteps.restore, restore), eq(restoreSteps.outcome, 'applied'), isAfter));
+  const applied = sql<number>`max(${eq(restoreSteps.outcome, 'applied')})`;
   return db
-    .selectDistinct({ restore, finishedAt })
+    .select({ restore, finishedAt, applied })
     .from(auditLog)
     .innerJoin(restores, eq(member, sql`json_array(${restore})`))
+    .innerJoin(
+      restoreSteps,
+      and(eq(restoreSteps.restore, restore), inArray(restoreSteps.outcome, ['applied', 'sent']), isAfter),
+    )
     .where(
       and(
         gt(entry, sql`(${known})`),
         eq(about, 'restores'),
         inArray(action, ['restore', 'undo', 'resume']),
         eq(source, param('source')),
-        ne(outcome, 'running'),
-        exists(applied),
       ),
     )
+    .groupBy(restore)
     .orderBy(desc(restore))
     .prepare();
 });

@@ -144,23 +144,25 @@ export function newestRunIfFailed(mirror: Mirror, source: string): RunRow | null
 /** A restore of which the latest state of its source has nothing yet. */
 export interface UnreadRestore {
   readonly restore: number;
-  /** When it ended, ISO 8601; null where its process died. */
+  /** When it ended, ISO 8601; null where its process died, or works on it still. */
   readonly finishedAt: string | null;
+  /** False if no step was applied, but one was sent of which nobody knows whether the service executed it. */
+  readonly isApplied: boolean;
   /** The newest published run of all kinds of the source. */
   readonly run: number;
 }
 
 /**
- * Restores and undos with applied steps since the newest published run of all kinds of the source, newest first; of some kinds
+ * Restores and undos with applied or sent steps since the newest published run of all kinds of the source, newest first; of some kinds
  * where it has no other.
  */
 export function unreadRestores(mirror: Pick<Mirror, 'runs' | 'restores'>, source: string): UnreadRestore[] {
   const [ofAll] = mirror.runs.list({ source, isPublished: true, isOfAllKinds: true, limit: 1 });
   const latest = ofAll ?? mirror.runs.latest(source);
   if (latest === undefined) return [];
-  return mirror.restores.appliedAfter(latest).map((each) => ({ ...each, run: latest.run }));
+  return mirror.restores.sentAfter(latest).map((each) => ({ ...each, run: latest.run }));
 }
 
-export function unreadRestoreText({ restore, run }: UnreadRestore): string {
-  return `restore ${restore} was applied after run ${run}: \`tidemark sync\` reads what it changed`;
+export function unreadRestoreText({ restore, run, isApplied }: UnreadRestore): string {
+  return `restore ${restore} was ${isApplied ? 'applied' : 'begun'} after run ${run}: \`tidemark sync\` reads what it changed`;
 }

@@ -54,7 +54,7 @@ export interface SourceStatus {
   /** When the oldest known run began, ISO 8601. */
   readonly firstTriedAt: string | null;
   readonly held: readonly NamedRemovals[];
-  /** The newest restore that changed the service since `lastPublished`; null if none did. */
+  /** The newest restore that changed the service since `lastPublished`, or may have; null if none did. */
   readonly unreadRestore: UnreadRestore | null;
   /** Kinds that are read a few records in each run, and not yet all of them. */
   readonly sampledKinds: readonly SampledKind[];

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/core/clock.ts';
+import { isoTime, systemClock } from '../../src/core/clock.ts';
 import { open } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
 import { DOMAINS, MEMBERS, world, type World } from './comparison.ts';
@@ -551,5 +551,25 @@ describe('drift and status after a restore', () => {
     // What it sends back is as unknown to the mirror.
     await story.expectRun(0, 'undo', '1', '--apply', '--yes', '--quiet');
     expect(await json(0, 'drift')).toMatchObject({ restored_since: 2 });
+    await story.expectRun(0, 'sync', '--quiet');
+
+    // One that is killed, before anything of it has an answer.
+    const mirror = open({ path: story.file('mirror.db'), clock: systemClock });
+    const at = isoTime(systemClock.now());
+    const step = { n: 1, outcome: 'planned', inverse: null, errorCode: null, error: null } as const;
+    const start = { planHash: 'h', plan: '{"steps":[]}', from: 'baseline', approved: {}, startedAt: at };
+    const [source = ''] = mirror.runs.sources();
+    const restore = mirror.restores.begin({ ...start, source, steps: [step] });
+    expect(await json(0, 'status')).toMatchObject({ sources: [{ restored_since: null }] });
+    const [row] = mirror.restores.steps(restore);
+    mirror.restores.journal([{ row: { ...row!, outcome: 'sent', attempts: 1, sentAt: at } }]);
+    mirror.close();
+    const killed = await story.expectRun(0, 'status');
+    expect(killed.stdout).toMatch(/Drift +Not known +restore 3 was begun after run \d+: tidemark sync reads/);
+    expect(await json(0, 'status')).toMatchObject({ sources: [{ restored_since: 3 }] });
+    expect((await story.expectRun(2, 'drift')).stdout).toContain('restore 3 was begun after run');
+    expect(await json(2, 'drift')).toMatchObject({ restored_since: 3 });
+    await story.expectRun(0, 'sync', '--quiet');
+    expect(await json(0, 'status')).toMatchObject({ sources: [{ restored_since: null }] });
   });
 });

@@ -294,8 +294,10 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
   if (needs === 1) return 'One thing needs you';
   if (needs > 1) return `${count(needs)} things need you`;
   const restored = unreadRestoreOf(snapshot);
-  if (restored !== undefined)
-    return `The mirror does not have yet what restore ${restored.restore} changed after run ${restored.run}`;
+  if (restored !== undefined) {
+    const { restore, run, isApplied } = restored;
+    return `The mirror does not have yet what restore ${restore} ${isApplied ? 'changed' : 'may have changed'} after run ${run}`;
+  }
   if ((drift?.open ?? 0) > 0) return 'The mirror is current; the service has drifted';
   const untested = [
     ...(drift === null || drift.unknown === null ? [] : ['drift is not known']),
