@@ -13,6 +13,7 @@ import { restoredStates } from '../../src/daemon/notices/perhaps-open.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
 import type { FindingSummary } from '../../src/daemon/jobs/summaries.ts';
 import { isoTime } from '../../src/core/clock.ts';
+import { starterText } from '../../src/daemon/http/wording.ts';
 import { unreadRestores } from '../../src/state/runs.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
@@ -392,6 +393,8 @@ describe('a sync after a restore', () => {
     restore(rig);
     await rig.advanceMinutes(30);
     expect(outcomes(rig, 'sync')).toEqual(['overdue done', 'after_restore done']);
+    const runs = rig.read((mirror) => mirror.runs.list({ source: 'a' }));
+    expect(runs.map(starterText)).toEqual(['daemon, after a restore', 'schedule']);
     rig.service.quirks.push((_request, response) => {
       respond(response, 404, '{"detail":"no"}');
       return true;

@@ -1,5 +1,6 @@
 /** Short forms for people: ages, how long a job took. */
 import { duration } from '../../core/wording.ts';
+import type { JobTrigger } from '../../mirror/daemon-store.ts';
 
 /** How long ago, or ahead, an ISO 8601 time is: `just now`, `3 min ago`, `in 5 h`. */
 export function age(at: string, nowMs: number): string {
@@ -31,8 +32,9 @@ export function backupInterval(everyMs: number): string {
   return everyMs === 0 ? 'after every complete run' : `every ${duration(everyMs)}`;
 }
 
-/** What started a run: `schedule`, `request of NAME` (to the daemon) or `command of NAME`. */
+/** What started a run: `schedule`, `daemon, after a restore`, `request of NAME` (to the daemon) or `command of NAME`. */
 export function starterText({ trigger }: { readonly trigger: string }): string {
+  if (trigger === ('after_restore' satisfies JobTrigger)) return 'daemon, after a restore';
   // A scheduled run has the name of its schedule.
   return trigger === 'sync' ? 'schedule' : trigger;
 }
