@@ -53,7 +53,7 @@ export interface ComparisonOptions extends OutputOptions {
   readonly all?: boolean;
 }
 
-/** Formats that show notes; the others have no place for what is not a finding. */
+/** Formats that people read; with others, warnings are on stderr too. */
 export const CHANGES_SHOWN: readonly ReportFormat[] = ['text', 'markdown', 'html'];
 
 interface DiffOptions extends ComparisonOptions {

@@ -20,7 +20,7 @@ interface Suite {
   readonly cases: readonly string[];
 }
 
-/** The diff as JUnit XML. A suite named `comparison` always comes first: a report without tests reads as "not run". */
+/** The diff as JUnit XML. A suite named `comparison` always comes first, with the notes: a report without tests reads as "not run". */
 export function renderJunit(document: DiffDocument, options: ReportOptions): string {
   const suites = [comparisonSuite(document, options), ...sectionsOf(document, options).map(kindSuite)];
   const total = (of: (suite: Suite) => number): number => suites.reduce((sum, suite) => sum + of(suite), 0);
@@ -58,8 +58,13 @@ function comparisonSuite(document: DiffDocument, options: ReportOptions): Suite 
     tests: passed.length + failed.length,
     failures: 0,
     errors: failed.length,
-    cases: [...passed, ...failed],
+    cases: [...passed, ...failed, ...notesPart(options)],
   };
+}
+
+function notesPart({ notes = [] }: ReportOptions): string[] {
+  const lines = notes.map((note) => escapeMarkup(escapeControlCharacters(note)));
+  return lines.length === 0 ? [] : [`    <system-out>${lines.join('\n')}</system-out>`];
 }
 
 function kindSuite({ definition, changes }: Section): Suite {

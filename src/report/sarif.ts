@@ -32,7 +32,8 @@ const CHANGES = ['changed', 'added', 'removed'] as const;
 /**
  * One run: a rule per kind of change and severity, a result per changed field and per record that came or went, with the
  * its place, and where one is made the drift fingerprint beside it, as `partialFingerprints`: a result keeps its identity
- * from report to report, by its place even where each report is made with another mirror. What could not be compared is a notification, and then `executionSuccessful` is false.
+ * from report to report, by its place even where each report is made with another mirror. What could not be compared is a warning among
+ * the notifications, and then `executionSuccessful` is false; notes are notifications too.
  */
 export function renderSarif(document: DiffDocument, options: ReportOptions): string {
   const isComplete = document.skipped.length === 0 && document.compared.collections > 0;
@@ -42,10 +43,13 @@ export function renderSarif(document: DiffDocument, options: ReportOptions): str
       {
         executionSuccessful: isComplete,
         ...(options.generatedAt === undefined ? {} : { endTimeUtc: options.generatedAt }),
-        toolExecutionNotifications: document.skipped.map((skipped) => ({
-          level: 'warning',
-          message: { text: `not compared: ${skippedText(skipped, options)}` },
-        })),
+        toolExecutionNotifications: [
+          ...document.skipped.map((skipped) => ({
+            level: 'warning',
+            message: { text: `not compared: ${skippedText(skipped, options)}` },
+          })),
+          ...(options.notes ?? []).map((text) => ({ level: 'note', message: { text } })),
+        ],
       },
     ],
     properties: {

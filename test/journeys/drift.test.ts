@@ -539,6 +539,8 @@ describe('drift and status after a restore', () => {
     const line = `restore 1 was applied after run ${newest}: \`tidemark sync\` reads what it changed`;
     expect((await story.expectRun(2, 'drift')).stdout).toContain(line);
     expect(await json(2, 'drift')).toMatchObject({ restored_since: 1 });
+    for (const format of ['junit', 'sarif'])
+      expect((await story.expectRun(2, 'drift', '--format', format)).stdout).toContain(line);
     const { stdout } = await story.expectRun(0, 'status');
     expect(stdout).toContain(`what restore 1 changed after run ${newest}`);
     expect(stdout).toMatch(/Drift +Not known +restore 1 was applied after/);

@@ -43,6 +43,7 @@ const JUNIT: Record<string, { required: string[]; allowed: string[]; children: s
   },
   failure: { required: [], allowed: ['type', 'message'], children: [] },
   error: { required: [], allowed: ['type', 'message'], children: [] },
+  'system-out': { required: [], allowed: [], children: [] },
 };
 
 interface Element {
@@ -127,6 +128,13 @@ describe('junit', () => {
     expect(count(root, 'failure')).toBe(sampleDiff().changes.length);
     expect(count(root, 'error')).toBe(1);
   });
+
+  it('has the notes with the comparison', () => {
+    const notes = ['restore 1 was applied after run 2', 'a <b>\u0007'];
+    const xml = renderJunit(sampleDiff(), { ...sampleOptions, notes });
+    expect(count(parseXml(xml).children[0]!, 'system-out')).toBe(1);
+    expect(xml).toContain('<system-out>restore 1 was applied after run 2\na &lt;b&gt;\\u{0007}</system-out>');
+  });
 });
 
 interface Sarif {
@@ -135,7 +143,7 @@ interface Sarif {
     tool: { driver: { name: string; rules: { id: string; defaultConfiguration: { level: string } }[] } };
     invocations: {
       executionSuccessful: boolean;
-      toolExecutionNotifications: { message: { text: string } }[];
+      toolExecutionNotifications: { level: string; message: { text: string } }[];
     }[];
     results: {
       ruleId: string;
@@ -240,7 +248,10 @@ describe('sarif', () => {
   it('says that it is not the whole truth when something was skipped', () => {
     const [invocation] = sarifOf().runs[0]!.invocations;
     expect(invocation!.executionSuccessful).toBe(false);
-    expect(invocation!.toolExecutionNotifications).toHaveLength(1);
+    expect(invocation!.toolExecutionNotifications).toMatchObject([
+      { level: 'warning' },
+      { level: 'note', message: { text: sampleOptions.notes[0] } },
+    ]);
     const clean = sarifOf(emptyDiff()).runs[0]!;
     expect(clean.invocations[0]!.executionSuccessful).toBe(true);
     expect(clean.results).toEqual([]);
