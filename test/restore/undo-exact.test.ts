@@ -36,6 +36,29 @@ describe('undo', () => {
     expect(undoPlan(rig, report.restore, true).steps).toMatchObject([{ action: 'update' }]);
   });
 
+  it('takes back anew what an earlier undo did not remove, and names what is there again since one removed it', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const [one] = native.filter(isKind('domains'));
+    rig.put(without(native, ({ id }) => id === one?.id));
+    const { restore } = await rig.apply(rig.plan(native));
+    const made = rig.live();
+    rig.proxy.setRules([
+      { method: 'DELETE', path: /domains/, fault: { kind: 'answer', status: 204, body: '' } },
+    ]);
+    const idle = await rig.apply(undoPlan(rig, restore), { undoes: restore });
+    expect(idle.steps).toMatchObject([{ outcome: 'applied', verified: false }]);
+    rig.proxy.setRules([]);
+    expect(undoPlan(rig, restore).steps).toMatchObject([{ action: 'remove', kind: 'domains' }]);
+    const undo = await rig.apply(undoPlan(rig, restore), { undoes: restore });
+    expect(undo.steps).toMatchObject([{ outcome: 'applied', verified: true }]);
+    rig.put(made);
+    const [blocked] = undoPlan(rig, restore).steps;
+    expect(blocked).toMatchObject({ action: 'blocked', obstacle: 'changed_since' });
+    expect(blocked?.reason).toContain(`restore ${undo.restore} removed it, and it is there again`);
+    expect(undoPlan(rig, restore, true).steps).toMatchObject([{ action: 'remove' }]);
+  });
+
   it('of a removed member names what a person does, and no option that it does not have', async () => {
     const rig = await startRig();
     const native = await nativeWorld(rig);

@@ -92,9 +92,13 @@ export interface UndoChain {
   places(record: RecordKey): readonly RecordKey[];
   /**
    * Digest of a record at its latest place, as the restore and its chain left it, and which of them did last; null where
-   * that one did not read it.
+   * that one did not read it, or read that it is gone (`isGone`).
    */
-  left(record: RecordKey): { readonly digest: string | null; readonly restore: number | undefined };
+  left(record: RecordKey): {
+    readonly digest: string | null;
+    readonly restore: number | undefined;
+    readonly isGone: boolean;
+  };
   /** The undo of the record's change, if it is still in effect; undefined if the change was made a second time. */
   takenBackBy(record: RecordKey): number | undefined;
   /** The id that any restore, of the chain or not, has made or found the record under since. */
@@ -122,9 +126,12 @@ export function undoChain(
   });
   const mappings = mirror.restores.idMap(row.source).filter(({ restore }) => restore < before);
   const next = recreated(steps, mappings);
-  const last = new Map<string, { readonly restore: number; readonly takesBack: boolean }>();
+  const last = new Map<string, { restore: number; takesBack: boolean; isGone: boolean }>();
   for (const { steps: applied, ...link } of steps) {
-    for (const each of applied) last.set(recordKey(each), link);
+    for (const each of applied) {
+      const isGone = each.request.role === 'remove' && each.row.verified === true;
+      last.set(recordKey(each), { ...link, isGone });
+    }
   }
   const places = ({ kind, scope, id }: RecordKey): RecordKey[] => {
     const found = new Map<string, RecordKey>();
@@ -145,7 +152,8 @@ export function undoChain(
     places,
     left: (record) => {
       const place = latest(record);
-      return { digest: digests.get(place) ?? null, restore: last.get(place)?.restore };
+      const { restore, isGone = false } = last.get(place) ?? {};
+      return { digest: digests.get(place) ?? null, restore, isGone };
     },
     takenBackBy: (record) => {
       const link = last.get(latest(record));

@@ -219,7 +219,8 @@ class BeforeRestore {
 
   /** Why a record is not as the restore left it, or may not be; null where it is. */
   #changedSince(applied: AppliedStep, now: string, [first, ...more]: readonly ParsedRecord[]): string | null {
-    const { digest, restore = this.#restore } = this.#chain.left(applied);
+    const { digest, restore = this.#restore, isGone } = this.#chain.left(applied);
+    if (isGone) return `restore ${restore} removed it, and it is there again`;
     if (digest === null)
       return `restore ${restore} could not read it back, so what was changed since is not known`;
     if (now !== digest) return `it was changed since restore ${this.#restore}`;
