@@ -384,6 +384,25 @@ describe('what each kind takes', () => {
   });
 });
 
+describe('a kind whose records cannot be requested by id', () => {
+  const listed =
+    'cannot be requested by id: one that the list of the service leaves out would be created a second time';
+
+  it('has one warning, however many are created', () => {
+    const another = withBody({ ...invite, id: 'i2' }, { id: 'i2', target_email: 'two@k.example' });
+    const plan = planOf([...whole, another], without(invite, membership));
+    expect(plan.warnings).toEqual([`role memberships ${listed}`, `invites ${listed}`]);
+    expect(planOf(whole, without(ada, membership), { options: { inviteMissing: true } }).warnings).toEqual([
+      `invites ${listed}`,
+    ]);
+  });
+
+  it('has none where nothing of it is created, or its parent is new', () => {
+    expect(planOf(whole, without(role, membership, exported))).not.toHaveProperty('warnings');
+    expect(planOf(whole, changed(ada, { level: 1 }))).not.toHaveProperty('warnings');
+  });
+});
+
 describe('what pausing and unpausing move', () => {
   const at = (last_paused_at: string | null, more: object = {}) =>
     record('batch_exports', 'b1', {

@@ -149,21 +149,20 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
         ? NOTHING
         : markup` Drift lists these as added and removed until the restore records that they are the same.`;
     return markup`<section><h2>What it would do</h2>
-<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p><ul class="steps">${sent}${unsent}${left}${again}</ul>${acceptedHtml(plan, facts.asked)}</section>`;
+<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p><ul class="steps">${sent}${unsent}${left}${again}</ul>${warningsHtml(plan, facts.asked)}</section>`;
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
     return markup`<p class="warning" role="note">! It is not known here what can be sent: ${error.message}</p>`;
   }
 }
 
-/** The warning that the plan sets back accepted drift, and the box that leaves it. */
-function acceptedHtml(plan: Plan, { query }: Asked): HtmlPart {
+/** The warnings, and where the plan sets back accepted drift, the box that leaves it. */
+function warningsHtml(plan: Plan, { query }: Asked): HtmlPart {
   const isKept = query.has(KEEP_ACCEPTED);
-  const hasNone = plan.warnings === undefined && plan.steps.every(({ accepted }) => accepted === undefined);
-  if (!isKept && hasNone) return NOTHING;
   const warnings = (plan.warnings ?? []).map(
     (line) => markup`<p class="warning" role="note">! ${withCommands(line)}</p>`,
   );
+  if (!isKept && plan.steps.every(({ accepted }) => accepted === undefined)) return markup`${warnings}`;
   const hidden = [...query]
     .filter(([name]) => name !== KEEP_ACCEPTED)
     .map(([name, value]) => markup`<input type="hidden" name="${name}" value="${value}">`);

@@ -76,6 +76,7 @@ export function planRestore(input: PlanInput): Plan {
   const warnings = [
     ...acceptedWarnings(steps, input.options.keepsAccepted === null),
     ...(input.contradictions ?? []).map((line) => `not counted as accepted: ${line}`),
+    ...listedOnlyWarnings(steps, input.definitions),
   ];
   const plan = {
     from: input.desired.reference,
@@ -165,6 +166,24 @@ function lackingOf(
   const created = new Set(steps.filter(({ action }) => action === 'create').map(({ kind }) => kind));
   const byReason = Map.groupBy(created, (kind) => definitions(kind).restore.lacks);
   return [...byReason].flatMap(([reason, kinds]) => (reason === null ? [] : [{ kinds, reason }]));
+}
+
+/** A line for each kind of which records are created, and are known to be missing by a list alone. That of a new parent is empty. */
+function listedOnlyWarnings(steps: readonly PlanStep[], definitions: PlanInput['definitions']): string[] {
+  const created = new Set(
+    steps.flatMap(({ action, request }) =>
+      action !== 'create' || request === null || request.parameters.some((each) => 'step' in each)
+        ? []
+        : [request.kind],
+    ),
+  );
+  return [...created]
+    .map(definitions)
+    .filter((definition) => definition.operation('retrieve') === undefined)
+    .map(
+      ({ title }) =>
+        `${title.many} cannot be requested by id: one that the list of the service leaves out would be created a second time`,
+    );
 }
 
 function countsOf(steps: readonly PlanStep[]): Omit<Plan['summary'], 'unchanged'> {
