@@ -1,7 +1,7 @@
 /** A report as text, in the colours and width of the terminal. */
 import type { Colors } from 'picocolors/types.js';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { localTime, plural } from '../core/wording.ts';
+import { formatInteger, localTime, plural } from '../core/wording.ts';
 import { textWidth } from '../core/wrap.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import {
@@ -34,7 +34,7 @@ interface LineOptions {
   readonly width: number;
   /** The same where a terminal reads it; left out elsewhere, where tables are as wide as they are. */
   readonly tableWidth?: number | undefined;
-  /** True shows what removed records held; left out, each is a line. */
+  /** True shows what removed records held, and each record of a long list of one reason; left out, each is a line, and the list is counted. */
   readonly isVerbose?: boolean;
   /** Makes the commands in a line such that they can be run as they are. */
   readonly toRun?: (line: string) => string;
@@ -49,6 +49,7 @@ interface TextOptions extends LineOptions {
 
 const FIELDS_SHOWN = 10; // of a record that came or went
 const REASONS_SHOWN = 3; // of one kind
+const SAME_REASON_SHOWN = 5; // records of one reason, where each has a line; more are counted without `isVerbose`
 const INDENT = ' '.repeat(6);
 
 /** The report as lines of text, the last one ended; summary first. */
@@ -214,7 +215,13 @@ function recordsLines(part: RecordsPart, shown: number, options: TextOptions): s
     room -= own.length;
     if (own.length > 0 && reason !== undefined)
       lines.push(`  ${colors.yellow(escapeControlCharacters(reason))}`);
-    for (const item of own)
+    const isCounted =
+      part.layout === 'lines' &&
+      reason !== undefined &&
+      options.isVerbose !== true &&
+      own.length > SAME_REASON_SHOWN;
+    if (isCounted) lines.push(`    ${formatInteger(own.length)} of them (-v lists them)`);
+    for (const item of isCounted ? [] : own)
       lines.push(
         ...itemLines(item, options, { isLine: part.layout === 'lines', isGrouped: reason !== undefined }),
       );

@@ -67,6 +67,23 @@ const plan: Plan = planOf(
 );
 
 describe('a plan for people', () => {
+  it('counts many records that are blocked for one reason in text, and lists them with -v', () => {
+    const roles = (many: number) =>
+      Array.from({ length: many }, (_each, n) =>
+        record('roles', `x${n}`, { id: `x${n}`, name: `Role ${n}` }),
+      );
+    const blocked = (many: number): Plan =>
+      planOf(stateOf([organization, ...roles(many)]), stateOf([organization]), { definitions: svc });
+    expect(renderPlanText(blocked(5), text)).toContain('Role 4');
+    const short = renderPlanText(blocked(6), text);
+    expect(short).toContain('blocked (6)');
+    expect(short).toContain('    6 of them (-v lists them)');
+    expect(short).not.toContain('Role 4');
+    expect(renderPlanText(blocked(6), { ...text, isVerbose: true })).toContain('Role 5');
+    for (const render of [renderPlanMarkdown, renderPlanHtml])
+      expect(render(blocked(6), options)).toContain('Role 5');
+  });
+
   const renderings = {
     text: renderPlanText(plan, text),
     markdown: renderPlanMarkdown(plan, { ...options, notes: ['a note'] }),
