@@ -64,7 +64,8 @@ export async function restores(
         // Also what is left to complete by hand at records that were created.
         const manual = counts.manual + (restoreReport(mirror, row.restore).by_hand?.length ?? 0);
         // It ended when somebody gave it up; when it stopped is not known.
-        const isTimed = row.finishedAt !== null && mirror.restores.abandonedBy(row.restore) === null;
+        const isAbandoned = mirror.restores.abandonedBy(row.restore) !== null;
+        const isTimed = row.finishedAt !== null && !isAbandoned;
         return [
           String(row.restore),
           row.source,
@@ -72,7 +73,7 @@ export async function restores(
           localTime(row.startedAt),
           byText({ by: row.by, via: mirror.restores.startedVia(row.restore) }),
           isTimed ? duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)) : '',
-          row.outcome,
+          isAbandoned ? `${row.outcome} (abandoned)` : row.outcome,
           counts.unverified === 0
             ? count(counts.applied)
             : `${count(counts.applied)} (${count(counts.unverified)} not as sent)`,
@@ -132,6 +133,7 @@ export async function showRestore(
 function restoreDocument(row: RestoreRow, mirror: Mirror): object {
   const { restore, source, planHash, from, undoes, startedAt, by, finishedAt } = row;
   const via = mirror.restores.startedVia(restore);
+  const abandonedBy = mirror.restores.abandonedBy(restore);
   return {
     restore,
     source,
@@ -143,6 +145,7 @@ function restoreDocument(row: RestoreRow, mirror: Mirror): object {
     by,
     ...(via === undefined ? {} : { via }),
     finished_at: finishedAt,
+    ...(abandonedBy === null ? {} : { abandoned_by: abandonedBy }),
     summary: countsOf(mirror.restores.steps(restore)),
   };
 }

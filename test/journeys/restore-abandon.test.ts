@@ -191,7 +191,8 @@ describe('restore --abandon', () => {
       /^restore 1 of default: abandoned; (?:2 sent without an answer|1 sent without an answer, 1 not reached)\n/,
     );
     const listed = JSON.parse((await story.expectRun(0, 'restores', '--json')).stdout) as object;
-    expect(listed).toMatchObject({ restores: [{ restore: 1, outcome: 'partial' }] });
+    expect(listed).toMatchObject({ restores: [{ restore: 1, outcome: 'partial', abandoned_by: via }] });
+    expect((await story.expectRun(0, 'restores')).stdout).toContain('partial (abandoned)');
     expect((await story.run('status')).stdout).not.toContain('interrupted');
     expect((await story.run('doctor', '--json')).stdout).not.toContain('restore_interrupted');
     expect((await story.expectRun(2, 'restore')).stderr).not.toContain('unfinished');

@@ -218,7 +218,7 @@ export function restoresPage({ mirror, now }: RestoreFacts, planned: readonly Pa
     .list({ limit: RESTORES_SHOWN })
     .map((row) => [
       markup`<a href="/restores/${row.restore}">${row.restore}</a>`,
-      outcomeBadge(row.outcome),
+      markup`${outcomeBadge(row.outcome)}${mirror.restores.abandonedBy(row.restore) === null ? NOTHING : ' abandoned'}`,
       nameHtml(row.source),
       row.undoes === null ? row.from : `undoes ${row.undoes}`,
       byText({ by: row.by, via: mirror.restores.startedVia(row.restore) }),
