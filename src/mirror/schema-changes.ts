@@ -1,10 +1,10 @@
 /** Fields that the service added, dropped or changed the type of, as found by runs. */
 import { and, asc, desc, eq, gte, lte } from 'drizzle-orm';
+import { isKind } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { parsedJson } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { param, prepared, unlessGiven } from './query.ts';
-import { knownKind } from './stored-names.ts';
 import { schemaChanges } from './schema/field-tables.ts';
 import { sources } from './schema/source-tables.ts';
 
@@ -51,18 +51,22 @@ const CHANGES = prepared((db) => {
     .prepare();
 });
 
-/** Newest run first, then by kind and field. */
+/** Newest run first, then by kind and field. Without rows of a kind that only another program can have written: `verify` names them. */
 export function readSchemaChanges(connection: Connection, filter: SchemaChangeFilter = {}): SchemaChange[] {
   const { run, source = null, sinceRun = 0 } = filter;
   return CHANGES(connection)
     .all({ source, from: run ?? sinceRun, upTo: run ?? Number.MAX_SAFE_INTEGER })
-    .map(({ kind, change, before, after, ...row }) => ({
-      ...row,
-      kind: knownKind(kind),
-      change: change as SchemaChange['change'],
-      before: typesOf(before),
-      after: typesOf(after),
-    }));
+    .flatMap(({ kind, change, before, after, ...row }) =>
+      isKind(kind)
+        ? {
+            ...row,
+            kind,
+            change: change as SchemaChange['change'],
+            before: typesOf(before),
+            after: typesOf(after),
+          }
+        : [],
+    );
 }
 
 /** Not known where another program wrote something else: `verify` names the row. */

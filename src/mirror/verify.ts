@@ -161,6 +161,7 @@ function* parts(
   yield shapes.report(findings);
   yield verifySweeps(connection, findings);
   yield verifyRetired(connection, findings);
+  yield verifyRunKinds(connection, findings);
   yield verifySchemaChanges(connection, findings);
   yield verifyChain(connection, findings);
   yield verifyAudit(connection, findings);
@@ -271,23 +272,40 @@ function* verifyRetired(connection: Connection, findings: Findings): Generator<u
   yield undefined;
 }
 
-/** Rows whose types are not a list of texts. */
-function* verifySchemaChanges(connection: Connection, findings: Findings): Generator<undefined> {
-  const isNoList = (column: string): string =>
-    `CASE WHEN NOT json_valid(${column}) THEN true WHEN json_type(${column}) <> 'array' THEN true
-       ELSE EXISTS (SELECT 1 FROM json_each(${column}) WHERE type <> 'text') END`;
-  const rows = connection
-    .prepare<[], { run: number; kind: string; field: string }>(
-      `SELECT run, kind, field FROM schema_changes WHERE ${isNoList('"before"')} OR ${isNoList('"after"')}`,
-    )
+/** A condition on a column: it is no JSON array of texts. */
+function isNoList(column: string): string {
+  return `CASE WHEN NOT json_valid(${column}) THEN true WHEN json_type(${column}) <> 'array' THEN true
+    ELSE EXISTS (SELECT 1 FROM json_each(${column}) WHERE type <> 'text') END`;
+}
+
+function* verifyRunKinds(connection: Connection, findings: Findings): Generator<undefined> {
+  const runs = connection
+    .prepare<[], number>(`SELECT run FROM runs WHERE kinds IS NOT NULL AND ${isNoList('kinds')}`)
+    .pluck()
     .all();
-  for (const { run, kind, field } of rows) {
-    findings.add({
-      kind: 'index',
-      message: `the types of ${field} of ${kind}, which run ${run} found changed, cannot be read`,
-      ...(isKind(kind) ? { recordKind: kind } : {}),
-      run,
-    });
+  for (const run of runs)
+    findings.add({ kind: 'index', message: `the column kinds of run ${run} cannot be read`, run });
+  yield undefined;
+}
+
+/** Rows whose types are not a list of texts, and those of a kind that there is not. */
+function* verifySchemaChanges(connection: Connection, findings: Findings): Generator<undefined> {
+  const rows = connection
+    .prepare<[], { run: number; kind: string; field: string; isUnreadable: number }>(
+      `SELECT run, kind, field, ${isNoList('"before"')} OR ${isNoList('"after"')} AS isUnreadable FROM schema_changes`,
+    )
+    .iterate();
+  for (const { run, kind, field, isUnreadable } of rows) {
+    const found = `which run ${run} found changed`;
+    if (!isKind(kind))
+      findings.add({ kind: 'index', message: `${field} of ${kind}, ${found}: there is no such kind`, run });
+    else if (isUnreadable === 1)
+      findings.add({
+        kind: 'index',
+        message: `the types of ${field} of ${kind}, ${found}, cannot be read`,
+        recordKind: kind,
+        run,
+      });
   }
   yield undefined;
 }

@@ -127,6 +127,12 @@ describe('verify', () => {
       `INSERT INTO schema_changes VALUES (2, 1, 'roles', '/x', 'lost', '{}', '[7]')`,
       'index',
     ],
+    ['the kinds of a run', `UPDATE runs SET kinds = '{bad' WHERE run = 2`, 'index'],
+    [
+      'the kind of a field',
+      `INSERT INTO schema_changes VALUES (2, 1, 'no_kind', '/x', 'gained', '[]', '[]')`,
+      'index',
+    ],
   ] as const)('notices that somebody changed %s', async (_name, sql, kind) => {
     const path = await someHistory();
     const file = new Database(path);

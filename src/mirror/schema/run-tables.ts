@@ -1,9 +1,24 @@
 /** Runs, and what each found of each collection. */
-import { blob, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
+import { blob, customType, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { RunOutcome, SweepMode, SweepOutcome } from '../sweep-result.ts';
 import { sources } from './source-tables.ts';
+
+/** A JSON array; where another program wrote something else, none of the catalog's kinds: `verify` names the row. */
+const kindList = customType<{ data: readonly Kind[]; driverData: string }>({
+  dataType: () => 'text',
+  toDriver: (kinds) => JSON.stringify(kinds),
+  fromDriver: (text) => {
+    try {
+      const kinds = JSON.parse(text) as unknown;
+      if (Array.isArray(kinds)) return kinds as Kind[];
+    } catch {
+      // As for any other text that is no list.
+    }
+    return ['unknown' as Kind];
+  },
+});
 
 /** One sync pass of one source. */
 export const runs = sqliteTable('runs', {
@@ -16,7 +31,7 @@ export const runs = sqliteTable('runs', {
   /** What started it: `command of NAME`, `request of NAME` (to the daemon), `after_restore`, or the schedule's name. */
   trigger: text('trigger').notNull(),
   /** The kinds that it was narrowed to, as a JSON array; NULL for a run of every kind that the configuration includes. */
-  kinds: text('kinds', { mode: 'json' }).$type<readonly Kind[]>(),
+  kinds: kindList('kinds'),
   startedAt: text('started_at').notNull(),
   /** NULL while it runs, and for a run that died. */
   finishedAt: text('finished_at'),
