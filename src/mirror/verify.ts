@@ -272,7 +272,7 @@ function* verifyRetired(connection: Connection, findings: Findings): Generator<u
   yield undefined;
 }
 
-/** A condition on a column: it is no JSON array of texts. */
+/** A condition on a column: true unless it holds a JSON array of texts. */
 function isNoList(column: string): string {
   return `CASE WHEN NOT json_valid(${column}) THEN true WHEN json_type(${column}) <> 'array' THEN true
     ELSE EXISTS (SELECT 1 FROM json_each(${column}) WHERE type <> 'text') END`;
@@ -288,7 +288,7 @@ function* verifyRunKinds(connection: Connection, findings: Findings): Generator<
   yield undefined;
 }
 
-/** Rows whose types are not a list of texts, and those of a kind that there is not. */
+/** Rows whose types are not a list of texts, and those of an unknown kind. */
 function* verifySchemaChanges(connection: Connection, findings: Findings): Generator<undefined> {
   const rows = connection
     .prepare<[], { run: number; kind: string; field: string; isUnreadable: number }>(
