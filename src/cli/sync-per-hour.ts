@@ -80,8 +80,8 @@ export function neededPerHour(
   const whose = isShared ? `${names.join(', ')}, with one key` : source.name;
   const isOneTooMany = each > perHour;
   const changes = [
-    'raise rate.perHour',
     ...(times > 1 && !isOneTooMany ? ['sync less often'] : []),
+    'raise rate.perHour',
     isShared ? 'exclude kinds, or give each source a key of its own' : 'or exclude kinds',
   ].join(', ');
   const needs = `about ${plural(each, 'request')} (${whose})`;
