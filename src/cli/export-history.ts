@@ -83,7 +83,11 @@ function* withChanges(
   filter: RecordFilter,
   { definitions, runs, count }: Parameters<typeof historyPieces>[3],
 ): Generator<ExportRevision> {
-  let before: { readonly value: JsonValue | undefined; readonly name: string } | null = null;
+  let before: {
+    readonly value: JsonValue | undefined;
+    readonly name: string;
+    readonly unknown: ReadonlyMap<string, unknown>;
+  } | null = null;
   let record = '';
   const references = new Map<string, RecreatedReferences>();
   // With references to recreated records by their new ids: their change is the restore's, not this record's.
@@ -112,6 +116,12 @@ function* withChanges(
     return own;
   };
   const [from = Number.MAX_SAFE_INTEGER] = runs ?? [0];
+  const asked = (revision: ExportRevision | null): ExportRevision[] => {
+    if (revision === null || runs?.has(revision.run) === false) return [];
+    count();
+    return [revision];
+  };
+  let newest: ExportRevision | null = null;
   for (const revision of mirror.records.history(filter, from)) {
     const { source, kind, scope, id } = revision;
     const key = JSON.stringify([source, kind, scope, id]);
@@ -122,8 +132,12 @@ function* withChanges(
     const value = revision.body === null ? undefined : parseLossless(revision.body);
     const name: string =
       value === undefined ? (before?.name ?? '') : storedName(definition, value, revision.id);
-    const from = revision.change === 'changed' ? before?.value : bodyBefore(revision);
+    const change = revision.change === 'rewritten' ? 'changed' : revision.change;
+    const from = change === 'changed' ? before?.value : bodyBefore(revision);
     const then = unknown(source, definition)(revision.run);
+    // A change from a value that was kept is one, whatever else was seen until it was kept again.
+    const isUnknown = (name: string): boolean =>
+      then.has(name) && (change !== 'changed' || before?.unknown.has(name) === true);
     const unknownThen =
       value !== undefined && isJsonObject(value)
         ? [...then.keys()].filter((name) => Object.hasOwn(value, name))
@@ -132,20 +146,18 @@ function* withChanges(
       value === undefined || from === undefined
         ? null
         : compareBodies(definition, from, value, 'default').flatMap(({ path, from: old, to }) =>
-            then.has(splitPointer(path)[0] ?? '')
+            isUnknown(splitPointer(path)[0] ?? '')
               ? []
               : [{ path, ...(old === undefined ? {} : { from: old }), ...(to === undefined ? {} : { to }) }],
           );
-    // A change of notation only is none by the one comparison.
-    if ((revision.change !== 'changed' || changes?.length !== 0) && runs?.has(revision.run) !== false) {
-      count();
-      yield {
-        ...revision,
-        name,
-        changes,
-        ...(unknownThen.length === 0 ? {} : { volatile_unknown: unknownThen.sort() }),
-      };
-    }
-    before = { value, name };
+    before = { value, name, unknown: then };
+    // By the definitions of today: a field may have been volatile when a run found it changed, or be it since.
+    const hasNewText = change === 'changed' && changes?.length === 0;
+    if (!hasNewText) yield* asked(newest);
+    const more = unknownThen.length === 0 ? {} : { volatile_unknown: unknownThen.sort() };
+    const head: ExportRevision =
+      hasNewText && newest !== null ? newest : { ...revision, change, name, changes, ...more };
+    newest = { ...head, name, body: revision.body };
   }
+  yield* asked(newest);
 }

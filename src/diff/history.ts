@@ -178,17 +178,25 @@ export function recordLog(
       ];
     }
     const found = compareBodies(definition, valueBefore(revision) ?? older.value, value, options.mode);
-    const known = knownThen(revision, found);
+    const known = knownThen(revision, found, older);
     return known.fields.length === 0 && again === undefined ? [] : [{ ...head, change: 'changed', ...known }];
   });
 }
 
-/** Without the fields of which the revision's body has later values. */
+/**
+ * Without the fields of which the revision's body has later values, unless `older` has a value that was kept: a change from
+ * that is one, whatever else was seen until the field was kept again.
+ */
 function knownThen(
   { notKept = new Map() }: HistoryRevision,
   fields: readonly FieldChange[],
+  older?: HistoryRevision,
 ): Pick<LogEntry, 'fields' | 'volatile_unknown'> {
-  const unknown = [...notKept.keys()].filter((name) => fields.some((field) => touches(field, pathOf(name))));
+  const unknown = [...notKept.keys()].filter(
+    (name) =>
+      (older === undefined || older.notKept?.has(name) === true) &&
+      fields.some((field) => touches(field, pathOf(name))),
+  );
   if (unknown.length === 0) return { fields };
   return {
     fields: fields.filter((field) => !unknown.some((name) => touches(field, pathOf(name)))),

@@ -80,10 +80,10 @@ export interface Revision {
 }
 
 /**
- * As the view `changes` has it: `initial` is what the first kept run found, `first_read` what another one was the first to
- * look for, `recreated` what a restore gave a new id.
+ * As the view `changes` has it, without `rewritten`: `initial` is what the first kept run found, `first_read` what another
+ * one was the first to look for, `recreated` what a restore gave a new id.
  */
-type HistoryChange = Exclude<RevisionChange, 'rewritten'> | 'initial' | 'first_read' | 'recreated';
+type HistoryChange = RevisionChange | 'initial' | 'first_read' | 'recreated';
 
 /** One revision of a record, where it is. */
 interface HistoryRevision extends Omit<MirrorRecord, 'body'>, Pick<Revision, 'run' | 'at' | 'body'> {
@@ -324,8 +324,8 @@ function lineage<Part extends object>(
 }
 
 /**
- * Every revision of every record, in the order of `readCurrent` and then of time; without those that changed nothing but
- * the text. Holds the history of one record at a time.
+ * Every revision of every record, in the order of `readCurrent` and then of time. Holds the history of one record at a
+ * time.
  * @param from leaves out records of which neither this run nor a later one made a revision
  * @throws DamagedContent for a body that does not match its hash
  */
@@ -346,7 +346,6 @@ export function* readHistory(
       if (head.run < from) continue;
       for (const { revision, text } of [...textsOf(connection, head)].reverse()) {
         const { run } = revision;
-        if (revision.change === 'rewritten') continue;
         const key = { kind, scope, id: head.id };
         let addition: ReturnType<typeof additionOf> =
           revision.change === 'added' ? additionOf(key, run) : { change: revision.change };

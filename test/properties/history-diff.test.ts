@@ -1,20 +1,25 @@
-/** A diff of two runs says what the service really did between them, and costs what it says. */
+/** A diff of two runs says what the service really did between them, and costs what it says; so does the history of a record. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { definitionOf, scopeKey } from '../../src/catalog/catalog.ts';
 import type { Scope } from '../../src/catalog/definition.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
+import { type ResourceDefinition, changedDefinition } from '../../src/catalog/resource-definition.ts';
+import { volatileFields } from '../../src/catalog/volatile-names.ts';
+import { historyPieces } from '../../src/cli/export-history.ts';
 import { type JsonValue, parseLossless } from '../../src/core/json.ts';
 import type { DiffDocument } from '../../src/diff/change.ts';
 import { compareBodies, type ComparisonMode } from '../../src/diff/compare.ts';
+import { recordLog } from '../../src/diff/history.ts';
 import { type State } from '../../src/diff/states.ts';
 import { diffStates } from '../diff/diff-states.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import { patchOperations } from '../../src/report/patch.ts';
 import { diffPoints } from '../../src/state/mirror-diff.ts';
+import { recordHistory } from '../../src/state/record-history.ts';
 import { isSameContent } from '../../src/sync/content.ts';
 import { applyPatch } from '../diff/json-patch.ts';
-import { begin, open, scan, sweep } from '../mirror/fixture.ts';
+import { begin, open, scan, sweep, sync, VOLATILE } from '../mirror/fixture.ts';
 
 /** `latest_runs` of a batch export is volatile, a role's fields are not documented, `teams` has elements with ids. */
 const PLACES: readonly (readonly [Kind, Scope])[] = [
@@ -238,6 +243,73 @@ describe('the diff of two runs', () => {
         mirror.close();
       }),
       { numRuns: 10 },
+    );
+  });
+});
+
+/** A run that finds the record with these values, `enforce_2fa` volatile or not; `member_count` always is. */
+const visit = fc.record({ isVolatile: fc.boolean(), value: fc.nat({ max: 2 }), members: fc.nat({ max: 1 }) });
+
+function organizationsWith(isVolatile: boolean): ResourceDefinition {
+  const definition = definitionOf('organizations');
+  const fields = definition.fields.map((field) =>
+    field.name === 'enforce_2fa' ? { ...field, isVolatile } : field,
+  );
+  return changedDefinition(definition, { fields });
+}
+
+describe('the history of a record with a field that is volatile at times', () => {
+  it('has the changes that log and a diff of each run with the one before show, and the body of now', async () => {
+    const visits = fc.array(visit, { minLength: 1, maxLength: 7 });
+    await fc.assert(
+      fc.asyncProperty(visits, fc.boolean(), async (all, isVolatileNow) => {
+        const mirror = open();
+        let body = '';
+        for (const { isVolatile, value, members: count } of all) {
+          const definition = organizationsWith(isVolatile);
+          body = `{"id":"o1","name":"O","enforce_2fa":${value},"member_count":${count}}`;
+          await sync(mirror, 'organizations', {}, [body], {
+            volatileFields: new Map([...VOLATILE, ['organizations', volatileFields(definition)]]),
+            isEqual: (_kind, one, other) => isSameContent(definition, one, other),
+          });
+        }
+        const definition = organizationsWith(isVolatileNow);
+        const definitions = (): ResourceDefinition => definition;
+        const pieces = historyPieces(mirror, {}, 'ndjson', {
+          definitions: () => definitions,
+          count: () => undefined,
+        });
+        const rows = [...pieces].map((line) => JSON.parse(String(line)) as { run: number; changes: unknown });
+        expect(rows.at(-1)).toMatchObject({ body: JSON.parse(body) as object });
+
+        const changed = rows.slice(1).map(({ run, changes }) => ({ run, fields: changes }));
+        const [row] = mirror.records.find('organizations', 'o1');
+        const { revisions } = recordHistory(mirror, row!, all.length, definitions);
+        const log = recordLog(definition, revisions, { mode: 'default', sightingBefore: () => null });
+        const logged = log.slice(0, -1).reverse();
+        expect(changed).toEqual(logged.map(({ run, fields }) => ({ run, fields })));
+        // A value that a later run replaced in place is of no run: here none is.
+        if (!all.some(({ isVolatile }, index) => isVolatile && all[index - 1]?.isVolatile)) {
+          const diffs = all.slice(1).flatMap((_, index) => {
+            const ends = [point(index + 1), point(index + 2)] as const;
+            const [change] = diffPoints(mirror, ...ends, {
+              mode: 'default',
+              filter: {},
+              definitions,
+            }).changes;
+            return change === undefined ? [] : [{ run: index + 2, fields: change.fields }];
+          });
+          expect(changed).toEqual(diffs);
+        }
+        mirror.close();
+      }),
+      {
+        numRuns: 25,
+        // Kept, volatile, and kept again with the value that it had first.
+        examples: [
+          [[0, 1, 1, 0].map((value, index) => ({ isVolatile: index === 1, value, members: 0 })), false],
+        ],
+      },
     );
   });
 });
