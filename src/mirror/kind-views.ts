@@ -48,21 +48,27 @@ function ownValue(definition: ResourceDefinition, value: Exclude<KindColumn['val
 }
 
 /**
- * Booleans are 1 and 0, objects and arrays JSON text. Absent, null and what is of another type than documented are NULL: a
- * plain CAST would make a number of any text. A time with another offset is shown in UTC, so that times compare as text.
+ * Booleans are 1 and 0, objects and arrays JSON text. Absent and null are NULL, and but for columns of text so is what is of
+ * another type than documented: a plain CAST would make a number of any text. A time with another offset is shown in UTC, so
+ * that times compare as text; its milliseconds are cut as in Parquet, where SQLite would round.
  */
 function fieldValue({ name, type }: FieldDefinition): string {
-  const value = `json_extract(r.body, ${jsonPath([name])})`;
+  const place = `r.body, ${jsonPath([name])}`;
+  const value = `json_extract(${place})`;
   switch (type) {
     case 'integer':
+      return `CAST(iif(json_type(${place}) IN ('integer', 'real') AND ${value} = CAST(${value} AS INTEGER), ${value}, NULL) AS INTEGER)`;
     case 'boolean':
-      return `CAST(iif(${value} = CAST(${value} AS INTEGER), ${value}, NULL) AS INTEGER)`;
+      return `CAST(CASE json_type(${place}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END AS INTEGER)`;
     case 'number':
-      return `CAST(iif(typeof(${value}) IN ('integer', 'real'), ${value}, NULL) AS REAL)`;
+      return `CAST(iif(json_type(${place}) IN ('integer', 'real'), ${value}, NULL) AS REAL)`;
     case 'any':
       return value;
-    case 'timestamp':
-      return `CAST(iif(${value} GLOB '*[+-][0-9][0-9]:[0-9][0-9]', ifnull(strftime('%Y-%m-%dT%H:%M:%fZ', ${value}), ${value}), ${value}) AS TEXT)`;
+    case 'timestamp': {
+      const toMilliseconds = `iif(${value} GLOB '*.[0-9][0-9][0-9][0-9]*', substr(${value}, 1, 23) || substr(${value}, -6), ${value})`;
+      return `CAST(CASE WHEN json_type(${place}) <> 'text' THEN NULL WHEN ${value} GLOB '*[+-][0-9][0-9]:[0-9][0-9]'
+    THEN ifnull(strftime('%Y-%m-%dT%H:%M:%fZ', ${toMilliseconds}), ${value}) ELSE ${value} END AS TEXT)`;
+    }
     case 'string':
     case 'uuid':
     case 'object':

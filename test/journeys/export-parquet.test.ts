@@ -65,24 +65,63 @@ function timesIn(file: string): Promise<unknown[]> {
   );
 }
 
-it('a view has times with another offset in UTC, and what is no time as it is', async () => {
+it('a view has times with another offset in UTC, to the millisecond as in Parquet, and what is no time as it is', async () => {
   const service = await FakeService.start();
   const directory = scratch();
+  const env = environment(service.url, directory);
   const times = [
-    '2026-08-29T23:30:00-08:00',
-    '2026-08-29T23:30:00.123456Z',
-    'on Monday +99:99',
-    '2026-08-29',
-  ];
+    ['2026-08-29T23:30:00-08:00', '2026-08-30T07:30:00.000Z'],
+    ['2026-08-30T08:37:48.045678+02:00', '2026-08-30T06:37:48.045Z'],
+    ['2026-08-30T08:59:59.9999999+02:00', '2026-08-30T06:59:59.999Z'],
+    ['2026-08-29T23:30:00.123456Z'],
+    ['2026-08-29'],
+    ['on Monday +99:99'],
+    ['on Monday 4.0456 +02:00'],
+  ].map(([received = '', shown = received]) => ({ received, shown }));
   service.set(
     'domains',
-    times.map((time, index) => ({ id: `d${index}`, domain: `d${index}.example`, verified_at: time })),
+    times.map(({ received }, index) => ({
+      id: `d${index}`,
+      domain: `d${index}.example`,
+      verified_at: received,
+    })),
   );
-  expect((await tidemark(['sync'], { env: environment(service.url, directory) })).code).toBe(0);
+  expect((await tidemark(['sync'], { env })).code).toBe(0);
   const mirror = new Database(join(directory, 'mirror.db'), { readonly: true });
   const shown = mirror.prepare('SELECT verified_at FROM domains ORDER BY id').pluck().all();
   mirror.close();
-  expect(shown).toEqual(['2026-08-30T07:30:00.000Z', ...times.slice(1)]);
+  expect(shown).toEqual(times.map((each) => each.shown));
+  const file = join(directory, 'domains.parquet');
+  writeFileSync(file, bytesOf(['export', '--format', 'parquet', '--kind', 'domains'], env));
+  const instants = times.map((each) => Date.parse(each.shown));
+  expect(await ask(`SELECT epoch_ms(verified_at) AS ms FROM '${file}' ORDER BY id`)).toEqual(
+    instants.map((instant) => ({ ms: Number.isNaN(instant) ? null : String(instant) })),
+  );
+});
+
+it('a view and Parquet have NULL where a number, a boolean or a time is of another type', async () => {
+  const service = await FakeService.start();
+  const directory = scratch();
+  const env = environment(service.url, directory);
+  service.set('members', [
+    { id: 'x1', user: { uuid: 'u1', email: 'a@one.example' }, level: '8', joined_at: 1767225600 },
+    { id: 'x2', user: { uuid: 'u2', email: 'b@one.example' }, level: true, has_social_auth: 1 },
+    { id: 'x3', user: { uuid: 'u3', email: 'c@one.example' }, level: 8.0, has_social_auth: true },
+  ]);
+  expect((await tidemark(['sync'], { env })).code).toBe(0);
+  const columns = 'level, joined_at, has_social_auth';
+  const mirror = new Database(join(directory, 'mirror.db'), { readonly: true });
+  const shown = mirror.prepare(`SELECT ${columns} FROM members ORDER BY id`).raw().all();
+  mirror.close();
+  const none = [null, null, null];
+  expect(shown).toEqual([none, none, [8, null, 1]]);
+  const file = join(directory, 'members.parquet');
+  writeFileSync(file, bytesOf(['export', '--format', 'parquet', '--kind', 'members'], env));
+  expect(await ask(`SELECT ${columns} FROM '${file}' ORDER BY id`)).toEqual(
+    [none, none, ['8', null, true]].map(([level, joined_at, has_social_auth]) => ({
+      ...{ level, joined_at, has_social_auth },
+    })),
+  );
 });
 
 describe('Parquet', () => {
