@@ -429,12 +429,26 @@ export function comparisonNotes(
   return [
     ...staleFromLines(document, definitions),
     ...groupedNotes('left out', document.left_out ?? [], definitions),
-    ...(document.volatile_unknown === undefined
-      ? []
-      : [volatileNote(document.volatile_unknown.map((side) => document[side].ref))]),
+    ...volatileNote(document),
   ];
 }
 
-function volatileNote(states: readonly string[]): string {
-  return `fields that change on their own are not compared: their values as of ${states.join(' and ')} are not known`;
+/** In a note; the JSON document has all. */
+const FIELDS_NAMED = 5;
+
+function volatileNote(document: DiffDocument): string[] {
+  const { volatile_unknown: sides, volatile_fields: unknown = [] } = document;
+  if (sides === undefined) return [];
+  const fields = unknown.flatMap(({ kind, fields: own }) => own.map((field) => ({ kind, field })));
+  const more = fields.length - FIELDS_NAMED;
+  const named = [
+    ...[...Map.groupBy(fields.slice(0, FIELDS_NAMED), ({ kind }) => kind)].map(
+      ([kind, own]) => `${kind}: ${own.map(({ field }) => field).join(', ')}`,
+    ),
+    ...(more > 0 ? [`and ${count(more)} more`] : []),
+  ].join('; ');
+  const states = sides.map((side) => document[side].ref).join(' and ');
+  return [
+    `fields that change on their own are not compared${named === '' ? '' : ` (${named})`}: their values as of ${states} are not known`,
+  ];
 }

@@ -121,6 +121,8 @@ export interface DiffDocument {
   readonly left_out?: readonly LeftOut[];
   /** The sides that have no values of volatile fields, which the mode would compare; missing where both have them. */
   readonly volatile_unknown?: readonly ('from' | 'to')[];
+  /** Those of the fields that the catalog names, for the kinds compared. */
+  readonly volatile_fields?: readonly { readonly kind: Kind; readonly fields: readonly string[] }[];
   /** Of what a run changed; missing where every collection had been read before. */
   readonly first_read?: readonly FirstRead[];
   readonly changes: readonly RecordChange[];

@@ -52,6 +52,7 @@ export function driftDocument(
     stale: document.stale ?? [],
     left_out: document.left_out ?? [],
     ...(document.volatile_unknown === undefined ? {} : { volatile_unknown: document.volatile_unknown }),
+    ...(document.volatile_fields === undefined ? {} : { volatile_fields: document.volatile_fields }),
     schema_changes: drift.forms.map(formDocument),
     findings: open.map((finding) => withReopened(shown(finding), finding)),
     accepted: accepted.map(({ finding, acceptance }) => ({

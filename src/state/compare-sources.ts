@@ -90,7 +90,7 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
         .map((each) => ({ ...each, side: index === 0 ? 'from' : 'to' })),
     ),
     left_out: [...leftOut, ...feeds],
-    ...unknownVolatile(mode, from, to, request.definitions),
+    ...unknownVolatile(mode, { from, to }, request.definitions, filter.kinds),
   };
   if (document.compared.collections === 0 && document.compared.records === 0) {
     throw nothingCompared(document, filter, unread);

@@ -132,7 +132,7 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
     skipped: [...collections.skipped, ...unknownRecords.skipped()],
     stale: collections.stale,
     left_out: [...collections.leftOut, ...unknownRecords.leftOut()],
-    ...unknownVolatile(mode, asked.from, to, asked.definitions),
+    ...unknownVolatile(mode, { from: asked.from, to }, asked.definitions, filter.kinds),
   };
   if (asked.isUnasked === true) return document;
   if (document.compared.collections === 0 && document.compared.records === 0) {

@@ -1,6 +1,6 @@
 /** `--field`: a pointer that matches nothing would compare nothing, and look like "no differences". */
 import type { FieldDefinition } from '../catalog/definition.ts';
-import type { Kind } from '../catalog/kinds.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';
 import { isVolatileMember } from '../catalog/volatile-names.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
@@ -93,20 +93,34 @@ function knownSince(
   );
 }
 
-/** What the document says of a comparison in a possible mode. */
+/** What the document says of a comparison in a possible mode, of these kinds or all. */
 export function unknownVolatile(
   mode: ComparisonMode,
-  from: LoadedState,
-  to: LoadedState,
+  states: Readonly<Record<'from' | 'to', LoadedState>>,
   definitions: (kind: Kind) => ResourceDefinition,
-): Pick<DiffDocument, 'volatile_unknown'> {
-  const lacks = (state: LoadedState): boolean => {
-    if (mode === 'all_but_volatile') return isPast(state);
+  kinds: readonly Kind[] = KINDS,
+): Pick<DiffDocument, 'volatile_unknown' | 'volatile_fields'> {
+  const unknown = new Map<Kind, Set<string>>();
+  const sides = (['from', 'to'] as const).filter((side) => {
+    const state = states[side];
+    const isWhole = mode === 'all_but_volatile' && isPast(state);
     const own = state.replacedMembers?.() ?? new Map<Kind, ReadonlySet<string>>();
-    return [...own.keys()].some((kind) => knownSince(definitions(kind), [own]).length > 0);
-  };
-  const sides = [...(lacks(from) ? (['from'] as const) : []), ...(lacks(to) ? (['to'] as const) : [])];
-  return sides.length === 0 ? {} : { volatile_unknown: sides };
+    const held = isWhole ? state.collections().map(({ kind }) => kind) : [...own.keys()];
+    const found = [...new Set(held)].flatMap((kind) => {
+      const definition = definitions(kind);
+      const volatile = definition.fields.flatMap(({ name, isVolatile }) => (isVolatile ? [name] : []));
+      const names = [...(isWhole ? volatile : []), ...knownSince(definition, [own])];
+      return names.length > 0 && kinds.includes(kind) ? [{ kind, names }] : [];
+    });
+    for (const { kind, names } of found) unknown.set(kind, new Set([...(unknown.get(kind) ?? []), ...names]));
+    return isWhole || found.length > 0;
+  });
+  if (sides.length === 0) return {};
+  const fields = KINDS.flatMap((kind) => {
+    const names = unknown.get(kind);
+    return names === undefined ? [] : [{ kind, fields: [...names] }];
+  });
+  return { volatile_unknown: sides, ...(fields.length === 0 ? {} : { volatile_fields: fields }) };
 }
 
 interface FieldsAsked {

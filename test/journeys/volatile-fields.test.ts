@@ -202,7 +202,7 @@ describe('values of fields that change on their own', () => {
     }
     const text = await expectRun(0, 'diff', 'run:1', 'run:2', '--all', ...members);
     expect(text.stdout + text.stderr).toContain(
-      'fields that change on their own are not compared: their values as of run:1 are not known',
+      'fields that change on their own are not compared (members: updated_at, is_2fa_enabled, last_login): their values as of run:1 are not known',
     );
     // An export of a past state says that it has none; one of the newest state has the values of its time.
     for (const [from, paths] of [
@@ -330,9 +330,13 @@ describe('values of fields that change on their own', () => {
     await expectRun(0, 'sync', '--quiet');
     // The mirror has the value of run 2 in run 1 too: neither a difference from it, nor none, is known.
     const first = await diff(0, 'run:1', 'run:4');
-    expect(first).toMatchObject({ changes: [], volatile_unknown: ['from'] });
+    const unknown = [{ kind: 'members', fields: ['is_2fa_enabled'] }];
+    expect(first).toMatchObject({ changes: [], volatile_unknown: ['from'], volatile_fields: unknown });
     const note = await expectRun(0, 'drift');
-    expect(note.stderr).toContain('their values as of');
+    expect(note.stderr).toContain('not compared (members: is_2fa_enabled): their values as of');
+    expect(await diff(0, 'run:1', 'run:4', '--kind', 'domains')).not.toHaveProperty('volatile_unknown');
+    const all = await expectRun(0, 'diff', 'run:1', 'run:4', '--all');
+    expect(all.stdout + all.stderr).toMatch(/not compared \(organizations: .*; and \d+ more\): their/);
     expect((await diff(2, 'run:3', 'run:4')).changes).toMatchObject([
       { fields: [{ path: '/is_2fa_enabled', from: false, to: true }] },
     ]);
