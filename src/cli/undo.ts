@@ -233,10 +233,11 @@ function isRunning(mirror: Mirror, row: RestoreRow): boolean {
   return row.outcome === 'running' && lookAtRestore(mirror, row).isAtWork === true;
 }
 
-function answerLines(session: RestoreSession, { done, notDone, readBack, remarks }: Answers): string[] {
+function answerLines(session: RestoreSession, { done, notDone, gone, readBack, remarks }: Answers): string[] {
   const counts = [
     ...(done === 0 ? [] : [`${done} had an effect`]),
     ...(notDone === 0 ? [] : [`${notDone} had ${done === 0 ? 'no effect' : 'none'}`]),
+    ...(gone === 0 ? [] : [`${gone} not there any more, as what they were created in was removed meanwhile`]),
     ...(readBack === 0 ? [] : [`${readBack} read back`]),
   ];
   return [

@@ -173,22 +173,32 @@ describe('undo of a restore that was killed with requests under way', () => {
 
 /** Kills restore 1, of one kind, while its only request is under way. `arrives`: it reaches the service after the kill. */
 async function killedAt(story: Story, kind: string, method: string, arrives: boolean): Promise<void> {
+  const before = (await story.list(kind)).length;
+  const opened = await killedInside(story, [kind], { method, path: new RegExp(`/${kind}/`), nth: 1 });
+  if (!arrives) return;
+  opened.resolve(undefined);
+  await expect.poll(async () => (await story.list(kind)).length).toBe(before + 1);
+}
+
+/** Kills restore 1 while that request is under way; returns what lets the request reach the service. */
+async function killedInside(
+  story: Story,
+  kinds: readonly string[],
+  request: { readonly method: string; readonly path: RegExp; readonly nth: number },
+): Promise<PromiseWithResolvers<undefined>> {
   story.env['TIDEMARK_RATE_CONCURRENCY'] = '1';
   const opened = Promise.withResolvers<undefined>();
   const came = Promise.withResolvers<undefined>();
   const gate = { kind: 'gate', until: opened.promise, reached: () => came.resolve(undefined) } as const;
-  story.proxy.setRules([{ method, path: new RegExp(`/${kind}/`), nth: 1, fault: gate }]);
-  const before = (await story.list(kind)).length;
-  const command = ['restore', 'run:1', '--kind', kind, '--apply', '--yes'];
+  story.proxy.setRules([{ ...request, fault: gate }]);
+  const command = ['restore', 'run:1', ...kinds.flatMap((kind) => ['--kind', kind]), '--apply', '--yes'];
   const { child, ended } = start(command, { env: story.env, cwd: story.directory });
   const failed = ended.then(({ stderr }) => expect(stderr).toBe('still running'));
   await Promise.race([came.promise, failed]);
   child.kill('SIGKILL');
   expect((await ended).code).toBe(null);
   story.proxy.setRules([]);
-  if (!arrives) return;
-  opened.resolve(undefined);
-  await expect.poll(async () => (await story.list(kind)).length).toBe(before + 1);
+  return opened;
 }
 
 /** How restore 1 ended, once another process has opened the mirror for writing. */
@@ -222,6 +232,28 @@ describe('undo of a restore that was killed, where somebody else may have acted 
 
     await story.expectRun(0, 'undo', '1', '--apply', '--yes', '--force-changed');
     expect(ids(await story.list('domains'))).not.toContain(made['id']);
+    await story.expectRun(0, 'verify');
+  });
+
+  it('takes back the rest where somebody removed a role that it had half made', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'svc-writable' });
+    for (const { id } of (await story.list('roles')).slice(0, 2))
+      await story.call('DELETE', `${ORGANIZATION}roles/${String(id)}/`);
+    const before = ids(await story.list('roles'));
+    const second = { method: 'POST', path: /role_memberships/, nth: 2 };
+    await killedInside(story, ['roles', 'role_memberships'], second);
+    const made = story.writes().find(({ path }) => path.includes('role_memberships'))?.path ?? '';
+    await story.call('DELETE', made.replace('role_memberships/', ''));
+
+    const dry = await story.expectRun(2, 'undo', '1');
+    expect(dry.stderr).toContain('not there any more, as what they were created in was removed meanwhile');
+    expect(dry.stdout).toContain('1 to remove');
+    const resumed = await story.expectRun(3, 'restore', '--resume');
+    expect(resumed.stdout).toMatch(/it is not there \(any more\): its role .+ was removed meanwhile/);
+    expect(resumed.stdout).not.toContain('without an answer');
+    expect(await endOf(story)).toMatchObject({ outcome: 'partial' });
+    await story.expectRun(0, 'undo', '1', '--apply', '--yes');
+    expect(ids(await story.list('roles'))).toEqual(before);
     await story.expectRun(0, 'verify');
   });
 

@@ -1,5 +1,6 @@
 /** The lists by which a restore decides that a record does not exist, from real HTTP servers. */
 import { afterEach, expect, it } from 'vitest';
+import { definitionOf } from '../../src/catalog/catalog.ts';
 import { LiveRecords } from '../../src/restore/apply/live-records.ts';
 import { Opened, targetOf } from '../api/walk-rig.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
@@ -10,7 +11,7 @@ const opened = new Opened();
 afterEach(() => opened.close());
 
 /** A list whose pages cannot overlap, and that changes after the first page of each of the first passes. */
-async function idsOf(changingPasses: number): Promise<string[]> {
+async function idsOf(changingPasses: number): Promise<string[] | null> {
   let shift = 0;
   const script: Script = (request) => {
     const reply = listReply(rowsOf(230, shift), request, { defaultLimit: 100 });
@@ -18,14 +19,16 @@ async function idsOf(changingPasses: number): Promise<string[]> {
     return reply;
   };
   const { client } = await opened.rig(script);
-  const live = new LiveRecords({ reader: client, clock: new FakeClock(), pageSize: 100, redaction: null });
+  const live = new LiveRecords({
+    ...{ definitions: definitionOf, reader: client, clock: new FakeClock(), pageSize: 100, redaction: null },
+  });
   const { definition, scope } = targetOf('roles', { listing: { acceptsQuery: false } });
   return live.idsOf(definition, scope, null, true);
 }
 
 it('holds every record once two readings of the list agree', async () => {
   const ids = await idsOf(0);
-  expect(ids.toSorted()).toEqual(
+  expect(ids?.toSorted()).toEqual(
     rowsOf(230)
       .map(({ id }) => id)
       .toSorted(),

@@ -5,6 +5,7 @@ import type { Kind } from '../../src/catalog/kinds.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
+import { restoreExitCode } from '../../src/restore/apply/report.ts';
 import { storedPlan } from '../../src/restore/plan/stored-plan.ts';
 import { NO_SECRETS } from '../../src/restore/secrets.ts';
 import { type Answers, LookedUpRestores, lookUpAnswers } from '../../src/restore/undo/unanswered.ts';
@@ -165,7 +166,83 @@ describe('a creation without an answer', () => {
   });
 });
 
+describe('a creation without an answer in a record that was removed since', () => {
+  async function inRole() {
+    const killedRig = await killed(NOW, 'role_memberships');
+    const role = killedRig.path.replace('role_memberships/', '');
+    return { ...killedRig, role, from: writes(killedRig.rig) };
+  }
+
+  it('is not there any more: an undo has nothing to take back, and a resumed restore sends nothing', async () => {
+    const { rig, clock, role, from } = await inRole();
+    expect((await rig.running.call('DELETE', role)).status).toBe(204);
+    const { found, restores, restore } = await answers(rig, clock);
+    expect(found).toMatchObject({
+      done: 0,
+      notDone: 0,
+      gone: 1,
+      unknown: [],
+      remarks: [],
+      outcome: 'failed',
+    });
+    const message: unknown = expect.stringMatching(/^it is not there \(any more\): its role .+ was removed/);
+    const error = { code: 'not_found', message };
+    expect(restores.steps(restore)).toMatchObject([
+      { outcome: 'failed', newId: null, errorCode: error.code, error: error.message },
+    ]);
+    const plan = storedPlan(rig.mirror().restores.list()[0]!);
+    for (let time = 0; time < 2; time += 1) {
+      const resumed = await rig.apply(plan, { restore });
+      expect(resumed.steps).toMatchObject([{ outcome: 'failed', error }]);
+      expect(restoreExitCode(resumed, false)).toBe(3);
+    }
+    expect(writes(rig)).toBe(from);
+  });
+
+  it.each([
+    ['is there', 200],
+    ['cannot be read', 403],
+    ['is not answered for', 503],
+  ])('is not known where only its list is missing, and the record %s', async (_name, status) => {
+    const { rig, clock, role, from } = await inRole();
+    const answer = (code: number) => ({ kind: 'answer', status: code, body: { detail: 'no' } }) as const;
+    rig.proxy.setRules([
+      { method: 'GET', path: /role_memberships/, fault: answer(404) },
+      ...(status === 200 ? [] : [{ method: 'GET', path: new RegExp(`${role}$`), fault: answer(status) }]),
+    ]);
+    const { found, restores, restore } = await answers(rig, clock);
+    expect(found).toMatchObject({ gone: 0, outcome: 'interrupted' });
+    expect(found.unknown[0]?.message).toContain('could not be looked up');
+    expect(restores.steps(restore)).toMatchObject([{ outcome: 'sent' }]);
+    const resumed = await rig.apply(storedPlan(rig.mirror().restores.list()[0]!), { restore });
+    expect(resumed.steps).toMatchObject([{ outcome: 'sent' }]);
+    expect(writes(rig)).toBe(from);
+  });
+});
+
 describe('a step that was answered and not read back', () => {
+  it('that created in a record that was removed since is not there any more', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const lost = recordOf(native, 'role_memberships');
+    rig.put(without(native, ({ id }) => id === lost.id));
+    const lists = { method: 'GET', path: /role_memberships/ };
+    const fault = { kind: 'answer', status: 403, body: { detail: 'no' } } as const;
+    // The first one is the look before the write.
+    rig.proxy.setRules([{ ...lists, nth: [2, 3, 4, 5, 6, 7, 8], fault }]);
+    const plan = rig.plan(native);
+    const { restore, steps } = await rig.apply(plan);
+    expect(steps).toMatchObject([{ outcome: 'applied', verified: null }]);
+    rig.proxy.setRules([]);
+    const role = fillPath(definitionOf('role_memberships').path, lost.scope).replace('role_memberships/', '');
+    expect((await rig.running.call('DELETE', role)).status).toBe(204);
+    const resumed = await rig.apply(plan, { restore });
+    expect(resumed).toMatchObject({ outcome: 'partial', steps: [{ outcome: 'applied', verified: false }] });
+    expect(resumed.steps[0]?.error?.message).toMatch(
+      /^it is not there \(any more\): its role .+ was removed/,
+    );
+  });
+
   it('that created is read back, unless a field was set that its request did not contain', async () => {
     const rig = await startRig();
     const native = await nativeWorld(rig);

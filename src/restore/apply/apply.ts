@@ -3,6 +3,8 @@ import { UNLIMITED_REQUESTS } from '../../api/transport.ts';
 import type { ReadClient } from '../../api/read-client.ts';
 import type { WriteClient } from '../../api/write-client.ts';
 import { collectionKey, definitionOf } from '../../catalog/catalog.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { SourceConfig } from '../../config/config.ts';
 import type { Clock } from '../../core/clock.ts';
 import { eachConcurrently } from '../../core/concurrently.ts';
@@ -177,22 +179,24 @@ export function lookUpContext(
     const { newId } = journal.row(n);
     if (request !== null && newId !== null) claims.set(`${request.kind} ${newId}`, n);
   }
+  const definitions = (kind: Kind): ResourceDefinition => byKind.get(kind) ?? definitionOf(kind);
   return {
     source: source.name,
     live: new LiveRecords({
+      definitions,
       reader,
       clock,
       pageSize: source.pageSize,
       redaction: source.redact === true ? redactionWith(options.mirror.acceptances.fingerprintKey()) : null,
     }),
     journal,
-    definitions: (kind) => byKind.get(kind) ?? definitionOf(kind),
+    definitions,
     secrets,
     desired,
     idMap: idLookup(options.mirror.restores.idMap(source.name)),
     namesakes: namesakesIn(options.mirror.records, source.name),
     adopted: new Set(plan.adopted.map(({ kind, live_id }) => `${kind} ${live_id}`)),
-    replaced: replacedIds(plan, (kind) => byKind.get(kind) ?? definitionOf(kind)),
+    replaced: replacedIds(plan, definitions),
     claims,
     persons: personSteps(plan.steps),
     clock,

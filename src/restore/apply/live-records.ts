@@ -5,10 +5,12 @@
 import type { FoundRecord, ReadClient } from '../../api/read-client.ts';
 import { scopeKey } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { withShownFields } from '../../catalog/shown-fields.ts';
 import type { Clock } from '../../core/clock.ts';
-import { TidemarkError } from '../../core/errors.ts';
+import { scopeOf, SCOPE_KIND } from '../../catalog/lineage.ts';
+import { TidemarkError, isLocalError } from '../../core/errors.ts';
 import type { ScannedRecord } from '../../core/json-scan.ts';
 import { type JsonValue, parseLossless } from '../../core/json.ts';
 import type { Redaction } from '../../sync/redaction.ts';
@@ -23,14 +25,19 @@ interface Listed {
   readonly text: string | null;
 }
 
+/** Null where the collection went with the record that it was in. */
+type List = Map<string, Listed> | null;
+
 interface Listing {
   readonly startedAt: number;
   /** Updated with single records that were read since, in the order of the requests. */
-  records: Promise<Map<string, Listed>>;
+  records: Promise<List>;
   isOver: boolean;
 }
 
 interface LiveRecordsOptions {
+  /** Of the source, whose paths may differ from the documented ones. */
+  readonly definitions: (kind: Kind) => ResourceDefinition;
   readonly reader: ReadClient;
   readonly clock: Clock;
   readonly pageSize: number;
@@ -47,7 +54,7 @@ export class LiveRecords {
   readonly #options: LiveRecordsOptions;
   readonly #listings = new Map<string, Listing>();
   /** Lists that are read after the one under way has ended. */
-  readonly #next = new Map<string, Promise<Map<string, Listed>>>();
+  readonly #next = new Map<string, Promise<List>>();
 
   constructor(options: LiveRecordsOptions) {
     this.#options = options;
@@ -80,7 +87,7 @@ export class LiveRecords {
     isFresh: boolean,
     signal: AbortSignal | undefined,
   ): Promise<JsonValue | undefined> {
-    const listed = (await this.#list(definition, scope, isFresh, signal)).get(id);
+    const listed = (await this.#list(definition, scope, isFresh, signal))?.get(id);
     const text = listed?.text ?? null;
     return text === null ? undefined : this.#parsed(definition, text);
   }
@@ -98,7 +105,8 @@ export class LiveRecords {
   }
 
   /**
-   * Ids of the collection's records, those of a natural key where one is asked for.
+   * Ids of the collection's records, those of a natural key where one is asked for. Null where the record that the collection
+   * is in was removed.
    * @param isFresh false if a list that is some seconds old is enough
    * @throws TidemarkError when the collection cannot be read completely
    */
@@ -108,13 +116,16 @@ export class LiveRecords {
     key: string | null,
     isFresh: boolean,
     signal?: AbortSignal,
-  ): Promise<string[]> {
+  ): Promise<string[] | null> {
     const records = await this.#list(definition, scope, isFresh, signal);
-    return [...records].filter(([, listed]) => key === null || listed.key === key).map(([id]) => id);
+    return (
+      records && [...records].filter(([, listed]) => key === null || listed.key === key).map(([id]) => id)
+    );
   }
 
   /**
-   * Ids of the collection's records whose bodies match: the list is read again every time, and one page held at a time.
+   * Ids of the collection's records whose bodies match: the list is read again every time, and one page held at a time. Null
+   * as `idsOf`.
    * @throws TidemarkError when the collection cannot be read completely
    */
   async idsWhere(
@@ -122,13 +133,13 @@ export class LiveRecords {
     scope: Scope,
     isMeant: (body: JsonValue) => boolean,
     signal?: AbortSignal,
-  ): Promise<string[]> {
+  ): Promise<string[] | null> {
     const ids = new Set<string>();
     const records = await this.#walk(definition, scope, signal, (id, text) => {
       if (isMeant(this.#parsed(definition, text))) ids.add(id);
       else ids.delete(id);
     });
-    return [...ids].filter((id) => records.has(id));
+    return records && [...ids].filter((id) => records.has(id));
   }
 
   /** A write with unknown effect: the list read before is no longer valid. */
@@ -145,8 +156,8 @@ export class LiveRecords {
     const listing = this.#listings.get(keyOf(definition, scope));
     if (listing === undefined) return;
     listing.records = listing.records.then((records) => {
-      if (body === undefined) records.delete(id);
-      else records.set(id, { key: naturalKeyDigest(definition, body), text: null });
+      if (body === undefined) records?.delete(id);
+      else records?.set(id, { key: naturalKeyDigest(definition, body), text: null });
       return records;
     });
     // The reader of the list gets its error.
@@ -158,7 +169,7 @@ export class LiveRecords {
     scope: Scope,
     isFresh: boolean,
     signal: AbortSignal | undefined,
-  ): Promise<Map<string, Listed>> {
+  ): Promise<List> {
     const key = keyOf(definition, scope);
     const held = this.#listings.get(key);
     // Only a list that starts from now on is fresh: one that has started already may have missed the last write.
@@ -183,7 +194,7 @@ export class LiveRecords {
     definition: ResourceDefinition,
     scope: Scope,
     signal: AbortSignal | undefined,
-  ): Promise<Map<string, Listed>> {
+  ): Promise<List> {
     const records = this.#walk(definition, scope, signal);
     const listing: Listing = { startedAt: this.#options.clock.monotonicMs(), records, isOver: false };
     this.#listings.set(key, listing);
@@ -205,7 +216,7 @@ export class LiveRecords {
     scope: Scope,
     signal: AbortSignal | undefined,
     seen?: (id: string, text: string) => void,
-  ): Promise<Map<string, Listed>> {
+  ): Promise<List> {
     const { reader, pageSize } = this.#options;
     const keepsText = definition.operation('retrieve') === undefined;
     let records = new Map<string, Listed>();
@@ -231,12 +242,37 @@ export class LiveRecords {
     const verdict = await reader.walk(target, { accept, startPass }, signal);
     signal?.throwIfAborted();
     if (verdict.outcome === 'complete') return records;
+    if (verdict.error?.code === 'not_found' && (await this.#isParentGone(definition, scope, signal)))
+      return null;
     throw (
       verdict.error ??
       new TidemarkError('walk_unproven', `the ${definition.title.many} could not be read completely`, {
         hint: 'run `tidemark restore --resume` when the service answers again',
       })
     );
+  }
+
+  /**
+   * True where the record that the scope names last is not there by its own id: 404 for the list alone may also be a missing
+   * permission, or a path that this service does not have.
+   */
+  async #isParentGone(
+    { scope: keys }: ResourceDefinition,
+    scope: Scope,
+    signal: AbortSignal | undefined,
+  ): Promise<boolean> {
+    const key = keys.at(-1);
+    const id = key === undefined ? undefined : scope[key];
+    if (key === undefined || id === undefined) return false;
+    const parent = this.#options.definitions(SCOPE_KIND[key]);
+    if (!isRetrieved(parent) || parent.scope.some((each) => scope[each] === undefined)) return false;
+    try {
+      return !(await this.#options.reader.retrieve(parent, scopeOf(parent, scope), id, signal)).found;
+    } catch (error) {
+      // The error of the list stays.
+      if (error instanceof TidemarkError && !isLocalError(error.code)) return false;
+      throw error;
+    }
   }
 }
 

@@ -3,12 +3,13 @@
  */
 import { scopeKey } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
-import { scopeKeyNaming } from '../../catalog/lineage.ts';
+import { SCOPE_KIND, scopeKeyNaming } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { equalValues } from '../../diff/canonical.ts';
+import { recordName } from '../../diff/change.ts';
 import { textsWhere, topMember } from '../places.ts';
 import { dependentKinds } from '../plan/dependents.ts';
 import type { PlanStep } from '../plan/plan.ts';
@@ -104,6 +105,7 @@ async function matchOf(context: LookUpContext, ready: ReadyStep): Promise<StepEr
   const key = step.kind === ready.request.kind ? keyOfStep(ready) : absentKey(step);
   if (key === null) return await matchByContent(context, ready);
   const ids = await context.live.idsOf(definition, scope, key, false, context.signal);
+  if (ids === null) return withoutParentError(context, ready);
   const counterpart = ids.find((id) => !isTaken(context, ready, id));
   return counterpart === undefined
     ? null
@@ -140,6 +142,7 @@ async function matchByContent(context: LookUpContext, ready: ReadyStep): Promise
   if (step.kind !== request.kind) return null;
   const isSame = (body: JsonValue): boolean => holdsContent(definition, step, sent, body);
   const ids = await context.live.idsWhere(definition, scope, isSame, context.signal);
+  if (ids === null) return withoutParentError(context, ready);
   const counterpart = ids.find((id) => !isTaken(context, ready, id));
   return counterpart === undefined
     ? null
@@ -173,7 +176,7 @@ async function idsWithin(
   scope: Scope,
 ): Promise<readonly string[]> {
   try {
-    return await live.idsOf(definition, scope, null, true, signal);
+    return (await live.idsOf(definition, scope, null, true, signal)) ?? [];
   } catch (error) {
     if (error instanceof TidemarkError && error.code === 'not_found') return [];
     throw error;
@@ -226,7 +229,7 @@ export async function findAlreadyApplied(
   let body = id === null ? undefined : await live.read(definition, scope, id, true, signal);
   // One that is known and gone was created by an earlier restore: this one created it again.
   if (isCreation && isFromBackup && body === undefined) {
-    id = (await createdRecords(context, ready)).equal;
+    id = (await createdRecords(context, ready))?.equal ?? null;
     body = id === null ? undefined : await live.read(definition, scope, id, true, signal);
   }
   if (id === null) return null;
@@ -240,8 +243,8 @@ type LookUp =
   /** `id` of the created record; null for the other actions. */
   | { readonly found: 'done'; readonly id: string | null }
   | { readonly found: 'not_done' }
-  /** Neither as before nor as sent. */
-  | { readonly found: 'moved' };
+  /** Neither as before nor as sent (`moved`), or gone with the record that it was to be created in (`not_found`). */
+  | { readonly found: 'neither'; readonly error: StepError };
 
 /**
  * Looks it up, without writing anything.
@@ -254,13 +257,15 @@ export async function lookUp(context: LookUpContext, ready: ReadyStep): Promise<
   if (ready.request.role === 'remove') {
     if (body === undefined) return { found: 'done', id: null };
   } else if (body === undefined) {
-    return { found: 'moved' };
+    return { found: 'neither', error: neitherError(ready) };
   } else if (differencesFrom(definition, step, ready.sent ?? {}, body).length === 0) {
     return { found: 'done', id: null };
   }
   const before = plannedDigest(context, step);
   if (before !== null && managedDigest(definition, body) === before) return { found: 'not_done' };
-  return holdsSome(ready, body) ? { found: 'done', id: null } : { found: 'moved' };
+  return holdsSome(ready, body)
+    ? { found: 'done', id: null }
+    : { found: 'neither', error: neitherError(ready) };
 }
 
 /**
@@ -289,7 +294,9 @@ function holdsSome({ step, request, sent }: ReadyStep, body: JsonValue): boolean
 }
 
 async function lookUpCreated(context: LookUpContext, ready: ReadyStep): Promise<LookUp> {
-  const { equal, namesake } = await createdRecords(context, ready);
+  const found = await createdRecords(context, ready);
+  if (found === null) return { found: 'neither', error: withoutParentError(context, ready) };
+  const { equal, namesake } = found;
   if (equal !== null) return { found: 'done', id: equal };
   // Without a natural key only equal content identifies it.
   const hasKey = keyOfStep(ready) !== null && ready.request.kind === ready.step.kind;
@@ -297,14 +304,15 @@ async function lookUpCreated(context: LookUpContext, ready: ReadyStep): Promise<
   return { found: 'not_done' };
 }
 
-/** Records that the creation may have made: one that is equal to what it sends, which is then this step's, or else one of its name. */
+/** Records that the creation may have made: one that is equal to what it sends, which is then this step's, or else one of its name; null without its collection. */
 async function createdRecords(
   context: LookUpContext,
   ready: ReadyStep,
-): Promise<{ readonly equal: string | null; readonly namesake: string | null }> {
+): Promise<{ readonly equal: string | null; readonly namesake: string | null } | null> {
   const { step, definition, scope, sent } = ready;
   const key = keyOfStep(ready);
   const ids = await context.live.idsOf(definition, scope, key, true);
+  if (ids === null) return null;
   let namesake: string | null = null;
   for (const id of ids) {
     if (isTaken(context, ready, id)) continue;
@@ -356,8 +364,27 @@ export async function effectOf(
 }
 
 /** The error of a record that is not as a write expects it, nor as the write would leave it. */
-export function neitherError({ definition }: ReadyStep): StepError {
+function neitherError({ definition }: ReadyStep): StepError {
   return movedError(`the ${definition.title.one} is neither as before nor as sent`);
+}
+
+/** The error of a creation in a record that was removed: what it may have created went with that. */
+export function withoutParentError(
+  context: LookUpContext,
+  { step, definition, scope }: ReadyStep,
+): StepError {
+  const key = definition.scope.at(-1);
+  if (key === undefined) throw new Error(`${definition.kind} are in no other record`);
+  const kind = SCOPE_KIND[key];
+  const parent = context.definitions(kind);
+  const { [key]: desiredId = '', ...above } = step.desired?.scope ?? {};
+  const body = context.desired({ kind, scope: above, id: desiredId });
+  const id = scope[key] ?? '';
+  const name = body === undefined ? id : recordName(parent, body, id);
+  return {
+    code: 'not_found',
+    message: `it is not there (any more): its ${parent.title.one} ${name} was removed meanwhile`,
+  };
 }
 
 /** How long the service may still be executing a request whose process was killed. */

@@ -8,7 +8,8 @@ import { reasonWithRecord } from '../plan/steps.ts';
 import { managedDigest } from '../records.ts';
 import { differencesFrom, unsentDifferences, holdsContent } from './differences.ts';
 import type { NewId } from './journal.ts';
-import { idSuffix, lookUp } from './look-ups.ts';
+import { isRetrieved } from './live-records.ts';
+import { idSuffix, lookUp, withoutParentError } from './look-ups.ts';
 import { type ReadyStep, type LookUpContext, claim, isTaken, keyOfStep } from './ready-step.ts';
 import { type StepError, PERHAPS_SENT, errorColumns, stepError } from './report.ts';
 
@@ -59,7 +60,16 @@ async function comparison(context: LookUpContext, ready: ReadyStep): Promise<Com
   const body = await context.live.read(definition, scope, id, true, context.grace);
   if (step.action === 'remove')
     return end(body === undefined ? null : { code: 'rejected', message: 'it is still there' });
-  if (body === undefined) return end({ code: 'not_found', message: 'it is not there when read back' });
+  if (body === undefined) {
+    const isListed = ready.request.role === 'create' && !isRetrieved(definition);
+    // Not read again: the record was looked for in this list.
+    const ids = isListed ? await context.live.idsOf(definition, scope, null, false, context.grace) : [];
+    return end(
+      ids === null
+        ? withoutParentError(context, ready)
+        : { code: 'not_found', message: 'it is not there when read back' },
+    );
+  }
   notifyPersons(context, ready, body);
   const differences = [differencesFrom, unsentDifferences].flatMap((each) =>
     each(definition, step, ready.sent ?? {}, body),
@@ -116,7 +126,7 @@ export async function reportDuplicate(context: LookUpContext, ready: ReadyStep, 
     const ids = await (key === null
       ? live.idsWhere(definition, scope, holdsSame, grace)
       : live.idsOf(definition, scope, key, true, grace));
-    const counterpart = ids.find((each) => each !== id && !isTaken(context, ready, each));
+    const counterpart = ids?.find((each) => each !== id && !isTaken(context, ready, each));
     if (counterpart === undefined) return;
     const which = `${idSuffix(definition, id)}${idSuffix(definition, counterpart)}`;
     const message = `there are two ${key === null ? 'of that content' : 'of that name'} now${which}: a request that was given up was done after all; remove one of them`;

@@ -25,7 +25,6 @@ import {
   isReplaced,
   lookUp,
   checkIsOneRequest,
-  neitherError,
   effectOf,
   failedPrecondition,
 } from './look-ups.ts';
@@ -307,7 +306,7 @@ class StepRun {
       if (looked === null) return 'stopped';
       const { status, attempts } = journal.row(step.n);
       if (looked.found === 'done') return this.#recordApplied(looked.id, status);
-      if (looked.found === 'moved') return fail(this.#context, step, neitherError(this.#ready), status);
+      if (looked.found === 'neither') return fail(this.#context, step, looked.error, status);
       if (signal.aborted) {
         // Certainly not done: a resumed restore starts it from the beginning.
         journal.note(step.n, { outcome: 'planned' });

@@ -12,7 +12,7 @@ import type { IdMapping, JournalEntry, RestoreRow, RestoreStepRow } from '../../
 import { type LookUpOptions, NO_EVENTS, lookUpContext, outcomeOf } from '../apply/apply.ts';
 import { differencesFrom, holdsUnsent } from '../apply/differences.ts';
 import { type JournalStore, RestoreJournal } from '../apply/journal.ts';
-import { AT_WORK_MS, effectOf, idSuffix, neitherError, plannedDigest } from '../apply/look-ups.ts';
+import { AT_WORK_MS, effectOf, idSuffix, plannedDigest } from '../apply/look-ups.ts';
 import { readBack, recordApplied, reportDuplicate, rethrowLocalError } from '../apply/read-back.ts';
 import { type LookUpContext, type ReadyStep, readyStep } from '../apply/ready-step.ts';
 import { errorColumns, mayHaveActed } from '../apply/report.ts';
@@ -124,6 +124,8 @@ export interface Answers {
   readonly outcome: Exclude<RestoreRow['outcome'], 'running'>;
   readonly done: number;
   readonly notDone: number;
+  /** Creations in records that were removed since: whether they had an effect does not matter any more. */
+  readonly gone: number;
   /** Steps that were known as applied, and are read back now. */
   readonly readBack: number;
   /** What a person should know of steps whose end is known. */
@@ -159,6 +161,7 @@ export async function lookUpAnswers(options: AnswerOptions): Promise<Answers> {
   const result = {
     done: 0,
     notDone: 0,
+    gone: 0,
     readBack: 0,
     remarks: [] as StepRemark[],
     unknown: [] as StepRemark[],
@@ -168,6 +171,7 @@ export async function lookUpAnswers(options: AnswerOptions): Promise<Answers> {
     if (signal.aborted) throw new TidemarkError('interrupted', 'interrupted; nothing was sent');
     if (found.end === 'done') result.done += 1;
     else if (found.end === 'not_done') result.notDone += 1;
+    else if (found.end === 'gone') result.gone += 1;
     else if (found.end === 'read_back') result.readBack += 1;
     const { message } = found;
     if (message !== null) result[found.end === 'unknown' ? 'unknown' : 'remarks'].push({ step, message });
@@ -197,7 +201,7 @@ function outcomeAfter(
 }
 
 interface Answer {
-  readonly end: 'done' | 'not_done' | 'read_back' | 'unread' | 'moved' | 'unknown';
+  readonly end: 'done' | 'not_done' | 'gone' | 'read_back' | 'unread' | 'moved' | 'unknown';
   readonly message: string | null;
 }
 
@@ -215,9 +219,10 @@ async function answerOf(context: LookUpContext, step: PlanStep): Promise<Answer>
       journal.note(step.n, { outcome: 'planned' });
       return { end: 'not_done', message: null };
     }
-    if (looked.found === 'moved') {
-      const error = neitherError(ready);
+    if (looked.found === 'neither') {
+      const { error } = looked;
       journal.end(step.n, { outcome: 'failed', status, ...errorColumns(error) });
+      if (error.code === 'not_found') return { end: 'gone', message: null };
       return { end: 'moved', message: `${error.message}: it is left as it is` };
     }
     const doubt = looked.id === null ? null : await doubtOf(context, ready, looked.id);
