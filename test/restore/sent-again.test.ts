@@ -30,7 +30,9 @@ describe('a creation with a name', () => {
     rig.proxy.setRules([{ method: 'POST', nth: 1, fault: { kind: 'reset' } }]);
     const report = await rig.apply(rig.plan(native));
     expect(report.steps).toMatchObject([{ outcome: 'applied', verified: true }]);
-    expect(report.steps[0]?.warning).toMatch(/sent 2 times.*see whether it is there twice/);
+    expect(report.steps[0]?.warning).toMatch(
+      /^sent again, as an earlier request had no answer .*see whether it is there twice/,
+    );
     expect(restoreExitCode(report, false)).toBe(3);
   });
 
@@ -54,9 +56,30 @@ describe('a creation with a name', () => {
     expect(writes(rig) - from).toBe(1);
     expect(resumed.steps).toMatchObject([{ outcome: 'applied', verified: true, error: null }]);
     const { warning } = resumed.steps[0] ?? {};
-    expect(warning).toMatch(/may have been sent 2 times/);
-    expect(warning).not.toContain('was sent 2 times');
+    expect(warning).toMatch(/^sent by --resume, as it was not found; the process that ended may have/);
   });
+
+  it.each([
+    ['500 does', 500, undefined, 0],
+    ['502 does not', 502, /^sent again, as an earlier request had no answer/, 3],
+  ])(
+    'that failed and is sent by --resume is to be looked at unless its answers say that it was not done: %s',
+    async (_name, status, said, code) => {
+      const { rig, native } = await lostRole();
+      const plan = rig.plan(native);
+      rig.proxy.setRules([{ method: 'POST', fault: { kind: 'answer', status, body: {} } }]);
+      const from = writes(rig);
+      const failed = await rig.apply(plan);
+      expect(failed.steps).toMatchObject([{ outcome: 'failed', error: { code: 'server_error' } }]);
+      expect(writes(rig) - from).toBe(3);
+      rig.proxy.setRules([]);
+      const resumed = await rig.apply(plan, { restore: failed.restore });
+      expect(resumed.steps).toMatchObject([{ outcome: 'applied', verified: true }]);
+      if (said === undefined) expect(resumed.steps[0]?.warning).toBeUndefined();
+      else expect(resumed.steps[0]?.warning).toMatch(said);
+      expect(restoreExitCode(resumed, false)).toBe(code);
+    },
+  );
 
   it('that was refused before is no second one', async () => {
     const { rig, native } = await lostRole();

@@ -326,8 +326,9 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
 }
 
 /**
- * The warning for a creation that was sent again because no response came: the service may have executed the first
- * request after the look-up, and a record without a name can only be recognized by its content.
+ * The warning for a creation that was sent again after requests of which no answer said whether they had been done (a 500 says that
+ * they were not): the service may have executed one after the look-up, and a record without a name can only be recognized by
+ * its content.
  */
 function warningOf(
   { precondition, request }: PlanStep,
@@ -335,15 +336,14 @@ function warningOf(
 ): Pick<StepReport, 'warning'> {
   const isNameless = precondition?.state === 'absent' && precondition.digest === null;
   if (outcome !== 'applied' || attempts < 2 || request?.role !== 'create') return {};
-  const why = isNameless
-    ? 'and has no name to find it by: see whether it is there twice now'
-    : 'as no answer came, and the service may do the first one late: see whether it is there twice after a while';
-  if (errorCode !== PERHAPS_SENT) return { warning: `it was sent ${attempts} times, ${why}` };
-  const ended = 'the process ended when it was about to be sent, and was not found to be done';
+  const why =
+    errorCode === PERHAPS_SENT
+      ? 'sent by --resume, as it was not found; the process that ended may have sent it too'
+      : 'sent again, as an earlier request had no answer that says whether it was done';
   return {
     warning: isNameless
-      ? `it may have been sent ${attempts} times (${ended}), ${why}`
-      : `it may have been sent ${attempts} times (${ended}): if it was, see whether it is there twice after a while`,
+      ? `${why}, and it has no name to find it by: see whether it is there twice now`
+      : `${why}, and the service may do that late: see whether it is there twice after a while`,
   };
 }
 

@@ -307,6 +307,8 @@ class StepRun {
       const { status, attempts } = journal.row(step.n);
       if (looked.found === 'done') return this.#recordApplied(looked.id, status);
       if (looked.found === 'neither') return fail(this.#context, step, looked.error, status);
+      // The service itself failed that request: it will not be done later, and does not count as sent.
+      if (status === 500) journal.note(step.n, { attempts: Math.max(0, attempts - 1) });
       if (signal.aborted) {
         // Certainly not done: a resumed restore starts it from the beginning.
         journal.note(step.n, { outcome: 'planned' });
@@ -314,8 +316,6 @@ class StepRun {
       }
       if (error !== null && this.#sends >= MAX_SENDS)
         return fail(this.#context, step, stepError(error), status);
-      // The service itself failed that request: it will not be done later, and does not count as sent.
-      if (error?.status === 500) journal.note(step.n, { attempts: attempts - 1 });
     } catch (cause) {
       if (grace.aborted) return 'stopped';
       // Unknown: it stays `sent`, so that it is looked up before it is sent again.
