@@ -69,7 +69,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
       context,
       context.options.json === true
         ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
-        : `\n${renderText(resultReport(report, { definitions, plan: sending.plan }), lineOptions(context))}`,
+        : `\n${renderText(resultReport(report, { definitions, plan: sending.plan, isVerbose: context.options.verbose === true }), lineOptions(context))}`,
     );
     const code = restoreExitCode(report, context.signal.aborted);
     printReason(context, restoreReason(report, code, definitions));

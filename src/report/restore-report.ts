@@ -20,16 +20,19 @@ import { groupedNotes } from './notes.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedRestore } from './plan-mask.ts';
 import { foldedValues, nameText } from './value-text.ts';
-import { MANUAL, obstructedPart, secretLines, SECRETS_INTRO } from './plan-report.ts';
+import { leftText, MANUAL, obstructedPart, secretLines, SECRETS_INTRO } from './plan-report.ts';
 
 interface RestoreOptions extends Pick<ReportOptions, 'definitions'> {
   /** The plan: its steps have the names of their actions, and the secrets that they lack. */
   readonly plan?: Pick<Plan, 'steps'>;
   /** True lists what was applied as planned, too. */
   readonly isWhole?: boolean;
+  /** True names every record, where a line is about many. */
+  readonly isVerbose?: boolean;
 }
 
 const SECRET_LINES_SHOWN = 20; // the plan has shown them all
+const NAMES_SHOWN = 10;
 const VALUE_LIMIT = 100; // characters of a value that the service keeps in another form
 
 /** The result for people. */
@@ -56,7 +59,7 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
     ),
     ...part('applied, but not read back', (step) => isApplied(step) && step.verified === null),
     ...part('not reached', (step) => step.outcome === 'planned'),
-    ...part('check these', ({ warning }) => warning !== undefined),
+    ...listPart('check these', warningLines(steps, options)),
     ...obstructedPart('blocked', unsent('blocked'), options),
     ...secretsPart(steps, options),
     ...obstructedPart(MANUAL, unsent('manual'), options),
@@ -154,13 +157,29 @@ function outcomeOf({ status, outcome, error }: StepReport): Pick<Item, 'outcome'
   return isKnown ? {} : { outcome: `(HTTP ${status})` };
 }
 
-function linesOf({ error, warning, outcome, verified, differences }: StepReport): Text[] {
+function linesOf({ error, outcome, verified, differences }: StepReport): Text[] {
   return [
     ...(error === null ? [] : [withCommands(error.message)]),
-    ...(warning === undefined ? [] : [withCommands(warning)]),
     ...(outcome === 'applied' && verified === null && error === null ? ['it could not be read back'] : []),
     ...differences.map(keptText),
   ];
+}
+
+/** What to check, once for all records of a kind that it is the same for. */
+function warningLines(
+  steps: readonly StepReport[],
+  { definitions, isWhole, isVerbose }: RestoreOptions,
+): string[] {
+  const warned = steps.filter(({ warning }) => warning !== undefined);
+  const groups = Map.groupBy(warned, ({ kind, warning }) => `${kind} ${warning ?? ''}`).values();
+  return [...groups].flatMap((same) => {
+    const [{ kind, warning: reason } = {}] = same;
+    if (kind === undefined || reason === undefined) return [];
+    const shown = isWhole === true || isVerbose === true ? same : same.slice(0, NAMES_SHOWN);
+    return [
+      leftText({ kind, count: same.length, reason, names: shown.map(({ name }) => name) }, { definitions }),
+    ];
+  });
 }
 
 /** What the service made of a value that was sent. */

@@ -146,13 +146,32 @@ describe('what failed', () => {
     expect(renderRestoreText(whole, text).match(/--resume 3/g)).toHaveLength(1);
   });
 
-  it('is warned of where the step was applied', () => {
-    const warning = 'it was sent 2 times';
+  it('is warned of where the step was applied, once for all that it is the same for', () => {
+    const warned = (n: number, warning: string) =>
+      ({
+        ...step,
+        n,
+        name: `R${n}`,
+        outcome: 'applied',
+        status: 201,
+        verified: true,
+        error: null,
+        warning,
+      }) as const;
     const steps = [
-      { ...step, n: 1, outcome: 'applied', status: 201, verified: true, error: null, warning },
-    ] as const;
+      ...Array.from({ length: 12 }, (_, at) => warned(at + 1, 'it was sent 2 times')),
+      warned(13, 'both'),
+    ];
     const shown = renderRestoreText(report(steps), text);
-    expect(shown).toContain('check these (1)\n   1 update role Ops\n      it was sent 2 times');
+    const names = 'R1, R2, R3, R4, R5, R6, R7, R8, R9, R10';
+    expect(shown).toContain(
+      `check these\n  12 roles (${names} and 2 more): it was sent 2 times\n  1 role (R13): both`,
+    );
+    const whole = renderRestoreText(report(steps), { ...text, isVerbose: true });
+    expect(whole).toContain(`${names}, R11, R12): it was`);
+    expect(renderRestoreText(report(steps), { ...text, isWhole: true }).match(/it was sent/g)).toHaveLength(
+      1,
+    );
   });
 });
 
