@@ -6,7 +6,6 @@ import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { type Actor, commandActor } from '../core/actor.ts';
 import { TidemarkError, type ExitCode, type ErrorCode } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
-import { shellWord } from '../core/hints.ts';
 import { systemCodeOf } from '../core/errors.ts';
 import { systemClock } from '../core/clock.ts';
 import { localTime, plural } from '../core/wording.ts';
@@ -14,6 +13,7 @@ import { acceptedText } from '../diff/drift.ts';
 import { newlyFound } from '../diff/found-again.ts';
 import { fieldLine } from '../report/value-text.ts';
 import { isSecretId, maskedPlace, withMaskedId } from '../report/mask.ts';
+import { planCommand } from '../report/restore-report.ts';
 import { changedSincePlan, type Moved } from '../restore/apply/moved.ts';
 import type { DesiredLookup } from '../restore/apply/ready-step.ts';
 import { kindsToRead } from '../restore/plan/dependents.ts';
@@ -90,12 +90,6 @@ async function planIn(context: CommandContext, file: string): Promise<Plan> {
     });
   });
   return readPlan(text);
-}
-
-/** Plans the same state again; what narrowed the plan is not stored in it. */
-function planCommand({ from, to }: Plan): string {
-  const state = from.run === undefined ? from.ref : `run:${from.run}`;
-  return `tidemark restore ${shellWord(state)}${to.source === undefined ? '' : ` --source ${shellWord(to.source)}`}`;
 }
 
 /**

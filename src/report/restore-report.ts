@@ -1,4 +1,5 @@
 /** The result of a restore as a report: failures first, then differences, new ids, and next steps. */
+import { shellWord } from '../core/hints.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { Plan } from '../restore/plan/plan.ts';
@@ -24,7 +25,7 @@ import { leftText, MANUAL, obstructedPart, secretLines, SECRETS_INTRO } from './
 
 interface RestoreOptions extends Pick<ReportOptions, 'definitions'> {
   /** The plan: its steps have the names of their actions, and the secrets that they lack. */
-  readonly plan?: Pick<Plan, 'steps'>;
+  readonly plan?: Pick<Plan, 'steps'> & Partial<Pick<Plan, 'from' | 'to'>>;
   /** True lists what was applied as planned, too. */
   readonly isWhole?: boolean;
   /** True names every record, where a line is about many. */
@@ -77,7 +78,7 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
           ? 'good'
           : 'warning',
     parts,
-    next: nextLines(report),
+    next: nextLines(report, options),
   };
 }
 
@@ -240,7 +241,7 @@ function remarks(steps: readonly StepReport[], { plan, definitions }: RestoreOpt
 /** What would fail again as long as the plan is the same. */
 const LOST: ReadonlySet<string> = new Set(['moved', 'rejected', 'not_found', 'reference_unknown']);
 
-function nextLines(report: RestoreReport): Text[] {
+function nextLines(report: RestoreReport, { plan }: RestoreOptions): Text[] {
   const { restore, steps, outcome, summary, this_time: now, undone_by: undo } = report;
   const { applied, failed, skipped, open } = summary;
   const resume = { code: `tidemark restore --resume ${restore}` };
@@ -254,12 +255,28 @@ function nextLines(report: RestoreReport): Text[] {
   else if (open > 0)
     lines.push([report.abandoned_by === undefined ? 'continue with ' : 'to continue it even so: ', resume]);
   else if (failed + skipped > 0 && !isLost) lines.push(['retry what failed: ', resume]);
+  const isMissed = steps.some((step) => step.outcome === 'applied' && step.verified === false);
   const isUndone = undo !== undefined && report.undone_in_part !== true && (now?.applied ?? 0) === 0;
   const hasActed = isUnknown || (applied > 0 && !isUndone);
+  if (isOver && !isUndone && (isMissed || (isLost && failed > 0))) lines.push(...newPlan(report, plan));
   if (hasActed && outcome !== 'running') {
     const first = isUnknown ? ', which first looks up what has no answer' : '';
     lines.push(['to undo it: ', { code: `tidemark undo ${restore}` }, first]);
   }
   if (applied > 0) lines.push([{ code: 'tidemark sync' }, ' brings the mirror up to date']);
   return lines;
+}
+
+/** The line with the command that makes a new plan; none where the plan of this one is not known. */
+function newPlan({ undoes }: RestoreReport, plan: RestoreOptions['plan']): Text[] {
+  if (undoes !== null) return [['to plan what is missing: ', { code: `tidemark undo ${undoes}` }]];
+  const { from, to } = plan ?? {};
+  if (from === undefined || to === undefined) return [];
+  return [['to plan what is missing (give the same filters again): ', { code: planCommand({ from, to }) }]];
+}
+
+/** Plans the same state again; what narrowed the plan is not stored in it. */
+export function planCommand({ from, to }: Pick<Plan, 'from' | 'to'>): string {
+  const state = from.run === undefined ? from.ref : `run:${from.run}`;
+  return `tidemark restore ${shellWord(state)}${to.source === undefined ? '' : ` --source ${shellWord(to.source)}`}`;
 }

@@ -137,6 +137,21 @@ describe('what failed', () => {
     );
   });
 
+  it.each([
+    ['was refused', { error: refused }, true],
+    ['is not as sent', { outcome: 'applied', verified: false, error: null }, true],
+    ['may be tried again', { error: busy }, false],
+  ] as const)('names the command that makes a new plan where a step %s', (_name, end, isNamed) => {
+    const plan = { steps: [], from: { ref: 'latest', run: 4 }, to: { ref: 'live', source: 'default' } };
+    const one = report([{ ...step, n: 1, ...end }]);
+    const command = 'filters again): `tidemark restore run:4 --source default`';
+    expect(renderRestoreText(one, { ...text, plan }).includes(command)).toBe(isNamed);
+    const undo = renderRestoreText({ ...one, undoes: 2 }, { ...text, plan });
+    expect(undo.includes('to plan what is missing: `tidemark undo 2`')).toBe(isNamed);
+    for (const over of [{ outcome: 'interrupted' }, { undone_by: 5 }] as const)
+      expect(renderRestoreText({ ...one, ...over }, { ...text, plan })).not.toContain('to plan');
+  });
+
   it('names the way to go on once, where steps failed and others were not reached', () => {
     const steps = [
       { ...step, n: 1, error: busy },
