@@ -113,7 +113,7 @@ export class MirrorAccess {
     try {
       return work(this.#reader.connection);
     } catch (error) {
-      throw asReadingError(error, this.path);
+      throw asReadingError(error, this.path, this.#reader.connection);
     }
   }
 
@@ -143,7 +143,7 @@ export class MirrorAccess {
       return undefined;
     } catch (error) {
       hasFailed = true;
-      throw asReadingError(error, this.path);
+      throw asReadingError(error, this.path, reader.connection);
     } finally {
       if (hasFailed) reader.close();
       else this.#giveBack(reader);

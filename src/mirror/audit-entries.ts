@@ -10,7 +10,7 @@ import {
   runOfBackup,
 } from './audit-log.ts';
 import { type Measured, measuredIn } from './acceptances.ts';
-import { type AuditEntry, entryHash } from './audited-rows.ts';
+import { AUDITED_TABLES, type AuditedTable, type AuditEntry, entryHash } from './audited-rows.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
@@ -195,25 +195,27 @@ interface Numbers {
   readonly run: number | null;
 }
 
-function subjectOf({ entry, about, member, row }: AuditEntry, numbers: Numbers): AuditSubject {
+function subjectOf(stored: AuditEntry, numbers: Numbers): AuditSubject {
+  const { entry, about, member, row } = stored;
   try {
+    if (hasWrongType(stored)) throw new TypeError('not stored as text');
     const key = JSON.parse(member) as readonly (string | number)[];
     const [first = ''] = key;
-    const stored: unknown = JSON.parse(row);
+    const stated: unknown = JSON.parse(row);
     switch (about) {
       case 'acceptances': {
         const [source = '', kind = '', scope = '', id = '', path = ''] = key.map(String);
-        const { accepted_at: acceptedAt, accepted_by: by, ...rest } = stored as Stored['acceptances'];
+        const { accepted_at: acceptedAt, accepted_by: by, ...rest } = stated as Stored['acceptances'];
         const place = { source, kind: knownKind(kind), scope: storedScope(scope), id, path };
         const measured = measuredIn({ entry, row }, numbers.move);
         return { about: 'acceptance', ...place, ...rest, acceptedAt, by, measured };
       }
       case 'snapshots': {
-        const { run, pinned_at: pinnedAt, pinned_by: by, is_baseline: mark } = stored as Stored['snapshots'];
+        const { run, pinned_at: pinnedAt, pinned_by: by, is_baseline: mark } = stated as Stored['snapshots'];
         return { about: 'snapshot', name: String(first), run, pinnedAt, by, isBaseline: mark === 1 };
       }
       case 'restores': {
-        const { source, undoes, outcome, ...rest } = stored as Stored['restores'];
+        const { source, undoes, outcome, ...rest } = stated as Stored['restores'];
         return {
           about: 'restore',
           restore: Number(first),
@@ -229,7 +231,7 @@ function subjectOf({ entry, about, member, row }: AuditEntry, numbers: Numbers):
         };
       }
       case 'forgets': {
-        const { sources, policy, runs, run_count: runCount } = stored as Stored['forgets'];
+        const { sources, policy, runs, run_count: runCount } = stated as Stored['forgets'];
         return {
           about: 'forget',
           forget: Number(first),
@@ -241,7 +243,7 @@ function subjectOf({ entry, about, member, row }: AuditEntry, numbers: Numbers):
         };
       }
       case 'removals': {
-        const { source, at_most: atMost, collections } = stored as Stored['removals'];
+        const { source, at_most: atMost, collections } = stated as Stored['removals'];
         return {
           ...{ about: 'removals', run: Number(first), source, atMost },
           collections: collections.map(({ kind, scope, ...numbers }) => ({
@@ -250,7 +252,7 @@ function subjectOf({ entry, about, member, row }: AuditEntry, numbers: Numbers):
         };
       }
       case 'backups': {
-        const { root, made_at: madeAt, sources } = stored as Stored['backups'];
+        const { root, made_at: madeAt, sources } = stated as Stored['backups'];
         return { about: 'backup', name: String(first), run: numbers.run, root, madeAt, sources };
       }
     }
@@ -261,4 +263,13 @@ function subjectOf({ entry, about, member, row }: AuditEntry, numbers: Numbers):
       cause,
     });
   }
+}
+
+/** SQLite does not keep another program from storing a BLOB in a column of texts. */
+function hasWrongType({ at, by, via, action, about }: AuditEntry): boolean {
+  const isKnown =
+    AUDITED_TABLES.includes(about as AuditedTable) || about === 'backups' || about === 'removals';
+  return (
+    !isKnown || [by, via, action].some((text) => typeof text !== 'string') || Number.isNaN(Date.parse(at))
+  );
 }

@@ -16,6 +16,7 @@ import Database from 'better-sqlite3';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { RESTORE_HINT } from '../core/hints.ts';
+import { plural } from '../core/wording.ts';
 
 export type Connection = Database.Database;
 export type Statement<Parameters extends unknown[], Row> = Database.Statement<Parameters, Row>;
@@ -195,11 +196,52 @@ function primaryCode(code: string): string {
 /** Content that is not what was stored; `asReadingError` names the mirror. */
 export class DamagedContent extends Error {}
 
-/** An error while reading: invalid JSON was stored as valid JSON, so it is damage. */
-export function asReadingError(thrown: unknown, path: string): unknown {
-  if (!(thrown instanceof SyntaxError || thrown instanceof DamagedContent))
-    return asMirrorError(thrown, path);
-  return damagedMirror(path, thrown.message, thrown);
+/**
+ * An error while reading: invalid JSON was stored as valid JSON, so it is damage. So is what fails in a file in which values are not
+ * of the type of their column.
+ */
+export function asReadingError(thrown: unknown, path: string, connection: Connection): unknown {
+  if (thrown instanceof SyntaxError || thrown instanceof DamagedContent)
+    return damagedMirror(path, thrown.message, thrown);
+  const [wrong] = isOfWrongType(thrown) ? valuesOfWrongType(connection) : [];
+  return wrong === undefined ? asMirrorError(thrown, path) : damagedMirror(path, wrong, thrown);
+}
+
+/** True for an error that a value of another type than expected may have caused. */
+export function isOfWrongType(thrown: unknown): boolean {
+  return thrown instanceof TypeError || thrown instanceof RangeError;
+}
+
+/** A line for each column in which another program has stored values of another type: SQLite does not keep it from that. */
+export function valuesOfWrongType(connection: Connection): string[] {
+  const columns = connection
+    .prepare<[], { table: string; column: string; type: string }>(
+      `SELECT t.name AS "table", c.name AS "column", lower(c.type) AS type FROM sqlite_schema t, pragma_table_info(t.name) c
+       WHERE t.type = 'table' AND lower(c.type) IN ('text', 'blob', 'integer') ORDER BY t.name, c.cid`,
+    )
+    .all();
+  return [...Map.groupBy(columns, ({ table }) => table)].flatMap(([table, own]) => {
+    const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+    const counts = own.map(
+      ({ column, type }) => `count(*) FILTER (WHERE typeof(${quoted(column)}) NOT IN ('${type}', 'null'))`,
+    );
+    try {
+      const found = connection
+        .prepare<[], number[]>(`SELECT ${counts.join(', ')} FROM ${quoted(table)}`)
+        .raw()
+        .get();
+      return own.flatMap(({ column, type }, index) => {
+        const count = found?.[index] ?? 0;
+        return count === 0
+          ? []
+          : [`${column} of ${plural(count, 'row')} of ${table} is not stored as ${type}`];
+      });
+    } catch (error) {
+      // A damaged page: whoever reads the table names it.
+      if (sqliteCode(error) === undefined) throw error;
+      return [];
+    }
+  });
 }
 
 /** The error for a mirror that is damaged: where, if that is known, and how to replace it. */

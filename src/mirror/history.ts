@@ -256,7 +256,10 @@ function revisionOf(row: Omit<StoredRevision, 'change'> & { readonly change: num
 }
 
 function brokenHistory(record: number, run: number): TidemarkError {
-  return new TidemarkError('mirror_corrupt', `record ${record} has a broken history at run ${run}`, {
+  const at = Number.isInteger(run)
+    ? ` at run ${run}`
+    : ': the number of the run before is not stored as integer';
+  return new TidemarkError('mirror_corrupt', `record ${record} has a broken history${at}`, {
     hint: 'run `tidemark verify`',
   });
 }

@@ -125,7 +125,7 @@ export class Mirror {
     try {
       return queryMasked(reader.connection, question);
     } catch (error) {
-      throw asReadingError(error, this.path);
+      throw asReadingError(error, this.path, reader.connection);
     } finally {
       reader.close();
     }
@@ -182,7 +182,7 @@ export class Mirror {
     try {
       return await verifySnapshot(reader.connection, onProgress);
     } catch (error) {
-      throw withoutVerifyHint(asReadingError(error, this.path), this.path);
+      throw withoutVerifyHint(asReadingError(error, this.path, reader.connection), this.path);
     } finally {
       reader.close();
     }

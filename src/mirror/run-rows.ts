@@ -46,8 +46,11 @@ export type CollectionRow = Readonly<
   }
 >;
 
+/** A text also where another program stored a BLOB: `verify` names it, and goes on. */
+const SOURCE_NAME = sql<string>`CAST(${sources.name} AS TEXT)`;
+
 const SOURCES = prepared((db) =>
-  db.select({ name: sources.name }).from(sources).orderBy(asc(sources.name)).prepare(),
+  db.select({ name: SOURCE_NAME }).from(sources).orderBy(asc(sources.name)).prepare(),
 );
 
 /** Names of all sources that ever began a run, sorted. */
@@ -81,7 +84,7 @@ const RUNS = prepared((db) =>
   db
     .select({
       run: columnsWithout(runs, 'source', ...SEAL_COLUMNS),
-      source: sources.name,
+      source: SOURCE_NAME,
     })
     .from(runs)
     .crossJoin(sources)
@@ -161,7 +164,7 @@ const COLLECTION_COLUMNS = {
   row: columnsWithout(collections, 'source', 'kind', 'scope', 'organizationId', 'projectId', 'roleId'),
   kind: collections.kind,
   scope: collections.scope,
-  source: sources.name,
+  source: SOURCE_NAME,
 };
 
 const COLLECTIONS = prepared((db) =>

@@ -9,12 +9,13 @@ import { and, asc, desc, eq, sql } from 'drizzle-orm';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { pointerTo } from '../core/json-pointer.ts';
 import type { Connection } from './database.ts';
-import { readShapes } from './field-shapes-store.ts';
+import { parsed, readShapes } from './field-shapes-store.ts';
 import { param, prepared } from './query.ts';
 import { IS_PUBLISHED } from './run-rows.ts';
 import { sealingRules } from './schema/record-tables.ts';
 import { runs } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
+import { damagedRow } from './stored-names.ts';
 
 /** Which members the stable hash of a kind leaves out, from `run` on. */
 export interface SealingRule {
@@ -37,11 +38,16 @@ const RULES = prepared((db) => {
     .prepare();
 });
 
-/** The rules of one kind of one source, oldest first. */
+/** The rules of one kind of one source, oldest first. @throws TidemarkError `mirror_corrupt` */
 export function readRules(connection: Connection, source: number, kind: Kind): SealingRule[] {
   return RULES(connection)
     .all({ source, kind })
-    .map(({ run, fields }) => ({ run, volatileFields: new Set(JSON.parse(fields) as string[]) }));
+    .map(({ run, fields }) => {
+      const names = parsed(fields);
+      if (!Array.isArray(names))
+        throw damagedRow(`which fields of ${kind} are volatile since run ${run} cannot be read`);
+      return { run, volatileFields: new Set(names as string[]) };
+    });
 }
 
 /** The same by the name of the source. */

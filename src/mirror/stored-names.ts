@@ -21,12 +21,13 @@ export function storedScope(text: string): Scope {
 }
 
 function damagedName(what: string, text: string, cause?: unknown): TidemarkError {
-  return new TidemarkError(
-    'mirror_corrupt',
-    `the mirror is damaged: there is no ${what} ${JSON.stringify(text)}`,
-    {
-      hint: `\`tidemark verify\` says what else is damaged; ${RESTORE_HINT}`,
-      cause,
-    },
-  );
+  return damagedRow(`there is no ${what} ${JSON.stringify(text)}`, cause);
+}
+
+/** The error for a row that was altered. */
+export function damagedRow(what: string, cause?: unknown): TidemarkError {
+  return new TidemarkError('mirror_corrupt', `the mirror is damaged: ${what}`, {
+    hint: `\`tidemark verify\` says what else is damaged; ${RESTORE_HINT}`,
+    cause,
+  });
 }

@@ -33,14 +33,17 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
     if (!found.changeDigest.equals(sealed.changeDigest)) {
       findings.add({
         kind: 'chain',
-        message: unlikeChangesText(run),
+        message: sealed.changeDigest.length === 0 ? missingDigestText(run) : unlikeChangesText(run),
         run,
       });
     }
     if (!found.sweepDigest.equals(sealed.sweepDigest)) {
       findings.add({
         kind: 'chain',
-        message: `what is stored of the collections that run ${run} read was changed after the run`,
+        message:
+          sealed.sweepDigest.length === 0
+            ? missingDigestText(run)
+            : `what is stored of the collections that run ${run} read was changed after the run`,
         run,
       });
     }
@@ -72,6 +75,10 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
       message: `${stored} revisions are stored, but only ${checked.revisions} belong to a record`,
     });
   }
+}
+
+function missingDigestText(run: number): string {
+  return `the digest of run ${run} is missing`;
 }
 
 function unlikeChangesText(run: number): string {
@@ -121,8 +128,10 @@ function unlikeAfter(connection: Connection, after: number): readonly UnlikeRun[
   const withRows = new Set(CHANGING_AFTER(connection).all({ after }));
   const runs = readSealed(connection, after).flatMap((sealed): UnlikeRun[] => {
     const { run } = sealed;
-    if (!rootOf(sealed).equals(sealed.root))
-      return [{ sealed, text: unlikeRootText(run), isOfChanges: false }];
+    if (!rootOf(sealed).equals(sealed.root)) {
+      const isMissing = sealed.changeDigest.length === 0 || sealed.sweepDigest.length === 0;
+      return [{ sealed, text: isMissing ? missingDigestText(run) : unlikeRootText(run), isOfChanges: false }];
+    }
     const found = withRows.has(run) ? toEnd(digestChanges(connection, run)) : NO_CHANGES;
     return found.equals(sealed.changeDigest)
       ? []
@@ -206,13 +215,14 @@ function verifyOwners(connection: Connection, findings: Findings): void {
   }
 }
 
-/** Of the runs after this one, or of all; oldest first. */
+/** Of the runs after this one, or of all; oldest first. A digest that another program removed is empty: no digest equals it. */
 export function readSealed(connection: Connection, after = 0): SealedRun[] {
   return connection
     .prepare<[number], SealedRun>(
       `SELECT r.run AS run, s.name AS source, r.outcome AS outcome, r.started_at AS startedAt, r.finished_at AS finishedAt,
-         r.change_digest AS changeDigest, r.sweep_digest AS sweepDigest, r.previous_root AS previousRoot,
-         r.last_entry AS lastEntry, r.last_entry_hash AS lastEntryHash, r.root AS root
+         CAST(ifnull(r.change_digest, '') AS BLOB) AS changeDigest, CAST(ifnull(r.sweep_digest, '') AS BLOB) AS sweepDigest,
+         CAST(r.previous_root AS BLOB) AS previousRoot, r.last_entry AS lastEntry,
+         CAST(r.last_entry_hash AS BLOB) AS lastEntryHash, CAST(r.root AS BLOB) AS root
        FROM runs r JOIN sources s ON s.id = r.source WHERE r.root IS NOT NULL AND r.run > ? ORDER BY r.run`,
     )
     .all(after);
@@ -316,8 +326,13 @@ function verifyForgets(
   const latestMove = noted.findLast(([row]) => isMove(row));
   for (const rows of noted) {
     const { tipRun, at } = rows.at(-1) ?? rows[0];
-    const message = isMove(rows[0]) ? moveNote(rows, { isLatest: rows === latestMove }) : noteOf(rows[0]);
-    findings.note({ message, run: tipRun, at });
+    try {
+      const message = isMove(rows[0]) ? moveNote(rows, { isLatest: rows === latestMove }) : noteOf(rows[0]);
+      findings.note({ message, run: tipRun, at });
+    } catch (error) {
+      // JSON that is none, or of another form, was altered: its link shows that.
+      if (!(error instanceof SyntaxError || error instanceof TypeError)) throw error;
+    }
   }
   if (before === undefined) return null;
   const { forget, tipRun, rootAfter } = before;

@@ -8,8 +8,7 @@ import { isKind } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { plural } from '../core/wording.ts';
-import { type Connection, sqliteCode } from './database.ts';
+import { type Connection, isOfWrongType, sqliteCode, valuesOfWrongType } from './database.ts';
 import type { ShapeCounts } from './field-shapes-store.ts';
 import { openKindShapes, parsed, readShapes } from './field-shapes-store.ts';
 import { type JsonType, type KindShapes, JSON_TYPES, UNWATCHED } from './field-shapes.ts';
@@ -74,32 +73,6 @@ export async function verifySnapshot(
   return { checked: findings.checked, problems, notes };
 }
 
-/** Columns whose values are texts, where a program has stored something else: SQLite does not keep it from that. */
-function valuesOfWrongType(connection: Connection): string[] {
-  const columns = connection
-    .prepare<[], { table: string; column: string }>(
-      `SELECT t.name AS "table", c.name AS "column" FROM sqlite_schema t, pragma_table_info(t.name) c
-       WHERE t.type = 'table' AND upper(c.type) = 'TEXT' ORDER BY t.name, c.cid`,
-    )
-    .all();
-  return columns.flatMap(({ table, column }) => {
-    const [quoted, name] = [table, column].map((each) => `"${each.replaceAll('"', '""')}"`);
-    try {
-      const count = connection
-        .prepare<[], number>(`SELECT count(*) FROM ${quoted} WHERE typeof(${name}) NOT IN ('text', 'null')`)
-        .pluck()
-        .get();
-      return count === undefined || count === 0
-        ? []
-        : [`${column} of ${plural(count, 'row')} of ${table} is not stored as text`];
-    } catch (error) {
-      // A damaged page: the part that reads the table names it.
-      unreadable(error);
-      return [];
-    }
-  });
-}
-
 /**
  * A part that reads a damaged page ends there; the others continue.
  * @param isMisread true where values of another type than expected were found: then they may make any part fail
@@ -109,8 +82,7 @@ async function run(part: Iterator<unknown>, findings: Findings, isMisread: boole
     try {
       if (part.next().done === true) return;
     } catch (error) {
-      if (!isMisread || !(error instanceof TypeError))
-        findings.add({ kind: 'index', message: unreadable(error) });
+      if (!isMisread || !isOfWrongType(error)) findings.add({ kind: 'index', message: unreadable(error) });
       return;
     }
     await nextTurn();
@@ -152,7 +124,7 @@ function* parts(
   yield shapes.open(connection);
   for (const collection of collections) {
     const { source, kind } = collection;
-    const rules = rulesOf(connection, collection);
+    const rules = rulesOf(connection, collection, findings);
     const see = (body: string): void => shapes.see(source, kind, body);
     yield withProgress(verifyCollection(connection, collection, { rules, see }, findings), () => {
       onProgress({ records: findings.checked.records, of });
@@ -193,12 +165,22 @@ function* verifyFile(connection: Connection, findings: Findings): Generator<unde
   }
 }
 
-function rulesOf(connection: Connection, { source, kind }: CollectionRow): readonly SealingRule[] {
+function rulesOf(
+  connection: Connection,
+  { source, kind }: CollectionRow,
+  findings: Findings,
+): readonly SealingRule[] {
   const id = connection
-    .prepare<[string], number>(`SELECT id FROM sources WHERE name = ?`)
+    .prepare<[string], number>(`SELECT id FROM sources WHERE CAST(name AS TEXT) = ?`)
     .pluck()
     .get(source);
-  return id === undefined ? [] : readRules(connection, id, kind);
+  if (id === undefined) return [];
+  try {
+    return readRules(connection, id, kind);
+  } catch (error) {
+    findings.add({ kind: 'index', message: unreadable(error), recordKind: kind });
+    return [];
+  }
 }
 
 // The rows of collections against the sweeps, which the runs have sealed.

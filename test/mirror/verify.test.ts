@@ -82,6 +82,8 @@ describe('verify', () => {
     ['a tombstone turned into a change', `UPDATE records SET change = 2 WHERE change = 3`, 'revision'],
     ['the time of a run', `UPDATE runs SET finished_at = '2020-01-01T00:00:00.000Z' WHERE run = 2`, 'chain'],
     ['the outcome of a run', `UPDATE runs SET outcome = 'partial' WHERE run = 2`, 'chain'],
+    ['the digest of a run', `UPDATE runs SET change_digest = NULL WHERE run = 2`, 'chain'],
+    ['its other digest', `UPDATE runs SET sweep_digest = NULL WHERE run = 2`, 'chain'],
     ['the order of runs', `UPDATE runs SET previous_root = NULL WHERE run = 3`, 'chain'],
     ['a table', `DROP TABLE snapshots`, 'schema'],
     ['a name', `UPDATE sources SET name = 'else'`, 'chain'],
