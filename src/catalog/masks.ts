@@ -37,22 +37,56 @@ export function isSecretName(name: string): boolean {
   );
 }
 
-/** Replaces the password in every `scheme://user:password@host` of a text; the same text if there is none. */
+/** Replaces the password in every `scheme://user:password@host` of a text, up to the last `@` before the host; the same text if there is none. */
 export function withoutPasswords(text: string, mask: string): string {
-  return text.includes('://') ? text.replaceAll(/(:\/\/[^\s/:@]*:)[^\s/@]+@/g, `$1${mask}@`) : text;
+  return text.includes('://')
+    ? text.replaceAll(/(:\/\/[^\s/:@]*:)[^\s/@]+(?:@[^\s/@?#"'<>,]+)*@/g, `$1${mask}@`)
+    : text;
 }
 
 /** Names of parameters of an address that hold a secret, beyond those that do so anywhere. */
-const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|auth)$/i;
+const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|auth|pass|pw|jwt)$|^code$/i;
 
-/** For display: as `withoutPasswords`, and without the values of parameters (`?token=…&sig=…`) that are secrets by their names. */
+/** A user without a password is a token from this length on. */
+const TOKEN_USER = /(:\/\/)[^\s/:@?#]{16,}@/g;
+
+/**
+ * For display: as `withoutPasswords`, and without users that are tokens, and the values of parameters (`?token=…&sig=…`) that are
+ * secrets by their names, or an encoded address with one.
+ */
 export function withoutUrlSecrets(text: string, mask: string): string {
   if (!text.includes('://')) return text;
-  return withoutPasswords(text, mask).replaceAll(
-    /([?&#;])([\w.-]{1,60})=[^\s&#;"'<>]+/g,
-    (whole, before: string, name: string) =>
-      SECRET_PARAMETER.test(name) || isSecretName(name) ? `${before}${name}=${mask}` : whole,
-  );
+  return withoutPasswords(text, mask)
+    .replaceAll(TOKEN_USER, `$1${mask}@`)
+    .replaceAll(
+      /([?&#;])([\w.%[\]-]{1,60})=("[^"]*"|'[^']*'|[^\s&#;"'<>]+)/g,
+      (whole, before: string, name: string, value: string) =>
+        isSecretParameter(name) || hasUrlSecret(value, mask) ? `${before}${name}=${mask}` : whole,
+    );
+}
+
+/** `token`, `x[token]`, `token[]` and the like, also percent-encoded. */
+function isSecretParameter(name: string): boolean {
+  const own =
+    decoded(name)
+      .split(/[[\]]+/)
+      .findLast((part) => part !== '') ?? '';
+  return SECRET_PARAMETER.test(own) || isSecretName(own);
+}
+
+function hasUrlSecret(value: string, mask: string): boolean {
+  if (!/%3a%2f%2f/i.test(value)) return false;
+  const address = decoded(value);
+  return withoutUrlSecrets(address, mask) !== address;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // No percent-encoding: as it is.
+    return text;
+  }
 }
 
 /** An invite's id, for one, is its sign-up link. */

@@ -122,6 +122,7 @@ export function maskedFinding({ definitions }: Pick<ShownDrift, 'definitions'>, 
   return withMaskedId(
     {
       ...finding,
+      path: maskedPlace(path, definition),
       ...(finding.place === undefined ? {} : { place: maskedPlace(finding.place, definition) }),
       ...(from === undefined ? {} : { from: value(from) }),
       ...(to === undefined ? {} : { to: value(to) }),
@@ -140,7 +141,7 @@ function maskedSide(
   if (!isWhole || !isJsonObject(value)) return maskedAt(path, value, definition);
   const whole: JsonObject = {};
   for (const [pointer, field] of Object.entries(value))
-    setOwn(whole, pointer, maskedAt(pointer, field, definition));
+    setOwn(whole, maskedPlace(pointer, definition), maskedAt(pointer, field, definition));
   return whole;
 }
 

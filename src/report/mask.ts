@@ -50,7 +50,8 @@ function maskedValue(
   if (Array.isArray(value)) return value.map((element, index) => below(element, String(index)));
   if (!isJsonObject(value)) return value;
   const masked: JsonObject = {};
-  for (const [name, member] of Object.entries(value)) setOwn(masked, name, below(member, name));
+  for (const [name, member] of Object.entries(value))
+    setOwn(masked, withoutUrlSecrets(name, MASK), below(member, name));
   return masked;
 }
 
@@ -69,10 +70,12 @@ export function maskedFields(
   definition: ResourceDefinition,
 ): readonly FieldChange[] {
   return fields.map((field) => {
-    const { place, from, to } = field;
+    const { path, from_path: fromPath, place, from, to } = field;
     const segments = splitPointer(field.path);
     return {
       ...field,
+      path: maskedPlace(path, definition),
+      ...(fromPath === undefined ? {} : { from_path: maskedPlace(fromPath, definition) }),
       ...(place === undefined ? {} : { place: maskedPlace(place, definition) }),
       ...(from === undefined ? {} : { from: maskedValue(from, segments, definition) }),
       ...(to === undefined ? {} : { to: maskedValue(to, segments, definition) }),
@@ -85,11 +88,11 @@ export function maskedAt(path: string, value: JsonValue, definition: ResourceDef
   return maskedValue(value, splitPointer(path), definition);
 }
 
-/** A change's `place`, with secret ids of elements masked. */
+/** A change's `path` or `place`, with secret ids of elements masked, and the secrets of members that are named by a URL. */
 export function maskedPlace(place: string, definition: ResourceDefinition): string {
   const segments = splitPointer(place);
   const shown = segments.map((segment, index) => {
-    if (!isElementSegment(segment)) return segment;
+    if (!isElementSegment(segment)) return withoutUrlSecrets(segment, MASK);
     const id = maskedValue(segment, [...segments.slice(0, index + 1), 'id'], definition);
     return id === MASK ? `[id=${MASK}]` : segment;
   });

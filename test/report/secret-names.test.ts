@@ -2,7 +2,8 @@ import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { isSecretName, withoutPasswords, withoutUrlSecrets } from '../../src/catalog/masks.ts';
-import { MASK, maskedAt, maskedBody } from '../../src/report/mask.ts';
+import { pointerTo } from '../../src/core/json-pointer.ts';
+import { MASK, maskedAt, maskedBody, maskedFields } from '../../src/report/mask.ts';
 
 describe('secrets that nothing but their name tells of', () => {
   it.each([
@@ -52,10 +53,38 @@ describe('secrets that nothing but their name tells of', () => {
       'https://a.example/?monkey=1&token_count=2&keys=3&sig=',
     ],
     ['token=T and key?key=K', 'token=T and key?key=K'],
+    ['https://u:p@PW@h.example/?to=a@b', 'https://u:[secret]@h.example/?to=a@b'],
+    ['https://u:p@h.example?to=a@b', 'https://u:[secret]@h.example?to=a@b'],
+    ['https://ghp_0123456789abcdef@h.example/1', 'https://[secret]@h.example/1'],
+    ['https://ann@h.example/', 'https://ann@h.example/'],
+    [
+      'https://h.example/?pass=P&pw=W&jwt=J&code=C&token[]=T&x[token]=T&x%5Btoken%5D=T&token="T T"',
+      'https://h.example/?pass=[secret]&pw=[secret]&jwt=[secret]&code=[secret]&token[]=[secret]&x[token]=[secret]&x%5Btoken%5D=[secret]&token=[secret]',
+    ],
+    [
+      'https://h.example/?next=https%3A%2F%2Fu%3APW%40h%2F&country_code=DE',
+      'https://h.example/?next=[secret]&country_code=DE',
+    ],
+    ['https://h.example/?next=https%3A%2F%2Fh%2F', 'https://h.example/?next=https%3A%2F%2Fh%2F'],
   ])('parameters of an address that are secrets by their names are not shown: %s', (text, shown) => {
     expect(withoutUrlSecrets(text, MASK)).toBe(shown);
     expect(withoutUrlSecrets(shown, MASK)).toBe(shown);
     expect(maskedAt('/name', text, definitionOf('roles'))).toBe(shown);
+  });
+
+  it('are masked in the names of members too, and in pointers to them', () => {
+    const definition = definitionOf('batch_exports');
+    const name = 'https://u:PW@h/?token=TK';
+    const shown = 'https://u:[secret]@h/?token=[secret]';
+    expect(maskedBody({ destination: { config: { [name]: 'x' } } }, definition)).toEqual({
+      destination: { config: { [shown]: 'x' } },
+    });
+    const path = pointerTo(['destination', 'config', name]);
+    const masked = pointerTo(['destination', 'config', shown]);
+    const fields = [{ path, place: path, from_path: path, from: 'x', to: 'y' }];
+    expect(maskedFields(fields, definition)).toEqual([
+      { path: masked, place: masked, from_path: masked, from: 'x', to: 'y' },
+    ]);
   });
 
   it('are masked at any depth below the top level, and flags are not', () => {
