@@ -1,4 +1,5 @@
 /** Drift that somebody accepted, with the reason: kept in the mirror, so that it goes where its backups go. */
+import { withoutUrlSecrets } from '../catalog/masks.ts';
 import { randomBytes } from 'node:crypto';
 import { and, asc, eq, getTableColumns, sql } from 'drizzle-orm';
 import { scopeKey } from '../catalog/catalog.ts';
@@ -116,7 +117,9 @@ export class AcceptanceStore {
    */
   add(acceptance: Omit<DriftAcceptance, 'by'>, earlier?: string, measured?: Measured): DriftAcceptance {
     const { actor } = this.#access;
-    const added = { ...acceptance, by: actor.by };
+    // The log is append-only: what is in it cannot be masked later.
+    const reason = withoutUrlSecrets(acceptance.reason, '[secret]');
+    const added = { ...acceptance, reason, by: actor.by };
     const { source, acceptedAt: at } = added;
     this.#access.change((writer) =>
       writer

@@ -46,7 +46,7 @@ export type CollectionRow = Readonly<
   }
 >;
 
-/** A text also where another program stored a BLOB: `verify` names it, and goes on. */
+/** A text also where another program stored a BLOB: `verify` names it, and checks the rest. */
 const SOURCE_NAME = sql<string>`CAST(${sources.name} AS TEXT)`;
 
 const SOURCES = prepared((db) =>

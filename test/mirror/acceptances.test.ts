@@ -16,6 +16,15 @@ const accepted: DriftAcceptance = {
   by: 'ann@here',
 };
 
+it('has no password of a URL in a reason, nor has the log', () => {
+  const mirror = open();
+  const reason = 'as in https://ann:PW@wiki.example/1';
+  expect(mirror.acceptances.add({ ...accepted, reason }).reason).toBe(
+    'as in https://ann:[secret]@wiki.example/1',
+  );
+  expect(JSON.stringify([mirror.acceptances.list(), [...mirror.auditLog()]])).not.toContain('PW@');
+});
+
 describe('the key of fingerprints', () => {
   it('is made once per mirror, whoever opens it', () => {
     const path = join(temporaryDirectory(), 'mirror.db');
