@@ -1,9 +1,10 @@
-/** A plan, or the result of a restore, with ids that are secrets masked everywhere. */
+/** A plan, or the result of a restore, with ids that are secrets and secrets of URLs masked everywhere. */
 import type { Plan, PlanStep } from '../restore/plan/plan.ts';
 import type { RestoreReport } from '../restore/apply/report.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
+import { withoutUrlSecrets } from '../catalog/masks.ts';
 import { isRawNumber } from '../core/json.ts';
-import { isSecretId, maskedId } from './mask.ts';
+import { isSecretId, MASK, maskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
 
 const UUID = /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi;
@@ -12,7 +13,7 @@ const WORD = /[\w-]+/g;
 
 /**
  * The plan for people and for machines, with ids that are secrets replaced wherever they are: in steps, in what was found
- * again under another id, in names and in reasons. Such a plan is not for applying.
+ * again under another id, in names and in reasons, and without the secrets of URLs. Such a plan is not for applying.
  */
 export function maskedPlan<T extends Plan>(plan: T, definitions: ReportOptions['definitions']): T {
   const ids = new SecretIds(definitions);
@@ -29,7 +30,7 @@ export function maskedPlan<T extends Plan>(plan: T, definitions: ReportOptions['
   return ids.maskedIn(plan);
 }
 
-/** The report with ids that are secrets masked, also in what the service said. */
+/** The report with ids that are secrets, and secrets of URLs, masked, also in what the service said. */
 export function maskedRestore<T extends Pick<RestoreReport, 'steps'>>(
   report: T,
   definitions: ReportOptions['definitions'],
@@ -67,9 +68,10 @@ class SecretIds {
     this.add(kind, ...named.filter((id) => !parents.includes(id)));
   }
 
-  /** The value with these ids replaced by their marks in every text of it. */
+  /** The value with these ids replaced by their marks, and without secrets of URLs, in every text of it. */
   maskedIn<T>(value: T): T {
-    return this.#marks.size === 0 ? value : withTexts(value, marker(this.#marks));
+    const marked = marker(this.#marks);
+    return withTexts(value, (text) => withoutUrlSecrets(this.#marks.size === 0 ? text : marked(text), MASK));
   }
 }
 
@@ -99,5 +101,7 @@ function replaced(value: unknown, replace: (text: string) => string): unknown {
   if (typeof value === 'string') return replace(value);
   if (Array.isArray(value)) return value.map((element: unknown) => replaced(element, replace));
   if (value === null || typeof value !== 'object' || isRawNumber(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, replaced(member, replace)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [withoutUrlSecrets(name, MASK), replaced(member, replace)]),
+  );
 }

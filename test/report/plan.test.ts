@@ -157,6 +157,26 @@ describe('a plan for machines', () => {
     expect(others(masked.steps)).toEqual(others(plan.steps));
     expect(masked.hash).toBe(plan.hash);
   });
+
+  it('shows the parameters of a URL that are secrets nowhere, also in names of members', () => {
+    const url = `https://h.example/x?X-Amz-Signature=${TOKEN}&page=2`;
+    const config = { type: 'HTTP', config: { url, headers: { [url]: 'x' } } };
+    const own = planOf(
+      stateOf([organization, project, exported('e1', url, { destination: config })]),
+      stateOf([organization, project]),
+    );
+    expect(JSON.stringify(own)).toContain(TOKEN);
+    const shown = [
+      renderPlanText(own, text),
+      renderPlanMarkdown(own, options),
+      renderPlanHtml(own, options),
+      JSON.stringify(maskedPlan(own, svc)),
+    ];
+    for (const each of shown) {
+      expect(each).not.toContain(TOKEN);
+      expect(each).toContain('page=2');
+    }
+  });
 });
 
 const step = {
