@@ -40,19 +40,25 @@ function operationOf(field: FieldChange): PatchOperation {
 
 /**
  * The document `tidemark.patch/1`: `{schema, from, to, skipped, stale, records: [{kind, scope, id, change, patch, withheld}]}`.
- * A patch is there to be applied, and a mask must never be written: unless secrets are shown, operations whose value holds a secret are left
- * out and their pointers listed in `withheld`.
+ * A patch is there to be applied, and a mask must never be written: unless secrets are shown, operations whose value or pointer holds a secret are
+ * left out and their pointers, masked, listed in `withheld`.
  */
 export function renderPatch(document: DiffDocument, options: ReportOptions): string {
   const records = document.changes.map((change) => {
     const masked =
       options.showsSecrets === true ? change : maskedChange(change, options.definitions(change.kind));
     // `maskedChange` keeps the number and order of the fields.
-    const open = change.fields.filter((field, index) => {
-      const shown = masked.fields[index]?.to;
-      return field.to === undefined || (shown !== undefined && equalValues(field.to, shown));
-    });
-    const withheld = change.fields.filter((field) => !open.includes(field)).map((field) => field.path);
+    const open: FieldChange[] = [];
+    const withheld: string[] = [];
+    for (const [index, field] of change.fields.entries()) {
+      const shown = masked.fields[index] ?? field;
+      const isOpen =
+        shown.path === field.path &&
+        shown.from_path === field.from_path &&
+        (field.to === undefined || (shown.to !== undefined && equalValues(field.to, shown.to)));
+      if (isOpen) open.push(field);
+      else withheld.push(shown.path);
+    }
     const definition = options.definitions(change.kind);
     return {
       kind: change.kind,

@@ -172,6 +172,18 @@ describe('patch', () => {
     expect(renderPatch(sampleDiff(), sampleOptions)).not.toContain('[secret]');
   });
 
+  it('withholds what it would name by a secret', () => {
+    const [first] = sampleDiff().changes.filter(({ change }) => change === 'changed');
+    const path = '/config/https:~1~1u:pass-word@h.example';
+    const document = { ...emptyDiff(), changes: [{ ...first!, fields: [{ path, from: 1, to: 2 }] }] };
+    const text = renderPatch(document, sampleOptions);
+    expect(text).not.toContain('pass-word');
+    expect((JSON.parse(text) as { records: PatchRecord[] }).records).toMatchObject([
+      { patch: [], withheld: ['/config/https:~1~1u:[secret]@h.example'] },
+    ]);
+    expect(renderPatch(document, { ...sampleOptions, showsSecrets: true })).toContain('pass-word');
+  });
+
   it('adds and removes whole records at the empty pointer', () => {
     const all = records(sampleOptions);
     expect(all.find(({ change }) => change === 'removed')!.patch).toEqual([{ op: 'remove', path: '' }]);

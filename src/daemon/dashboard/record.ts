@@ -281,6 +281,11 @@ function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number,
     { change, fields: maskedFields(returned ?? entry.fields, definition) },
     definition,
   );
+  const { volatile_unknown: unknown } = entry;
+  const unkept =
+    unknown === undefined
+      ? NOTHING
+      : markup`<p class="faint">Not known, since volatile then: <code>${unknown.join(', ')}</code></p>`;
   // The first revision of a record is its complete body, which the page shows already.
   const isFirst = change === 'added' && returned === undefined;
   const tag = markup`<span class="tag ${change}">${SIGN[change]} ${changeWord(entry)}</span>`;
@@ -289,7 +294,7 @@ function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number,
 ${recreated}
 ${by === undefined ? NOTHING : markup`<p>${capital(writtenText(change, by, entry.fields))}</p>`}
 ${isFirst ? NOTHING : fieldListHtml(fields, change === 'removed' ? 0 : FIELDS_SHOWN)}
-${links}</article>`;
+${unkept}${links}</article>`;
 }
 
 function bodyHtml(value: JsonValue, definition: ResourceDefinition): Html {
