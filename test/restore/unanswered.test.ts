@@ -10,6 +10,7 @@ import { storedPlan } from '../../src/restore/plan/stored-plan.ts';
 import { NO_SECRETS } from '../../src/restore/secrets.ts';
 import { type Answers, LookedUpRestores, lookUpAnswers } from '../../src/restore/undo/unanswered.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
+import type { FaultRule } from '../faults/fault-rules.ts';
 import { SOURCE } from './apply-source.ts';
 import { altered, nativeWorld, startRig, without, type PlanChanges, type Rig } from './apply-rig.ts';
 
@@ -75,6 +76,9 @@ async function answers(
   });
   return { found, restores, restore: row.restore };
 }
+
+const missing = { kind: 'answer', status: 404, body: { detail: 'Not found.' } } as const;
+const emptyList = { count: 0, next: null, previous: null, results: [] };
 
 /** The sandbox's clock. */
 const NOW = '2026-07-01T12:00:00.000Z';
@@ -210,6 +214,35 @@ describe('a creation without an answer in a record that was removed since', () =
       { method: 'GET', path: /role_memberships/, fault: answer(404) },
       ...(status === 200 ? [] : [{ method: 'GET', path: new RegExp(`${role}$`), fault: answer(status) }]),
     ]);
+    const { found, restores, restore } = await answers(rig, clock);
+    expect(found).toMatchObject({ gone: 0, outcome: 'interrupted' });
+    expect(found.unknown[0]?.message).toContain('could not be looked up');
+    expect(restores.steps(restore)).toMatchObject([{ outcome: 'sent' }]);
+    const resumed = await rig.apply(storedPlan(rig.mirror().restores.list()[0]!), { restore });
+    expect(resumed.steps).toMatchObject([{ outcome: 'sent' }]);
+    expect(writes(rig)).toBe(from);
+  });
+
+  it.each<[string, Kind, (organization: string) => FaultRule[]]>([
+    ['everything, as at a wrong address', 'role_memberships', () => [{ fault: missing }]],
+    [
+      'all that is in an organization which the key does not see any more',
+      'role_memberships',
+      (organization) => [{ path: new RegExp(organization), fault: missing }],
+    ],
+    [
+      'an organization that is not listed either',
+      'roles',
+      (organization) => [
+        { path: new RegExp(organization), fault: missing },
+        { path: /organizations\/$/, fault: { kind: 'answer', status: 200, body: emptyList } },
+      ],
+    ],
+  ])('is not known where the answer is 404 for %s', async (_name, kind, rules) => {
+    const { rig, clock, path } = await killed(NOW, kind);
+    const from = writes(rig);
+    const [organization = ''] = /organizations\/[^/]+\//.exec(path) ?? [];
+    rig.proxy.setRules(rules(organization));
     const { found, restores, restore } = await answers(rig, clock);
     expect(found).toMatchObject({ gone: 0, outcome: 'interrupted' });
     expect(found.unknown[0]?.message).toContain('could not be looked up');

@@ -253,8 +253,9 @@ export class LiveRecords {
   }
 
   /**
-   * True where the record that the scope names last is not there by its own id: 404 for the list alone may also be a missing
-   * permission, or a path that this service does not have.
+   * True where the record that the scope names last is not there by its own id, and its list was read completely and lacks it
+   * too: 404 alone may also be a missing permission, a path that this service does not have, or a wrong address. False for an
+   * organization: its list leaves out one that the key may not see any more.
    */
   async #isParentGone(
     { scope: keys }: ResourceDefinition,
@@ -265,9 +266,12 @@ export class LiveRecords {
     const id = key === undefined ? undefined : scope[key];
     if (key === undefined || id === undefined) return false;
     const parent = this.#options.definitions(SCOPE_KIND[key]);
-    if (!isRetrieved(parent) || parent.scope.some((each) => scope[each] === undefined)) return false;
+    if (parent.scope.length === 0 || !isRetrieved(parent)) return false;
+    if (parent.scope.some((each) => scope[each] === undefined)) return false;
+    const above = scopeOf(parent, scope);
     try {
-      return !(await this.#options.reader.retrieve(parent, scopeOf(parent, scope), id, signal)).found;
+      if ((await this.#options.reader.retrieve(parent, above, id, signal)).found) return false;
+      return (await this.idsOf(parent, above, null, true, signal))?.includes(id) === false;
     } catch (error) {
       // The error of the list stays.
       if (error instanceof TidemarkError && !isLocalError(error.code)) return false;
