@@ -1,5 +1,6 @@
 /** Creations that were sent more than once, and steps that a restore which is gone on with finds done. */
 import { describe, expect, it } from 'vitest';
+import type { WriteClient } from '../../src/api/write-client.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { restoreExitCode } from '../../src/restore/apply/report.ts';
@@ -24,6 +25,20 @@ async function lostRole(): Promise<{ rig: Rig; native: ParsedRecord[]; role: Par
   return { rig, native, role };
 }
 
+/** The client with another `create`. */
+function wrapped(
+  client: WriteClient,
+  createOver: (create: WriteClient['create']) => WriteClient['create'],
+): WriteClient {
+  return new Proxy(client, {
+    get: (target, name) => {
+      const value: unknown = Reflect.get(target, name, target);
+      const own: unknown = typeof value === 'function' ? value.bind(target) : value;
+      return name === 'create' ? createOver(own as WriteClient['create']) : own;
+    },
+  });
+}
+
 describe('a creation with a name', () => {
   it('that was sent again without an answer is to be looked at, and exit tells it', async () => {
     const { rig, native } = await lostRole();
@@ -36,17 +51,26 @@ describe('a creation with a name', () => {
     expect(restoreExitCode(report, false)).toBe(3);
   });
 
+  it('that failed with a 500 and had to wait too long after its look-ups counts as sent once', async () => {
+    const { rig, native } = await lostRole();
+    rig.proxy.setRules([{ method: 'POST', nth: 1, fault: { kind: 'answer', status: 500, body: {} } }]);
+    let calls = 0;
+    const client = wrapped(rig.client(), (create) => (...sending: Parameters<WriteClient['create']>) => {
+      calls += 1;
+      return calls === 2 || calls === 3 ? Promise.resolve({ outcome: 'late' }) : create(...sending);
+    });
+    const report = await rig.apply(rig.plan(native), { client });
+    expect(calls).toBe(4);
+    expect(report.steps).toMatchObject([{ outcome: 'applied', verified: true, error: null }]);
+    expect(report.steps[0]?.warning).toBeUndefined();
+    expect(rig.mirror().restores.steps(report.restore)).toMatchObject([{ attempts: 1 }]);
+    expect(restoreExitCode(report, false)).toBe(0);
+  });
+
   it('that was about to be sent when the process was killed is not called sent: it may have been', async () => {
     const { rig, native } = await lostRole();
     const plan = rig.plan(native);
-    const client = rig.client();
-    const killed = new Proxy(client, {
-      get: (target, name) => {
-        if (name === 'create') return () => Promise.reject(new Error('killed'));
-        const value: unknown = Reflect.get(target, name, target);
-        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
-      },
-    });
+    const killed = wrapped(rig.client(), () => () => Promise.reject(new Error('killed')));
     await expect(rig.apply(plan, { client: killed })).rejects.toThrow('killed');
     const restore = rig.mirror().restores.list()[0]?.restore ?? 0;
     expect(rig.mirror().restores.steps(restore)).toMatchObject([{ outcome: 'sent', attempts: 1 }]);

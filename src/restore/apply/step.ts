@@ -247,11 +247,16 @@ class StepRun {
   }
 
   async #send(): Promise<StepState> {
+    const { journal } = this.#context;
     if (!this.#isJournaled) await this.#journalSent();
     const answer = await this.#request();
     if (answer === null) return 'stopped';
     if (answer.outcome === 'late') {
-      if (this.#sends > 0 || this.#checks === 0) return 'unanswered';
+      if (this.#sends > 0 || this.#checks === 0) {
+        const { n } = this.#ready.step;
+        journal.note(n, { attempts: journal.row(n).attempts - 1 });
+        return 'unanswered';
+      }
       this.#log('not sent: the check is too old and is repeated', {
         looks: this.#checks,
       });
