@@ -63,7 +63,14 @@ export async function abandonRestore(context: CommandContext, options: AbandonOp
       context,
       context.options.json === true
         ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
-        : renderText(resultReport(report, { definitions, plan: readPlan(row.plan) }), lineOptions(context)),
+        : renderText(
+            resultReport(report, {
+              definitions,
+              plan: readPlan(row.plan),
+              isVerbose: context.options.verbose === true,
+            }),
+            lineOptions(context),
+          ),
     );
     return EXIT.done;
   });
