@@ -10,6 +10,7 @@ import { keyFingerprint } from '../config/source.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, type ExitCode, type TidemarkError } from '../core/errors.ts';
 import type { JobName, ScheduleRow } from '../mirror/daemon-store.ts';
+import { isApplied } from '../mirror/unfinished-restore.ts';
 import { fileStamp } from '../mirror/write-ahead-log.ts';
 import { CellStatus } from './cell-status.ts';
 import { createView } from './daemon-view.ts';
@@ -235,8 +236,10 @@ export class Cell {
   #readRestored(): void {
     const files = fileStamp(this.#config.mirror);
     if (files === this.#lookedAt) return;
-    this.#lookedAt = files;
     try {
+      // Looked at again once it has ended: one that is killed writes nothing more.
+      if (isApplied(this.#config.mirror)) return;
+      this.#lookedAt = files;
       const syncs = syncsAfterRestores(this.#mirrorAccess.reader(), this.#config).filter(
         ({ job, restores }) => !this.runner.holds(job) && this.#syncedAfter.get(job.source) !== restores,
       );

@@ -121,7 +121,7 @@ export function logUnfinished(
 
 /**
  * A sync of each source that is synced by schedule and that a restore changed since its newest published run, unless one of all
- * kinds has begun since that restore ended: whatever came of it, the next is for the schedule. With the restores that it is for:
+ * kinds has begun since that restore ended, or was killed: whatever came of it, the next is for the schedule. With the restores that it is for:
  * where the clock was set back after them, only the caller knows that it has begun.
  */
 export function syncsAfterRestores(
@@ -130,7 +130,7 @@ export function syncsAfterRestores(
 ): readonly { readonly job: QueuedJob; readonly restores: string }[] {
   return (schedules.sync?.sources ?? []).flatMap((source) => {
     const unread = unreadRestores(mirror, source);
-    const ends = unread.flatMap(({ finishedAt }) => finishedAt ?? []);
+    const ends = unread.flatMap(({ endedAt }) => endedAt ?? []);
     const end = ends.toSorted().at(-1);
     if (end === undefined) return [];
     const begun = [
@@ -140,7 +140,7 @@ export function syncsAfterRestores(
     ];
     if (begun.some(({ startedAt }) => startedAt >= end)) return [];
     const job = { name: 'sync', source, trigger: 'after_restore', schedule: 'sync' } as const;
-    const restores = unread.map(({ restore, finishedAt }) => `${restore} ${finishedAt ?? ''}`).join(', ');
+    const restores = unread.map(({ restore, endedAt }) => `${restore} ${endedAt ?? ''}`).join(', ');
     return [{ job: { ...job, full: false, kinds: null }, restores }];
   });
 }

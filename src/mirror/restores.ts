@@ -156,13 +156,14 @@ export class RestoreStore {
 
   /**
    * Restores and undos that changed something in the service after a published run of its source had read it, or may have,
-   * newest first: by the order of the audit log, as no run reads while a restore sends.
+   * newest first: by the order of the audit log, as no run reads while a restore sends. `endedAt`: when it last sent something
+   * where it has no end.
    */
-  sentAfter({
-    run,
-    source,
-    finishedAt,
-  }: RunRow): (Pick<RestoreRow, 'restore' | 'finishedAt'> & { readonly isApplied: boolean })[] {
+  sentAfter({ run, source, finishedAt }: RunRow): {
+    readonly restore: number;
+    readonly endedAt: string | null;
+    readonly isApplied: boolean;
+  }[] {
     return this.#access
       .read((connection) => SENT_AFTER(connection).all({ run, source, until: finishedAt }))
       .map(({ applied, ...row }) => ({ ...row, isApplied: applied > 0 }));
@@ -431,8 +432,9 @@ const SENT_AFTER = prepared((db) => {
   // What was sent before it was resumed may be known to the run.
   const isAfter = or(ne(action, 'resume'), gt(restoreSteps.sentAt, param('until')));
   const applied = sql<number>`max(${eq(restoreSteps.outcome, 'applied')})`;
+  const endedAt = sql<string | null>`coalesce(${finishedAt}, max(${restoreSteps.sentAt}))`;
   return db
-    .select({ restore, finishedAt, applied })
+    .select({ restore, endedAt, applied })
     .from(auditLog)
     .innerJoin(restores, eq(member, sql`json_array(${restore})`))
     .innerJoin(

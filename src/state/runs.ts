@@ -144,8 +144,8 @@ export function newestRunIfFailed(mirror: Mirror, source: string): RunRow | null
 /** A restore of which the latest state of its source has nothing yet. */
 export interface UnreadRestore {
   readonly restore: number;
-  /** When it ended, ISO 8601; null where its process died, or works on it still. */
-  readonly finishedAt: string | null;
+  /** When it ended, ISO 8601; where it has no end, when it last sent something. */
+  readonly endedAt: string | null;
   /** False if no step was applied, but one was sent of which nobody knows whether the service executed it. */
   readonly isApplied: boolean;
   /** The newest published run of all kinds of the source. */

@@ -413,6 +413,38 @@ describe('a sync after a restore', () => {
     expect(outcomes(rig, 'sync')).toEqual([...failed, 'after_restore failed']);
   });
 
+  it.each([true, false])(
+    'is begun for one that was killed (while the daemon works: %s)',
+    async (isBeside) => {
+      const rig = await Rig.create(YEARLY);
+      await rig.start();
+      await rig.advanceMinutes(5);
+      if (!isBeside) await rig.daemon.stop();
+      const mirror = openMirror(rig.mirrorPath, { mode: 'write', command: 'restore', clock: rig.clock });
+      try {
+        const step = { n: 1, outcome: 'planned', inverse: null, errorCode: null, error: null } as const;
+        const at = isoTime(rig.clock.now());
+        const start = { planHash: 'h', plan: '{"steps":[]}', from: 'run:1', approved: {}, startedAt: at };
+        const number = mirror.restores.begin({ ...start, source: 'a', steps: [step] });
+        const [row] = mirror.restores.steps(number);
+        mirror.restores.journal([{ row: { ...row!, outcome: 'sent', attempts: 1, sentAt: at } }]);
+        if (isBeside) await rig.advanceMinutes(3);
+        // As long as its process works on it, none is begun.
+        expect(outcomes(rig, 'sync')).toEqual(['overdue done']);
+      } finally {
+        mirror.close();
+      }
+      if (!isBeside) await rig.start();
+      await rig.advanceMinutes(3);
+      expect(outcomes(rig, 'sync')).toEqual(['overdue done', 'after_restore done']);
+      await rig.advanceMinutes(30);
+      expect(outcomes(rig, 'sync')).toHaveLength(2);
+      expect(rig.read(({ restores }) => restores.list())).toMatchObject([
+        { outcome: 'interrupted', finishedAt: null },
+      ]);
+    },
+  );
+
   it('is begun although one of some kinds has read the source since', async () => {
     const rig = await Rig.create(YEARLY);
     await rig.start();
