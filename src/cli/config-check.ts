@@ -1,7 +1,7 @@
 /** `tidemark config check`: the configuration as it was understood; `config schema`: its JSON Schema, for editors. */
 import { existsSync, statSync } from 'node:fs';
 import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
-import type { BackupConfig, RateLimits, RetentionPolicy } from '../config/config.ts';
+import type { BackupConfig, RateLimits, RetentionPolicy, SourceConfig } from '../config/config.ts';
 import { MIRROR_VARIABLE } from '../config/environment.ts';
 import {
   areBackupsEncrypted,
@@ -10,6 +10,7 @@ import {
   mirrorConfigs,
   mirrorOf,
 } from '../config/mirrors.ts';
+import { keyFingerprint } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import { count, duration, plural } from '../core/wording.ts';
@@ -69,12 +70,17 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
 
 /** Schedules that need more than `rate.perHour`, as far as earlier runs tell. */
 async function hourWarnings(context: CommandContext, config: LoadedConfig): Promise<string[]> {
-  const { neededPerHour, syncCosts } = await import('./sync-per-hour.ts');
   const { sync: schedule } = config.schedules;
-  const costs = syncCosts(context, config, ({ name }) => schedule?.sources.includes(name) === true);
-  return [
-    ...new Set(config.sources.flatMap((source) => neededPerHour(source, costs, schedule)?.warning ?? [])),
-  ];
+  const limited = config.sources.filter(({ rate }) => rate.perHour > 0);
+  if (schedule === null || limited.length === 0) return [];
+  const { hourNeeds, syncCosts, syncsInBusiestHour } = await import('./sync-per-hour.ts');
+  const scheduled = new Set(schedule.sources);
+  const keys = new Set(limited.map(keyFingerprint));
+  const isCounted = (source: SourceConfig): boolean =>
+    scheduled.has(source.name) && keys.has(keyFingerprint(source));
+  const costs = syncCosts(context, config, isCounted);
+  const needOf = hourNeeds(costs, schedule, syncsInBusiestHour(schedule));
+  return [...new Set(limited.flatMap((source) => needOf(source)?.warning ?? []))];
 }
 
 /** True where `TIDEMARK_MIRROR` says where the mirror is, whatever the file says. */

@@ -63,7 +63,12 @@ export interface GlobalOptions {
 export interface CommandContext extends ProcessContext {
   readonly options: GlobalOptions;
   /** Where the command is called for each of several mirrors: what it writes must name the source. */
-  readonly ofSeveral?: { readonly isFirst: boolean; readonly sources: readonly string[] };
+  readonly ofSeveral?: {
+    readonly isFirst: boolean;
+    readonly sources: readonly string[];
+    /** What the calls have in common: computed for the first, and the same for the others. */
+    readonly once: <Result>(compute: (context: CommandContext) => Result) => Result;
+  };
   /** Called once stderr says why the command ends as it does. */
   readonly onReasonPrinted?: () => void;
   /** Called with the source that the command is about, where the command line did not name it. */

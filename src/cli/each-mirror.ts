@@ -57,6 +57,7 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
   const failures: Failure[] = [];
   const documents: { source: string; text: string }[] = [];
   let isFirst = true;
+  const once = onceOnly(context);
   for (const source of loop.sources) {
     const collected = isJson ? new PassThrough() : null;
     const text$ = collected === null ? null : text(collected);
@@ -64,7 +65,10 @@ export async function forEachMirror(context: CommandContext, loop: Loop): Promis
       collected ?? withHeading(context, loop.row.isNamed === true ? null : source, isFirst);
     try {
       codes.push(
-        await loop.action({ ...contextOf(context, source, loop.sources), stdout }, optionsOf(loop, source)),
+        await loop.action(
+          { ...contextOf(context, source, loop.sources, once), stdout },
+          optionsOf(loop, source),
+        ),
       );
     } catch (thrown) {
       context.signal.throwIfAborted();
@@ -183,10 +187,26 @@ function hasIt(config: Config, isIn: (mirror: Mirror) => boolean, pid: number): 
   }
 }
 
+type Once = NonNullable<CommandContext['ofSeveral']>['once'];
+
+/** Remembers what was computed, by the function. */
+function onceOnly(context: CommandContext): Once {
+  const results = new Map<unknown, unknown>();
+  return <Result>(compute: (context: CommandContext) => Result) => {
+    if (!results.has(compute)) results.set(compute, compute(context));
+    return results.get(compute) as Result;
+  };
+}
+
 /** A pager would have to be left once per source. */
-function contextOf(context: CommandContext, source: string, sources: readonly string[]): CommandContext {
+function contextOf(
+  context: CommandContext,
+  source: string,
+  sources: readonly string[],
+  once: Once,
+): CommandContext {
   const options = { ...context.options, source: [source], pager: false };
-  return { ...context, options, ofSeveral: { isFirst: source === sources[0], sources } };
+  return { ...context, options, ofSeveral: { isFirst: source === sources[0], sources, once } };
 }
 
 /** Files that a single source fills, and formats of which a text holds one document. */

@@ -1,7 +1,7 @@
 /** `tidemark estimate`: the requests and time of a sync, a live diff or a restore, before it starts. */
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import type { Config, SourceConfig } from '../config/config.ts';
+import type { Config, Schedule, SourceConfig } from '../config/config.ts';
 import { keyFingerprint } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
@@ -20,7 +20,7 @@ import { print, printNote, type CommandContext, terminalWidth } from './context.
 import { openToInspect } from './doctor-report.ts';
 import { limitsText } from './rate-text.ts';
 import { probeSource } from './source-probe.ts';
-import { neededPerHour, syncCosts } from './sync-per-hour.ts';
+import { type HourNeed, hourNeeds, type SyncCost, syncCosts, syncsInBusiestHour } from './sync-per-hour.ts';
 import { renderTable } from '../report/table.ts';
 
 export interface EstimateOptions {
@@ -48,7 +48,7 @@ export async function estimate(context: CommandContext, options: EstimateOptions
         await estimateSource(context, source, opened.mirror, config.rateLogBeside, what, options),
       );
     const isScheduled = what === 'sync' && options.full !== true && options.kind === undefined;
-    const shown = isScheduled ? withHourNeeds(context, config, estimated) : estimated;
+    const shown = isScheduled ? withHourNeeds(context, estimated) : estimated;
     const isDocument = context.options.json === true;
     await print(
       context,
@@ -62,24 +62,32 @@ export async function estimate(context: CommandContext, options: EstimateOptions
   }
 }
 
-function withHourNeeds(
+function withHourNeeds(context: CommandContext, shown: readonly ShownEstimate[]): ShownEstimate[] {
+  const names = new Set(shown.map(({ source }) => source.name));
+  const keys = new Set(shown.map(({ source }) => keyFingerprint(source)));
+  const isOther = (source: SourceConfig): boolean => !names.has(source.name);
+  const { schedule, costs, times } =
+    context.ofSeveral?.once(scheduledSyncs) ??
+    scheduledSyncs(context, (source) => isOther(source) && keys.has(keyFingerprint(source)));
+  if (schedule === null) return [...shown];
+  const scheduled = new Set(schedule.sources);
+  const own = shown.filter(({ source }) => scheduled.has(source.name));
+  const needOf = hourNeeds([...own, ...costs.filter(({ source }) => isOther(source))], schedule, times);
+  return shown.map((each) => ({ ...each, needed: needOf(each.source) }));
+}
+
+/** Of all configured sources that are wanted, also those that `--source` leaves out. */
+function scheduledSyncs(
   context: CommandContext,
-  { sources, schedules }: Config,
-  shown: readonly ShownEstimate[],
-): ShownEstimate[] {
-  const names = new Set(sources.map(({ name }) => name));
-  const keys = new Set(sources.map(keyFingerprint));
+  isWanted: (source: SourceConfig) => boolean = () => true,
+): { readonly schedule: Schedule | null; readonly costs: readonly SyncCost[]; readonly times: number } {
   const { config: file } = context.options;
   const loaded = readLoadedConfig(context, file === undefined ? {} : { config: file }, 'unused');
-  const others = syncCosts(
-    context,
-    loaded,
-    (each) => !names.has(each.name) && keys.has(keyFingerprint(each)),
-  );
-  const schedule = schedules.sync;
-  const isCounted = new Set(loaded.schedules.sync?.sources);
-  const costs = [...shown, ...others].filter(({ source }) => isCounted.has(source.name));
-  return shown.map((each) => ({ ...each, needed: neededPerHour(each.source, costs, schedule) }));
+  const { sync: schedule } = loaded.schedules;
+  if (schedule === null) return { schedule, costs: [], times: 0 };
+  const scheduled = new Set(schedule.sources);
+  const costs = syncCosts(context, loaded, (each) => scheduled.has(each.name) && isWanted(each));
+  return { schedule, costs, times: syncsInBusiestHour(schedule) };
 }
 
 function whatOf({ what = 'sync', from, full }: EstimateOptions): EstimatedCommand {
@@ -250,7 +258,7 @@ interface ShownEstimate extends SourceEstimate {
   /** Requests of the last hour that the limits still count. */
   readonly recent: number;
   /** What the busiest hour of the schedule needs; null for anything but a sync by the schedule. */
-  readonly needed: ReturnType<typeof neededPerHour>;
+  readonly needed: HourNeed;
   /** Milliseconds. */
   readonly ms: number;
 }

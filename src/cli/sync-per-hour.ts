@@ -57,27 +57,43 @@ export function syncCosts(
   });
 }
 
+/** What the busiest hour of the schedule needs of the key of a source; null for a source that the schedule does not sync. */
+export type HourNeed = { readonly requests: number; readonly warning: string | null } | null;
+
 /**
- * What the busiest hour of the schedule needs of the key of a source.
+ * Says of a source what the busiest hour needs.
  * @param costs of all sources that are synced by the schedule, also those with other keys
- * @returns null for a source that the schedule does not sync
+ * @param times of syncs in that hour (`syncsInBusiestHour`)
  */
-export function neededPerHour(
-  source: SourceConfig,
+export function hourNeeds(
   costs: readonly SyncCost[],
   schedule: Schedule | null,
-): { readonly requests: number; readonly warning: string | null } | null {
-  if (schedule?.sources.includes(source.name) !== true) return null;
-  const key = keyFingerprint(source);
-  const sharing = costs.filter((each) => keyFingerprint(each.source) === key);
-  const each = sharing.reduce((sum, { requests }) => sum + requests, 0);
-  const times = syncsInBusiestHour(schedule);
-  const requests = each * times;
-  const { perHour } = source.rate;
-  if (perHour === 0 || requests <= perHour) return { requests, warning: null };
+  times: number,
+): (source: SourceConfig) => HourNeed {
+  const scheduled = new Set(schedule?.sources);
+  const byKey = Map.groupBy(costs, ({ source }) => keyFingerprint(source));
+  return (source) => {
+    if (!scheduled.has(source.name)) return null;
+    const sharing = byKey.get(keyFingerprint(source)) ?? [];
+    const each = sharing.reduce((sum, { requests }) => sum + requests, 0);
+    const requests = each * times;
+    const { perHour } = source.rate;
+    const isWithin = perHour === 0 || requests <= perHour;
+    return { requests, warning: isWithin ? null : hourWarning(source, sharing, each, times) };
+  };
+}
+
+/** @param each requests of one sync of every source that shares the key */
+function hourWarning(
+  { name, rate: { perHour } }: SourceConfig,
+  sharing: readonly SyncCost[],
+  each: number,
+  times: number,
+): string {
   const isShared = sharing.length > 1;
-  const names = sharing.map((cost) => `${cost.source.name} ${count(cost.requests)}`);
-  const whose = isShared ? `${names.join(', ')}, with one key` : source.name;
+  const first = sharing.slice(0, NAMED).map((cost) => `${cost.source.name} ${count(cost.requests)}`);
+  const more = sharing.length > NAMED ? ` and ${count(sharing.length - NAMED)} more` : '';
+  const whose = isShared ? `${first.join(', ')}${more}, with one key` : name;
   const isOneTooMany = each > perHour;
   const changes = [
     ...(times > 1 && !isOneTooMany ? ['sync less often'] : []),
@@ -86,24 +102,26 @@ export function neededPerHour(
   ].join(', ');
   const needs = `about ${plural(each, 'request')} (${whose})`;
   const allowed = `rate.perHour allows ${count(perHour)}`;
-  return {
-    requests,
-    warning: isOneTooMany
-      ? `schedules.sync: one sync needs ${needs}, and ${allowed}: it is partial, and the next ones read first what it missed; ${changes}`
-      : `schedules.sync: ${plural(times, 'sync', 'syncs')} in an hour at ${needs} need ${count(requests)}, ${allowed}; ${changes}`,
-  };
+  return isOneTooMany
+    ? `schedules.sync: one sync needs ${needs}, and ${allowed}: it is partial, and the next ones read first what it missed; ${changes}`
+    : `schedules.sync: ${plural(times, 'sync', 'syncs')} in an hour at ${needs} need ${count(each * times)}, ${allowed}; ${changes}`;
 }
 
+/** Sources that a warning names. */
+const NAMED = 10;
 const HOUR_MS = 3_600_000;
-/** Weeks of a usual schedule. */
+/** From the first tick on: every day of a week. */
+const SPAN_MS = 8 * 24 * HOUR_MS;
 const MOST_TICKS = 1000;
 
-function syncsInBusiestHour({ cron: expression, zone }: Schedule): number {
+/** How many syncs the busiest hour of a schedule has. Not free: computed once for all sources. */
+export function syncsInBusiestHour({ cron: expression, zone }: Schedule): number {
   const cron = parseCron(expression, zone);
   const ticks: number[] = [];
   let most = 0;
-  for (let n = 0, at = systemClock.now(); n < MOST_TICKS; n += 1) {
-    at = cron.next(at);
+  let at = cron.next(systemClock.now());
+  const until = at + SPAN_MS;
+  for (let n = 0; at < until && n < MOST_TICKS; n += 1, at = cron.next(at)) {
     ticks.push(at);
     while ((ticks[0] ?? at) <= at - HOUR_MS) ticks.shift();
     most = Math.max(most, ticks.length);
