@@ -97,13 +97,13 @@ function hourWarning(
   const isOneTooMany = each > perHour;
   const changes = [
     ...(times > 1 && !isOneTooMany ? ['sync less often'] : []),
-    'raise rate.perHour',
+    isOneTooMany ? 'raise rate.perHour or retry.maxWaitSeconds' : 'raise rate.perHour',
     isShared ? 'exclude kinds, or give each source a key of its own' : 'or exclude kinds',
   ].join(', ');
   const needs = `about ${plural(each, 'request')} (${whose})`;
   const allowed = `rate.perHour allows ${count(perHour)}`;
   return isOneTooMany
-    ? `schedules.sync: one sync needs ${needs}, and ${allowed}: it is partial, and the next ones read first what it missed; ${changes}`
+    ? `schedules.sync: one sync needs ${needs}, and ${allowed}: it is partial, and lists below others, such as role_memberships, may never be read; ${changes}`
     : `schedules.sync: ${plural(times, 'sync', 'syncs')} in an hour at ${needs} need ${count(each * times)}, ${allowed}; ${changes}`;
 }
 

@@ -117,7 +117,7 @@ export const SOURCE = section('One remote service.', {
     maxWaitSeconds: t.wholeNumber(0, 86_400).prefault(300).meta({
       unit: 'seconds',
       description:
-        'Longest wait that the service, or rate.perHour, may ask for; beyond it the collection fails for this run, and the next one reads it first.',
+        'Longest wait that the service, or rate.perHour, may ask for; beyond it the collection fails for this run, and the next one reads it first among lists of the same depth.',
       example: 300,
     }),
   }),

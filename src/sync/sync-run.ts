@@ -23,7 +23,7 @@ import { sweepCollection } from './sweep.ts';
 const ADDED_PARENTS_KEPT = 10_000;
 /** Sorts records that are new in this run before those never requested (`dueForCheck`). */
 const NEW = -1;
-/** Sorts collections that were read last time after those that the limits left no room for. */
+/** Sorts collections that were read last time after those of their level that the limits left no room for. */
 const LAST = Number.MAX_SAFE_INTEGER;
 
 /** One pass over all kinds of a source, level by level: parents are complete before their children start. */
@@ -41,8 +41,9 @@ export class SyncRun {
   /** Collections with removals that wait, by `collectionKey`: only a walk of the entire list can settle them. */
   readonly #waiting: ReadonlySet<string>;
   /**
-   * What the limits left no room for last time, with the run that last read it: read first, the oldest before the others, so
-   * that runs which are each cut short read everything in turn.
+   * What the limits left no room for last time, with the run that last read it: read first in its level, the oldest before
+   * the others, so that runs which are each cut short read everything of the level in turn. Levels come one after the other even
+   * so: where those before it use up the limits, a level is never read.
    */
   readonly #missed: ReadonlyMap<string, number>;
 

@@ -228,7 +228,7 @@ describe('estimate', () => {
       expect((await run('estimate')).stdout).not.toContain('warning');
       // One is too many already: to sync less often would not help.
       configure(2 * each - 1, '0 4 * * *');
-      const alone = `schedules.sync: one sync needs about ${2 * each} requests (acme ${each}, beta ${each}, with one key), and rate.perHour allows ${2 * each - 1}: it is partial, and the next ones read first what it missed; raise rate.perHour, `;
+      const alone = `schedules.sync: one sync needs about ${2 * each} requests (acme ${each}, beta ${each}, with one key), and rate.perHour allows ${2 * each - 1}: it is partial, and lists below others, such as role_memberships, may never be read; raise rate.perHour or retry.maxWaitSeconds, `;
       expect((await run('estimate')).stdout).toContain(alone);
       configure(3 * each, '*/20 * * * *', 'another-key');
       expect((await run('config', 'check')).stdout).not.toContain('in an hour');
