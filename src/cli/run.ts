@@ -3,6 +3,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
+import type { TidemarkError } from '../core/errors.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { count, duration, plural, localTime, withLocalTimes, outcomeText } from '../core/wording.ts';
 import type { FirstRead, DiffDocument } from '../diff/change.ts';
@@ -67,8 +68,14 @@ function withoutReason(report: RunReport): RunReport {
   return error === undefined ? report : rest;
 }
 
-/** The JSON document of one or more runs (design.md, JSON documents). */
-export function runDocument(runs: readonly ReportedRun[]): object {
+/** The JSON document of one or more runs, and of the sources of which none was begun (design.md, JSON documents). */
+export function runDocument(
+  runs: readonly ReportedRun[],
+  refused: readonly { readonly source: string; readonly error: TidemarkError }[],
+): object {
+  const errors = refused.map(({ source, error: { code, message, hint = null } }) => ({
+    ...{ source, code, message, hint },
+  }));
   return {
     schema: 'tidemark.sync/1',
     runs: runs.map(({ report, schemaChanges, firstReads, createdAgain }) => ({
@@ -81,6 +88,7 @@ export function runDocument(runs: readonly ReportedRun[]): object {
         return { ...rest, page_cap: pageCap };
       }),
     })),
+    ...(errors.length === 0 ? {} : { errors }),
   };
 }
 

@@ -52,7 +52,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   const synced = runs ?? (await syncHere(context, config, options));
   refused.push(...synced.refused);
   if (synced.runs.length === 0 && refused.length > 0) throw noneBegun(context, refused);
-  const reports = await printed(context, config, synced);
+  const reports = await printed(context, config, { ...synced, refused });
   const isShown = isOneOutput(context);
   // Also with --quiet: a sync that went well says nothing else of the damage.
   printReason(context, [
@@ -129,9 +129,9 @@ function holdersIn(
 async function printed(
   context: CommandContext,
   { mirror }: Config,
-  { runs, arePrinted }: SyncedRuns,
+  { runs, refused, arePrinted }: SyncedRuns,
 ): Promise<readonly RunReport[]> {
-  if (context.options.json === true) await print(context, `${JSON.stringify(runDocument(runs))}\n`);
+  if (context.options.json === true) await print(context, `${JSON.stringify(runDocument(runs, refused))}\n`);
   else if (!arePrinted) for (const run of runs) await printRun(context, mirror, run);
   return runs.map(({ report }) => report);
 }

@@ -139,9 +139,15 @@ describe('the rate limit of one key', () => {
     const each = service.seen.length;
     // The first of two sources with this key uses the hour up.
     configure(2 * each);
-    const first = await run('sync');
+    const first = await run('sync', '--json');
     expect(first.code, first.stderr).toBe(3);
     expect(first.stderr).toMatch(refused('beta'));
+    const { runs: synced, errors } = JSON.parse(first.stdout) as { runs: object[]; errors: object[] };
+    expect(synced).toMatchObject([{ source: 'acme' }]);
+    const message = expect.stringMatching(/^no sync of beta was begun: /) as string;
+    expect(errors).toEqual([
+      { source: 'beta', code: 'throttled', message, hint: 'sync again then, or raise it' },
+    ]);
     const second = await run('sync');
     expect(second.code).toBe(1);
     for (const name of ['acme', 'beta']) expect(second.stderr).toMatch(refused(name));
