@@ -261,12 +261,22 @@ function isNoList(column: string): string {
 }
 
 function* verifyRunKinds(connection: Connection, findings: Findings): Generator<undefined> {
-  const runs = connection
-    .prepare<[], number>(`SELECT run FROM runs WHERE kinds IS NOT NULL AND ${isNoList('kinds')}`)
-    .pluck()
+  const rows = connection
+    .prepare<[], { run: number; kinds: string; isUnreadable: number }>(
+      `SELECT run, kinds, ${isNoList('kinds')} AS isUnreadable FROM runs WHERE kinds IS NOT NULL`,
+    )
     .all();
-  for (const run of runs)
-    findings.add({ kind: 'index', message: `the column kinds of run ${run} cannot be read`, run });
+  for (const { run, kinds, isUnreadable } of rows) {
+    const unknown = isUnreadable === 1 ? [] : (JSON.parse(kinds) as string[]).filter((each) => !isKind(each));
+    if (isUnreadable === 1)
+      findings.add({ kind: 'index', message: `the column kinds of run ${run} cannot be read`, run });
+    for (const kind of unknown)
+      findings.add({
+        kind: 'index',
+        message: `run ${run} was narrowed to ${kind}: there is no such kind`,
+        run,
+      });
+  }
   yield undefined;
 }
 

@@ -415,6 +415,14 @@ describe('what no run vouches for', () => {
       ['the row of run 1 is not as it was written when the run ended'],
     ],
     [
+      'that a published run was narrowed to what is no kind',
+      `UPDATE runs SET kinds = '["roles", "nonsense"]' WHERE run = 1`,
+      [
+        'run 1 was narrowed to nonsense: there is no such kind',
+        'the row of run 1 is not as it was written when the run ended',
+      ],
+    ],
+    [
       'by removing a failed run',
       `DELETE FROM runs WHERE run = 3`,
       ['the row of run 3 is gone, or not settled any more: its seal is left'],
