@@ -91,17 +91,25 @@ export function notKept(
   const newest = mirror.runs.latest(source);
   // The newest run has all values.
   const isNewest = newest !== undefined && newest.run <= until;
-  return (revision) => {
-    const then = rules.findLast(({ run }) => run <= revision)?.volatileFields ?? new Set<string>();
+  const notKeptUnder = (index: number): ReadonlyMap<string, Sighting | null> => {
+    const later = rules.slice(index + 1);
     return new Map(
-      [...then].flatMap((name): [string, Sighting | null][] => {
+      [...(rules[index]?.volatileFields ?? [])].flatMap((name): [string, Sighting | null][] => {
         if (now.has(name)) return [];
-        const rule = rules.find(({ run, volatileFields: own }) => run > revision && !own.has(name));
+        const rule = later.find(({ volatileFields: own }) => !own.has(name));
         const kept = rule === undefined ? (isNewest ? newest : undefined) : mirror.runs.get(rule.run);
         const at = kept?.finishedAt ?? null;
         return [[name, kept === undefined || at === null ? null : { run: kept.run, at }]];
       }),
     );
+  };
+  // Many revisions have the same rule.
+  const byRule = new Map<number, ReadonlyMap<string, Sighting | null>>();
+  return (revision) => {
+    const index = rules.findLastIndex(({ run }) => run <= revision);
+    const own = byRule.get(index) ?? notKeptUnder(index);
+    byRule.set(index, own);
+    return own;
   };
 }
 
