@@ -138,10 +138,6 @@ function* withChanges(
     // A change from a value that was kept is one, whatever else was seen until it was kept again.
     const isUnknown = (name: string): boolean =>
       then.has(name) && (change !== 'changed' || before?.unknown.has(name) === true);
-    const unknownThen =
-      value !== undefined && isJsonObject(value)
-        ? [...then.keys()].filter((name) => Object.hasOwn(value, name))
-        : [];
     const changes =
       value === undefined || from === undefined
         ? null
@@ -150,6 +146,11 @@ function* withChanges(
               ? []
               : [{ path, ...(old === undefined ? {} : { from: old }), ...(to === undefined ? {} : { to }) }],
           );
+    const listed = new Set(changes?.map(({ path }) => splitPointer(path)[0]));
+    const unknownThen =
+      value !== undefined && isJsonObject(value)
+        ? [...then.keys()].filter((name) => Object.hasOwn(value, name) && !listed.has(name))
+        : [];
     before = { value, name, unknown: then };
     // By the definitions of today: a field may have been volatile when a run found it changed, or be it since.
     const hasNewText = change === 'changed' && changes?.length === 0;

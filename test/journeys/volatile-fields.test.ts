@@ -314,6 +314,18 @@ describe('values of fields that change on their own', () => {
       { run: 5, changes: [changed] },
     ]);
     expect(lines[2]).not.toContain('volatile_unknown');
+
+    // Volatile once more, and then kept again: what changed from a value that was kept is listed, not named as unknown.
+    keepHistory(made, false);
+    service.set('members', [member(false, { level: 9 })]);
+    await expectRun(0, 'sync', '--quiet');
+    keepHistory(made);
+    await expectRun(0, 'sync', '--quiet');
+    const again = await expectRun(0, 'export', '--history', '--kind', 'members');
+    const last = JSON.parse(again.stdout.trim().split('\n').at(-1) ?? '') as { changes: Field[] };
+    expect(last).toMatchObject({ run: 6, change: 'changed' });
+    expect(last.changes.map(({ path }) => path).sort()).toEqual(['/is_2fa_enabled', '/level']);
+    expect(last).not.toHaveProperty('volatile_unknown');
   });
 
   it('are not compared with a state of when they were volatile, whatever the configuration says since', async () => {
@@ -343,12 +355,12 @@ describe('values of fields that change on their own', () => {
   });
 });
 
-/** From here on a configuration names the service, and says that the field is not volatile. */
-function keepHistory({ service, directory, env }: Awaited<ReturnType<typeof world>>): void {
+/** From here on a configuration names the service, and says whether the field has a history. */
+function keepHistory({ service, directory, env }: Awaited<ReturnType<typeof world>>, isKept = true): void {
   delete env['TIDEMARK_BASE_URL'];
   delete env['TIDEMARK_API_KEY'];
   writeFileSync(
     join(directory, 'tidemark.yaml'),
-    `sources: [{ name: default, baseUrl: "${service.url}", apiKey: test-key-of-some-length, definitions: { members: { fields: { is_2fa_enabled: { volatile: false } } } } }]\n`,
+    `sources: [{ name: default, baseUrl: "${service.url}", apiKey: test-key-of-some-length, definitions: { members: { fields: { is_2fa_enabled: { volatile: ${!isKept} } } } } }]\n`,
   );
 }
