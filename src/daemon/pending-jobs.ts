@@ -121,8 +121,9 @@ export function logUnfinished(
 
 /**
  * A sync of each source that is synced by schedule and that a restore changed since its newest published run, unless one of all
- * kinds has begun since that restore ended, or was killed: whatever came of it, the next is for the schedule. With the restores that it is for:
- * where the clock was set back after them, only the caller knows that it has begun.
+ * kinds has begun since that restore ended, or was killed: whatever came of it, the next is for the schedule. With the restores
+ * that it is for: where the clock was set back after them, only the caller knows that it has begun. Not to be called while one
+ * is applied.
  */
 export function syncsAfterRestores(
   mirror: Mirror,
