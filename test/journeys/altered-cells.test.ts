@@ -90,12 +90,12 @@ it('is found by verify in whatever column it is, and no command that reads it ca
   const file = new Database(path, { readonly: true });
   const cells = tablesOf(file).flatMap((table) =>
     columnsOf(file, table).flatMap(({ name, type }) =>
-      (VALUES[type] ?? []).map((value, index) => ({ table, name, value, isFirst: index === 0 })),
+      (VALUES[type] ?? []).map((value) => ({ table, name, value })),
     ),
   );
   file.close();
   expect(cells.length).toBeGreaterThan(500);
-  for (const { table, name, value, isFirst } of cells) {
+  for (const [index, { table, name, value }] of cells.entries()) {
     for (const suffix of ['-wal', '-shm']) rmSync(path + suffix, { force: true });
     writeFileSync(path, whole);
     if (!isAltered(path, { table, name, value })) continue;
@@ -108,11 +108,11 @@ it('is found by verify in whatever column it is, and no command that reads it ca
       const { code, message } = asTidemarkError(error);
       if (code !== 'mirror_version') untold.push(`${what}: verify ends with ${code}: ${message}`);
     }
-    if (!isFirst || !READ.test(table)) continue;
-    for (const command of READERS) {
-      const { stderr } = await story.run(...command);
-      if (stderr.includes('defect of Tidemark')) untold.push(`${what}: ${command.join(' ')}: ${stderr}`);
-    }
+    // One of the commands for each, in turn: all of them with each would take minutes.
+    const command = READERS[index % READERS.length] ?? [];
+    if (!READ.test(table)) continue;
+    const { stderr } = await story.run(...command);
+    if (stderr.includes('defect of Tidemark')) untold.push(`${what}: ${command.join(' ')}: ${stderr}`);
   }
   expect(untold).toEqual([]);
 }, 600_000);
