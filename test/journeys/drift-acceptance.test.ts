@@ -125,7 +125,7 @@ describe('accepted drift', () => {
     await expectRun(0, 'sync', '--quiet');
     await expectRun(0, 'snapshots', 'pin', 'c');
     await expectRun(0, 'snapshots', 'baseline', 'c');
-    exports('4711');
+    exports('pin-4711');
     service.set('domains', [{ ...DOMAINS[0], is_verified: true }]);
     service.set('roles', [
       { id: 'r1', name: 'Ops' },
@@ -153,7 +153,7 @@ describe('accepted drift', () => {
     const html = (await expectRun(0, 'drift', '--format', 'html')).stdout;
     expect(html).toContain('>Accepted <span class="count">4</span></h2>');
     expect(html).toMatch(/accepted by Anna on \S+ until 2099-01-02T00:00:00Z: CHG-1100/);
-    for (const report of [text, markdown, html]) expect(report).not.toContain('4711');
+    for (const report of [text, markdown, html]) expect(report).not.toContain('pin-4711');
     // The audit log has what was accepted, and against which state; so has the list.
     const state = { baseline: { ref: 'baseline', run: 2, name: 'c' }, state: { ref: 'latest', run: 3 } };
     const measured = [
@@ -174,12 +174,12 @@ describe('accepted drift', () => {
     );
     const log = (await expectRun(0, 'audit')).stdout;
     expect(log).toContain('reason: CHG-1100; until 2099-01-02T00:00:00Z; false → true, against c (run 2)');
-    for (const each of [logged, log, listed.stdout]) expect(each).not.toContain('4711');
+    for (const each of [logged, log, listed.stdout]) expect(each).not.toContain('pin-4711');
     await expectRun(0, 'drift', 'unaccept', 'domains', 'd1');
     expect((await expectRun(0, 'audit', '--action', 'unaccept')).stdout).toContain('false → true');
     await expectRun(0, 'verify');
     const file = new Database(join(directory, 'mirror.db'));
-    expect(file.prepare(`SELECT count(*) AS n FROM audit_log WHERE row LIKE '%4711%'`).get()).toEqual({
+    expect(file.prepare(`SELECT count(*) AS n FROM audit_log WHERE row LIKE '%pin-4711%'`).get()).toEqual({
       n: 0,
     });
     // Another value in the entry alone is found, and not shown as the one that was accepted.
