@@ -37,12 +37,30 @@ export function isSecretName(name: string): boolean {
   );
 }
 
-/** Replaces the password in every `scheme://user:password@host` of a text, up to the last `@` before the host; the same text if there is none. */
-export function withoutPasswords(text: string, mask: string): string {
-  return text.includes('://')
-    ? text.replaceAll(/(:\/\/[^\s/:@]*:)[^\s/@]+(?:@[^\s/@?#"'<>,]+)*@/g, `$1${mask}@`)
-    : text;
-}
+/** The password in every `scheme://user:password@host`, up to the last `@` before the host. */
+const URL_PASSWORD = /(:\/\/[^\s/:@]*:)[^\s/@]+(?:@[^\s/@?#"'<>,]+)*@/g;
+
+/**
+ * `Password=…;` of ADO, ODBC and JDBC, `password=…` of libpq, `AccountKey=…` of Azure. A value that no quotes or braces
+ * enclose ends before `;`, the end of the line, or a quote that closes the text around the string.
+ */
+const CONNECTION_PASSWORD =
+  /(^|;\s*|[\s"'({,])((?:[\w-]*(?:password|pwd)|accountkey|sharedaccess(?:key|signature))=)(?![=>\s])("(?:[^"]|"")*"|'(?:[^']|'')*'|\{(?:[^}]|\}\})*\}|(?:[^;"'\n]|["'](?![\s,.:;)\]}/>]|$))+)(?=(;?))/gi;
+
+/** Addresses of webhooks and bots whose path is the secret: what is before it, then the secret. */
+const SECRET_PATHS: readonly RegExp[] = [
+  /(\bhooks\.slack(?:-gov)?\.com\/(?:services|workflows|triggers)\/[^\s/?#"'<>]+\/[^\s/?#"'<>]+\/)[^\s?#"'<>]+/gi,
+  // Discord.
+  /(\/api\/(?:v\d+\/)?webhooks\/\d+\/)[^\s/?#"'<>]+/gi,
+  // Microsoft Teams.
+  /(\/IncomingWebhook\/)[^\s?#"'<>]+/gi,
+  // Telegram.
+  /(\/bot\d+(?::|%3a))[^\s/?#"'<>]+/gi,
+  // Mattermost, Zapier, Make.
+  /(\/hooks\/)[a-z0-9]{26}\b/g,
+  /(\bhooks\.zapier\.com\/hooks\/(?:catch|standard)\/\d+\/)[^\s?#"'<>]+/gi,
+  /(\bhook(?:\.[\w-]+)?\.(?:make|integromat)\.com\/)[^\s/?#"'<>]+/gi,
+];
 
 /** Names of parameters of an address that hold a secret, beyond those that do so anywhere. */
 const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|auth|pass|pw|jwt)$|^code$/i;
@@ -51,18 +69,42 @@ const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|auth|pass|pw|jwt)$|^cod
 const TOKEN_USER = /(:\/\/)[^\s/:@?#]{16,}@/g;
 
 /**
- * For display: as `withoutPasswords`, and without users that are tokens, and the values of parameters (`?token=…&sig=…`) that are
- * secrets by their names, or an encoded address with one.
+ * Replaces what is secret in the addresses and connection strings of a text: passwords, users that are tokens, the secret path
+ * of a webhook, and the values of parameters (`?token=…&sig=…`) that are secrets by their names, or an encoded address with
+ * one. The same text if there is none.
  */
 export function withoutUrlSecrets(text: string, mask: string): string {
-  if (!text.includes('://')) return text;
-  return withoutPasswords(text, mask)
+  const clean = text.includes('=')
+    ? text.replaceAll(
+        CONNECTION_PASSWORD,
+        (_whole, before: string, name: string, value: string, after: string) => {
+          // Only `;` separates the parts of a string that has it; else a space does, as in one of libpq.
+          const isWhole = /^["'{]/.test(value) || before.startsWith(';') || after === ';';
+          return `${before}${name}${mask}${isWhole ? '' : value.slice(value.search(/\s|$/))}`;
+        },
+      )
+    : text;
+  if (!clean.includes('/')) return clean;
+  const shown = SECRET_PATHS.reduce((rest, path) => rest.replaceAll(path, `$1${mask}`), clean);
+  if (!shown.includes('://')) return shown;
+  return shown
+    .replaceAll(URL_PASSWORD, `$1${mask}@`)
     .replaceAll(TOKEN_USER, `$1${mask}@`)
     .replaceAll(
       /([?&#;])([\w.%[\]-]{1,60})=("[^"]*"|'[^']*'|[^\s&#;"'<>]+)/g,
       (whole, before: string, name: string, value: string) =>
-        isSecretParameter(name) || hasUrlSecret(value, mask) ? `${before}${name}=${mask}` : whole,
+        isSecretParameter(name) || hasEncodedSecret(value) ? `${before}${name}=${mask}` : whole,
     );
+}
+
+/** True for a text with a `scheme://user:password@host`. */
+export function hasUrlPassword(text: string): boolean {
+  return text.search(URL_PASSWORD) !== -1;
+}
+
+/** True for a text in which `withoutUrlSecrets` finds a secret. */
+function hasUrlSecret(text: string): boolean {
+  return withoutUrlSecrets(text, '') !== text;
 }
 
 /** `token`, `x[token]`, `token[]` and the like, also percent-encoded. */
@@ -74,10 +116,9 @@ function isSecretParameter(name: string): boolean {
   return SECRET_PARAMETER.test(own) || isSecretName(own);
 }
 
-function hasUrlSecret(value: string, mask: string): boolean {
+function hasEncodedSecret(value: string): boolean {
   if (!/%3a%2f%2f/i.test(value)) return false;
-  const address = decoded(value);
-  return withoutUrlSecrets(address, mask) !== address;
+  return hasUrlSecret(decoded(value));
 }
 
 function decoded(text: string): string {

@@ -6,7 +6,7 @@ import type { Embedding, ResourceDefinition } from '../catalog/resource-definiti
 import { changesInside, volatileFields } from '../catalog/volatile-names.ts';
 import type { GitConfig } from '../config/git.ts';
 import type { SourceConfig } from '../config/config.ts';
-import { shownId, withoutPasswords } from '../catalog/masks.ts';
+import { shownId, withoutUrlSecrets } from '../catalog/masks.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { resolvePointer } from '../core/json-pointer.ts';
 import {
@@ -134,7 +134,7 @@ function steady(value: JsonValue, embedding: Embedding | undefined): JsonValue {
 function nameIn(definition: ResourceDefinition, body: JsonValue): string | null {
   for (const pointer of definition.nameFrom) {
     const name = resolvePointer(body, pointer);
-    if (typeof name === 'string' && name !== '') return withoutPasswords(name, '[secret]');
+    if (typeof name === 'string' && name !== '') return withoutUrlSecrets(name, '[secret]');
   }
   return null;
 }

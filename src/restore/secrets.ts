@@ -1,7 +1,7 @@
 /** Secrets: in a field's value, in the configuration, in what the service answers (design.md, Restore: Secrets). */
 import type { FieldDefinition } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import { isMask, isSecretName, withoutPasswords } from '../catalog/masks.ts';
+import { hasUrlPassword, isMask, isSecretName } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SecretRule } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -55,7 +55,8 @@ function secretsByName(value: JsonValue, member?: string): string[] {
 function isSecretByName(value: JsonValue, name: string | undefined): boolean {
   if (value === null || value === '' || typeof value === 'boolean') return false;
   if (name !== undefined && isSecretName(name)) return true;
-  return typeof value === 'string' && withoutPasswords(value, HIDDEN) !== value;
+  // Not as many as reports mask: an undo cannot restore what the journal lacks.
+  return typeof value === 'string' && hasUrlPassword(value);
 }
 
 /**

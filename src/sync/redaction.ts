@@ -4,7 +4,7 @@
  * trying values. A fingerprint counts as masked (`catalog/masks.ts`): a restore never sends it.
  */
 import { createHmac } from 'node:crypto';
-import { isMask, isSecretName, withoutPasswords } from '../catalog/masks.ts';
+import { hasUrlPassword, isMask, isSecretName } from '../catalog/masks.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
@@ -112,5 +112,5 @@ function isUrlWithPassword(valueText: string): boolean {
   // A slash may be written with a backslash before it.
   if (!valueText.startsWith('"') || !/:(?:\\?\/|\\u002f){2}/i.test(valueText)) return false;
   const value = parseLossless(valueText);
-  return typeof value === 'string' && withoutPasswords(value, '') !== value;
+  return typeof value === 'string' && hasUrlPassword(value);
 }

@@ -1,7 +1,7 @@
 import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { isSecretName, withoutPasswords, withoutUrlSecrets } from '../../src/catalog/masks.ts';
+import { isSecretName, withoutUrlSecrets } from '../../src/catalog/masks.ts';
 import { pointerTo } from '../../src/core/json-pointer.ts';
 import { MASK, maskedAt, maskedBody, maskedFields } from '../../src/report/mask.ts';
 
@@ -36,10 +36,10 @@ describe('secrets that nothing but their name tells of', () => {
   });
 
   it('a password in an address goes, the rest stays', () => {
-    expect(withoutPasswords('postgres://u:p4ss@db.example/x?y=1 and https://a@b', MASK)).toBe(
+    expect(withoutUrlSecrets('postgres://u:p4ss@db.example/x?y=1 and https://a@b', MASK)).toBe(
       'postgres://u:[secret]@db.example/x?y=1 and https://a@b',
     );
-    expect(withoutPasswords('https://example.com:8443/a@b', MASK)).toBe('https://example.com:8443/a@b');
+    expect(withoutUrlSecrets('https://example.com:8443/a@b', MASK)).toBe('https://example.com:8443/a@b');
   });
 
   it.each([
@@ -66,7 +66,36 @@ describe('secrets that nothing but their name tells of', () => {
       'https://h.example/?next=[secret]&country_code=DE',
     ],
     ['https://h.example/?next=https%3A%2F%2Fh%2F', 'https://h.example/?next=https%3A%2F%2Fh%2F'],
-  ])('parameters of an address that are secrets by their names are not shown: %s', (text, shown) => {
+    ['https://hooks.slack.com/services/T0/B0/XX', 'https://hooks.slack.com/services/T0/B0/[secret]'],
+    ['to hooks.slack.com/triggers/E0/12/XX/YY, daily', 'to hooks.slack.com/triggers/E0/12/[secret] daily'],
+    [
+      'https://discord.com/api/v10/webhooks/123/To-k_en/slack?wait=1',
+      'https://discord.com/api/v10/webhooks/123/[secret]/slack?wait=1',
+    ],
+    [
+      'https://o.webhook.office.com/webhookb2/g@t/IncomingWebhook/0a/g',
+      'https://o.webhook.office.com/webhookb2/g@t/IncomingWebhook/[secret]',
+    ],
+    [
+      'https://api.telegram.org/bot12:AA-x/sendMessage',
+      'https://api.telegram.org/bot12:[secret]/sendMessage',
+    ],
+    ['https://mm.example/hooks/abcdefghij0123456789abcdef', 'https://mm.example/hooks/[secret]'],
+    ['https://hooks.zapier.com/hooks/catch/12/xy/', 'https://hooks.zapier.com/hooks/catch/12/[secret]'],
+    ['https://hook.eu1.make.com/xy', 'https://hook.eu1.make.com/[secret]'],
+    [
+      'https://h.example/services/T0/B0/api/webhooks/list',
+      'https://h.example/services/T0/B0/api/webhooks/list',
+    ],
+    ['Server=s;User Id=u;Password=p w;Pooling=no', 'Server=s;User Id=u;Password=[secret];Pooling=no'],
+    ['Driver={x};Pwd={a;b}}c};Uid=u', 'Driver={x};Pwd=[secret];Uid=u'],
+    ['Password="a;""b";Uid=u', 'Password=[secret];Uid=u'],
+    ['"Server=s;PWD=it\'s" is not found', '"Server=s;PWD=[secret]" is not found'],
+    ['host=h password=p dbname=d', 'host=h password=[secret] dbname=d'],
+    ['AccountName=a;AccountKey=k==;x=y', 'AccountName=a;AccountKey=[secret];x=y'],
+    ['jdbc:sqlserver://h:1433;user=u;password=p&q', 'jdbc:sqlserver://h:1433;user=u;password=[secret]'],
+    ['password = read(); pwd == x; pwd=>1; Password=;', 'password = read(); pwd == x; pwd=>1; Password=;'],
+  ])('what is secret in an address or a connection string is not shown: %s', (text, shown) => {
     expect(withoutUrlSecrets(text, MASK)).toBe(shown);
     expect(withoutUrlSecrets(shown, MASK)).toBe(shown);
     expect(maskedAt('/name', text, definitionOf('roles'))).toBe(shown);
