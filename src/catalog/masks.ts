@@ -103,7 +103,7 @@ export function hasUrlPassword(text: string): boolean {
 }
 
 /** True for a text in which `withoutUrlSecrets` finds a secret. */
-function hasUrlSecret(text: string): boolean {
+export function hasUrlSecret(text: string): boolean {
   return withoutUrlSecrets(text, '') !== text;
 }
 

@@ -4,7 +4,7 @@
  * trying values. A fingerprint counts as masked (`catalog/masks.ts`): a restore never sends it.
  */
 import { createHmac } from 'node:crypto';
-import { hasUrlPassword, isMask, isSecretName } from '../catalog/masks.ts';
+import { hasUrlSecret, isMask, isSecretName } from '../catalog/masks.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
@@ -35,8 +35,8 @@ export function fingerprintsName(key: Uint8Array): string {
 
 /**
  * What counts as secret: the fields and places named in catalog, profile and configuration; members below the top
- * level, and undocumented ones at the top, by their names; and texts that contain a URL with a password (the entire
- * text). Null, the empty text, masked values and the id are kept.
+ * level, and undocumented ones at the top, by their names; and texts with a secret in a URL or connection string (the
+ * entire text). Null, the empty text, masked values and the id are kept.
  * @param key the mirror's (`fingerprintKey`)
  */
 export function redactionWith(key: Uint8Array): Redaction {
@@ -68,7 +68,7 @@ export function redactionWith(key: Uint8Array): Redaction {
       const isByName = (path.length > 1 || !documented.has(name)) && isNamedSo(name);
       if (!isPlace && !isByName) {
         const whole = valueText();
-        return isUrlWithPassword(whole) ? fingerprint(definition, path[0], whole) : null;
+        return isWithUrlSecret(whole) ? fingerprint(definition, path[0], whole) : null;
       }
       if (isAt(idPath, path)) return null;
       const whole = valueText();
@@ -108,9 +108,9 @@ function isSecretValue(valueText: string, isPlace: boolean): boolean {
   return typeof value !== 'string' || !isMask(value);
 }
 
-function isUrlWithPassword(valueText: string): boolean {
-  // A slash may be written with a backslash before it.
-  if (!valueText.startsWith('"') || !/:(?:\\?\/|\\u002f){2}/i.test(valueText)) return false;
+function isWithUrlSecret(valueText: string): boolean {
+  // Neither an address nor a connection string, as most texts are.
+  if (!valueText.startsWith('"') || !/[/=]|\\u00(?:2f|3d)/i.test(valueText)) return false;
   const value = parseLossless(valueText);
-  return typeof value === 'string' && hasUrlPassword(value);
+  return typeof value === 'string' && hasUrlSecret(value);
 }

@@ -63,6 +63,21 @@ describe('a redaction', () => {
     expect(of).toMatchObject({ id: 1, name: 'n', has_token: true });
   });
 
+  it.each([
+    'https://u:p@h.example/',
+    'https:\\u002f\\/u:p@h.example/',
+    'https://h.example/?token=T',
+    'post to https://hooks.slack.com/services/T0/B0/XX',
+    'Server=s;Password=p',
+    'Server\\u003ds;Pwd\\u003dp',
+  ])('takes a text with a secret that reports mask: %s', (text) => {
+    const of = redacted(`{"name":"https://h.example/?page=2","description":"${text}"}`) as {
+      description: string;
+    };
+    expect(isRedacted(of.description)).toBe(true);
+    expect(of).toMatchObject({ name: 'https://h.example/?page=2' });
+  });
+
   it('differs by value and key, not by spelling', () => {
     const of = (value: string, key = redaction): string =>
       (JSON.parse(key.text(sharing, `{"access_token":${value}}`)) as { access_token: string }).access_token;
