@@ -41,11 +41,8 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
   const kind = kindArgument(asked.kind);
   const now = systemClock.now();
   const reason = asked.reason?.trim() ?? '';
-  if (reason === '') {
-    throw new TidemarkError('usage', 'accepted drift needs a reason', {
-      hint: 'give the reason with --reason; reports show it',
-    });
-  }
+  // Nothing is read from the service for what is not accepted.
+  if (reason === '' && asked.live === true) throw reasonMissing();
   const until = untilTime(context, asked.until, now);
   const from = parseReference(asked.from ?? 'baseline', now, { snapshots: snapshotNames(context) });
   const to = parseReference(asked.live === true ? 'live' : 'latest', now);
@@ -95,6 +92,7 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
       return isAskedFor([path, place, maskedPlace(place, definition)], options.field);
     });
     if (accepted.length === 0) throw otherFields(findings, options);
+    if (reason === '') throw reasonMissing();
     const baseline = mirror.snapshots.baseline();
     const acceptances = accepted.map((finding) => {
       const { fingerprint, scope, id } = finding;
@@ -121,6 +119,12 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
   } finally {
     opener.close();
   }
+}
+
+function reasonMissing(): TidemarkError {
+  return new TidemarkError('usage', 'accepted drift needs a reason', {
+    hint: 'give the reason with --reason; reports show it',
+  });
 }
 
 /** Of one source. */

@@ -438,6 +438,10 @@ describe('accepted drift', () => {
     for (const [code, message, ...args] of [
       [4, 'needs a reason', 'organizations', ORG],
       [4, 'needs a reason', 'organizations', ORG, '--reason', ' '],
+      [4, 'needs a reason', 'domains', 'd1', '--live'],
+      [4, 'with the id or name "nobody"', 'organizations', 'nobody'],
+      [1, 'does not drift', 'domains', 'd1'],
+      [4, 'it drifts at: /enforce_2fa', 'organizations', ORG, '--field', '/name'],
       [4, 'is over already', 'organizations', ORG, '--reason', 'x', '--until', '2020-01-01'],
       [4, 'is not a date', 'organizations', ORG, '--reason', 'x', '--until', 'tomorrow'],
       [4, 'did you mean organizations?', 'organisations', ORG, '--reason', 'x'],
