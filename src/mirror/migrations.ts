@@ -6,6 +6,7 @@
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { readMigrationFiles } from 'drizzle-orm/migrator';
 import { TidemarkError } from '../core/errors.ts';
+import { RESTORE_HINT } from '../core/hints.ts';
 import { packageFile } from '../core/package-root.ts';
 import { type Connection, connect, createPrivateFile, foreignFile } from './database.ts';
 import { isKindView } from './kind-views.ts';
@@ -76,7 +77,7 @@ export function schemaVersion(
       ? `, or its table ${RECORD} was altered: all other tables are as they should be`
       : '';
     throw new TidemarkError('mirror_version', `${path} was made by another version of Tidemark${orAltered}`, {
-      hint: 'use the version that made it, or move the file away and run `tidemark sync` for a new one (without history)',
+      hint: `${isAltered ? `${RESTORE_HINT}, ` : ''}use the version that made it, or move the file away and run \`tidemark sync\` for a new one (without history)`,
     });
   }
   return { version, latest };

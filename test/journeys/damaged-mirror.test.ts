@@ -264,6 +264,7 @@ describe('a mirror that another version of Tidemark made', () => {
         expect(ended.stderr).toContain(
           'use the version that made it, or move the file away and run `tidemark sync`',
         );
+        expect(ended.stderr.includes('`tidemark backup restore latest --to ')).toBe(more === ALTERED);
       }
       expect(errorCode(await tidemark(['verify', '--json'], { env }))).toBe('mirror_version');
       expect(readFileSync(path).equals(before)).toBe(true);
