@@ -332,7 +332,11 @@ function code(text: string): string {
 function plain(text: string): string {
   return (
     escapeControlCharacters(text)
-      .replace(/[\\`*_{}[\]()#+!|~]/g, '\\$&')
+      .replace(/[\\`*[\]#|~]/g, '\\$&')
+      // Within a word it marks nothing.
+      .replace(/(?<![\p{L}\p{N}_])_+|_+(?![\p{L}\p{N}_])/gu, (run) => run.replaceAll('_', '\\_'))
+      // A list or a rule, if a block begins with the text.
+      .replace(/^(\s*\d*)([-+.)=])(?=\s|$|\2\2)/, '$1\\$2')
       .replaceAll('&', '&amp;')
       .replaceAll('<', '&lt;')
       .replaceAll('>', '&gt;')

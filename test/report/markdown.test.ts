@@ -25,6 +25,20 @@ it('shows the commands of notes as code, and all else as it is', () => {
 });
 
 describe('markdown', () => {
+  it.each([
+    ['a_b (x) {y} 1.5 -2 + 3!', 'a_b (x) {y} 1.5 -2 + 3!'],
+    ['_a_ __b__ a__b _', '\\_a\\_ \\_\\_b\\_\\_ a__b \\_'],
+    ['![x](http://y) *z* ~w~ #1 `v`', '!\\[x\\](http&#58;//y) \\*z\\* \\~w\\~ \\#1 \\`v\\`'],
+    ['<b>&amp; @me|\\', '&lt;b&gt;&amp;amp; &#64;me\\|\\\\'],
+    ['- x', '\\- x'],
+    ['1. x', '1\\. x'],
+    ['2) x', '2\\) x'],
+    ['---', '\\---'],
+  ])('escapes what would be read as markup, and nothing else: %s', (text, shown) => {
+    const part = { type: 'list', intro: text, items: [] } as const;
+    expect(renderMarkdown({ title: 't', summary: 's', parts: [part] })).toContain(`\n\n${shown}\n`);
+  });
+
   it('stays within its length and counts what it leaves out', () => {
     const records = Array.from({ length: 3_000 }, (_unused, index) =>
       state('domains', {}, String(index).padStart(5, '0'), {
