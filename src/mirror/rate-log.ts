@@ -11,6 +11,7 @@ import { keyFingerprint } from '../config/source.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
+import { localTime } from '../core/wording.ts';
 import {
   type Connection,
   type Statement,
@@ -217,7 +218,7 @@ export function usedUpHour(
   const start = readStarts({ beside, fingerprint: keyFingerprint(source), clock }, null).at(-perHour);
   if (start === undefined || start + HOUR_MS - clock.now() <= mostWaitMs) return null;
   const freeAt = start + HOUR_MS;
-  return { freeAt, what: `rate.perHour is used up until ${isoTime(freeAt).slice(11, 19)}Z` };
+  return { freeAt, what: `rate.perHour is used up until ${localTime(isoTime(freeAt)).slice(11)}` };
 }
 
 /** What a rate log holds of the last hour, to be continued on another machine. It does not reveal any key. */

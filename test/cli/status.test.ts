@@ -365,7 +365,11 @@ describe('status', () => {
     const reason = async (): Promise<string> => (await tidemark(['status'], { cwd: directory })).stderr;
     expect(await reason()).toContain('→ run `tidemark sync --source a`');
     configure(1);
-    expect(await reason()).toMatch(/→ the next sync of a waits: rate\.perHour is used up until/);
+    process.env['TZ'] = 'Europe/Berlin';
+    onTestFinished(() => void (process.env['TZ'] = 'UTC'));
+    expect(await reason()).toMatch(
+      /→ the next sync of a waits: rate\.perHour is used up until \d\d:\d\d:\d\d\+0[12]:00/,
+    );
     rmSync(join(directory, 'key'));
     expect(await reason()).toContain('→ run `tidemark sync --source a`');
   });
