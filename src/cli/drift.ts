@@ -130,10 +130,13 @@ function driftReport(
   const failedRun = failed === null ? null : failedRunDocument(failed);
   const unread = failed === null ? [] : failedRunLines(failed);
   const [restored] = isOfLatest && mirror !== null ? unreadRestores(mirror, source) : [];
+  const restoredLines = restored === undefined ? [] : [unreadRestoreText(restored)];
+  // Where the report on the terminal does not say it: the exit code may be 0.
+  if (!isForPeople || options.output !== undefined) printNote(context, restoredLines);
   const notes = (isActivityNamed: boolean): string[] => [
     ...all.warnings,
     ...unread.slice(0, 1),
-    ...(restored === undefined ? [] : [unreadRestoreText(restored)]),
+    ...restoredLines,
     ...driftNotes(found, below, options, isActivityLeftOut && !isActivityNamed),
   ];
   const shared = {

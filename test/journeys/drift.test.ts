@@ -545,6 +545,9 @@ describe('drift and status after a restore', () => {
     expect(await json(2, 'drift')).toMatchObject({ restored_since: 1 });
     for (const format of ['junit', 'sarif'])
       expect((await story.expectRun(2, 'drift', '--format', format)).stdout).toContain(line);
+    const toFile = ['--format', 'html', '--output', story.file('drift.html')];
+    for (const args of [['--json'], ['--format', 'junit'], toFile])
+      expect((await story.expectRun(2, 'drift', ...args)).stderr).toContain(line);
     const { stdout } = await story.expectRun(0, 'status');
     expect(stdout).toContain(`what restore 1 changed after run ${newest}`);
     expect(stdout).toMatch(/Drift +Not known +restore 1 was applied after/);
