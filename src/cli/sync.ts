@@ -9,7 +9,7 @@ import { commandActor, commandTrigger } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { combinedExitCode, EXIT, type ExitCode, exitCodeFor, TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
-import { usedUpHour } from '../mirror/rate-log.ts';
+import { hourRefusal } from '../daemon/problems.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
 import { openReadClient } from '../wire-client.ts';
@@ -43,7 +43,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   if (options.acceptRemovals !== undefined && context.options.source === undefined)
     requireSourceNamed(context, loaded, options.acceptRemovals);
   const whole = onlyMirrorConfig(loaded);
-  const refused = whole.sources.flatMap((source) => hourRefusal(source, whole) ?? []);
+  const refused = whole.sources.flatMap((source) => refusalOf(source, whole) ?? []);
   const isFree = (name: string): boolean => refused.every(({ source }) => source !== name);
   const config = { ...whole, sources: whole.sources.filter(({ name }) => isFree(name)) };
   if (config.sources.length === 0 && refused.length > 0) throw noneBegun(context, refused);
@@ -66,15 +66,9 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   ]);
 }
 
-/** That the hour is used up, for longer than a request waits: a run would begin only to fail. Null where it is not. */
-function hourRefusal({ name, ...source }: SourceConfig, { rateLogBeside }: Config): Refusal | null {
-  const mostWaitMs = source.retry.maxWaitSeconds * 1000;
-  const usedUp = usedUpHour(source, { beside: rateLogBeside, clock: systemClock, mostWaitMs });
-  if (usedUp === null) return null;
-  const error = new TidemarkError('throttled', `no sync of ${name} was begun: ${usedUp.what}`, {
-    hint: 'sync again then, or raise it',
-  });
-  return { source: name, error };
+function refusalOf(source: SourceConfig, config: Config): Refusal | null {
+  const error = hourRefusal(source, config, systemClock);
+  return error === null ? null : { source: source.name, error };
 }
 
 function refusalText({ error }: Refusal): string[] {
@@ -162,7 +156,7 @@ async function syncHere(
     if (others !== null) printReason(context, [others.message, `  → ${others.next}`]);
     for (const source of config.sources) {
       // The sources before may have the same key.
-      const refusal = hourRefusal(source, config);
+      const refusal = refusalOf(source, config);
       if (refusal !== null) {
         refused.push(refusal);
         continue;

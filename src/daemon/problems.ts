@@ -11,18 +11,36 @@ export function hourProblemOf(source: string): string {
   return `rate:${source}`;
 }
 
+type Place = Pick<Config, 'rateLogBeside'>;
+
 /** That a sync of the source would have to wait for `rate.perHour` for longer than its requests may, and until when; null where it would not. */
 export function hourProblem(
   source: SourceConfig,
-  { rateLogBeside }: Pick<Config, 'rateLogBeside'>,
+  place: Place,
   clock: Clock,
 ): { readonly freeAt: number; readonly error: TidemarkError } | null {
-  const mostWaitMs = source.retry.maxWaitSeconds * 1000;
-  const usedUp = usedUpHour(source, { beside: rateLogBeside, clock, mostWaitMs });
+  const usedUp = usedUpBy(source, place, clock);
   if (usedUp === null) return null;
   const hint = 'raise it, sync less often, or give each source a key of its own';
   const message = `the next sync of ${source.name} waits: ${usedUp.what}`;
   return { freeAt: usedUp.freeAt, error: new TidemarkError('throttled', message, { hint }) };
+}
+
+/** The same of a sync that somebody asks for: its run would begin only to fail. */
+export function hourRefusal(source: SourceConfig, place: Place, clock: Clock): TidemarkError | null {
+  const usedUp = usedUpBy(source, place, clock);
+  if (usedUp === null) return null;
+  const message = `no sync of ${source.name} was begun: ${usedUp.what}`;
+  return new TidemarkError('throttled', message, { hint: 'sync again then, or raise it' });
+}
+
+function usedUpBy(
+  source: SourceConfig,
+  { rateLogBeside }: Place,
+  clock: Clock,
+): ReturnType<typeof usedUpHour> {
+  const mostWaitMs = source.retry.maxWaitSeconds * 1000;
+  return usedUpHour(source, { beside: rateLogBeside, clock, mostWaitMs });
 }
 
 /** Where what goes wrong is noted. */

@@ -17,6 +17,7 @@ import { parseTime } from '../../state/reference.ts';
 import type { DriftNow } from '../health/drift-now.ts';
 import { asRefusal, localPath, type Refusal, requestText } from '../http/request.ts';
 import type { PageRestores, RestoreCommand } from '../http/restores.ts';
+import { hourRefusal } from '../problems.ts';
 import type { DaemonView } from '../view.ts';
 import { type Html, type HtmlPart, markup } from './html.ts';
 import { withSource } from './layout.ts';
@@ -93,10 +94,25 @@ function changing(what: string, work: (mirror: Mirror, form: URLSearchParams) =>
   });
 }
 
-function startJob({ view }: ActionParts, { form, actor }: Action): Done {
+function startJob({ view, clock }: ActionParts, { form, actor }: Action): Done {
   const job = JOBS.find((each) => each === form.get('job'));
   if (job === undefined) throw new TidemarkError('usage', `job must be one of ${JOBS.join(', ')}`);
-  return { job, requests: view.request(job, null, { by: actor.by }).map(({ request }) => request) };
+  const config = view.config();
+  const refused = new Map(
+    config.sources.flatMap((source) => {
+      const error = job === 'sync' ? hourRefusal(source, config, clock) : null;
+      return error === null ? [] : [[source.name, error]];
+    }),
+  );
+  const free = config.sources.map(({ name }) => name).filter((name) => !refused.has(name));
+  const sources = refused.size === 0 ? null : free;
+  const requests = sources?.length === 0 ? [] : view.request(job, sources, { by: actor.by });
+  const [first] = refused.values();
+  if (first === undefined) return { job, requests: requests.map(({ request }) => request) };
+  const lines = [...refused.values()].map(({ message }) => message);
+  const others = free.length === 0 ? [] : [`the sync of ${free.join(', ')} was requested`];
+  const { code, hint } = first;
+  throw new TidemarkError(code, [...lines, ...others].join('; '), hint === undefined ? {} : { hint });
 }
 
 async function planRestore(parts: ActionParts, { form, actor }: Action): Promise<Done> {

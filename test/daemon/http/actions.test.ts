@@ -3,13 +3,15 @@ import { beforeAll, describe, expect, it, afterAll } from 'vitest';
 import { definitionOf } from '../../../src/catalog/catalog.ts';
 import type { Scope } from '../../../src/catalog/definition.ts';
 import type { Kind } from '../../../src/catalog/kinds.ts';
+import { keyFingerprint } from '../../../src/config/source.ts';
 import { isoTime } from '../../../src/core/clock.ts';
 import { silentLogger, type Logger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
+import { SharedRateLog } from '../../../src/mirror/rate-log.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { parentNames } from '../../../src/state/parent-names.ts';
 import { tellStory } from './story.ts';
-import { DAY_MS, World } from './world.ts';
+import { DAY_MS, MINUTE_MS, World } from './world.ts';
 
 const TOKEN = 'a-token-of-some-length';
 const FORM = { 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html' };
@@ -26,13 +28,7 @@ beforeAll(async () => {
   await tellStory(world);
   const log: Logger = { ...silentLogger, info: (facts: object) => void logged.push(facts) };
   ({ url } = await world.listen({ token: new Secret(TOKEN), log }, later));
-  const answer = await fetch(`${url}/login`, {
-    method: 'POST',
-    headers: FORM,
-    redirect: 'manual',
-    body: new URLSearchParams({ token: TOKEN, username: 'Ada' }),
-  });
-  session = { cookie: answer.headers.get('set-cookie')?.split(';')[0] ?? '' };
+  session = await loggedIn(url);
 });
 afterAll(async () => {
   for (const end of ends.reverse()) await end();
@@ -59,6 +55,16 @@ it('a name that cannot be recorded is refused, not left out', async () => {
   expect([answer.status, answer.headers.get('set-cookie')]).toEqual([400, null]);
   expect(await answer.text()).toContain('The name has characters that cannot be printed');
 });
+
+async function loggedIn(base: string): Promise<Record<string, string>> {
+  const answer = await fetch(`${base}/login`, {
+    method: 'POST',
+    headers: FORM,
+    redirect: 'manual',
+    body: new URLSearchParams({ token: TOKEN, username: 'Ada' }),
+  });
+  return { cookie: answer.headers.get('set-cookie')?.split(';')[0] ?? '' };
+}
 
 function act(
   action: string,
@@ -94,6 +100,29 @@ async function firstFinding(): Promise<[string, string][]> {
   const hidden = [...form.matchAll(/type="hidden" name="(source|fingerprint)" value="([^"]*)"/g)];
   return hidden.map(([, name = '', value = '']) => [name, value]);
 }
+
+it('a sync in an hour that is used up is not begun, and the page says until when', async () => {
+  const full = await World.create({ TIDEMARK_RATE_PER_HOUR: '500' });
+  const [source] = full.config().sources;
+  if (source === undefined) throw new Error('the world has a source');
+  const fingerprint = keyFingerprint(source);
+  const log = new SharedRateLog({ beside: full.mirrorPath, fingerprint, keeps: 500, clock: full.clock });
+  log.atomically(() => {
+    for (let n = 0; n < 500; n += 1) log.starts(null).add(full.clock.now());
+  });
+  log.close();
+  const { url: base } = await full.listen({ token: new Secret(TOKEN) });
+  const headers = await loggedIn(base);
+  const answer = await act('job', [['job', 'sync']], headers, base);
+  expect([answer.status, full.asked]).toEqual([429, []]);
+  expect(await answer.text()).toContain(
+    `o sync of ${source.name} was begun: rate.perHour is used up until 08:00:00Z`,
+  );
+  expect((await act('job', [['job', 'verify']], headers, base)).status).toBe(303);
+  full.clock.at += 60 * MINUTE_MS;
+  expect((await act('job', [['job', 'sync']], headers, base)).status).toBe(303);
+  expect(full.asked.map(([name]) => name)).toEqual(['verify', 'sync']);
+});
 
 const ACTIONS = ['job', 'accept', 'unaccept', 'pin', 'unpin', 'baseline', 'plan', 'apply'] as const;
 
