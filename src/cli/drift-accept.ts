@@ -10,7 +10,7 @@ import type { DriftAcceptance } from '../mirror/acceptances.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow } from '../mirror/records.ts';
 import { acceptanceDocument, measuredOf } from '../report/drift-document.ts';
-import { maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
+import { maskedId, maskedPlace, MemberNames, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
 import type { SourceDrift } from '../state/drift.ts';
 import { parseReference, parseTime } from '../state/reference.ts';
@@ -86,10 +86,11 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
       return record.row;
     });
     const { drift, findings } = onlyRecord(found, options);
+    const names = new MemberNames();
     const accepted = findings.filter(({ kind: own, path, place = path }) => {
       const definition = drift.definitions(own);
       // Under any name by which it is shown; a place includes everything below it.
-      return isAskedFor([path, place, maskedPlace(place, definition)], options.field);
+      return isAskedFor([path, place, maskedPlace(place, definition, names)], options.field);
     });
     if (accepted.length === 0) throw otherFields(findings, options);
     if (reason === '') throw reasonMissing();

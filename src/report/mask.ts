@@ -50,9 +50,26 @@ function maskedValue(
   if (Array.isArray(value)) return value.map((element, index) => below(element, String(index)));
   if (!isJsonObject(value)) return value;
   const masked: JsonObject = {};
-  for (const [name, member] of Object.entries(value))
-    setOwn(masked, withoutUrlSecrets(name, MASK), below(member, name));
+  const names = new MemberNames();
+  for (const [name, member] of Object.entries(value)) setOwn(masked, names.shown(name), below(member, name));
   return masked;
+}
+
+/** Names of members without the secrets of URLs; those that differ in their secrets only are numbered, so that none is taken for another. */
+export class MemberNames {
+  readonly #alike = new Map<string, string[]>();
+
+  /** @param parent where the member is */
+  shown(name: string, parent = ''): string {
+    const masked = withoutUrlSecrets(name, MASK);
+    if (masked === name) return name;
+    const key = JSON.stringify([parent, masked]);
+    const alike = this.#alike.get(key) ?? [];
+    this.#alike.set(key, alike);
+    if (!alike.includes(name)) alike.push(name);
+    const number = alike.indexOf(name) + 1;
+    return number === 1 ? masked : `${masked} (${number})`;
+  }
 }
 
 function isSecretByName(segments: Place, { fieldsByName }: ResourceDefinition): boolean {
@@ -69,14 +86,15 @@ export function maskedFields(
   fields: readonly FieldChange[],
   definition: ResourceDefinition,
 ): readonly FieldChange[] {
+  const names = new MemberNames();
   return fields.map((field) => {
     const { path, from_path: fromPath, place, from, to } = field;
     const segments = splitPointer(field.path);
     return {
       ...field,
-      path: maskedPlace(path, definition),
-      ...(fromPath === undefined ? {} : { from_path: maskedPlace(fromPath, definition) }),
-      ...(place === undefined ? {} : { place: maskedPlace(place, definition) }),
+      path: maskedPlace(path, definition, names),
+      ...(fromPath === undefined ? {} : { from_path: maskedPlace(fromPath, definition, names) }),
+      ...(place === undefined ? {} : { place: maskedPlace(place, definition, names) }),
       ...(from === undefined ? {} : { from: maskedValue(from, segments, definition) }),
       ...(to === undefined ? {} : { to: maskedValue(to, segments, definition) }),
     };
@@ -88,11 +106,18 @@ export function maskedAt(path: string, value: JsonValue, definition: ResourceDef
   return maskedValue(value, splitPointer(path), definition);
 }
 
-/** A change's `path` or `place`, with secret ids of elements masked, and the secrets of members that are named by a URL. */
-export function maskedPlace(place: string, definition: ResourceDefinition): string {
+/**
+ * A change's `path` or `place`, with secret ids of elements masked, and the secrets of members that are named by a URL.
+ * @param names of the other places of the record
+ */
+export function maskedPlace(
+  place: string,
+  definition: ResourceDefinition,
+  names = new MemberNames(),
+): string {
   const segments = splitPointer(place);
   const shown = segments.map((segment, index) => {
-    if (!isElementSegment(segment)) return withoutUrlSecrets(segment, MASK);
+    if (!isElementSegment(segment)) return names.shown(segment, pointerTo(segments.slice(0, index)));
     const id = maskedValue(segment, [...segments.slice(0, index + 1), 'id'], definition);
     return id === MASK ? `[id=${MASK}]` : segment;
   });

@@ -4,7 +4,7 @@ import type { RestoreReport } from '../restore/apply/report.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { withoutUrlSecrets } from '../catalog/masks.ts';
 import { isRawNumber } from '../core/json.ts';
-import { isSecretId, MASK, maskedId } from './mask.ts';
+import { isSecretId, MASK, maskedId, MemberNames } from './mask.ts';
 import type { ReportOptions } from './options.ts';
 
 const UUID = /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi;
@@ -101,7 +101,8 @@ function replaced(value: unknown, replace: (text: string) => string): unknown {
   if (typeof value === 'string') return replace(value);
   if (Array.isArray(value)) return value.map((element: unknown) => replaced(element, replace));
   if (value === null || typeof value !== 'object' || isRawNumber(value)) return value;
+  const names = new MemberNames();
   return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [withoutUrlSecrets(name, MASK), replaced(member, replace)]),
+    Object.entries(value).map(([name, member]) => [names.shown(name), replaced(member, replace)]),
   );
 }

@@ -3,6 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { isSecretName, withoutUrlSecrets } from '../../src/catalog/masks.ts';
 import { pointerTo } from '../../src/core/json-pointer.ts';
+import type { RestoreReport } from '../../src/restore/apply/report.ts';
+import { maskedRestore } from '../../src/report/plan-mask.ts';
 import { MASK, maskedAt, maskedBody, maskedFields } from '../../src/report/mask.ts';
 
 describe('secrets that nothing but their name tells of', () => {
@@ -114,6 +116,32 @@ describe('secrets that nothing but their name tells of', () => {
     expect(maskedFields(fields, definition)).toEqual([
       { path: masked, place: masked, from_path: masked, from: 'x', to: 'y' },
     ]);
+  });
+
+  it('names of members that differ in their secrets only are numbered', () => {
+    const definition = definitionOf('batch_exports');
+    const [a, b, shown] = ['https://u:A@h/', 'https://u:B@h/', 'https://u:[secret]@h/'];
+    expect(maskedBody({ destination: { config: { [a]: 'x', [b]: 'y', c: 'z' } } }, definition)).toEqual({
+      destination: { config: { [shown]: 'x', [`${shown} (2)`]: 'y', c: 'z' } },
+    });
+    const fields = [a, b, a].map((name, n) => ({
+      path: pointerTo(['destination', 'config', name, String(n)]),
+      to: 1,
+    }));
+    expect(maskedFields(fields, definition).map(({ path }) => path)).toEqual(
+      [shown, `${shown} (2)`, shown].map((name, n) => pointerTo(['destination', 'config', name, String(n)])),
+    );
+    const step = {
+      kind: 'batch_exports',
+      id: 'i',
+      name: 'n',
+      new_id: null,
+      reason: null,
+      seen: { [a]: 1, [b]: 2 },
+    };
+    const report = { steps: [step] } as unknown as Pick<RestoreReport, 'steps'>;
+    const [masked] = maskedRestore(report, definitionOf).steps;
+    expect(masked).toMatchObject({ seen: { [shown]: 1, [`${shown} (2)`]: 2 } });
   });
 
   it('are masked at any depth below the top level, and flags are not', () => {
