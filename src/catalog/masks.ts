@@ -1,6 +1,9 @@
 /** What servers put in place of a secret (wire-notes.md, Secrets). Written back, it would destroy the real one. */
 import type { KindRow } from './kinds.ts';
 
+/** Replaces a secret in reports and plans. Old and new look the same: the report says that they differ. */
+export const MASK = '[secret]';
+
 /** A text that matches one of these is a mask, not a value. */
 const MASK_PATTERNS: readonly RegExp[] = [
   // "********", "••••••••", "xxxxxxxx" with or without the last characters of the real value.
@@ -71,9 +74,18 @@ const TOKEN_USER = /(:\/\/)[^\s/:@?#]{16,}@/g;
 /**
  * Replaces what is secret in the addresses and connection strings of a text: passwords, users that are tokens, the secret path
  * of a webhook, and the values of parameters (`?token=…&sig=…`) that are secrets by their names, or an encoded address with
- * one. The same text if there is none.
+ * one; also where JSON pointers have them (`/jobs/https:~1~1…`). The same text if there is none.
  */
 export function withoutUrlSecrets(text: string, mask: string): string {
+  const shown = withoutPlainSecrets(text, mask);
+  if (!shown.includes('~1')) return shown;
+  // As if the names of members were written as they are, with a space before each.
+  const named = shown.replaceAll('/', '\u2028').replaceAll('~1', '/');
+  const clean = withoutPlainSecrets(named, mask);
+  return clean === named ? shown : clean.replaceAll('/', '~1').replaceAll('\u2028', '/');
+}
+
+function withoutPlainSecrets(text: string, mask: string): string {
   const clean = text.includes('=')
     ? text.replaceAll(
         CONNECTION_PASSWORD,
@@ -95,6 +107,23 @@ export function withoutUrlSecrets(text: string, mask: string): string {
       (whole, before: string, name: string, value: string) =>
         isSecretParameter(name) || hasEncodedSecret(value) ? `${before}${name}=${mask}` : whole,
     );
+}
+
+/** Names of members without the secrets of URLs; those that differ in their secrets only are numbered, so that none is taken for another. */
+export class MemberNames {
+  readonly #alike = new Map<string, string[]>();
+
+  /** @param parent where the member is */
+  shown(name: string, parent = ''): string {
+    const masked = withoutUrlSecrets(name, MASK);
+    if (masked === name) return name;
+    const key = JSON.stringify([parent, masked]);
+    const alike = this.#alike.get(key) ?? [];
+    this.#alike.set(key, alike);
+    if (!alike.includes(name)) alike.push(name);
+    const number = alike.indexOf(name) + 1;
+    return number === 1 ? masked : `${masked} (${number})`;
+  }
 }
 
 /** True for a text with a `scheme://user:password@host`. */
@@ -140,5 +169,5 @@ const MOST_ID_SHOWN = 100;
 
 /** A record's id for a message: in quotes, cut where it is too long, a mask where it is a secret. */
 export function shownId(definition: KindRow, id: string): string {
-  return isIdSecret(definition) ? '[secret]' : JSON.stringify(id.slice(0, MOST_ID_SHOWN));
+  return isIdSecret(definition) ? MASK : JSON.stringify(id.slice(0, MOST_ID_SHOWN));
 }

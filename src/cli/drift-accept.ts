@@ -1,4 +1,5 @@
 /** `tidemark drift accept KIND ID`: accepts the present drift, by the fingerprint of its value. */
+import { MemberNames } from '../catalog/masks.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { scopeKey, scopeText } from '../catalog/catalog.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
@@ -10,7 +11,7 @@ import type { DriftAcceptance } from '../mirror/acceptances.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow } from '../mirror/records.ts';
 import { acceptanceDocument, measuredOf } from '../report/drift-document.ts';
-import { maskedId, maskedPlace, MemberNames, withMaskedId } from '../report/mask.ts';
+import { maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
 import type { SourceDrift } from '../state/drift.ts';
 import { parseReference, parseTime } from '../state/reference.ts';

@@ -1,7 +1,7 @@
 /** Resolves a command's KIND and ID to one record: by id, else by name; removed records are found too. */
 import { SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import { withoutUrlSecrets } from '../catalog/masks.ts';
+import { MASK, withoutUrlSecrets } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
@@ -15,7 +15,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { MirrorRecord, RecordRow } from '../mirror/records.ts';
-import { isMaskedId, isSecretId, MASK, maskedId, withMaskedId } from '../report/mask.ts';
+import { isMaskedId, isSecretId, maskedId, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
 import { requireCountedWithin, requireIntact } from '../state/intact.ts';
 import type { NamedRecord } from '../state/state.ts';

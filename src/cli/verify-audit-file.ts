@@ -1,6 +1,7 @@
 /** `tidemark verify --audit FILE`: whether what `tidemark audit` once wrote is in the audit log, as it was written. */
 import { readFileSync } from 'node:fs';
 import { parse as parseCsv } from 'csv-parse/sync';
+import { MASK } from '../catalog/masks.ts';
 import type { Config } from '../config/config.ts';
 import { namesOf } from '../config/mirrors.ts';
 import { EXIT, type ExitCode, TidemarkError, systemCodeOf } from '../core/errors.ts';
@@ -11,7 +12,6 @@ import { AuditWalk } from '../daemon/http/audit-entries.ts';
 import { canonicalText } from '../diff/canonical.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { auditCsv, auditEntryDocument, rangesText, type ShownEntry } from '../report/audit-report.ts';
-import { MASK } from '../report/mask.ts';
 import { foldedPair, nameText } from '../report/value-text.ts';
 
 /** The cells of an entry by column; of JSON, the members of a member too, like `acceptance/reason`. */

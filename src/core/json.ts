@@ -151,9 +151,14 @@ type Replacement = (path: readonly string[], text: () => string) => string | nul
 /**
  * The text with what the replacement names; the same string where it names nothing. The text as a whole is not asked
  * about. Works without recursion, so that deep nesting cannot exhaust the stack.
+ * @param renaming the same for the name at the end of a path; `path` has names as they are in the text
  * @throws SyntaxError when the text is not JSON
  */
-export function replaceValues(text: string, replacement: Replacement): string {
+export function replaceValues(
+  text: string,
+  replacement: Replacement,
+  renaming?: (path: readonly string[]) => string | null,
+): string {
   let out = '';
   let copied = 0;
   const path: string[] = [];
@@ -169,6 +174,11 @@ export function replaceValues(text: string, replacement: Replacement): string {
     if (text.charCodeAt(at) !== QUOTE) throw broken(text, at);
     const end = skipString(text, at);
     path[path.length - 1] = decodeKey(text, at, end);
+    const instead = renaming?.(path) ?? null;
+    if (instead !== null) {
+      out += text.slice(copied, at) + instead;
+      copied = end;
+    }
     at = skipSpace(text, end);
     if (text.charCodeAt(at) !== COLON) throw broken(text, at);
     at = skipSpace(text, at + 1);

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { isSecretName, withoutUrlSecrets } from '../catalog/masks.ts';
+import { isSecretName, MASK, MemberNames, withoutUrlSecrets } from '../catalog/masks.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
@@ -11,9 +11,6 @@ import { isElementSegment } from '../diff/elements.ts';
 import { pointerTo, splitPointer } from '../core/json-pointer.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
-
-/** Replaces a secret. Old and new look the same: the report says that they differ. */
-export const MASK = '[secret]';
 
 /** The text of a change whose old and new value are both masked. */
 export const MASKED_CHANGE = `${MASK} changed`;
@@ -53,23 +50,6 @@ function maskedValue(
   const names = new MemberNames();
   for (const [name, member] of Object.entries(value)) setOwn(masked, names.shown(name), below(member, name));
   return masked;
-}
-
-/** Names of members without the secrets of URLs; those that differ in their secrets only are numbered, so that none is taken for another. */
-export class MemberNames {
-  readonly #alike = new Map<string, string[]>();
-
-  /** @param parent where the member is */
-  shown(name: string, parent = ''): string {
-    const masked = withoutUrlSecrets(name, MASK);
-    if (masked === name) return name;
-    const key = JSON.stringify([parent, masked]);
-    const alike = this.#alike.get(key) ?? [];
-    this.#alike.set(key, alike);
-    if (!alike.includes(name)) alike.push(name);
-    const number = alike.indexOf(name) + 1;
-    return number === 1 ? masked : `${masked} (${number})`;
-  }
 }
 
 function isSecretByName(segments: Place, { fieldsByName }: ResourceDefinition): boolean {

@@ -2,9 +2,9 @@
 import type { Plan, PlanStep } from '../restore/plan/plan.ts';
 import type { RestoreReport } from '../restore/apply/report.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
-import { withoutUrlSecrets } from '../catalog/masks.ts';
+import { MASK, MemberNames, withoutUrlSecrets } from '../catalog/masks.ts';
 import { isRawNumber } from '../core/json.ts';
-import { isSecretId, MASK, maskedId, MemberNames } from './mask.ts';
+import { isSecretId, maskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
 
 const UUID = /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gi;

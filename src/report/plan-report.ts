@@ -1,4 +1,5 @@
 /** A plan as a report: what would be sent, step by step, then what would not and why. */
+import { MASK } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { formatInteger, plural } from '../core/wording.ts';
@@ -18,7 +19,7 @@ import {
   recordsPart,
   withCommands,
 } from './document.ts';
-import { isSecretId, MASK, withMaskedId } from './mask.ts';
+import { isSecretId, withMaskedId } from './mask.ts';
 import { placeText, skippedText } from './notes.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedPlan } from './plan-mask.ts';

@@ -1,4 +1,5 @@
 /** A report as GitHub-flavoured Markdown for a pull request, a chat or a ticket: summary first, bounded in size. */
+import { MASK } from '../catalog/masks.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import type { FieldChange } from '../diff/compare.ts';
@@ -22,7 +23,7 @@ import {
   withCommands,
 } from './document.ts';
 import { escapeMarkup } from './markup.ts';
-import { isMaskedChange, MASK } from './mask.ts';
+import { isMaskedChange } from './mask.ts';
 import { referenceText } from './notes.ts';
 import { bodyLines, folded, foldedValue, foldedValues, movedText, pathText } from './value-text.ts';
 

@@ -1,21 +1,28 @@
 /** Secrets: in a field's value, in the configuration, in what the service answers (design.md, Restore: Secrets). */
 import type { FieldDefinition } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import { hasUrlPassword, isMask, isSecretName } from '../catalog/masks.ts';
+import {
+  hasUrlPassword,
+  isMask,
+  isSecretName,
+  MASK,
+  MemberNames,
+  withoutUrlSecrets,
+} from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SecretRule } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { resolvePointer, splitPointer } from '../core/json-pointer.ts';
+import { pointerTo, resolvePointer, splitPointer } from '../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn, parseLossless } from '../core/json.ts';
-import type { ParsedRecord } from '../diff/change.ts';
+import { type ParsedRecord, isPointerWithin } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { idText } from '../diff/match-records.ts';
 import { type Redaction, isRedacted } from '../sync/redaction.ts';
-import { placesOf, textsWhere, withMember, memberPointer, placesWhere } from './places.ts';
-import type { PlanInput, SecretLookup } from './plan/plan.ts';
+import { placesOf, withMember, memberPointer, placesWhere } from './places.ts';
+import type { AcceptedPlace, PlanInput, PlanStep, SecretLookup } from './plan/plan.ts';
 
 /** What a plan shows instead of a secret. */
-export const HIDDEN = '[secret]';
+export const HIDDEN = MASK;
 
 interface SecretPlaces {
   /** Pointers to secrets in clear text. */
@@ -24,23 +31,34 @@ interface SecretPlaces {
   readonly masked: readonly string[];
 }
 
-/** Pointers to the secrets in a field's value. */
+/** Pointers to the secrets in a field's value; of a member whose name is one, to the object that has it. */
 export function secretsIn(
   field: FieldDefinition,
   value: JsonValue,
   masks: readonly RegExp[] | undefined,
 ): SecretPlaces {
-  const masked = textsWhere(value, (text) => isMask(text, masks));
+  const masked = placesWhere(
+    value,
+    (here, name) =>
+      (typeof here === 'string' && isMask(here, masks)) || (name !== undefined && isRedacted(name)),
+  );
   const named = [
     ...(field.isSecret ? [''] : []),
     ...field.secretPointers.flatMap((pointer) => placesOf(value, pointer)),
     ...secretsByName(value),
   ];
-  const clear = named.filter((pointer) => {
+  const clear = named.flatMap((pointer) => {
     const secret = resolvePointer(value, pointer);
-    return secret !== null && secret !== '' && !masked.includes(pointer);
+    if (secret === undefined || secret === null || secret === '' || masked.includes(pointer)) return [];
+    if (!masked.some((each) => isPointerWithin(each, pointer))) return [pointer];
+    // What is filled in as a whole would have the masks in it.
+    return placesWhere(secret, (here) => typeof here !== 'object')
+      .map((below) => pointer + below)
+      .filter((each) => !masked.some((mask) => isPointerWithin(each, mask)));
   });
-  return { clear: [...new Set(clear)], masked };
+  const isInner = (pointer: string): boolean =>
+    clear.some((outer) => outer !== pointer && isPointerWithin(pointer, outer));
+  return { clear: [...new Set(clear)].filter((pointer) => !isInner(pointer)), masked };
 }
 
 /**
@@ -56,7 +74,9 @@ function isSecretByName(value: JsonValue, name: string | undefined): boolean {
   if (value === null || value === '' || typeof value === 'boolean') return false;
   if (name !== undefined && isSecretName(name)) return true;
   // Not as many as reports mask: an undo cannot restore what the journal lacks.
-  return typeof value === 'string' && hasUrlPassword(value);
+  return typeof value === 'string'
+    ? hasUrlPassword(value)
+    : isJsonObject(value) && Object.keys(value).some(hasUrlPassword);
 }
 
 /**
@@ -141,6 +161,43 @@ export function hiddenFields(
   });
 }
 
+/**
+ * The step for a plan: without the passwords in names of members that lead to its changes, and in texts. A value at such
+ * a place is hidden too, since the place is found in no body.
+ */
+export function withHiddenNames<T extends Pick<PlanStep, 'fields' | 'reason' | 'accepted' | 'kept'>>(
+  step: T,
+): T {
+  const names = new MemberNames();
+  const shown = (place: string): string => {
+    if (!hasUrlPassword(place.replaceAll('~1', '/'))) return place;
+    const segments = splitPointer(place);
+    return pointerTo(segments.map((name, index) => names.shown(name, pointerTo(segments.slice(0, index)))));
+  };
+  const places = (list: readonly AcceptedPlace[]): AcceptedPlace[] =>
+    list.map((each) => ({ ...each, path: shown(each.path) }));
+  const fields = step.fields.map((change) => {
+    const path = shown(change.path);
+    if (path === change.path) return change;
+    const { from_path: earlier, place, from, to } = change;
+    return {
+      ...change,
+      path,
+      ...(earlier === undefined ? {} : { from_path: shown(earlier) }),
+      ...(place === undefined ? {} : { place: shown(place) }),
+      ...(from === undefined ? {} : { from: HIDDEN }),
+      ...(to === undefined ? {} : { to: HIDDEN }),
+    };
+  });
+  return {
+    ...step,
+    fields,
+    reason: step.reason === null ? null : withoutUrlSecrets(step.reason, HIDDEN),
+    ...(step.accepted === undefined ? {} : { accepted: places(step.accepted) }),
+    ...(step.kept === undefined ? {} : { kept: places(step.kept) }),
+  };
+}
+
 function hiddenAt(
   value: JsonValue,
   at: readonly string[],
@@ -160,6 +217,11 @@ function hiddenAt(
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [name, hiddenAt(member, [...at, name], near)]),
   );
+}
+
+/** True for a place in a member whose name the mirror holds as a fingerprint: nothing can supply that name. */
+export function isNameRedacted(pointer: string): boolean {
+  return splitPointer(pointer).some(isRedacted);
 }
 
 // `redact: true`: compares a configured secret with the recorded one by the fingerprint that the mirror holds instead.

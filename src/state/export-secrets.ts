@@ -7,7 +7,7 @@ import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { replaceValues } from '../core/json.ts';
+import { isJsonObject, parseLossless, replaceValues } from '../core/json.ts';
 import type { StateReference } from '../diff/change.ts';
 
 import type { RecordState } from '../diff/states.ts';
@@ -24,21 +24,19 @@ export function secretsFrom(
 ): (record: RecordState) => string {
   const redaction = redactionWith(mirror.acceptances.fingerprintKey());
   return ({ kind, scope, id, body }) => {
-    const wanted = new Set(fingerprintsIn(body).values());
+    const wanted = new Set(body.match(/"\[redacted:[0-9a-f]{16}\]"/g));
     const known = new Map<string, string>();
     const rows = wanted.size === 0 ? [] : mirror.records.find(kind, id, { sources: [source], scope });
     for (const { body: text } of rows.flatMap((row) => mirror.records.revisions(row))) {
       if (text === null || wanted.isSubsetOf(known)) continue;
-      const places = fingerprintsIn(redaction.text(definitions(kind), text));
-      replaceValues(text, (path, value) => {
-        const fingerprint = places.get(placeOf(path));
-        if (fingerprint !== undefined) known.set(fingerprint, value());
-        return null;
-      });
+      redaction.text(definitions(kind), text, (fingerprint, secret) => void known.set(fingerprint, secret));
     }
-    return known.size === 0
-      ? body
-      : replaceValues(body, (_path, text) => known.get(unquoted(text())) ?? null);
+    if (known.size === 0) return body;
+    return replaceValues(
+      body,
+      (_path, text) => known.get(text()) ?? null,
+      (path) => known.get(JSON.stringify(path.at(-1))) ?? null,
+    );
   };
 }
 
@@ -53,28 +51,29 @@ export function besideFingerprints(
 ): { readonly state: LoadedState; readonly hidden: number } {
   const places = new Map<string, ReadonlyMap<string, string>>();
   for (const record of other.records({})) {
-    const found = fingerprintsIn(record.body);
+    const found = incomparableIn(record.body);
     if (found.size > 0) places.set(keyOf(record), found);
   }
   const hidden = [...places.values()].reduce((sum, { size }) => sum + size, 0);
   return { state: hidden === 0 ? state : new CoveredState(state, places), hidden };
 }
 
-/** Place → fingerprint. */
-function fingerprintsIn(body: string): Map<string, string> {
+/** JSON texts by place: fingerprints, and objects with a member whose name is one. */
+function incomparableIn(body: string): Map<string, string> {
   const found = new Map<string, string>();
   if (!body.includes('[redacted:')) return found;
   replaceValues(body, (path, text) => {
-    const value = unquoted(text());
-    if (isRedacted(value)) found.set(placeOf(path), value);
-    return null;
+    const whole = text();
+    if (!whole.includes('"[redacted:')) return null;
+    const value = parseLossless(whole);
+    const isWhole = isJsonObject(value)
+      ? Object.keys(value).some(isRedacted)
+      : typeof value === 'string' && isRedacted(value);
+    if (isWhole) found.set(placeOf(path), whole);
+    // Nothing is replaced; what is inside is not asked about.
+    return isWhole ? whole : null;
   });
   return found;
-}
-
-/** Of the text of a JSON string without escapes, which a fingerprint is. */
-function unquoted(text: string): string {
-  return text.startsWith('"') ? text.slice(1, -1) : '';
 }
 
 function placeOf(path: readonly string[]): string {
@@ -117,10 +116,7 @@ class CoveredState implements LoadedState {
       const places = this.#places.get(keyOf(record));
       if (places === undefined) yield record;
       else {
-        const body = replaceValues(record.body, (path) => {
-          const fingerprint = places.get(placeOf(path));
-          return fingerprint === undefined ? null : JSON.stringify(fingerprint);
-        });
+        const body = replaceValues(record.body, (path) => places.get(placeOf(path)) ?? null);
         yield { ...record, body };
       }
     }

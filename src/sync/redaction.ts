@@ -15,8 +15,15 @@ import { valueDigest } from '../diff/canonical.ts';
 import { isAt, splitPointer } from '../core/json-pointer.ts';
 
 export interface Redaction {
-  /** A record's JSON text with every secret in clear replaced; the same string where it holds none. */
-  text(definition: ResourceDefinition, text: string): string;
+  /**
+   * A record's JSON text with every secret in clear replaced; the same string where it holds none.
+   * @param seen called for each of them, with the JSON texts of fingerprint and secret
+   */
+  text(
+    definition: ResourceDefinition,
+    text: string,
+    seen?: (fingerprint: string, secret: string) => void,
+  ): string;
   /** The same for a record that was scanned: its id stays, what is hashed and stored is without secrets. */
   record(definition: ResourceDefinition, record: ScannedRecord): ScannedRecord;
 }
@@ -35,8 +42,8 @@ export function fingerprintsName(key: Uint8Array): string {
 
 /**
  * What counts as secret: the fields and places named in catalog, profile and configuration; members below the top
- * level, and undocumented ones at the top, by their names; and texts with a secret in a URL or connection string (the
- * entire text). Null, the empty text, masked values and the id are kept.
+ * level, and undocumented ones at the top, by their names; and texts, also names of members, with a secret in a URL or
+ * connection string (the entire text). Null, the empty text, masked values and the id are kept.
  * @param key the mirror's (`fingerprintKey`)
  */
 export function redactionWith(key: Uint8Array): Redaction {
@@ -57,23 +64,34 @@ export function redactionWith(key: Uint8Array): Redaction {
     const digest = createHmac('sha256', key).update(JSON.stringify(parts)).digest('hex');
     return JSON.stringify(`[redacted:${digest.slice(0, 16)}]`);
   };
-  const textOf = (definition: ResourceDefinition, text: string): string => {
+  const textOf: Redaction['text'] = (definition, text, seen) => {
     const { kind, idPath } = definition;
     const shape = shapes.get(kind) ?? shapeOf(definition);
     shapes.set(kind, shape);
     const { places, documented } = shape;
-    return replaceValues(text, (path, valueText) => {
+    const replaced = (field: string | undefined, secret: string): string => {
+      const mark = fingerprint(definition, field, secret);
+      seen?.(mark, secret);
+      return mark;
+    };
+    const value = (path: readonly string[], valueText: () => string): string | null => {
       const isPlace = places.some((place) => isAt(place, path));
       const name = path.at(-1) ?? '';
       const isByName = (path.length > 1 || !documented.has(name)) && isNamedSo(name);
       if (!isPlace && !isByName) {
         const whole = valueText();
-        return isWithUrlSecret(whole) ? fingerprint(definition, path[0], whole) : null;
+        return isWithUrlSecret(whole) ? replaced(path[0], whole) : null;
       }
       if (isAt(idPath, path)) return null;
       const whole = valueText();
-      return isSecretValue(whole, isPlace) ? fingerprint(definition, path[0], whole) : null;
-    });
+      return isSecretValue(whole, isPlace) ? replaced(path[0], whole) : null;
+    };
+    const name = (path: readonly string[]): string | null => {
+      const own = path.at(-1) ?? '';
+      if (!/[/=~]/.test(own) || !hasUrlSecret(own)) return null;
+      return replaced(path.length > 1 ? path[0] : undefined, JSON.stringify(own));
+    };
+    return replaceValues(text, value, name);
   };
   return {
     text: textOf,

@@ -415,7 +415,11 @@ describe('a commit as a state', () => {
     const clone = join(story.directory, 'clone');
     const [component] = await story.list('pipeline_destinations');
     const path = `${ORGANIZATION}pipeline_destinations/${String(component?.['id'])}/`;
-    const settings = (secret: string, batch: number): object => ({ auth: { api_key: secret }, batch });
+    const settings = (secret: string, batch: number): object => ({
+      auth: { api_key: secret },
+      batch,
+      jobs: { [`https://u:${SECRET}@h.example/`]: { a: 1 } },
+    });
     await story.call('PATCH', path, { config_schema: settings(SECRET, 500) });
     await story.expectRun(0, 'sync', '--quiet');
     await story.expectRun(0, 'git');
@@ -449,6 +453,7 @@ describe('a commit as a state', () => {
     const blocked = await story.plan(3, 'file:then/default', '--kind', 'pipeline_destinations');
     expect(blocked.steps).toMatchObject([{ action: 'blocked' }]);
     expect(blocked.steps[0]?.reason).toContain('/config_schema/auth/api_key');
+    expect(blocked.steps[0]?.reason).toContain('the mirror never stored the name of /config_schema/jobs/');
   });
 });
 

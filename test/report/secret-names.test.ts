@@ -1,11 +1,11 @@
 import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { isSecretName, withoutUrlSecrets } from '../../src/catalog/masks.ts';
+import { isSecretName, MASK, withoutUrlSecrets } from '../../src/catalog/masks.ts';
 import { pointerTo } from '../../src/core/json-pointer.ts';
 import type { RestoreReport } from '../../src/restore/apply/report.ts';
 import { maskedRestore } from '../../src/report/plan-mask.ts';
-import { MASK, maskedAt, maskedBody, maskedFields } from '../../src/report/mask.ts';
+import { maskedAt, maskedBody, maskedFields } from '../../src/report/mask.ts';
 
 describe('secrets that nothing but their name tells of', () => {
   it.each([
@@ -68,6 +68,11 @@ describe('secrets that nothing but their name tells of', () => {
       'https://h.example/?next=[secret]&country_code=DE',
     ],
     ['https://h.example/?next=https%3A%2F%2Fh%2F', 'https://h.example/?next=https%3A%2F%2Fh%2F'],
+    [
+      'would also change /jobs/https:~1~1u:PW@h.example~1?token=TK/a~0b, /x',
+      'would also change /jobs/https:~1~1u:[secret]@h.example~1?token=[secret]/a~0b, /x',
+    ],
+    ['/jobs/https:~1~1h.example~1x/a', '/jobs/https:~1~1h.example~1x/a'],
     ['https://hooks.slack.com/services/T0/B0/XX', 'https://hooks.slack.com/services/T0/B0/[secret]'],
     ['to hooks.slack.com/triggers/E0/12/XX/YY, daily', 'to hooks.slack.com/triggers/E0/12/[secret] daily'],
     [

@@ -78,6 +78,28 @@ describe('a redaction', () => {
     expect(of).toMatchObject({ name: 'https://h.example/?page=2' });
   });
 
+  it('takes names of members with such a secret, each with a fingerprint of its own', () => {
+    const [one, other, plain] = [
+      'https://u:a@h.example/',
+      'https://u:b@h.example/',
+      'https://h.example/?p=2',
+    ];
+    const seen = new Map<string, string>();
+    const jobs = { [one]: { [other]: 1 }, [other]: 'x', [plain]: 'y' };
+    const text = redaction.text(destination, JSON.stringify({ id: 1, public_jobs: jobs }), (mark, secret) => {
+      seen.set(JSON.parse(mark) as string, JSON.parse(secret) as string);
+    });
+    const of = (JSON.parse(text) as { public_jobs: Record<string, unknown> }).public_jobs;
+    const [first = '', second = ''] = Object.keys(of);
+    expect([first, second].every(isRedacted)).toBe(true);
+    expect(of).toEqual({ [first]: { [second]: 1 }, [second]: 'x', [plain]: 'y' });
+    expect([...seen]).toEqual([
+      [first, one],
+      [second, other],
+    ]);
+    expect(redaction.text(destination, text)).toBe(text);
+  });
+
   it('differs by value and key, not by spelling', () => {
     const of = (value: string, key = redaction): string =>
       (JSON.parse(key.text(sharing, `{"access_token":${value}}`)) as { access_token: string }).access_token;

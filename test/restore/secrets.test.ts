@@ -300,6 +300,53 @@ describe('a secret in clear', () => {
     }
   });
 
+  it('in the name of a member: the object that has it is not in the plan, and a redacted name is never sent', () => {
+    const clear = 'https://u:pw-clear@h.example/';
+    const jobs = (value: unknown) =>
+      record('pipeline_destinations', '7', { id: 7, name: 'Hook', public_jobs: value });
+    const plan = planOf([organization, jobs({ [clear]: 1, b: 2 })], [organization, jobs({ b: 2 })]);
+    expect(plan.steps[0]?.request).toMatchObject({
+      body: { public_jobs: '[secret]' },
+      fills: [{ pointer: '/public_jobs', from: 'desired' }],
+    });
+    const back = planOf([organization, jobs({ b: 2 })], [organization, jobs({ [clear]: 1, b: 2 })]);
+    expect(back.steps[0]?.inverse).toMatchObject({
+      body: { public_jobs: '[secret]' },
+      withheld: ['/public_jobs'],
+    });
+    for (const each of [plan, back]) expect(JSON.stringify(planDocument(each))).not.toContain('pw-clear');
+
+    const name = '[redacted:0123456789abcdef]';
+    const given = configuredSecrets([
+      {
+        kind: 'pipeline_destinations',
+        match: {},
+        values: { [`/public_jobs/${name}`]: new Secret('x') },
+      },
+    ]);
+    const redacted = jobs({ [name]: 1, b: 2 });
+    for (const live of [[organization, jobs({ b: 3 })], [organization]]) {
+      const blocked = planOf([organization, redacted], live, { secrets: given });
+      expect(lines(blocked)).toEqual([
+        `blocked pipeline_destinations: the mirror never stored the name of /public_jobs/${name} (redact: true): set it by hand`,
+      ]);
+      expect(blocked.steps[0]?.needs).toEqual([]);
+    }
+    expect(planOf([organization, jobs({ b: 2 })], [organization, redacted]).steps[0]?.request?.body).toEqual({
+      public_jobs: { b: 2 },
+    });
+  });
+
+  it('is not filled in with a mask that is in it', () => {
+    const of = (bucket: string) =>
+      masked({ type: 'S3', config: { bucket, credentials: { user: 'ann-clear', password: '********' } } });
+    const [step] = planOf([organization, of('good')], [organization, of('evil')]).steps;
+    expect(step?.request?.fills).not.toContainEqual(
+      expect.objectContaining({ pointer: '/destination/config/credentials' }),
+    );
+    expect(JSON.stringify(step)).not.toContain('ann-clear');
+  });
+
   it('shows null and empty as they are', () => {
     const plan = planOf([organization, web(null)], [organization, web('')]);
     expect(plan.steps[0]?.fields).toEqual([{ path: '/slack_incoming_webhook', from: '', to: null }]);

@@ -10,10 +10,20 @@ import { open, PROJECT, sync } from '../mirror/fixture.ts';
 
 const KIND = 'session_recordings';
 
-async function stateOf(mirror: Mirror, secret: string) {
+async function stateOf(mirror: Mirror, secret: unknown) {
   await sync(mirror, KIND, PROJECT, [`{"id":"a","secret":${JSON.stringify(secret)},"n":1}`]);
   return openMirrorState(mirror, 'production', { ref: 'latest', run: 1, at: '', isLatest: true });
 }
+
+it('counts an object as equal in which a name is a fingerprint', async () => {
+  const state = await stateOf(open(), { 'https://u:s3cret@h.example/': 1, a: 2 });
+  const other = await stateOf(open(), { '[redacted:0123456789abcdef]': 1, a: 2 });
+  const beside = besideFingerprints(state, other);
+  expect(beside.hidden).toBe(1);
+  expect([...beside.state.records({})].map(({ body }) => body)).toEqual([
+    '{"id":"a","secret":{"[redacted:0123456789abcdef]":1,"a":2},"n":1}',
+  ]);
+});
 
 it('is refused by who believes it where a body does not match its hash', async () => {
   const mirror = open();
@@ -31,7 +41,8 @@ it('is refused by who believes it where a body does not match its hash', async (
 
 it('takes no secret from a version that does not match its hash', async () => {
   const mirror = open();
-  const of = (secret: string): string => `{"id":"a","secret":${JSON.stringify(secret)},"n":1}`;
+  const of = (secret: string): string =>
+    `{"id":"a","secret":${JSON.stringify(secret)},"n":1,"https://u:p4ss@h.example/":2}`;
   const definition = CATALOG.find(({ kind }) => kind === KIND)!;
   await sync(mirror, KIND, PROJECT, [of('s3cret')]);
   const redaction = redactionWith(mirror.acceptances.fingerprintKey());
@@ -39,6 +50,7 @@ it('takes no secret from a version that does not match its hash', async () => {
   const secrets = (): string =>
     secretsFrom(mirror, 'production', () => definition)({ kind: KIND, scope: PROJECT, id: 'a', body });
   expect(body).toContain('[redacted:');
+  expect(body).not.toContain('p4ss');
   expect(secrets()).toBe(of('s3cret'));
   const file = new Database(mirror.path);
   file.exec(`UPDATE records SET body = replace(body, '"n":1', '"n":2')`);

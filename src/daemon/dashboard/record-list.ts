@@ -6,14 +6,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
-import { withoutUrlSecrets } from '../../catalog/masks.ts';
+import { MASK, withoutUrlSecrets } from '../../catalog/masks.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import { parseLossless } from '../../core/json.ts';
 import { recordName } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { ListedCollection, ListRow, ListSelection, RecordLocation } from '../../mirror/record-lists.ts';
-import { isSecretId, MASK, maskedId, withMaskedId } from '../../report/mask.ts';
+import { isSecretId, maskedId, withMaskedId } from '../../report/mask.ts';
 
 /** A record as a list shows it: masked. */
 export interface ListedRecord {

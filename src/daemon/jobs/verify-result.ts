@@ -1,6 +1,6 @@
 /** A verification of the mirror and its stored result, by the daemon or the command line. */
 import { definitionOf } from '../../catalog/catalog.ts';
-import { withoutUrlSecrets } from '../../catalog/masks.ts';
+import { MASK, withoutUrlSecrets } from '../../catalog/masks.ts';
 import type { Config } from '../../config/config.ts';
 import { areBackupsEncrypted } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
@@ -10,7 +10,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { VerifyResult } from '../../mirror/verify.ts';
 import type { AuditedTable } from '../../mirror/audited-rows.ts';
 import { isOfAuditLog, type VerifyProblem } from '../../mirror/verify-records.ts';
-import { isSecretId, MASK, maskedId } from '../../report/mask.ts';
+import { isSecretId, maskedId } from '../../report/mask.ts';
 import { type VerifySummary, NAMED_PROBLEMS, storedSummary } from './summaries.ts';
 import type { JobResult, JobWork } from './work.ts';
 

@@ -58,6 +58,8 @@ export function unsentDifferences(
   const unsent = step.fields.flatMap(({ path, to }) => {
     const field = fields.get(topMember(path));
     if (to === undefined || field === undefined || field.isVolatile || field.isSecret) return [];
+    // In a member whose name is not in the plan: what was sent there was filled in.
+    if (path.includes(HIDDEN)) return [];
     // A manual step has it.
     if (step.action === 'create' && field.requires !== null) return [];
     return valuesIn(to, path).filter(({ at }) => resolvePointer(sent, at) === undefined);

@@ -9,7 +9,14 @@ import { equalValues } from '../../diff/canonical.ts';
 import { type FieldChange, compareBodies, placeOf } from '../../diff/compare.ts';
 import { isRedacted } from '../../sync/redaction.ts';
 import { withMember, memberPointer, topMember } from '../places.ts';
-import { isOtherThanRecorded, HIDDEN, missingSecrets, neededGroups, secretsIn } from '../secrets.ts';
+import {
+  isNameRedacted,
+  isOtherThanRecorded,
+  HIDDEN,
+  missingSecrets,
+  neededGroups,
+  secretsIn,
+} from '../secrets.ts';
 import type { Fill, SecretNeed, PlanInput } from './plan.ts';
 import type { Remapped } from './references.ts';
 
@@ -76,7 +83,7 @@ function withSecrets(
 ): { value: JsonValue; fills: Fill<string>[]; needs: SecretNeed[] } {
   const top = memberPointer(field.name);
   const given = (pointer: string, isNamed: boolean): boolean =>
-    input.secrets.find(record, top + pointer, isNamed) !== undefined;
+    !isNameRedacted(pointer) && input.secrets.find(record, top + pointer, isNamed) !== undefined;
   const has = (pointer: string): boolean => given(pointer, false);
   const keepsStored = live !== null && staysStored(field, value, live);
   const places = secretsIn(field, value, input.masks);
@@ -95,7 +102,7 @@ function withSecrets(
   const isStored = (pointer: string): boolean =>
     keepsStored &&
     (places.masked.includes(pointer)
-      ? holdsMaskOf(resolvePointer(value, pointer), resolvePointer(live, top + pointer), input.masks)
+      ? holdsMaskOf(pointer, value, resolvePointer(live, top + pointer), input.masks)
       : isJsonObject(resolvePointer(live, top + parentOf(pointer)) ?? null) ||
         !isJsonObject(resolvePointer(value, parentOf(pointer)) ?? null));
   const isMeant = (pointer: string): boolean => {
@@ -128,10 +135,13 @@ function withSecrets(
 
 /** True where live has the same secret that the desired value masks. */
 function holdsMaskOf(
-  wanted: JsonValue | undefined,
+  pointer: string,
+  value: JsonValue,
   held: JsonValue | undefined,
   masks: readonly RegExp[] | undefined,
 ): boolean {
+  const wanted = resolvePointer(value, pointer);
+  if (isNameRedacted(pointer)) return wanted !== undefined && held !== undefined && equalValues(wanted, held);
   if (typeof wanted !== 'string' || typeof held !== 'string') return false;
   // Fingerprints distinguish secrets, masks do not.
   return isRedacted(wanted) ? held === wanted : isMask(held, masks);
@@ -150,7 +160,7 @@ function needOf(
 ): SecretNeed {
   const isHeldBack = pointers.some((pointer) => {
     const held = resolvePointer(value, pointer);
-    return typeof held === 'string' && isRedacted(held);
+    return isNameRedacted(pointer) || (typeof held === 'string' && isRedacted(held));
   });
   const isMasked = pointers.some((pointer) => masked.includes(pointer));
   return {

@@ -50,6 +50,7 @@ import {
   requiredSteps,
   type Planning,
   needsText,
+  suppliable,
   manual,
   joinedReasons,
   blocked,
@@ -393,7 +394,7 @@ function separateFields(
     const built = buildBody(input, desired, narrowed, [field], live);
     const unasked = asked === null ? null : unaskedChange(asked, field, built, desired.body, live);
     if (unasked !== null) stop('no_value', unasked);
-    else if (built.needs.length > 0) stop('secret_missing', needsText(built.needs), built.needs);
+    else if (built.needs.length > 0) stop('secret_missing', needsText(built.needs), suppliable(built.needs));
     else if (built.unknown.length > 0) {
       const unknown = built.unknown.map(({ pointer, reason }) => `${pointer}: ${reason}`).join('; ');
       stop('reference_unknown', unknown);

@@ -31,6 +31,7 @@ import {
   alternativePath,
   draftOf,
   needsText,
+  suppliable,
   requestFor,
   requiredSteps,
   type Planning,
@@ -151,7 +152,7 @@ function planRequest(
   const state = addState(definition, body);
   if (built.needs.length > 0) {
     const step = blocked(draft, 'secret_missing', needsText(built.needs));
-    planning.put({ ...step, needs: built.needs });
+    planning.put({ ...step, needs: suppliable(built.needs) });
     return;
   }
   if (unknown.length > 0) {

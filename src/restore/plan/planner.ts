@@ -3,12 +3,14 @@ import { CATALOG, scopeKey } from '../../catalog/catalog.ts';
 import type { Scope, ScopeKey, KindRate } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
+import { MASK, withoutUrlSecrets } from '../../catalog/masks.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import { type ParsedRecord, recordName } from '../../diff/change.ts';
 import { idText } from '../../diff/match-records.ts';
 import { topMember } from '../places.ts';
 import { naturalKeyDigest, stepKey } from '../records.ts';
+import { withHiddenNames } from '../secrets.ts';
 import { AcceptedDrift, acceptedWarnings } from './accepted.ts';
 import { planChange } from './changes.ts';
 import { awaitedInvitations, planCreation } from './creations.ts';
@@ -71,7 +73,7 @@ export function planRestore(input: PlanInput): Plan {
   keepLastHolders(planning);
   planDependentRemovals(planning);
   orderNames(planning);
-  const steps = finishedSteps(ordered(drafts)).map((step) => planning.accepted.marked(step));
+  const steps = finishedSteps(ordered(drafts)).map((step) => withHiddenNames(planning.accepted.marked(step)));
   const lacking = lackingOf(steps, input.definitions);
   const warnings = [
     ...acceptedWarnings(steps, input.options.keepsAccepted === null),
@@ -83,7 +85,13 @@ export function planRestore(input: PlanInput): Plan {
     to: input.live.reference,
     steps,
     adopted: listedAdoptions(planning, steps),
-    left: [...untouched.values()],
+    left: [...untouched.values()].map(({ reason, accepted, ...rest }) => ({
+      ...rest,
+      reason: withoutUrlSecrets(reason, MASK),
+      ...(accepted === undefined
+        ? {}
+        : { accepted: { ...accepted, path: withoutUrlSecrets(accepted.path, MASK) } }),
+    })),
     refused: refusalsOf(input, matching, steps),
     ...(input.skipped === undefined || input.skipped.length === 0 ? {} : { skipped: input.skipped }),
     ...(lacking.length === 0 ? {} : { lacking }),

@@ -8,6 +8,7 @@ import { valueDigest } from '../../diff/canonical.ts';
 import { type ParsedRecord, recordName } from '../../diff/change.ts';
 import { idText } from '../../diff/match-records.ts';
 import { topMember } from '../places.ts';
+import { isNameRedacted } from '../secrets.ts';
 import type { AcceptedDrift } from './accepted.ts';
 import type { Matching } from './matching.ts';
 import type {
@@ -132,10 +133,17 @@ export function liveParameters({ idParameter }: ResourceDefinition, live: Parsed
   return [...scope, { name: idParameter, value: live.id }];
 }
 
+/** Of missing secrets those that the configuration can supply: values, not names of members. */
+export function suppliable(needs: readonly SecretNeed[]): SecretNeed[] {
+  return needs.filter(({ anyOf }) => !anyOf.some(isNameRedacted));
+}
+
 /** Why values are missing, and where they belong: names places, never values. */
 export function needsText(needs: readonly SecretNeed[]): string {
+  const values = suppliable(needs);
+  const names = needs.filter((need) => !values.includes(need)).flatMap(({ anyOf }) => anyOf);
   const placesOf = (why: SecretNeed['because']): string =>
-    needs
+    values
       .filter(({ because }) => because === why)
       .map(({ anyOf }) => anyOf.join(' or '))
       .join(', ');
@@ -145,7 +153,14 @@ export function needsText(needs: readonly SecretNeed[]): string {
     ...(masked === '' ? [] : [`the API returns only a mask of ${masked}`]),
     ...(omitted === '' ? [] : [`the API does not return ${omitted}`]),
   ];
-  return `${reasons.join('; ')}: add the value under secrets in the configuration`;
+  return [
+    ...(names.length === 0
+      ? []
+      : [`the mirror never stored the name of ${names.join(', ')} (redact: true): set it by hand`]),
+    ...(values.length === 0
+      ? []
+      : [`${reasons.join('; ')}: add the value under secrets in the configuration`]),
+  ].join('; ');
 }
 
 /** The step, not to be sent. */
