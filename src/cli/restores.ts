@@ -61,10 +61,12 @@ export async function restores(
       ],
       rows.map((row) => {
         const counts = countsOf(mirror.restores.steps(row.restore));
+        const report = restoreReport(mirror, row.restore);
         // Also what is left to complete by hand at records that were created.
-        const manual = counts.manual + (restoreReport(mirror, row.restore).by_hand?.length ?? 0);
+        const manual = counts.manual + (report.by_hand?.length ?? 0);
         // It ended when somebody gave it up; when it stopped is not known.
-        const isAbandoned = mirror.restores.abandonedBy(row.restore) !== null;
+        const isAbandoned = report.abandoned_by !== undefined;
+        const isOver = row.outcome === 'interrupted' && report.undone_by !== undefined;
         const isTimed = row.finishedAt !== null && !isAbandoned;
         return [
           String(row.restore),
@@ -73,7 +75,7 @@ export async function restores(
           localTime(row.startedAt),
           byText({ by: row.by, via: mirror.restores.startedVia(row.restore) }),
           isTimed ? duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)) : '',
-          isAbandoned ? `${row.outcome} (abandoned)` : row.outcome,
+          `${row.outcome}${isAbandoned ? ' (abandoned)' : isOver ? ' (undone)' : ''}`,
           counts.unverified === 0
             ? count(counts.applied)
             : `${count(counts.applied)} (${count(counts.unverified)} not as sent)`,

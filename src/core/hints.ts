@@ -5,6 +5,18 @@ export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
+/** The command that plans the same state again; what narrowed the plan is not stored in it. */
+export function planCommand({
+  from,
+  to,
+}: {
+  readonly from: { readonly ref: string; readonly run?: number };
+  readonly to: { readonly source?: string };
+}): string {
+  const state = from.run === undefined ? from.ref : `run:${from.run}`;
+  return `tidemark restore ${shellWord(state)}${to.source === undefined ? '' : ` --source ${shellWord(to.source)}`}`;
+}
+
 /** The command that brings back the newest backup; it says itself how to continue from there. */
 export const RESTORE_HINT = 'restore a backup (`tidemark backup restore latest --to ./restored/mirror.db`)';
 

@@ -1,5 +1,5 @@
 /** The result of a restore as a report: failures first, then differences, new ids, and next steps. */
-import { shellWord } from '../core/hints.ts';
+import { planCommand } from '../core/hints.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { Plan } from '../restore/plan/plan.ts';
@@ -242,7 +242,7 @@ function remarks(steps: readonly StepReport[], { plan, definitions }: RestoreOpt
 const LOST: ReadonlySet<string> = new Set(['moved', 'rejected', 'not_found', 'reference_unknown']);
 
 function nextLines(report: RestoreReport, { plan }: RestoreOptions): Text[] {
-  const { restore, steps, outcome, summary, this_time: now, undone_by: undo } = report;
+  const { restore, steps, outcome, summary, undone_by: undo } = report;
   const { applied, failed, skipped, open } = summary;
   const resume = { code: `tidemark restore --resume ${restore}` };
   const abandon = { code: `tidemark restore --abandon ${restore}` };
@@ -251,12 +251,14 @@ function nextLines(report: RestoreReport, { plan }: RestoreOptions): Text[] {
   const isLost = steps.every(({ outcome: end, error }) => end !== 'failed' || LOST.has(error?.code ?? ''));
   const lines: Text[] = [];
   if (outcome === 'running') lines.push('it is running: wait until it has ended');
-  else if (!isOver) lines.push(['continue with ', resume, ', or leave it as it is: ', abandon]);
-  else if (open > 0)
-    lines.push([report.abandoned_by === undefined ? 'continue with ' : 'to continue it even so: ', resume]);
-  else if (failed + skipped > 0 && !isLost) lines.push(['retry what failed: ', resume]);
+  else if (undo === undefined) {
+    if (!isOver) lines.push(['continue with ', resume, ', or leave it as it is: ', abandon]);
+    else if (open > 0)
+      lines.push([report.abandoned_by === undefined ? 'continue with ' : 'to continue it even so: ', resume]);
+    else if (failed + skipped > 0 && !isLost) lines.push(['retry what failed: ', resume]);
+  }
   const isMissed = steps.some((step) => step.outcome === 'applied' && step.verified === false);
-  const isUndone = undo !== undefined && report.undone_in_part !== true && (now?.applied ?? 0) === 0;
+  const isUndone = undo !== undefined && report.undone_in_part !== true;
   const hasActed = isUnknown || (applied > 0 && !isUndone);
   if (isOver && !isUndone && (isMissed || (isLost && failed > 0))) lines.push(...newPlan(report, plan));
   if (hasActed && outcome !== 'running') {
@@ -273,10 +275,4 @@ function newPlan({ undoes }: RestoreReport, plan: RestoreOptions['plan']): Text[
   const { from, to } = plan ?? {};
   if (from === undefined || to === undefined) return [];
   return [['to plan what is missing (give the same filters again): ', { code: planCommand({ from, to }) }]];
-}
-
-/** Plans the same state again; what narrowed the plan is not stored in it. */
-export function planCommand({ from, to }: Pick<Plan, 'from' | 'to'>): string {
-  const state = from.run === undefined ? from.ref : `run:${from.run}`;
-  return `tidemark restore ${shellWord(state)}${to.source === undefined ? '' : ` --source ${shellWord(to.source)}`}`;
 }

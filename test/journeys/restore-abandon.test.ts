@@ -259,6 +259,64 @@ describe('restore --abandon', () => {
   });
 });
 
+describe('an interrupted restore that was undone', () => {
+  it('is over: nothing offers to resume it, and it is refused, until the undo is undone', async () => {
+    const story = await damaged();
+    await interrupted(story);
+    await story.expectRun(0, 'undo', '1', '--apply', '--yes');
+    const writes = story.writes().length;
+    const bare = await story.expectRun(1, 'restore', '--resume');
+    expect(bare.stderr).toContain('no restore of default is unfinished');
+    const refused = await story.expectRun(4, 'restore', '--resume', '1');
+    expect(refused.stderr).toContain('restore 1 was undone by restore 2: it is not continued');
+    expect(refused.stderr).toContain('→ `tidemark restore run:1 --source default` makes a new plan');
+    expect(story.writes()).toHaveLength(writes);
+    expect((await story.expectRun(0, 'restores')).stdout).toContain('interrupted (undone)');
+    const asks = [
+      ['restores'],
+      ['restores', 'show', '1'],
+      ['status'],
+      ['doctor'],
+      ['drift', '--live'],
+      ['restore'],
+    ];
+    for (const asked of asks) {
+      const said = await story.run(...asked);
+      expect(said.stdout + said.stderr, asked.join(' ')).not.toMatch(/--resume|was interrupted|unfinished/);
+    }
+    // The undo was a mistake: then what it took back is there again, and the rest may be sent.
+    await story.expectRun(0, 'undo', '2', '--apply', '--yes');
+    const undo = await story.expectRun(4, 'restore', '--resume', '2');
+    expect(undo.stderr).toMatch(
+      /restore 2 was undone by restore 3: .*\n.*`tidemark undo 1` makes a new plan/,
+    );
+    const { stdout } = await story.expectRun(0, 'restore', '--resume', '1', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ outcome: 'complete', summary: { applied: 2 } });
+  });
+
+  it('is over too while its undo is unfinished, and once it is abandoned', async () => {
+    const story = await damaged();
+    await interrupted(story);
+    const held = gate(story);
+    const { child, ended } = start(['undo', '1', '--apply', '--yes'], {
+      env: story.env,
+      cwd: story.directory,
+    });
+    await Promise.race([held.reached, ended.then(({ stderr }) => expect(stderr).toBe('still running'))]);
+    child.kill('SIGKILL');
+    expect((await ended).code).toBe(null);
+    story.proxy.setRules([]);
+    const refused = await story.expectRun(4, 'restore', '--resume', '1');
+    expect(refused.stderr).toContain('restore 1 was undone by restore 2: it is not continued');
+    const abandoned = await story.expectRun(0, 'restore', '--abandon', '1', '--yes');
+    expect(abandoned.stdout).not.toContain('--resume');
+    const { stdout } = await story.expectRun(0, 'restore', '--resume', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ restore: 2, undoes: 1, outcome: 'complete' });
+    const bare = await story.expectRun(1, 'restore', '--resume');
+    expect(bare.stderr).not.toContain('--resume');
+  });
+});
+
 /** Applies a restore to its end, and makes a backup while its first such request is held back. Its exit code. */
 async function backedUpMeanwhile(story: Story, method: string, ...more: string[]): Promise<number | null> {
   backUpTo(story, 'backups');

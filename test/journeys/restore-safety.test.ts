@@ -443,7 +443,7 @@ describe('--resume', () => {
 });
 
 describe('--resume without a number', () => {
-  it('continues the latest restore only, and reports what it did itself', async () => {
+  it('reports what it did itself, and continues none that was undone', async () => {
     const story = await damaged();
     story.proxy.setRules([
       {
@@ -458,14 +458,13 @@ describe('--resume without a number', () => {
     await story.expectRun(0, 'undo', '1', '--apply', '--yes');
     story.proxy.setRules([]);
     const from = story.writes().length;
-    const { stderr } = await story.expectRun(4, 'restore', '--resume');
-    expect(stderr).toContain('undone by restore 2');
-    expect(stderr).toContain('`tidemark restore --resume 1`');
+    const bare = await story.expectRun(1, 'restore', '--resume');
+    expect(bare.stderr).toContain('no restore of default is unfinished');
+    const named = await story.expectRun(4, 'restore', '--resume', '1');
+    expect(named.stderr).toContain('restore 1 was undone by restore 2: it is not continued');
     expect(story.writes()).toHaveLength(from);
-    const named = await story.expectRun(0, 'restore', '--resume', '1');
-    expect(named.stdout).toContain('1 applied and verified; 1 applied before; undone by restore 2');
+    expect((await story.expectRun(0, 'restores', 'show', '1')).stdout).not.toContain('--resume');
     const { stdout } = await story.expectRun(0, 'restores', 'show', '1', '--json');
     expect(JSON.parse(stdout)).toMatchObject({ undone_by: 2 });
-    await story.expectRun(4, 'restore', '--resume', '1');
   });
 });

@@ -278,6 +278,8 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     abandoned_by: abandonedBy,
     source,
     undoes,
+    undone_by: undoneBy,
+    undone_in_part: isInPart = false,
     summary,
     continued = 0,
   } = report;
@@ -292,6 +294,14 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     ...(undoes === null
       ? []
       : [['Undoes', markup`<a href="/restores/${undoes}">restore ${undoes}</a>`] as const]),
+    ...(undoneBy === undefined
+      ? []
+      : [
+          [
+            'Undone',
+            markup`${isInPart ? 'in part ' : ''}by <a href="/restores/${undoneBy}">restore ${undoneBy}</a>`,
+          ] as const,
+        ]),
     [
       'Steps',
       `${count(summary.applied)} applied, ${count(summary.failed)} failed, ${count(summary.blocked + summary.manual)} not sent`,
@@ -329,15 +339,16 @@ function noteHtml({ new_id: id, error, warning, reason, note }: RestoreReport['s
 }
 
 /** The commands for what can be done next. */
-function nextHtml({ restore, outcome, steps }: RestoreReport): HtmlPart {
+function nextHtml({ restore, outcome, steps, undone_by: undo }: RestoreReport): HtmlPart {
   const isUnknown = steps.some((step) => step.outcome === 'sent');
+  const isOpen = outcome === 'interrupted' && undo === undefined;
   const ways = [
-    ...(outcome === 'interrupted'
+    ...(isOpen
       ? [
           markup`<code>tidemark restore --resume ${restore}</code> continues it`,
           markup`; <code>tidemark restore --abandon ${restore}</code> leaves it as it is`,
         ]
-      : outcome !== 'running' && isUnknown
+      : undo === undefined && outcome !== 'running' && isUnknown
         ? [
             markup`<code>tidemark restore --resume ${restore}</code> looks up what has no answer, and sends the rest; `,
           ]
@@ -345,7 +356,7 @@ function nextHtml({ restore, outcome, steps }: RestoreReport): HtmlPart {
     ...(outcome === 'running' || steps.length === 0
       ? []
       : [
-          markup`${outcome === 'interrupted' ? '; ' : ''}<code>tidemark undo ${restore}</code> ${isUnknown ? 'looks up what has no answer, and ' : ''}plans how to undo it`,
+          markup`${isOpen ? '; ' : ''}<code>tidemark undo ${restore}</code> ${isUnknown ? 'looks up what has no answer, and ' : ''}plans how to undo it`,
         ]),
   ];
   return ways.length === 0 ? NOTHING : markup`<p class="hint faint">${ways}.</p>`;

@@ -269,14 +269,13 @@ export function resumedReport(report: RestoreReport, doneBefore: ReadonlySet<num
 }
 
 /**
- * The last restore that undid something of a restore, if it is still in effect: an undo that was undone itself does not
- * count. Undefined without one. While the result of a request is unknown, any undo counts that applied something.
+ * The last restore that undid something of a restore, if it is still in effect; undefined without one. One applied step is
+ * enough, whether that undo is complete, unfinished or failed with the others. An undo that sent nothing, or that was undone
+ * itself, does not count. While the result of a request is unknown, any undo counts that applied or sent something.
  */
 export function undoOf(mirror: Mirror, source: string, restore: number): number | undefined {
   const undoes = mirror.restores.list({ source }).filter((row) => row.undoes === restore);
-  const applying = undoes.find((row) =>
-    mirror.restores.steps(row.restore).some(({ outcome }) => outcome === 'applied'),
-  );
+  const applying = undoes.find((row) => mirror.restores.steps(row.restore).some(mayHaveActed));
   const row = mirror.restores.get(restore);
   if (applying === undefined || row === undefined) return undefined;
   try {

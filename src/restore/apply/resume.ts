@@ -1,5 +1,6 @@
 /** Unfinished restores, and how they are resumed (design.md, Never broken 6) or abandoned. */
 import { TidemarkError } from '../../core/errors.ts';
+import { planCommand } from '../../core/hints.ts';
 import { localTime } from '../../core/wording.ts';
 import { latestUnfinished, newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -17,11 +18,10 @@ export interface ResumableRestore {
 }
 
 /**
- * The restore to resume: the one of that number, or the source's latest, if it is unfinished and was neither undone nor
- * abandoned. Applied steps stay applied; a step that was sent without an answer is looked up first; failed and skipped ones
- * are tried again.
+ * The restore to resume: the one of that number, or the source's latest, if it is unfinished and not abandoned. Applied
+ * steps stay applied; a step that was sent without an answer is looked up first; failed and skipped ones are tried again.
  * @throws TidemarkError `reference_unknown` when there is none of that number and source, `not_found` when none is
- * unfinished, `usage` when that one has nothing left to send, or when only an older one or an undone one is unfinished
+ * unfinished, `usage` when that one was undone or has nothing left to send, or when only an older one is unfinished
  */
 export function readResumable(mirror: Mirror, source: string, restore?: number): ResumableRestore {
   const row = restore === undefined ? latest(mirror, source) : numbered(mirror, source, restore);
@@ -106,17 +106,14 @@ export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolea
   return `restore ${restore} of ${localTime(startedAt)} by ${by} is unfinished: \`tidemark restore --resume ${restore}\` continues it`;
 }
 
-/** The latest restore: an older one, or one that was undone or abandoned, may no longer be wanted. */
+/** The latest restore: an older one, or one that was abandoned, may no longer be wanted. */
 function latest(mirror: Mirror, source: string): RestoreRow {
   const rows = mirror.restores.list({ source });
   const { wanted, abandoned } = unfinishedOf(mirror, rows);
   const [first, ...others] = wanted;
   if (first === undefined) throw noneFound(`no restore of ${source} is unfinished`, abandoned[0]);
-  if (first === rows[0] && undoOf(mirror, source, first.restore) === undefined) return first;
-  const named = wanted.slice(0, NAMES_SHOWN).map((row) => {
-    const undo = undoOf(mirror, source, row.restore);
-    return `${row.restore} of ${row.startedAt}${undo === undefined ? '' : ` (undone by restore ${undo})`}`;
-  });
+  if (first === rows[0]) return first;
+  const named = wanted.slice(0, NAMES_SHOWN).map(({ restore, startedAt }) => `${restore} of ${startedAt}`);
   throw new TidemarkError(
     'usage',
     others.length === 0
@@ -131,6 +128,19 @@ function latest(mirror: Mirror, source: string): RestoreRow {
 function numbered(mirror: Mirror, source: string, restore: number): RestoreRow {
   const row = rowOf(mirror, source, restore);
   if (isUnfinished(mirror, row)) return row;
+  const undo = undoOf(mirror, source, restore);
+  if (undo !== undefined) {
+    throw new TidemarkError(
+      'usage',
+      `restore ${restore} was undone by restore ${undo}: it is not continued`,
+      {
+        hint:
+          row.undoes === null
+            ? `\`${planCommand(storedPlan(row))}\` makes a new plan (give the same filters again)`
+            : `\`tidemark undo ${row.undoes}\` makes a new plan`,
+      },
+    );
+  }
   const state = row.outcome === 'complete' ? 'is complete' : 'has sent everything that it could send';
   throw new TidemarkError('usage', `restore ${row.restore} ${state}: there is nothing to continue`, {
     hint: '`tidemark restore` makes a new plan',
@@ -145,10 +155,12 @@ function rowOf(mirror: Mirror, source: string, restore: number): RestoreRow {
   });
 }
 
-function isUnfinished(mirror: Mirror, { restore, outcome }: RestoreRow): boolean {
+/** What is left of a restore that was undone is over: sent, it would mix with what the undo restored. */
+function isUnfinished(mirror: Mirror, { restore, source, outcome }: RestoreRow): boolean {
   if (outcome === 'complete') return false;
-  if (outcome === 'interrupted' || outcome === 'running') return true;
-  return mirror.restores.steps(restore).some((step) => isOpenStep(step));
+  const isUnended = outcome === 'interrupted' || outcome === 'running';
+  const isOpen = isUnended || mirror.restores.steps(restore).some((step) => isOpenStep(step));
+  return isOpen && undoOf(mirror, source, restore) === undefined;
 }
 
 /** True for a step that a resumed restore continues: not applied yet, or applied and not read back. */
