@@ -211,12 +211,14 @@ export function handLines(
   });
 }
 
+/** An id that the response gave, of a record that then was not there, is none. */
 function newIds(steps: readonly StepReport[], { definitions }: RestoreOptions): string[] {
-  return steps.flatMap(({ kind, new_kind: newKind = kind, name, id, new_id: now }) => {
+  return steps.flatMap(({ kind, new_kind: newKind = kind, name, id, new_id: now, verified, error }) => {
     const definition = definitions(newKind);
-    return now === null || isSecretId(definition)
-      ? []
-      : [`${definition.title.one} ${nameText(name)}: ${nameText(id)} → ${nameText(now)}`];
+    const isMissing = verified === false && error?.code === 'not_found';
+    if (now === null || isMissing || isSecretId(definition)) return [];
+    const unread = verified === null ? ' (not read back)' : '';
+    return [`${definition.title.one} ${nameText(name)}: ${nameText(id)} → ${nameText(now)}${unread}`];
   });
 }
 

@@ -267,6 +267,19 @@ describe('what became of a restore', () => {
     expect(shown).not.toContain('\u001b');
   });
 
+  it('lists no new id of a record that was not there when read back, and marks one that was not read', () => {
+    const created = { ...step, action: 'create', kind: 'roles', id: 'old' } as const;
+    const error = { code: 'not_found', message: 'it is not there when read back' } as const;
+    const steps = [
+      { ...created, n: 1, new_id: 'invented', verified: false, error },
+      { ...created, n: 2, new_id: 'unread', verified: null },
+    ] as const;
+    const shown = renderRestoreText({ ...report, steps }, text);
+    expect(shown).toContain('it is not there when read back');
+    expect(shown).not.toContain('invented');
+    expect(shown).toContain('old → unread (not read back)');
+  });
+
   it('tells machines no sign-up link either', () => {
     const masked = JSON.stringify(maskedRestore(report, svc));
     expect(masked).not.toContain(INVITE_ID);
