@@ -1,6 +1,7 @@
 /** Requests of the command line to the daemon on this machine, with the token from its private file. */
 import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
+import type { Actor } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
@@ -11,13 +12,11 @@ import { printNote, type CommandContext } from './context.ts';
 import { daemonUnreachable } from './daemon-effects.ts';
 
 /** As `POST /api/v1/runs` takes it. */
-interface RunsRequest {
+interface RunsRequest extends Actor {
   readonly job: string;
   readonly sources: readonly string[] | null;
   readonly full: boolean;
   readonly kinds: readonly string[] | null;
-  /** Who asks. */
-  readonly by: string;
 }
 
 /** A job that the daemon has put into its queue. */

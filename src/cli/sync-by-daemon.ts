@@ -66,7 +66,7 @@ export async function syncByDaemon(
       sources: config.sources.map(({ name }) => name),
       full: wanted.full === true,
       kinds: wanted.kind ?? null,
-      by: commandActor(wanted.as).by,
+      ...commandActor(wanted.as),
     });
   } catch (error) {
     const problem = asTidemarkError(error);

@@ -5,11 +5,14 @@ import { TidemarkError } from './errors.ts';
 export interface Actor {
   /** As lists and reports name them. */
   readonly by: string;
-  /** How the program knows them: user and host of the process, or what the dashboard let them in by. */
+  /** How the program knows them: user and host of the command, or what the daemon let them in by, such as `token@http`. */
   readonly via: string;
 }
 
 const MOST_CHARACTERS = 100;
+
+/** Who does what nobody asked the daemon for. */
+export const SCHEDULE: Actor = { by: 'schedule@daemon', via: 'schedule@daemon' };
 
 /** The user of this process, `user@host`; under the name given with `--as`, if any. @throws TidemarkError `usage` for no name */
 export function commandActor(as?: string): Actor {

@@ -109,7 +109,7 @@ function requestJobs(
   if (work === undefined) throw new TidemarkError('usage', `${name} is not set up`);
   for (const asked of sources ?? []) if (!configured.includes(asked)) throw unknownSource(asked, configured);
   const targets: readonly (string | null)[] = work.isPerSource ? (sources ?? configured) : [null];
-  const { full = false, kinds = null, joins = false, by } = how;
+  const { full = false, kinds = null, joins = false, actor } = how;
   const jobs = targets.map((source): QueuedJob => ({
     name,
     source,
@@ -118,7 +118,7 @@ function requestJobs(
     full,
     kinds,
     ...(joins ? { joins } : {}),
-    ...(by === undefined ? {} : { by }),
+    ...(actor === undefined ? {} : { actor }),
   }));
   // All of them or none.
   if (runner.requestedWith(jobs) > MOST_WAITING + configured.length) {

@@ -86,8 +86,8 @@ export interface JobRequest {
   readonly kinds?: readonly Kind[] | null;
   /** A waiting sync of the source that reads as much will do, and one that was asked for like this is widened. */
   readonly joins?: boolean;
-  /** Who asks for it, as the list of runs names them. */
-  readonly by?: string;
+  /** Who asks for it. */
+  readonly actor?: Actor;
 }
 
 /** Which job it is about: of which name, of which source. */

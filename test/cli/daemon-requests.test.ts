@@ -29,15 +29,16 @@ async function daemon(answers: (body: Readonly<Record<string, unknown>>) => [num
 
 describe('a daemon', () => {
   const wanted = { job: 'sync', sources: ['a'], full: false, kinds: null };
+  const actor = { by: 'ann', via: 'root@here' };
 
-  it('of an earlier version, which refuses `by`, is asked once more without it', async () => {
+  it('of an earlier version, which does not know who asks, is asked once more without that', async () => {
     const queued = { schema: 'tidemark.queued/1', queued: [{ source: 'a', request: 7, behind: [] }] };
     const { seen, url } = await daemon((body) =>
       'by' in body ? [400, { error: { code: 'usage', message: 'not known' } }] : [202, queued],
     );
     const asked = await ask(url);
     expect(asked).toMatchObject([{ source: 'a', request: 7 }]);
-    expect(seen).toEqual([{ ...wanted, by: 'ann@here' }, wanted]);
+    expect(seen).toEqual([{ ...wanted, ...actor }, wanted]);
   });
 
   it('that refuses for another reason is believed', async () => {
@@ -48,6 +49,6 @@ describe('a daemon', () => {
 
   function ask(url: string): ReturnType<typeof askDaemon> {
     const card = { url, pid: 1, token: new Secret('t') };
-    return askDaemon(card as never, new AbortController().signal, { ...wanted, by: 'ann@here' });
+    return askDaemon(card as never, new AbortController().signal, { ...wanted, ...actor });
   }
 });

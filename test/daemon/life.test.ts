@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { KINDS } from '../../src/catalog/kinds.ts';
+import { commandActor } from '../../src/core/actor.ts';
 import type { EndedJob, JobObserver } from '../../src/daemon/jobs/observers.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { respond } from '../journeys/service.ts';
@@ -235,15 +236,18 @@ describe('what is asked for', () => {
     expect(kinds(3)).not.toContain('roles');
   });
 
-  it('is recorded with who asked', async () => {
-    const rig = await Rig.create(HOURLY, 'retention: { keepLast: 1 }');
+  it('is recorded with who asked, and how that is known', async () => {
+    const rig = await Rig.create({ ...HOURLY, forget: '30 * * * *' }, 'retention: { keepLast: 1 }');
     await rig.start();
+    const actor = { by: commandActor().by, via: 'token@http' };
     for (const name of ['sync', 'sync', 'forget'] as const) {
-      rig.view.request(name, null, { by: 'ann' });
+      rig.view.request(name, null, { actor });
       await rig.settle();
     }
+    await rig.advanceMinutes(90);
     expect(rig.read((mirror) => [...mirror.auditLog()].toReversed())).toMatchObject([
-      { action: 'forget', by: 'ann' },
+      { action: 'forget', ...actor },
+      { action: 'forget', by: 'schedule@daemon', via: 'schedule@daemon' },
     ]);
   });
 

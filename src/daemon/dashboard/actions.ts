@@ -106,7 +106,7 @@ function startJob({ view, clock }: ActionParts, { form, actor }: Action): Done {
   );
   const free = config.sources.map(({ name }) => name).filter((name) => !refused.has(name));
   const sources = refused.size === 0 ? null : free;
-  const requests = sources?.length === 0 ? [] : view.request(job, sources, { by: actor.by });
+  const requests = sources?.length === 0 ? [] : view.request(job, sources, { actor });
   const [first] = refused.values();
   if (first === undefined) return { job, requests: requests.map(({ request }) => request) };
   const lines = [...refused.values()].map(({ message }) => message);

@@ -15,6 +15,9 @@ import { Refusal } from './request.ts';
 /** A header of our own for webhook senders that cannot set `Authorization`. */
 export const TRIGGER_HEADER = 'Tidemark-Token';
 
+/** Which token allows a request: that of `http.token`, that of webhooks, which starts syncs only, or the command line's. */
+export type ActingToken = 'http' | 'trigger' | 'local';
+
 /** The parts of a request that identify its client. */
 export interface Caller {
   readonly host: string | undefined;
@@ -86,14 +89,15 @@ export class Access {
   }
 
   /**
-   * For requests that start something: they need a token, and must not come from a page of another site. Returns what
-   * may be started.
+   * For requests that start something: they need a token, and must not come from a page of another site. Returns the
+   * token that they have.
    * @throws Refusal 401, 403
    */
-  checkMayAct(caller: Caller): 'all' | 'sync' {
+  checkMayAct(caller: Caller): ActingToken {
     checkSameSite(caller);
-    if (this.isTrigger(caller)) return 'sync';
-    if (this.#hasBearer(caller)) return 'all';
+    if (this.isTrigger(caller)) return 'trigger';
+    const token = this.#bearerToken(caller);
+    if (token !== null) return token;
     throw unauthorized(
       this.#token === null
         ? 'jobs are started with `tidemark sync` on this machine; for calls by HTTP set http.token'
@@ -152,14 +156,18 @@ export class Access {
   }
 
   #hasBearer(caller: Caller): boolean {
+    return this.#bearerToken(caller) !== null;
+  }
+
+  #bearerToken(caller: Caller): 'http' | 'local' | null {
     const given = bearerOf(caller);
-    if (given === undefined) return false;
+    if (given === undefined) return null;
     // Both are compared, so that the time does not reveal which one nearly matched.
     const [isRemote, isLocal] = [
       this.isToken(given),
       this.#localToken !== '' && isSame(given, this.#localToken),
     ];
-    return isRemote || isLocal;
+    return isRemote ? 'http' : isLocal ? 'local' : null;
   }
 }
 

@@ -31,6 +31,7 @@ import {
 import type { DaemonCells } from '../cells.ts';
 import { unknownSource } from '../daemon-view.ts';
 import type { DaemonView } from '../view.ts';
+import type { ActingToken } from './access.ts';
 import { countChanges, type ChangesCache, changesOf, findChanges } from './changes.ts';
 import {
   type AskedJob,
@@ -59,8 +60,8 @@ interface ApiParts {
   readonly cells: DaemonCells;
   readonly pagesOf: (view: DaemonView) => MirrorPages;
   readonly clock: Clock;
-  /** Refuses who may not set something going; `sync` for the token of webhooks. */
-  readonly checkMayAct: (context: Context) => 'all' | 'sync';
+  /** Refuses who may not set something going. */
+  readonly checkMayAct: (context: Context) => ActingToken;
   readonly events: EventStreams;
 }
 
@@ -108,8 +109,8 @@ export function createApi(parts: ApiParts): Hono {
     return context.json(await runShown(view, mirror, run));
   });
   api.post('/runs', async (context) => {
-    const allowed = parts.checkMayAct(context);
-    if (allowed === 'sync') {
+    const token = parts.checkMayAct(context);
+    if (token === 'trigger') {
       triggers.add();
       return context.json(triggerSync(cells, await triggerBody(context)), 202);
     }
@@ -117,7 +118,7 @@ export function createApi(parts: ApiParts): Hono {
     if (!/^application\/json\b/i.test(type)) {
       throw new Refusal(415, 'usage', 'the request must be JSON', 'send Content-Type: application/json');
     }
-    const { job, sources, ...how } = parseRunRequest(await requestText(context));
+    const { job, sources, ...how } = parseRunRequest(await requestText(context), token);
     const asked = cells.request(job, sources, how);
     const queued = asked.map(({ name, source, request }) => {
       const status = cells.requested(request);

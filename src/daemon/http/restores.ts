@@ -59,7 +59,7 @@ export class PageRestores {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #mirrorPath: () => string;
-  readonly #onApplied: (source: string, by: string) => void;
+  readonly #onApplied: (source: string, actor: Actor) => void;
   readonly #known = new Map<string, PageRestore>();
   readonly #end = new AbortController();
   #work: Promise<void> | null = null;
@@ -76,7 +76,7 @@ export class PageRestores {
       log: Logger;
       mirrorPath: () => string;
       /** Called when a plan was applied, whatever came of it. */
-      onApplied: (source: string, by: string) => void;
+      onApplied: (source: string, actor: Actor) => void;
     },
   ) {
     this.#run = run;
@@ -157,7 +157,7 @@ export class PageRestores {
         { action: 'apply', by: actor.by, plan: plan.hash, exitCode: code },
         'a restore of the dashboard ended',
       );
-      this.#onApplied(restore.source, actor.by);
+      this.#onApplied(restore.source, actor);
       return 'ended';
     });
     return restore;

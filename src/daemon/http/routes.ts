@@ -49,9 +49,10 @@ export function createRoutes(
             clock,
             log,
             mirrorPath: () => view.config().mirror,
-            onApplied: (source, by) => {
+            onApplied: (source, actor) => {
               try {
-                if (unreadRestores(view.mirror(), source).length > 0) view.request('sync', [source], { by });
+                if (unreadRestores(view.mirror(), source).length > 0)
+                  view.request('sync', [source], { actor });
               } catch (error) {
                 log.warn({ source, err: error }, 'the sync after a restore could not be begun');
               }

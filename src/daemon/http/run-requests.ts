@@ -1,10 +1,11 @@
 /** `POST /api/v1/runs`: what is asked for, proper or refused by name. */
 import type { Context } from 'hono';
 import type { Kind } from '../../catalog/kinds.ts';
-import { actorName } from '../../core/actor.ts';
+import { type Actor, actorName } from '../../core/actor.ts';
 import type { Clock } from '../../core/clock.ts';
 import { type JobName, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { DaemonCells } from '../cells.ts';
+import type { ActingToken } from './access.ts';
 import { kindFrom, Refusal, requestText } from './request.ts';
 
 interface RunRequest {
@@ -14,18 +15,25 @@ interface RunRequest {
   readonly full: boolean;
   /** Null for all. */
   readonly kinds: readonly Kind[] | null;
-  /** Who asks, as they say. */
-  readonly by: string;
+  /** Who asks, as they say, and the token by which they may. */
+  readonly actor: Actor;
 }
 
-/** Of a webhook; who asks for it is not known. */
-const TRIGGER_MEMBERS = ['job', 'sources', 'full', 'kinds'];
-const MEMBERS = [...TRIGGER_MEMBERS, 'by'];
+const MEMBERS = ['job', 'sources', 'full', 'kinds'];
+/** What a request may have, and who asks where it does not say: only the command line is believed how it knows its user. */
+const ACCEPTED: Readonly<
+  Record<ActingToken, { readonly members: readonly string[]; readonly usual: string }>
+> = {
+  trigger: { members: MEMBERS, usual: 'triggerToken@http' },
+  http: { members: [...MEMBERS, 'by'], usual: 'token@http' },
+  local: { members: [...MEMBERS, 'by', 'via'], usual: 'token@http' },
+};
 const MOST_NAMES = 1_000;
 
 /** @throws Refusal 400 for any other request */
-export function parseRunRequest(text: string, members = MEMBERS, usualJob?: JobName): RunRequest {
+export function parseRunRequest(text: string, token: ActingToken, usualJob?: JobName): RunRequest {
   const body = parsed(text);
+  const { members, usual } = ACCEPTED[token];
   const unknown = Object.keys(body).find((name) => !members.includes(name));
   if (unknown !== undefined)
     throw wrong(`it has a member that is not known; known are ${members.join(', ')}`);
@@ -35,11 +43,8 @@ export function parseRunRequest(text: string, members = MEMBERS, usualJob?: JobN
   if (typeof full !== 'boolean') throw wrong('"full" must be true or false');
   const kinds = names(body['kinds'], 'kinds');
   if (job !== 'sync' && (full || kinds !== null)) throw wrong('"full" and "kinds" are for "sync" only');
-  const { by = 'token@http' } = body;
-  const name = typeof by === 'string' ? actorName(by) : undefined;
-  if (name === undefined) throw wrong('"by" must be a name of at most 100 printable characters');
   return {
-    by: name,
+    actor: { by: who(body, 'by', usual), via: who(body, 'via', usual) },
     job,
     sources: names(body['sources'], 'sources'),
     full,
@@ -67,11 +72,7 @@ export async function triggerBody(context: Context): Promise<string> {
  * @throws Refusal 400 for any other request, 403 for anything but a sync
  */
 export function triggerSync(cells: DaemonCells, text: string): object {
-  const { job, sources, full, kinds } = parseRunRequest(
-    text.trim() === '' ? '{}' : text,
-    TRIGGER_MEMBERS,
-    'sync',
-  );
+  const { job, sources, full, ...how } = parseRunRequest(text.trim() === '' ? '{}' : text, 'trigger', 'sync');
   if (job !== 'sync' || full) {
     throw new Refusal(
       403,
@@ -83,7 +84,7 @@ export function triggerSync(cells: DaemonCells, text: string): object {
   const configured = cells.config().sources.map(({ name }) => name);
   if (sources?.every((name) => configured.includes(name)) === false)
     throw wrong('"sources" has a name that is not configured');
-  const queued = cells.request('sync', sources, { kinds, joins: true });
+  const queued = cells.request('sync', sources, { ...how, joins: true });
   return { schema: 'tidemark.triggered/1', requests: queued.map(({ request }) => request) };
 }
 
@@ -125,6 +126,13 @@ function parsed(text: string): Record<string, unknown> {
   if (typeof body !== 'object' || body === null || Array.isArray(body))
     throw wrong('it must be a JSON object');
   return { ...body };
+}
+
+function who(body: Record<string, unknown>, member: 'by' | 'via', usual: string): string {
+  const { [member]: value = usual } = body;
+  const name = typeof value === 'string' ? actorName(value) : undefined;
+  if (name !== undefined) return name;
+  throw wrong(`"${member}" must be a name of at most 100 printable characters`);
 }
 
 function names(value: unknown, member: string): readonly string[] | null {

@@ -5,7 +5,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { RequestStats } from '../../api/request-stats.ts';
 import type { Config, SourceConfig } from '../../config/config.ts';
-import { type Actor, commandActor } from '../../core/actor.ts';
+import { SCHEDULE } from '../../core/actor.ts';
 import {
   type ErrorMessage,
   fromErrorMessage,
@@ -79,7 +79,7 @@ export class InProcessExecutor implements JobExecutor {
       const command = commandOf(job);
       const mirror =
         work.holds === 'writer'
-          ? await this.#mirrorAccess.openWriter(command, signal, { actor: actorOf(job) })
+          ? await this.#mirrorAccess.openWriter(command, signal, { actor: job.actor ?? SCHEDULE })
           : this.#mirrorAccess.openReader(command);
       const names = job.source === null ? config.sources.map(({ name }) => name) : [job.source];
       const whose = names.length === 1 ? { source: names[0] } : { sources: names };
@@ -97,11 +97,6 @@ export class InProcessExecutor implements JobExecutor {
   kill(): boolean {
     return false;
   }
-}
-
-/** Who has a job done: the schedule, or who asked for it, over HTTP with the token or on the dashboard. */
-function actorOf({ trigger, by = 'token@http' }: QueuedJob): Actor {
-  return { ...commandActor(), by: trigger === 'request' ? by : 'schedule@daemon' };
 }
 
 // Messages between the daemon and the process of a job: plain JSON, without keys. The process reads the configuration

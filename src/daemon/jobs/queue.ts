@@ -57,7 +57,7 @@ export class JobQueue {
     }
     // A scheduled job that waits becomes a request, behind earlier requests.
     this.#waiting.splice(index, 1);
-    const asked = { trigger: 'request' as const, ...(job.by === undefined ? {} : { by: job.by }) };
+    const asked = { trigger: 'request' as const, ...(job.actor === undefined ? {} : { actor: job.actor }) };
     this.#waiting.push({ ticket: known.ticket, job: { ...known.job, schedule, ...asked } });
     return known.ticket;
   }

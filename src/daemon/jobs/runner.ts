@@ -539,6 +539,6 @@ function identity({ name, source }: JobIdentity): JobIdentity {
 }
 
 /** As the row has it: with who asked. */
-function storedTrigger({ trigger, by }: QueuedJob): JobRow['trigger'] {
-  return trigger === 'request' ? requestTrigger(by) : trigger;
+function storedTrigger({ trigger, actor }: QueuedJob): JobRow['trigger'] {
+  return trigger === 'request' ? requestTrigger(actor?.by) : trigger;
 }

@@ -31,7 +31,8 @@ export const SYNC_JOB: Pick<JobWork, 'run'> = {
         log,
         events: tally.events,
         signal,
-        trigger: job.trigger === 'after_restore' ? job.trigger : (job.schedule ?? requestTrigger(job.by)),
+        trigger:
+          job.trigger === 'after_restore' ? job.trigger : (job.schedule ?? requestTrigger(job.actor?.by)),
         kinds: job.kinds,
         isFull: job.full,
         acceptRemovals: 0,

@@ -5,6 +5,7 @@
 import type { ReadClient } from '../../api/read-client.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { Config, SourceConfig, ScheduleName } from '../../config/config.ts';
+import type { Actor } from '../../core/actor.ts';
 import type { TidemarkError, ExitCode } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { JobName, JobOutcome, JobRow, JobTrigger } from '../../mirror/daemon-store.ts';
@@ -26,8 +27,8 @@ export interface QueuedJob {
   readonly kinds: readonly Kind[] | null;
   /** Of a sync: joins a waiting one of its source, instead of waiting besides it (`JobRequest`). */
   readonly joins?: boolean;
-  /** Who asked for it; left out for a schedule, and where that is not known. */
-  readonly by?: string;
+  /** Who asked for it; left out for one that nobody did. */
+  readonly actor?: Actor;
 }
 
 export interface JobContext {

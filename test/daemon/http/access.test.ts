@@ -71,7 +71,26 @@ describe('without a token', () => {
       schema: 'tidemark.queued/1',
       queued: [{ job: 'sync', source: 'default', request: 1, behind: [] }],
     });
-    expect(world.asked).toEqual([['sync', null, { by: 'token@http', full: false, kinds: null }]]);
+    const usual = { by: 'token@http', via: 'token@http' };
+    expect(world.asked).toEqual([['sync', null, { actor: usual, full: false, kinds: null }]]);
+  });
+
+  it('who asks is known by the token: only the command line may say of which user of the system it is', async () => {
+    const world = await World.create();
+    const { url } = await world.listen({ token: new Secret(TOKEN) });
+    const by = 'root@vm';
+    const post = async (token: string, more: object): Promise<number> => {
+      const headers = { ...JSON_BODY, authorization: `Bearer ${token}` };
+      const body = JSON.stringify({ job: 'forget', ...more });
+      return (await call(`${url}/api/v1/runs`, { method: 'POST', headers, body })).status;
+    };
+    expect(await post(TOKEN, { by })).toBe(202);
+    expect(await post(TOKEN, { by, via: by })).toBe(400);
+    expect(await post(LOCAL_TOKEN, { by: 'ann', via: by })).toBe(202);
+    expect(world.asked.map(([, , how]) => how?.actor)).toEqual([
+      { by, via: 'token@http' },
+      { by: 'ann', via: by },
+    ]);
   });
 
   it('what was asked for is found again by its number', async () => {
@@ -397,6 +416,7 @@ describe('the token of webhooks', () => {
   const TRIGGER = 'a-trigger-token-of-some-length';
   const both = { token: new Secret(TOKEN), triggerToken: new Secret(TRIGGER) };
   const shown = [{ authorization: `Bearer ${TRIGGER}` }, { 'tidemark-token': TRIGGER }];
+  const actor = { by: 'triggerToken@http', via: 'triggerToken@http' };
 
   it.each(shown)(
     'starts a sync, narrowed or not, and is answered with its number only (%o)',
@@ -412,8 +432,8 @@ describe('the token of webhooks', () => {
       ]);
       expect((await post('{"kinds": ["roles"], "sources": ["default"]}')).status).toBe(202);
       expect(world.asked).toEqual([
-        ['sync', null, { kinds: null, joins: true }],
-        ['sync', ['default'], { kinds: ['roles'], joins: true }],
+        ['sync', null, { actor, kinds: null, joins: true }],
+        ['sync', ['default'], { actor, kinds: ['roles'], joins: true }],
       ]);
       const refused = await post('{"sources": ["productoin"]}');
       expect(refused.status).toBe(400);
@@ -443,8 +463,8 @@ describe('the token of webhooks', () => {
     expect((await post('?kind=members&kind=roles&source=default', event)).status).toBe(202);
     expect((await post('?source=default', 'no JSON')).status).toBe(202);
     expect(world.asked).toEqual([
-      ['sync', ['default'], { kinds: ['members', 'roles'], joins: true }],
-      ['sync', ['default'], { kinds: null, joins: true }],
+      ['sync', ['default'], { actor, kinds: ['members', 'roles'], joins: true }],
+      ['sync', ['default'], { actor, kinds: null, joins: true }],
     ]);
     for (const query of [
       '?kind=rolls',

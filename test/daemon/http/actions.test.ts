@@ -158,7 +158,9 @@ describe('jobs', () => {
       ['to', '/'],
     ]);
     expect([answer.status, answer.headers.get('location')]).toEqual([303, '/']);
-    expect(world.asked.splice(0)).toEqual([['verify', null, { by: 'Ada' }]]);
+    expect(world.asked.splice(0)).toEqual([
+      ['verify', null, { actor: { by: 'Ada', via: 'token@dashboard' } }],
+    ]);
     expect(logged).toContainEqual(expect.objectContaining({ action: 'job', by: 'Ada', job: 'verify' }));
     expect((await act('job', [['job', 'forget']])).status).toBe(400);
     const elsewhere = await act('job', [

@@ -103,7 +103,8 @@ describe('a body in chunks', () => {
     const { url } = await world.listen({ log });
     const { status } = await rawCall(url, inChunks, chunked(SYNC.slice(0, 10), SYNC.slice(10)));
     expect(status).toBe(202);
-    expect(world.asked).toEqual([['sync', null, { by: 'token@http', full: false, kinds: null }]]);
+    const actor = { by: 'token@http', via: 'token@http' };
+    expect(world.asked).toEqual([['sync', null, { actor, full: false, kinds: null }]]);
   });
 
   it('is cut off where it is too large, as one that says so beforehand', async () => {
