@@ -12,7 +12,7 @@ const OWN_COLUMNS: readonly string[] = [
   ...['role_id', 'first_seen_at', 'last_changed_at', 'body'],
 ];
 
-/** `id` and `name` are given where no documented field of that name is what the column shows. */
+/** `id` is given where no documented field of that name is what the column shows. */
 export interface KindColumn {
   readonly name: string;
   readonly value: FieldDefinition | (typeof SHARED_COLUMNS)[number] | 'role_id';
@@ -22,14 +22,8 @@ export interface KindColumn {
 export function kindColumns(definition: ResourceDefinition): KindColumn[] {
   const fields = definition.fields.filter(({ name, isSecret }) => !isSecret || isOwn(definition, name));
   // A text that identifies the record is in the key already, which an index finds.
-  const shared = SHARED_COLUMNS.map((name) => ({
-    name,
-    value:
-      fields.find(
-        (field) =>
-          field.name === name && isOwn(definition, name) && (name !== 'id' || field.type === 'integer'),
-      ) ?? name,
-  }));
+  const id = fields.find(({ name, type }) => name === 'id' && type === 'integer' && isOwn(definition, name));
+  const shared = SHARED_COLUMNS.map((name) => ({ name, value: name === 'id' ? (id ?? name) : name }));
   const role = definition.scope.includes('role_id') ? [{ name: 'role_id', value: 'role_id' } as const] : [];
   const documented = fields
     .filter(({ name }) => !isOwn(definition, name))

@@ -5,7 +5,7 @@ import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { isJsonObject, type JsonValue, parseLossless } from '../core/json.ts';
 import { splitPointer } from '../core/json-pointer.ts';
-import { storedName } from '../diff/change.ts';
+import { nameIn } from '../diff/change.ts';
 import { compareBodies } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
@@ -85,9 +85,9 @@ function* withChanges(
 ): Generator<ExportRevision> {
   let before: {
     readonly value: JsonValue | undefined;
-    readonly name: string;
     readonly unknown: ReadonlyMap<string, unknown>;
   } | null = null;
+  let nameBefore: string | null = null;
   let record = '';
   const references = new Map<string, RecreatedReferences>();
   // With references to recreated records by their new ids: their change is the restore's, not this record's.
@@ -126,12 +126,11 @@ function* withChanges(
     const { source, kind, scope, id } = revision;
     const key = JSON.stringify([source, kind, scope, id]);
     // The first revision that retention kept of a record need not be the one that added it.
-    if (key !== record) before = null;
+    if (key !== record) before = nameBefore = null;
     record = key;
     const definition = definitions(revision.source)(revision.kind);
     const value = revision.body === null ? undefined : parseLossless(revision.body);
-    const name: string =
-      value === undefined ? (before?.name ?? '') : storedName(definition, value, revision.id);
+    const name: string | null = value === undefined ? nameBefore : nameIn(definition, value);
     const change = revision.change === 'rewritten' ? 'changed' : revision.change;
     const from = change === 'changed' ? before?.value : bodyBefore(revision);
     const then = unknown(source, definition)(revision.run);
@@ -151,7 +150,8 @@ function* withChanges(
       value !== undefined && isJsonObject(value)
         ? [...then.keys()].filter((name) => Object.hasOwn(value, name) && !listed.has(name))
         : [];
-    before = { value, name, unknown: then };
+    before = { value, unknown: then };
+    nameBefore = name;
     // By the definitions of today: a field may have been volatile when a run found it changed, or be it since.
     const hasNewText = change === 'changed' && changes?.length === 0;
     if (!hasNewText) yield* asked(newest);

@@ -243,17 +243,19 @@ export function recordName(definition: ResourceDefinition, body: JsonValue, id: 
   return name === id ? id : withoutUrlSecrets(name, '[secret]');
 }
 
-/**
- * For look-ups: the first of the definition's `nameFrom` pointers that holds a non-empty text or a number; else the id.
- * It may hold a secret.
- */
+/** For look-ups: the name, else the id. It may hold a secret. */
 export function storedName(definition: ResourceDefinition, body: JsonValue, id: string): string {
+  return nameIn(definition, body) ?? id;
+}
+
+/** The first of the definition's `nameFrom` pointers that holds a non-empty text or a number; null without one. */
+export function nameIn(definition: ResourceDefinition, body: JsonValue): string | null {
   for (const pointer of definition.nameFrom) {
     const value = resolvePointer(body, pointer);
     if (typeof value === 'string' && value !== '') return value;
     if (typeof value === 'number' || isRawNumber(value)) return numberText(value);
   }
-  return id;
+  return null;
 }
 
 // `--field /json/pointer`: only the changes at, below or above the named places.

@@ -38,7 +38,7 @@ function line(run: ChangedRun['run'], change: RecordChange, field: FieldChange |
     run: String(run.run),
     at: run.finishedAt ?? run.startedAt,
     source: run.source,
-    ...{ kind, id, name, change: change.change },
+    ...{ kind, id, name: name === id ? '' : name, change: change.change },
     organization_id: scope.organization_id ?? '',
     project_id: scope.project_id ?? '',
     role_id: scope.role_id ?? '',

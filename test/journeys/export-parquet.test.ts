@@ -99,6 +99,43 @@ it('a view has times with another offset in UTC, to the millisecond as in Parque
   );
 });
 
+it('a record without a name has none in any table', async () => {
+  const service = await FakeService.start();
+  const directory = scratch();
+  const env = environment(service.url, directory);
+  const named = (paused: boolean): object[] =>
+    ['', null, 'Nightly'].map((name, index) => ({ id: `b${index}`, name, paused }));
+  for (const paused of [true, false]) {
+    service.set('batch_exports', named(paused));
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+  }
+  const names = [null, null, 'Nightly'];
+  const mirror = new Database(join(directory, 'mirror.db'), { readonly: true });
+  const shown = (table: string): unknown[] =>
+    mirror.prepare(`SELECT name FROM ${table} ORDER BY id`).pluck().all();
+  expect(shown('batch_exports')).toEqual(names);
+  expect(shown("changes WHERE kind = 'batch_exports' AND run = 2")).toEqual(names);
+  mirror.close();
+  const kind = ['--kind', 'batch_exports', '--format'];
+  for (const [file, ...history] of [['now.parquet'], ['history.parquet', '--history', '--since', 'run:1']]) {
+    const path = join(directory, file ?? '');
+    writeFileSync(path, bytesOf(['export', ...history, ...kind, 'parquet'], env));
+    expect(await ask(`SELECT name FROM '${path}' ORDER BY id`), file).toEqual(
+      names.map((name) => ({ name })),
+    );
+  }
+  const lines = bytesOf(['export', '--history', '--since', 'run:1', ...kind, 'ndjson'], env).toString();
+  expect([...lines.matchAll(/"name":([^,]+),"run"/g)].map(([, name]) => name)).toEqual(
+    names.map((name) => JSON.stringify(name)),
+  );
+  const changes = bytesOf(['changes', ...kind, 'csv'], env).toString();
+  expect([...changes.matchAll(/,b\d,(\w*),changed,\/paused,/g)].map(([, name]) => name)).toEqual([
+    '',
+    '',
+    'Nightly',
+  ]);
+});
+
 it('a view and Parquet have NULL where a number, a boolean or a time is of another type', async () => {
   const service = await FakeService.start();
   const directory = scratch();

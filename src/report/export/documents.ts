@@ -22,7 +22,8 @@ export interface DatedExportRecord extends ExportRecord {
 /** One revision of a record, with what it changed. */
 export interface ExportRevision extends Omit<ExportRecord, 'body' | 'source'> {
   readonly source: string;
-  readonly name: string;
+  /** Null where the record has none; of a removal the last. */
+  readonly name: string | null;
   readonly run: number;
   readonly at: string;
   /** As the view `changes` has it. */
