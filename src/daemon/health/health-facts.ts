@@ -314,18 +314,15 @@ export interface Freshness extends Pick<SourceFacts, 'behind'> {
 }
 
 /**
- * The freshness of configured sources that a schedule syncs, and the mirror; null if it cannot be read.
+ * The freshness of configured sources that a schedule syncs; null if the mirror cannot be read.
  * @param names the requested sources; all without
  */
-export function readFreshness(
-  view: HealthView,
-  names?: readonly string[],
-): { readonly mirror: Mirror; readonly sources: readonly Freshness[] } | null {
+export function readFreshness(view: HealthView, names?: readonly string[]): readonly Freshness[] | null {
   const config = view.config();
   const configured = config.sources.map(({ name }) => name);
   try {
     const mirror = view.mirror();
-    const sources = mirror.atOnce(() =>
+    return mirror.atOnce(() =>
       configured
         .filter((name) => names?.includes(name) !== false)
         .flatMap((source): Freshness[] => {
@@ -340,7 +337,6 @@ export function readFreshness(
           return [{ source, completeAt, expectedSince: expected, allowedMs, behind }];
         }),
     );
-    return { mirror, sources };
   } catch {
     // Health and the jobs report why it cannot be read.
     return null;

@@ -81,7 +81,7 @@ export class Observers {
   readonly #context: () => ObserverContext;
   readonly #underWay = new Set<Promise<void>>();
   readonly #awake = new Set<JobObserver>();
-  /** Why each of them failed at what it was last called for: the same again is written at level info. */
+  /** Why each of them failed at what it was last called for. */
   readonly #failed = new Map<string, string>();
 
   constructor(all: readonly JobObserver[], log: Logger, context: () => ObserverContext) {
@@ -98,7 +98,7 @@ export class Observers {
     for (const observer of this.#all) {
       try {
         observer.loaded?.(this.#context());
-        this.#failed.delete(`${observer.name} loaded`);
+        this.#succeeded(observer, 'loaded');
       } catch (error) {
         this.#say(observer, 'loaded', error);
       }
@@ -114,7 +114,7 @@ export class Observers {
     for (const observer of this.#all) {
       try {
         observer.recorded?.(ended, mirror);
-        this.#failed.delete(`${observer.name} recorded`);
+        this.#succeeded(observer, 'recorded');
       } catch (error) {
         this.#say(observer, 'recorded', error);
       }
@@ -191,10 +191,17 @@ export class Observers {
 
   #start(observer: JobObserver, phase: keyof JobObserver, work: () => Promise<void> | undefined): void {
     const done: Promise<void> = (async () => work())()
-      .then(() => void this.#failed.delete(`${observer.name} ${phase}`))
+      .then(() => this.#succeeded(observer, phase))
       .catch((error: unknown) => this.#say(observer, phase, error))
       .finally(() => this.#underWay.delete(done));
     this.#underWay.add(done);
+  }
+
+  #succeeded({ name }: JobObserver, phase: keyof JobObserver): void {
+    const message = this.#failed.get(`${name} ${phase}`);
+    if (message === undefined) return;
+    this.#failed.delete(`${name} ${phase}`);
+    this.#log.info({ about: name }, `${name} work again; they had failed: ${message}`);
   }
 
   #say({ name }: JobObserver, phase: keyof JobObserver, thrown: unknown): void {
@@ -206,6 +213,7 @@ export class Observers {
     const key = `${name} ${phase}`;
     const isSame = this.#failed.get(key) === message;
     this.#failed.set(key, message);
-    this.#log[isSame ? 'info' : 'error']({ about: name, code }, message);
+    if (isSame) this.#log.info({ about: name, code }, `still: ${message}`);
+    else this.#log.error({ about: name, code }, message);
   }
 }

@@ -297,17 +297,17 @@ class NotifyingObserver implements JobObserver {
     const view = this.#view();
     const known = readFreshness(view, names);
     if (known === null) return;
-    const checked = known.sources.filter((each) => !isCatchingUp(view, known.mirror, each, now));
+    const checked = known.filter((each) => !isCatchingUp(view, each, now));
     await this.#notifier.checkFreshness(checked);
     if (names !== undefined) return;
     const config = view.config();
-    const overdueAt = known.sources.map(({ completeAt, expectedSince, allowedMs }) => {
+    const overdueAt = known.map(({ completeAt, expectedSince, allowedMs }) => {
       return Date.parse(completeAt ?? expectedSince) + allowedMs;
     });
     // A source that is overdue already may be mirrored by another process; a backup depends on more than time.
-    const isOver = checked.length < known.sources.length || overdueAt.some((at) => at < now);
+    const isOver = checked.length < known.length || overdueAt.some((at) => at < now);
     // What the targets hold depends on others.
-    const hasFailed = stateOf(known.mirror.daemon.noticeStates(''), '', 'job:backup') !== undefined;
+    const hasFailed = stateOf(view.mirror().daemon.noticeStates(''), '', 'job:backup') !== undefined;
     const until = Math.min(...overdueAt, now + (config.backup === null ? QUIET_MS : BACKUP_QUIET_MS));
     this.#quiet = isOver || hasFailed ? null : { until, config };
     const { backup } = config;
@@ -527,7 +527,6 @@ function detailsOf({ report, kinds }: EndedJob): JobDetails {
 /** True while a recently started daemon runs the first sync since the source became overdue. */
 function isCatchingUp(
   view: DaemonView,
-  mirror: Mirror,
   { source, completeAt, expectedSince, allowedMs }: Freshness,
   now: number,
 ): boolean {
@@ -539,8 +538,9 @@ function isCatchingUp(
   );
   if (!isUnderWay) return false;
   const overdueAt = isoTime(overdueAtMs);
-  return !mirror.daemon
-    .jobs({ name: 'sync', source, limit: ATTEMPTS_READ })
+  return !view
+    .mirror()
+    .daemon.jobs({ name: 'sync', source, limit: ATTEMPTS_READ })
     .some(({ outcome, startedAt }) => outcome !== 'running' && startedAt > overdueAt);
 }
 

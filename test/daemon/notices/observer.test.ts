@@ -12,7 +12,7 @@ import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import type { DaemonEffects } from '../../../src/daemon/effects.ts';
 import { readHealthSnapshot } from '../../../src/daemon/health/health-facts.ts';
-import type { EndedJob, ObserverContext } from '../../../src/daemon/jobs/observers.ts';
+import { type EndedJob, type ObserverContext, Observers } from '../../../src/daemon/jobs/observers.ts';
 import { MirrorConnections } from '../../../src/daemon/mirror-access.ts';
 import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
 import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
@@ -636,6 +636,20 @@ describe('the observer', () => {
     expect(sent).toEqual(['sync_overdue', 'sync_on_time']);
   });
 
+  it('reads a mirror whose reader is closed whenever the observer waits, as with many mirrors', async () => {
+    const { observer, context, clock, sent, mirrorAccess, view } = rig();
+    const closing = (): Mirror => {
+      queueMicrotask(() => mirrorAccess.closeReader());
+      return mirrorAccess.reader();
+    };
+    Object.assign(view, { mirror: closing });
+    await old(mirrorAccess, context);
+    clock.advance(24 * 3_600_000);
+    await observer.wake!(context);
+    await observer.finish!(context);
+    expect(sent).toEqual(['sync_overdue']);
+  });
+
   it('says so before a daemon leaves that only did what was due', async () => {
     const { observer, context, clock, sent, mirrorAccess, view } = rig();
     await old(mirrorAccess, context);
@@ -648,6 +662,34 @@ describe('the observer', () => {
     await observer.flush!(context);
     expect(sent).toHaveLength(1);
   });
+});
+
+it('an observer that fails is in the log once as an error, and once when it works again', async () => {
+  const { context } = rig();
+  const lines: string[] = [];
+  const line = (level: string) => (_facts: unknown, message: string) =>
+    void lines.push(`${level} ${message}`);
+  const log = { ...silentLogger, error: line('error'), info: line('info') };
+  const reasons = ['the disk is full', 'the disk is full'];
+  const failing = {
+    name: 'notices',
+    ended: () => {
+      const reason = reasons.pop();
+      return reason === undefined
+        ? Promise.resolve()
+        : Promise.reject(new TidemarkError('disk_full', reason));
+    },
+  };
+  const observers = new Observers([failing], log, () => context);
+  for (let each = 0; each < 4; each += 1) {
+    observers.ended(ended(job('sync', 'done')));
+    await observers.settled();
+  }
+  expect(lines).toEqual([
+    'error the disk is full',
+    'info still: the disk is full',
+    'info notices work again; they had failed: the disk is full',
+  ]);
 });
 
 /** A first run of now, that came to nothing. */
