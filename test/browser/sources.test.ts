@@ -2,13 +2,15 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { sourcesPage } from '../../src/daemon/dashboard/sources.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
-import { start, tidemark } from '../journeys/harness.ts';
+import { begin, type Running } from '../journeys/command-line.ts';
+import { tidemark } from '../journeys/harness.ts';
 import { smallDemo } from '../server/small-demo.ts';
 import { CHROMIUM, launch } from './browser.ts';
 import { poorTexts } from './contrast.ts';
@@ -18,7 +20,7 @@ type Summary = Parameters<typeof sourcesPage>[0][number];
 const KEY = 'full-key-of-some-length';
 const TOKEN = 'a-token-of-some-length';
 const NOW = Date.UTC(2026, 2, 1);
-/** For what a job does meanwhile, where the page is loaded again to see it. */
+/** For what a job does meanwhile: the daemon is asked for its page, which costs less than the browser. */
 const PATIENTLY = { timeout: 20_000, interval: 500 };
 
 function summary(index: number, more: Partial<Summary> = {}): Summary {
@@ -109,7 +111,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   let page: Page;
   let url: string;
   let directory: string;
-  let daemon: ReturnType<typeof start>['child'];
+  let daemon: Running;
 
   beforeAll(async () => {
     sandbox = await createSandbox({
@@ -140,15 +142,11 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     await run('snapshots', 'baseline', 'base', '--source', 'beta');
     await patchOrganization(service.url, { enforce_2fa: false });
     await run('sync', '--source', 'beta');
-    daemon = start(['daemon'], { env: {}, cwd }).child;
-    url = await new Promise<string>((resolve) => {
-      let text = '';
-      daemon.stderr?.on('data', (piece: string) => {
-        text += piece;
-        const [, found] = /"url":"(http:[^"]+)"/.exec(text) ?? [];
-        if (found !== undefined) resolve(found);
-      });
-    });
+    daemon = begin(['daemon'], { env: {}, cwd });
+    for (url = ''; url === '';) {
+      await delay(20);
+      [, url = ''] = /"url":"(http:[^"]+)"/.exec(daemon.stderr()) ?? [];
+    }
     browser = await launch();
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
     page = await context.newPage();
@@ -158,16 +156,25 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     await page.waitForURL(`${url}/`);
   });
   afterAll(async () => {
-    daemon.kill('SIGKILL');
     await browser.close();
+    daemon.stop();
+    await daemon.ended;
     await sandbox.close();
     rmSync(directory, { recursive: true, force: true });
   });
 
+  /** Waits until the daemon answers with that, and opens it. */
+  const openOnce = async (path: string, text: string | RegExp): Promise<void> => {
+    const headers = { accept: 'text/html' };
+    const answer = async (): Promise<string> => (await page.request.get(url + path, { headers })).text();
+    await expect.poll(answer, PATIENTLY).toMatch(text);
+    await page.goto(url + path);
+  };
+
   it('lists them, worst first; a name leads to the pages of that source, and every link stays there', async () => {
-    await page.goto(`${url}/`);
+    await openOnce('/', /<tbody.*?<bdi[^>]*>dead</s);
     const names = (): Promise<string[]> => page.locator('tbody th bdi').allInnerTexts();
-    await expect.poll(async () => (await page.reload(), await names())[0], PATIENTLY).toBe('dead');
+    expect((await names())[0]).toBe('dead');
     await page.getByRole('searchbox').fill('finding');
     await expect.poll(names).toEqual(['beta']);
     await page.getByRole('link', { name: 'beta' }).click();
@@ -209,14 +216,17 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     expect(await page.locator('h1').innerText()).toContain('nobody');
   });
 
-  it.each([320, 768, 1280, 1920])('fits %i pixels in both themes', async (width) => {
-    await page.setViewportSize({ width, height: 900 });
+  it('fits 320, 768, 1280 and 1920 pixels in both themes', async () => {
     for (const path of ['/', '/?by=group', '/?source=beta']) {
       await page.goto(url + path);
-      for (const colorScheme of ['light', 'dark'] as const) {
-        await page.emulateMedia({ colorScheme });
-        expect([path, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([path, width]);
-        expect([path, await poorTexts(page, 4.5)]).toEqual([path, []]);
+      for (const width of [320, 768, 1280, 1920]) {
+        await page.setViewportSize({ width, height: 900 });
+        for (const colorScheme of ['light', 'dark'] as const) {
+          await page.emulateMedia({ colorScheme });
+          const of = [path, width, colorScheme];
+          expect([of, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([of, width]);
+          expect([of, await poorTexts(page, 4.5)]).toEqual([of, []]);
+        }
       }
     }
   });
@@ -255,26 +265,19 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     await page.waitForURL(/\/restore\?.*source=beta/);
     await page.getByRole('button', { name: 'Make the plan' }).click();
     await page.waitForURL(/\/restores\/plans\/[^?]+\?source=beta$/);
-    await expect
-      .poll(async () => (await page.reload(), await page.getByLabel(/type 1 or beta/).count()), {
-        ...PATIENTLY,
-      })
-      .toBe(1);
+    const plan = page.url().slice(url.length);
+    await openOnce(plan, 'type 1 or beta');
     await page.getByLabel(/type 1 or beta/).fill('beta');
     await page.getByRole('button', { name: 'Apply' }).click();
-    await expect
-      .poll(async () => (await page.reload(), await page.locator('main').innerText()), PATIENTLY)
-      .toContain('Applied and verified');
+    await openOnce(plan, 'Applied and verified');
+    expect(await page.locator('main').innerText()).toContain('Applied and verified');
 
     // The daemon syncs after it, and the finding is gone: another one is accepted.
-    const findings = async (): Promise<string> => {
-      await page.goto(`${url}/drift?source=beta`);
-      return await page.locator('main').innerText();
-    };
-    await expect.poll(findings, PATIENTLY).toContain('No drift');
+    await openOnce('/drift?source=beta', 'No drift');
+    expect(await page.locator('main').innerText()).toContain('No drift');
     await patchOrganization(service.url, { enforce_2fa: false });
     expect((await tidemark(['sync', '--source', 'beta'], { env: {}, cwd: directory })).code).toBe(0);
-    await expect.poll(findings, PATIENTLY).toContain('enforce_2fa');
+    await openOnce('/drift?source=beta', 'enforce_2fa');
     await page
       .getByText(/^Accept.*…$/)
       .first()
