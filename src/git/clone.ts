@@ -27,6 +27,7 @@ export const RUN_TRAILER = 'Tidemark-Run';
 export class Clone {
   readonly #config: GitConfig;
   readonly #git: RunGit;
+  #head: string | null = null;
   readonly format: 'sha1' | 'sha256';
 
   private constructor(config: GitConfig, git: RunGit, format: 'sha1' | 'sha256') {
@@ -71,9 +72,9 @@ export class Clone {
     return this.#git;
   }
 
-  /** The commit of the branch; null before the first one. */
-  async head(): Promise<string | null> {
-    return await this.#commitOf('HEAD');
+  /** The commit of the branch, as of `open` or `pull`; null before the first one. */
+  get head(): string | null {
+    return this.#head;
   }
 
   /**
@@ -88,7 +89,7 @@ export class Clone {
       { answers: [2], ...REMOTE },
     );
     if (code === 2) return null;
-    const head = await this.head();
+    const head = this.#head;
     if (head !== null && listed.startsWith(`${head}\t`)) return head;
     const tracking = `refs/remotes/origin/${branch}`;
     await this.#git(
@@ -102,6 +103,7 @@ export class Clone {
         failure: `what others pushed to ${branch} could not be taken over`,
         hint: `make \`git pull --ff-only\` work in ${directory}; nothing was committed, and the next run catches up`,
       });
+      this.#head = remote;
       return remote;
     }
     if (!(await this.#isAncestor(remote, head)))
@@ -142,14 +144,18 @@ export class Clone {
   /** Moves the branch, and with it the files, to a commit on top of it. @throws Moved where the branch is another one by now */
   async advance(commit: string, isPushed: boolean): Promise<void> {
     const { branch, directory } = this.#config;
-    const before = await this.head();
-    if (before !== null && !(await this.#isAncestor(before, commit))) throw new Moved(branch);
-    await this.#git(['merge', '--quiet', '--ff-only', commit], {
-      failure: isPushed
-        ? `the commit is pushed, but the files in ${directory} could not be brought up to date`
-        : `the files in ${directory} could not be brought up to date, and nothing was committed`,
-      hint: `make \`git status\` clean in ${directory}; the next run catches up`,
-    });
+    try {
+      await this.#git(['merge', '--quiet', '--ff-only', commit], {
+        failure: isPushed
+          ? `the commit is pushed, but the files in ${directory} could not be brought up to date`
+          : `the files in ${directory} could not be brought up to date, and nothing was committed`,
+        hint: `make \`git status\` clean in ${directory}; the next run catches up`,
+      });
+    } catch (error) {
+      const before = await this.#commitOf('HEAD');
+      if (before !== null && !(await this.#isAncestor(before, commit))) throw new Moved(branch);
+      throw error;
+    }
   }
 
   /** Of the paths below `folder` that are given as folders or files: what differs from the last commit. */
@@ -210,6 +216,13 @@ export class Clone {
         `a merge or rebase is under way in ${directory}`,
         'finish or abort it; the next run catches up',
       );
+    const ref = `refs/heads/${branch}`;
+    const { stdout } = await this.#git(['for-each-ref', '--format=%(HEAD)%(refname) %(objectname)', ref]);
+    const [place, commit = null] = stdout.trimEnd().split(' ');
+    if (place === `*${ref}`) {
+      this.#head = commit;
+      return;
+    }
     const { code, stdout: name } = await this.#git(['symbolic-ref', '--quiet', '--short', 'HEAD'], {
       answers: [1],
     });

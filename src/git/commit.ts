@@ -81,7 +81,7 @@ async function attemptCommit(
   const { git } = source;
   const clone = await Clone.open(git, options);
   const remote = git.push && !options.isDryRun ? await clone.pull() : null;
-  const head = await clone.head();
+  const { head } = clone;
   const plan = await planFiles(clone, head, source, tree);
   const { changes, foreign } = plan;
   const run = tree.point.run;
@@ -104,7 +104,7 @@ async function attemptCommit(
     source: source.name,
     run,
     root: mirror.runs.get(run)?.root ?? '',
-    runs: runsSince(mirror, source, run, plan.lastRun),
+    runs: runsSince(mirror, source, run, head === null ? null : await lastRunOf(clone, head, source.name)),
     changes,
     isFirst: plan.isFirst,
   });
@@ -122,8 +122,6 @@ interface FilePlan {
   readonly manifest: string;
   readonly foreign: readonly string[];
   readonly isFirst: boolean;
-  /** Of the last commit of this source; null if none is known. */
-  readonly lastRun: number | null;
 }
 
 /** Compares the state with the last commit, file by file, by the names of their blobs. */
@@ -170,7 +168,6 @@ async function planFiles(
     manifest: tree.manifest(kinds),
     foreign: gone.foreign.map((path) => top + path),
     isFirst,
-    lastRun: head === null ? null : await lastRunOf(clone, head, source.name),
   };
 }
 
@@ -231,6 +228,7 @@ async function blobTexts(clone: Clone, blobs: readonly string[]): Promise<Readon
   return texts;
 }
 
+/** Of the last commit of this source; null if none is known. */
 async function lastRunOf(clone: Clone, head: string, source: string): Promise<number | null> {
   const { stdout } = await clone.run([
     'log',
@@ -274,24 +272,20 @@ interface NewCommit {
  */
 async function makeCommit(clone: Clone, commit: NewCommit): Promise<string> {
   const person = await personOf(clone, commit.git);
-  const ref = `refs/tidemark/${commit.options.pid}`;
-  try {
-    const { stdout } = await clone.run(['fast-import', '--quiet', '--done', '--force', '--date-format=raw'], {
-      input: importStream(commit, ref, person),
-      failure: 'the commit could not be written',
-    });
-    return stdout.trim();
-  } finally {
-    await clone.run(['update-ref', '-d', ref]);
-  }
+  const { stdout } = await clone.run(['fast-import', '--quiet', '--done', '--force', '--date-format=raw'], {
+    input: importStream(commit, clone, person),
+    failure: 'the commit could not be written',
+  });
+  return stdout.trim();
 }
 
 function* importStream(
   { head, message, plan, tree, options, at }: NewCommit,
-  ref: string,
+  { format }: Clone,
   person: string,
 ): Generator<string> {
   const { top, changes, manifest } = plan;
+  const ref = `refs/tidemark/${options.pid}`;
   yield `commit ${ref}\nmark :1\n`;
   yield `author ${person} ${seconds(Date.parse(at))} +0000\n`;
   yield `committer ${person} ${seconds(options.now)} +0000\n`;
@@ -303,6 +297,8 @@ function* importStream(
   for (const { path, text } of tree.files())
     if (written.has(path)) yield `M 100644 inline ${top}${path}\n${data(text)}`;
   yield `M 100644 inline ${top}${MANIFEST_NAME}\n${data(manifest)}`;
+  // To nothing, before git writes refs: there is never one.
+  yield `\nreset ${ref}\nfrom ${'0'.repeat(format === 'sha256' ? 64 : 40)}\n`;
   yield '\nget-mark :1\ndone\n';
 }
 

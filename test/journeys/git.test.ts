@@ -21,11 +21,14 @@ const HOOK_RECORD = {
 const INVITE = '0190bbbb-0000-7000-8000-000000000007';
 
 /** Git as a person uses it, apart from the settings of this machine. */
-function git(directory: string, ...args: string[]): string {
+const git = (directory: string, ...args: string[]): string => gitReading('', directory, args);
+
+function gitReading(input: string, directory: string, args: readonly string[]): string {
   return execFileSync('git', args, {
     cwd: directory,
     encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'pipe'],
+    input,
+    stdio: 'pipe',
     env: {
       PATH: process.env['PATH'],
       HOME: directory,
@@ -125,15 +128,12 @@ class GitStory {
     this.service.set('roles', [{ id: 'r1', name }]);
   }
 
-  /** A commit of another clone, pushed. */
+  /** A commit of a person, on top of what is at the remote, as a push from another clone leaves it. */
   pushFromElsewhere(name: string, text: string): void {
-    const other = join(this.directory, `other-${name.replaceAll('/', '-')}`);
-    git(this.directory, 'clone', '--quiet', this.bare, other);
-    mkdirSync(join(other, name, '..'), { recursive: true });
-    writeFileSync(join(other, name), text);
-    git(other, 'add', '.');
-    git(other, 'commit', '--quiet', '-m', 'by a person');
-    git(other, 'push', '--quiet', 'origin', 'HEAD:main');
+    const data = (said: string): string => `data ${Buffer.byteLength(said)}\n${said}\n`;
+    const commit = `commit refs/heads/main\ncommitter Person <person@example.com> now\n${data('by a person')}`;
+    const files = `from refs/heads/main^0\nM 100644 inline ${name}\n${data(text)}`;
+    gitReading(commit + files, this.bare, ['fast-import', '--quiet', '--date-format=now']);
   }
 }
 
