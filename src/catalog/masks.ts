@@ -24,10 +24,11 @@ export function isMask(text: string, patterns: readonly RegExp[] = MASK_PATTERNS
  * separators: the catalog lists those that are documented, and a service may have others.
  */
 const SECRET_NAME =
-  /(?:^|_)(?:password|passwd|passphrase|pwd|secret|secret_?key|private_?key|api_?key|access_?key|signing_?key|encryption_?key|shared_?key|account_?key|token|credentials?|authorization|cookie|connection_?(?:string|uri|url)|dsn|webhook_?url)$/;
+  /(?:^|_)(?:password|passwd|passphrase|pwd|secret|secret_?key|private_?key|api_?key|access_?key|signing_?key|encryption_?key|shared_?key|account_?key|token|credentials?|authorization(?:_header)?|bearer|jwt|(?:db|ftp|smtp|user)_?pass|cookie|connection_?(?:string|uri|url)|dsn|webhook_?url)$/;
 
 /** Each alternative of `SECRET_NAME` holds one of these. Most names hold none, and such an expression takes 0.4 ms to compile. */
-const SECRET_WORD = /pass|pwd|secret|key|token|credential|authorization|cookie|connection|dsn|webhook/i;
+const SECRET_WORD =
+  /pass|pwd|secret|key|token|credential|authorization|bearer|jwt|cookie|connection|dsn|webhook/i;
 
 /** True where a member of that name holds a secret, judging by its name. */
 export function isSecretName(name: string): boolean {
@@ -65,6 +66,14 @@ const SECRET_PATHS: readonly RegExp[] = [
   /(\bhook(?:\.[\w-]+)?\.(?:make|integromat)\.com\/)[^\s/?#"'<>]+/gi,
 ];
 
+/** Credentials that a text of any kind shows as such: what is before each, then the secret. */
+const CREDENTIALS: readonly RegExp[] = [
+  /(authorization["'\\]*\s*[:=]\s*["'\\]*(?:bearer|basic)\s+)[\w.~+/=-]{8,}/gi,
+  // The entire text; without a digit or mixed case it may be words.
+  /^((?:[Bb]earer|[Bb]asic)\s+)(?=\S*(?:\d|[a-z][A-Z]))[\w.~+/=-]{16,}$/g,
+  /(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)[^]*?(?=-----END |$)/g,
+];
+
 /** Names of parameters of an address that hold a secret, beyond those that do so anywhere. */
 const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|auth|pass|pw|jwt)$|^code$/i;
 
@@ -72,7 +81,7 @@ const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|auth|pass|pw|jwt)$|^cod
 const TOKEN_USER = /(:\/\/)[^\s/:@?#]{16,}@/g;
 
 /**
- * Replaces what is secret in the addresses and connection strings of a text: passwords, users that are tokens, the secret path
+ * Replaces what is secret in a text: private keys, credentials of a header, and in addresses and connection strings passwords, users that are tokens, the secret path
  * of a webhook, and the values of parameters (`?token=…&sig=…`) that are secrets by their names, or an encoded address with
  * one; also where JSON pointers have them (`/jobs/https:~1~1…`). The same text if there is none.
  */
@@ -86,8 +95,11 @@ export function withoutUrlSecrets(text: string, mask: string): string {
 }
 
 function withoutPlainSecrets(text: string, mask: string): string {
-  const clean = text.includes('=')
-    ? text.replaceAll(
+  const open = /bearer|basic|private key/i.test(text)
+    ? CREDENTIALS.reduce((rest, credential) => rest.replaceAll(credential, `$1${mask}`), text)
+    : text;
+  const clean = open.includes('=')
+    ? open.replaceAll(
         CONNECTION_PASSWORD,
         (_whole, before: string, name: string, value: string, after: string) => {
           // Only `;` separates the parts of a string that has it; else a space does, as in one of libpq.
@@ -95,7 +107,7 @@ function withoutPlainSecrets(text: string, mask: string): string {
           return `${before}${name}${mask}${isWhole ? '' : value.slice(value.search(/\s|$/))}`;
         },
       )
-    : text;
+    : open;
   if (!clean.includes('/')) return clean;
   const shown = SECRET_PATHS.reduce((rest, path) => rest.replaceAll(path, `$1${mask}`), clean);
   if (!shown.includes('://')) return shown;

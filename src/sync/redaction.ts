@@ -127,8 +127,8 @@ function isSecretValue(valueText: string, isPlace: boolean): boolean {
 }
 
 function isWithUrlSecret(valueText: string): boolean {
-  // Neither an address nor a connection string, as most texts are.
-  if (!valueText.startsWith('"') || !/[/=]|\\u00(?:2f|3d)/i.test(valueText)) return false;
+  // Neither an address, a connection string nor a credential, as most texts are.
+  if (!valueText.startsWith('"') || !/[/=]|\\u00|bearer|basic|private key/i.test(valueText)) return false;
   const value = parseLossless(valueText);
   return typeof value === 'string' && hasUrlSecret(value);
 }

@@ -20,6 +20,10 @@ describe('secrets that nothing but their name tells of', () => {
     'clientSecret',
     'credentials',
     'private_key',
+    'authorization_header',
+    'jwt',
+    'bearer',
+    'db_pass',
   ])('%s is one', (name) => {
     expect(isSecretName(name)).toBe(true);
   });
@@ -33,6 +37,8 @@ describe('secrets that nothing but their name tells of', () => {
     'interval',
     'bucket_name',
     'aws_region',
+    'first_pass',
+    'bearer_format',
   ])('%s is none', (name) => {
     expect(isSecretName(name)).toBe(false);
   });
@@ -99,6 +105,18 @@ describe('secrets that nothing but their name tells of', () => {
     ['Password="a;""b";Uid=u', 'Password=[secret];Uid=u'],
     ['"Server=s;PWD=it\'s" is not found', '"Server=s;PWD=[secret]" is not found'],
     ['host=h password=p dbname=d', 'host=h password=[secret] dbname=d'],
+    ['Bearer abcdefgh01234567', 'Bearer [secret]'],
+    ['basic dXNlcjpwYXNzd29yZA==', 'basic [secret]'],
+    ['curl -H "Authorization: Bearer tok-en.x" h', 'curl -H "Authorization: Bearer [secret]" h'],
+    ['{\\"authorization\\":\\"Basic dXNlcjpw\\"}', '{\\"authorization\\":\\"Basic [secret]\\"}'],
+    ['Basic internationalization', 'Basic internationalization'],
+    ['Bearer tokens are sent with version 2', 'Bearer tokens are sent with version 2'],
+    [
+      '{"k":"-----BEGIN RSA PRIVATE KEY-----\\nMII/E=\\n-----END RSA PRIVATE KEY-----\\n","p":1}',
+      '{"k":"-----BEGIN RSA PRIVATE KEY-----[secret]-----END RSA PRIVATE KEY-----\\n","p":1}',
+    ],
+    ['-----BEGIN PRIVATE KEY-----\nMII', '-----BEGIN PRIVATE KEY-----[secret]'],
+    ['-----BEGIN PUBLIC KEY-----\nMII', '-----BEGIN PUBLIC KEY-----\nMII'],
     ['AccountName=a;AccountKey=k==;x=y', 'AccountName=a;AccountKey=[secret];x=y'],
     ['jdbc:sqlserver://h:1433;user=u;password=p&q', 'jdbc:sqlserver://h:1433;user=u;password=[secret]'],
     ['password = read(); pwd == x; pwd=>1; Password=;', 'password = read(); pwd == x; pwd=>1; Password=;'],

@@ -70,6 +70,8 @@ describe('a redaction', () => {
     'post to https://hooks.slack.com/services/T0/B0/XX',
     'Server=s;Password=p',
     'Server\\u003ds;Pwd\\u003dp',
+    'Bearer abcdefgh01234567',
+    '-----BEGIN PRIVATE KEY-----\\nMII',
   ])('takes a text with a secret that reports mask: %s', (text) => {
     const of = redacted(`{"name":"https://h.example/?page=2","description":"${text}"}`) as {
       description: string;
