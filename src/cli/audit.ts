@@ -12,7 +12,7 @@ import { htmlPieces } from '../report/render-html.ts';
 import { markdownPieces } from '../report/render-markdown.ts';
 import { textPieces } from '../report/render-text.ts';
 import { choosePeriod, type Period } from '../state/period.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { readConfig } from '../wire.ts';
 import { inChunks, writeWhole, yieldToEventLoop } from './atomic-file.ts';
 import {
   isOneOutput,
@@ -25,6 +25,7 @@ import {
 } from './context.ts';
 import { printPage } from './pager.ts';
 import { formatOf } from './report-output.ts';
+import { openForReading } from './verification-note.ts';
 
 type AuditFormat = 'text' | 'json' | 'csv' | 'html' | 'markdown';
 
@@ -41,7 +42,7 @@ export interface AuditOptions {
 export async function audit(context: CommandContext, options: AuditOptions): Promise<ExitCode> {
   const format = formatOf(context, options);
   const config = readConfig(context, context.options, 'unused');
-  const mirror = openConfiguredMirror(config, 'read', 'audit', context.pid);
+  const mirror = openForReading(context, config, 'audit');
   try {
     const period = choosePeriod(mirror, options, systemClock.now());
     printNote(context, period.notes);

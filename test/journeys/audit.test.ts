@@ -122,6 +122,19 @@ describe('the audit log', () => {
     expect((await story.run('verify')).stdout).toContain('entry 3 of the audit log');
   });
 
+  it('passes on what the last verification found, as where the newest entry was cut off', async () => {
+    const story = await Story.start();
+    for (const name of ['one', 'two']) await story.expectRun(0, 'snapshots', 'pin', name);
+    const database = new Database(story.file('mirror.db'));
+    database.exec('DELETE FROM audit_log WHERE entry = 2');
+    database.close();
+    await story.expectRun(1, 'verify');
+    for (const more of [[], ['--format', 'csv'], ['--json']])
+      expect((await story.expectRun(0, 'audit', ...more)).stderr).toMatch(
+        /^tidemark: the last verification \(.*\) found 1 problem in .*mirror\.db: `tidemark verify/m,
+      );
+  });
+
   it('says in a file of it which entries are not as they were written, and that some are gone', async () => {
     const story = await told();
     await story.expectRun(0, 'sync', '--quiet');
