@@ -70,7 +70,7 @@ function store(
   const start: JobStart = {
     name,
     source,
-    trigger: requestTrigger(commandActor().by),
+    trigger: requestTrigger(commandActor()),
     startedAt: isoTime(startedAt),
   };
   const end = endOf(result, isoTime(now));

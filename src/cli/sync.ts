@@ -177,7 +177,7 @@ async function syncHere(
           log,
           events: progress.events,
           signal: context.signal,
-          trigger: commandTrigger(actor.by),
+          trigger: commandTrigger(actor),
           kinds: options.kind ?? null,
           isFull: options.full === true,
           acceptRemovals: options.acceptRemovals ?? 0,

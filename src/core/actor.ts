@@ -47,22 +47,41 @@ const REQUEST_OF = `${REQUEST} of `;
 const COMMAND = 'command';
 const COMMAND_OF = `${COMMAND} of `;
 
-/** The trigger of a run or job that somebody asked the daemon for: `request of ann@host`; without a name where nobody gave one. */
-export function requestTrigger(by: string | undefined): 'request' | `request of ${string}` {
-  return by === undefined ? REQUEST : `${REQUEST_OF}${by}`;
+/**
+ * The trigger of a run or job that somebody asked the daemon for: `request of ann (token@http)`; without a name where
+ * nobody gave one.
+ */
+export function requestTrigger(actor: Actor | undefined): 'request' | `request of ${string}` {
+  return actor === undefined ? REQUEST : `${REQUEST_OF}${whoText(actor)}`;
 }
 
-/** The trigger of a run that a command did itself: `command of ann@host`. */
-export function commandTrigger(by: string): `command of ${string}` {
-  return `${COMMAND_OF}${by}`;
+/** The trigger of a run that a command did itself: `command of ann@host`, `command of ann (root@host)`. */
+export function commandTrigger(actor: Actor): `command of ${string}` {
+  return `${COMMAND_OF}${whoText(actor)}`;
 }
 
-/** What started a run or job, and who asked for it; null where nobody did, or that is not known. */
-export function splitTrigger(trigger: string): { readonly trigger: string; readonly by: string | null } {
+function whoText({ by, via }: Actor): string {
+  return by === via ? by : `${by} (${via})`;
+}
+
+interface Trigger {
+  readonly trigger: string;
+  /** Null where nobody asked for it, or that is not known; so is `via`. */
+  readonly by: string | null;
+  readonly via: string | null;
+}
+
+/** What started a run or job, who asked for it, and how that is known. */
+export function splitTrigger(trigger: string): Trigger {
   for (const [started, startedBy] of [
     [REQUEST, REQUEST_OF],
     [COMMAND, COMMAND_OF],
-  ] as const)
-    if (trigger.startsWith(startedBy)) return { trigger: started, by: trigger.slice(startedBy.length) };
-  return { trigger, by: null };
+  ] as const) {
+    if (!trigger.startsWith(startedBy)) continue;
+    const who = trigger.slice(startedBy.length);
+    // A name may have brackets too: what the program knows is in the last ones.
+    const [, by = who, via = who] = /^(.*) \((.*)\)$/.exec(who) ?? [];
+    return { trigger: started, by, via };
+  }
+  return { trigger, by: null, via: null };
 }

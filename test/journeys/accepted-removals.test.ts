@@ -243,10 +243,10 @@ describe('accepted removals', () => {
     expect(await show('3')).toContain(
       `removals accepted by ann (${via}): 12 records, of at most 12: 12 batch exports (entry 1 of the audit log)`,
     );
-    expect(await show('3')).toContain('started by command of ann');
+    expect(await show('3')).toContain(`started by command of ann (${via})`);
     expect(await show('2')).not.toContain('accepted');
     expect(JSON.parse(await show('3', '--json'))).toMatchObject({
-      ...{ trigger: 'command', by: 'ann' },
+      ...{ trigger: 'command', by: 'ann', via },
       accepted_removals: { entry: 1, by: 'ann', via, at_most: 12, accepted: 12, below: 0, removed: 12 },
     });
     expect(JSON.parse(await show('2', '--json'))).toMatchObject({ by: via, accepted_removals: null });

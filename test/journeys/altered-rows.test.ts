@@ -343,7 +343,7 @@ it('of a change that is taken out of the history are told first by what shows th
 
 it('of a run that retention would drop are not dropped: what shows the alteration would go with them', async () => {
   const story = await restored();
-  alter(story, `UPDATE runs SET "trigger" = 'command of somebody' WHERE run = 2`);
+  alter(story, `UPDATE runs SET "trigger" = "trigger" || ' (root@vm)' WHERE run = 2`);
   const { stderr } = await story.expectRun(1, 'forget', '--keep-last', '1');
   expect(stderr).toContain(
     'the row of run 2 is not as it was written when the run ended: nothing was forgotten',

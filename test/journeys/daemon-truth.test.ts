@@ -32,6 +32,7 @@ interface Status {
 interface Job {
   readonly trigger: string;
   readonly by: string | null;
+  readonly via: string | null;
   readonly outcome: string;
 }
 
@@ -309,22 +310,36 @@ describe('the jobs of the daemon', () => {
     for (const [job, by] of [
       ['verify', 'Ada'],
       ['sync', 'request of Bea'],
+      ['sync', commandActor().by],
       ['forget', null],
     ] as const) {
+      const before = (await story.jobs(job)).length;
       const { status } = await story.post('/api/v1/runs', { job, ...(by === null ? {} : { by }) });
       expect(status).toBe(202);
-      await story.until(async () => (await story.jobs(job))[0]?.outcome === 'done');
+      await story.until(async () => {
+        const jobs = await story.jobs(job);
+        return jobs.length > before && jobs[0]?.outcome === 'done';
+      });
     }
-    await story.until(async () => (await story.jobs('sync')).length === 2);
-    expect((await story.cli('sync')).code).toBe(0);
+    for (const more of [[], ['--as', 'Cem (vm)']]) expect((await story.cli('sync', ...more)).code).toBe(0);
     const asked = async (name: string): Promise<unknown[]> =>
-      (await story.jobs(name)).map(({ trigger, by }) => [trigger, by]);
-    expect(await asked('verify')).toEqual([['request', 'Ada']]);
-    expect(await asked('forget')).toEqual([['request', 'token@http']]);
+      (await story.jobs(name)).map(({ trigger, by, via }) => [trigger, by, via]);
+    expect(await asked('verify')).toEqual([['request', 'Ada', 'token@http']]);
+    expect(await asked('forget')).toEqual([['request', 'token@http', 'token@http']]);
+    const user = commandActor().by;
     expect(await asked('sync')).toEqual([
-      ['request', commandActor().by],
-      ['request', 'request of Bea'],
-      ['overdue', null],
+      ['request', 'Cem (vm)', user],
+      ['request', user, user],
+      ['request', user, 'token@http'],
+      ['request', 'request of Bea', 'token@http'],
+      ['overdue', null, null],
+    ]);
+    const { stdout } = await story.cli('runs');
+    expect(stdout.match(/request of .*$/gm)).toEqual([
+      `request of Cem (vm) (${user})`,
+      `request of ${user}`,
+      `request of ${user} (token@http)`,
+      'request of request of Bea (token@http)',
     ]);
     await story.stop();
   });

@@ -1,6 +1,7 @@
 /** Sweeps, jobs, requests, health and status as JSON documents. */
 import type { JobRow } from '../../mirror/daemon-store.ts';
 import type { SweepRow } from '../../mirror/run-rows.ts';
+import type { splitTrigger } from '../../core/actor.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { TidemarkError } from '../../core/errors.ts';
 import { errorDocument, type RunProgress } from '../../state/documents.ts';
@@ -27,8 +28,8 @@ export function sweepDocument(sweep: SweepRow): object {
   };
 }
 
-/** A job, and who asked for it; null where nobody did, or that is not known. */
-export type AskedJob = Omit<JobRow, 'trigger'> & { readonly trigger: string; readonly by: string | null };
+/** A job, and who asked for it. */
+export type AskedJob = Omit<JobRow, 'trigger'> & ReturnType<typeof splitTrigger>;
 
 export function jobDocument(job: AskedJob): object {
   return {
@@ -37,6 +38,7 @@ export function jobDocument(job: AskedJob): object {
     source: job.source,
     trigger: job.trigger,
     by: job.by,
+    via: job.via,
     outcome: job.outcome,
     started_at: job.startedAt,
     finished_at: job.finishedAt,

@@ -32,7 +32,7 @@ export function backupInterval(everyMs: number): string {
   return everyMs === 0 ? 'after every complete run' : `every ${duration(everyMs)}`;
 }
 
-/** What started a run: `schedule`, `daemon, after a restore`, `request of NAME` (to the daemon) or `command of NAME`. */
+/** What started a run: `schedule`, `daemon, after a restore`, `request of NAME (VIA)` (to the daemon) or `command of NAME (VIA)`. */
 export function starterText({ trigger }: { readonly trigger: string }): string {
   if (trigger === ('after_restore' satisfies JobTrigger)) return 'daemon, after a restore';
   // A scheduled run has the name of its schedule.

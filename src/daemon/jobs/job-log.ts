@@ -27,8 +27,8 @@ export class JobLog {
   }
 
   began({ job, name, source, trigger }: JobRow): void {
-    const { trigger: what, by } = splitTrigger(trigger);
-    const asked = { trigger: what, ...(by === null ? {} : { by }) };
+    const { trigger: what, ...who } = splitTrigger(trigger);
+    const asked = { trigger: what, ...(who.by === null ? {} : who) };
     this.#log.info({ job, ...named(source), ...asked }, `${name} began`);
   }
 

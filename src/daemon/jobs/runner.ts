@@ -540,5 +540,5 @@ function identity({ name, source }: JobIdentity): JobIdentity {
 
 /** As the row has it: with who asked. */
 function storedTrigger({ trigger, actor }: QueuedJob): JobRow['trigger'] {
-  return trigger === 'request' ? requestTrigger(actor?.by) : trigger;
+  return trigger === 'request' ? requestTrigger(actor) : trigger;
 }

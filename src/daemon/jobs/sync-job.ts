@@ -31,8 +31,7 @@ export const SYNC_JOB: Pick<JobWork, 'run'> = {
         log,
         events: tally.events,
         signal,
-        trigger:
-          job.trigger === 'after_restore' ? job.trigger : (job.schedule ?? requestTrigger(job.actor?.by)),
+        trigger: job.trigger === 'after_restore' ? job.trigger : (job.schedule ?? requestTrigger(job.actor)),
         kinds: job.kinds,
         isFull: job.full,
         acceptRemovals: 0,

@@ -28,7 +28,7 @@ export const jobs = sqliteTable(
     name: text('name').notNull().$type<'sync' | 'drift' | 'verify' | 'forget' | 'drill' | 'backup' | 'git'>(),
     /** Name of the source; NULL for what concerns the mirror as a whole. */
     source: text('source'),
-    /** `schedule`, `overdue` (missed while down), `request` or `request of NAME` (by HTTP or the command line), `after_run` or `after_restore`. */
+    /** `schedule`, `overdue` (missed while down), `request` or `request of NAME (VIA)` (by HTTP or the command line, as in `runs`), `after_run` or `after_restore`. */
     trigger: text('trigger')
       .notNull()
       .$type<'schedule' | 'overdue' | 'request' | `request of ${string}` | 'after_run' | 'after_restore'>(),

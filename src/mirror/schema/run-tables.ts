@@ -28,7 +28,7 @@ export const runs = sqliteTable('runs', {
   source: integer('source')
     .notNull()
     .references(() => sources.id),
-  /** What started it: `command of NAME`, `request of NAME` (to the daemon), `after_restore`, or the schedule's name. */
+  /** What started it: `command of NAME (VIA)`, `request of NAME (VIA)` (to the daemon), `after_restore`, or the schedule's name. VIA, how NAME was known, is left out where it is the same. */
   trigger: text('trigger').notNull(),
   /** The kinds that it was narrowed to, as a JSON array; NULL for a run of every kind that the configuration includes. */
   kinds: kindList('kinds'),
