@@ -30,6 +30,7 @@ import {
   FORMS_HEADING,
   hidingLines,
   isInDoubt,
+  parentTexts,
   placeText,
   readingsThatMayHideChanges,
   skippedText,
@@ -149,7 +150,7 @@ function acceptedItem(group: readonly AcceptedFinding[], options: ReportOptions)
     {
       ...{ kind, change, outcome: change },
       operation: definition.title.one,
-      ...{ name: nameText(name), id: nameText(id), place: placeText(scope, options) },
+      ...{ name: nameText(name), id: nameText(id), place: parentTexts(scope, options) },
       lines: [acceptedText({ ...acceptance, by: nameText(by), reason: nameText(reason) }, timeText)],
       fields: fieldsForPeople({ change, fields: findings.flatMap(fieldsOf) }, definition),
       isWholeRecord: change !== 'changed',
@@ -186,7 +187,7 @@ export interface ReportChange {
   /** The id, likewise; masked where the id is the secret. */
   readonly id: string;
   /** The parents, names before ids, escaped; empty for root records. */
-  readonly place: string;
+  readonly place: readonly string[];
 }
 
 export interface Section {
@@ -230,7 +231,7 @@ function prepare(
     severity: changeSeverity(original, severityOf),
     name: nameText(name),
     id: nameText(id),
-    place: placeText(original.scope, options),
+    place: parentTexts(original.scope, options),
   };
 }
 

@@ -56,8 +56,8 @@ export interface Item {
   readonly id?: string;
   /** What `id` is, where it is not the present id of the record. */
   readonly idLabel?: string;
-  /** The parents of the record, separated by commas. */
-  readonly place?: string;
+  /** The parents of the record. */
+  readonly place?: readonly string[];
   /** E.g. `PATCH /api/…`. */
   readonly request?: string;
   /** What the request sends, where that is not listed as fields. */

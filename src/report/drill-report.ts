@@ -24,7 +24,7 @@ import {
 } from './document.ts';
 import { stackedBar } from './charts.ts';
 import { maskedChange, maskedFields, withMaskedId } from './mask.ts';
-import { placeText, referenceText, skippedText } from './notes.ts';
+import { parentTexts, referenceText, skippedText } from './notes.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText } from './value-text.ts';
 
@@ -209,7 +209,7 @@ function taskItem(task: DrillTask, options: ReportOptions): Item {
   return {
     ...taskFacts(task, options),
     tag: { value: '', sign, label: one, tone },
-    place: placeText(task.scope, options),
+    place: parentTexts(task.scope, options),
     lines: [withCommands(task.reason), ...task.needs.map((anyOf) => [{ code: anyOf.join(' or ') }])],
     foldedFields:
       options.showsSecrets === true ? task.fields : maskedFields(task.fields, options.definitions(task.kind)),

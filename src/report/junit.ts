@@ -79,7 +79,7 @@ function kindSuite({ definition, changes }: Section): Suite {
 
 function failedCase({ change, severity, name, id, place }: ReportChange): string {
   const lines = change.fields.map((field) => fieldLine(field, VALUE_LIMIT));
-  const where = [`id ${id}`, place].filter((part) => part !== '').join(', ');
+  const where = [`id ${id}`, ...place].join(', ');
   const body = [where, ...lines].map(escapeMarkup).join('\n');
   return `    <testcase${attribute('name', `${name} (${id})`)}${attribute('classname', `tidemark.${change.kind}`)}><failure type="${change.change}"${attribute('message', `${name} ${change.change} [${severity}]`)}>${body}</failure></testcase>`;
 }

@@ -25,8 +25,17 @@ import { nameText } from './value-text.ts';
 export function placeText(
   scope: RecordChange['scope'],
   options: ReportOptions,
-  { hasIds }: { readonly hasIds: boolean } = { hasIds: true },
+  how: { readonly hasIds: boolean } = { hasIds: true },
 ): string {
+  return parentTexts(scope, options, how).join(', ');
+}
+
+/** The parts of `placeText`, in which names may have commas. */
+export function parentTexts(
+  scope: RecordChange['scope'],
+  options: ReportOptions,
+  { hasIds }: { readonly hasIds: boolean } = { hasIds: true },
+): string[] {
   return SCOPE_KEYS.flatMap((key) => {
     const id = scope[key];
     if (id === undefined) return [];
@@ -36,7 +45,7 @@ export function placeText(
     return [
       `${title} ${name === undefined ? nameText(id) : `${nameText(name)}${hasIds ? ` (${nameText(id)})` : ''}`}`,
     ];
-  }).join(', ');
+  });
 }
 
 /** E.g. `production: run 41, 2026-03-01T07:00:00Z`, whatever of it is known; the time as `timeText` writes it. */

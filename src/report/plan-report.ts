@@ -20,7 +20,7 @@ import {
   withCommands,
 } from './document.ts';
 import { isSecretId, withMaskedId } from './mask.ts';
-import { placeText, skippedText } from './notes.ts';
+import { parentTexts, skippedText } from './notes.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedPlan } from './plan-mask.ts';
 import { foldedValue, nameText, pathText } from './value-text.ts';
@@ -156,7 +156,7 @@ function recordItem(
     sign: ACTION_SIGN[step.action],
     name: nameText(name),
     id: nameText(id),
-    place: placeText(step.scope, options),
+    place: parentTexts(step.scope, options),
   };
 }
 

@@ -194,7 +194,7 @@ function sectionHtml(part: RecordsPart): string {
 
 /** Ids of elements come from our own words: a record's id could be anything. */
 function recordHtml(item: Item, reason: string | undefined, index: number | null): string {
-  const { kind, change, severity, name, id, place = '', request, body, hint, fields = [] } = item;
+  const { kind, change, severity, name, id, place = [], request, body, hint, fields = [] } = item;
   // Of a record that came or went, every field is new or gone: folded, and opened in print.
   const shown = item.isWholeRecord === true ? [] : fields;
   const rest = [...fields.slice(shown.length), ...(item.foldedFields ?? [])];
@@ -207,7 +207,7 @@ function recordHtml(item: Item, reason: string | undefined, index: number | null
     `<header><h3><bdi>${escapeMarkup(name)}</bdi></h3>${tagsHtml(item)}</header>`,
     id === undefined
       ? ''
-      : `<p class="faint">${item.idLabel === undefined ? '' : `${item.idLabel} `}<span class="id">${escapeMarkup(id)}</span>${place === '' ? '' : ` in ${escapeMarkup(place)}`}</p>`,
+      : `<p class="faint">${item.idLabel === undefined ? '' : `${item.idLabel} `}<span class="id">${escapeMarkup(id)}</span>${place.length === 0 ? '' : ` in ${escapeMarkup(place.join(', '))}`}</p>`,
     request === undefined ? '' : `<p><code>${escapeMarkup(request)}</code></p>`,
     body === undefined ? '' : `<details><summary>request body</summary>${preHtml(bodyLines(body))}</details>`,
     ...lines.map((line) => `<p>${inline(line)}</p>`),

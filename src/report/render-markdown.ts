@@ -240,7 +240,7 @@ function recordsBlock(
 
 /** By bullets: a numbered list would number them automatically. */
 function itemLines(item: Item, isTask: boolean, valueLimit: number): string[] {
-  const { number, operation, name, outcome, severity, tag, id, place = '', request, body, hint } = item;
+  const { number, operation, name, outcome, severity, tag, id, place = [], request, body, hint } = item;
   const { fields = [], lines = [] } = item;
   const sign = item.sign ?? (item.change === 'unchanged' ? undefined : SIGN[item.change]);
   const head = [
@@ -256,7 +256,7 @@ function itemLines(item: Item, isTask: boolean, valueLimit: number): string[] {
     ...(tag === undefined ? [] : [tag.label]),
     ...(id === undefined
       ? []
-      : [`${item.idLabel ?? 'id'} ${code(id)}${place === '' ? '' : ` in ${code(place)}`}`]),
+      : [`${item.idLabel ?? 'id'} ${code(id)}${place.length === 0 ? '' : ` in ${code(place.join(', '))}`}`]),
   ];
   const shown = fields.slice(0, FIELDS_SHOWN);
   const rest = fields.length - shown.length;

@@ -243,9 +243,7 @@ function itemLines(
   const words = [sign, item.operation, colors.bold(escapeControlCharacters(item.name)), item.outcome];
   const head = paintOf(item.change, colors)(words.filter((word) => word !== undefined).join(' '));
   const id = item.id === undefined ? [] : [`${item.idLabel ?? 'id'} ${escapeControlCharacters(item.id)}`];
-  const facts = [...id, ...escapeControlCharacters(item.place ?? '').split(', ')].filter(
-    (fact) => fact !== '',
-  );
+  const facts = [...id, ...(item.place ?? []).map(escapeControlCharacters)];
   const fields = isGone ? [] : (item.fields ?? []);
   const shown = item.isWholeRecord === true ? fields.slice(0, FIELDS_SHOWN) : fields;
   const rest = fields.length - shown.length;

@@ -19,6 +19,7 @@ import {
   emptyDiff,
   HOSTILE,
   INVITE_ID,
+  ORGANIZATION,
   sampleDiff,
   sampleOptions,
   SECRET,
@@ -109,6 +110,16 @@ describe('text', () => {
     expect(lines).toContain(
       '      id be-2, organization Harbor Analytics (01890000-aaaa-7000-8000-000000000001)',
     );
+  });
+
+  it('breaks the name of a parent nowhere, not at its commas either', () => {
+    const name = 'Zürich "A", Ltd; 日本';
+    const narrow = renderText(diffReport(sampleDiff(), { ...sampleOptions, parentName: () => name }), {
+      colors: plain,
+      width: 40,
+      tableWidth: 40,
+    });
+    expect(narrow.split('\n')).toContain(`      organization ${name} (${ORGANIZATION})`);
   });
 
   it('folds long values to the width and keeps the difference in sight', () => {
