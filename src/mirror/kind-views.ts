@@ -62,8 +62,6 @@ function fieldValue({ name, type }: FieldDefinition): string {
       return `CAST(CASE json_type(${place}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END AS INTEGER)`;
     case 'number':
       return `CAST(iif(json_type(${place}) IN ('integer', 'real'), ${value}, NULL) AS REAL)`;
-    case 'any':
-      return value;
     case 'timestamp': {
       const toMilliseconds = `iif(${value} GLOB '*.[0-9][0-9][0-9][0-9]*', substr(${value}, 1, 23) || substr(${value}, -6), ${value})`;
       return `CAST(CASE WHEN json_type(${place}) <> 'text' THEN NULL WHEN ${value} GLOB '*[+-][0-9][0-9]:[0-9][0-9]'
@@ -71,9 +69,10 @@ function fieldValue({ name, type }: FieldDefinition): string {
     }
     case 'string':
     case 'uuid':
+    case 'any':
     case 'object':
     case 'array':
-      return `CAST(${value} AS TEXT)`;
+      return textValue([name]);
   }
 }
 
@@ -105,8 +104,10 @@ function nameValue(pointers: readonly string[]): string {
   return `CAST(${values.length > 1 ? `coalesce(${values.join(', ')})` : (values[0] ?? 'NULL')} AS TEXT)`;
 }
 
+/** Of another type than text, the JSON as received: as SQL's own value, `1.10` would be `1.1` and `true` be 1. */
 function textValue(names: readonly string[]): string {
-  return `CAST(json_extract(r.body, ${jsonPath(names)}) AS TEXT)`;
+  const path = jsonPath(names);
+  return `CAST(CASE json_type(r.body, ${path}) WHEN 'text' THEN r.body ->> ${path} WHEN 'null' THEN NULL ELSE r.body -> ${path} END AS TEXT)`;
 }
 
 function jsonPath(names: readonly string[]): string {

@@ -99,6 +99,27 @@ it('a view has times with another offset in UTC, to the millisecond as in Parque
   );
 });
 
+it('a view and Parquet have the same text of what is documented as text and is of another type', async () => {
+  const service = await FakeService.start();
+  const directory = scratch();
+  const env = environment(service.url, directory);
+  const values = ['"1.10"', '1.10', '1e3', 'true', '12345678901234567890', '{"a":1.10}', '"null"', 'null'];
+  service.set(
+    'domains',
+    values.map((value, index) => `{"id":"d${index}","domain":"d${index}.example","saml_acs_url":${value}}`),
+  );
+  expect((await tidemark(['sync'], { env })).code).toBe(0);
+  const texts = values.map((value) => (value === 'null' ? null : value.replaceAll(/^"|"$/g, '')));
+  const mirror = new Database(join(directory, 'mirror.db'), { readonly: true });
+  expect(mirror.prepare('SELECT saml_acs_url FROM domains ORDER BY id').pluck().all()).toEqual(texts);
+  mirror.close();
+  const file = join(directory, 'domains.parquet');
+  writeFileSync(file, bytesOf(['export', '--format', 'parquet', '--kind', 'domains'], env));
+  expect(await ask(`SELECT saml_acs_url AS text FROM '${file}' ORDER BY id`)).toEqual(
+    texts.map((text) => ({ text })),
+  );
+});
+
 it('a record without a name has none in any table', async () => {
   const service = await FakeService.start();
   const directory = scratch();
