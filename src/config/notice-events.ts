@@ -32,7 +32,8 @@ export const EVENT_MEANINGS = {
   backup_failed: 'A backup failed, or could not be stored in one of its targets.',
   backup_recovered:
     'A backup is stored in all its targets again, or the target that lacked it is no longer configured.',
-  backup_overdue: 'No backup was made for twice `backup.every`, because no run was complete.',
+  backup_overdue:
+    'No backup was made for twice `backup.every` (or twice the interval of syncs, if that is longer); the notice says why. A channel that has `sync_overdue` or `backup_failed` of the same cause does not get it.',
   backup_on_time: 'No backup is overdue any more.',
   job_failed: 'Another job (drift, verify, forget, drill, git) failed.',
   job_recovered: 'That job succeeded again.',

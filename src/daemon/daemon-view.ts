@@ -37,7 +37,11 @@ export function createView(parts: DaemonParts): DaemonView {
     backups: new BackupCatalog(clock),
     schedules,
     running: () => runner.running(),
-    queued: () => runner.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),
+    queued: () =>
+      runner.queued().map((job) => {
+        const { name, source, trigger } = job;
+        return { name, source, trigger, ...(name === 'backup' ? { since: runner.waitsSince(job) } : {}) };
+      }),
     stats: () => runner.stats.all(),
     problems: () => parts.problems().toSorted((a, b) => (a.since < b.since ? -1 : a.since > b.since ? 1 : 0)),
     request: (name, sources, how = {}) => {

@@ -135,7 +135,10 @@ export interface DaemonView {
   schedules(): readonly ScheduleView[];
   running(): readonly RunningJob[];
   /** Waiting for their turn, first to start first. */
-  queued(): readonly Pick<RunningJob, 'name' | 'source' | 'trigger'>[];
+  queued(): readonly (Pick<RunningJob, 'name' | 'source' | 'trigger'> & {
+    /** Of a backup: since when it waits, ISO 8601. */
+    readonly since?: string;
+  })[];
   stats(): readonly SourceRequestStats[];
   /** What is wrong now, oldest first. */
   problems(): readonly DaemonProblem[];

@@ -425,7 +425,17 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthFacts
   const [newest = null] = targets
     .flatMap(({ address, newest: backup }) => (backup === null ? [] : [{ address, madeAt: backup.madeAt }]))
     .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt));
-  return { everyMs: backup.everyMs, lastAt: times.sort().at(-1) ?? null, newest, volumes, emptied };
+  const running = view.running();
+  const queued = view.queued().find(({ name }) => name === 'backup');
+  return {
+    everyMs: backup.everyMs,
+    lastAt: times.sort().at(-1) ?? null,
+    isBeingMade: running.some(({ name }) => name === 'backup'),
+    waits: queued === undefined ? null : { since: queued.since ?? null, behind: running[0] ?? null },
+    newest,
+    volumes,
+    emptied,
+  };
 }
 
 function sourceFacts(

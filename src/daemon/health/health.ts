@@ -46,6 +46,8 @@ export interface HealthReason {
   readonly since: string | null;
   /** What a person can do about it. */
   readonly hint: string | null;
+  /** Of an overdue backup: the event that reports its cause. */
+  readonly follows?: 'sync_overdue' | 'backup_failed';
 }
 
 interface EndedRun {
@@ -128,6 +130,12 @@ export interface HealthFacts {
     readonly everyMs: number;
     /** When the newest one was made, ISO 8601; null for none that is known. */
     readonly lastAt: string | null;
+    readonly isBeingMade: boolean;
+    /** Of one that is queued: since when (ISO 8601, null for not known), and the job of the mirror that it waits for; null for none. */
+    readonly waits: {
+      readonly since: string | null;
+      readonly behind: { readonly name: string; readonly source: string | null } | null;
+    } | null;
     /** The newest one that a target has, and its address; null for none that is known. */
     readonly newest: { readonly address: string; readonly madeAt: string } | null;
     /** The targets on volumes of their own: the space left there, and the size of the newest backup. */
@@ -385,33 +393,58 @@ function newestText({ backups }: HealthFacts): string {
     : `; the newest backup, of ${localTime(newest.madeAt)}, is in ${newest.address}`;
 }
 
-/**
- * A backup is made after a complete run: if there is no complete run, there is no backup either, and no job that
- * reports it. If there are complete runs but no backup, the failed job is the reason.
- */
+/** A backup is made after a complete run. Where it failed, its job is a reason too. */
 function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthFacts): HealthReason[] {
   // One after every complete run: what is overdue then is the run.
   if (backups === null || backups.everyMs === 0) return [];
-  const { everyMs, lastAt } = backups;
+  const { lastAt, waits } = backups;
+  const everyMs = Math.max(backups.everyMs, ...sources.map(({ schedule }) => schedule?.intervalMs ?? 0));
   const completeAt = sources.flatMap(({ lastComplete }) => lastComplete?.finishedAt ?? []).sort();
   const triedAt = sources.map(expectedSince).sort();
-  const since = lastAt ?? completeAt.at(-1) ?? triedAt[0] ?? startedAt;
-  const dueAt = lastAt === null ? null : Date.parse(lastAt) + everyMs;
-  const hadItsRun = dueAt !== null && completeAt.some((at) => Date.parse(at) >= dueAt);
+  const neverSince = [completeAt.at(-1), waits?.since].flatMap((at) => at ?? []).sort();
+  const since = lastAt ?? neverSince[0] ?? triedAt[0] ?? startedAt;
   const ageMs = now - Date.parse(since);
-  if (hadItsRun || ageMs <= BACKUP_INTERVALS_ALLOWED * everyMs) return [];
+  if (ageMs <= BACKUP_INTERVALS_ALLOWED * everyMs) return [];
+  const dueAt = lastAt === null ? 0 : Date.parse(lastAt) + backups.everyMs;
+  const isRunDone = completeAt.some((at) => Date.parse(at) >= dueAt);
   const hasFailed = failedJobs.some(({ name }) => name === 'backup');
-  return [
-    {
-      code: 'backup_overdue',
-      state: 'degraded',
-      message: `no backup of the mirror was made ${lastAt === null ? 'yet' : `for ${duration(ageMs)}`}, one is due ${backupInterval(everyMs)}: ${hasFailed ? 'the last one failed' : 'no run was complete'}`,
-      since,
-      hint: hasFailed
-        ? '`tidemark backup create` makes one once what it failed of is mended'
-        : '`tidemark status` shows what keeps runs from being complete; `tidemark backup create` makes a backup of the current state',
-    },
-  ];
+  const { why, ...more } = overdueCause(backups, { isRunDone, hasFailed, now });
+  const age = lastAt === null ? 'yet' : `for ${duration(ageMs)}`;
+  const message = `no backup of the mirror was made ${age}, one is due ${backupInterval(everyMs)}: ${why}`;
+  return [{ code: 'backup_overdue', state: 'degraded', message, since, ...more }];
+}
+
+function overdueCause(
+  { isBeingMade, waits }: NonNullable<HealthFacts['backups']>,
+  { isRunDone, hasFailed, now }: Record<'isRunDone' | 'hasFailed', boolean> & { readonly now: number },
+): Pick<HealthReason, 'hint' | 'follows'> & { readonly why: string } {
+  if (isBeingMade) return { why: 'it is being made now', hint: null };
+  if (hasFailed)
+    return {
+      why: 'the last one failed',
+      hint: '`tidemark backup create` makes one once what it failed of is mended',
+      follows: 'backup_failed',
+    };
+  if (waits !== null) {
+    const { since, behind } = waits;
+    const span = since === null ? '' : ` for ${duration(now - Date.parse(since))}`;
+    const what = behind === null ? 'a free slot' : `the ${behind.name} job${of(behind.source)}`;
+    const remedy = behind === null ? 'raise `daemon.slots`, or sync less often' : 'sync less often';
+    return {
+      why: `complete runs were made; the backup has waited${span}, now for ${what}`,
+      hint: `${remedy}: a backup waits for the syncs that are due; \`tidemark backup create\` makes one now`,
+    };
+  }
+  if (isRunDone)
+    return {
+      why: 'complete runs were made, and no backup after them',
+      hint: '`tidemark backup create` makes one now; the daemon makes one after its next complete sync',
+    };
+  return {
+    why: 'no run was complete since it was due',
+    hint: '`tidemark status` shows what keeps runs from being complete; `tidemark backup create` makes a backup of the current state',
+    follows: 'sync_overdue',
+  };
 }
 
 function mirrorReason({ message, hint, isComing }: NonNullable<HealthFacts['mirrorProblem']>): HealthReason {

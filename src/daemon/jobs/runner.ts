@@ -235,6 +235,11 @@ export class JobRunner implements SlotUser {
     return this.#queue.all().map(({ job }) => job);
   }
 
+  /** Since when a queued backup waits, ISO 8601. */
+  waitsSince(backup: QueuedJob): string {
+    return this.#beginnings.of(backup);
+  }
+
   running(): RunningJob[] {
     const current = this.#current;
     if (current === null) return [];

@@ -312,7 +312,10 @@ class NotifyingObserver implements JobObserver {
     this.#quiet = isOver || hasFailed ? null : { until, config };
     const { backup } = config;
     const { reasons } = backup === null ? { reasons: [] } : readHealthSnapshot(view, now).health;
-    await this.#notifier.checkBackups(reasons.find(({ code }) => code === 'backup_overdue') ?? null);
+    const overdue = reasons.find(({ code }) => code === 'backup_overdue') ?? null;
+    // One that is being made now will show.
+    if (overdue === null || !view.running().some(({ name }) => name === 'backup'))
+      await this.#notifier.checkBackups(overdue);
     await this.#notifier.checkBackupFailure(
       (mirror, since) =>
         isBackupFailureOver(mirror, backup, view.backups.remembered(backup?.targets ?? []), since),

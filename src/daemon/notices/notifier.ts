@@ -114,8 +114,22 @@ export function createNotifier(options: NotifierOptions): Notifier {
   const overdueBackups = (mirror: Mirror, overdue: HealthReason | null): Transition => {
     const at = isoTime(clock.now());
     const states = mirror.daemon.noticeStates('');
-    const isTold = stateOf(states, '', 'backup') !== undefined;
-    const change = isTold === (overdue !== null) ? NO_TRANSITION : backupTransition(overdue, at);
+    const told = stateOf(states, '', 'backup');
+    const before = reportedCause(told);
+    const cause = overdue?.follows;
+    const isReported =
+      cause !== undefined && mirror.daemon.noticeStates().some(({ subject }) => subject === CAUSES[cause]);
+    const follows = isReported ? cause : null;
+    // To a channel that got the cause alone, the backup is reported once the cause is over and it is still overdue.
+    const isNew = told === undefined || (before !== null && follows === null);
+    const change =
+      overdue === null
+        ? told === undefined
+          ? NO_TRANSITION
+          : backupTransition(null, before, at)
+        : isNew
+          ? backupTransition(overdue, follows, at)
+          : NO_TRANSITION;
     return joined([change, settled(states, { source: '', at, run: null }, ['backup'], change)]);
   };
   const failedBackup = (
@@ -180,25 +194,42 @@ export function createNotifier(options: NotifierOptions): Notifier {
   };
 }
 
-// Subject `backup`: `overdue` while health says so, which knows when a backup was due.
+// Subject `backup`: `overdue` while health says so, which knows when a backup was due. If its cause is reported, `follows` is that event.
 
-function backupTransition(overdue: HealthReason | null, at: string): Transition {
+type BackupCause = NonNullable<HealthReason['follows']>;
+
+const FAILED_BACKUP = 'job:backup';
+
+/** The subjects that are open while the cause is reported. */
+const CAUSES: Readonly<Record<BackupCause, string>> = { sync_overdue: 'fresh', backup_failed: FAILED_BACKUP };
+
+function reportedCause(told: NoticeState | undefined): BackupCause | null {
+  const follows = told?.detail['follows'];
+  return follows === 'sync_overdue' || follows === 'backup_failed' ? follows : null;
+}
+
+function backupTransition(overdue: HealthReason | null, follows: BackupCause | null, at: string): Transition {
   const of = { at, source: '', subject: 'backup' };
   if (overdue === null) {
     const title = `${subjectName('')}: no backup is overdue any more`;
-    const onTime = noticeOf({ ...of, event: 'backup_on_time' }, { severity: 'low', title, job: 'backup' });
+    const onTime = noticeOf(
+      { ...of, event: 'backup_on_time' },
+      { severity: 'low', title, job: 'backup', follows },
+    );
     return { states: [], cleared: [{ source: '', subject: 'backup' }], notices: [onTime] };
   }
   const { message, hint } = overdue;
   const title = `${subjectName('')}: ${message}`;
-  const late = noticeOf({ ...of, event: 'backup_overdue' }, { severity: 'high', title, hint, job: 'backup' });
-  const state = { source: '', subject: 'backup', state: 'overdue', since: at, detail: {} };
+  const late = noticeOf(
+    { ...of, event: 'backup_overdue' },
+    { severity: 'high', title, hint, job: 'backup', follows },
+  );
+  const detail = follows === null ? {} : { follows };
+  const state = { source: '', subject: 'backup', state: 'overdue', since: at, detail };
   return { states: [state], cleared: [], notices: [late] };
 }
 
 // Subject `job:backup`, which `transitions.ts` opens and ends too.
-
-const FAILED_BACKUP = 'job:backup';
 
 function backupRecovered({ since, detail }: NoticeState, at: string, line: string): Transition {
   const of = { at, source: '', subject: FAILED_BACKUP };

@@ -70,6 +70,8 @@ const job = {
 
 const FAILED = { ...job, outcome: 'failed', hint: null, isOfAuditLog: false };
 
+const NOT_WAITING = { isBeingMade: false, waits: null };
+
 function source(more: Partial<SourceFacts>): HealthFacts {
   return { ...FACTS, sources: [{ ...SOURCE, ...more }] };
 }
@@ -167,6 +169,7 @@ describe('health', () => {
           everyMs: 60 * MINUTE_MS,
           lastAt: run(9 * 60 + 30).finishedAt,
           newest: null,
+          ...NOT_WAITING,
           volumes: [],
           emptied: [],
         },
@@ -182,6 +185,7 @@ describe('health', () => {
           everyMs: 60 * MINUTE_MS,
           lastAt: run(119).finishedAt,
           newest: null,
+          ...NOT_WAITING,
           volumes: [],
           emptied: [],
         },
@@ -194,7 +198,14 @@ describe('health', () => {
       {
         ...source({ lastComplete: run(121), schedule: null }),
         failedJobs: [{ ...FAILED, name: 'backup', source: null }],
-        backups: { everyMs: 60 * MINUTE_MS, lastAt: null, newest: null, volumes: [], emptied: [] },
+        backups: {
+          everyMs: 60 * MINUTE_MS,
+          lastAt: null,
+          newest: null,
+          ...NOT_WAITING,
+          volumes: [],
+          emptied: [],
+        },
       },
       'degraded',
       ['job_failed', 'backup_overdue'],
@@ -203,25 +214,33 @@ describe('health', () => {
       'no backup ever, and no complete run for long',
       {
         ...source({ lastComplete: run(121), schedule: null }),
-        backups: { everyMs: 60 * MINUTE_MS, lastAt: null, newest: null, volumes: [], emptied: [] },
+        backups: {
+          everyMs: 60 * MINUTE_MS,
+          lastAt: null,
+          newest: null,
+          ...NOT_WAITING,
+          volumes: [],
+          emptied: [],
+        },
       },
       'degraded',
       ['backup_overdue'],
     ],
     [
-      'an old backup that a complete run should have renewed: its job tells',
+      'an old backup that a complete run should have renewed',
       {
         ...source({ lastComplete: run(10), schedule: null }),
         backups: {
           everyMs: 60 * MINUTE_MS,
           lastAt: run(500).finishedAt,
           newest: null,
+          ...NOT_WAITING,
           volumes: [],
           emptied: [],
         },
       },
-      'ok',
-      [],
+      'degraded',
+      ['backup_overdue'],
     ],
     [
       'a target on a volume with room for one more backup',
@@ -231,6 +250,7 @@ describe('health', () => {
           everyMs: 60 * MINUTE_MS,
           lastAt: run(10).finishedAt,
           newest: null,
+          ...NOT_WAITING,
           volumes: [
             { address: '/full', freeBytes: 1999, backupBytes: 1000 },
             { address: '/roomy', freeBytes: 2000, backupBytes: 1000 },
@@ -249,6 +269,7 @@ describe('health', () => {
           everyMs: 60 * MINUTE_MS,
           lastAt: run(5).finishedAt,
           newest: null,
+          ...NOT_WAITING,
           volumes: [],
           emptied: [{ address: '/mnt/b', holdsOthers: false }],
         },
@@ -438,13 +459,57 @@ it('says of a backup that failed in one target which other target has the newest
   const reasonOf = (newest: NonNullable<HealthFacts['backups']>['newest']) =>
     assessHealth({
       ...FACTS,
-      backups: { everyMs: 0, lastAt: null, newest, volumes: [], emptied: [] },
+      backups: { everyMs: 0, lastAt: null, newest, ...NOT_WAITING, volumes: [], emptied: [] },
       failedJobs: [{ ...failed, errorCode: 'file_system', error: '/mnt/b is away' }],
     }).reasons[0]?.message;
   expect(reasonOf(null)).toBe('the last backup failed: /mnt/b is away');
   expect(reasonOf({ address: 's3://b', madeAt: '2026-03-01T08:00:00.000Z' })).toBe(
     'the last backup failed: /mnt/b is away; the newest backup, of 2026-03-01T08:00:00Z, is in s3://b',
   );
+});
+
+describe('an overdue backup', () => {
+  const reasonOf = (
+    more: Partial<NonNullable<HealthFacts['backups']>>,
+    facts: HealthFacts = source({ lastComplete: run(10) }),
+  ) => {
+    const none = { newest: null, volumes: [], emptied: [], ...NOT_WAITING };
+    const backups = { everyMs: 60 * MINUTE_MS, lastAt: run(500).finishedAt, ...none, ...more };
+    return assessHealth({ ...facts, backups }).reasons.find(({ code }) => code === 'backup_overdue');
+  };
+  const behind = { name: 'sync', source: 'a' };
+  const since = run(150).finishedAt;
+
+  it.each([
+    ['it waits for a slot', { waits: { since, behind: null } }, 'now for a free slot', '`daemon.slots`'],
+    ['it waits for a sync', { waits: { since, behind } }, 'now for the sync job of a', 'sync less often'],
+    ['it is being made', { isBeingMade: true }, 'it is being made now', null],
+    ['nobody made one', {}, 'complete runs were made, and no backup after them', '`tidemark backup create`'],
+  ])('is told with its reason where %s', (_name, more, text, hint) => {
+    const reason = reasonOf(more);
+    expect(reason?.message).toContain('no backup of the mirror was made for 8 h, one is due every 60 min: ');
+    expect(reason?.message).toContain(text);
+    if (hint === null) expect(reason?.hint).toBeNull();
+    else expect(reason?.hint).toContain(hint);
+    expect(reason?.follows).toBeUndefined();
+  });
+
+  it('follows what tells of its cause', () => {
+    const late = reasonOf({}, source({ lastComplete: run(600) }));
+    expect(late?.message).toContain('no run was complete since it was due');
+    expect(late?.follows).toBe('sync_overdue');
+    const failed = { ...FACTS, failedJobs: [{ ...FAILED, name: 'backup' as const, source: null }] };
+    expect(reasonOf({}, failed)?.follows).toBe('backup_failed');
+  });
+
+  it('is one that waits though none was ever made, and not one for which no sync is due yet', () => {
+    const first = (minutes: number) =>
+      reasonOf({ lastAt: null, waits: { since: run(minutes).finishedAt, behind } });
+    expect(first(121)?.message).toContain('no backup of the mirror was made yet');
+    expect(first(119)).toBeUndefined();
+    const nightly = { intervalMs: 24 * 60 * MINUTE_MS, jitterMs: 0 };
+    expect(reasonOf({}, source({ schedule: nightly, lastComplete: run(499) }))).toBeUndefined();
+  });
 });
 
 it('says what does not match the audit log once, with the check that found it', () => {

@@ -321,6 +321,37 @@ describe('who is notified', () => {
     expect(sent.map(({ event }) => event)).toEqual(['backup_overdue', 'backup_on_time']);
   });
 
+  it('hears of overdue syncs and the backup that waits for them once, and of the backup that is overdue after them', async () => {
+    const { start, clock, sent } = rig();
+    const notifier = start([
+      webhook('all', 'http://a'),
+      webhook('backups', 'http://b', { on: ['backup_overdue', 'backup_on_time'] }),
+    ]);
+    const expectedSince = '2026-03-01T12:00:00.000Z';
+    const fresh = { source: 'production', expectedSince, allowedMs: HOUR, behind: null };
+    const overdue = {
+      code: 'backup_overdue',
+      state: 'degraded',
+      message: 'none',
+      since: null,
+      hint: null,
+    } as const;
+    const told = async (): Promise<string[]> => {
+      await notifier.deliverDue(never);
+      return sent.splice(0).map(({ channel, event }) => `${channel} ${event}`);
+    };
+    clock.advance(2 * HOUR);
+    await notifier.checkFreshness([{ ...fresh, completeAt: null }]);
+    await notifier.checkBackups({ ...overdue, follows: 'sync_overdue' });
+    expect((await told()).toSorted()).toEqual(['all sync_overdue', 'backups backup_overdue']);
+    await notifier.checkFreshness([{ ...fresh, completeAt: new Date(clock.now()).toISOString() }]);
+    await notifier.checkBackups(overdue);
+    expect(await notifier.checkBackups(overdue)).toBe(0);
+    expect(await told()).toEqual(expect.arrayContaining(['all sync_on_time', 'all backup_overdue']));
+    await notifier.checkBackups(null);
+    expect((await told()).toSorted()).toEqual(['all backup_on_time', 'backups backup_on_time']);
+  });
+
   it('hears of an overdue sync once, and when it is over', async () => {
     const { start, clock, sent } = rig();
     const notifier = start([webhook('a', 'http://a')]);
