@@ -12,9 +12,12 @@ type HttpHandler = (incoming: IncomingMessage, outgoing: ServerResponse, isCrowd
 
 /** A cookie, a token and a search: no request has more. */
 const MAX_HEADER_BYTES = 16 * 1024;
-/** Until all headers are there, and until all of the request is. */
-const HEADERS_TIMEOUT_MS = 3_000;
-const REQUEST_TIMEOUT_MS = 10_000;
+/**
+ * Until all headers are there, and until all of the request is. Longer than this process may stand still on a busy machine: Node
+ * answers 408 for the time that passed, before it reads what arrived meanwhile. Slow clients keep nobody out (`Connections`).
+ */
+const HEADERS_TIMEOUT_MS = 60_000;
+const REQUEST_TIMEOUT_MS = 120_000;
 /** A connection on which nothing moves, a reader that stopped reading among them. */
 const IDLE_TIMEOUT_MS = 30_000;
 const KEEP_ALIVE_MS = 5_000;

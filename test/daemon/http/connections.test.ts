@@ -1,7 +1,8 @@
 /** Whoever opens many connections and says little takes nothing away from the others. */
-import { connect, type Socket } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Secret } from '../../../src/core/secret.ts';
+import { createBoundedServer } from '../../../src/server/http-server.ts';
 import { createSandbox } from '../../../src/server/sandbox.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import { World } from './world.ts';
@@ -92,6 +93,17 @@ describe('half-sent requests, renewed whenever they are dropped', () => {
     await new HalfSent(url, 'GET / HTTP/1.1\r\nHost: local').open(900);
     expect(await usualWait(`${url}/api/organizations/`, 9, { authorization: 'Bearer k' })).toBeLessThan(1000);
   });
+});
+
+it('a request that arrived while the process stood still is answered', async () => {
+  const server = createBoundedServer((_incoming, outgoing) => void outgoing.end('done'));
+  onTestFinished(() => void server.close());
+  // Nothing of the connection is read before this ends.
+  server.once('connection', () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 4_000));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const answer = await fetch(`http://127.0.0.1:${port}/`);
+  expect([answer.status, await answer.text()]).toEqual([200, 'done']);
 });
 
 it('200 requests that are being answered are answered, whatever comes after them', async () => {
