@@ -102,7 +102,7 @@ export async function missingMirror(
     ...(backups === null ? [] : [backups.found]),
   ];
   if (signs.length === 0) return null;
-  const doubt = backups === null ? '' : ': is its volume mounted?';
+  const doubt = backups === null ? ': its first sync may not have begun yet' : ': is its volume mounted?';
   return {
     message: `there is no mirror at ${config.mirror}, although ${signs.join(', and ')}${doubt}`,
     hint: backups?.hint ?? DAEMON_HINT,
@@ -110,4 +110,4 @@ export async function missingMirror(
 }
 
 const DAEMON_HINT =
-  'if there was one, mount the volume that it belongs to, or put the file back; `tidemark daemon --check` says what the daemon reports';
+  'if there was none yet, wait for that sync: `tidemark daemon --check` says what the daemon does; if there was one, mount the volume that it belongs to, or put the file back';

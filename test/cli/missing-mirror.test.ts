@@ -8,8 +8,11 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { registerDaemon } from '../../src/daemon/lockfile.ts';
 import { commandLine, type Ended } from '../journeys/command-line.ts';
 import { environment, scratch } from '../journeys/harness.ts';
 import { FakeService } from '../journeys/service.ts';
@@ -118,6 +121,22 @@ describe('a mirror that is away, of which a directory has backups', () => {
     expect(fresh.stdout).toMatch(/mirror\.db, not there yet,/);
     expect(fresh.stdout).toMatch(onDisk);
     expect((await run('status')).stderr).toMatch(/there is no mirror at \S+ yet\n.*`tidemark sync` first/);
+  });
+
+  it('of a source whose first sync the daemon has not begun, says that this may be why', async () => {
+    const { run, home } = await away();
+    for (const name of readdirSync(join(home, 'backups'))) rmSync(join(home, 'backups', name));
+    const options = { clock: systemClock, pid: process.pid, host: hostname() };
+    const daemon = await registerDaemon(join(home, 'volume/mirror.db'), options);
+    onTestFinished(() => {
+      daemon.leave();
+      daemon.release();
+    });
+    const { code, stderr } = await run('status');
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /^tidemark: there is no mirror at \S+, although a daemon runs on it \(.*\): its first sync may not have begun yet\n {2}→ if there was none yet, wait for that sync: `tidemark daemon --check` .* mount the volume/,
+    );
   });
 
   it('sync where the mirror was moved away: the refusal alone, no word of a new mirror', async () => {
