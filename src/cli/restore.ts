@@ -113,6 +113,11 @@ function checkOptions(context: CommandContext, options: RestoreOptions): Referen
   };
   if (reference.form === 'live')
     wrong('live is the state to restore, not one to restore from', 'name a state, like baseline or run:N');
+  if (reference.form === 'time' && reference.isAhead)
+    wrong(
+      `${reference.text} is in the future: there is no state of it to restore`,
+      'correct it, or name latest',
+    );
   if (options.maxRemovals !== undefined && options.prune !== true)
     wrong('--max-removals limits what --prune removes', 'give --prune as well, or neither');
   if (options.apply !== true && options.yes === true)

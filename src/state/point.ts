@@ -35,9 +35,6 @@ interface PointChoice {
 
 const BASELINE_UNUSABLE = 'the baseline cannot be used: ';
 
-/** Said of a time that no run can have ended at yet. */
-const AHEAD = 'that time is in the future: the latest run is shown';
-
 interface PointSource {
   readonly runs: Pick<RunStore, 'list' | 'get' | 'unlikeSealed'>;
   readonly snapshots: Pick<SnapshotStore, 'list' | 'baseline' | 'contradiction'>;
@@ -133,7 +130,9 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
         );
       }
       const point = pointAt(mirror, text, run, choice);
-      const ahead = reference.isAhead ? AHEAD : undefined;
+      const ahead = reference.isAhead
+        ? `${text} is in the future: the latest state, run ${run.run} of ${localTime(point.at)}, is taken`
+        : undefined;
       const forgotten = forgottenAfter(mirror, run, { at, source: choice.source });
       const gap =
         forgotten === undefined
