@@ -19,7 +19,14 @@ import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
 import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
 import { failedRunDocument } from '../state/documents.ts';
-import { forgottenNotes, newestRunIfFailed, unreadRestores, unreadRestoreText } from '../state/runs.ts';
+import {
+  forgottenNotes,
+  newestRunIfFailed,
+  type UnreadRestore,
+  unreadRestores,
+  unreadRestoreText,
+} from '../state/runs.ts';
+import { restoreNow } from '../mirror/unfinished-restore.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
@@ -128,14 +135,13 @@ function driftReport(
   printNote(context, all.contradictions);
   const failed = isOfLatest && mirror !== null ? newestRunIfFailed(mirror, source) : null;
   const failedRun = failed === null ? null : failedRunDocument(failed);
-  const unread = failed === null ? [] : failedRunLines(failed);
-  const [restored] = isOfLatest && mirror !== null ? unreadRestores(mirror, source) : [];
+  const failedLines = failed === null ? [] : failedRunLines(failed);
+  const restored = isOfLatest && mirror !== null ? newestUnread(mirror, source) : undefined;
   const restoredLines = restored === undefined ? [] : [unreadRestoreText(restored)];
-  // Where the report on the terminal does not say it: the exit code may be 0.
-  if (!isForPeople || options.output !== undefined) printNote(context, restoredLines);
+  const unread = [...failedLines, ...restoredLines];
   const notes = (isActivityNamed: boolean): string[] => [
     ...all.warnings,
-    ...unread.slice(0, 1),
+    ...failedLines.slice(0, 1),
     ...restoredLines,
     ...driftNotes(found, below, options, isActivityLeftOut && !isActivityNamed),
   ];
@@ -156,7 +162,7 @@ function driftReport(
   };
   return {
     source,
-    // What could not be read may hide anything.
+    // What could not be read, or was changed since, may hide anything.
     exitCode: unread.length > 0 ? 3 : diffExitCode(document),
     reason: [...unread, ...comparisonReason(document, definitions, { mirror, source })],
     json: () =>
@@ -182,6 +188,15 @@ function driftReport(
             : [...notes(true), ...forgottenNotes(document), ...beside],
       }),
   };
+}
+
+/** The newest restore that the latest run has not read, with its outcome as it is now. */
+function newestUnread(mirror: Mirror, source: string): UnreadRestore | undefined {
+  const [newest] = unreadRestores(mirror, source);
+  const row = newest === undefined ? undefined : mirror.restores.get(newest.restore);
+  return newest === undefined || row === undefined
+    ? undefined
+    : { ...newest, outcome: restoreNow(mirror, row).outcome };
 }
 
 /** Activity data that the configuration excludes and the mirror never held: nobody takes it for compared. */

@@ -9,7 +9,7 @@ import { renderText } from '../report/render-text.ts';
 import { resultReport } from '../report/restore-report.ts';
 import { byText } from '../report/audit-report.ts';
 import { restoreReport } from '../restore/apply/report.ts';
-import { lookAtRestore, newestUnfinished, unendedText } from '../mirror/unfinished-restore.ts';
+import { newestUnfinished, restoreNow, unendedText } from '../mirror/unfinished-restore.ts';
 import { readPlan } from '../restore/plan/plan.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext, terminalWidth, lineOptions } from './context.ts';
@@ -30,7 +30,7 @@ export async function restores(
       .list()
       .filter(({ source }) => names?.includes(source) !== false)
       .slice(0, limit)
-      .map((row) => asItIsNow(row, mirror));
+      .map((row) => restoreNow(mirror, row));
     const contradictions = mirror.restores.contradictions();
     const warnings = contradictions.map(({ line }) => line);
     printNote(context, warnings);
@@ -113,7 +113,7 @@ export async function showRestore(
         hint: '`tidemark restores` lists them',
       });
     }
-    const row = asItIsNow(found, mirror);
+    const row = restoreNow(mirror, found);
     noteBackup(context, mirror, row);
     const report = { ...restoreReport(mirror, number), outcome: row.outcome };
     const definitions = definitionsFor(config, report.source);
@@ -166,12 +166,6 @@ function noteBackup(context: CommandContext, mirror: Mirror, row: RestoreRow): v
     unendedText(`restore ${restore}`, { backupMadeAt }),
     `  → \`tidemark restore --resume ${restore}\` reads each record first, and sends only what is missing`,
   ]);
-}
-
-/** A process that was killed could not journal its end. */
-function asItIsNow(found: RestoreRow, mirror: Mirror): RestoreRow {
-  const { row, isAtWork } = lookAtRestore(mirror, found);
-  return row.outcome === 'running' && isAtWork === false ? { ...row, outcome: 'interrupted' } : row;
 }
 
 /** `unverified`: of the applied steps, those whose record, read back, does not hold what was sent. */

@@ -162,6 +162,7 @@ export class RestoreStore {
   sentAfter({ run, source, finishedAt }: RunRow): {
     readonly restore: number;
     readonly endedAt: string | null;
+    readonly outcome: RestoreOutcome;
     readonly isApplied: boolean;
   }[] {
     return this.#access
@@ -424,7 +425,7 @@ const PLANNED_RUN = prepared((db) =>
 
 const SENT_AFTER = prepared((db) => {
   const { entry, about, member, action } = auditLog;
-  const { restore, source, finishedAt } = restores;
+  const { restore, source, finishedAt, outcome } = restores;
   const known = db
     .select({ entry: sql`coalesce(${runs.lastEntry}, 0)` })
     .from(runs)
@@ -434,7 +435,7 @@ const SENT_AFTER = prepared((db) => {
   const applied = sql<number>`max(${eq(restoreSteps.outcome, 'applied')})`;
   const endedAt = sql<string | null>`coalesce(${finishedAt}, max(${restoreSteps.sentAt}))`;
   return db
-    .select({ restore, endedAt, applied })
+    .select({ restore, endedAt, outcome, applied })
     .from(auditLog)
     .innerJoin(restores, eq(member, sql`json_array(${restore})`))
     .innerJoin(

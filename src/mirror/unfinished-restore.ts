@@ -38,6 +38,12 @@ export function lookAtRestore(
   return { row, isAtWork: writer === undefined ? undefined : isApplier(writer) };
 }
 
+/** A restore with its outcome as it is now: a process that was killed could not journal its end. Not to be called within `atOnce`. */
+export function restoreNow(mirror: Mirror, found: RestoreRow): RestoreRow {
+  const { row, isAtWork } = lookAtRestore(mirror, found);
+  return row.outcome === 'running' && isAtWork === false ? { ...row, outcome: 'interrupted' } : row;
+}
+
 /** The source's latest restore, if it has not ended; it may still be running. */
 export function newestUnfinished(mirror: Mirror, source: string): UnendedRestore | null {
   const [newest] = mirror.restores.list({ source, limit: 1 });

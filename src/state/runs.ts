@@ -3,6 +3,7 @@ import { count } from '../core/wording.ts';
 import type { StateReference } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { ForgottenBefore, RetentionStore } from '../mirror/retention-store.ts';
+import type { RestoreOutcome } from '../mirror/restores.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { RunStore } from '../mirror/run-store.ts';
 import { withWriter } from '../mirror/under-way.ts';
@@ -146,6 +147,7 @@ export interface UnreadRestore {
   readonly restore: number;
   /** When it ended, ISO 8601; where it has no end, when it last sent something. */
   readonly endedAt: string | null;
+  readonly outcome: RestoreOutcome;
   /** False if no step was applied, but one was sent of which nobody knows whether the service executed it. */
   readonly isApplied: boolean;
   /** The newest published run of all kinds of the source. */
@@ -163,6 +165,8 @@ export function unreadRestores(mirror: Pick<Mirror, 'runs' | 'restores'>, source
   return mirror.restores.sentAfter(latest).map((each) => ({ ...each, run: latest.run }));
 }
 
-export function unreadRestoreText({ restore, run, isApplied }: UnreadRestore): string {
-  return `restore ${restore} was ${isApplied ? 'applied' : 'begun'} after run ${run}: \`tidemark sync\` reads what it changed`;
+export function unreadRestoreText({ restore, run, outcome, isApplied }: UnreadRestore): string {
+  const isEnded = outcome !== 'running' && isApplied;
+  const how = outcome === 'interrupted' ? outcome : isEnded ? 'applied' : 'begun';
+  return `restore ${restore} was ${how} after run ${run}: \`tidemark sync\` reads what it changed`;
 }

@@ -528,7 +528,7 @@ describe('the rules of the configuration', () => {
 });
 
 describe('drift and status after a restore', () => {
-  it('say that it was applied after the newest run, until a sync has read what it changed', async () => {
+  it('say that drift is not known, until a sync has read what it changed', async () => {
     const story = await Story.start();
     await story.expectRun(0, 'snapshots', 'pin', 'approved');
     await story.expectRun(0, 'snapshots', 'baseline', 'approved');
@@ -541,13 +541,13 @@ describe('drift and status after a restore', () => {
     await story.expectRun(0, 'restore', 'baseline', '--kind', 'organizations', '--apply', '--yes', '--quiet');
 
     const line = `restore 1 was applied after run ${newest}: \`tidemark sync\` reads what it changed`;
-    expect((await story.expectRun(2, 'drift')).stdout).toContain(line);
-    expect(await json(2, 'drift')).toMatchObject({ restored_since: 1 });
+    expect((await story.expectRun(3, 'drift')).stdout).toContain(line);
+    expect(await json(3, 'drift')).toMatchObject({ restored_since: 1 });
     for (const format of ['junit', 'sarif'])
-      expect((await story.expectRun(2, 'drift', '--format', format)).stdout).toContain(line);
+      expect((await story.expectRun(3, 'drift', '--format', format)).stdout).toContain(line);
     const toFile = ['--format', 'html', '--output', story.file('drift.html')];
     for (const args of [['--json'], ['--format', 'junit'], toFile])
-      expect((await story.expectRun(2, 'drift', ...args)).stderr).toContain(line);
+      expect((await story.expectRun(3, 'drift', ...args)).stderr).toContain(line);
     const { stdout } = await story.expectRun(0, 'status');
     expect(stdout).toContain(`what restore 1 changed after run ${newest}`);
     expect(stdout).toMatch(/Drift +Not known +restore 1 was applied after/);
@@ -559,7 +559,7 @@ describe('drift and status after a restore', () => {
     expect(await json(0, 'status')).toMatchObject({ sources: [{ restored_since: null }] });
     // What it sends back is as unknown to the mirror.
     await story.expectRun(0, 'undo', '1', '--apply', '--yes', '--quiet');
-    expect(await json(0, 'drift')).toMatchObject({ restored_since: 2 });
+    expect(await json(3, 'drift')).toMatchObject({ restored_since: 2 });
     await story.expectRun(0, 'sync', '--quiet');
 
     // One that is killed, before anything of it has an answer.
@@ -576,8 +576,10 @@ describe('drift and status after a restore', () => {
     const killed = await story.expectRun(0, 'status');
     expect(killed.stdout).toMatch(/Drift +Not known +restore 3 was begun after run \d+: tidemark sync reads/);
     expect(await json(0, 'status')).toMatchObject({ sources: [{ restored_since: 3 }] });
-    expect((await story.expectRun(2, 'drift')).stdout).toContain('restore 3 was begun after run');
-    expect(await json(2, 'drift')).toMatchObject({ restored_since: 3 });
+    const unread = await story.expectRun(3, 'drift');
+    expect(unread.stdout).toContain('restore 3 was interrupted after run');
+    expect(unread.stderr).toContain('restore 3 was interrupted after run');
+    expect(await json(3, 'drift')).toMatchObject({ restored_since: 3 });
     await story.expectRun(0, 'sync', '--quiet');
     expect(await json(0, 'status')).toMatchObject({ sources: [{ restored_since: null }] });
   });
