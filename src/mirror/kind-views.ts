@@ -96,11 +96,12 @@ export function bodyNames(connection: Connection): (kind: Kind, body: string) =>
   };
 }
 
-/** The first of these members that says something. */
+/** The first of these members that holds a text or a number, as `nameIn` of `diff`. */
 function nameValue(pointers: readonly string[]): string {
-  const values = pointers.map(
-    (pointer) => `nullif(json_extract(r.body, ${jsonPath(splitPointer(pointer))}), '')`,
-  );
+  const values = pointers.map((pointer) => {
+    const path = jsonPath(splitPointer(pointer));
+    return `nullif(CASE json_type(r.body, ${path}) WHEN 'text' THEN r.body ->> ${path} WHEN 'integer' THEN r.body -> ${path} WHEN 'real' THEN r.body -> ${path} END, '')`;
+  });
   return `CAST(${values.length > 1 ? `coalesce(${values.join(', ')})` : (values[0] ?? 'NULL')} AS TEXT)`;
 }
 

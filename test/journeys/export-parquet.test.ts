@@ -120,6 +120,25 @@ it('a view and Parquet have the same text of what is documented as text and is o
   );
 });
 
+it('a number is a name in the view and in Parquet, and what is neither text nor number is none', async () => {
+  const service = await FakeService.start();
+  const directory = scratch();
+  const env = environment(service.url, directory);
+  const names = ['2024', '1.10', 'true', '{"a":1}'];
+  service.set(
+    'domains',
+    names.map((name, index) => `{"id":"d${index}","domain":${name}}`),
+  );
+  expect((await tidemark(['sync'], { env })).code).toBe(0);
+  const shown = ['2024', '1.10', null, null];
+  const mirror = new Database(join(directory, 'mirror.db'), { readonly: true });
+  expect(mirror.prepare('SELECT name FROM domains ORDER BY id').pluck().all()).toEqual(shown);
+  mirror.close();
+  const file = join(directory, 'domains.parquet');
+  writeFileSync(file, bytesOf(['export', '--format', 'parquet', '--kind', 'domains'], env));
+  expect(await ask(`SELECT name FROM '${file}' ORDER BY id`)).toEqual(shown.map((name) => ({ name })));
+});
+
 it('a record without a name has none in any table', async () => {
   const service = await FakeService.start();
   const directory = scratch();

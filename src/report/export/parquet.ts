@@ -15,6 +15,7 @@ import {
   isRawNumber,
   parseLossless,
 } from '../../core/json.ts';
+import { nameIn } from '../../diff/change.ts';
 import type { DatedExportRecord, ExportRecord, ExportRevision } from './documents.ts';
 
 /** Said beside the older annotation, which DuckDB reads as a time without zone. */
@@ -66,7 +67,7 @@ class Places {
     for (const { source, kind, scope, id, body } of parents) {
       const key = `${source} ${id}`;
       if (kind === SCOPE_KIND.organization_id)
-        this.#nameOfOrganization.set(key, nameOf(parseLossless(body), definitionOf(kind).nameFrom));
+        this.#nameOfOrganization.set(key, nameIn(definitionOf(kind), parseLossless(body)));
       else if (scope.organization_id !== undefined)
         this.#organizationOfProject.set(key, scope.organization_id);
     }
@@ -94,7 +95,7 @@ function columnOf(
     case 'source':
       return { type: 'STRING', cell: ({ source }) => source };
     case 'name':
-      return { type: 'STRING', cell: (record) => nameOf(record.value, definition.nameFrom) };
+      return { type: 'STRING', cell: (record) => nameIn(definition, record.value) };
     case 'organization_id':
       return { type: 'STRING', cell: (record) => places.organizationOf(record) };
     case 'organization':
@@ -121,15 +122,6 @@ function columnOf(
       };
     }
   }
-}
-
-/** The first of these members that says something. */
-function nameOf(value: JsonValue, pointers: readonly string[]): string | null {
-  for (const pointer of pointers) {
-    const name = resolvePointer(value, pointer);
-    if (typeof name === 'string' && name !== '') return name;
-  }
-  return null;
 }
 
 const PARQUET_TYPE: Record<FieldType, BasicType> = {
