@@ -42,14 +42,17 @@ export function isSecretName(name: string): boolean {
 }
 
 /** The password in every `scheme://user:password@host`, up to the last `@` before the host. */
-const URL_PASSWORD = /(:\/\/[^\s/:@]*:)[^\s/@]+(?:@[^\s/@?#"'<>,]+)*@/g;
+const URL_PASSWORD = /(:\/\/[^\s/:@"'`,(]*:)[^\s/@]+(?:@[^\s/@?#"'<>,]+)*@/g;
 
 /**
  * `Password=…;` of ADO, ODBC and JDBC, `password=…` of libpq, `AccountKey=…` of Azure. A value that no quotes or braces
  * enclose ends before `;`, the end of the line, or a quote that closes the text around the string.
  */
 const CONNECTION_PASSWORD =
-  /(^|;\s*|[\s"'({,])((?:[\w-]*(?:password|pwd)|accountkey|sharedaccess(?:key|signature))=)(?![=>\s])("(?:[^"]|"")*"|'(?:[^']|'')*'|\{(?:[^}]|\}\})*\}|(?:[^;"'\n]|["'](?![\s,.:;)\]}/>]|$))+)(?=(;?))/gi;
+  /(^|;\s*|[\s"'({,])((?:[\w-]*(?:password|pwd)|accountkey|sharedaccess(?:key|signature))=)(?![=>\s])("(?:[^"]|"")*"|'(?:[^']|'')*'|\{(?:[^}]|\}\}){0,200}\}|(?:[^;"'\n]|["'](?![\s,.:;)\]}/>]|$))+)(?=(;?))/gi;
+
+/** What stands where code or a template puts the value in: `${token}`, `{{token}}`, `%s`, `<token>`, `:token`, and text around `" + token + "`. */
+const PLACEHOLDER = /^(?:\$?\{[^}]*\}|\$\{|\$\(|\{\{|%[sd(]|<|:[a-z]|\*+$|["']\s*[+.,;:)\]}])/;
 
 /** Addresses of webhooks and bots whose path is the secret: what is before it, then the secret. */
 const SECRET_PATHS: readonly RegExp[] = [
@@ -78,11 +81,11 @@ const CREDENTIALS: readonly RegExp[] = [
 const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|auth|pass|pw|jwt)$|^code$/i;
 
 /** A user without a password is a token from this length on. */
-const TOKEN_USER = /(:\/\/)[^\s/:@?#]{16,}@/g;
+const TOKEN_USER = /(:\/\/)[^\s/:@?#"'`,(]{16,}@/g;
 
 /**
- * Replaces what is secret in a text: private keys, credentials of a header, and in addresses and connection strings passwords, users that are tokens, the secret path
- * of a webhook, and the values of parameters (`?token=…&sig=…`) that are secrets by their names, or an encoded address with
+ * Replaces what is secret in a text: private keys, credentials of a header, and in addresses and connection strings passwords,
+ * users that are tokens, the secret path of a webhook, and the values of parameters (`?token=…&sig=…`) that are secrets by their names, or an encoded address with
  * one; also where JSON pointers have them (`/jobs/https:~1~1…`). The same text if there is none.
  */
 export function withoutUrlSecrets(text: string, mask: string): string {
@@ -98,12 +101,16 @@ function withoutPlainSecrets(text: string, mask: string): string {
   const open = /bearer|basic|private key/i.test(text)
     ? CREDENTIALS.reduce((rest, credential) => rest.replaceAll(credential, `$1${mask}`), text)
     : text;
+  const isOfLines = text.includes('\n');
   const clean = open.includes('=')
     ? open.replaceAll(
         CONNECTION_PASSWORD,
-        (_whole, before: string, name: string, value: string, after: string) => {
+        (whole: string, before: string, name: string, value: string, after: string) => {
+          if (PLACEHOLDER.test(value) && !value.startsWith('{')) return whole;
           // Only `;` separates the parts of a string that has it; else a space does, as in one of libpq.
           const isWhole = /^["'{]/.test(value) || before.startsWith(';') || after === ';';
+          // Within a line of a program it is an argument.
+          if (!isWhole && isOfLines && before !== '' && before !== '\n') return whole;
           return `${before}${name}${mask}${isWhole ? '' : value.slice(value.search(/\s|$/))}`;
         },
       )
@@ -115,25 +122,27 @@ function withoutPlainSecrets(text: string, mask: string): string {
     .replaceAll(URL_PASSWORD, `$1${mask}@`)
     .replaceAll(TOKEN_USER, `$1${mask}@`)
     .replaceAll(
-      /([?&#;])([\w.%[\]-]{1,60})=("[^"]*"|'[^']*'|[^\s&#;"'<>]+)/g,
+      /([?&#]|&amp;)([\w.%[\]-]{1,60})=("[^"]*"|'[^']*'|[^\s&#;"'<>]+)/g,
       (whole, before: string, name: string, value: string) =>
-        isSecretParameter(name) || hasEncodedSecret(value) ? `${before}${name}=${mask}` : whole,
+        !PLACEHOLDER.test(value) && (isSecretParameter(name) || hasEncodedSecret(value))
+          ? `${before}${name}=${mask}`
+          : whole,
     );
 }
 
 /** Names of members without the secrets of URLs; those that differ in their secrets only are numbered, so that none is taken for another. */
 export class MemberNames {
-  readonly #alike = new Map<string, string[]>();
+  readonly #alike = new Map<string, Map<string, number>>();
 
   /** @param parent where the member is */
   shown(name: string, parent = ''): string {
     const masked = withoutUrlSecrets(name, MASK);
     if (masked === name) return name;
     const key = JSON.stringify([parent, masked]);
-    const alike = this.#alike.get(key) ?? [];
+    const alike = this.#alike.get(key) ?? new Map<string, number>();
     this.#alike.set(key, alike);
-    if (!alike.includes(name)) alike.push(name);
-    const number = alike.indexOf(name) + 1;
+    const number = alike.get(name) ?? alike.size + 1;
+    alike.set(name, number);
     return number === 1 ? masked : `${masked} (${number})`;
   }
 }

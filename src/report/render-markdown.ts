@@ -335,7 +335,7 @@ function plain(text: string): string {
     escapeControlCharacters(text)
       .replace(/[\\`*[\]#|~]/g, '\\$&')
       // Within a word it marks nothing.
-      .replace(/(?<![\p{L}\p{N}_])_+|_+(?![\p{L}\p{N}_])/gu, (run) => run.replaceAll('_', '\\_'))
+      .replace(/(?<![\p{L}\p{N}_])_+|(?<!_)_+(?![\p{L}\p{N}_])/gu, (run) => run.replaceAll('_', '\\_'))
       // A list or a rule, if a block begins with the text.
       .replace(/^(\s*\d*)([-+.)=])(?=\s|$|\2\2)/, '$1\\$2')
       .replaceAll('&', '&amp;')

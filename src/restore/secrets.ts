@@ -13,7 +13,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SecretRule } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { pointerTo, resolvePointer, splitPointer } from '../core/json-pointer.ts';
-import { type JsonObject, type JsonValue, isJsonObject, setOwn, parseLossless } from '../core/json.ts';
+import { type JsonObject, type JsonValue, isJsonObject, isRawNumber, setOwn, parseLossless } from '../core/json.ts';
 import { type ParsedRecord, isPointerWithin } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { idText } from '../diff/match-records.ts';
@@ -52,7 +52,7 @@ export function secretsIn(
     if (secret === undefined || secret === null || secret === '' || masked.includes(pointer)) return [];
     if (!masked.some((each) => isPointerWithin(each, pointer))) return [pointer];
     // What is filled in as a whole would have the masks in it.
-    return placesWhere(secret, (here) => typeof here !== 'object')
+    return placesWhere(secret, (here) => isRawNumber(here) || typeof here !== 'object')
       .map((below) => pointer + below)
       .filter((each) => !masked.some((mask) => isPointerWithin(each, mask)));
   });

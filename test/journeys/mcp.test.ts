@@ -307,7 +307,11 @@ describe('tidemark mcp', () => {
     const memory = await call('sql', {
       query: `${numbers('where i < 4')} select length(group_concat(hex(zeroblob(400000000)))) from n`,
     });
-    expect([memory.isError, memory.text]).toEqual([true, expect.stringMatching(/memory|too big/)]);
+    // On a slow machine its time ends first.
+    expect([memory.isError, memory.text]).toEqual([
+      true,
+      expect.stringMatching(/memory|too big|took longer/),
+    ]);
     // The next ones are answered as ever.
     expect((await call('sql', { query: 'select 1' })).data).toMatchObject({ rows: [[1]] });
   });

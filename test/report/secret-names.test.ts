@@ -119,6 +119,14 @@ describe('secrets that nothing but their name tells of', () => {
     ['-----BEGIN PUBLIC KEY-----\nMII', '-----BEGIN PUBLIC KEY-----\nMII'],
     ['AccountName=a;AccountKey=k==;x=y', 'AccountName=a;AccountKey=[secret];x=y'],
     ['jdbc:sqlserver://h:1433;user=u;password=p&q', 'jdbc:sqlserver://h:1433;user=u;password=[secret]'],
+    // What puts a value in is none.
+    ['f("https://h/?token=" + token + "&a=b")', 'f("https://h/?token=" + token + "&a=b")'],
+    ['https://h/?token=${token}&key={{key}}&code={c}', 'https://h/?token=${token}&key={{key}}&code={c}'],
+    ['WHERE password=:pw OR password=%s', 'WHERE password=:pw OR password=%s'],
+    ['"http://"+location.host+e,t.includes("@")', '"http://"+location.host+e,t.includes("@")'],
+    ['def f():\n  connect(h, password=self.pw)', 'def f():\n  connect(h, password=self.pw)'],
+    ['DB_PASSWORD=p\nA=b', 'DB_PASSWORD=[secret]\nA=b'],
+    ['https://h/?a=1&amp;token=t', 'https://h/?a=1&amp;token=[secret]'],
     ['password = read(); pwd == x; pwd=>1; Password=;', 'password = read(); pwd == x; pwd=>1; Password=;'],
   ])('what is secret in an address or a connection string is not shown: %s', (text, shown) => {
     expect(withoutUrlSecrets(text, MASK)).toBe(shown);

@@ -287,7 +287,8 @@ function holdsSome({ step, request, sent }: ReadyStep, body: JsonValue): boolean
   if (request.role !== 'update' || sent === null) return false;
   const moved = new Set(fieldsChangedSincePlan(step, body));
   return step.fields.some(({ path }) => {
-    if (!moved.has(topMember(path))) return false;
+    // Where a name is hidden, nothing is found in either.
+    if (path.includes(HIDDEN) || !moved.has(topMember(path))) return false;
     const [now, wanted] = [resolvePointer(body, path), resolvePointer(sent, path)];
     return now === undefined || wanted === undefined ? now === wanted : equalValues(now, wanted);
   });
