@@ -2,7 +2,20 @@
  * What the daemon stores in the mirror: due times, jobs, and pending notices. Every method is one short transaction;
  * those that write need a mirror that is open for writing.
  */
-import { and, asc, desc, eq, getTableColumns, inArray, isNull, lte, max, notExists, sql } from 'drizzle-orm';
+import {
+  and,
+  asc,
+  desc,
+  eq,
+  getTableColumns,
+  gte,
+  inArray,
+  isNull,
+  lte,
+  max,
+  notExists,
+  sql,
+} from 'drizzle-orm';
 import { TidemarkError } from '../core/errors.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
@@ -41,10 +54,10 @@ export function daemonStore(access: MirrorAccess) {
       job: (connection, job: number): JobRow | undefined => ONE_JOB(connection).get({ job }),
       noticeStates: (connection, source?: string): NoticeState[] =>
         NOTICE_STATES(connection).all({ source: source ?? null }),
-      /** The channels through which a subject was reported, or is going to be. */
-      channelsReportedTo: (connection, source: string, subject: string): string[] =>
+      /** The channels through which a subject was reported, or is going to be; with `since` (ISO 8601), from then on. */
+      channelsReportedTo: (connection, source: string, subject: string, since?: string): string[] =>
         CHANNELS_REPORTED_TO(connection)
-          .all({ source, subject })
+          .all({ source, subject, since: since ?? null })
           .map(({ channel }) => channel),
       /** Deliveries that are neither done nor given up, oldest notice first; with `now`, only those due by then. */
       pendingDeliveries: (connection, now?: string): Delivery[] =>
@@ -146,6 +159,7 @@ const CHANNELS_REPORTED_TO = prepared((db) =>
         eq(notices.source, param('source')),
         eq(notices.subject, param('subject')),
         isNull(noticeDeliveries.givenUpAt),
+        unlessGiven('since', gte(notices.at, param('since'))),
       ),
     )
     .prepare(),

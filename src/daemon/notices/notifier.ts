@@ -117,20 +117,31 @@ export function createNotifier(options: NotifierOptions): Notifier {
     const told = stateOf(states, '', 'backup');
     const before = reportedCause(told);
     const cause = overdue?.follows;
-    const isReported =
-      cause !== undefined && mirror.daemon.noticeStates().some(({ subject }) => subject === CAUSES[cause]);
-    const follows = isReported ? cause : null;
-    // To a channel that got the cause alone, the backup is reported once the cause is over and it is still overdue.
-    const isNew = told === undefined || (before !== null && follows === null);
+    const follows = cause !== undefined && openCauses(mirror, cause).length > 0 ? cause : null;
+    // To a channel that got the cause alone, the backup is reported once it is overdue for another reason.
+    const isNew = told === undefined || (before !== null && follows !== before);
     const change =
       overdue === null
         ? told === undefined
           ? NO_TRANSITION
-          : backupTransition(null, before, at)
+          : backupTransition(null, null, at)
         : isNew
-          ? backupTransition(overdue, follows, at)
+          ? backupTransition(overdue, follows, at, told?.since)
           : NO_TRANSITION;
     return joined([change, settled(states, { source: '', at, run: null }, ['backup'], change)]);
+  };
+  /** Each gets it once, and not while the cause was reported to it; the end goes to those that got it. */
+  const backupChannels = (notice: Notice, mirror: Mirror, cause: BackupCause | undefined): string[] => {
+    const told = stateOf(mirror.daemon.noticeStates(''), '', 'backup');
+    const reportedTo = told === undefined ? [] : mirror.daemon.channelsReportedTo('', 'backup', told.since);
+    const names = channelsOf(notice);
+    if (notice.event === 'backup_overdue') {
+      const knowing = openCauses(mirror, cause).flatMap((of) => channelsOf({ ...notice, ...of }));
+      return names.filter((name) => !reportedTo.includes(name) && !knowing.includes(name));
+    }
+    if (reportedCause(told) === null) return names;
+    const waiting = channelsOf({ ...notice, event: 'backup_overdue' });
+    return names.filter((name) => reportedTo.includes(name) || !waiting.includes(name));
   };
   const failedBackup = (
     mirror: Mirror,
@@ -158,7 +169,10 @@ export function createNotifier(options: NotifierOptions): Notifier {
     checkBackups: async (overdue) => {
       const { states, cleared } = overdueBackups(options.mirror(), overdue);
       if (states.length + cleared.length === 0) return 0;
-      return write((mirror) => overdueBackups(mirror, overdue));
+      return write(
+        (mirror) => overdueBackups(mirror, overdue),
+        (notice, mirror) => backupChannels(notice, mirror, overdue?.follows),
+      );
     },
     checkBackupFailure: async (isOver, line) => {
       const { cleared } = failedBackup(options.mirror(), isOver, line);
@@ -208,24 +222,34 @@ function reportedCause(told: NoticeState | undefined): BackupCause | null {
   return follows === 'sync_overdue' || follows === 'backup_failed' ? follows : null;
 }
 
-function backupTransition(overdue: HealthReason | null, follows: BackupCause | null, at: string): Transition {
+/** What is reported of the cause and is not over. */
+function openCauses(
+  mirror: Mirror,
+  cause: BackupCause | undefined,
+): Pick<Notice, 'event' | 'source' | 'subject'>[] {
+  if (cause === undefined) return [];
+  const open = mirror.daemon.noticeStates().filter(({ subject }) => subject === CAUSES[cause]);
+  return open.map(({ source, subject }) => ({ event: cause, source, subject }));
+}
+
+/** @param since when it was reported first */
+function backupTransition(
+  overdue: HealthReason | null,
+  follows: BackupCause | null,
+  at: string,
+  since = at,
+): Transition {
   const of = { at, source: '', subject: 'backup' };
   if (overdue === null) {
     const title = `${subjectName('')}: no backup is overdue any more`;
-    const onTime = noticeOf(
-      { ...of, event: 'backup_on_time' },
-      { severity: 'low', title, job: 'backup', follows },
-    );
+    const onTime = noticeOf({ ...of, event: 'backup_on_time' }, { severity: 'low', title, job: 'backup' });
     return { states: [], cleared: [{ source: '', subject: 'backup' }], notices: [onTime] };
   }
   const { message, hint } = overdue;
   const title = `${subjectName('')}: ${message}`;
-  const late = noticeOf(
-    { ...of, event: 'backup_overdue' },
-    { severity: 'high', title, hint, job: 'backup', follows },
-  );
+  const late = noticeOf({ ...of, event: 'backup_overdue' }, { severity: 'high', title, hint, job: 'backup' });
   const detail = follows === null ? {} : { follows };
-  const state = { source: '', subject: 'backup', state: 'overdue', since: at, detail };
+  const state = { source: '', subject: 'backup', state: 'overdue', since, detail };
   return { states: [state], cleared: [], notices: [late] };
 }
 

@@ -326,6 +326,7 @@ describe('who is notified', () => {
     const notifier = start([
       webhook('all', 'http://a'),
       webhook('backups', 'http://b', { on: ['backup_overdue', 'backup_on_time'] }),
+      webhook('others', 'http://c', { sources: ['staging'] }),
     ]);
     const expectedSince = '2026-03-01T12:00:00.000Z';
     const fresh = { source: 'production', expectedSince, allowedMs: HOUR, behind: null };
@@ -343,13 +344,57 @@ describe('who is notified', () => {
     clock.advance(2 * HOUR);
     await notifier.checkFreshness([{ ...fresh, completeAt: null }]);
     await notifier.checkBackups({ ...overdue, follows: 'sync_overdue' });
-    expect((await told()).toSorted()).toEqual(['all sync_overdue', 'backups backup_overdue']);
+    expect((await told()).toSorted()).toEqual([
+      'all sync_overdue',
+      'backups backup_overdue',
+      'others backup_overdue',
+    ]);
     await notifier.checkFreshness([{ ...fresh, completeAt: new Date(clock.now()).toISOString() }]);
     await notifier.checkBackups(overdue);
     expect(await notifier.checkBackups(overdue)).toBe(0);
-    expect(await told()).toEqual(expect.arrayContaining(['all sync_on_time', 'all backup_overdue']));
+    expect((await told()).toSorted()).toEqual(['all backup_overdue', 'all sync_on_time']);
     await notifier.checkBackups(null);
-    expect((await told()).toSorted()).toEqual(['all backup_on_time', 'backups backup_on_time']);
+    expect((await told()).toSorted()).toEqual([
+      'all backup_on_time',
+      'backups backup_on_time',
+      'others backup_on_time',
+    ]);
+  });
+
+  it('hears of a backup that is overdue for another reason than the one it heard of', async () => {
+    const { start, clock, sent } = rig();
+    const ends = ['backup_overdue', 'backup_on_time'] as const;
+    const notifier = start([
+      webhook('syncs', 'http://a', { on: ['sync_overdue', 'sync_on_time', ...ends] }),
+      webhook('failures', 'http://b', { on: ['backup_failed', 'backup_recovered', ...ends] }),
+      webhook('both', 'http://c', { on: ['sync_overdue', 'backup_failed', ...ends] }),
+    ]);
+    const expectedSince = '2026-03-01T12:00:00.000Z';
+    const fresh = { source: 'production', expectedSince, allowedMs: HOUR, behind: null };
+    const overdue = {
+      code: 'backup_overdue',
+      state: 'degraded',
+      message: 'none',
+      since: null,
+      hint: null,
+      follows: 'sync_overdue',
+    } as const;
+    const told = async (): Promise<string[]> => {
+      await notifier.deliverDue(never);
+      const own = sent.splice(0).filter(({ event }) => (ends as readonly string[]).includes(event));
+      return own.map(({ channel, event }) => `${channel} ${event}`).toSorted();
+    };
+    clock.advance(2 * HOUR);
+    await notifier.checkFreshness([{ ...fresh, completeAt: null }]);
+    await notifier.checkBackups(overdue);
+    expect(await told()).toEqual(['failures backup_overdue']);
+    clock.advance(HOUR);
+    await notifier.checkFreshness([{ ...fresh, completeAt: new Date(clock.now()).toISOString() }]);
+    await notifier.afterJob(job('backup', 'failed', { source: null, error: 'full' }));
+    await notifier.checkBackups({ ...overdue, follows: 'backup_failed' });
+    expect(await told()).toEqual(['syncs backup_overdue']);
+    await notifier.checkBackups(null);
+    expect(await told()).toEqual(['failures backup_on_time', 'syncs backup_on_time']);
   });
 
   it('hears of an overdue sync once, and when it is over', async () => {
