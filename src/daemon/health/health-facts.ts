@@ -431,7 +431,7 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthFacts
     everyMs: backup.everyMs,
     lastAt: times.sort().at(-1) ?? null,
     isBeingMade: running.some(({ name }) => name === 'backup'),
-    waits: queued === undefined ? null : { since: queued.since ?? null, behind: running[0] ?? null },
+    waits: queued === undefined ? null : { since: queued.since || null, behind: running[0] ?? null },
     newest,
     volumes,
     emptied,

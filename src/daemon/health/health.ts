@@ -398,24 +398,27 @@ function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthF
   // One after every complete run: what is overdue then is the run.
   if (backups === null || backups.everyMs === 0) return [];
   const { lastAt, waits } = backups;
-  const everyMs = Math.max(backups.everyMs, ...sources.map(({ schedule }) => schedule?.intervalMs ?? 0));
+  const allowedMs = allowedBackupAgeMs(
+    backups.everyMs,
+    sources.map(({ schedule }) => schedule?.intervalMs ?? 0),
+  );
   const completeAt = sources.flatMap(({ lastComplete }) => lastComplete?.finishedAt ?? []).sort();
   const triedAt = sources.map(expectedSince).sort();
   const neverSince = [completeAt.at(-1), waits?.since].flatMap((at) => at ?? []).sort();
   const since = lastAt ?? neverSince[0] ?? triedAt[0] ?? startedAt;
   const ageMs = now - Date.parse(since);
-  if (ageMs <= BACKUP_INTERVALS_ALLOWED * everyMs) return [];
+  if (ageMs <= allowedMs) return [];
   const dueAt = lastAt === null ? 0 : Date.parse(lastAt) + backups.everyMs;
   const isRunDone = completeAt.some((at) => Date.parse(at) >= dueAt);
   const hasFailed = failedJobs.some(({ name }) => name === 'backup');
   const { why, ...more } = overdueCause(backups, { isRunDone, hasFailed, now });
   const age = lastAt === null ? 'yet' : `for ${duration(ageMs)}`;
-  const message = `no backup of the mirror was made ${age}, one is due ${backupInterval(everyMs)}: ${why}`;
+  const message = `no backup of the mirror was made ${age}, one is due ${backupInterval(backups.everyMs)}: ${why}`;
   return [{ code: 'backup_overdue', state: 'degraded', message, since, ...more }];
 }
 
 function overdueCause(
-  { isBeingMade, waits }: NonNullable<HealthFacts['backups']>,
+  { everyMs, isBeingMade, waits }: NonNullable<HealthFacts['backups']>,
   { isRunDone, hasFailed, now }: Record<'isRunDone' | 'hasFailed', boolean> & { readonly now: number },
 ): Pick<HealthReason, 'hint' | 'follows'> & { readonly why: string } {
   if (isBeingMade) return { why: 'it is being made now', hint: null };
@@ -430,9 +433,12 @@ function overdueCause(
     const span = since === null ? '' : ` for ${duration(now - Date.parse(since))}`;
     const what = behind === null ? 'a free slot' : `the ${behind.name} job${of(behind.source)}`;
     const remedy = behind === null ? 'raise `daemon.slots`, or sync less often' : 'sync less often';
+    const advice = isBackupOnItsWay(since, everyMs, now)
+      ? 'it is made after the jobs that are due'
+      : `${remedy}: a backup waits for the syncs that are due`;
     return {
       why: `complete runs were made; the backup has waited${span}, now for ${what}`,
-      hint: `${remedy}: a backup waits for the syncs that are due; \`tidemark backup create\` makes one now`,
+      hint: `${advice}; \`tidemark backup create\` makes one now`,
     };
   }
   if (isRunDone)
@@ -478,9 +484,22 @@ function of(source: string | null): string {
 /** A quarter of an interval late: a nightly sync that did not happen is known in the morning. Failed runs are reported at once. */
 const INTERVALS_ALLOWED = 1.25;
 /** Backups are made after complete runs, of which one may just miss the due time. */
-export const BACKUP_INTERVALS_ALLOWED = 2;
+const BACKUP_INTERVALS_ALLOWED = 2;
 /** How many more backups a volume should have room for; deploy/prometheus has the same number. */
 const BACKUPS_OF_ROOM = 2;
+
+/** The allowed age of the newest backup. @param syncsMs intervals of the syncs after which one is made */
+export function allowedBackupAgeMs(everyMs: number, syncsMs: readonly number[]): number {
+  return BACKUP_INTERVALS_ALLOWED * Math.max(everyMs, ...syncsMs);
+}
+
+/**
+ * True of a queued backup that has waited for less than the time between two: other jobs may only be before it.
+ * @param since ISO 8601; null for not known
+ */
+export function isBackupOnItsWay(since: string | null, everyMs: number, now: number): boolean {
+  return since !== null && now - Date.parse(since) < everyMs;
+}
 
 /** The allowed age of a source's last complete run: 1.25 intervals, the jitter, and the duration of that run. */
 export function allowedAgeMs({

@@ -16,7 +16,7 @@ import { configuredOf, openBySource } from '../health/status-answers.ts';
 import { type HealthSnapshot, lookAtBackups } from '../health/health-facts.ts';
 import { CHANGES, RunCounter, type RunTotals } from './run-counter.ts';
 import type { DriftNow } from '../health/drift-now.ts';
-import { BACKUP_INTERVALS_ALLOWED, HEALTH_STATES } from '../health/health.ts';
+import { allowedBackupAgeMs, HEALTH_STATES } from '../health/health.ts';
 import { tookMs } from './wording.ts';
 
 export interface Metrics {
@@ -120,9 +120,9 @@ function targetFacts(view: DaemonView, isPerSource: boolean): TargetFacts[] {
   if (backup === null) return [];
   const source = isPerSource ? (sources[0]?.name ?? '') : '';
   const syncs = view.schedules().filter(({ schedule }) => schedule === 'sync');
-  const everyMs = Math.max(backup.everyMs, ...syncs.map(({ intervalMs }) => intervalMs));
+  const syncsMs = syncs.map(({ intervalMs }) => intervalMs);
   // Without a schedule no backup is due.
-  const allowedMs = syncs.length === 0 ? null : BACKUP_INTERVALS_ALLOWED * everyMs;
+  const allowedMs = syncs.length === 0 ? null : allowedBackupAgeMs(backup.everyMs, syncsMs);
   return view.backups.remembered(backup.targets).map(({ address, newest, volume, problem }) => {
     return { source, address, newest, volume, isReadable: problem === null, allowedMs };
   });

@@ -29,6 +29,7 @@ import { movedAway, MOVED_SUFFIX } from '../../mirror/open.ts';
 import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { mirrorFileState } from '../cell-status.ts';
 import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from '../health/health-facts.ts';
+import { isBackupOnItsWay } from '../health/health.ts';
 import type { BegunJob, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import { isBackupFailureOver } from '../backup-failure.ts';
@@ -313,9 +314,12 @@ class NotifyingObserver implements JobObserver {
     const { backup } = config;
     const { reasons } = backup === null ? { reasons: [] } : readHealthSnapshot(view, now).health;
     const overdue = reasons.find(({ code }) => code === 'backup_overdue') ?? null;
-    // One that is being made now will show.
-    if (overdue === null || !view.running().some(({ name }) => name === 'backup'))
-      await this.#notifier.checkBackups(overdue);
+    // One that is being made now will show, as will one that is queued only now.
+    const queued = view.queued().find(({ name }) => name === 'backup');
+    const isComing =
+      view.running().some(({ name }) => name === 'backup') ||
+      isBackupOnItsWay(queued?.since || null, backup?.everyMs ?? 0, now);
+    if (overdue === null || !isComing) await this.#notifier.checkBackups(overdue);
     await this.#notifier.checkBackupFailure(
       (mirror, since) =>
         isBackupFailureOver(mirror, backup, view.backups.remembered(backup?.targets ?? []), since),

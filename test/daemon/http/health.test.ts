@@ -5,6 +5,7 @@ import {
   type SourceFacts,
   assessHealth,
   allowedAgeMs,
+  isBackupOnItsWay,
 } from '../../../src/daemon/health/health.ts';
 import { DRILL_FALL } from '../../../src/daemon/last-jobs.ts';
 
@@ -492,6 +493,20 @@ describe('an overdue backup', () => {
     if (hint === null) expect(reason?.hint).toBeNull();
     else expect(reason?.hint).toContain(hint);
     expect(reason?.follows).toBeUndefined();
+  });
+
+  it('advises against the syncs once it has waited for as long as two are apart', () => {
+    const hintAt = (minutes: number) =>
+      reasonOf({ waits: { since: run(minutes).finishedAt, behind } })?.hint ?? '';
+    expect(hintAt(61)).toContain('sync less often: ');
+    expect(hintAt(59)).toBe('it is made after the jobs that are due; `tidemark backup create` makes one now');
+    expect(isBackupOnItsWay(null, MINUTE_MS, 0)).toBe(false);
+  });
+
+  it('is said to be due as often as is configured, also where syncs are further apart', () => {
+    const rare = { intervalMs: 3 * 60 * MINUTE_MS, jitterMs: 0 };
+    const reason = reasonOf({}, source({ schedule: rare, lastComplete: run(10) }));
+    expect(reason?.message).toContain('one is due every 60 min: ');
   });
 
   it('follows what tells of its cause', () => {
