@@ -50,6 +50,8 @@ interface Action {
 /** Does it; returns what the log says of it, and the page to go to, where the form does not name it. */
 interface Done {
   readonly to?: string;
+  /** Of a part of it: the answer, though the rest was done. */
+  readonly refusal?: TidemarkError;
   readonly [fact: string]: unknown;
 }
 type Act = (parts: ActionParts, action: Action) => Done | Promise<Done>;
@@ -75,7 +77,9 @@ export function createActions(parts: ActionParts): Hono {
         const actor = parts.actorOf(context);
         const form = new URLSearchParams(await requestText(context));
         const done = await act(parts, { form, actor });
-        parts.log.info({ action: name, ...actor, ...done }, 'an action was taken in the dashboard');
+        const { refusal, ...facts } = done;
+        parts.log.info({ action: name, ...actor, ...facts }, 'an action was taken in the dashboard');
+        if (refusal !== undefined) throw refusal;
         const to = localPath(done.to ?? form.get('to') ?? undefined);
         return context.redirect(withSource(to, parts.source()), 303);
       } catch (error) {
@@ -108,11 +112,15 @@ function startJob({ view, clock }: ActionParts, { form, actor }: Action): Done {
   const sources = refused.size === 0 ? null : free;
   const requests = sources?.length === 0 ? [] : view.request(job, sources, { actor });
   const [first] = refused.values();
-  if (first === undefined) return { job, requests: requests.map(({ request }) => request) };
+  const done = { job, requests: requests.map(({ request }) => request) };
+  if (first === undefined) return done;
   const lines = [...refused.values()].map(({ message }) => message);
   const others = free.length === 0 ? [] : [`the sync of ${free.join(', ')} was requested`];
   const { code, hint } = first;
-  throw new TidemarkError(code, [...lines, ...others].join('; '), hint === undefined ? {} : { hint });
+  const message = [...lines, ...others].join('; ');
+  const refusal = new TidemarkError(code, message, hint === undefined ? {} : { hint });
+  if (free.length === 0) throw refusal;
+  return { ...done, refusal };
 }
 
 async function planRestore(parts: ActionParts, { form, actor }: Action): Promise<Done> {

@@ -5,7 +5,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { RequestStats } from '../../api/request-stats.ts';
 import type { Config, SourceConfig } from '../../config/config.ts';
-import { SCHEDULE } from '../../core/actor.ts';
+import { type Actor, SCHEDULE } from '../../core/actor.ts';
 import {
   type ErrorMessage,
   fromErrorMessage,
@@ -79,7 +79,7 @@ export class InProcessExecutor implements JobExecutor {
       const command = commandOf(job);
       const mirror =
         work.holds === 'writer'
-          ? await this.#mirrorAccess.openWriter(command, signal, { actor: job.actor ?? SCHEDULE })
+          ? await this.#mirrorAccess.openWriter(command, signal, { actor: actorOf(job) })
           : this.#mirrorAccess.openReader(command);
       const names = job.source === null ? config.sources.map(({ name }) => name) : [job.source];
       const whose = names.length === 1 ? { source: names[0] } : { sources: names };
@@ -97,6 +97,12 @@ export class InProcessExecutor implements JobExecutor {
   kill(): boolean {
     return false;
   }
+}
+
+/** Of a request that does not say who asked, the token is all that is known. */
+function actorOf({ trigger, actor }: QueuedJob): Actor {
+  const nobody = trigger === 'request' ? { by: 'token@http', via: 'token@http' } : SCHEDULE;
+  return actor ?? nobody;
 }
 
 // Messages between the daemon and the process of a job: plain JSON, without keys. The process reads the configuration
