@@ -74,7 +74,7 @@ const CREDENTIALS: readonly RegExp[] = [
   /(authorization["'\\]*\s*[:=]\s*["'\\]*(?:bearer|basic)\s+)[\w.~+/=-]{8,}/gi,
   // The entire text; without a digit or mixed case it may be words.
   /^((?:[Bb]earer|[Bb]asic)\s+)(?=\S*(?:\d|[a-z][A-Z]))[\w.~+/=-]{16,}$/g,
-  /(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)[^]*?(?=-----END |$)/g,
+  /(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:[^]{1,8000}?(?=-----END )|[\w+/=\\\s.,:()-]+)/g,
 ];
 
 /** Names of parameters of an address that hold a secret, beyond those that do so anywhere. */

@@ -8,7 +8,13 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { DriftNow } from './health/drift-now.ts';
 import { type DriftCounts, driftCounts, driftStatus, fiveAnswers } from './health/status-answers.ts';
 import type { HealthReason } from './health/health.ts';
-import { type HealthSnapshot, readHealthInputs, snapshotOf, snapshotWithout } from './health/health-facts.ts';
+import {
+  type HealthSnapshot,
+  isFirstSyncDue,
+  readHealthInputs,
+  snapshotOf,
+  snapshotWithout,
+} from './health/health-facts.ts';
 import { RunCounter, type RunTotals } from './http/run-counter.ts';
 import type { DaemonView, JobIdentity } from './view.ts';
 
@@ -122,9 +128,10 @@ export class CellStatus {
     return this.#known === null || 'error' in this.#known ? null : this.#known.driftShown;
   }
 
-  /** True where the mirror could not be read at the last look. */
+  /** True where the mirror could not be read at the last look, though no first sync is to make it. */
   isUnreadable(): boolean {
-    return this.#known !== null && 'error' in this.#known;
+    if (this.#known === null || !('error' in this.#known)) return false;
+    return this.#known.error.code !== 'mirror_missing' || !isFirstSyncDue(this.#options.view());
   }
 
   /** Runs that ended and changes that they published since the daemon started, as of the last look. */

@@ -52,7 +52,7 @@ interface MirrorFacts {
 /** What health needs beside it. */
 interface HealthInputs extends MirrorFacts {
   readonly recent: readonly Delivery[];
-  readonly backups: HealthFacts['backups'];
+  readonly backups: Omit<NonNullable<HealthFacts['backups']>, keyof BackupWork> | null;
   /** Why the mirror may have been begun by mistake, without its history. */
   readonly begunAnew: BegunAnew | null;
   /** The latest syncs of all kinds, by source. */
@@ -238,7 +238,7 @@ function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health
       ...(anew === null ? [] : [{ ...anew, since: anew.since ?? view.startedAt }]),
     ],
     mirrorProblem: null,
-    backups,
+    backups: backups === null ? null : { ...backups, ...backupWork(view) },
     sources: sourceStatuses.flatMap((status) =>
       status.isConfigured ? [sourceFacts(view, config, status, inputs)] : [],
     ),
@@ -278,9 +278,7 @@ function toRun(health: Health, view: HealthView): Health {
 export function snapshotWithout(view: HealthView, error: unknown, now: number): HealthSnapshot {
   const config = view.config();
   const { code, message, hint } = asTidemarkError(error);
-  const isSyncing = [...view.running(), ...view.queued()].some(({ name }) => name === 'sync');
-  // A mirror that existed and is gone is not created again.
-  const isComing = code === 'mirror_missing' && isSyncing && !isMirrorGone(view);
+  const isComing = code === 'mirror_missing' && isFirstSyncDue(view);
   const unread = assessHealth({
     ...NOTHING_READ,
     now,
@@ -303,7 +301,7 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
 }
 
 /** The age of a source's last complete run, and the allowed one. */
-export interface Freshness extends Pick<SourceFacts, 'behind'> {
+export interface Freshness extends Pick<SourceFacts, 'behind' | 'isQueued'> {
   readonly source: string;
   /** When its last complete run ended, ISO 8601; null without one. */
   readonly completeAt: string | null;
@@ -331,10 +329,10 @@ export function readFreshness(view: HealthView, names?: readonly string[]): read
           const facts = { ...unreadSource(view, config, source), ...tried };
           const allowedMs = allowedAgeMs(facts);
           if (allowedMs === null) return [];
-          const { behind } = facts;
+          const { behind, isQueued } = facts;
           const expected = expectedSince(facts);
           const completeAt = lastComplete?.finishedAt ?? null;
-          return [{ source, completeAt, expectedSince: expected, allowedMs, behind }];
+          return [{ source, completeAt, expectedSince: expected, allowedMs, behind, isQueued }];
         }),
     );
   } catch {
@@ -358,6 +356,11 @@ export async function lookAtBackups(view: HealthView, waitMs?: number): Promise<
 /** True while a mirror that existed before is missing. */
 export function isMirrorGone(view: Pick<DaemonView, 'problems'>): boolean {
   return view.problems().some(({ about, error }) => about === 'mirror' && error.code === 'mirror_missing');
+}
+
+/** True while a sync is to make the mirror. One that existed and is gone is not created again. */
+export function isFirstSyncDue(view: Pick<DaemonView, 'problems' | 'running' | 'queued'>): boolean {
+  return !isMirrorGone(view) && [...view.running(), ...view.queued()].some(({ name }) => name === 'sync');
 }
 
 /** Problems that no other reason reports, without a mirror that another process has locked for a short time. */
@@ -397,7 +400,7 @@ function lastWholeSync(mirror: Mirror, { source }: SourceStatus, jobs: LastJobs)
 }
 
 /** The daemon's own backups from its jobs, all others from the directory. */
-function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthFacts['backups'] {
+function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthInputs['backups'] {
   const { backup } = view.config();
   if (backup === null) return null;
   const targets = view.backups.known(backup.targets, mirror);
@@ -425,16 +428,18 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthFacts
   const [newest = null] = targets
     .flatMap(({ address, newest: backup }) => (backup === null ? [] : [{ address, madeAt: backup.madeAt }]))
     .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt));
+  return { everyMs: backup.everyMs, lastAt: times.sort().at(-1) ?? null, newest, volumes, emptied };
+}
+
+type BackupWork = Pick<NonNullable<HealthFacts['backups']>, 'isBeingMade' | 'waits'>;
+
+/** What the daemon does about backups now: not kept with what was read of the mirror. */
+function backupWork(view: HealthView): BackupWork {
   const running = view.running();
   const queued = view.queued().find(({ name }) => name === 'backup');
   return {
-    everyMs: backup.everyMs,
-    lastAt: times.sort().at(-1) ?? null,
     isBeingMade: running.some(({ name }) => name === 'backup'),
     waits: queued === undefined ? null : { since: queued.since || null, behind: running[0] ?? null },
-    newest,
-    volumes,
-    emptied,
   };
 }
 
@@ -476,6 +481,7 @@ function unreadSource(view: HealthView, config: Config, source: string): SourceF
         : { intervalMs: schedule.intervalMs, jitterMs: config.schedules.sync?.jitterMs ?? 0 },
     isSyncing: view.running().some((job) => job.name === 'sync' && job.source === source),
     behind: behindOf(view, source),
+    isQueued: isQueued(view, source),
     hourUsedUp: hourUsedUp(view, source),
     lastComplete: null,
     lastEnded: null,
@@ -491,8 +497,11 @@ function unreadSource(view: HealthView, config: Config, source: string): SourceF
 }
 
 function behindOf(view: HealthView, source: string): SourceFacts['behind'] {
-  const isQueued = view.queued().some((job) => job.name === 'sync' && job.source === source);
-  return (isQueued ? view.running()[0] : undefined) ?? null;
+  return (isQueued(view, source) ? view.running()[0] : undefined) ?? null;
+}
+
+function isQueued(view: HealthView, source: string): boolean {
+  return view.queued().some((job) => job.name === 'sync' && job.source === source);
 }
 
 function hourUsedUp(view: HealthView, source: string): SourceFacts['hourUsedUp'] {

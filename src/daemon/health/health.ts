@@ -71,6 +71,8 @@ export interface SourceFacts {
     /** Address of the target that it waits for itself. */
     readonly waitsFor?: string | null;
   } | null;
+  /** True while a sync of it waits for its turn. */
+  readonly isQueued: boolean;
   /** That its next sync waits for `rate.perHour`, and what a person can do about it; null if it does not. */
   readonly hourUsedUp: { readonly message: string; readonly hint: string | null } | null;
   /** Of all kinds; likewise the next two. */
@@ -411,7 +413,8 @@ function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthF
   const dueAt = lastAt === null ? 0 : Date.parse(lastAt) + backups.everyMs;
   const isRunDone = completeAt.some((at) => Date.parse(at) >= dueAt);
   const hasFailed = failedJobs.some(({ name }) => name === 'backup');
-  const { why, ...more } = overdueCause(backups, { isRunDone, hasFailed, now });
+  const lacksSlot = sources.some(waitsForSlot);
+  const { why, ...more } = overdueCause(backups, { isRunDone, hasFailed, lacksSlot, now });
   const age = lastAt === null ? 'yet' : `for ${duration(ageMs)}`;
   const message = `no backup of the mirror was made ${age}, one is due ${backupInterval(backups.everyMs)}: ${why}`;
   return [{ code: 'backup_overdue', state: 'degraded', message, since, ...more }];
@@ -419,7 +422,12 @@ function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthF
 
 function overdueCause(
   { everyMs, isBeingMade, waits }: NonNullable<HealthFacts['backups']>,
-  { isRunDone, hasFailed, now }: Record<'isRunDone' | 'hasFailed', boolean> & { readonly now: number },
+  {
+    isRunDone,
+    hasFailed,
+    lacksSlot,
+    now,
+  }: Record<'isRunDone' | 'hasFailed' | 'lacksSlot', boolean> & { readonly now: number },
 ): Pick<HealthReason, 'hint' | 'follows'> & { readonly why: string } {
   if (isBeingMade) return { why: 'it is being made now', hint: null };
   if (hasFailed)
@@ -432,7 +440,7 @@ function overdueCause(
     const { since, behind } = waits;
     const span = since === null ? '' : ` for ${duration(now - Date.parse(since))}`;
     const what = behind === null ? 'a free slot' : `the ${behind.name} job${of(behind.source)}`;
-    const remedy = behind === null ? 'raise `daemon.slots`, or sync less often' : 'sync less often';
+    const remedy = behind === null ? SLOT_HINT : 'sync less often';
     const advice = isBackupOnItsWay(since, everyMs, now)
       ? 'it is made after the jobs that are due'
       : `${remedy}: a backup waits for the syncs that are due`;
@@ -445,6 +453,12 @@ function overdueCause(
     return {
       why: 'complete runs were made, and no backup after them',
       hint: '`tidemark backup create` makes one now; the daemon makes one after its next complete sync',
+    };
+  if (lacksSlot)
+    return {
+      why: 'no run was complete since it was due: the next sync waits for a free slot',
+      hint: SLOT_HINT,
+      follows: 'sync_overdue',
     };
   return {
     why: 'no run was complete since it was due',
@@ -539,9 +553,10 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
   const waits = behindText(facts, now) ?? facts.hourUsedUp?.message;
   const held = waits === undefined ? '' : `; ${waits}`;
   const hint =
-    facts.hourUsedUp === null
-      ? `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`
-      : facts.hourUsedUp.hint;
+    facts.hourUsedUp?.hint ??
+    (waitsForSlot(facts)
+      ? SLOT_HINT
+      : `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`);
   if (lastComplete === null) {
     // A new source gets the same time; a restart of the daemon does not extend it.
     const since = expectedSince(facts);
@@ -576,11 +591,20 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
 }
 
 /** The job of the mirror that the next sync of a source waits for, as a mirror has one at a time; null if it waits for nothing. */
-export function behindText({ behind }: Pick<SourceFacts, 'behind'>, now: number): string | null {
+export function behindText(facts: Pick<SourceFacts, 'behind' | 'isQueued'>, now: number): string | null {
+  const { behind } = facts;
+  if (waitsForSlot(facts)) return 'the next sync waits for a free slot';
   if (behind === null) return null;
   const { name, startedAt, waitsFor = null } = behind;
   const target = waitsFor === null ? '' : `, and waits for ${waitsFor} to answer`;
   return `the next sync waits for the ${name} job, which has run for ${duration(now - Date.parse(startedAt))}${target}`;
+}
+
+const SLOT_HINT = 'raise `daemon.slots`, or sync less often';
+
+/** With a mirror for each source, those of others take the slots. */
+function waitsForSlot({ behind, isQueued }: Pick<SourceFacts, 'behind' | 'isQueued'>): boolean {
+  return isQueued && behind === null;
 }
 
 const REFUSED: ReadonlySet<string> = new Set<ErrorCode>(['unauthorized', 'forbidden']);

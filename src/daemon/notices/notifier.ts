@@ -328,7 +328,7 @@ function restoreTransition(
 /** @internal */
 export function freshnessTransition(
   states: readonly NoticeState[],
-  { source, completeAt, expectedSince, allowedMs, behind }: Freshness,
+  { source, completeAt, expectedSince, allowedMs, ...work }: Freshness,
   nowMs: number,
 ): Transition {
   const before = stateOf(states, source, 'fresh');
@@ -356,7 +356,7 @@ export function freshnessTransition(
     );
     return { states: [], cleared: [{ source, subject: 'fresh' }], notices: [onTime] };
   }
-  const waits = behindText({ behind }, nowMs);
+  const waits = behindText(work, nowMs);
   const overdue = noticeOf(
     { ...of, event: 'sync_overdue' },
     {

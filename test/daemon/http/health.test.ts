@@ -32,6 +32,7 @@ const SOURCE: SourceFacts = {
   schedule: { intervalMs: 30 * MINUTE_MS, jitterMs: MINUTE_MS },
   isSyncing: false,
   behind: null,
+  isQueued: false,
   hourUsedUp: null,
   lastComplete: run(10),
   lastEnded: run(10),

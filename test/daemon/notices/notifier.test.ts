@@ -329,7 +329,7 @@ describe('who is notified', () => {
       webhook('others', 'http://c', { sources: ['staging'] }),
     ]);
     const expectedSince = '2026-03-01T12:00:00.000Z';
-    const fresh = { source: 'production', expectedSince, allowedMs: HOUR, behind: null };
+    const fresh = { source: 'production', expectedSince, allowedMs: HOUR, behind: null, isQueued: false };
     const overdue = {
       code: 'backup_overdue',
       state: 'degraded',
@@ -370,7 +370,7 @@ describe('who is notified', () => {
       webhook('both', 'http://c', { on: ['sync_overdue', 'backup_failed', ...ends] }),
     ]);
     const expectedSince = '2026-03-01T12:00:00.000Z';
-    const fresh = { source: 'production', expectedSince, allowedMs: HOUR, behind: null };
+    const fresh = { source: 'production', expectedSince, allowedMs: HOUR, behind: null, isQueued: false };
     const overdue = {
       code: 'backup_overdue',
       state: 'degraded',
@@ -401,7 +401,7 @@ describe('who is notified', () => {
     const { start, clock, sent } = rig();
     const notifier = start([webhook('a', 'http://a')]);
     const expectedSince = '2026-03-01T12:00:00.000Z';
-    const source = { source: 'production', expectedSince, allowedMs: HOUR, behind: null };
+    const source = { source: 'production', expectedSince, allowedMs: HOUR, behind: null, isQueued: false };
     expect(await notifier.checkFreshness([{ ...source, completeAt: null }])).toBe(0);
     clock.advance(2 * HOUR);
     expect(await notifier.checkFreshness([{ ...source, completeAt: null }])).toBe(1);

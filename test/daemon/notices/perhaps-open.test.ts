@@ -191,6 +191,7 @@ describe('a mirror restored from a backup', () => {
       expectedSince: '2026-03-01T10:00:00.000Z',
       allowedMs: 3_600_000,
       behind: null,
+      isQueued: false,
     };
     await notifier.checkFreshness([fresh]);
     await notifier.checkBackups(null);

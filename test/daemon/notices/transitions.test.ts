@@ -590,6 +590,7 @@ describe('time alone', () => {
     expectedSince: '2026-03-01T10:00:00.000Z',
     allowedMs: 3_600_000,
     behind: null,
+    isQueued: false,
   };
   it.each([
     ['none yet, within the time', null, at - 3_600_000, []],
