@@ -65,7 +65,7 @@ function fieldValue({ name, type }: FieldDefinition): string {
     case 'timestamp': {
       const toMilliseconds = `iif(${value} GLOB '*.[0-9][0-9][0-9][0-9]*', substr(${value}, 1, 23) || substr(${value}, -6), ${value})`;
       return `CAST(CASE WHEN json_type(${place}) <> 'text' THEN NULL WHEN ${value} GLOB '*[+-][0-9][0-9]:[0-9][0-9]'
-    THEN ifnull(strftime('%Y-%m-%dT%H:%M:%fZ', ${toMilliseconds}), ${value}) ELSE ${value} END AS TEXT)`;
+    AND date(substr(${value}, 1, 10), '+0 days') = substr(${value}, 1, 10) THEN ifnull(strftime('%Y-%m-%dT%H:%M:%fZ', ${toMilliseconds}), ${value}) ELSE ${value} END AS TEXT)`;
     }
     case 'string':
     case 'uuid':
@@ -97,10 +97,10 @@ export function bodyNames(connection: Connection): (kind: Kind, body: string) =>
 }
 
 /** The first of these members that holds a text or a number, as `nameIn` of `diff`. */
-function nameValue(pointers: readonly string[]): string {
+function nameValue(pointers: readonly string[], body = 'r.body'): string {
   const values = pointers.map((pointer) => {
     const path = jsonPath(splitPointer(pointer));
-    return `nullif(CASE json_type(r.body, ${path}) WHEN 'text' THEN r.body ->> ${path} WHEN 'integer' THEN r.body -> ${path} WHEN 'real' THEN r.body -> ${path} END, '')`;
+    return `nullif(CASE json_type(${body}, ${path}) WHEN 'text' THEN ${body} ->> ${path} WHEN 'integer' THEN ${body} -> ${path} WHEN 'real' THEN ${body} -> ${path} END, '')`;
   });
   return `CAST(${values.length > 1 ? `coalesce(${values.join(', ')})` : (values[0] ?? 'NULL')} AS TEXT)`;
 }
@@ -127,7 +127,7 @@ const ORGANIZATION_ID = `CAST(ifnull(l.organization_id, ${ORGANIZATION_OF_PROJEC
 const LISTED_ORGANIZATION_ID = 'CAST(l.organization_id AS TEXT)';
 
 function organizationName(id: string): string {
-  return `(SELECT CAST(json_extract(o.body, '$."name"') AS TEXT) FROM records o JOIN collections ol ON ol.id = o.collection
+  return `(SELECT ${nameValue(definitionOf(SCOPE_KIND.organization_id).nameFrom, 'o.body')} FROM records o JOIN collections ol ON ol.id = o.collection
     WHERE ol.source = l.source AND ol.kind = '${SCOPE_KIND.organization_id}' AND o.remote_id = ${id}
       AND o.hash IS NOT NULL)`;
 }

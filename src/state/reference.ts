@@ -2,8 +2,8 @@
 import { parseDuration } from '../config/schema.ts';
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { type ParsedTime, parseTime, readAs } from '../core/parse-time.ts';
 import { suggest } from '../core/suggest.ts';
-import { localTime } from '../core/wording.ts';
 
 export type Reference = { readonly text: string } & (
   | { readonly form: 'latest' | 'live' | 'baseline' }
@@ -119,16 +119,6 @@ function nearest(text: string, { refuses = [], snapshots = () => [] }: Reference
   return similar === undefined ? meant : `snapshot:${similar}`;
 }
 
-// ISO 8601 times as people write them.
-
-interface ParsedTime {
-  readonly epochMs: number;
-  /** What was assumed where the text left something open; one line. */
-  readonly note?: string;
-  /** True for a time to the second, without a fraction of it. */
-  readonly isToSecond?: true;
-}
-
 const DAY_MS = 86_400_000;
 
 /** An age (`30m`, `24h`, `7d`, `2w`), `yesterday` (its first instant, UTC), or a time. `now` in milliseconds. */
@@ -140,47 +130,4 @@ export function parsePastTime(text: string, now: number): ParsedTime | undefined
   const weeks = /^(\d{1,4})w$/.exec(text)?.[1];
   const ageMs = parseDuration(weeks === undefined ? text : `${Number(weeks) * 7}d`);
   return ageMs === undefined ? parseTime(text) : { epochMs: now - ageMs };
-}
-
-/** Date, optionally a time to the minute, second or a fraction of it, optionally a zone; extended or basic form. */
-const PATTERN =
-  /^(\d{4})-?(\d{2})-?(\d{2})(?:[Tt ](\d{2})(?::?(\d{2})(?::?(\d{2})(?:[.,](\d{1,9}))?)?)?)?(Z|z|[+-]\d{2}(?::?\d{2})?)?$/;
-
-/**
- * The time that a text means; undefined when it is none, or no day of the calendar. Without a zone it is UTC, and a day
- * without a time is its first instant: `note` then says so.
- */
-export function parseTime(text: string): ParsedTime | undefined {
-  const match = PATTERN.exec(text);
-  if (match === null) return undefined;
-  const [year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = match
-    .slice(1, 7)
-    .map((part: string | undefined) => Number(part ?? 0));
-  // Beyond a millisecond nothing is recorded: the rest is cut, not rounded up into the future.
-  const ms = Number((match[7] ?? '').slice(0, 3).padEnd(3, '0'));
-  if (hour > 23 || minute > 59 || second > 59) return undefined;
-  const local = new Date(Date.UTC(2000, month - 1, day, hour, minute, second, ms));
-  // Years below 100 would be taken for 19xx by `Date.UTC`.
-  local.setUTCFullYear(year, month - 1, day);
-  if (local.getUTCMonth() !== month - 1 || local.getUTCDate() !== day) return undefined;
-  const zone = match[8];
-  const offset = zoneOffset(zone);
-  if (offset === undefined) return undefined;
-  const epochMs = local.getTime() - offset;
-  const precision = match[6] !== undefined && match[7] === undefined ? { isToSecond: true as const } : {};
-  if (zone !== undefined && match[4] !== undefined) return { epochMs, ...precision };
-  return { epochMs, ...precision, note: readAs(text, epochMs) };
-}
-
-function readAs(text: string, epochMs: number): string {
-  return `${text} is read as ${localTime(new Date(epochMs).toISOString())}`;
-}
-
-/** Milliseconds east of UTC; undefined where no zone is that far away. */
-function zoneOffset(zone: string | undefined): number | undefined {
-  if (zone === undefined || zone.toUpperCase() === 'Z') return 0;
-  const hours = Number(zone.slice(1, 3));
-  const minutes = Number(zone.slice(3).replace(':', '') || '0');
-  if (hours > 23 || minutes > 59) return undefined;
-  return (zone.startsWith('-') ? -1 : 1) * (hours * 60 + minutes) * 60_000;
 }

@@ -77,11 +77,19 @@ it('a view has times with another offset in UTC, to the millisecond as in Parque
     ['2026-08-29'],
     ['on Monday +99:99'],
     ['on Monday 4.0456 +02:00'],
-  ].map(([received = '', shown = received]) => ({ received, shown }));
+    ['2026-02-30T00:00:00Z', undefined, null],
+    ['2026-02-30T00:00:00+02:00', undefined, null],
+    ['2026-08-29T23:30:00+0200', undefined, '2026-08-29T21:30:00Z'],
+    ['2026-08-29T23:30:00+02', undefined, '2026-08-29T21:30:00Z'],
+  ].map(([received = '', shown = received, instant = shown]) => ({
+    received,
+    shown,
+    instant: instant === null ? Number.NaN : Date.parse(instant),
+  }));
   service.set(
     'domains',
     times.map(({ received }, index) => ({
-      id: `d${index}`,
+      id: `d${10 + index}`,
       domain: `d${index}.example`,
       verified_at: received,
     })),
@@ -93,9 +101,8 @@ it('a view has times with another offset in UTC, to the millisecond as in Parque
   expect(shown).toEqual(times.map((each) => each.shown));
   const file = join(directory, 'domains.parquet');
   writeFileSync(file, bytesOf(['export', '--format', 'parquet', '--kind', 'domains'], env));
-  const instants = times.map((each) => Date.parse(each.shown));
   expect(await ask(`SELECT epoch_ms(verified_at) AS ms FROM '${file}' ORDER BY id`)).toEqual(
-    instants.map((instant) => ({ ms: Number.isNaN(instant) ? null : String(instant) })),
+    times.map(({ instant }) => ({ ms: Number.isNaN(instant) ? null : String(instant) })),
   );
 });
 
@@ -124,6 +131,7 @@ it('a number is a name in the view and in Parquet, and what is neither text nor 
   const service = await FakeService.start();
   const directory = scratch();
   const env = environment(service.url, directory);
+  service.lists.set('/api/organizations/', [`{"id":"${ORG}","name":1.10}`]);
   const names = ['2024', '1.10', 'true', '{"a":1}'];
   service.set(
     'domains',
@@ -133,10 +141,13 @@ it('a number is a name in the view and in Parquet, and what is neither text nor 
   const shown = ['2024', '1.10', null, null];
   const mirror = new Database(join(directory, 'mirror.db'), { readonly: true });
   expect(mirror.prepare('SELECT name FROM domains ORDER BY id').pluck().all()).toEqual(shown);
+  expect(mirror.prepare('SELECT DISTINCT organization FROM domains').pluck().all()).toEqual(['1.10']);
   mirror.close();
   const file = join(directory, 'domains.parquet');
   writeFileSync(file, bytesOf(['export', '--format', 'parquet', '--kind', 'domains'], env));
-  expect(await ask(`SELECT name FROM '${file}' ORDER BY id`)).toEqual(shown.map((name) => ({ name })));
+  expect(await ask(`SELECT name, organization FROM '${file}' ORDER BY id`)).toEqual(
+    shown.map((name) => ({ name, organization: '1.10' })),
+  );
 });
 
 it('a record without a name has none in any table', async () => {

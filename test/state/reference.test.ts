@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
-import { parseReference, parseTime } from '../../src/state/reference.ts';
+import { parseTime } from '../../src/core/parse-time.ts';
+import { parseReference } from '../../src/state/reference.ts';
 
 const NOW = Date.parse('2026-03-05T08:30:00.000Z');
 

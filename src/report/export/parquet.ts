@@ -15,6 +15,7 @@ import {
   isRawNumber,
   parseLossless,
 } from '../../core/json.ts';
+import { parseTime } from '../../core/parse-time.ts';
 import { nameIn } from '../../diff/change.ts';
 import type { DatedExportRecord, ExportRecord, ExportRevision } from './documents.ts';
 
@@ -168,11 +169,10 @@ function integerCell(value: JsonValue): bigint | null {
   return integer !== null && BigInt.asIntN(64, integer) === integer ? integer : null;
 }
 
-/** To the millisecond; the exact text is in the body. */
+/** To the millisecond, without a zone in UTC; the exact text is in the body. */
 function timeCell(value: JsonValue): Date | null {
-  if (typeof value !== 'string') return null;
-  const time = new Date(value);
-  return Number.isNaN(time.getTime()) ? null : time;
+  const time = typeof value === 'string' ? parseTime(value) : undefined;
+  return time === undefined ? null : new Date(time.epochMs);
 }
 
 /** Revisions of all kinds in one table; `changes` is a JSON array, and so is NULL where nothing was compared. */
