@@ -71,6 +71,7 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
   });
   return closedAfter(session, async () => {
     const { config, source, mirror } = session;
+    requirePast(reference, mirror?.runs.latest(source.name)?.finishedAt ?? '');
     const { options } = await withRealIds(asked, config, {
       mirror: () => mirror,
       sources: [source.name],
@@ -113,11 +114,6 @@ function checkOptions(context: CommandContext, options: RestoreOptions): Referen
   };
   if (reference.form === 'live')
     wrong('live is the state to restore, not one to restore from', 'name a state, like baseline or run:N');
-  if (reference.form === 'time' && reference.isAhead)
-    wrong(
-      `${reference.text} is in the future: there is no state of it to restore`,
-      'correct it, or name latest',
-    );
   if (options.maxRemovals !== undefined && options.prune !== true)
     wrong('--max-removals limits what --prune removes', 'give --prune as well, or neither');
   if (options.apply !== true && options.yes === true)
@@ -126,6 +122,16 @@ function checkOptions(context: CommandContext, options: RestoreOptions): Referen
     wrong(`--format ${options.format} shows a plan, but --apply prints a result`, 'leave one of them out');
   if (options.apply === true) requireConsent(context, options, planCommand(context, options));
   return reference;
+}
+
+/** What a run of the mirror read is past, also where the clock of this machine is behind. */
+function requirePast(reference: Reference, newestEnd: string): void {
+  if (reference.form !== 'time' || !reference.isAhead || reference.beginsAt <= newestEnd) return;
+  const { text, note } = reference;
+  const how = note === undefined ? '' : ` (${note})`;
+  throw new TidemarkError('usage', `${text} is in the future${how}: there is no state of it to restore`, {
+    hint: 'correct it, or name latest',
+  });
 }
 
 function requestOf(options: RestoreOptions, reference: Reference): RestoreRequest {

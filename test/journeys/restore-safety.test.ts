@@ -58,7 +58,7 @@ describe('consent', () => {
     const story = await Story.start();
     const cases: [string[], string][] = [
       [['restore', 'live'], 'live is the state to restore'],
-      [['restore', '2130-01-01'], '2130-01-01 is in the future'],
+      [['restore', '2130-01-01'], '2130-01-01 is in the future (2130-01-01 is read as 2130-01-01T00:00:00Z'],
       [['restore', '--yes'], '--yes agrees to what --apply sends'],
       [['apply', 'nofile.json'], 'there is no plan'],
       [['restore', '--max-removals', '3'], '--max-removals limits what --prune removes'],
