@@ -19,14 +19,7 @@ import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
 import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
 import { failedRunDocument } from '../state/documents.ts';
-import {
-  forgottenNotes,
-  newestRunIfFailed,
-  type UnreadRestore,
-  unreadRestores,
-  unreadRestoreText,
-} from '../state/runs.ts';
-import { restoreNow } from '../mirror/unfinished-restore.ts';
+import { forgottenNotes, newestRunIfFailed, unreadRestores, unreadRestoreText } from '../state/runs.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
@@ -136,7 +129,7 @@ function driftReport(
   const failed = isOfLatest && mirror !== null ? newestRunIfFailed(mirror, source) : null;
   const failedRun = failed === null ? null : failedRunDocument(failed);
   const failedLines = failed === null ? [] : failedRunLines(failed);
-  const restored = isOfLatest && mirror !== null ? newestUnread(mirror, source) : undefined;
+  const restored = isOfLatest && mirror !== null ? unreadRestores(mirror, source)[0] : undefined;
   const restoredLines = restored === undefined ? [] : [unreadRestoreText(restored)];
   const unread = [...failedLines, ...restoredLines];
   const notes = (isActivityNamed: boolean): string[] => [
@@ -188,15 +181,6 @@ function driftReport(
             : [...notes(true), ...forgottenNotes(document), ...beside],
       }),
   };
-}
-
-/** The newest restore that the latest run has not read, with its outcome as it is now. */
-function newestUnread(mirror: Mirror, source: string): UnreadRestore | undefined {
-  const [newest] = unreadRestores(mirror, source);
-  const row = newest === undefined ? undefined : mirror.restores.get(newest.restore);
-  return newest === undefined || row === undefined
-    ? undefined
-    : { ...newest, outcome: restoreNow(mirror, row).outcome };
 }
 
 /** Activity data that the configuration excludes and the mirror never held: nobody takes it for compared. */

@@ -168,5 +168,5 @@ export function unreadRestores(mirror: Pick<Mirror, 'runs' | 'restores'>, source
 export function unreadRestoreText({ restore, run, outcome, isApplied }: UnreadRestore): string {
   const isEnded = outcome !== 'running' && isApplied;
   const how = outcome === 'interrupted' ? outcome : isEnded ? 'applied' : 'begun';
-  return `restore ${restore} was ${how} after run ${run}: \`tidemark sync\` reads what it changed`;
+  return `restore ${restore} was ${how} after run ${run}: \`tidemark sync\` of all kinds reads what it changed`;
 }

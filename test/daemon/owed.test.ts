@@ -479,7 +479,8 @@ describe('a sync after a restore', () => {
     const said = rig.lines.filter(({ message }) => message.startsWith('drift is left out'));
     expect(said.at(-1)).toMatchObject({
       level: 'info',
-      message: 'drift is left out: restore 1 was applied after run 2: `tidemark sync` reads what it changed',
+      message:
+        'drift is left out: restore 1 was applied after run 2: `tidemark sync` of all kinds reads what it changed',
       facts: { source: 'a' },
     });
     await rig.start();

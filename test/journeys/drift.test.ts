@@ -540,7 +540,7 @@ describe('drift and status after a restore', () => {
     expect(await json(2, 'drift')).toMatchObject({ restored_since: null });
     await story.expectRun(0, 'restore', 'baseline', '--kind', 'organizations', '--apply', '--yes', '--quiet');
 
-    const line = `restore 1 was applied after run ${newest}: \`tidemark sync\` reads what it changed`;
+    const line = `restore 1 was applied after run ${newest}: \`tidemark sync\` of all kinds reads what it changed`;
     expect((await story.expectRun(3, 'drift')).stdout).toContain(line);
     expect(await json(3, 'drift')).toMatchObject({ restored_since: 1 });
     for (const format of ['junit', 'sarif'])
@@ -574,11 +574,13 @@ describe('drift and status after a restore', () => {
     mirror.restores.journal([{ row: { ...row!, outcome: 'sent', attempts: 1, sentAt: at } }]);
     mirror.close();
     const killed = await story.expectRun(0, 'status');
-    expect(killed.stdout).toMatch(/Drift +Not known +restore 3 was begun after run \d+: tidemark sync reads/);
+    expect(killed.stdout).toMatch(
+      /Drift +Not known +restore 3 was begun after run \d+: tidemark sync of all kinds reads/,
+    );
     expect(await json(0, 'status')).toMatchObject({ sources: [{ restored_since: 3 }] });
     const unread = await story.expectRun(3, 'drift');
-    expect(unread.stdout).toContain('restore 3 was interrupted after run');
-    expect(unread.stderr).toContain('restore 3 was interrupted after run');
+    expect(unread.stdout).toContain('restore 3 was begun after run');
+    expect(unread.stderr).toContain('restore 3 was begun after run');
     expect(await json(3, 'drift')).toMatchObject({ restored_since: 3 });
     await story.expectRun(0, 'sync', '--quiet');
     expect(await json(0, 'status')).toMatchObject({ sources: [{ restored_since: null }] });
