@@ -112,6 +112,10 @@ describe('slots', () => {
     expect(running(rig)).toEqual(['a', 'b']);
     const queued = rig.daemon.cells.activity().queued();
     expect(queued.map(({ source }) => source)).toEqual(['c', 'd']);
+    // The mirrors that their first syncs are to make are not damaged.
+    await until(rig, () => rig.daemon.cells.summaries().every(({ state }) => state === 'starting'));
+    expect(existsSync(join(rig.directory, 'c.db'))).toBe(false);
+    expect(rig.daemon.cells.known().unreadable).toBe(0);
     const [asked] = rig.daemon.cells.request('verify', ['d']);
     expect(rig.daemon.cells.requested(asked?.request ?? 0)).toMatchObject({
       state: 'waiting',

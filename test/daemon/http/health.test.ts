@@ -579,4 +579,7 @@ it('names the job that the next sync waits for, where the source is late', () =>
     /^no run of all kinds has been complete yet; the next sync waits for the backup job/,
   );
   expect(reasonOf({ behind: hanging })).toBeUndefined();
+  expect(reasonOf({ ...late, isQueued: true })).toMatch(/; the next sync waits for a free slot$/);
+  const [reason] = assessHealth(source({ ...late, isQueued: true })).sources[0]?.reasons ?? [];
+  expect(reason?.hint).toContain('`daemon.slots`');
 });
