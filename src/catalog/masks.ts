@@ -51,7 +51,7 @@ const URL_PASSWORD = /(:\/\/[^\s/:@"'`,(]*:)[^\s/@]+(?:@[^\s/@?#"'<>,]+)*@/g;
 const CONNECTION_PASSWORD =
   /(^|;\s*|[\s"'({,])((?:[\w-]*(?:password|pwd)|accountkey|sharedaccess(?:key|signature))=)(?![=>\s])("(?:[^"]|"")*"|'(?:[^']|'')*'|\{(?:[^}]|\}\}){0,200}\}|(?:[^;"'\n]|["'](?![\s,.:;)\]}/>]|$))+)(?=(;?))/gi;
 
-/** What stands where code or a template puts the value in: `${token}`, `{{token}}`, `%s`, `<token>`, `:token`, and text around `" + token + "`. */
+/** What code and templates have in place of the value: `${token}`, `{{token}}`, `%s`, `<token>`, `:token`, and text around `" + token + "`. */
 const PLACEHOLDER = /^(?:\$?\{[^}]*\}|\$\{|\$\(|\{\{|%[sd(]|<|:[a-z]|\*+$|["']\s*[+.,;:)\]}])/;
 
 /** Addresses of webhooks and bots whose path is the secret: what is before it, then the secret. */

@@ -13,7 +13,14 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SecretRule } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { pointerTo, resolvePointer, splitPointer } from '../core/json-pointer.ts';
-import { type JsonObject, type JsonValue, isJsonObject, isRawNumber, setOwn, parseLossless } from '../core/json.ts';
+import {
+  type JsonObject,
+  type JsonValue,
+  isJsonObject,
+  isRawNumber,
+  setOwn,
+  parseLossless,
+} from '../core/json.ts';
 import { type ParsedRecord, isPointerWithin } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { idText } from '../diff/match-records.ts';
