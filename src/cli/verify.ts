@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import { scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
+import { whoText } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode, asTidemarkError } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
@@ -289,8 +290,8 @@ function compareRoot(mirror: Mirror, root: string): NotedSeals {
 }
 
 /** Runs of between the backup and its restore are not in the mirror: the log says who did that. */
-function restoredLine({ entry, at, by, name, run }: RestoredBackupEntry): string {
-  return `  → entry ${entry} of the audit log: ${by} restored ${name ?? 'a backup'} (run ${run ?? 'unknown'}) on ${at}; what was recorded between that backup and then is not in this mirror`;
+function restoredLine({ entry, at, by, via, name, run }: RestoredBackupEntry): string {
+  return `  → entry ${entry} of the audit log: ${whoText({ by, via })} restored ${name ?? 'a backup'} (run ${run ?? 'unknown'}) on ${at}; what was recorded between that backup and then is not in this mirror`;
 }
 
 /**
@@ -310,7 +311,7 @@ function restoredLines(
   const reason = restores.find((restored) => isBefore(restored) && isLater(restored));
   if (reason !== undefined) return [restoredLine(reason)];
   const why = isBefore(newest)
-    ? `it is not newer than the backup that ${newest.by} restored then`
+    ? `it is not newer than the backup that ${whoText(newest)} restored then`
     : `it was made on ${madeAt}, after that restore`;
   return [
     `  → the restore of a backup on ${newest.at} (entry ${newest.entry} of the audit log) does not explain it: ${why}`,
@@ -319,11 +320,11 @@ function restoredLines(
 
 function sealText(found: FoundSeal): string {
   if (found.status === 'entry')
-    return `entry ${found.entry} of the audit log (${found.action} by ${found.by})`;
+    return `entry ${found.entry} of the audit log (${found.action} by ${whoText(found)})`;
   if (found.status === 'run') return `run ${found.run}`;
-  const { run, into, forget, at, by } = found;
+  const { run, into, forget, at } = found;
   const went = into === null ? '' : `, whose changes are in run ${into} now`;
-  return `run ${run} until ${found.how === 'move' ? 'it was moved' : `forget ${forget}`} (${at}, by ${by})${went}`;
+  return `run ${run} until ${found.how === 'move' ? 'it was moved' : `forget ${forget}`} (${at}, by ${whoText(found)})${went}`;
 }
 
 function sealDocument(found: FoundSeal | undefined): object {

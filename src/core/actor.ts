@@ -60,8 +60,9 @@ export function commandTrigger(actor: Actor): `command of ${string}` {
   return `${COMMAND_OF}${whoText(actor)}`;
 }
 
-function whoText({ by, via }: Actor): string {
-  return by === via ? by : `${by} (${via})`;
+/** The name, and in brackets how the program knew them, where that says more and is known. */
+export function whoText({ by, via }: { readonly by: string; readonly via: string | null }): string {
+  return via === null || by === via ? by : `${by} (${via})`;
 }
 
 interface Trigger {

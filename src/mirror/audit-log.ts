@@ -181,7 +181,7 @@ const LAST_ROOT = prepared((db) =>
 const ADD_ENTRY = prepared((db) => db.insert(auditLog).values(paramsOf(auditLog)).prepare());
 
 /** An entry of a backup that the mirror was restored from. */
-export interface RestoredBackupEntry extends Pick<AuditEntry, 'entry' | 'at' | 'by'> {
+export interface RestoredBackupEntry extends Pick<AuditEntry, 'entry' | 'at' | 'by' | 'via'> {
   /** Null where the entry was damaged, as `run`. */
   readonly name: string | null;
   /** Null too where the mirror was moved since, and what it was moved into does not know the run. */
@@ -207,7 +207,7 @@ export function runOfBackup(connection: Connection, entry: number): number | nul
 export function restoredBackups(connection: Connection): RestoredBackupEntry[] {
   return connection
     .prepare<[], RestoredBackupEntry>(
-      `SELECT entry, at, "by", iif(json_valid(member), member ->> '$[0]', NULL) AS name, ${RUN_OF_BACKUP} AS run
+      `SELECT entry, at, "by", via, iif(json_valid(member), member ->> '$[0]', NULL) AS name, ${RUN_OF_BACKUP} AS run
        FROM audit_log log WHERE action = 'restore_backup' ORDER BY entry DESC`,
     )
     .all();

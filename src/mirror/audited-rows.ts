@@ -7,6 +7,7 @@ import { and, desc, eq } from 'drizzle-orm';
 import { isKind } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import { whoText } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { shellWord } from '../core/hints.ts';
 import type { AuditAction } from './audit-actions.ts';
@@ -101,7 +102,7 @@ export function isEnding({ action }: Pick<AuditEntry, 'action'>): boolean {
   return ENDING.has(action);
 }
 
-type LatestEntry = Pick<AuditEntry, 'entry' | 'action' | 'by' | 'row'>;
+type LatestEntry = Pick<AuditEntry, 'entry' | 'action' | 'by' | 'via' | 'row'>;
 
 /** A row, null for one that is gone, with the latest entry about it; null without one. */
 interface JoinedRow {
@@ -110,6 +111,7 @@ interface JoinedRow {
   readonly entry: number | null;
   readonly action: AuditAction | null;
   readonly by: string | null;
+  readonly via: string | null;
   readonly recorded: string | null;
 }
 
@@ -193,13 +195,13 @@ export function contradictionOf(
   if (row === undefined)
     return {
       ...named,
-      what: `is gone, though entry ${expected.entry} of the audit log (${expected.by}) has it`,
+      what: `is gone, though entry ${expected.entry} of the audit log (${whoText(expected)}) has it`,
       ...againOf(about, member, expected),
     };
   return {
     ...named,
     what: `is not as it was ${doneText(about, row)}`,
-    instead: `entry ${expected.entry} of the audit log (${expected.action} by ${expected.by}) ${difference(row, expected.row)}`,
+    instead: `entry ${expected.entry} of the audit log (${expected.action} by ${whoText(expected)}) ${difference(row, expected.row)}`,
   };
 }
 
@@ -298,19 +300,19 @@ export function contradictedRows(
   const rows = connection
     .prepare<(string | number)[], JoinedRow>(
       `WITH found AS MATERIALIZED (${recordedSql(about, key.length)})
-       SELECT found.member, found.row, log.entry, log.action, log."by", log."row" AS recorded
+       SELECT found.member, found.row, log.entry, log.action, log."by", log.via, log."row" AS recorded
        FROM found LEFT JOIN audit_log log ON log.entry = (
          SELECT max(entry) FROM audit_log own WHERE own.about = '${about}' AND own.member = found.member)
        UNION ALL
-       SELECT log.member, NULL, log.entry, log.action, log."by", log."row"
+       SELECT log.member, NULL, log.entry, log.action, log."by", log.via, log."row"
        FROM (SELECT max(entry) AS entry FROM audit_log WHERE about = '${about}' AND member >= ? AND member < ?
            AND member NOT IN (SELECT member FROM found) GROUP BY member) latest
          JOIN audit_log log ON log.entry = latest.entry
        WHERE log.action NOT IN (${[...ENDING].map((action) => `'${action}'`).join(', ')})`,
     )
     .all(...key, first, end);
-  return rows.flatMap(({ member, row, entry, action, by, recorded }) => {
-    const latest = entry === null ? undefined : ({ entry, action, by, row: recorded } as LatestEntry);
+  return rows.flatMap(({ member, row, entry, action, by, via, recorded }) => {
+    const latest = entry === null ? undefined : ({ entry, action, by, via, row: recorded } as LatestEntry);
     const altered =
       row === null || latest === undefined
         ? null

@@ -1,4 +1,5 @@
 /** The audit log against itself, against the runs, and against the rows that it recorded. */
+import { whoText } from '../core/actor.ts';
 import { plural } from '../core/wording.ts';
 import type { AuditAction } from './audit-actions.ts';
 import type { RecordedRemovals } from './audit-log.ts';
@@ -74,7 +75,7 @@ function* verifyEntries(
     for (const entry of entries) {
       const problem = (message: string): void => findings.add({ kind: 'chain', message });
       const next = (before?.entry ?? 0) + 1;
-      const name = `entry ${entry.entry} of the audit log (${entry.action} by ${entry.by})`;
+      const name = `entry ${entry.entry} of the audit log (${entry.action} by ${whoText(entry)})`;
       if (entry.entry > next) {
         const gone = entry.entry - 1 === next ? `entry ${next}` : `entries ${next} to ${entry.entry - 1}`;
         hasGap = true;
@@ -168,7 +169,7 @@ function disagreement(entry: AuditEntry, earlier: AuditEntry | undefined): strin
     (fact) => !free.includes(fact) && JSON.stringify(then[fact]) !== JSON.stringify(now[fact]),
   );
   if (other.length === 0) return null;
-  return `contradicts entry ${earlier.entry} (${earlier.action} by ${earlier.by}): ${other.join(', ')}`;
+  return `contradicts entry ${earlier.entry} (${earlier.action} by ${whoText(earlier)}): ${other.join(', ')}`;
 }
 
 /** Empty where it was damaged: the hash shows that. */

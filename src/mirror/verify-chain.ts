@@ -1,6 +1,7 @@
 /** The chain of seals: every published run's digest and root, computed again from what the mirror holds. */
 import { createHash } from 'node:crypto';
 import { brokenLogText } from './audited-rows.ts';
+import { whoText } from '../core/actor.ts';
 import type { Connection } from './database.ts';
 import { type StoredForget, digestReplaced, linkOf, readStoredForgets } from './forget-records.ts';
 import type { RetentionPolicy } from '../config/config.ts';
@@ -306,7 +307,7 @@ function verifyForgets(
   findings: Findings,
 ): Buffer | null {
   let before: StoredForget | undefined;
-  const noted: [StoredForget, ...StoredForget[]][] = [];
+  const noted: [NotedForget, ...NotedForget[]][] = [];
   for (const row of readStoredForgets(connection)) {
     const { forget, tipRun } = row;
     const problem = (message: string): void => findings.add({ kind: 'chain', message, run: tipRun });
@@ -319,8 +320,9 @@ function verifyForgets(
     }
     // One move leaves a row for each mirror that it made a file of, or took into one.
     const last = noted.at(-1);
-    if (last !== undefined && isSameMove(row, last[0])) last.push(row);
-    else noted.push([row]);
+    const shown = { ...row, via: viaOf(connection, row) };
+    if (last !== undefined && isSameMove(row, last[0])) last.push(shown);
+    else noted.push([shown]);
     before = row;
   }
   const latestMove = noted.findLast(([row]) => isMove(row));
@@ -346,22 +348,35 @@ function verifyForgets(
   return before.link;
 }
 
+interface NotedForget extends StoredForget {
+  readonly via: string | null;
+}
+
+/** How the program knew who had it done, by the audit log's entry; null where it has none of that name. */
+function viaOf(connection: Connection, { forget, by }: Pick<StoredForget, 'forget' | 'by'>): string | null {
+  const via = connection.prepare<[string, string], string>(
+    `SELECT via FROM audit_log WHERE about = 'forgets' AND member = ? AND "by" = ? ORDER BY entry LIMIT 1`,
+  );
+  return via.pluck().get(JSON.stringify([forget]), by) ?? null;
+}
+
 function isSameMove(one: StoredForget, other: StoredForget): boolean {
   return isMove(one) && isMove(other) && one.at === other.at && one.by === other.by;
 }
 
 /** @param isLatest false for a move before the one that made this file */
 function moveNote(
-  rows: readonly [StoredForget, ...StoredForget[]],
+  rows: readonly [NotedForget, ...NotedForget[]],
   { isLatest }: { readonly isLatest: boolean },
 ): string {
   const [{ at, by }] = rows;
+  const via = rows.find((row) => row.via !== null)?.via ?? null;
   const before = rootsText(rows, ({ rootBefore }) => rootBefore);
   // Of mirrors that became one, the last row has the root that it got.
   const sealed = rows.filter(({ rootBefore, rootAfter }) => !rootAfter.equals(rootBefore));
   const after = rootsText(sealed.length === 0 ? rows.slice(-1) : sealed, ({ rootAfter }) => rootAfter);
   const what = isLatest ? 'this file was made' : 'a file from which this one comes was made';
-  return `${what} by \`mirror move\` on ${at} by ${by}; the root of the mirror until then was ${before}, from then on ${after}`;
+  return `${what} by \`mirror move\` on ${at} by ${whoText({ by, via })}; the root of the mirror until then was ${before}, from then on ${after}`;
 }
 
 /** One root, or each with its sources; of a mirror that was split, every row has all of them, which says nothing. */
@@ -376,13 +391,13 @@ function rootsText(rows: readonly StoredForget[], rootOf: (row: StoredForget) =>
     .join(', ');
 }
 
-function noteOf(row: StoredForget): string {
+function noteOf(row: NotedForget): string {
   const ranges = JSON.parse(row.runs) as [number, number][];
   const runs = ranges.map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`)).join(', ');
   const policy = policyText(JSON.parse(row.policy) as RetentionPolicy);
   const [before, after] = [row.rootBefore, row.rootAfter].map((root) => root.toString('hex'));
   return (
-    `retention dropped ${row.runCount === 1 ? 'run' : 'runs'} ${runs} on ${row.at} by ${row.by} (keep ${policy}); ` +
+    `retention dropped ${row.runCount === 1 ? 'run' : 'runs'} ${runs} on ${row.at} by ${whoText(row)} (keep ${policy}); ` +
     `the root of run ${row.tipRun} until then was ${before ?? ''}, from then on ${after ?? ''}`
   );
 }
@@ -415,7 +430,13 @@ function spanText(ms: number): string {
 
 export type FoundSeal =
   | { readonly status: 'run'; readonly run: number }
-  | { readonly status: 'entry'; readonly entry: number; readonly action: string; readonly by: string }
+  | {
+      readonly status: 'entry';
+      readonly entry: number;
+      readonly action: string;
+      readonly by: string;
+      readonly via: string;
+    }
   | {
       readonly status: 'replaced';
       readonly run: number;
@@ -426,6 +447,8 @@ export type FoundSeal =
       readonly how: 'forget' | 'move';
       readonly at: string;
       readonly by: string;
+      /** Null where the audit log has no entry of it. */
+      readonly via: string | null;
     };
 
 /** Of which run, or entry of the audit log, a hash is the seal, or was until a forget; undefined for none. */
@@ -433,16 +456,17 @@ export function findSeal(connection: Connection, seal: Buffer): FoundSeal | unde
   const run = connection.prepare<[Buffer], number>(`SELECT run FROM runs WHERE root = ?`).pluck().get(seal);
   if (run !== undefined) return { status: 'run', run };
   const entry = connection
-    .prepare<[Buffer], { entry: number; action: string; by: string }>(
-      `SELECT entry, action, by FROM audit_log WHERE hash = ?`,
+    .prepare<[Buffer], { entry: number; action: string; by: string; via: string }>(
+      `SELECT entry, action, by, via FROM audit_log WHERE hash = ?`,
     )
     .get(seal);
   if (entry !== undefined) return { status: 'entry', ...entry };
   const replaced = connection
-    .prepare<[Buffer], Omit<Extract<FoundSeal, { status: 'replaced' }>, 'status'>>(
+    .prepare<[Buffer], Omit<Extract<FoundSeal, { status: 'replaced' }>, 'status' | 'via'>>(
       `SELECT r.run AS run, r.into_run AS "into", f.forget AS forget, iif(f.policy = '${MOVED_POLICY}', 'move', 'forget') AS how, f.at AS at, f.forgotten_by AS by
        FROM replaced_roots r JOIN forgets f ON f.forget = r.forget WHERE r.root = ? ORDER BY f.forget LIMIT 1`,
     )
     .get(seal);
-  return replaced === undefined ? undefined : { status: 'replaced', ...replaced };
+  if (replaced === undefined) return undefined;
+  return { status: 'replaced', ...replaced, via: viaOf(connection, replaced) };
 }

@@ -8,6 +8,9 @@ import { begin, open, ORG, sync } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
 import { scratch } from './harness.ts';
 
+/** How the program knows whoever runs a command here. */
+const { via } = commandActor();
+
 interface Verified {
   readonly root: string;
   readonly audit_log: { readonly entry: number; readonly hash: string } | null;
@@ -71,7 +74,7 @@ describe('verify --root', () => {
     await run('snapshots', 'pin', 'first', '--as', 'ann');
     const hash = (await verified()).audit_log?.hash ?? '';
     expect((await run('verify', '--root', hash)).stdout).toContain(
-      `root ${hash} is that of entry 1 of the audit log (pin by ann)`,
+      `root ${hash} is that of entry 1 of the audit log (pin by ann (${via}))`,
     );
     // After the last seal, only who noted the hash can tell.
     change('DELETE FROM snapshots', 'DELETE FROM audit_log');
@@ -109,12 +112,15 @@ describe('verify --root', () => {
     const stayed = await run('verify', '--root', third);
     expect(stayed.code).toBe(3);
     expect(stayed.stdout).toMatch(
-      new RegExp(`root ${third} is that of run 3 until forget 1 \\(.*Z, by ann\\)\n`),
+      new RegExp(`root ${third} is that of run 3 until forget 1 \\(.*Z, by ann \\(${via}\\)\\)\n`),
     );
     expect(stayed.stderr).toMatch(/since forget 1 replaced it\n.*note the root again after each forget/);
     expect((await verified('--root', first)).noted).toMatchObject({
-      ...{ root: first, status: 'replaced', run: 1, into: 3, forget: 1, by: 'ann' },
+      ...{ root: first, status: 'replaced', run: 1, into: 3, forget: 1, by: 'ann', via },
     });
+    expect((await run('verify')).stdout).toMatch(
+      new RegExp(`retention dropped runs 1–2 on \\S+Z by ann \\(${via}\\) \\(keep last 1\\)`),
+    );
     const { root } = await verified();
     expect((await run('verify', '--root', root)).code).toBe(0);
   });
@@ -239,7 +245,7 @@ describe('an older backup that was restored in place of the mirror', () => {
     const { entries } = JSON.parse(audit.stdout) as { entries: readonly object[] };
     expect(entries).toMatchObject([
       {
-        ...{ entry: 2, by: 'Ann Oncall', via: commandActor().via, source: 'production' },
+        ...{ entry: 2, by: 'Ann Oncall', via, source: 'production' },
         backup: { name, run: 1, root: before.root, sources: ['production'] },
       },
     ]);
@@ -253,7 +259,7 @@ describe('an older backup that was restored in place of the mirror', () => {
     expect(await run('verify', '--backups', '--root', before.root)).toMatchObject({ code: 0, stderr: '' });
     change(`UPDATE audit_log SET row = json_set(row, '$.run', 2) WHERE entry = 2`);
     expect((await run('verify')).stdout).toContain(
-      'entry 2 of the audit log (restore_backup by Ann Oncall) is not',
+      `entry 2 of the audit log (restore_backup by Ann Oncall (${via})) is not`,
     );
     change(`DELETE FROM audit_log WHERE entry = 2`);
     expect((await run('verify')).stdout).toContain('run 2 sealed entry 2 of the audit log, which is gone');
@@ -271,14 +277,14 @@ describe('an older backup that was restored in place of the mirror', () => {
 
   it('is named where a root, or a backup, of after it is not found', async () => {
     const { run, next, verified, name, lost, directory } = await restored();
-    const reason = `entry 2 of the audit log: Ann Oncall restored ${name} (run 1) on `;
+    const reason = `entry 2 of the audit log: Ann Oncall (${via}) restored ${name} (run 1) on `;
     const refused = await run('verify', '--root', lost.root);
     expect(refused.code).toBe(1);
     expect(refused.stderr).toContain(reason);
     expect(refused.stderr).toMatch(/that explains it only if you noted it before \S+Z\n/);
     expect((await verified('--root', lost.root)).noted).toMatchObject({
       ...{ root: lost.root, status: 'unknown' },
-      restored_backup: { entry: 2, by: 'Ann Oncall', name, run: 1 },
+      restored_backup: { entry: 2, by: 'Ann Oncall', via, name, run: 1 },
     });
     await next('C');
     await run('backup', 'create');
@@ -303,15 +309,15 @@ describe('an older backup that was restored in place of the mirror', () => {
     expect(after.stderr).toMatch(
       /the restore of a backup on \S+Z \(entry 2 of the audit log\) does not explain it: it was made on \S+Z, after that restore/,
     );
-    expect(after.stderr).not.toContain('Ann Oncall restored');
+    expect(after.stderr).not.toContain(`Ann Oncall (${via}) restored`);
     const file = join(directory, `${name}.json`);
     const manifest = JSON.parse(readFileSync(file, 'utf8')) as object;
     writeFileSync(file, JSON.stringify({ ...manifest, root: 'ab'.repeat(32) }));
     const before = await run('verify', '--backups');
     expect(before.stderr).toContain(
-      'does not explain it: it is not newer than the backup that Ann Oncall restored',
+      `does not explain it: it is not newer than the backup that Ann Oncall (${via}) restored`,
     );
-    expect(before.stderr).not.toContain('Oncall restored tidemark');
+    expect(before.stderr).not.toContain(`Oncall (${via}) restored tidemark`);
   });
 
   it('is an entry also of a copy elsewhere, which may be configured later', async () => {

@@ -165,12 +165,12 @@ describe('the audit log', () => {
     [
       'an entry',
       [`UPDATE audit_log SET by = 'eve' WHERE entry = 2`],
-      [`entry 2 of the audit log (pin by eve) ${NOT_WRITTEN}`],
+      [`entry 2 of the audit log (pin by eve (ann@here)) ${NOT_WRITTEN}`],
     ],
     [
       'how somebody was known',
       [`UPDATE audit_log SET via = 'eve@there' WHERE entry = 2`],
-      [`entry 2 of the audit log (pin by ann@here) ${NOT_WRITTEN}`],
+      [`entry 2 of the audit log (pin by ann@here (eve@there)) ${NOT_WRITTEN}`],
     ],
     [
       'several entries taken out',
@@ -483,17 +483,19 @@ describe('the audit log', () => {
     const moved = join(temporaryDirectory(), 'moved.db');
     makeMovedMirror(moved, [{ path: mirror.path, sources: ['production'] }], { at: AT, actor });
     const last = open({ path: moved });
-    expect(last.restoredBackups()).toEqual([{ entry: 1, at: AT, by: 'ann', name: 'b.zst', run: 2 }]);
+    expect(last.restoredBackups()).toEqual([
+      { entry: 1, at: AT, by: 'ann', via: 'root@here', name: 'b.zst', run: 2 },
+    ]);
     expect((await last.verify()).problems).toEqual([]);
     last.close();
     for (const [statement, problem] of [
       [
         `UPDATE audit_log SET by = 'eve' WHERE entry = 1`,
-        `entry 1 of the audit log (restore_backup by eve) ${NOT_WRITTEN}`,
+        `entry 1 of the audit log (restore_backup by eve (root@here)) ${NOT_WRITTEN}`,
       ],
       [
         `UPDATE audit_log SET row = '{' WHERE entry = 1`,
-        `entry 1 of the audit log (restore_backup by eve) ${NOT_WRITTEN}`,
+        `entry 1 of the audit log (restore_backup by eve (root@here)) ${NOT_WRITTEN}`,
       ],
       [`DELETE FROM audit_log WHERE entry = 1`, 'entry 1 of the audit log is gone'],
     ] as const) {
