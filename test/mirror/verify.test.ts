@@ -376,7 +376,7 @@ describe('what no run vouches for', () => {
       'who accepted it, in the log as well',
       `UPDATE audit_log SET by = 'eve' WHERE entry = 1`,
       [
-        'entry 1 of the audit log (accept by eve) is not as it was written, or does not follow the entry before it',
+        'entry 1 of the audit log (accept by eve (ann@here)) is not as it was written, or does not follow the entry before it',
       ],
     ],
     [
