@@ -74,6 +74,8 @@ const CREDENTIALS: readonly RegExp[] = [
   /(authorization["'\\]*\s*[:=]\s*["'\\]*(?:bearer|basic)\s+)[\w.~+/=-]{8,}/gi,
   // The entire text; without a digit or mixed case it may be words.
   /^((?:[Bb]earer|[Bb]asic)\s+)(?=\S*(?:\d|[a-z][A-Z]))[\w.~+/=-]{16,}$/g,
+  // Such a name within a JSON pointer.
+  /(\/(?:[Bb]earer|[Bb]asic)\s+)(?=[^\s/]*(?:\d|[a-z][A-Z]))[\w.~+=-]{16,}/g,
   /(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:[^]{1,8000}?(?=-----END )|[\w+/=\\\s.,:()-]+)/g,
 ];
 

@@ -88,7 +88,7 @@ export function redactionWith(key: Uint8Array): Redaction {
     };
     const name = (path: readonly string[]): string | null => {
       const own = path.at(-1) ?? '';
-      if (!/[/=~]/.test(own) || !hasUrlSecret(own)) return null;
+      if (!SECRET_SIGN.test(own) || !hasUrlSecret(own)) return null;
       return replaced(path.length > 1 ? path[0] : undefined, JSON.stringify(own));
     };
     return replaceValues(text, value, name);
@@ -126,9 +126,11 @@ function isSecretValue(valueText: string, isPlace: boolean): boolean {
   return typeof value !== 'string' || !isMask(value);
 }
 
+/** Without one, a text is neither an address, a connection string nor a credential, as most are. */
+const SECRET_SIGN = /[/=~]|\\u00|bearer|basic|private key/i;
+
 function isWithUrlSecret(valueText: string): boolean {
-  // Neither an address, a connection string nor a credential, as most texts are.
-  if (!valueText.startsWith('"') || !/[/=]|\\u00|bearer|basic|private key/i.test(valueText)) return false;
+  if (!valueText.startsWith('"') || !SECRET_SIGN.test(valueText)) return false;
   const value = parseLossless(valueText);
   return typeof value === 'string' && hasUrlSecret(value);
 }

@@ -177,6 +177,20 @@ describe('a plan for machines', () => {
       expect(each).toContain('page=2');
     }
   });
+
+  it('shows no credential that is the name of a member, nor in the path of a change', () => {
+    const named = (value: string) =>
+      exported('e1', 'n', {
+        destination: { type: 'HTTP', config: { headers: { [`Bearer ${TOKEN}abcdef`]: value } } },
+      });
+    const own = planOf(
+      stateOf([organization, project, named('x')]),
+      stateOf([organization, project, named('y')]),
+    );
+    expect(JSON.stringify(own)).toContain(`/Bearer ${TOKEN}`);
+    expect(JSON.stringify(maskedPlan(own, svc))).not.toContain(TOKEN);
+    expect(renderPlanText(own, text)).not.toContain(TOKEN);
+  });
 });
 
 const step = {

@@ -149,6 +149,18 @@ describe('secrets that nothing but their name tells of', () => {
     ]);
   });
 
+  it.each([
+    'Bearer abcdefgh~/01234567',
+    'Authorization: Basic dXNlcjpwYXNz',
+    '-----BEGIN PRIVATE KEY-----\nMI/Iabc',
+  ])('of a header or a key are masked in pointers too: %j', (name) => {
+    const secret = name.slice(-8);
+    const pointer = pointerTo(['public_jobs', name, '0']);
+    for (const text of [pointer, `${pointer} is not what was sent`])
+      expect(withoutUrlSecrets(text, MASK)).not.toContain(secret);
+    expect(withoutUrlSecrets(pointer, MASK)).toMatch(/^\/public_jobs\/.*\[secret\]/);
+  });
+
   it('names of members that differ in their secrets only are numbered', () => {
     const definition = definitionOf('batch_exports');
     const [a, b, shown] = ['https://u:A@h/', 'https://u:B@h/', 'https://u:[secret]@h/'];

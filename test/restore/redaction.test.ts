@@ -102,6 +102,19 @@ describe('a redaction', () => {
     expect(redaction.text(destination, text)).toBe(text);
   });
 
+  it.each([
+    'Bearer abcdefgh01234567',
+    'Authorization: Bearer abcdefgh01234567',
+    '-----BEGIN PRIVATE KEY-----\nMII',
+  ])('takes a name of a member with any secret that reports mask: %j', (name) => {
+    const of = redacted(JSON.stringify({ id: 1, public_jobs: { [name]: { [name]: 1 }, basic: 2 } })) as {
+      public_jobs: Record<string, object>;
+    };
+    const [first = '', second] = Object.keys(of.public_jobs);
+    expect([isRedacted(first), second]).toEqual([true, 'basic']);
+    expect(Object.keys(of.public_jobs[first] ?? {})).toEqual([first]);
+  });
+
   it('differs by value and key, not by spelling', () => {
     const of = (value: string, key = redaction): string =>
       (JSON.parse(key.text(sharing, `{"access_token":${value}}`)) as { access_token: string }).access_token;
