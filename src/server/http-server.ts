@@ -20,7 +20,8 @@ const HEADERS_TIMEOUT_MS = 60_000;
 const REQUEST_TIMEOUT_MS = 120_000;
 /** A connection on which nothing moves, a reader that stopped reading among them. */
 const IDLE_TIMEOUT_MS = 30_000;
-const KEEP_ALIVE_MS = 5_000;
+/** As long as an idle one: a client that reuses a connection just as it is closed gets an error, after any pause of the process. */
+const KEEP_ALIVE_MS = IDLE_TIMEOUT_MS;
 /** How often connections are looked at for these limits. */
 const LIMITS_CHECKED_MS = 1_000;
 /** Requests that are being answered at once: each may hold an answer in memory. */
