@@ -209,18 +209,15 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     await act('11. The check: the baseline against the service, in all fields that a restore can write');
     requireCode('diff', await diff(supplied, { from: 'baseline', to: 'live', managedOnly: true }), EXIT.done);
 
-    await act('12. The next sync: until then, drift would not be known');
-    requireDone(await sync(inner, {}));
-
     await act(
-      '13. A restore test: 10 % of the records, and what belongs to those removed, are damaged in a separate sandbox and restored',
+      '12. A restore test: 10 % of the records, and what belongs to those removed, are damaged in a separate sandbox and restored',
     );
     const prepared: CommandContext = { ...quiet, env: { ...inner.env, ...PREPARED } };
     const tenth = await drill(prepared, { from: 'baseline', damage: DAMAGED_PERCENT });
     requireCode('drill', tenth, EXIT.done);
     await say(`\n${SCORE_MEANS}`);
 
-    await act('14. And if everything were lost? The same from nothing, kept as a document');
+    await act('13. And if everything were lost? The same from nothing, kept as a document');
     const kept = join(directory, 'drill.json');
     const all = await drill(prepared, { from: 'baseline', format: 'json', output: kept });
     requireCode('drill', all, EXIT.partial);
