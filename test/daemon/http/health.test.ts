@@ -73,6 +73,14 @@ const job = {
 const FAILED = { ...job, outcome: 'failed', hint: null, isOfAuditLog: false };
 
 const NOT_WAITING = { isBeingMade: false, waits: null };
+const NEVER_MADE = {
+  everyMs: 60 * MINUTE_MS,
+  lastAt: null,
+  newest: null,
+  ...NOT_WAITING,
+  volumes: [],
+  emptied: [],
+};
 
 function source(more: Partial<SourceFacts>): HealthFacts {
   return { ...FACTS, sources: [{ ...SOURCE, ...more }] };
@@ -200,14 +208,7 @@ describe('health', () => {
       {
         ...source({ lastComplete: run(121), schedule: null }),
         failedJobs: [{ ...FAILED, name: 'backup', source: null }],
-        backups: {
-          everyMs: 60 * MINUTE_MS,
-          lastAt: null,
-          newest: null,
-          ...NOT_WAITING,
-          volumes: [],
-          emptied: [],
-        },
+        backups: NEVER_MADE,
       },
       'degraded',
       ['job_failed', 'backup_overdue'],
@@ -216,14 +217,7 @@ describe('health', () => {
       'no backup ever, and no complete run for long',
       {
         ...source({ lastComplete: run(121), schedule: null }),
-        backups: {
-          everyMs: 60 * MINUTE_MS,
-          lastAt: null,
-          newest: null,
-          ...NOT_WAITING,
-          volumes: [],
-          emptied: [],
-        },
+        backups: NEVER_MADE,
       },
       'degraded',
       ['backup_overdue'],

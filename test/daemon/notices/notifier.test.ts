@@ -40,6 +40,20 @@ interface Started extends Notifier {
 }
 
 const HOUR = 3_600_000;
+const FRESH = {
+  source: 'production',
+  expectedSince: '2026-03-01T12:00:00.000Z',
+  allowedMs: HOUR,
+  behind: null,
+  isQueued: false,
+};
+const OVERDUE = {
+  code: 'backup_overdue',
+  state: 'degraded',
+  message: 'none',
+  since: null,
+  hint: null,
+} as const;
 
 function rig(): Rig {
   const clock = new FakeClock({ epochMs: Date.parse('2026-03-01T12:00:00.000Z') });
@@ -328,30 +342,21 @@ describe('who is notified', () => {
       webhook('backups', 'http://b', { on: ['backup_overdue', 'backup_on_time'] }),
       webhook('others', 'http://c', { sources: ['staging'] }),
     ]);
-    const expectedSince = '2026-03-01T12:00:00.000Z';
-    const fresh = { source: 'production', expectedSince, allowedMs: HOUR, behind: null, isQueued: false };
-    const overdue = {
-      code: 'backup_overdue',
-      state: 'degraded',
-      message: 'none',
-      since: null,
-      hint: null,
-    } as const;
     const told = async (): Promise<string[]> => {
       await notifier.deliverDue(never);
       return sent.splice(0).map(({ channel, event }) => `${channel} ${event}`);
     };
     clock.advance(2 * HOUR);
-    await notifier.checkFreshness([{ ...fresh, completeAt: null }]);
-    await notifier.checkBackups({ ...overdue, follows: 'sync_overdue' });
+    await notifier.checkFreshness([{ ...FRESH, completeAt: null }]);
+    await notifier.checkBackups({ ...OVERDUE, follows: 'sync_overdue' });
     expect((await told()).toSorted()).toEqual([
       'all sync_overdue',
       'backups backup_overdue',
       'others backup_overdue',
     ]);
-    await notifier.checkFreshness([{ ...fresh, completeAt: new Date(clock.now()).toISOString() }]);
-    await notifier.checkBackups(overdue);
-    expect(await notifier.checkBackups(overdue)).toBe(0);
+    await notifier.checkFreshness([{ ...FRESH, completeAt: new Date(clock.now()).toISOString() }]);
+    await notifier.checkBackups(OVERDUE);
+    expect(await notifier.checkBackups(OVERDUE)).toBe(0);
     expect((await told()).toSorted()).toEqual(['all backup_overdue', 'all sync_on_time']);
     await notifier.checkBackups(null);
     expect((await told()).toSorted()).toEqual([
@@ -369,27 +374,18 @@ describe('who is notified', () => {
       webhook('failures', 'http://b', { on: ['backup_failed', 'backup_recovered', ...ends] }),
       webhook('both', 'http://c', { on: ['sync_overdue', 'backup_failed', ...ends] }),
     ]);
-    const expectedSince = '2026-03-01T12:00:00.000Z';
-    const fresh = { source: 'production', expectedSince, allowedMs: HOUR, behind: null, isQueued: false };
-    const overdue = {
-      code: 'backup_overdue',
-      state: 'degraded',
-      message: 'none',
-      since: null,
-      hint: null,
-      follows: 'sync_overdue',
-    } as const;
+    const overdue = { ...OVERDUE, follows: 'sync_overdue' } as const;
     const told = async (): Promise<string[]> => {
       await notifier.deliverDue(never);
       const own = sent.splice(0).filter(({ event }) => (ends as readonly string[]).includes(event));
       return own.map(({ channel, event }) => `${channel} ${event}`).toSorted();
     };
     clock.advance(2 * HOUR);
-    await notifier.checkFreshness([{ ...fresh, completeAt: null }]);
+    await notifier.checkFreshness([{ ...FRESH, completeAt: null }]);
     await notifier.checkBackups(overdue);
     expect(await told()).toEqual(['failures backup_overdue']);
     clock.advance(HOUR);
-    await notifier.checkFreshness([{ ...fresh, completeAt: new Date(clock.now()).toISOString() }]);
+    await notifier.checkFreshness([{ ...FRESH, completeAt: new Date(clock.now()).toISOString() }]);
     await notifier.afterJob(job('backup', 'failed', { source: null, error: 'full' }));
     await notifier.checkBackups({ ...overdue, follows: 'backup_failed' });
     expect(await told()).toEqual(['syncs backup_overdue']);
