@@ -102,7 +102,7 @@ export function pageHtml(content: PageContent, frame: PageFrame): string {
 <header class="bar"><div>
 <a class="brand" href="/">${BRAND_ICON}Tidemark</a>
 <nav aria-label="Main">${navigationHtml(frame)}</nav>
-${frame.user === null ? NOTHING : markup`<span class="faint">${frame.user}</span>`}${frame.hasSession ? logout : NOTHING}
+<div class="who">${frame.user === null ? NOTHING : markup`<span class="faint">${frame.user}</span>`}${frame.hasSession ? logout : NOTHING}</div>
 </div></header>${whereHtml(frame)}
 ${mainHtml(content, frame)}
 <p id="lost" class="lost" role="status" aria-live="polite" hidden></p>

@@ -262,7 +262,7 @@ async function changes(
   const days = PERIODS.find((each) => each === asked) ?? 7;
   const kind = kindOf(query);
   const sources = knownSources(view, mirror);
-  const byDay = await dayCounts.read(mirror, Math.max(days, 7), now);
+  const byDay = await dayCounts.read(mirror, Math.max(days, 7), now, kind);
   const period = { from: isoTime(now - days * DAY_MS), to: isoTime(now) };
   const found = await findChanges(
     mirror,

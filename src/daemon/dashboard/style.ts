@@ -26,7 +26,7 @@ bdi { overflow-wrap: anywhere; }
 .bar { background: var(--raised); border-bottom: 1px solid var(--line); }
 .bar > div {
   max-width: 70rem; margin: 0 auto; padding: 0 1.25rem; display: flex; flex-wrap: wrap; align-items: center;
-  gap: 0 1.75rem;
+  gap: 0 1.25rem;
 }
 .brand {
   display: inline-flex; align-items: center; gap: .5rem; font-weight: 650; letter-spacing: -.01em;
@@ -34,15 +34,18 @@ bdi { overflow-wrap: anywhere; }
 }
 h1.brand { padding: 0; }
 .brand svg { width: 1.35rem; height: 1.35rem; color: var(--focus); }
-.bar nav { display: flex; gap: .1rem; overflow-x: auto; margin-right: auto; }
+.bar nav { display: flex; gap: .1rem; overflow-x: auto; }
 .bar nav a {
-  color: var(--faint); text-decoration: none; padding: .85rem .7rem; white-space: nowrap;
+  color: var(--faint); text-decoration: none; padding: .85rem .6rem; white-space: nowrap;
   border-bottom: 2px solid transparent;
 }
 .bar nav a:hover { color: var(--ink); }
 .bar nav a[aria-current=page] { color: var(--ink); border-bottom-color: var(--focus); }
 .bar :focus-visible { outline-offset: -3px; }
 .bar form { margin: 0; }
+.who { display: flex; align-items: baseline; gap: 1rem; margin-left: auto; min-width: 0; }
+.who span { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.who button { white-space: nowrap; }
 main.wide-page, .bar:has(~ .wide-page) > div { max-width: 100rem; }
 .where { max-width: 70rem; margin: 0 auto; padding: .6rem 1.25rem 0; overflow-wrap: anywhere; }
 .where + main { padding-top: 1rem; }
@@ -268,10 +271,9 @@ progress { width: 100%; min-width: 5rem; accent-color: var(--focus); vertical-al
   .two .sheet :is(th, td):not(:first-child) { padding-left: .55rem; }
   .two .sheet :is(th, td):not(:last-child) { padding-right: .55rem; }
 }
-@media (max-width: 68rem) {
+@media (max-width: 72rem) {
   .brand { padding: .7rem 0 .2rem; }
   .bar nav { flex: 1 0 100%; order: 3; margin: 0 -.7rem; flex-wrap: wrap; }
-  .bar form { margin-left: auto; }
 }
 @media (max-width: 62rem) {
   .answers { grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); }

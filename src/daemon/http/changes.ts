@@ -350,18 +350,19 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const KEPT_RUNS = 10_000;
 
 /**
- * Changes of configuration by day. The totals of runs would not do: thousands of new recordings would hide everything
- * else. Each run is counted once.
+ * Changes by day, of one kind or of configuration. The totals of runs would not do: thousands of new recordings would hide
+ * everything else. Each run is counted once.
  */
 export class DayCounts {
-  /** By the root of a run: a replaced mirror, or a history that was forgotten in part, has others. */
+  /** By kind and the root of a run: a replaced mirror, or a history that was forgotten in part, has others. */
   readonly #known = new RecentlyUsed<ChangeCounts>(KEPT_RUNS);
 
   /** The latest days up to today, also those without changes; without the first run of a source, in which all is new. */
-  async read(mirror: Mirror, days: number, now: number): Promise<DayOfChanges[]> {
+  async read(mirror: Mirror, days: number, now: number, kind: Kind | null = null): Promise<DayOfChanges[]> {
+    const keyOf = (root: string): string => `${kind ?? ''} ${root}`;
     const dayOf = (index: number): string => isoTime(now - (days - 1 - index) * DAY_MS).slice(0, 10);
     const runs = mirror.runs.changedSince(dayOf(0));
-    const counts = new Map(runs.map(({ run, root }) => [run, this.#known.get(root)]));
+    const counts = new Map(runs.map(({ run, root }) => [run, this.#known.get(keyOf(root))]));
     const unknown = runs.filter(({ run }) => counts.get(run) === undefined);
     for (let start = 0; start < unknown.length; start += RUNS_SLICE) {
       if (start > 0) await nextTurn();
@@ -369,11 +370,11 @@ export class DayCounts {
       const read = readChangeCounts(
         mirror,
         slice.map(({ run }) => run),
-        CONFIGURED_KINDS,
+        kind === null ? CONFIGURED_KINDS : [kind],
       );
       for (const { run, root } of slice) {
         const own = read.get(run) ?? NO_CHANGES;
-        this.#known.set(root, own);
+        this.#known.set(keyOf(root), own);
         counts.set(run, own);
       }
     }

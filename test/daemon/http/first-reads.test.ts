@@ -71,9 +71,12 @@ describe('a first reading', () => {
       expect(period.runs[0], turn).toMatchObject({ run: 2, summary: { added: 1 } });
       expect(period.runs[0]?.first_read.map(({ kind }) => kind)).toContain('batch_exports');
     }
-    const days = await new DayCounts().read(world.mirror(), 30, world.clock.now());
+    const dayCounts = new DayCounts();
+    const days = await dayCounts.read(world.mirror(), 30, world.clock.now());
     const whole = await json<ChangesJson>(`/api/v1/changes?from=30d&kind=${CONFIGURED_KINDS.join(',')}`);
     expect(days.reduce((sum, { added }) => sum + added, 0)).toBe(whole.runs[0]?.summary.added);
+    const ofRoles = await dayCounts.read(world.mirror(), 30, world.clock.now(), 'roles');
+    expect(ofRoles.reduce((sum, { added }) => sum + added, 0)).toBe(1);
 
     const page = await text('/runs/2');
     expect(page).toContain('new here, read for the first time');
