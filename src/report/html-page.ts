@@ -249,6 +249,7 @@ section:has(> .events) > h2 { margin: 1.5rem 0 .4rem; }
 table { border-collapse: collapse; font-size: .9375rem; }
 th, td { padding: .25rem 1rem; border-bottom: 1px solid var(--line); text-align: right; font-variant-numeric: tabular-nums; }
 th { font-weight: 400; } thead th { color: var(--faint); font-size: .875rem; } tfoot th, tfoot td { font-weight: 600; border-bottom: 0; }
+td:not(.words) { white-space: nowrap; }
 th:first-child { text-align: left; padding-left: 0; } th.words, td.words { text-align: left; }
 td.words:last-child { min-width: 16em; overflow-wrap: anywhere; }
 .events { background: var(--raised); border: 1px solid var(--line); border-radius: 8px; padding: 0 .9rem; }
@@ -259,9 +260,9 @@ td.words:last-child { min-width: 16em; overflow-wrap: anywhere; }
 .record.line .tag { justify-self: start; }
 .record.line div > code { display: block; color: var(--faint); }
 
+@media (max-width: 60rem) { .top { grid-template-columns: minmax(0, 1fr); } }
 @media (max-width: 46rem) {
   main { padding: 1.25rem .9rem 3rem; }
-  .top { grid-template-columns: minmax(0, 1fr); }
   .states { align-items: flex-start; justify-content: space-between; }
   .chart.wide { min-width: 52rem; } .short .wide { display: none; } .short .narrow, .sideways { display: block; }
   th, td { padding: .25rem .3rem; } table { font-size: .875rem; } thead th { font-size: .8125rem; } th:last-child, td:last-child { padding-right: 0; }
