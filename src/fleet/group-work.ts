@@ -95,6 +95,8 @@ export class GroupWork {
   readonly #shared: Shared;
   /** The storage did not answer: until then, by the monotonic clock, no cell asks it. */
   #storageAway: { readonly until: number; readonly error: ErrorMessage | null } = { until: 0, error: null };
+  /** Which reference each key was first read by, by the origin of the service and the key; in memory only. */
+  readonly #referenceOf = new Map<string, string>();
 
   constructor(options: WorkerOptions, shared: Shared) {
     this.#options = options;
@@ -118,6 +120,7 @@ export class GroupWork {
       try {
         secret = readSecret(first.secret);
         this.#shared.problems.end(`key ${first.secret}`, 'the key can be read again');
+        this.#warnOfSharedKey(first, secret);
       } catch (error) {
         await this.#leave(group, `key ${first.secret}`, asTidemarkError(error));
       }
@@ -190,6 +193,22 @@ export class GroupWork {
     }
     const rateLog = isReleased || secret === null ? undefined : requests();
     if (!isReleased) await registry.releaseGroup(group, held.fence, { rateLog, countsVanished: isCounted });
+  }
+
+  /** The registry knows references only: with two of them, one key is two rate groups, and each may use the limits in full. */
+  #warnOfSharedKey({ address, secret: reference }: Cell, secret: Secret): void {
+    const { origin } = new URL(address);
+    const key = `${origin} ${secret.reveal()}`;
+    const other = this.#referenceOf.get(key) ?? reference;
+    this.#referenceOf.set(key, other);
+    if (other === reference) return;
+    const message = `${other} and ${reference} are the same key of ${origin}: its cells are two rate groups, whose requests add up beyond its limits`;
+    const hint = 'give all cells of one key the same `secret`';
+    this.#shared.problems.begin(
+      `key ${other} ${reference}`,
+      new TidemarkError('config_invalid', message, { hint }),
+      'warn',
+    );
   }
 
   /**
