@@ -40,8 +40,8 @@ export interface ProcessContext {
   readonly execPath: string;
   readonly entry: string;
   /**
-   * True where jobs of the daemon, and the work on a backup, have no process of their own, as in most tests: each start takes
-   * a third of a second of the processor.
+   * True where jobs of the daemon, the cells of a fleet, and the work on a backup have no process of their own, as in most
+   * tests: each start takes a third of a second of the processor.
    */
   readonly isOneProcess?: boolean;
 }

@@ -1,10 +1,12 @@
 /** `tidemark fleet-cell`: the child process in which a worker of a fleet works on cells, one after the other. Not for users. */
+import { EventEmitter } from 'node:events';
 import { hostname } from 'node:os';
 import process from 'node:process';
 import { loadConfig } from '../config/load.ts';
 import { onlyMirrorConfig } from '../config/mirrors.ts';
 import { afterRealTime, type Clock, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import type { CellChild } from '../fleet/cell-process.ts';
 import { workOnCell } from '../fleet/cell-work.ts';
 import type { CellOrder, FromCellProcess, ToCellProcess } from '../fleet/cell.ts';
 import { assumeRequests, openReadClient } from '../wire-client.ts';
@@ -25,6 +27,14 @@ export async function fleetCell(context: CommandContext): Promise<ExitCode> {
     });
   }
   context.onHangup?.(() => undefined);
+  return workOnCells(context, process);
+}
+
+async function workOnCells(context: CommandContext, worker: CellChannel): Promise<ExitCode> {
+  const send = (message: FromCellProcess): void => {
+    // The callback ignores the error of sending to a worker that has ended.
+    if (worker.connected) worker.send?.(message, undefined, undefined, () => undefined);
+  };
   const lease = new Lease(() => context.leave?.(EXIT.interrupted));
   const current: { stop: AbortController; onKnown: ((isKnown: boolean) => void) | null } = {
     stop: new AbortController(),
@@ -34,13 +44,13 @@ export async function fleetCell(context: CommandContext): Promise<ExitCode> {
   let wake = (): void => undefined;
   const channel = { isOpen: true };
   const stop = (why: string): void => current.stop.abort(new TidemarkError('interrupted', why));
-  process.once('disconnect', () => {
+  worker.once('disconnect', () => {
     channel.isOpen = false;
     stop('the worker ended');
     afterRealTime(ORPHAN_MS, () => context.leave?.(EXIT.interrupted));
     wake();
   });
-  process.on('message', (message: ToCellProcess) => {
+  worker.on('message', (message: ToCellProcess) => {
     if (message.type === 'lease') lease.renew(message);
     else if (message.type === 'stop') stop('the worker was stopped');
     else if (message.type === 'known') current.onKnown?.(message.isKnown);
@@ -101,7 +111,10 @@ class Lease {
 
   require(): void {
     // By both clocks: one may be set back, and the other stops while the machine sleeps.
-    if (systemClock.now() > this.#until || systemClock.monotonicMs() > this.#untilMonotonicMs) this.#leave();
+    if (systemClock.now() <= this.#until && systemClock.monotonicMs() <= this.#untilMonotonicMs) return;
+    this.#leave();
+    // In the worker's own process nothing ends at once.
+    throw new TidemarkError('interrupted', 'the lease of the group is over');
   }
 }
 
@@ -109,7 +122,59 @@ function shifted(aheadMs: number): Clock {
   return { ...systemClock, now: () => systemClock.now() + aheadMs };
 }
 
-function send(message: FromCellProcess): void {
-  // The callback ignores the error of sending to a worker that has ended.
-  if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
+/** What is used of a process that has a channel to the one that started it. */
+interface CellChannel extends EventEmitter {
+  readonly connected: boolean;
+  send?(
+    message: FromCellProcess,
+    handle: undefined,
+    options: undefined,
+    onSent: (error: Error | null) => void,
+  ): boolean;
+}
+
+/** One end of a channel within this process: the other gets what it sends later, and as JSON has it, as between processes. */
+class ChannelEnd extends EventEmitter {
+  connected = true;
+  other: ChannelEnd | null = null;
+
+  send(message: ToCellProcess | FromCellProcess): boolean {
+    const text = JSON.stringify(message);
+    setImmediate(() => this.other?.emit('message', JSON.parse(text)));
+    return true;
+  }
+
+  disconnect(): void {
+    if (!this.connected) return;
+    this.connected = false;
+    this.emit('disconnect');
+    this.other?.disconnect();
+  }
+}
+
+class CellsHere extends ChannelEnd implements CellChild {
+  #hasExited = false;
+
+  exit(code: ExitCode | null, signal: string | null = null): void {
+    if (this.#hasExited) return;
+    this.#hasExited = true;
+    this.disconnect();
+    this.emit('exit', code, signal);
+  }
+
+  /** What is under way is only asked to stop. */
+  kill(signal: string): void {
+    this.exit(null, signal);
+  }
+}
+
+/** Works on cells in the worker's own process, through the same messages (`isOneProcess`). */
+export function startCellsHere(context: CommandContext): CellChild {
+  const child = new CellsHere();
+  const worker = new ChannelEnd();
+  child.other = worker;
+  worker.other = child;
+  const leave = (code: ExitCode): void => child.exit(code);
+  void workOnCells({ ...context, leave }, worker).then(leave);
+  return child;
 }

@@ -14,6 +14,7 @@ import type { Logger } from '../core/logger.ts';
 import { programVersion } from '../core/package-root.ts';
 import type { Secret } from '../core/secret.ts';
 import { duration } from '../core/wording.ts';
+import type { StartCellProcess } from '../fleet/cell-process.ts';
 import { cellStorage } from '../fleet/orders.ts';
 import { GroupQueue } from '../fleet/queue.ts';
 import type { WorkerOverview } from '../fleet/registry/overview.ts';
@@ -74,7 +75,7 @@ export async function fleetWork(
         cellMs: fleet.timeLimitMs,
         graceMs: fleet.stopTimeoutMs,
       },
-      startProcess: processStarter(context),
+      startProcess: await processStarter(context),
       readSecret: secretReader({ env: context.env, own: secretVariables, keyDirectory: fleet.keyDirectory }),
       clock: systemClock,
       random: Math.random,
@@ -211,11 +212,16 @@ function lockCache(cache: string, name: string, pid: number): WriterLock {
 const INHERITED =
   /^(PATH|HOME|LANG|LC_ALL|TZ|TMPDIR|SQLITE_TMPDIR|NODE_OPTIONS|NODE_EXTRA_CA_CERTS|LD_LIBRARY_PATH|LD_PRELOAD|HTTPS?_PROXY|NO_PROXY|AWS_\w+)$/i;
 
-function processStarter({ entry, execPath, env, cwd }: CommandContext) {
-  const inherited = Object.fromEntries(Object.entries(env).filter(([name]) => INHERITED.test(name)));
+async function processStarter(context: CommandContext): Promise<StartCellProcess> {
+  const { entry, execPath, cwd } = context;
+  const env = Object.fromEntries(Object.entries(context.env).filter(([name]) => INHERITED.test(name)));
+  if (context.isOneProcess === true) {
+    const { startCellsHere } = await import('./fleet-cell.ts');
+    return () => startCellsHere({ ...context, env, options: {} });
+  }
   return () =>
     fork(entry, ['fleet-cell'], {
-      ...{ execPath, execArgv: nodeOptions(), cwd, env: inherited },
+      ...{ execPath, execArgv: nodeOptions(), cwd, env },
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
 }

@@ -2,15 +2,23 @@
  * The process in which a worker works on cells, one after the other (`cli/fleet-cell.ts`): started when it is needed, kept
  * for the next cell, and killed where a cell takes too long. A kill loses nothing.
  */
-import type { ChildProcess } from 'node:child_process';
+import type { EventEmitter } from 'node:events';
 import { type Clock, settlesWithin } from '../core/clock.ts';
 import { toErrorMessage } from '../core/child-process.ts';
 import { asTidemarkError, EXIT, type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { duration } from '../core/wording.ts';
 import type { CellOrder, CellResult, FromCellProcess, ToCellProcess } from './cell.ts';
 
+/** What is used of a `ChildProcess`. */
+export interface CellChild extends EventEmitter {
+  readonly connected: boolean;
+  send(message: ToCellProcess, onSent: () => void): unknown;
+  disconnect(): void;
+  kill(signal: 'SIGKILL'): unknown;
+}
+
 /** Starts the program's own `fleet-cell`, with a channel to it. */
-export type StartCellProcess = () => ChildProcess;
+export type StartCellProcess = () => CellChild;
 
 interface CellProcessOptions {
   readonly start: StartCellProcess;
@@ -31,7 +39,7 @@ interface PerformOptions {
 export const STOP_MS = 10_000;
 
 interface Running {
-  readonly child: ChildProcess;
+  readonly child: CellChild;
   /** Settles with what it exited with. */
   readonly exited: Promise<{ readonly code: number | null; readonly signal: string | null }>;
   cells: number;
@@ -155,7 +163,7 @@ export class CellProcess {
     const child = this.#options.start();
     const exited = new Promise<Awaited<Running['exited']>>((resolve, reject) => {
       child.once('error', reject);
-      child.once('exit', (code, signal) => resolve({ code, signal }));
+      child.once('exit', (code: number | null, signal: string | null) => resolve({ code, signal }));
     });
     // Whoever waits for it reports it.
     exited.catch(() => undefined);
@@ -176,7 +184,7 @@ export class CellProcess {
   }
 
   async #stop({ child }: Running, over: Promise<unknown>): Promise<void> {
-    if (child.connected) child.send({ type: 'stop' } satisfies ToCellProcess, () => undefined);
+    if (child.connected) child.send({ type: 'stop' }, () => undefined);
     if (!(await settlesWithin(over, STOP_MS, this.#options.clock))) child.kill('SIGKILL');
   }
 

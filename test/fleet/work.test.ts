@@ -1,6 +1,6 @@
 /**
- * A fleet: workers that die, freeze and leave, and people who take a cell. Cells are worked on in processes of their own; so are
- * the workers that die or freeze. PostgreSQL is the system's; what the workers talk to is on loopback.
+ * A fleet: workers that die, freeze and leave, and people who take a cell. Workers that die or freeze are processes of their own,
+ * with processes of their own for cells. PostgreSQL is the system's; what the workers talk to is on loopback.
  */
 import { type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,7 +18,7 @@ import { BOSS_SCHEMA, GroupQueue } from '../../src/fleet/queue.ts';
 import { openConnections } from '../../src/fleet/registry/connection.ts';
 import { migrate, shippedMigrations } from '../../src/fleet/registry/migrations.ts';
 import { Registry } from '../../src/fleet/registry/registry.ts';
-import { childOf, scratch, start, startHere, tidemark } from '../journeys/harness.ts';
+import { childOf, childrenOf, scratch, start, startHere, tidemark } from '../journeys/harness.ts';
 import { FakeService } from '../journeys/service.ts';
 import { KIND } from './cell-fixture.ts';
 import { POSTGRES, PostgresServer, WITHOUT_POSTGRES } from './postgres.ts';
@@ -37,8 +37,8 @@ interface Cells {
   readonly directory: string;
   readonly config: string;
   readonly ask: (statement: string) => Promise<Record<string, unknown>[]>;
-  /** Begins a worker in this process. */
-  readonly worker: (name: string, env?: Record<string, string>) => Worker;
+  /** Begins a worker in this process, which works on its cells here too unless they are to have a process of their own. */
+  readonly worker: (name: string, options?: WorkerOptions) => Worker;
   /** Begins one as a process of its own. */
   readonly workerProcess: (name: string, env?: Record<string, string>) => WorkerProcess;
   /** Runs a command of the fleet to its end. */
@@ -47,6 +47,11 @@ interface Cells {
   readonly due: () => Promise<unknown>;
   /** Moves what PostgreSQL has heard of workers into the past, by more than the heartbeat. */
   readonly passHeartbeat: () => Promise<unknown>;
+}
+
+interface WorkerOptions {
+  readonly env?: Record<string, string>;
+  readonly isOneProcess?: boolean;
 }
 
 interface Told {
@@ -119,8 +124,8 @@ async function cellsWith(
     directory,
     config,
     ask,
-    worker: (name, more = {}) => {
-      const { ended, stop, stderr } = startHere(command(name), { env: { ...env, ...more } });
+    worker: (name, { env: more = {}, isOneProcess = true } = {}) => {
+      const { ended, stop, stderr } = startHere(command(name), { env: { ...env, ...more }, isOneProcess });
       return {
         ended,
         stop: () => {
@@ -350,9 +355,9 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
   });
 
   const ofOneName = async (): Promise<void> => {
-    const { worker, workerProcess, until, ask, config, passHeartbeat } = await cells('acme');
+    const { worker, workerProcess, until, ask, config, passHeartbeat } = await cells();
     const first = workerProcess('w1');
-    await until(RUN(1));
+    await first.says('worker started');
     const [before] = await ask('SELECT started_at::text AS at FROM tidemark.workers');
     // A cache of its own, as on another machine: only the registry knows of both.
     const settings = readFileSync(config, 'utf8');
@@ -374,13 +379,13 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
   };
 
   const quarantined = async (): Promise<void> => {
-    const { workerProcess, until, ask, due, service, fleet } = await cellsWith({}, 'acme');
+    const { worker, until, ask, due, service, fleet } = await cellsWith({}, 'acme');
     service.quirks.push((_request, response) => {
       response.writeHead(401, { 'content-type': 'application/json' }).end('{"detail":"no"}');
       return true;
     });
     await ask('UPDATE tidemark.cells SET failures = 3');
-    const only = workerProcess('w1');
+    const only = worker('w1');
     const facts = `SELECT failures, round(extract(epoch FROM due_at - now()) / 60)::int AS minutes FROM tidemark.cells`;
     for (const failures of [5, 6]) {
       await until(
@@ -399,8 +404,7 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await until(`SELECT FROM tidemark.groups WHERE holder IS NULL`);
     await due();
     await until(`SELECT FROM tidemark.cells WHERE state = 'active' AND failures = 0`);
-    only.child.kill('SIGTERM');
-    const lines = (await only.ended).stderr.split('\n');
+    const lines = (await only.stop()).stderr.split('\n');
     expect(lines.filter((line) => line.includes('is quarantined, and tried once an hour'))).toHaveLength(1);
     expect(lines.filter((line) => line.includes('is quarantined no longer'))).toHaveLength(1);
   };
@@ -411,7 +415,7 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
 
   const cutShort = async (): Promise<void> => {
     const rate = { perMinute: 1000, perHour: 10_000 };
-    const { worker, workerProcess, until, service, ask } = await cellsWith(
+    const { worker, until, service, ask } = await cellsWith(
       { rate, stopTimeout: '1s', isHeld: true },
       'acme',
     );
@@ -436,9 +440,10 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     await ask(`UPDATE tidemark.groups SET rate_log = NULL`);
     const again = stall(service);
     const before = service.seen.length;
-    const second = workerProcess('w2');
+    const others = childrenOf(process.pid);
+    worker('w2', { isOneProcess: false });
     await again.begun();
-    process.kill(childOf(second.child.pid), 'SIGKILL');
+    process.kill(childOf(process.pid, others), 'SIGKILL');
     await until(`SELECT FROM tidemark.cells WHERE failures = 1 AND error LIKE '%was ended by SIGKILL'`);
     const [after] = (await ask(count)) as [{ n: number }];
     expect(after.n).toBeGreaterThanOrEqual(service.seen.length - before);
@@ -615,7 +620,7 @@ globalThis.Date.now = () => real() + off;\n`,
     const { worker, until, ask } = await cells('acme');
     const known = '{"ages": {"1": [5000, 4000]}, "paces": {}}';
     await ask(`UPDATE tidemark.groups SET rate_log = '${known}', rate_log_at = now() - interval '1 minute'`);
-    const poor = worker('w1', { CELL_KEY: '' });
+    const poor = worker('w1', { env: { CELL_KEY: '' } });
     await until(`SELECT FROM tidemark.cells WHERE error_code = 'config_invalid'`);
     await until(`SELECT FROM tidemark.groups WHERE holder IS NULL AND fence > 0`);
     expect(
