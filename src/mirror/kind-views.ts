@@ -16,13 +16,16 @@ import { splitPointer } from '../core/json-pointer.ts';
 import type { Connection, Statement } from './database.ts';
 import { FIRST_READINGS, isFirstReading } from './first-readings.ts';
 
+/** In the view of a kind no other table has a column of that name; SQLite parses it for each connection, so it names no table. */
+const BODY = 'body';
+
 /** The columns of a kind's view, each with its value in SQL. */
 function viewColumns(definition: ResourceDefinition): (readonly [name: string, value: string])[] {
   const columns = kindColumns(definition).map(
     ({ name, value }) =>
       [name, typeof value === 'object' ? fieldValue(value) : ownValue(definition, value)] as const,
   );
-  return [...columns, ['first_seen_at', FIRST_SEEN], ['last_changed_at', LAST_CHANGED], ['body', 'r.body']];
+  return [...columns, ['first_seen_at', FIRST_SEEN], ['last_changed_at', LAST_CHANGED], ['body', BODY]];
 }
 
 function ownValue(definition: ResourceDefinition, value: Exclude<KindColumn['value'], object>): string {
@@ -53,20 +56,19 @@ function ownValue(definition: ResourceDefinition, value: Exclude<KindColumn['val
  * that times compare as text; its milliseconds are cut as in Parquet, where SQLite would round.
  */
 function fieldValue({ name, type }: FieldDefinition): string {
-  const place = `r.body, ${jsonPath([name])}`;
-  const value = `json_extract(${place})`;
+  const path = jsonPath([name]);
+  const value = `${BODY} ->> ${path}`;
   switch (type) {
     case 'integer':
-      return `CAST(iif(json_type(${place}) IN ('integer', 'real') AND ${value} = CAST(${value} AS INTEGER), ${value}, NULL) AS INTEGER)`;
+      return `CAST(iif(json_type(${BODY}, ${path}) IN ('integer', 'real') AND ${value} = CAST(${value} AS INTEGER), ${value}, NULL) AS INTEGER)`;
     case 'boolean':
-      return `CAST(CASE json_type(${place}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END AS INTEGER)`;
+      return `CAST(CASE json_type(${BODY}, ${path}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END AS INTEGER)`;
     case 'number':
-      return `CAST(iif(json_type(${place}) IN ('integer', 'real'), ${value}, NULL) AS REAL)`;
-    case 'timestamp': {
-      const toMilliseconds = `iif(${value} GLOB '*.[0-9][0-9][0-9][0-9]*', substr(${value}, 1, 23) || substr(${value}, -6), ${value})`;
-      return `CAST(CASE WHEN json_type(${place}) <> 'text' THEN NULL WHEN ${value} GLOB '*[+-][0-9][0-9]:[0-9][0-9]'
-    AND date(substr(${value}, 1, 10), '+0 days') = substr(${value}, 1, 10) THEN ifnull(strftime('%Y-%m-%dT%H:%M:%fZ', ${toMilliseconds}), ${value}) ELSE ${value} END AS TEXT)`;
-    }
+      return `CAST(iif(json_type(${BODY}, ${path}) IN ('integer', 'real'), ${value}, NULL) AS REAL)`;
+    case 'timestamp':
+      return `CAST((SELECT CASE WHEN t GLOB '*[+-][0-9][0-9]:[0-9][0-9]' AND date(substr(t, 1, 10), '+0 days') = substr(t, 1, 10)
+    THEN ifnull(strftime('%Y-%m-%dT%H:%M:%fZ', iif(t GLOB '*.[0-9][0-9][0-9][0-9]*', substr(t, 1, 23) || substr(t, -6), t)), t) ELSE t END
+    FROM (SELECT ${value} AS t WHERE json_type(${BODY}, ${path}) = 'text')) AS TEXT)`;
     case 'string':
     case 'uuid':
     case 'any':
@@ -87,7 +89,7 @@ export function bodyNames(connection: Connection): (kind: Kind, body: string) =>
     if (statement === undefined) {
       statement = connection
         .prepare<[string], string | null>(
-          `SELECT iif(json_valid(r.body), ${nameValue(definitionOf(kind).nameFrom)}, NULL) FROM (SELECT ? AS body) r`,
+          `SELECT iif(json_valid(body), ${nameValue(definitionOf(kind).nameFrom)}, NULL) FROM (SELECT ? AS body)`,
         )
         .pluck();
       statements.set(kind, statement);
@@ -97,22 +99,37 @@ export function bodyNames(connection: Connection): (kind: Kind, body: string) =>
 }
 
 /** The first of these members that holds a text or a number, as `nameIn` of `diff`. */
-function nameValue(pointers: readonly string[], body = 'r.body'): string {
-  const values = pointers.map((pointer) => {
-    const path = jsonPath(splitPointer(pointer));
-    return `nullif(CASE json_type(${body}, ${path}) WHEN 'text' THEN ${body} ->> ${path} WHEN 'integer' THEN ${body} -> ${path} WHEN 'real' THEN ${body} -> ${path} END, '')`;
-  });
+function nameValue(pointers: readonly string[], body = BODY): string {
+  return nameAt(
+    pointers.map((pointer) => jsonPath(splitPointer(pointer))),
+    body,
+  );
+}
+
+function nameAt(paths: readonly string[], body: string): string {
+  const values = paths.map(
+    (path) =>
+      `nullif(CASE json_type(${body}, ${path}) WHEN 'text' THEN ${body} ->> ${path} WHEN 'integer' THEN ${body} -> ${path} WHEN 'real' THEN ${body} -> ${path} END, '')`,
+  );
   return `CAST(${values.length > 1 ? `coalesce(${values.join(', ')})` : (values[0] ?? 'NULL')} AS TEXT)`;
 }
 
 /** Of another type than text, the JSON as received: as SQL's own value, `1.10` would be `1.1` and `true` be 1. */
 function textValue(names: readonly string[]): string {
   const path = jsonPath(names);
-  return `CAST(CASE json_type(r.body, ${path}) WHEN 'text' THEN r.body ->> ${path} WHEN 'null' THEN NULL ELSE r.body -> ${path} END AS TEXT)`;
+  return `CAST(iif(json_type(${BODY}, ${path}) = 'text', ${BODY} ->> ${path}, nullif(${BODY} -> ${path}, 'null')) AS TEXT)`;
 }
 
 function jsonPath(names: readonly string[]): string {
-  return `'$${names.map((name) => `."${name.replaceAll("'", "''")}"`).join('')}'`;
+  return textLiteral(memberPath(names));
+}
+
+function memberPath(names: readonly string[]): string {
+  return `$${names.map((name) => `."${name}"`).join('')}`;
+}
+
+function textLiteral(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
 }
 
 /** Of a collection that is listed by project: the organization of that project, also of one that is gone. */
@@ -126,23 +143,41 @@ const ORGANIZATION_ID = `CAST(ifnull(l.organization_id, ${ORGANIZATION_OF_PROJEC
 /** The same of a collection that is not listed by project. SQLite parses all views for each connection, so they are short. */
 const LISTED_ORGANIZATION_ID = 'CAST(l.organization_id AS TEXT)';
 
+/** From the view of that kind: SQLite parses all views for each connection, so that none says the same twice. */
 function organizationName(id: string): string {
-  return `(SELECT ${nameValue(definitionOf(SCOPE_KIND.organization_id).nameFrom, 'o.body')} FROM records o JOIN collections ol ON ol.id = o.collection
-    WHERE ol.source = l.source AND ol.kind = '${SCOPE_KIND.organization_id}' AND o.remote_id = ${id}
-      AND o.hash IS NOT NULL)`;
+  return `(SELECT o.name FROM ${SCOPE_KIND.organization_id} o WHERE o.source = s.name AND o.id = ${id})`;
 }
 
 const ORGANIZATION = organizationName(ORGANIZATION_ID);
 
 /** Each kind with the kinds whose lists show its records: a component is in the list of its family and in `plugins`. */
-const SHOWN_IN = `family(kind, shown) AS (VALUES ${CATALOG.flatMap(({ kind }) => familyKinds(kind).map((shown) => `('${kind}', '${shown}')`)).join(', ')})`;
+const SHOWN_IN = `family(kind, shown) AS MATERIALIZED (SELECT m.value ->> 0, m.value ->> 1 FROM json_each('${JSON.stringify(
+  CATALOG.flatMap(({ kind }) => familyKinds(kind).map((shown) => [kind, shown])),
+)}') m)`;
+
+/** Most pointers to a name that a kind has. */
+const NAME_PLACES = Math.max(...CATALOG.map(({ nameFrom }) => nameFrom.length));
+
+/** Columns of a collection, the JSON paths to the names of its records: `name_0` and so on. */
+const NAME_PATHS = Array.from({ length: NAME_PLACES }, (_, place) => {
+  const paths = CATALOG.flatMap(({ kind, nameFrom: { [place]: pointer } }) =>
+    pointer === undefined ? [] : [[kind, memberPath(splitPointer(pointer))]],
+  );
+  return `${textLiteral(JSON.stringify(Object.fromEntries(paths)))} ->> l.kind AS name_${place}`;
+}).join(', ');
+
+const CHANGED_NAME = nameAt(
+  Array.from({ length: NAME_PLACES }, (_, place) => `c.name_${place}`),
+  'r.body',
+);
 
 /** Worked out once for each collection, not for each of its records. */
 function collectionsQuery({ kind, scope }: ResourceDefinition): string {
+  // They name themselves.
+  const isOfOrganizations = kind === SCOPE_KIND.organization_id;
   const organizationId = scope.includes('project_id') ? ORGANIZATION_ID : LISTED_ORGANIZATION_ID;
   return `SELECT l.id, s.name AS source, ${organizationId} AS organization_id,
-  ${organizationName(organizationId)} AS organization,
-  l.project_id, l.role_id
+  ${isOfOrganizations ? 'NULL' : organizationName(organizationId)} AS organization, l.project_id, l.role_id
 FROM collections l JOIN sources s ON s.id = l.source WHERE l.kind = '${kind}'`;
 }
 
@@ -170,7 +205,7 @@ function changesQuery(): string {
   return `WITH ${SHOWN_IN}, ${FIRST_READINGS},
 c AS MATERIALIZED (SELECT l.id, s.name AS source, l.kind, l.scope,
   ${ORGANIZATION_ID} AS organization_id, ${ORGANIZATION} AS organization,
-  l.project_id, l.role_id, g.after, g.until, g.turns
+  l.project_id, l.role_id, ${NAME_PATHS}, g.after, g.until, g.turns
   FROM collections l JOIN sources s ON s.id = l.source JOIN reading g ON g.collection = l.id),
 f AS MATERIALIZED (SELECT source, min(run) AS run FROM runs WHERE root IS NOT NULL GROUP BY source)
 ${changesFrom('r', 'records r ON r.run = n.run')}
@@ -179,13 +214,10 @@ UNION ALL ${changesFrom('v', 'revisions v ON v.run = n.run CROSS JOIN records r 
 
 /** Newest and replaced revisions apart, so that an index finds those of a run in either table. */
 function changesFrom(revision: string, tables: string): string {
-  const names = CATALOG.filter(({ nameFrom }) => nameFrom.length > 0)
-    .map(({ kind, nameFrom }) => `WHEN '${kind}' THEN ${nameValue(nameFrom)}`)
-    .join(' ');
   return `SELECT n.run AS "run", n.finished_at AS "at", c.kind AS "kind", r.remote_id AS "id",
-  CAST(ifnull(CASE c.kind ${names} END, r.last_name) AS TEXT) AS "name", c.source AS "source",
+  CAST(ifnull(${CHANGED_NAME}, r.last_name) AS TEXT) AS "name", c.source AS "source",
   CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN r.remote_id ELSE c.organization_id END AS TEXT) AS "organization_id",
-  CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN ifnull(${nameValue(definitionOf(SCOPE_KIND.organization_id).nameFrom)}, r.last_name)
+  CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN ifnull(${nameValue(definitionOf(SCOPE_KIND.organization_id).nameFrom, 'r.body')}, r.last_name)
     ELSE c.organization END AS TEXT) AS "organization",
   CAST(CASE c.kind WHEN '${SCOPE_KIND.project_id}' THEN r.remote_id ELSE c.project_id END AS TEXT) AS "project_id",
   c.role_id AS "role_id",
@@ -284,9 +316,8 @@ export function maskedViews(
 ): (readonly [name: string, query: string])[] {
   const masked = (kind: string, query: string, isIdMasked: boolean): string =>
     query
-      .replaceAll(/\br\.body\b/g, `masked_body(${kind}, c.source, r.body)`)
+      .replaceAll(/(?<!["\w.])(?:r\.)?body\b/g, `masked_body(${kind}, c.source, r.body)`)
       .replaceAll('r.last_name', `masked_name(${kind}, c.source, r.last_name)`)
-      .replaceAll(/\bo\.body\b/g, `masked_body('${SCOPE_KIND.organization_id}', s.name, o.body)`)
       .replace(ID_COLUMN, isIdMasked ? `masked_id(${kind}, c.source, r.remote_id) AS "id"` : ID_COLUMN)
       .replaceAll(/\bFROM runs\b/g, 'FROM main.runs');
   return [
