@@ -84,14 +84,19 @@ export function locateMirrors(surroundings: Surroundings, choice: ConfigChoice):
   return (asked ?? sourcesWithMirror({ mirrorPath })).map((source) => mirrorOf({ mirrorPath }, source));
 }
 
-/** The mirror of this configuration, for reading (no lock) or for writing (the one writer, `actor`, or the user of this process). */
+/**
+ * The mirror of this configuration, for reading (no lock) or for writing (the one writer, `actor`, or the user of this process).
+ * @param mayCreate false for `mirror_missing` where there is none to write
+ */
 export function openConfiguredMirror(
   config: Config,
   mode: 'read' | 'write',
   command: string,
   pid: number,
   actor?: Actor,
+  mayCreate = true,
 ): Mirror {
   const who = actor === undefined ? {} : { actor };
-  return openMirror(config.mirror, { mode, command, clock: systemClock, host: hostname(), pid, ...who });
+  const options = { mode, command, clock: systemClock, host: hostname(), pid, mayCreate, ...who };
+  return openMirror(config.mirror, options);
 }

@@ -90,6 +90,5 @@ export async function openForChange(
  * @throws TidemarkError `mirror_missing` if there is none, and as `openMirror` does
  */
 export function openExistingMirror(config: Config, command: string, pid: number, actor: Actor): Mirror {
-  openConfiguredMirror(config, 'read', command, pid).close();
-  return openConfiguredMirror(config, 'write', command, pid, actor);
+  return openConfiguredMirror(config, 'write', command, pid, actor, false);
 }

@@ -48,12 +48,16 @@ export class MirrorAccess {
   readonly clock: Clock;
   readonly isTemporary: boolean;
   readonly #actor: Actor | undefined;
+  /** The first one, which may be lent. */
   readonly #reader: ReaderConnection;
+  /**
+   * Those that are not lent. The first of them reads, and there is another one only while that is lent, or after it was: SQLite
+   * reads the schema for each connection, which takes longer than most reads.
+   */
+  readonly #idle: ReaderConnection[];
   readonly #write: WriteAccess | null;
   #isPublishing = false;
   #hasRun = false;
-  /** Of a stream that ended, for the next one: SQLite reads the schema for each connection, which takes longer than most streams. */
-  #spare: ReaderConnection | null = null;
   #isClosed = false;
 
   constructor(
@@ -71,6 +75,7 @@ export class MirrorAccess {
     this.isTemporary = isTemporary;
     this.#actor = actor;
     this.#reader = reader;
+    this.#idle = [reader];
     this.#write = write;
   }
 
@@ -83,9 +88,8 @@ export class MirrorAccess {
   close(): void {
     this.#isClosed = true;
     try {
-      this.#spare?.close();
-      this.#spare = null;
-      this.#reader.close();
+      // A stream may outlive the mirror: its connection is closed when it ends.
+      for (const reader of this.#idle) reader.close();
     } finally {
       this.#closeWriter();
     }
@@ -110,11 +114,19 @@ export class MirrorAccess {
 
   /** Reads of the writer's process use the reader's connection too: they must not see half a run. */
   read<T>(work: (connection: Connection) => T): T {
+    const { connection } = this.#idleReader();
     try {
-      return work(this.#reader.connection);
+      return work(connection);
     } catch (error) {
-      throw asReadingError(error, this.path, this.#reader.connection);
+      throw asReadingError(error, this.path, connection);
     }
+  }
+
+  #idleReader(): ReaderConnection {
+    if (this.#isClosed) throw new TidemarkError('internal', 'the mirror is closed');
+    const idle = this.#idle[0] ?? this.openReader();
+    if (this.#idle.length === 0) this.#idle.push(idle);
+    return idle;
   }
 
   /** As `read`, for each of these. */
@@ -132,35 +144,39 @@ export class MirrorAccess {
     return bound(streams, (stream) => this.stream(stream as (connection: Connection) => Generator));
   }
 
-  /** Reads on a connection of its own, so that the entire iteration sees one snapshot. */
+  /** Reads on a connection that nothing else uses meanwhile, so that the entire iteration sees one snapshot. */
   *stream<T>(read: (connection: Connection) => Generator<T>): Generator<T, undefined> {
-    const reader = this.#spare ?? this.openReader();
-    this.#spare = null;
-    let hasFailed = false;
+    const reader = this.lend();
     try {
       reader.connection.exec('BEGIN');
       yield* read(reader.connection);
       return undefined;
     } catch (error) {
-      hasFailed = true;
       throw asReadingError(error, this.path, reader.connection);
     } finally {
-      if (hasFailed) reader.close();
-      else this.#giveBack(reader);
+      this.giveBack(reader);
     }
   }
 
-  #giveBack(reader: ReaderConnection): void {
-    // Several streams may be under way at once, and one may outlive the mirror.
-    if (this.#isClosed || this.#spare !== null) {
+  /** A reader's connection that nothing else uses until it is given back. */
+  lend(): ReaderConnection {
+    // Within `atOnce`, the one that reads has a transaction.
+    const index = this.#idle.findLastIndex(({ connection }) => !connection.inTransaction);
+    const [idle] = index === -1 ? [] : this.#idle.splice(index, 1);
+    return idle ?? this.openReader();
+  }
+
+  /** Ends its transaction, if it has one, with the temporary tables that were made in it. */
+  giveBack(reader: ReaderConnection): void {
+    // Several may be lent at once, and not come back before the mirror is closed.
+    if (this.#isClosed || (this.#idle.length > 1 && reader !== this.#reader)) {
       reader.close();
       return;
     }
-    // Not COMMIT: temporary tables of the stream go with it.
-    reader.connection.exec('ROLLBACK');
+    if (reader.connection.inTransaction) reader.connection.exec('ROLLBACK');
     // A daemon has many mirrors open, and most of them are not read.
     reader.connection.pragma('shrink_memory');
-    this.#spare = reader;
+    this.#idle.push(reader);
   }
 
   /** Another reader's connection; the caller closes it. */

@@ -27,7 +27,7 @@ const PAGES_PER_STEP = 256;
 
 /**
  * Copies what `reader` sees to `path`, a new file of mode 0600 that is on the disk when this resolves. The caller
- * closes the reader's connection afterwards. It holds one read transaction: without it every write of another process
+ * ends the reader's transaction afterwards, or closes it. There is one: without it every write of another process
  * would make the copy begin again. Writers continue meanwhile; only their log cannot shrink until it has ended.
  * @throws TidemarkError `disk_full`, `read_only` or `file_system` about `path`, `mirror_corrupt` about the mirror,
  * `interrupted`; nothing is left of the copy then

@@ -32,6 +32,8 @@ export interface MirrorOptions {
   readonly pid?: number;
   /** Who does what is recorded with a name; the user of this process if omitted. */
   readonly actor?: Actor;
+  /** For writing: false where making an empty mirror would be a mistake. */
+  readonly mayCreate?: boolean;
   /** Deleted when it is closed: nothing of it waits for the disk, its log is never emptied, and it has no views of kinds. */
   readonly isTemporary?: boolean;
 }
@@ -137,11 +139,11 @@ export class Mirror {
    * @throws TidemarkError `disk_full`, `read_only`, `file_system`, `mirror_corrupt`, `interrupted`: nothing is left then
    */
   async backupTo(path: string, options: BackupOptions = {}): Promise<void> {
-    const reader = this.#access.openReader();
+    const reader = this.#access.lend();
     try {
       await backUp(reader.connection, path, options);
     } finally {
-      reader.close();
+      this.#access.giveBack(reader);
     }
   }
 
@@ -178,13 +180,13 @@ export class Mirror {
 
   /** Checks everything that the mirror holds, as of one moment; yields to the event loop. */
   async verify(onProgress: (progress: VerifyProgress) => void = () => undefined): Promise<VerifyResult> {
-    const reader = this.#access.openReader();
+    const reader = this.#access.lend();
     try {
       return await verifySnapshot(reader.connection, onProgress);
     } catch (error) {
       throw withoutVerifyHint(asReadingError(error, this.path, reader.connection), this.path);
     } finally {
-      reader.close();
+      this.#access.giveBack(reader);
     }
   }
 }

@@ -52,7 +52,7 @@ function openForReading(path: string, holder: LockHolder): ReaderConnection {
 /**
  * Opens the mirror at `name`, which may be a symbolic link. For writing: makes file and directory, takes the writer lock, upgrades, and ends runs and
  * restores whose process died. For reading: never changes anything but an older schema.
- * @throws TidemarkError `mirror_missing` (for writing only where it was moved), `mirror_locked`, `mirror_foreign`, `mirror_newer`, `mirror_version`, `disk_full`,
+ * @throws TidemarkError `mirror_missing` (for writing only where it was moved, or may not be created), `mirror_locked`, `mirror_foreign`, `mirror_newer`, `mirror_version`, `disk_full`,
  * `read_only`, `file_system`, `mirror_corrupt`
  */
 export function openMirror(name: string, options: MirrorOptions): Mirror {
@@ -62,17 +62,20 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
     const reader = openForReading(path, holder);
     return new Mirror('read', new MirrorAccess(path, options, reader, null));
   }
-  translated(name, () => createDirectory(name));
+  const mayCreate = options.mayCreate ?? true;
+  if (mayCreate) translated(name, () => createDirectory(name));
   // Lock and stage by the file's own name: a writer that comes by a link must meet the same ones.
   const path = realMirrorPath(name);
+  if (!mayCreate) translated(path, () => requireContent(path));
   const moved = movedAway(path);
   if (moved !== null) throw moved;
   const lock = acquireWriterLock(path, holder);
   let writer: Connection | undefined;
   let reader: ReaderConnection | null = null;
   try {
+    if (!mayCreate) translated(path, () => requireContent(path));
     // What is not ours must not be touched, and opening for writing may already do that: so look first.
-    if (fileSize(path) > 0) reader = translated(path, () => lookAt(path, holder));
+    if (fileSize(path) > 0) reader = translated(path, () => lookAt(path, holder, mayCreate));
     writer = translated(path, () => openWriter(path, options.isTemporary !== true));
     if (options.isTemporary === true) writer.pragma('synchronous = OFF');
     reader ??= translated(path, () => openReader(path, holder));
@@ -96,7 +99,7 @@ export function openMirrorAsItIs(name: string, options: Omit<MirrorOptions, 'mod
   const path = realMirrorPath(name);
   const holder = holderOf(options);
   return translated(path, () => {
-    if (fileSize(path) === 0) throw missing(path);
+    requireContent(path);
     const reader = lookAt(path, holder);
     return reader === null ? null : new Mirror('read', new MirrorAccess(path, options, reader, null));
   });
@@ -223,10 +226,11 @@ function fileSize(path: string): number {
  * Refuses foreign and newer files without changing a byte. Returns the connection that looked, as the mirror's reader, since
  * SQLite reads the schema for each connection; null where the schema is yet to be made or upgraded.
  */
-function lookAt(path: string, holder: LockHolder): ReaderConnection | null {
+function lookAt(path: string, holder: LockHolder, mayBeEmpty = true): ReaderConnection | null {
   const connection = connect(path, { isReadonly: true });
   try {
     const { version, latest } = schemaVersion(connection, path);
+    if (version === 0 && !mayBeEmpty) throw missing(path);
     if (version === latest) {
       configure(connection, READER_CACHE_KIB);
       return readerOf(connection, path, holder);
@@ -247,7 +251,7 @@ function lookAt(path: string, holder: LockHolder): ReaderConnection | null {
  * while somebody writes
  */
 function openReader(path: string, holder: LockHolder): ReaderConnection {
-  if (fileSize(path) === 0) throw missing(path);
+  requireContent(path);
   const reader = connectReader(path, holder);
   try {
     const { version, latest } = schemaVersion(reader.connection, path);
@@ -353,6 +357,10 @@ export class NoMirror extends TidemarkError {
     super('mirror_missing', message, { hint });
     this.path = path;
   }
+}
+
+function requireContent(path: string): void {
+  if (fileSize(path) === 0) throw missing(path);
 }
 
 function missing(path: string): TidemarkError {

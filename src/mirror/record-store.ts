@@ -64,9 +64,8 @@ export function recordStore(access: MirrorAccess) {
     dueForCheck,
     uncheckedParents,
   });
-  let reader: PageReader | undefined;
   const readPages = <T>(work: (pages: PageReader) => T): T =>
-    access.read((connection) => work((reader ??= preparePages(connection))));
+    access.read((connection) => work(pagesOf(connection)));
   return {
     ...reads,
     ...access.streams({
@@ -90,6 +89,14 @@ export function recordStore(access: MirrorAccess) {
     bodyIn: (list: Pick<RecordList, 'kind' | 'collection' | 'run'>, id: string): string | undefined =>
       readPages((pages) => pages.record(list, id)),
   };
+}
+
+const pageReaders = new WeakMap<Connection, PageReader>();
+
+function pagesOf(connection: Connection): PageReader {
+  const known = pageReaders.get(connection) ?? preparePages(connection);
+  pageReaders.set(connection, known);
+  return known;
 }
 
 /** The volatile fields of which the state as of a run has no values, of those that records have now; none for the newest run. */

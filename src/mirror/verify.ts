@@ -48,7 +48,7 @@ export interface VerifyProgress {
 /** Problems listed at most; a damaged mirror could have one per record. */
 const MAX_PROBLEMS = 1000;
 
-/** The caller closes the connection afterwards. */
+/** The caller ends the connection's transaction afterwards. */
 export async function verifySnapshot(
   connection: Connection,
   onProgress: (progress: VerifyProgress) => void,
@@ -64,7 +64,7 @@ export async function verifySnapshot(
       notes.push(note);
     },
   };
-  // One snapshot; closing the connection ends it. A damaged page may make even an orderly end impossible.
+  // One snapshot.
   connection.exec('BEGIN');
   const wrongTypes = valuesOfWrongType(connection);
   for (const message of wrongTypes) findings.add({ kind: 'index', message });

@@ -50,12 +50,19 @@ export function temporaryDirectory(): string {
 
 /** A mirror that is closed after the test; a new one unless a path is given. */
 export function open(
-  options: { path?: string; mode?: 'read' | 'write'; clock?: Clock; command?: string } = {},
+  options: {
+    path?: string;
+    mode?: 'read' | 'write';
+    clock?: Clock;
+    command?: string;
+    mayCreate?: boolean;
+  } = {},
 ): Mirror {
   const mirror = openMirror(options.path ?? join(temporaryDirectory(), 'mirror.db'), {
     mode: options.mode ?? 'write',
     command: options.command ?? 'test',
     clock: options.clock ?? testClock(),
+    mayCreate: options.mayCreate ?? true,
     host: 'here',
     pid: 4711,
     actor: { by: 'ann@here', via: 'ann@here' },
