@@ -247,7 +247,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
 
   describe('a group', () => {
     it('is handed out with its due cells, and its rate log with its age', async () => {
-      const url = await server.database();
+      const url = await server.migrated();
       const registry = await openedRegistry(url);
       const first = await addCell(url, 'a', 'env:ONE');
       await addCell(url, 'b', 'env:ONE');
@@ -269,7 +269,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     });
 
     it('that a worker cannot work on keeps no other from its turn', async () => {
-      const url = await server.database();
+      const url = await server.migrated();
       const registry = await openedRegistry(url);
       for (let count = 0; count < 3; count += 1) {
         await dueSince(url, await addCell(url), 20);
@@ -283,7 +283,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     });
 
     it('that is queued again, because its worker died, does not wait behind those that are due since a shorter time', async () => {
-      const url = await server.database();
+      const url = await server.migrated();
       const registry = await openedRegistry(url);
       const queue = await GroupQueue.open({
         registry,
@@ -310,7 +310,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     });
 
     it('whose holder vanished says since when nothing was heard of it', async () => {
-      const url = await server.database();
+      const url = await server.migrated();
       const registry = await openedRegistry(url);
       await addCell(url);
       const [group] = await dueIds(registry);
@@ -344,7 +344,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     });
 
     it('that is given back before what vanished holders sent was counted still says it, until a log has it', async () => {
-      const url = await server.database();
+      const url = await server.migrated();
       const registry = await openedRegistry(url);
       await addCell(url);
       const [group] = await dueIds(registry);
@@ -379,7 +379,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     });
 
     it('whose limits are used up is given back until they are free, by its holder alone', async () => {
-      const url = await server.database();
+      const url = await server.migrated();
       const registry = await openedRegistry(url);
       await addCell(url, 'a', 'env:ONE');
       const later = await addCell(url, 'b', 'env:ONE');
@@ -416,7 +416,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     });
 
     it('has a rate log whose ages are as of when they were taken, however long it waited to be written', async () => {
-      const url = await server.database();
+      const url = await server.migrated();
       const registry = await openedRegistry(url);
       await addCell(url);
       const [group] = await dueIds(registry);
@@ -440,7 +440,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     });
 
     it('whose cells are not due is held without one, and one that is gone is not', async () => {
-      const url = await server.database();
+      const url = await server.migrated();
       const registry = await openedRegistry(url);
       const cell = await addCell(url);
       const [group] = await dueIds(registry);
@@ -451,7 +451,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     });
 
     it('that somebody took meanwhile takes nothing from who had it before', async () => {
-      const url = await server.database();
+      const url = await server.migrated();
       const registry = await openedRegistry(url);
       await addCell(url);
       const [group] = await dueIds(registry);
@@ -478,7 +478,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     });
 
     it('is raced for by a publication and a new holder, and one of them waits', async () => {
-      const url = await server.database();
+      const url = await server.migrated();
       const registry = await openedRegistry(url);
       await addCell(url);
       const [group] = await dueIds(registry);
@@ -499,7 +499,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
 
   describe('a publication', () => {
     async function held(): Promise<{ url: Secret; registry: Registry; group: HeldGroup }> {
-      const url = await server.database();
+      const url = await server.migrated();
       const registry = await openedRegistry(url);
       await addCell(url);
       const [group] = await dueIds(registry);
@@ -714,7 +714,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
   });
 
   it('has a cell that was configured while a worker had it due at once, not by what the worker knew', async () => {
-    const url = await server.database();
+    const url = await server.migrated();
     const registry = await openedRegistry(url);
     await addCell(url);
     const due = async () =>
@@ -729,7 +729,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
   });
 
   it('has a cell that storage lacks as fine while that is no harm, and else not', async () => {
-    const url = await server.database();
+    const url = await server.migrated();
     const registry = await openedRegistry(url);
     const cell = await addCell(url);
     const worker = { name: 'w1', host: 'here', version: '1' };
@@ -774,7 +774,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
   });
 
   it('notes what keeps a worker from a cell at that cell, and from a group at all of it', async () => {
-    const url = await server.database();
+    const url = await server.migrated();
     const registry = await openedRegistry(url);
     const first = await addCell(url, 'a', 'env:ONE');
     await addCell(url, 'b', 'env:ONE');
@@ -793,7 +793,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
   });
 
   it('asks for a baseline until a publication says that it is set, or cannot be', async () => {
-    const url = await server.database();
+    const url = await server.migrated();
     const registry = await openedRegistry(url);
     await addCell(url);
     const known = async () => {
@@ -830,7 +830,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
 
   describe('a cell that fails', () => {
     it('five times is quarantined, told once, retried hourly, and released by a job that does not', async () => {
-      const url = await server.database();
+      const url = await server.migrated();
       const registry = await openedRegistry(url);
       const cell = await addCell(url);
       const [group] = await dueIds(registry);
@@ -893,7 +893,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
   });
 
   it('takes findings that are not known any more away, and no later failure brings them back', async () => {
-    const url = await server.database();
+    const url = await server.migrated();
     const registry = await openedRegistry(url);
     await addCell(url, 'a');
     const [group] = await dueIds(registry);
@@ -919,7 +919,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
   });
 
   it('is not put into quarantine for what another program altered, and shown as failing', async () => {
-    const url = await server.database();
+    const url = await server.migrated();
     const registry = await openedRegistry(url);
     await addCell(url, 'a');
     const [group] = await dueIds(registry);
@@ -947,7 +947,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
 
   describe('a checkout', () => {
     it('keeps workers from the whole group, and gives it back due', async () => {
-      const url = await server.database();
+      const url = await server.migrated();
       const registry = await openedRegistry(url);
       await addCell(url, 'a', 'env:SAME');
       await addCell(url, 'b', 'env:SAME');
@@ -979,7 +979,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
     });
 
     it('passes over a worker that is gone, and leaves what that may have sent to the next one', async () => {
-      const url = await server.database();
+      const url = await server.migrated();
       const registry = await openedRegistry(url);
       await addCell(url, 'a');
       const [group] = await dueIds(registry);
@@ -1012,7 +1012,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
   });
 
   it('tells a worker that another one is silent, or died and came back, with a group in its hands', async () => {
-    const url = await server.database();
+    const url = await server.migrated();
     const registry = await openedRegistry(url);
     await addCell(url);
     const [w1, w2] = ['w1', 'w2'].map((name): WorkerDescription => ({ name, host: 'here', version: '1' }));
@@ -1038,7 +1038,7 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
   });
 
   it('forgets workers that were killed long ago and hold nothing', async () => {
-    const url = await server.database();
+    const url = await server.migrated();
     const registry = await openedRegistry(url);
     await addCell(url);
     const [group] = await dueIds(registry);
