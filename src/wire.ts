@@ -86,7 +86,7 @@ export function locateMirrors(surroundings: Surroundings, choice: ConfigChoice):
 
 /**
  * The mirror of this configuration, for reading (no lock) or for writing (the one writer, `actor`, or the user of this process).
- * @param mayCreate false for `mirror_missing` where there is none to write
+ * @param mayCreate false where making an empty mirror would be a mistake
  */
 export function openConfiguredMirror(
   config: Config,

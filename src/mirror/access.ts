@@ -48,13 +48,14 @@ export class MirrorAccess {
   readonly clock: Clock;
   readonly isTemporary: boolean;
   readonly #actor: Actor | undefined;
-  /** The first one, which may be lent. */
-  readonly #reader: ReaderConnection;
+  readonly #openReader: () => ReaderConnection;
   /**
-   * Those that are not lent. The first of them reads, and there is another one only while that is lent, or after it was: SQLite
-   * reads the schema for each connection, which takes longer than most reads.
+   * Readers that are not lent. The first of them reads, and there is another one only while that is lent, or after it was:
+   * SQLite reads the schema for each connection, which takes longer than most reads.
    */
   readonly #idle: ReaderConnection[];
+  /** Stays until the mirror is closed: the copy that it may read goes with its last reader. */
+  readonly #first: ReaderConnection | null;
   readonly #write: WriteAccess | null;
   #isPublishing = false;
   #hasRun = false;
@@ -67,15 +68,17 @@ export class MirrorAccess {
       isTemporary = false,
       actor,
     }: { readonly clock: Clock; readonly isTemporary?: boolean; readonly actor?: Actor },
-    reader: ReaderConnection,
+    /** One that is open, or what opens one when something is read. */
+    reader: ReaderConnection | (() => ReaderConnection),
     write: WriteAccess | null,
   ) {
     this.path = path;
     this.clock = clock;
     this.isTemporary = isTemporary;
     this.#actor = actor;
-    this.#reader = reader;
-    this.#idle = [reader];
+    this.#first = typeof reader === 'function' ? null : reader;
+    this.#openReader = typeof reader === 'function' ? reader : () => reader.another();
+    this.#idle = this.#first === null ? [] : [this.#first];
     this.#write = write;
   }
 
@@ -169,7 +172,7 @@ export class MirrorAccess {
   /** Ends its transaction, if it has one, with the temporary tables that were made in it. */
   giveBack(reader: ReaderConnection): void {
     // Several may be lent at once, and not come back before the mirror is closed.
-    if (this.#isClosed || (this.#idle.length > 1 && reader !== this.#reader)) {
+    if (this.#isClosed || (this.#idle.length > 1 && reader !== this.#first)) {
       reader.close();
       return;
     }
@@ -181,7 +184,7 @@ export class MirrorAccess {
 
   /** Another reader's connection; the caller closes it. */
   openReader(): ReaderConnection {
-    return translated(this.path, () => this.#reader.another());
+    return translated(this.path, this.#openReader);
   }
 
   /**

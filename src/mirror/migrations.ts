@@ -43,11 +43,12 @@ export function shippedMigrations(): readonly Migration[] {
 }
 
 /**
- * The schema version of an open file; 0 for an empty one.
+ * The schema version that the header of an open file names; 0 for an empty one. The schema itself is not read, which takes
+ * longer than all else.
  * @throws TidemarkError `mirror_foreign` for a database of somebody else, `mirror_newer` for a mirror made by a later
- * version of Tidemark, `mirror_version` for one made with other migrations
+ * version of Tidemark
  */
-export function schemaVersion(
+export function markedVersion(
   connection: Connection,
   path: string,
   all: readonly Migration[] = shippedMigrations(),
@@ -70,6 +71,19 @@ export function schemaVersion(
       { hint: 'update Tidemark, or set `mirror` to another path' },
     );
   }
+  return { version, latest };
+}
+
+/**
+ * The schema version of an open file, as its record of migrations proves it; 0 for an empty one.
+ * @throws TidemarkError as `markedVersion`, and `mirror_version` for a mirror made with other migrations
+ */
+export function schemaVersion(
+  connection: Connection,
+  path: string,
+  all: readonly Migration[] = shippedMigrations(),
+): { version: number; latest: number } {
+  const { version, latest } = markedVersion(connection, path, all);
   const applied = appliedHashes(connection);
   if (applied.length !== version || applied.some((hash, index) => hash !== all[index]?.hash)) {
     const isAltered = version === latest && schemaDifferences(connection, all).every(isOfRecord);

@@ -28,7 +28,7 @@ import {
 } from './database.ts';
 import { makeKindViews } from './kind-views.ts';
 import { type LockHolder, acquireWriterLock } from './lock.ts';
-import { PAGE_SIZE, migrate, schemaVersion } from './migrations.ts';
+import { PAGE_SIZE, markedVersion, migrate, schemaVersion } from './migrations.ts';
 import { Mirror, type MirrorOptions } from './mirror.ts';
 import { realMirrorPath } from './real-path.ts';
 import { endDeadRestores } from './restores.ts';
@@ -71,19 +71,19 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
   if (moved !== null) throw moved;
   const lock = acquireWriterLock(path, holder);
   let writer: Connection | undefined;
-  let reader: ReaderConnection | null = null;
   try {
     if (!mayCreate) translated(path, () => requireContent(path));
     // What is not ours must not be touched, and opening for writing may already do that: so look first.
-    if (fileSize(path) > 0) reader = translated(path, () => lookAt(path, holder, mayCreate));
+    if (fileSize(path) > 0) translated(path, () => refuseForeign(path, mayCreate));
     writer = translated(path, () => openWriter(path, options.isTemporary !== true));
     if (options.isTemporary === true) writer.pragma('synchronous = OFF');
-    reader ??= translated(path, () => openReader(path, holder));
-    const access = new MirrorAccess(path, options, reader, { connection: writer, lock });
+    const access = new MirrorAccess(path, options, () => openReader(path, holder), {
+      connection: writer,
+      lock,
+    });
     access.change((connection) => endDeadRestores(connection, access.actor, holder.since));
     return new Mirror('write', access);
   } catch (error) {
-    reader?.close();
     writer?.close();
     lock.release();
     throw error;
@@ -100,8 +100,20 @@ export function openMirrorAsItIs(name: string, options: Omit<MirrorOptions, 'mod
   const holder = holderOf(options);
   return translated(path, () => {
     requireContent(path);
-    const reader = lookAt(path, holder);
-    return reader === null ? null : new Mirror('read', new MirrorAccess(path, options, reader, null));
+    const connection = connect(path, { isReadonly: true });
+    try {
+      const { version, latest } = schemaVersion(connection, path);
+      if (version === latest) {
+        configure(connection, READER_CACHE_KIB);
+        const reader = readerOf(connection, path, holder);
+        return new Mirror('read', new MirrorAccess(path, options, reader, null));
+      }
+    } catch (error) {
+      connection.close();
+      throw error;
+    }
+    connection.close();
+    return null;
   });
 }
 
@@ -157,6 +169,8 @@ function openWriter(path: string, hasViews = true): Connection {
   try {
     // Counts for an empty file only.
     connection.pragma(`page_size = ${PAGE_SIZE}`);
+    // One made with other migrations is refused as it is.
+    schemaVersion(connection, path);
     // auto_vacuum would make a large commit read its entire log again (0.3 s for a million records); VACUUM returns the
     // space instead.
     connection.pragma('auto_vacuum = NONE');
@@ -222,25 +236,15 @@ function fileSize(path: string): number {
   );
 }
 
-/**
- * Refuses foreign and newer files without changing a byte. Returns the connection that looked, as the mirror's reader, since
- * SQLite reads the schema for each connection; null where the schema is yet to be made or upgraded.
- */
-function lookAt(path: string, holder: LockHolder, mayBeEmpty = true): ReaderConnection | null {
+/** Refuses foreign and newer files, and empty ones unless they may be, without changing a byte. */
+function refuseForeign(path: string, mayBeEmpty: boolean): void {
   const connection = connect(path, { isReadonly: true });
   try {
-    const { version, latest } = schemaVersion(connection, path);
+    const { version } = markedVersion(connection, path);
     if (version === 0 && !mayBeEmpty) throw missing(path);
-    if (version === latest) {
-      configure(connection, READER_CACHE_KIB);
-      return readerOf(connection, path, holder);
-    }
-  } catch (error) {
+  } finally {
     connection.close();
-    throw error;
   }
-  connection.close();
-  return null;
 }
 
 /**

@@ -106,6 +106,11 @@ it('a stream that fails leaves the connection that reads as it was; one that out
   expect(read).toThrow('closed');
 });
 
+it('where nothing is read, none is opened', () => {
+  const never = (): ReaderConnection => expect.unreachable();
+  new MirrorAccess('nowhere', { clock: testClock() }, never, null).close();
+});
+
 it('a mirror that may not be created is not, and nothing is left beside its place', () => {
   const directory = join(temporaryDirectory(), 'nowhere');
   expect(() => open({ path: join(directory, 'mirror.db'), mayCreate: false })).toThrow(
