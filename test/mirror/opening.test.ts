@@ -191,6 +191,19 @@ describe('opening a mirror for writing', () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
+  it('refuses a mirror that was made with other migrations and leaves it as it was', () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    open({ path }).close();
+    const file = new Database(path);
+    file.pragma('journal_mode = DELETE');
+    file.exec("UPDATE __drizzle_migrations SET hash = 'another'");
+    file.close();
+    const before = readFileSync(path);
+    for (const mode of ['write', 'read'] as const)
+      expect(() => open({ path, mode })).toThrow(expect.objectContaining({ code: 'mirror_version' }));
+    expect(readFileSync(path).equals(before)).toBe(true);
+  });
+
   it('begins again after a process died while making the file', () => {
     const path = join(temporaryDirectory(), 'mirror.db');
     const half = new Database(path);
