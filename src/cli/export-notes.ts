@@ -7,6 +7,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
+import { unaskedInRun, unaskedKinds, unaskedLines } from '../state/unasked.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 
 /** A collection that the latest look at it did not read completely. */
@@ -51,6 +52,25 @@ export function staleCollections(
       outcome: lastOutcome,
       lastComplete: lastCompleteRun === null ? null : { run: lastCompleteRun, at: lastCompleteAt },
     }));
+}
+
+/**
+ * What the export holds of collections that the configuration leaves out by now, a line for each reason.
+ * @param run null for the latest state
+ */
+export function unaskedNotes(
+  mirror: Mirror,
+  sources: readonly string[],
+  run: number | null,
+  filter: RecordFilter,
+): string[] {
+  return sources.flatMap((source) => {
+    const at = run ?? mirror.runs.latest(source)?.run;
+    if (at === undefined) return [];
+    const kinds = unaskedKinds(mirror, unaskedInRun(mirror, source, at), { source, run: at, filter });
+    const from = sources.length > 1 ? `${source}: ` : '';
+    return unaskedLines(kinds).map((line) => `${from}${line}`);
+  });
 }
 
 type Place = Pick<StaleCollection, 'source' | 'kind' | 'scope'>;

@@ -40,7 +40,7 @@ import { ExportContent, extentOf, extentOfKind } from './export-content.ts';
 import { historyPieces, requireHistoryOptions, runsSince } from './export-history.ts';
 import { writeDirectory, type DirectoryOutcome, type ExportFile } from './export-directory.ts';
 import type { ExportFormat } from './export-directory.ts';
-import { staleCollections, staleText, type StaleCollection } from './export-notes.ts';
+import { staleCollections, staleText, unaskedNotes, type StaleCollection } from './export-notes.ts';
 import {
   askedCollections,
   filterText,
@@ -200,6 +200,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...(content.count > 0 ? [] : [nothingText(options)]),
       ...(isDirectory && format !== 'yaml' ? notMirrored(config, options.kind ?? KINDS, held) : []),
       ...unreadNote(run, unread),
+      ...unaskedNotes(mirror, sources, run, recordFilter(sources, options)),
       ...staleText(stale, run, systemClock.now(), content.hasSource),
     ]);
     return exit;

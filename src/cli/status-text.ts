@@ -211,22 +211,27 @@ function narrowing({ kinds }: Pick<RunRow, 'kinds'>): string {
   return kinds === null ? '' : ` (${kinds.join(', ')} only)`;
 }
 
-function kindTable({ kinds, sampledKinds }: SourceStatus, now: number): string {
+function kindTable({ kinds, sampledKinds, unasked }: SourceStatus, now: number): string {
+  const left = unasked.map(({ kind, collections, records, run }) => [
+    ...[kind, count(collections), count(records), run === null ? 'never' : `run ${run}`],
+    'no longer read',
+  ]);
+  const read = kinds.map(({ kind, collections, records, whole, oldestWholeAt }) => {
+    const sampled = sampledKinds.find((each) => each.kind === kind);
+    const stale = collections - whole;
+    const word = oldestWholeAt === null ? 'incomplete' : 'stale';
+    const current = sampled === undefined ? 'complete' : 'sampled';
+    return [
+      kind,
+      count(collections),
+      sampled === undefined ? count(records) : `${count(records)} of ${count(sampled.of)}`,
+      age(oldestWholeAt, now),
+      stale === 0 ? current : stale === collections ? word : `${count(stale)} ${word}`,
+    ];
+  });
   return renderTable(
     ['kind', 'collections', 'records', 'last complete', 'state'],
-    kinds.map(({ kind, collections, records, whole, oldestWholeAt }) => {
-      const sampled = sampledKinds.find((each) => each.kind === kind);
-      const stale = collections - whole;
-      const word = oldestWholeAt === null ? 'incomplete' : 'stale';
-      const current = sampled === undefined ? 'complete' : 'sampled';
-      return [
-        kind,
-        count(collections),
-        sampled === undefined ? count(records) : `${count(records)} of ${count(sampled.of)}`,
-        age(oldestWholeAt, now),
-        stale === 0 ? current : stale === collections ? word : `${count(stale)} ${word}`,
-      ];
-    }),
+    [...read, ...left],
     ['left', 'right', 'right', 'right', 'left'],
   );
 }

@@ -23,7 +23,7 @@ import {
 import { runsUnlikeSealed } from './row-seals.ts';
 import { type RunOptions, type RunWriter, noteLostRuns, openRun } from './run-writer.ts';
 import { readSchemaChanges } from './schema-changes.ts';
-import { readLastFullSweep, readSweepsAsOf } from './sweeps-as-of.ts';
+import { readLastFullSweep, readSweepsAsOf, readUnaskedCollections } from './sweeps-as-of.ts';
 import { alteredChangesText } from './verify-chain.ts';
 
 export type RunStore = ReturnType<typeof runStore>;
@@ -34,6 +34,7 @@ export function runStore(access: MirrorAccess) {
     list: readRuns,
     sweeps: readSweeps,
     sweepsAsOf: readSweepsAsOf,
+    unaskedCollections: readUnaskedCollections,
     lastFullSweep: readLastFullSweep,
     collections: readCollections,
     kindStatuses: readKindStatuses,

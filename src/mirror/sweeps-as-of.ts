@@ -1,10 +1,23 @@
 /** What had been read of each collection up to a run, and when its entire list was last read. */
 import type { CollectionKey } from '../catalog/order.ts';
-import { type SQLWrapper, and, desc, eq, inArray, isNotNull, lt, lte, sql } from 'drizzle-orm';
+import {
+  type SQLWrapper,
+  and,
+  desc,
+  eq,
+  gt,
+  inArray,
+  isNotNull,
+  isNull,
+  lt,
+  lte,
+  or,
+  sql,
+} from 'drizzle-orm';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
-import { type CollectionRow, readCollections } from './run-rows.ts';
+import { type CollectionRow, readCollections, readRuns } from './run-rows.ts';
 import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 import type { SweepOutcome } from './sweep-result.ts';
@@ -65,6 +78,71 @@ export function readSweepsAsOf(connection: Connection, source: string, run: numb
     };
   });
 }
+
+/** A collection that the newest run of all kinds did not ask for, although it is there: the configuration had left it out. */
+export interface UnaskedCollection extends CollectionKey {
+  /** What leaves it out: its kind, or the parent in its path of which that run asked for nothing. */
+  readonly by: 'kind' | 'organization_id' | 'project_id';
+  /** The last published run that read it; null if none did. */
+  readonly readRun: number | null;
+}
+
+/**
+ * As of a run, in catalog order, then by scope. A run of all kinds asks for every collection that it knows of, and records
+ * why it could not read one; so one without a sweep of that run was not to be read. Runs of some kinds say nothing of
+ * the others.
+ */
+export function readUnaskedCollections(
+  connection: Connection,
+  source: string,
+  run: number,
+  seen?: readonly SeenCollection[],
+): UnaskedCollection[] {
+  const [newest] = readRuns(connection, {
+    source,
+    isPublished: true,
+    isOfAllKinds: true,
+    upTo: run,
+    limit: 1,
+  });
+  // Mostly nothing is left out: then one query says so.
+  if (
+    newest === undefined ||
+    MAY_BE_UNASKED(connection).get({ source, newest: newest.run, run }) === undefined
+  )
+    return [];
+  const there = (seen ?? readSweepsAsOf(connection, source, run)).filter(
+    ({ isRetired, lastRun }) => !isRetired && lastRun !== null,
+  );
+  const isAsked = ({ lastRun }: SeenCollection): boolean => (lastRun ?? 0) >= newest.run;
+  const asked = there.filter(isAsked);
+  const isLeftOut = ({ scope }: SeenCollection, key: 'organization_id' | 'project_id'): boolean =>
+    scope[key] !== undefined &&
+    asked.some((each) => each.scope[key] !== undefined) &&
+    !asked.some((each) => each.scope[key] === scope[key]);
+  return there
+    .filter((each) => !isAsked(each))
+    .map((each) => {
+      const by = (['organization_id', 'project_id'] as const).find((key) => isLeftOut(each, key)) ?? 'kind';
+      return { kind: each.kind, scope: each.scope, by, readRun: each.readRun };
+    });
+}
+
+const MAY_BE_UNASKED = prepared((db) =>
+  db
+    .select({ id: collections.id })
+    .from(collections)
+    .innerJoin(sources, eq(sources.id, collections.source))
+    .where(
+      and(
+        eq(sources.name, param('source')),
+        or(isNull(collections.retiredRun), gt(collections.retiredRun, param('run'))),
+        or(lt(collections.lastRun, param('newest')), gt(collections.lastRun, param('run'))),
+      ),
+    )
+    .limit(1)
+    .prepare(),
+);
 
 const AS_OF = prepared((db) => {
   const carriedUpTo = lte(carriedSweeps.run, param('run'));

@@ -1,7 +1,8 @@
 /** Compares two states of one source. What only one of them covers is named instead. */
-import { collectionKey } from '../catalog/catalog.ts';
+import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { plural } from '../core/wording.ts';
 import type { DiffDocument, LeftOut, Skipped, Stale, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import { type CollectionKey, compareKeys, type RecordKey } from '../catalog/order.ts';
@@ -27,6 +28,7 @@ import { unmanagedKinds } from './compare-sources.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
 import { nothingCompared } from './nothing-compared.ts';
 import type { Coverage, LoadedState, UnknownRecord } from './state.ts';
+import { isNamedAnyway } from './unasked.ts';
 import { UnknownRecords } from './unknown-records.ts';
 import type { Scope } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
@@ -94,7 +96,12 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   for (const side of mirror === undefined ? [from, to] : [to]) side.requireCounted?.(collections.compared);
   const { unknownRecords } = collections;
   const documents: DiffDocument[] = [];
+  const unaskedRecords: (RecordKey & { readonly reason: string })[] = [];
   for (const part of parts) {
+    const without = unaskedRecordsOf(to, filter, part, new Set(apart.map(collectionKey)));
+    unaskedRecords.push(...without);
+    const isLeft = new Set(without.map(recordName));
+
     // Of a collection that was only searched for named records, nothing was compared unless one was there.
     const compared = collections.compared.filter(
       ({ kind, scope }) => selectsCollection(part, kind, scope) && !isSearched(part, kind),
@@ -108,7 +115,10 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
     };
     const side = (state: LoadedState): State => ({
       reference: state.reference,
-      records: state.records(part),
+      records:
+        isLeft.size === 0
+          ? state.records(part)
+          : Iterator.from(state.records(part)).filter((key) => !isLeft.has(recordName(key))),
       collections: compared,
     });
     const steps =
@@ -116,6 +126,7 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
         ? stepsOverPoints(mirror, from.point, to.point, {
             ...options,
             collections: compared,
+            without,
             filter: { ...part, sources: [from.source] },
           })
         : stepsOverStates(side(from), side(to), options);
@@ -131,7 +142,7 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
     ...(to.source === null ? {} : { source: to.source }),
     skipped: [...collections.skipped, ...unknownRecords.skipped()],
     stale: collections.stale,
-    left_out: [...collections.leftOut, ...unknownRecords.leftOut()],
+    left_out: [...collections.leftOut, ...countedRecords(unaskedRecords), ...unknownRecords.leftOut()],
     ...unknownVolatile(mode, { from: asked.from, to }, asked.definitions, filter.kinds),
   };
   if (asked.isUnasked === true) return document;
@@ -185,6 +196,11 @@ function comparableCollections(
   for (const { kind, scope } of collectionsOf(from, to)) {
     if (leaveOut.has(kind) || !parts.some((part) => selectsCollection(part, kind, scope))) continue;
     const sides = [from.coverage(kind, scope), to.coverage(kind, scope)] as const;
+    const unasked = sides[1].how === 'read' || sides[1].how === 'unread' ? sides[1].unasked : undefined;
+    if (unasked !== undefined && !isNamedAnyway(request.filter, unasked)) {
+      leftOut.push({ kind, scope, reason: unasked.reason });
+      continue;
+    }
     const apart = apartness(sides);
     if (apart === 'nothing') continue;
     if (apart !== null) {
@@ -224,6 +240,39 @@ function comparableCollections(
     unread,
     unknownRecords: new UnknownRecords(unknownIn),
   };
+}
+
+/** Records of the part that TO holds and its run did not ask for, though it read others of their collection. */
+function unaskedRecordsOf(
+  to: LoadedState,
+  asked: StateFilter,
+  part: StateFilter,
+  apart: ReadonlySet<string>,
+): (RecordKey & { readonly reason: string })[] {
+  const kind = SCOPE_KIND.organization_id;
+  if (to.unaskedRecord === undefined || isNamedAnyway(asked, { by: 'organization_id' })) return [];
+  if (part.kinds?.includes(kind) === false || apart.has(collectionKey({ kind, scope: {} }))) return [];
+  const own = { ...part, kinds: [kind] };
+  return [...(to.keys?.(own) ?? to.records(own))].flatMap((key) => {
+    const reason = to.unaskedRecord?.(key) ?? null;
+    return reason === null ? [] : [{ kind: key.kind, scope: key.scope, id: key.id, reason }];
+  });
+}
+
+/** As `left_out` names records: how many of a collection. */
+function countedRecords(records: readonly (RecordKey & { readonly reason: string })[]): LeftOut[] {
+  const groups = Map.groupBy(records, (each) => `${collectionKey(each)} ${each.reason}`);
+  return [...groups.values()].flatMap((same) => {
+    const [first] = same;
+    if (first === undefined) return [];
+    const { one, many } = definitionOf(first.kind).title;
+    const { kind, scope, reason } = first;
+    return [{ kind, scope, reason: `${plural(same.length, one, many)}: ${reason}` }];
+  });
+}
+
+function recordName(key: RecordKey): string {
+  return `${collectionKey(key)} ${key.id}`;
 }
 
 /** A kind of which nothing else is left, and all of it for one reason, as one entry. */

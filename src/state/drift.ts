@@ -383,6 +383,7 @@ function coverage(
   const parts = filterParts(filter, from, to);
   return (key, path) => {
     if (!parts.some((part) => selectsRecord(part, key))) return false;
+    if (filter.organizations === undefined && typeof to.unaskedRecord?.(key) === 'string') return false;
     const [member] = splitPointer(path);
     // With a field filter, added and removed records without any of the fields are not reported.
     if (member === undefined) return fields.length === 0;

@@ -111,6 +111,10 @@ class CoveredState implements LoadedState {
     return this.#state.unknownIn(kind, scope);
   }
 
+  unaskedRecord(key: RecordKey): string | null {
+    return this.#state.unaskedRecord?.(key) ?? null;
+  }
+
   *records(filter: StateFilter): Generator<RecordState> {
     for (const record of this.#state.records(filter)) {
       const places = this.#places.get(keyOf(record));

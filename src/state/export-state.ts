@@ -357,6 +357,13 @@ export function unreadKinds(mirror: Mirror, source: string, at: Point): Readonly
   );
 }
 
+/** True where some of the kind's records are older than what the state's run read of the collection. */
+function hasUnaskedRecords(state: LoadedState, kind: Kind): boolean {
+  if (kind !== SCOPE_KIND.organization_id) return false;
+  const kinds = [kind];
+  return [...(state.keys?.({ kinds }) ?? [])].some((key) => typeof state.unaskedRecord?.(key) === 'string');
+}
+
 /**
  * The collections of a source of which the mirror holds, as of the point, every record: one that no sync ever read
  * completely is not among them.
@@ -372,7 +379,13 @@ export function wholeCollections(
     if (!isAsked(collection)) return false;
     const { kind, scope } = collection;
     const coverage = state.coverage(kind, scope);
-    return coverage.how === 'read' && coverage.isPartial !== true && state.unknownIn(kind, scope) === null;
+    return (
+      coverage.how === 'read' &&
+      coverage.isPartial !== true &&
+      coverage.unasked === undefined &&
+      !hasUnaskedRecords(state, kind) &&
+      state.unknownIn(kind, scope) === null
+    );
   });
   return [...Map.groupBy(own, ({ kind }) => kind)].map(([kind, collections]) => ({
     kind,

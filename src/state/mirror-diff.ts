@@ -25,6 +25,7 @@ import type { Point } from './point.ts';
 import { projectsIn } from './live-parents.ts';
 import { requireCounted, requireIntact, requireSealedAfter } from './intact.ts';
 import type { UnknownRecord, Coverage, LoadedState, NamedRecord } from './state.ts';
+import { unaskedInRun, type UnaskedInRun } from './unasked.ts';
 import { firstReads } from './unknown-records.ts';
 
 /** A published run, as the user named it. */
@@ -49,6 +50,8 @@ interface PointDiffOptions {
   /** Collections that are part of both states though they may hold no record. */
   readonly collections?: Iterable<CollectionKey>;
   readonly isUnknown?: CompareOptions['isUnknown'];
+  /** Records of TO that the comparison leaves out. */
+  readonly without?: readonly RecordKey[];
   /** What is made of the changes before they are compared: records that were created again as one (`recreated.ts`). */
   readonly through?: (changes: Iterable<ChangedRecord>) => Iterable<ChangedRecord>;
 }
@@ -92,15 +95,21 @@ export function stepsOverPoints(
   to: RunPoint,
   options: PointDiffOptions,
 ): DiffSteps {
-  const { filter, collections, isUnknown, through, ...compare } = options;
+  const { filter, collections, isUnknown, through, without = [], ...compare } = options;
   requireSealedAfter(mirror, Math.min(from.run, to.run), comparedIn(mirror, [from, to], options));
   const changes = mirror.records.changesBetween(from.run, to.run, filter);
+  const left = new Set(without.map(nameOf));
   return stepsOverPairs(
     {
       from: referenceOf(from),
       to: referenceOf(to),
-      pairs: pairsOf(through === undefined ? changes : through(changes)),
-      sizes: mirror.records.countsAt(to.run, filter),
+      pairs: pairsOf(through === undefined ? changes : through(changes)).filter(
+        (pair) => left.size === 0 || !left.has(nameOf(pair.to ?? pair.from)),
+      ),
+      sizes: mirror.records.countsAt(to.run, filter).map((size) => ({
+        ...size,
+        records: size.records - without.filter((key) => collectionKey(key) === collectionKey(size)).length,
+      })),
       ...(collections === undefined ? {} : { collections }),
     },
     { ...compare, ...(isUnknown === undefined ? {} : { isUnknown }) },
@@ -128,6 +137,10 @@ function referenceOf({ ref, run, at, forgotten }: RunPoint): StateReference {
     ...(at === undefined ? {} : { at }),
     ...(forgotten === undefined ? {} : { forgotten }),
   };
+}
+
+function nameOf(key: RecordKey): string {
+  return `${collectionKey(key)} ${key.id}`;
 }
 
 function* pairsOf(changes: Iterable<ChangedRecord>): Generator<StatePair> {
@@ -159,6 +172,7 @@ class MirrorState implements LoadedState {
   /** Read when first asked for: who only reads records needs none of it. */
   #seenByKey: ReadonlyMap<string, SeenCollection> | undefined;
   #idByKey: ReadonlyMap<string, number> | undefined;
+  #unaskedOfRun: UnaskedInRun | undefined;
 
   constructor(mirror: Mirror, source: string, point: Point, isChecked = false) {
     this.#mirror = mirror;
@@ -176,11 +190,29 @@ class MirrorState implements LoadedState {
     return this.#seenByKey;
   }
 
+  get #unasked(): UnaskedInRun {
+    return (this.#unaskedOfRun ??= unaskedInRun(this.#mirror, this.source, this.point.run, [
+      ...this.#seen.values(),
+    ]));
+  }
+
   collections(): readonly CollectionKey[] {
     return [...this.#seen.values()].filter(({ isRetired }) => !isRetired);
   }
 
   coverage(kind: Kind, scope: Scope): Coverage {
+    const coverage = this.#lastCoverage(kind, scope);
+    if (coverage.how !== 'read' && coverage.how !== 'unread') return coverage;
+    const found = this.#unasked.of(kind, scope);
+    if (found === undefined) return coverage;
+    const { readRun, ...unasked } = found;
+    if (coverage.how === 'unread') return { ...coverage, unasked };
+    const since = readRun === null ? '' : `; as of run ${readRun}`;
+    return { ...coverage, unasked, stale: coverage.stale ?? `${unasked.reason}${since}` };
+  }
+
+  /** As the last run that asked for it left it. */
+  #lastCoverage(kind: Kind, scope: Scope): Coverage {
     const seen = this.#seen.get(collectionKey({ kind, scope }));
     if (seen === undefined || seen.lastRun === null) {
       // No sweep of it up to this run: it did not exist yet, was not read, or retention dropped the row.
@@ -243,6 +275,10 @@ class MirrorState implements LoadedState {
       reason: `perhaps not read yet by run ${this.point.run}; --kind ${kind} shows them`,
       isGuess: true,
     };
+  }
+
+  unaskedRecord(key: RecordKey): string | null {
+    return this.#unasked.record(key);
   }
 
   #idsOf(kind: Kind, scope: Scope): ReadonlySet<string> {

@@ -16,6 +16,7 @@ import { lookCommands } from '../sync/removals.ts';
 import { parentMissing } from '../sync/sweep.ts';
 import { errorDocument, runDocument, type RunProgress } from './documents.ts';
 import { type NamedRemovals, namedRemovals, namesText } from './held-names.ts';
+import { type UnaskedInRun, type UnaskedKind, unaskedInRun, unaskedKinds } from './unasked.ts';
 import {
   ifDead,
   lastCompleteRun,
@@ -37,8 +38,10 @@ export interface SourceStatus {
   readonly isConfigured: boolean;
   readonly state: SourceState;
   readonly records: number;
-  /** In catalog order. */
+  /** In catalog order, without what is no longer read. */
   readonly kinds: readonly KindStatus[];
+  /** What the configuration leaves out by now, though the mirror holds it as it was last read; `records` counts it too. */
+  readonly unasked: readonly UnaskedKind[];
   /** In catalog order, at most `UNREAD_READ`. */
   readonly unread: readonly UnreadCollection[];
   /** How many there are in all. */
@@ -73,15 +76,26 @@ const UNENDED_RUNS = 5;
 
 function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean, now: number): SourceStatus {
   const newest = mirror.runs.list({ source, limit: UNENDED_RUNS });
-  const kinds = mirror.runs.kindStatuses(source);
+  const latest = { source, run: mirror.runs.latest(source)?.run ?? 0 };
+  const leftOut = unaskedInRun(mirror, source, latest.run);
+  const unasked = unaskedKinds(mirror, leftOut, latest);
+  const kinds =
+    leftOut.collections.length === 0 ? mirror.runs.kindStatuses(source) : askedKinds(mirror, leftOut, latest);
   const unreadCount = kinds.reduce((sum, { collections, whole }) => sum + collections - whole, 0);
   const oldest = kinds.map(({ oldestWholeAt }) => oldestWholeAt);
   const known = {
     source,
     isConfigured,
-    records: kinds.reduce((sum, { records }) => sum + records, 0),
+    records: [...kinds, ...unasked].reduce((sum, { records }) => sum + records, 0),
     kinds,
-    unread: unreadCount === 0 ? [] : mirror.runs.unreadCollections(source, UNREAD_READ),
+    unasked,
+    unread:
+      unreadCount === 0
+        ? []
+        : mirror.runs
+            .unreadCollections(source, UNREAD_READ + leftOut.collections.length)
+            .filter(({ kind, scope }) => leftOut.of(kind, scope) === undefined)
+            .slice(0, UNREAD_READ),
     unreadCount,
     oldestWholeAt: oldest.includes(null) ? null : (oldest.toSorted()[0] ?? null),
     lastRun: newest[0] ?? null,
@@ -95,6 +109,29 @@ function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean,
     sampledKinds: sampledOf(kinds),
   };
   return { ...known, state: stateOf(known, now) };
+}
+
+/** As `kindStatuses`, of the collections that are still read. */
+function askedKinds(
+  mirror: Mirror,
+  leftOut: UnaskedInRun,
+  latest: { readonly source: string; readonly run: number },
+): KindStatus[] {
+  const asked = mirror.runs
+    .collections(latest.source)
+    .filter(({ kind, scope, retiredRun }) => retiredRun === null && leftOut.of(kind, scope) === undefined);
+  const outside = leftOut.recordsIn(mirror, latest);
+  return [...Map.groupBy(asked, ({ kind }) => kind)].map(([kind, own]): KindStatus => {
+    const times = own.map(({ lastCompleteAt }) => lastCompleteAt);
+    const apart = outside.filter((each) => each.kind === kind).length;
+    return {
+      kind,
+      collections: own.length,
+      records: own.reduce((sum, { records }) => sum + records, 0) - apart,
+      whole: own.filter(({ lastOutcome }) => lastOutcome === 'complete').length,
+      oldestWholeAt: times.includes(null) ? null : (times.toSorted()[0] ?? null),
+    };
+  });
 }
 
 /** A kind that is read record by record of another one (`reading: 'each'`) may have fewer records than that. */
@@ -321,6 +358,9 @@ export function sourceSummary(
     held_removals: status.held,
     restored_since: status.unreadRestore?.restore ?? null,
     sampled: status.sampledKinds.map(({ kind, read, of }) => ({ kind, read, of })),
+    not_read: status.unasked.map(({ kind, reason, collections, records, run }) => ({
+      ...{ kind, reason, collections, records, run },
+    })),
     drift: driftOf(status.source),
     schema_changes: null,
     next_steps: nextSteps(status, hasOthers),

@@ -8,6 +8,7 @@ import type { ErrorCode } from '../core/errors.ts';
 import type { StateReference } from '../diff/change.ts';
 import { compareKeys, type CollectionKey, type RecordKey } from '../catalog/order.ts';
 import type { RecordState } from '../diff/states.ts';
+import type { UnaskedCollection } from '../mirror/sweeps-as-of.ts';
 import { selectsRecord, type StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
 
@@ -21,6 +22,7 @@ export type Coverage =
       readonly isPartial?: true;
       /** True where `stale` says no more than that not all absences from a list that proved itself were looked up. */
       readonly isUnconfirmed?: true;
+      readonly unasked?: Unasked;
       /** What a live list was caught at that did not show records that exist: it may lack others too. */
       readonly leak?: string;
     }
@@ -33,9 +35,16 @@ export type Coverage =
       /** Why, where the service said so. */
       readonly code: ErrorCode | null;
       readonly permission?: string;
+      readonly unasked?: Unasked;
     }
   /** Nobody asked for it. */
   | { readonly how: 'left_out'; readonly reason: string };
+
+/** Why the state's run did not ask for a collection that earlier ones knew: nothing is known of it as of that run. */
+export interface Unasked {
+  readonly by: UnaskedCollection['by'];
+  readonly reason: string;
+}
 
 /** Records of a read collection of which a state cannot say whether they were there. */
 export interface UnknownRecord {
@@ -101,6 +110,11 @@ export interface LoadedState {
   /** True if it certainly read all of the collection: then `coverage`, which costs more, need not be asked. */
   wasReadWhole?(kind: Kind, scope: Scope): boolean;
   unknownIn(kind: Kind, scope: Scope): UnknownRecord | null;
+  /**
+   * Why its run did not ask for a record though it read others of the collection: one of an organization that the configuration
+   * no longer names. Null where it did; left out where a state has no such records.
+   */
+  unaskedRecord?(key: RecordKey): string | null;
   /** In the order of `compareKeys`. For one of the parts of a filter. */
   records(filter: StateFilter): Iterable<RecordState>;
   /** The same without bodies, where that is cheaper; if missing, use `records`. */

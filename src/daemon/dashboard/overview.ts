@@ -10,6 +10,7 @@ import { byteSize, count, plural } from '../../core/wording.ts';
 import { JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { listedTwiceText, type SourceStatus } from '../../state/source-status.ts';
+import { unaskedLines } from '../../state/unasked.ts';
 import type { DayOfChanges } from '../http/changes.ts';
 import { worst } from '../health/health.ts';
 import {
@@ -375,7 +376,7 @@ ${faint(ageHtml(lastEnded.finishedAt ?? lastEnded.startedAt, now))}`;
   }
   const twice = listedTwiceText(kinds);
   const note = twice === null ? NOTHING : markup`<p class="faint">${capital(twice)}.</p>`;
-  return markup`${heading}${kindsTable(view, status, now, hasOthers)}${note}${unreadHtml(view, status)}`;
+  return markup`${heading}${kindsTable(view, status, now, hasOthers)}${note}${unaskedHtml(status)}${unreadHtml(view, status)}`;
 }
 
 function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthers: boolean): Html {
@@ -418,6 +419,10 @@ function kindsTable(view: DaemonView, status: SourceStatus, now: number, hasOthe
   ];
   return markup`${first}<details class="rest"><summary>${states.join(', ')}</summary>
 ${table(`Kinds of ${source}`, well)}</details>`;
+}
+
+function unaskedHtml({ unasked }: SourceStatus): Html {
+  return markup`${unaskedLines(unasked).map((line) => markup`<p class="faint">${line}.</p>`)}`;
 }
 
 function unreadHtml(view: DaemonView, { source, unread, unreadCount, lastRun }: SourceStatus): Html {

@@ -10,6 +10,7 @@ import { severityCounts } from '../../report/drift-document.ts';
 import { uncomparedCollections } from '../../report/notes.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { type UnreadRestore, unreadRestoreText } from '../../state/runs.ts';
+import { unaskedLines } from '../../state/unasked.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { type JobRow, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import { type DriftSummary, refusalOf, summaryOf } from '../jobs/summaries.ts';
@@ -141,7 +142,7 @@ function complete(snapshot: HealthSnapshot): Answered {
   const sum = (of: (status: SourceStatus) => number): number =>
     own.reduce((all, status) => all + of(status), 0);
   const records = plural(
-    sum((each) => each.records),
+    sum((each) => each.kinds.reduce((all, kind) => all + kind.records, 0)),
     'record',
   );
   const unread = sum(({ unreadCount }) => unreadCount);
@@ -166,10 +167,11 @@ function complete(snapshot: HealthSnapshot): Answered {
   const apart = sampled.map(({ title, read, of }) => `, ${title} sampled (${count(read)} of ${count(of)})`);
   const [only] = own;
   const when = own.length === 1 ? `, as of run ${only?.lastPublished?.run ?? 0}` : '';
+  const unasked = own.flatMap((each) => unaskedLines(each.unasked)).map((line) => `; ${line}`);
   return {
     tone: 'good',
     word: sampled.length === 0 ? 'Yes' : 'All but samples',
-    line: `${records} in ${plural(collections, 'collection')}${apart.join('')}${when}`,
+    line: `${records} in ${plural(collections, 'collection')}${apart.join('')}${when}${unasked.join('')}`,
   };
 }
 

@@ -7,7 +7,7 @@ import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { SourceConfig } from '../../config/config.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import { formatInteger } from '../../core/wording.ts';
+import { formatInteger, plural } from '../../core/wording.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import { type ParsedRecord, type Skipped, fieldFilter } from '../../diff/change.ts';
 import { type RecordState, pairByKey } from '../../diff/states.ts';
@@ -90,7 +90,7 @@ export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
       contradictions.join('\n'),
       'without --keep-accepted, it counts for nothing',
     );
-  const notes: string[] = [];
+  const notes = [...unaskedNotes(desired, asked, parts), ...excludedNotes(options)];
   const ownUserId = ownUserIn(source, definitions, [...there, ...wanted], notes);
   return {
     input: {
@@ -127,6 +127,39 @@ export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
     },
     notes,
   };
+}
+
+/** A line for each kind that the desired state's run did not ask for: its records are those of an earlier run. */
+function unaskedNotes(
+  desired: LoadedState,
+  asked: ReadonlySet<Kind>,
+  parts: readonly StateFilter[],
+): string[] {
+  const found = desired.collections().flatMap(({ kind, scope }) => {
+    if (!asked.has(kind) || !parts.some((part) => selectsCollection(part, kind, scope))) return [];
+    const coverage = desired.coverage(kind, scope);
+    const isOlder = coverage.how === 'read' && coverage.unasked !== undefined;
+    return isOlder ? [`older than ${desired.reference.ref}: ${kind}: ${coverage.stale ?? ''}`] : [];
+  });
+  return [...new Set(found)];
+}
+
+/** Desired records that the plan is not about, since the configuration excludes their kinds; a line for all of them. */
+function excludedNotes({ request, desired, definitions, source }: GatherOptions): string[] {
+  const { kinds, ids } = request.filter;
+  if (kinds !== undefined || ids !== undefined) return [];
+  const included = wantedKinds(source, null);
+  const excluded = KINDS.filter((kind) => !included.has(kind) && definitions(kind).restore.never === null);
+  const counts = new Map<Kind, number>();
+  for (const part of filterParts({ ...request.filter, kinds: excluded }, desired))
+    for (const { kind } of excluded.length === 0 ? [] : (desired.keys?.(part) ?? desired.records(part)))
+      counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  if (counts.size === 0) return [];
+  const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  const named = [...counts.keys()];
+  return [
+    `left out: ${plural(total, 'desired record')} of ${named.join(', ')}: the configuration excludes the ${named.length === 1 ? 'kind' : 'kinds'}; ${named.map((kind) => `--kind ${kind}`).join(' ')} plans with them`,
+  ];
 }
 
 /** As of a run that had seen it; a state from before knows nothing of it. */

@@ -1,0 +1,142 @@
+/**
+ * What the configuration leaves out by now: the mirror holds it as the last run that asked for it left it, and nothing is
+ * known of it as of later runs. The one place that decides it, for comparisons, drift, exports and status.
+ */
+import { collectionKey } from '../catalog/catalog.ts';
+import type { Scope } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { compareKeys, type RecordKey } from '../catalog/order.ts';
+import { plural } from '../core/wording.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RecordFilter } from '../mirror/record-filter.ts';
+import type { SeenCollection, UnaskedCollection } from '../mirror/sweeps-as-of.ts';
+import type { StateFilter } from './filter.ts';
+import type { Unasked } from './state.ts';
+
+/** As a live state says it. */
+const REASON: Readonly<Record<UnaskedCollection['by'], string>> = {
+  kind: 'the configuration excludes the kind',
+  organization_id: 'outside the organizations that the configuration names',
+  project_id: 'outside the projects that the configuration names',
+};
+
+/** A state of the mirror, as far as it matters. */
+interface StateOfRun {
+  readonly source: string;
+  readonly run: number;
+  readonly filter?: RecordFilter;
+}
+
+/** What a run did not ask for, of one source. */
+export class UnaskedInRun {
+  readonly collections: readonly UnaskedCollection[];
+  readonly #byKey: ReadonlyMap<string, UnaskedCollection>;
+  /** Organizations of which it asked for nothing. */
+  readonly #organizations: ReadonlyMap<string, UnaskedCollection>;
+
+  constructor(collections: readonly UnaskedCollection[]) {
+    this.collections = collections;
+    this.#byKey = new Map(collections.map((each) => [collectionKey(each), each]));
+    this.#organizations = new Map(
+      collections.flatMap((each) => {
+        const { by, scope } = each;
+        return by === 'organization_id' && scope.organization_id !== undefined
+          ? [[scope.organization_id, each]]
+          : [];
+      }),
+    );
+  }
+
+  of(kind: Kind, scope: Scope): (Unasked & Pick<UnaskedCollection, 'readRun'>) | undefined {
+    const found = this.#byKey.get(collectionKey({ kind, scope }));
+    return found && { by: found.by, reason: REASON[found.by], readRun: found.readRun };
+  }
+
+  /** The records that it did not ask for, though it read others of their collection. */
+  recordsIn(
+    mirror: Pick<Mirror, 'records'>,
+    { source, run, filter = {} }: StateOfRun,
+  ): { readonly kind: Kind; readonly run: number | null }[] {
+    const kind = SCOPE_KIND.organization_id;
+    if (this.#organizations.size === 0 || this.of(kind, {}) !== undefined) return [];
+    if (filter.kinds?.includes(kind) === false) return [];
+    const keys = mirror.records.keysAt(run, { ...filter, kinds: [kind], sources: [source] });
+    return [...keys].flatMap(({ id }) => {
+      const found = this.#organizations.get(id);
+      return found === undefined ? [] : [{ kind, run: found.readRun }];
+    });
+  }
+
+  /** As `LoadedState.unaskedRecord`. */
+  record({ kind, id }: Pick<RecordKey, 'kind' | 'id'>): string | null {
+    return kind === SCOPE_KIND.organization_id && this.#organizations.has(id) ? REASON.organization_id : null;
+  }
+}
+
+/** As of a published run. @param seen what `sweepsAsOf` gave for it, where that is at hand */
+export function unaskedInRun(
+  mirror: Pick<Mirror, 'runs'>,
+  source: string,
+  run: number,
+  seen?: readonly SeenCollection[],
+): UnaskedInRun {
+  return new UnaskedInRun(mirror.runs.unaskedCollections(source, run, seen));
+}
+
+/** True where the filter names what the configuration leaves out: then it is compared as it was last read. */
+export function isNamedAnyway(filter: StateFilter, { by }: Pick<Unasked, 'by'>): boolean {
+  if (by === 'kind') return filter.kinds !== undefined;
+  return by === 'organization_id' ? filter.organizations !== undefined : filter.projects !== undefined;
+}
+
+/** Records of one kind that are left out for one reason. */
+export interface UnaskedKind {
+  readonly kind: Kind;
+  readonly reason: string;
+  readonly collections: number;
+  readonly records: number;
+  /** The last run that read one of them; null if none did. */
+  readonly run: number | null;
+}
+
+/** What the state holds of collections that were no longer read, in catalog order. */
+export function unaskedKinds(mirror: Mirror, unasked: UnaskedInRun, state: StateOfRun): UnaskedKind[] {
+  if (unasked.collections.length === 0) return [];
+  const { source, run, filter = {} } = state;
+  const counts = mirror.records.countsAt(run, { ...filter, sources: [source] });
+  const records = new Map(counts.map((each) => [collectionKey(each), each.records]));
+  const parts = unasked.collections.map(({ kind, scope, by, readRun }) => ({
+    ...{ kind, scope, reason: REASON[by], run: readRun, collections: 1 },
+    records: records.get(collectionKey({ kind, scope })) ?? 0,
+  }));
+  const ofOrganizations = unasked.recordsIn(mirror, state).map((each) => ({
+    ...{ ...each, scope: {}, reason: REASON.organization_id, collections: 0, records: 1 },
+  }));
+  const all = [...ofOrganizations, ...parts].sort((a, b) => compareKeys({ ...a, id: '' }, { ...b, id: '' }));
+  return [...Map.groupBy(all, (each) => JSON.stringify([each.kind, each.reason])).values()].flatMap(
+    (same): UnaskedKind[] => {
+      const [first] = same;
+      if (first === undefined) return [];
+      const runs = same.flatMap(({ run }) => run ?? []);
+      return [
+        {
+          ...{ kind: first.kind, reason: first.reason },
+          collections: same.reduce((sum, each) => sum + each.collections, 0),
+          records: same.reduce((sum, each) => sum + each.records, 0),
+          run: runs.length === 0 ? null : Math.max(...runs),
+        },
+      ];
+    },
+  );
+}
+
+/** E.g. `4 records of domains, invites no longer read, as of run 1 (the configuration excludes the kind)`; a line each reason. */
+export function unaskedLines(kinds: readonly UnaskedKind[]): string[] {
+  const held = kinds.filter(({ records }) => records > 0);
+  return [...Map.groupBy(held, ({ reason, run }) => JSON.stringify([reason, run])).values()].map((same) => {
+    const records = same.reduce((sum, each) => sum + each.records, 0);
+    const [first] = same;
+    return `${plural(records, 'record')} of ${same.map(({ kind }) => kind).join(', ')} no longer read, as of run ${first?.run ?? 0} (${first?.reason ?? ''})`;
+  });
+}

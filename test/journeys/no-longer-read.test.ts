@@ -1,0 +1,170 @@
+/** What the configuration leaves out by now: the mirror holds it as it was last read, and nothing vouches for it. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { commandLine } from './command-line.ts';
+import { DOMAINS, world, type DiffJson, type World } from './comparison.ts';
+import type { Ended } from './harness.ts';
+import { ORG, organizationPaths, projectPaths } from './service.ts';
+
+const KIND = 'the configuration excludes the kind';
+const OUTSIDE = 'outside the organizations that the configuration names';
+const OTHER = '0190aaaa-0000-7000-8000-000000000002';
+
+interface Left extends World {
+  /** Runs `tidemark ARGS` with the configuration of now. */
+  readonly now: (code: number, ...args: string[]) => Promise<Ended>;
+  readonly json: <T = DiffJson & { findings: { id: string }[] }>(
+    code: number,
+    ...args: string[]
+  ) => Promise<T>;
+}
+
+/** A baseline of everything, then a run without what `narrowed` leaves out, of which something was removed meanwhile. */
+async function narrowed(env: Readonly<Record<string, string>>): Promise<Left> {
+  const here = await world();
+  here.service.lists.set('/api/organizations/', [
+    JSON.stringify({ id: ORG, name: 'Harbor', teams: [{ id: 1 }] }),
+    JSON.stringify({ id: OTHER, name: 'Quay', teams: [{ id: 2 }] }),
+  ]);
+  for (const path of organizationPaths(OTHER)) here.service.lists.set(path, []);
+  here.service.lists.set(`/api/organizations/${OTHER}/projects/`, ['{"id":2,"name":"App"}']);
+  for (const path of projectPaths('2')) here.service.lists.set(path, []);
+  here.service.lists.set(`/api/organizations/${OTHER}/members/`, [
+    JSON.stringify({ id: 'x3', user: { uuid: 'u3', email: 'eve@two.example' }, level: 1 }),
+    JSON.stringify({ id: 'x4', user: { uuid: 'u4', email: 'kim@two.example' }, level: 1 }),
+  ]);
+  await here.expectRun(0, 'sync', '--quiet');
+  await here.expectRun(0, 'snapshots', 'pin', 'base', '--baseline');
+  here.service.set('domains', [DOMAINS[0]!]);
+  here.service.lists.set(`/api/organizations/${OTHER}/members/`, []);
+  const own = { ...here.env, ...env };
+  const now = async (code: number, ...args: string[]): Promise<Ended> => {
+    const ended = await commandLine(args, { env: own, cwd: here.directory });
+    expect(ended.code, `${args.join(' ')}\n${ended.stdout}${ended.stderr}`).toBe(code);
+    return ended;
+  };
+  await now(0, 'sync', '--quiet', '--accept-removals', '5');
+  return {
+    ...here,
+    now,
+    json: async (code, ...args) => JSON.parse((await now(code, ...args, '--json')).stdout) as never,
+  };
+}
+
+const leftOut = (document: DiffJson): string[] =>
+  document.left_out.map(({ kind, reason }) => `${kind}: ${reason}`).filter((line) => line.includes('config'));
+
+describe('a kind that the configuration excludes by now', () => {
+  const without = (): Promise<Left> => narrowed({ TIDEMARK_KINDS_EXCLUDE: 'domains' });
+
+  it('is left out of drift and of a diff to the latest run, as live leaves it out', async () => {
+    const { json, now } = await without();
+    const drift = await json(2, 'drift');
+    expect(drift.findings.map(({ id }) => id)).toEqual(['u3', 'u4']);
+    expect(leftOut(drift)).toEqual([`domains: ${KIND}`]);
+    expect(leftOut(await json(2, 'drift', '--live'))).toEqual([`domains: ${KIND}`]);
+    expect(leftOut(await json(2, 'diff', 'baseline', 'latest'))).toEqual([`domains: ${KIND}`]);
+    expect((await now(2, 'drift')).stderr).toContain(`left out: domains: ${KIND}`);
+  });
+
+  it('is compared as it was last read where it is named, and then the comparison is not complete', async () => {
+    const { json } = await without();
+    const drift = await json(3, 'drift', '--kind', 'domains');
+    expect(drift).toMatchObject({
+      findings: [],
+      left_out: [],
+      compared: { records: 2 },
+      stale: [
+        { kind: 'domains', side: 'to', reason: `${KIND}; as of run 1` },
+        { kind: 'domains', side: 'to', reason: `${KIND}; as of run 1` },
+      ],
+    });
+  });
+
+  it('is compared again once it is read again', async () => {
+    const { expectRun, diff, now } = await without();
+    await expectRun(0, 'sync', '--quiet', '--accept-removals', '5');
+    const found = await diff(2, 'baseline', 'latest');
+    expect(leftOut(found)).toEqual([]);
+    expect(found.changes.map(({ kind }) => kind)).toContain('domains');
+    // Asked for by name, it was read in the newest run.
+    await now(0, 'sync', '--quiet');
+    await now(0, 'sync', '--quiet', '--kind', 'domains');
+    const again = await now(2, 'diff', 'baseline', 'latest', '--json');
+    expect(leftOut(JSON.parse(again.stdout) as DiffJson)).toEqual([]);
+  });
+
+  it('counts as no longer read in status, which is complete without it', async () => {
+    const { now } = await without();
+    const { stdout } = await now(0, 'status');
+    const said = `2 records of domains no longer read, as of run 1 (${KIND})`;
+    expect(stdout.replaceAll(/\s+/g, ' ')).toContain(said);
+    expect((await now(0, 'status', '--verbose')).stdout).toMatch(/domains\s+2\s+2\s+run 1\s+no longer read/);
+    const { stdout: json } = await now(0, 'status', '--json');
+    const [source] = (JSON.parse(json) as { sources: { not_read: object[]; state: string }[] }).sources;
+    expect(source).toMatchObject({
+      state: 'whole',
+      not_read: [{ kind: 'domains', reason: KIND, collections: 2, records: 2, run: 1 }],
+    });
+  });
+
+  it('is complete also where it was excluded because it could not be read', async () => {
+    const { service, expectRun, env, directory } = await world();
+    service.lists.delete(`/api/organizations/${ORG}/domains/`);
+    await expectRun(3, 'sync', '--quiet');
+    const own = { ...env, TIDEMARK_KINDS_EXCLUDE: 'domains' };
+    expect((await commandLine(['sync', '--quiet'], { env: own, cwd: directory })).code).toBe(0);
+    expect((await commandLine(['status'], { env: own, cwd: directory })).code).toBe(0);
+  });
+
+  it('is exported with a line on stderr, and is not among what is whole', async () => {
+    const { now, directory } = await without();
+    const { stderr } = await now(0, 'export', '--output', join(directory, 'out'));
+    expect(stderr).toContain(`2 records of domains no longer read, as of run 1 (${KIND})`);
+    const manifest = JSON.parse(readFileSync(join(directory, 'out', '.tidemark-export.json'), 'utf8')) as {
+      whole: { kind: string }[];
+    };
+    const whole = manifest.whole.map(({ kind }) => kind);
+    expect(whole).toContain('members');
+    expect(whole).not.toContain('domains');
+    const { stderr: members } = await now(0, 'export', '--kind', 'members');
+    expect(members).not.toContain('no longer read');
+  });
+
+  it('is planned from its last reading only where that is named, and the plan says as of which run', async () => {
+    const { now } = await without();
+    const named = await now(2, 'restore', 'latest', '--kind', 'domains');
+    expect(`${named.stdout}${named.stderr}`).toContain(`older than latest: domains: ${KIND}; as of run 1`);
+    const all = await now(3, 'restore', 'baseline');
+    expect(all.stdout).not.toContain('create domain');
+    expect(all.stderr).toContain(
+      `left out: 2 desired records of domains: ${KIND}; --kind domains plans with them`,
+    );
+  });
+});
+
+describe('an organization that the configuration no longer names', () => {
+  const without = (): Promise<Left> => narrowed({ TIDEMARK_ORGANIZATIONS: ORG });
+
+  it('is left out with everything below it, and its record too', async () => {
+    const { json, now } = await without();
+    const drift = await json(2, 'drift');
+    expect(drift.findings.map(({ id }) => id)).toEqual(['d2']);
+    expect(leftOut(drift)).toEqual(
+      expect.arrayContaining([
+        `members: ${OUTSIDE}`,
+        `domains: ${OUTSIDE}`,
+        `organizations: 1 organization: ${OUTSIDE}`,
+      ]),
+    );
+    // Two members, two domains of which one went, an organization and its project.
+    expect(drift.compared.records).toBe(6);
+    const named = await json(3, 'drift', '--organization', 'Quay', '--kind', 'members');
+    expect(named).toMatchObject({ findings: [], stale: [{ reason: `${OUTSIDE}; as of run 1` }] });
+    const { stdout } = await now(0, 'status');
+    expect(stdout.replaceAll(/\s+/g, ' ')).toContain(
+      'of organizations, projects, members no longer read, as of run 1',
+    );
+  });
+});
