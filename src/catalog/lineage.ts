@@ -48,6 +48,14 @@ export function scopeOf({ scope }: KindRow, values: Scope): Scope {
 /** The kind whose record's id a scope value is: `roles` for `role_id`. */
 export const SCOPE_KIND: Readonly<Record<ScopeKey, Kind>> = scopeKinds();
 
+/** The organization or project that a record belongs to, as tables of several kinds show it: of one that is such a parent, its own id. */
+export function parentId(
+  key: Exclude<ScopeKey, 'role_id'>,
+  { kind, scope, id }: { readonly kind: Kind; readonly scope: Scope; readonly id: string },
+): string | undefined {
+  return SCOPE_KIND[key] === kind ? id : scope[key];
+}
+
 function scopeKinds(): Record<ScopeKey, Kind> {
   const kindOf = (key: ScopeKey): Kind => {
     const named = CATALOG.find(({ kind }) => scopeKeyNaming(kind) === key);

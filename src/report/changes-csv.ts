@@ -1,4 +1,5 @@
 /** The changes of runs as CSV: what `tidemark changes --format csv` writes. */
+import { parentId } from '../catalog/lineage.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import { type FieldChange, placeOf } from '../diff/compare.ts';
@@ -39,8 +40,8 @@ function line(run: ChangedRun['run'], change: RecordChange, field: FieldChange |
     at: run.finishedAt ?? run.startedAt,
     source: run.source,
     ...{ kind, id, name: name === id ? '' : name, change: change.change },
-    organization_id: scope.organization_id ?? '',
-    project_id: scope.project_id ?? '',
+    organization_id: parentId('organization_id', change) ?? '',
+    project_id: parentId('project_id', change) ?? '',
     role_id: scope.role_id ?? '',
     path: field === undefined ? '' : placeOf(field),
     from: valueCell(field?.from),

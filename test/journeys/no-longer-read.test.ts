@@ -1,4 +1,4 @@
-/** What the configuration leaves out by now: the mirror holds it as it was last read, and nothing vouches for it. */
+/** What the configuration leaves out by now: the mirror holds it as it was last read, and it does not count as read. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';

@@ -57,6 +57,19 @@ it('has one line for a record that came or went, with the id before of one that 
   ]);
 });
 
+it('has the own id of an organization and of a project in the column of that parent', () => {
+  const changed = { change: 'removed', fields: [] } as const;
+  expect(
+    linesOf(
+      { kind: 'organizations', scope: {}, id: 'o', name: 'Harbor', ...changed },
+      { kind: 'projects', scope: { organization_id: 'o' }, id: '2', name: 'Web', ...changed },
+    ),
+  ).toEqual([
+    `${HEAD},organizations,o,,,o,Harbor,removed,,,,,,`,
+    `${HEAD},projects,o,2,,2,Web,removed,,,,,,`,
+  ]);
+});
+
 it('has nothing but its heading for a run with nothing before it', () => {
   expect([...changesCsv([{ run: RUN, diff: null }])]).toHaveLength(1);
 });

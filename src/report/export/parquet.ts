@@ -4,7 +4,7 @@ import { definitionOf } from '../../catalog/catalog.ts';
 import { type FieldType, SCOPE_KEYS } from '../../catalog/definition.ts';
 import { type KindColumn, kindColumns, projectPointer } from '../../catalog/kind-columns.ts';
 import type { Kind } from '../../catalog/kinds.ts';
-import { SCOPE_KIND } from '../../catalog/lineage.ts';
+import { parentId, SCOPE_KIND } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import {
@@ -186,7 +186,9 @@ export function parquetOfHistory(revisions: Iterable<ExportRevision>): Generator
     [
       text('source', ({ source }) => source),
       text('kind', ({ kind }) => kind),
-      ...SCOPE_KEYS.map((key) => text(key, ({ scope }) => scope[key] ?? null)),
+      ...SCOPE_KEYS.map((key) =>
+        text(key, (revision) => (key === 'role_id' ? revision.scope[key] : parentId(key, revision)) ?? null),
+      ),
       text('id', ({ id }) => id),
       text('name', ({ name }) => name),
       { name: 'run', type: 'INT64', cell: ({ run }) => BigInt(run) },
