@@ -140,10 +140,8 @@ function* withChanges(
     const changes =
       value === undefined || from === undefined
         ? null
-        : compareBodies(definition, from, value, 'default').flatMap(({ path, from: old, to }) =>
-            isUnknown(splitPointer(path)[0] ?? '')
-              ? []
-              : [{ path, ...(old === undefined ? {} : { from: old }), ...(to === undefined ? {} : { to }) }],
+        : compareBodies(definition, from, value, 'default').filter(
+            ({ path }) => !isUnknown(splitPointer(path)[0] ?? ''),
           );
     const listed = new Set(changes?.map(({ path }) => splitPointer(path)[0]));
     const unknownThen =

@@ -314,6 +314,42 @@ describe('the history', () => {
     expect(readFileSync(file).subarray(-4).toString()).toBe('PAR1');
   });
 
+  it('has the organization and project of one in its own rows, as the view `changes` and the tables', async () => {
+    const { directory, env } = await mirrored();
+    const file = join(directory, 'history.parquet');
+    writeFileSync(file, bytesOf(['export', '--history', '--format', 'parquet'], env));
+    const columns = 'kind, id, organization_id, project_id';
+    const mirror = new Database(join(directory, 'mirror.db'), { readonly: true });
+    const viewed = mirror.prepare(`SELECT ${columns} FROM changes WHERE run = 1 ORDER BY kind, id`).all();
+    mirror.close();
+    expect(await ask(`SELECT ${columns} FROM '${file}' WHERE run = 1 ORDER BY kind, id`)).toEqual(viewed);
+    expect(viewed).toContainEqual({ kind: 'organizations', id: ORG, organization_id: ORG, project_id: null });
+    expect(viewed).toContainEqual({ kind: 'projects', id: '1', organization_id: ORG, project_id: '1' });
+  });
+
+  it('has of each change what `log` has: the place of an element by its id, its pointer before, and moves', async () => {
+    const { service, expectRun } = await world();
+    const domain = (steps: readonly object[]): object => ({ id: 'd1', domain: 'one.example', steps });
+    const [a, b, c] = ['a', 'b', 'c'].map((id) => ({ id, on: true }));
+    service.set('domains', [domain([a!, b!, c!])]);
+    await expectRun(0, 'sync', '--quiet');
+    service.set('domains', [domain([{ id: 'c', on: false }, a!, b!])]);
+    await expectRun(0, 'sync', '--quiet');
+    const { stdout } = await expectRun(0, 'export', '--history', '--id', 'd1');
+    const history = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => (JSON.parse(line) as { changes: object[] | null }).changes);
+    const log = await expectRun(0, 'log', 'domains', 'd1', '--json');
+    const { revisions } = JSON.parse(log.stdout) as { revisions: { run: number; fields: object[] }[] };
+    expect(history[1]).toEqual(revisions.find(({ run }) => run === 2)?.fields);
+    expect(history[1]).toContainEqual({
+      ...{ path: '/steps/0/on', place: '/steps/[id=c]/on', from_path: '/steps/2/on' },
+      ...{ from: true, to: false },
+    });
+    expect(history[1]?.some((change) => 'moved' in change)).toBe(true);
+  });
+
   it('goes to the file that --output names', async () => {
     const { directory, env } = await mirrored();
     const file = join(directory, 'all.parquet');

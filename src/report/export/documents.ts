@@ -1,6 +1,7 @@
 /** Records as the texts of an export, piece by piece: memory holds one record at a time. */
 import type { RecordKey } from '../../catalog/order.ts';
 import { definitionOf } from '../../catalog/catalog.ts';
+import type { FieldChange } from '../../diff/compare.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { parseLossless, getOwn, isJsonObject, type JsonValue } from '../../core/json.ts';
@@ -29,8 +30,7 @@ export interface ExportRevision extends Omit<ExportRecord, 'body' | 'source'> {
   /** As the view `changes` has it. */
   readonly change: 'added' | 'changed' | 'removed' | 'initial' | 'first_read' | 'recreated';
   /** Of a changed or recreated record; a side that is missing was absent. Null for the others. */
-  readonly changes:
-    readonly { readonly path: string; readonly from?: JsonValue; readonly to?: JsonValue }[] | null;
+  readonly changes: readonly FieldChange[] | null;
   /** Exactly as received; null for a removal. */
   readonly body: string | null;
   /** Fields that were volatile then and are not any more: `body` has what was seen last of them, `changes` leaves them out. */
