@@ -18,7 +18,7 @@ import {
 } from '../report/drift-document.ts';
 import { maskedId, maskedPlace } from '../report/mask.ts';
 import { placeText } from '../report/notes.ts';
-import { nameText } from '../report/value-text.ts';
+import { byText, nameText } from '../report/value-text.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
@@ -35,7 +35,7 @@ import { print, printNote, type CommandContext, terminalWidth } from './context.
 import { isAskedFor, placeByIndex } from './drift-place.ts';
 import { renderTable } from '../report/table.ts';
 
-/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, until, is_over, contradiction, measured}]}`. */
+/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, via, until, is_over, contradiction, measured}]}`. */
 export async function acceptedDrift(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'drift accepted', context.pid);
@@ -92,7 +92,7 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
     const table = renderTable(
       ['kind', 'name', 'id', 'where', 'field', 'value', 'against', 'until', 'accepted', 'by', 'reason'],
       accepted.map((each) => {
-        const { source, kind, name, id, scope, path, measured, until, isOver, acceptedAt, by, reason } = each;
+        const { source, kind, name, id, scope, path, measured, until, isOver, acceptedAt, reason } = each;
         const names = placesOf.get(source);
         const place = names === undefined ? scopeText(scope) : placeText(scope, names, { hasIds: false });
         return [
@@ -105,7 +105,7 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
           measured === null ? '·' : measuredFromText(measured),
           until === undefined ? '·' : `${localTime(until)}${isOver ? ' (over)' : ''}`,
           localTime(acceptedAt),
-          nameText(by),
+          byText(each),
           nameText(reason),
         ];
       }),

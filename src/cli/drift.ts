@@ -16,7 +16,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { CONTRADICTED, driftDocument } from '../report/drift-document.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
-import { nameText } from '../report/value-text.ts';
+import { byText, nameText } from '../report/value-text.ts';
 import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
 import { failedRunDocument } from '../state/documents.ts';
 import { forgottenNotes, newestRunIfFailed, unreadRestores, unreadRestoreText } from '../state/runs.ts';
@@ -249,7 +249,7 @@ function driftNotes(
       const where = `${kind} ${nameOf(finding)}${path === '' ? '' : ` ${nameText(path)}`}`;
       if (again?.because === 'contradicted') return `not accepted: ${where}: ${CONTRADICTED}`;
       const why = again?.because === 'expired' ? 'its acceptance expired' : 'its value changed again';
-      const by = again === undefined ? '' : ` by ${nameText(again.acceptance.by)}`;
+      const by = again === undefined ? '' : ` by ${byText(again.acceptance)}`;
       return `accepted before${by}, open again: ${where}: ${why}`;
     }),
     ...missed.map(({ finding, rule }) => {

@@ -1,4 +1,5 @@
 /** `tidemark restore --abandon [N]`: ends an interrupted restore that nobody is to resume. Sends nothing. */
+import { whoText } from '../core/actor.ts';
 import { TidemarkError, EXIT, type ExitCode } from '../core/errors.ts';
 import { localTime, plural } from '../core/wording.ts';
 import type { RestoreRow } from '../mirror/restores.ts';
@@ -92,7 +93,7 @@ function requireAnswer(context: CommandContext, { yes }: AbandonOptions, number:
 
 async function agrees(
   context: CommandContext,
-  { restore, startedAt, by }: RestoreRow,
+  { restore, startedAt, by, via }: RestoreRow,
   { source, steps, summary }: RestoreReport,
   outcome: 'failed' | 'partial',
 ): Promise<boolean> {
@@ -104,7 +105,7 @@ async function agrees(
   ].join(', ');
   const answer = await askYesNo(
     context,
-    `restore ${restore} of ${source}, begun ${localTime(startedAt)} by ${by}: ${done}. End it as ${outcome}? What it did stays, and the rest is not sent.`,
+    `restore ${restore} of ${source}, begun ${localTime(startedAt)} by ${whoText({ by, via })}: ${done}. End it as ${outcome}? What it did stays, and the rest is not sent.`,
     { yes: 'Yes, leave it as it is', no: 'No' },
   );
   if (answer !== null) return answer;

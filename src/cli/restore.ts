@@ -1,4 +1,5 @@
 /** `tidemark restore [FROM]`: the plan that would bring live to a state; with `--apply`, carries it out. */
+import { whoText } from '../core/actor.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import { systemClock } from '../core/clock.ts';
@@ -262,7 +263,9 @@ async function resumeRestore(context: CommandContext, options: RestoreOptions): 
       hint: `nothing was sent; end it with \`tidemark restore --abandon ${row.restore}\` and make a new plan with --keep-accepted, or withdraw what was accepted with \`tidemark drift unaccept\``,
       isDone: ({ n }) => isDone.has(n),
     });
-    printNote(context, [`continuing restore ${row.restore} of ${localTime(row.startedAt)} by ${row.by}`]);
+    printNote(context, [
+      `continuing restore ${row.restore} of ${localTime(row.startedAt)} by ${whoText(row)}`,
+    ]);
     return await sendPlan(session, {
       plan,
       desired: await desiredFor(session, journalOf(session), resumable),

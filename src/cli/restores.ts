@@ -7,7 +7,7 @@ import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import { maskedRestore } from '../report/plan-mask.ts';
 import { renderText } from '../report/render-text.ts';
 import { resultReport } from '../report/restore-report.ts';
-import { byText } from '../report/audit-report.ts';
+import { byText } from '../report/value-text.ts';
 import { restoreReport } from '../restore/apply/report.ts';
 import { newestUnfinished, restoreNow, unendedText } from '../mirror/unfinished-restore.ts';
 import { readPlan } from '../restore/plan/plan.ts';
@@ -73,7 +73,7 @@ export async function restores(
           row.source,
           row.from,
           localTime(row.startedAt),
-          byText({ by: row.by, via: mirror.restores.startedVia(row.restore) }),
+          byText(row),
           isTimed ? duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)) : '',
           `${row.outcome}${isAbandoned ? ' (abandoned)' : isOver ? ' (undone)' : ''}`,
           counts.unverified === 0
@@ -133,8 +133,7 @@ export async function showRestore(
 }
 
 function restoreDocument(row: RestoreRow, mirror: Mirror): object {
-  const { restore, source, planHash, from, undoes, startedAt, by, finishedAt } = row;
-  const via = mirror.restores.startedVia(restore);
+  const { restore, source, planHash, from, undoes, startedAt, by, via, finishedAt } = row;
   const abandonedBy = mirror.restores.abandonedBy(restore);
   return {
     restore,

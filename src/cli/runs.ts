@@ -22,7 +22,8 @@ import {
   schemaChangeDocument,
   schemaChangeLines,
 } from './run.ts';
-import { acceptedDocument, byText, removalsText } from '../report/audit-report.ts';
+import { acceptedDocument, removalsText } from '../report/audit-report.ts';
+import { byText } from '../report/value-text.ts';
 import { renderTable } from '../report/table.ts';
 import { definitionsFor } from '../config/source.ts';
 import type { Kind } from '../catalog/kinds.ts';

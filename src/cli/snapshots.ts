@@ -12,7 +12,7 @@ import {
   pinningText,
   type SnapshotContradiction,
 } from '../mirror/snapshots.ts';
-import { nameText } from '../report/value-text.ts';
+import { byText, nameText } from '../report/value-text.ts';
 import { collectionsNotIn, pinBaseline, sourcesNotIn, unreadNote } from '../state/pin-baseline.ts';
 import { pointOf } from '../state/point.ts';
 import { OF_MIRROR, parseReference, type Reference } from '../state/reference.ts';
@@ -275,13 +275,14 @@ async function answer(
     return;
   }
   const rows = (only ?? mirror.snapshots.checked()).map(
-    ({ name, run, pinnedAt, by, isBaseline, contradiction }) => ({
+    ({ name, run, pinnedAt, by, via, isBaseline, contradiction }) => ({
       name,
       run,
       source: mirror.runs.get(run)?.source ?? null,
       at: mirror.runs.get(run)?.finishedAt ?? null,
       pinned_at: pinnedAt,
       by,
+      via,
       is_baseline: isBaseline,
       is_altered: contradiction !== undefined,
       collections_not_in_it: collectionsNotIn(mirror, run).length,
@@ -302,12 +303,12 @@ function renderSnapshots(
 ): string {
   return renderTable(
     ['snapshot', 'run', 'state of', 'pinned', 'by', ''],
-    rows.map(({ name, run, pinnedAt, by, isBaseline, contradiction }) => [
+    rows.map(({ name, run, pinnedAt, by, via, isBaseline, contradiction }) => [
       name,
       String(run),
       timeOf(mirror.runs.get(run)?.finishedAt),
       localTime(pinnedAt),
-      nameText(by),
+      byText({ by, via }),
       [
         ...(isBaseline ? ['baseline'] : []),
         ...(collectionsNotIn(mirror, run).length === 0 ? [] : ['partial']),

@@ -60,9 +60,15 @@ export function commandTrigger(actor: Actor): `command of ${string}` {
   return `${COMMAND_OF}${whoText(actor)}`;
 }
 
+/** Somebody as lists and reports know them: `via` null or left out where it is not known. */
+export interface Named {
+  readonly by: string;
+  readonly via?: string | null | undefined;
+}
+
 /** The name, and in brackets how the program knew them, where that says more and is known. */
-export function whoText({ by, via }: { readonly by: string; readonly via: string | null }): string {
-  return via === null || by === via ? by : `${by} (${via})`;
+export function whoText({ by, via }: Named): string {
+  return via === undefined || via === null || by === via ? by : `${by} (${via})`;
 }
 
 interface Trigger {

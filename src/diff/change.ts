@@ -33,6 +33,8 @@ export interface WrittenBy {
   readonly restore: number;
   /** Who started it. */
   readonly by: string;
+  /** How the program knew them; left out where the audit log does not say. */
+  readonly via?: string;
   /** Which of the changed fields it wrote, as in `fields`; left out for a removal. */
   readonly paths?: readonly string[];
 }
@@ -45,6 +47,8 @@ export interface Recreated {
   readonly restore: number;
   /** Who started that restore. */
   readonly by: string;
+  /** As of `WrittenBy`. */
+  readonly via?: string;
   /** True where somebody else created it and the restore only recognised it. */
   readonly is_recognised?: true;
 }

@@ -2,6 +2,7 @@
 import type { Severity } from '../catalog/definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import { whoText } from '../core/actor.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from './change.ts';
 import { type FieldChange, placeOf } from './compare.ts';
@@ -38,6 +39,8 @@ export interface Acceptance extends RecordKey {
   readonly acceptedAt: string;
   /** Who accepted it. */
   readonly by: string;
+  /** How the program knew who accepted it; left out where the audit log does not say. */
+  readonly via?: string;
   /** ISO 8601; from then on the finding is open again. */
   readonly until?: string;
   /** Why it counts for nothing: what it has against the audit log. */
@@ -46,13 +49,13 @@ export interface Acceptance extends RecordKey {
   readonly isGone?: true;
 }
 
-/** E.g. `accepted by ada@host on 2026-03-01 until 2026-04-01: intended`. */
+/** E.g. `accepted by ada (root@host) on 2026-03-01 until 2026-04-01: intended`. */
 export function acceptedText(
-  { by, acceptedAt, until, reason }: Pick<Acceptance, 'by' | 'acceptedAt' | 'until' | 'reason'>,
+  { by, via, acceptedAt, until, reason }: Pick<Acceptance, 'by' | 'via' | 'acceptedAt' | 'until' | 'reason'>,
   timeText: (at: string) => string = (at) => at.slice(0, 10),
 ): string {
   const end = until === undefined ? '' : ` until ${timeText(until)}`;
-  return `accepted by ${by} on ${timeText(acceptedAt)}${end}: ${reason}`;
+  return `accepted by ${whoText({ by, via })} on ${timeText(acceptedAt)}${end}: ${reason}`;
 }
 
 export interface OpenFinding extends Finding {

@@ -268,7 +268,8 @@ export function withWriters(fields: readonly BlameField[], log: readonly LogEntr
   return fields.map((field) => {
     const by = log.find(({ run }) => run === field.since.run)?.changed_by;
     if (by?.paths?.some((path) => touches({ path }, field.path)) !== true) return field;
-    return { ...field, changed_by: { restore: by.restore, by: by.by } };
+    const { restore, via } = by;
+    return { ...field, changed_by: { restore, by: by.by, ...(via === undefined ? {} : { via }) } };
   });
 }
 

@@ -16,6 +16,8 @@ import {
   isAsWritten,
   keyText,
   latestEntry,
+  madeVia,
+  madeViaOf,
   MEASURED,
 } from './audited-rows.ts';
 import type { Connection } from './database.ts';
@@ -39,6 +41,8 @@ export interface DriftAcceptance extends RecordKey {
   readonly acceptedAt: string;
   /** Who accepted it. */
   readonly by: string;
+  /** How the program knew who accepted it, by the audit log; left out where it does not say. */
+  readonly via?: string;
   /** ISO 8601; from then on it no longer holds. */
   readonly until?: string;
 }
@@ -115,11 +119,15 @@ export class AcceptanceStore {
    * @param measured what was accepted, for the audit log
    * @throws TidemarkError `mirror_corrupt` where one of them is not as it was accepted
    */
-  add(acceptance: Omit<DriftAcceptance, 'by'>, earlier?: string, measured?: Measured): DriftAcceptance {
+  add(
+    acceptance: Omit<DriftAcceptance, 'by' | 'via'>,
+    earlier?: string,
+    measured?: Measured,
+  ): DriftAcceptance {
     const { actor } = this.#access;
     // The log is append-only: what is in it cannot be masked later.
     const reason = withoutUrlSecrets(acceptance.reason, '[secret]');
-    const added = { ...acceptance, reason, by: actor.by };
+    const added = { ...acceptance, reason, by: actor.by, via: actor.via };
     const { source, acceptedAt: at } = added;
     this.#access.change((writer) =>
       writer
@@ -183,10 +191,15 @@ function withoutRun<T extends MeasuredState>(state: T): T {
   return known;
 }
 
+const WITH_VIA = {
+  ...getTableColumns(acceptances),
+  via: sql<string | null>`${sql.raw(madeVia('acceptances'))}`.as('via'),
+};
+
 const ACCEPTANCES = prepared((db) => {
   const { source, kind, scope, remoteId, path } = acceptances;
   return db
-    .select()
+    .select(WITH_VIA)
     .from(acceptances)
     .where(unlessGiven('source', eq(source, param('source'))))
     .orderBy(asc(source), asc(kind), asc(scope), asc(remoteId), asc(path))
@@ -211,7 +224,7 @@ function checkAcceptances(connection: Connection, source?: string): CheckedAccep
         says.get(keyText([acceptance.source, kind, scopeKey(scope), id, path])) ?? unproved;
       return contradiction === undefined ? acceptance : { ...acceptance, contradiction };
     }),
-    ...contradicted.filter(({ isGone }) => isGone).flatMap(goneAcceptance),
+    ...contradicted.filter(({ isGone }) => isGone).flatMap((row) => goneAcceptance(connection, row)),
   ];
 }
 
@@ -222,7 +235,10 @@ function unprovedText(connection: Connection): string | undefined {
 }
 
 /** One that is gone, as the log has it. */
-function goneAcceptance({ key, recorded, says }: ContradictedRow): CheckedAcceptance[] {
+function goneAcceptance(
+  connection: Connection,
+  { key, recorded, says }: ContradictedRow,
+): CheckedAcceptance[] {
   const [source = '', kind = '', scope = '', id = '', path = ''] = key.map(String);
   if (recorded === null) return [];
   const text = (fact: string): string => {
@@ -230,11 +246,13 @@ function goneAcceptance({ key, recorded, says }: ContradictedRow): CheckedAccept
     return typeof value === 'string' ? value : '';
   };
   const place = { source, kind: knownKind(kind), scope: storedScope(scope), id, path };
+  const via = madeViaOf(connection, 'acceptances', key);
   return [
     {
       ...place,
       ...{ fingerprint: text('fingerprint'), reason: text('reason') },
       ...{ acceptedAt: text('accepted_at'), by: text('accepted_by') },
+      ...(via === undefined ? {} : { via }),
       ...(recorded['until'] === null ? {} : { until: text('until') }),
       contradiction: says,
       isGone: true,
@@ -323,7 +341,9 @@ const GIVEN_BY_FINGERPRINT = and(
   eq(acceptances.source, param('source')),
   eq(acceptances.fingerprint, param('fingerprint')),
 );
-const OF_FINGERPRINT = prepared((db) => db.select().from(acceptances).where(GIVEN_BY_FINGERPRINT).prepare());
+const OF_FINGERPRINT = prepared((db) =>
+  db.select(WITH_VIA).from(acceptances).where(GIVEN_BY_FINGERPRINT).prepare(),
+);
 const WITHDRAW = prepared((db) => {
   const given = paramsOf(acceptances);
   const { source, kind, scope, remoteId, path } = getTableColumns(acceptances);
@@ -356,13 +376,16 @@ function dropAcceptances(
   return rows.map(acceptanceOf);
 }
 
-function acceptanceOf(row: typeof acceptances.$inferSelect): DriftAcceptance {
-  const { kind, scope, remoteId, until, ...rest } = row;
+function acceptanceOf(
+  row: typeof acceptances.$inferSelect & { readonly via: string | null },
+): DriftAcceptance {
+  const { kind, scope, remoteId, until, via, ...rest } = row;
   return {
     ...rest,
     kind: knownKind(kind),
     scope: storedScope(scope),
     id: remoteId,
+    ...(via === null ? {} : { via }),
     ...(until === null ? {} : { until }),
   };
 }

@@ -10,7 +10,13 @@ import {
   runOfBackup,
 } from './audit-log.ts';
 import { type Measured, measuredIn } from './acceptances.ts';
-import { AUDITED_TABLES, type AuditedTable, type AuditEntry, entryHash } from './audited-rows.ts';
+import {
+  AUDITED_TABLES,
+  type AuditedTable,
+  type AuditEntry,
+  entryHash,
+  madeViaUntil,
+} from './audited-rows.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
@@ -29,6 +35,8 @@ export type AuditSubject =
       readonly reason: string;
       readonly acceptedAt: string;
       readonly by: string;
+      /** How the program knew who accepted it; undefined where no entry says so. */
+      readonly via?: string | undefined;
       readonly until: string | null;
       /** What was accepted; null in an entry that does not say. */
       readonly measured: Measured | null;
@@ -39,6 +47,7 @@ export type AuditSubject =
       readonly run: number;
       readonly pinnedAt: string;
       readonly by: string;
+      readonly via?: string | undefined;
       readonly isBaseline: boolean;
     }
   | {
@@ -52,6 +61,7 @@ export type AuditSubject =
       readonly undoes: number | null;
       readonly startedAt: string;
       readonly by: string;
+      readonly via?: string | undefined;
       readonly finishedAt: string | null;
       readonly outcome: string;
     }
@@ -123,6 +133,7 @@ export function* readAuditLog(access: Pick<MirrorAccess, 'read'>): Generator<Aud
       const subject = subjectOf(row, {
         move,
         isRenumbered: renumbered.has(row.member),
+        via: access.read((connection) => madeViaUntil(connection, row)),
         run: row.about === 'backups' ? access.read((connection) => runOfBackup(connection, entry)) : null,
       });
       const isAltered = !entryHash(row, rows[index + 1]?.hash ?? null).equals(hash);
@@ -151,7 +162,7 @@ export interface AcceptedRemovalsEntry extends Pick<AuditLogEntry, 'entry' | 'by
 export function readAcceptedRemovals(connection: Connection, run: number): AcceptedRemovalsEntry | undefined {
   const row = OF_REMOVALS(connection).get({ member: JSON.stringify([run]) });
   if (row === undefined) return undefined;
-  const subject = subjectOf(row, { move: 0, isRenumbered: false, run: null });
+  const subject = subjectOf(row, { move: 0, isRenumbered: false, run: null, via: undefined });
   if (subject.about !== 'removals') return undefined;
   const { entry, by, via } = row;
   return { entry, by, via, subject };
@@ -193,10 +204,13 @@ interface Numbers {
   readonly isRenumbered: boolean;
   /** Of a backup. */
   readonly run: number | null;
+  /** Of an acceptance, a snapshot and a restore: how the program knew who made it. */
+  readonly via: string | undefined;
 }
 
 function subjectOf(stored: AuditEntry, numbers: Numbers): AuditSubject {
   const { entry, about, member, row } = stored;
+  const { via } = numbers;
   try {
     if (hasWrongType(stored)) throw new TypeError('not stored as text');
     const key = JSON.parse(member) as readonly (string | number)[];
@@ -208,11 +222,11 @@ function subjectOf(stored: AuditEntry, numbers: Numbers): AuditSubject {
         const { accepted_at: acceptedAt, accepted_by: by, ...rest } = stated as Stored['acceptances'];
         const place = { source, kind: knownKind(kind), scope: storedScope(scope), id, path };
         const measured = measuredIn({ entry, row }, numbers.move);
-        return { about: 'acceptance', ...place, ...rest, acceptedAt, by, measured };
+        return { about: 'acceptance', ...place, ...rest, acceptedAt, by, via, measured };
       }
       case 'snapshots': {
         const { run, pinned_at: pinnedAt, pinned_by: by, is_baseline: mark } = stated as Stored['snapshots'];
-        return { about: 'snapshot', name: String(first), run, pinnedAt, by, isBaseline: mark === 1 };
+        return { about: 'snapshot', name: String(first), run, pinnedAt, by, via, isBaseline: mark === 1 };
       }
       case 'restores': {
         const { source, undoes, outcome, ...rest } = stated as Stored['restores'];
@@ -226,6 +240,7 @@ function subjectOf(stored: AuditEntry, numbers: Numbers): AuditSubject {
           undoes,
           startedAt: rest.started_at,
           by: rest.started_by,
+          via,
           finishedAt: rest.finished_at,
           outcome,
         };

@@ -94,6 +94,47 @@ function recordedSql(about: AuditedTable, given: number): string {
     FROM ${about} WHERE ${['true', ...where].join(' AND ')}`;
 }
 
+/** The actions of which a row has the time, and who did it. */
+const MADE = {
+  acceptances: ['accept'],
+  snapshots: ['pin'],
+  restores: ['restore', 'undo'],
+} as const satisfies Partial<Record<AuditedTable, readonly AuditAction[]>>;
+
+/**
+ * SQL of how the program knew who made a row, by the latest entry that says that somebody did; NULL without one.
+ * @param member SQL of the row's member; left out where the rows of the table itself are read
+ * @param until SQL of the last entry that counts
+ */
+export function madeVia(
+  about: keyof typeof MADE,
+  member = `json_array(${AUDITED[about].key.join(', ')})`,
+  until?: string,
+): string {
+  const actions = MADE[about].map((action) => `'${action}'`).join(', ');
+  return `(SELECT made.via FROM audit_log made WHERE made.about = '${about}' AND made.member = ${member}
+    AND made.action IN (${actions})${until === undefined ? '' : ` AND made.entry <= ${until}`}
+    ORDER BY made.entry DESC LIMIT 1)`;
+}
+
+/** The same of a row by its key, also where it is gone. */
+export function madeViaOf(connection: Connection, about: keyof typeof MADE, key: RowKey): string | undefined {
+  const made = connection.prepare<[string], string | null>(`SELECT ${madeVia(about, '?')}`);
+  return made.pluck().get(keyText(key)) ?? undefined;
+}
+
+/** The same for the row that an entry is about, as of that entry; undefined also for other tables. */
+export function madeViaUntil(
+  connection: Connection,
+  { about, action, member, entry, via }: Pick<AuditEntry, 'about' | 'action' | 'member' | 'entry' | 'via'>,
+): string | undefined {
+  if (about !== 'acceptances' && about !== 'snapshots' && about !== 'restores') return undefined;
+  const making: readonly AuditAction[] = MADE[about];
+  if (making.includes(action)) return via;
+  const made = connection.prepare<[string, number], string | null>(`SELECT ${madeVia(about, '?', '?')}`);
+  return made.pluck().get(member, entry) ?? undefined;
+}
+
 /** After these, there is no such row: they are recorded before it goes, with what it held. */
 const ENDING: ReadonlySet<AuditAction> = new Set(['unaccept', 'unpin']);
 

@@ -29,7 +29,7 @@ import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { MirrorAccess } from './access.ts';
 import type { AuditAction } from './audit-actions.ts';
 import { recordAction } from './audit-log.ts';
-import { contradictedRows, isAsRecorded, requireAsRecorded } from './audited-rows.ts';
+import { contradictedRows, isAsRecorded, madeVia, requireAsRecorded } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { rowSealer } from './row-seals.ts';
@@ -50,6 +50,8 @@ export interface RestoreRow extends Readonly<Omit<StoredRestore, 'fromRef' | 'ap
   readonly from: string;
   /** What the user approved beside the plan (`maxRemovals`, `sendEmail` …). */
   readonly approved: Readonly<Record<string, JsonValue>>;
+  /** How the program knew who started it, by the audit log: user and host, or what the dashboard let them in by. Left out where it does not say. */
+  readonly via?: string;
 }
 
 /** What the service keeps differently from what was sent, at one place. Secrets are left out. */
@@ -170,17 +172,9 @@ export class RestoreStore {
       .map(({ applied, ...row }) => ({ ...row, isApplied: applied > 0 }));
   }
 
-  /** How the program knew who started a restore, by the audit log: user and host, or what the dashboard let them in by. Undefined where it does not say. */
-  startedVia(restore: number): string | undefined {
-    const started = this.#access.read((connection) =>
-      STARTED(connection).get({ member: JSON.stringify([restore]) }),
-    );
-    return started?.via;
-  }
-
   /** Those who resumed a restore and had not started it, in the order in which they first did. */
-  resumedBy(restore: number): string[] {
-    return this.#access.read((connection) => RESUMED_BY(connection).all({ restore })).map(({ by }) => by);
+  resumedBy(restore: number): Actor[] {
+    return this.#access.read((connection) => RESUMED_BY(connection).all({ restore }));
   }
 
   /**
@@ -203,11 +197,11 @@ export class RestoreStore {
   }
 
   /** Who abandoned a restore; null where it was not, or was resumed since. */
-  abandonedBy(restore: number): string | null {
+  abandonedBy(restore: number): Actor | null {
     const last = this.#access.read((connection) =>
       LAST_ACTION(connection).get({ member: JSON.stringify([restore]) }),
     );
-    return last?.action === 'abandon' ? last.by : null;
+    return last?.action === 'abandon' ? { by: last.by, via: last.via } : null;
   }
 
   /** The journal of a restore in the order of its plan. */
@@ -369,9 +363,11 @@ function writeEntries(writer: Connection, entries: readonly JournalEntry[]): voi
   }
 }
 
+const VIA = sql<string | null>`${sql.raw(madeVia('restores'))}`.as('via');
+
 const RESTORES = prepared((db) =>
   db
-    .select()
+    .select({ ...getTableColumns(restores), via: VIA })
     .from(restores)
     .where(
       and(
@@ -391,8 +387,9 @@ export function readRestores(
 ): RestoreRow[] {
   return RESTORES(connection)
     .all({ source: source ?? null, restore: restore ?? null, limit: limit ?? -1 })
-    .map(({ fromRef, approved, ...row }) => ({
+    .map(({ fromRef, approved, via, ...row }) => ({
       ...row,
+      ...(via === null ? {} : { via }),
       from: fromRef,
       approved: parseLossless(approved) as RestoreRow['approved'],
     }));
@@ -455,25 +452,16 @@ const SENT_AFTER = prepared((db) => {
     .prepare();
 });
 
-const STARTED = prepared((db) => {
-  const { entry, via, about, member, action } = auditLog;
-  return db
-    .select({ via })
-    .from(auditLog)
-    .where(and(eq(about, 'restores'), eq(member, param('member')), inArray(action, ['restore', 'undo'])))
-    .orderBy(asc(entry))
-    .limit(1)
-    .prepare();
-});
-
 const RESUMED_BY = prepared((db) => {
-  const { entry, by, about, member, action } = auditLog;
+  const { entry, by, via, about, member, action } = auditLog;
+  const startedVia = sql.raw(madeVia('restores', 'audit_log.member'));
+  const isOther = or(ne(restores.by, by), sql`${via} IS NOT ${startedVia}`);
   return db
-    .select({ by })
+    .select({ by, via })
     .from(auditLog)
-    .innerJoin(restores, and(eq(restores.restore, param('restore')), ne(restores.by, by)))
+    .innerJoin(restores, and(eq(restores.restore, param('restore')), isOther))
     .where(and(eq(about, 'restores'), eq(member, sql`json_array(${restores.restore})`), eq(action, 'resume')))
-    .groupBy(by)
+    .groupBy(by, via)
     .orderBy(asc(min(entry)))
     .prepare();
 });
@@ -499,9 +487,9 @@ const BACKUP_SINCE = backupAfter('restore', 'undo');
 const BACKUP_SINCE_RESUMED = backupAfter('restore', 'undo', 'resume');
 
 const LAST_ACTION = prepared((db) => {
-  const { entry, by, about, member, action } = auditLog;
+  const { entry, by, via, about, member, action } = auditLog;
   return db
-    .select({ action, by })
+    .select({ action, by, via })
     .from(auditLog)
     .where(
       // A move of the mirror changes nothing of it.

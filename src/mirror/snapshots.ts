@@ -1,5 +1,5 @@
 /** Snapshots: published runs pinned under a name, and the one of them that drift is measured from. */
-import { asc, eq } from 'drizzle-orm';
+import { asc, eq, sql } from 'drizzle-orm';
 import type { Actor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
@@ -9,6 +9,7 @@ import {
   AuditLogContradicted,
   type ContradictedRow,
   contradictedRows,
+  madeVia,
   requireAsRecorded,
 } from './audited-rows.ts';
 import type { MirrorAccess } from './access.ts';
@@ -18,7 +19,10 @@ import { snapshots } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
 import { alteredLogText } from './verify-chain.ts';
 
-export type SnapshotRow = Readonly<typeof snapshots.$inferSelect>;
+export interface SnapshotRow extends Readonly<typeof snapshots.$inferSelect> {
+  /** How the program knew who pinned it, by the audit log; left out where it does not say. */
+  readonly via?: string;
+}
 
 /** What a snapshot has against the audit log. */
 export interface SnapshotContradiction {
@@ -145,12 +149,20 @@ export class SnapshotStore {
 
 const SNAPSHOTS = prepared((db) => {
   const { name, run, pinnedAt, by, isBaseline } = snapshots;
-  return db.select({ name, run, pinnedAt, by, isBaseline }).from(snapshots).orderBy(asc(name)).prepare();
+  const via = sql<string | null>`${sql.raw(madeVia('snapshots'))}`.as('via');
+  return db.select({ name, run, pinnedAt, by, via, isBaseline }).from(snapshots).orderBy(asc(name)).prepare();
 });
 
 /** By name. */
 export function readSnapshots(connection: Connection): SnapshotRow[] {
-  return SNAPSHOTS(connection).all();
+  return SNAPSHOTS(connection).all().map(snapshotOf);
+}
+
+function snapshotOf({
+  via,
+  ...row
+}: Omit<SnapshotRow, 'via'> & { readonly via: string | null }): SnapshotRow {
+  return { ...row, ...(via === null ? {} : { via }) };
 }
 
 function readBaseline(connection: Connection): CheckedSnapshot | undefined {
@@ -206,14 +218,15 @@ function contradictionFrom({ key, line, recorded, isGone, again }: ContradictedR
 /** The baseline that the log has, where it was not unpinned or replaced by none since. */
 function recordedBaseline(connection: Connection): SnapshotRow | undefined {
   const row = connection
-    .prepare<[], Omit<SnapshotRow, 'isBaseline'>>(
-      `SELECT member ->> '$[0]' AS name, "row" ->> '$.run' AS run, "row" ->> '$.pinned_at' AS pinnedAt, "row" ->> '$.pinned_by' AS "by"
+    .prepare<[], Omit<SnapshotRow, 'isBaseline' | 'via'> & { readonly via: string | null }>(
+      `SELECT member ->> '$[0]' AS name, "row" ->> '$.run' AS run, "row" ->> '$.pinned_at' AS pinnedAt, "row" ->> '$.pinned_by' AS "by",
+         ${madeVia('snapshots', 'log.member')} AS via
        FROM audit_log log WHERE about = 'snapshots' AND json_valid(member) AND json_valid("row") AND "row" ->> '$.is_baseline' = 1
          AND action <> 'unpin' AND entry = (SELECT max(entry) FROM audit_log own WHERE own.about = log.about AND own.member = log.member)
        ORDER BY entry DESC LIMIT 1`,
     )
     .get();
-  return row === undefined ? undefined : { ...row, isBaseline: true };
+  return row === undefined ? undefined : snapshotOf({ ...row, isBaseline: true });
 }
 
 const PIN = prepared((db) => db.insert(snapshots).values(paramsOf(snapshots)).prepare());
@@ -235,7 +248,7 @@ function pinSnapshot(
       }
       requireRecordedRun(writer, name, run);
       requirePublished(writer, run);
-      const pinned = { name, run, pinnedAt: at, by: actor.by, isBaseline: false };
+      const pinned = { name, run, pinnedAt: at, ...actor, isBaseline: false };
       recordAction(writer, actor, { action: 'pin', at, about: 'snapshots', key: [name] }, () => {
         PIN(writer).run(pinned);
       });

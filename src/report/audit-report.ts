@@ -12,7 +12,7 @@ import type {
 import { eachOf, noticePart, type ReportDocument } from './document.ts';
 import { measuredCells, measuredFromText, measuredText } from './drift-document.ts';
 import { csvLine } from './export/documents.ts';
-import { nameText } from './value-text.ts';
+import { byText, nameText } from './value-text.ts';
 
 /** An entry as people see it: secret ids are masked. */
 export interface ShownEntry extends AuditLogEntry {
@@ -105,11 +105,6 @@ function sealFacts(head: AuditHead | null): [label: string, hash: string][] {
 const SEALS_NOTE =
   'Each hash is of the entire log, also of newer entries that this report does not show. To check later that the log up to there is as it was, run `tidemark verify --root HASH` with one of these hashes: exit code 0 if it is.';
 
-/** Who, and in brackets how the program knew them, where that says more. */
-export function byText({ by, via = by }: { readonly by: string; readonly via?: string | undefined }): string {
-  return by === via ? nameText(by) : `${nameText(by)} (${nameText(via)})`;
-}
-
 /** What the entry is about: `role Contractors /name`, `snapshot as-approved`, `restore 1`, `forget 1`; of a move, `mirror`. */
 export function subjectText({ subject, recordName, definitions }: ShownEntry): string {
   switch (subject.about) {
@@ -137,9 +132,9 @@ export function detailText(
 ): string {
   switch (subject.about) {
     case 'acceptance': {
-      const { reason, until, by, measured, path } = subject;
+      const { reason, until, measured, path } = subject;
       // Who withdraws it gives no reason.
-      const accepted = action === 'unaccept' ? `accepted by ${nameText(by)}, ` : '';
+      const accepted = action === 'unaccept' ? `accepted by ${byText(subject)}, ` : '';
       const value =
         measured === null ? '' : `; ${measuredText(measured, path)}, against ${measuredFromText(measured)}`;
       return `${accepted}reason: ${nameText(reason)}${until === null ? '' : `; until ${timeText(until)}`}${value}`;
@@ -301,16 +296,17 @@ function subjectDocument({ recordName, source, fromRun }: ShownEntry, subject: A
   switch (subject.about) {
     case 'acceptance': {
       const { kind, scope, id, path, fingerprint, reason, acceptedAt, by, until, measured } = subject;
+      const { via } = subject;
       const record = { kind, scope, id, name: recordName, path };
-      return { ...record, fingerprint, reason, accepted_at: acceptedAt, by, until, measured };
+      return { ...record, fingerprint, reason, accepted_at: acceptedAt, by, via, until, measured };
     }
     case 'snapshot': {
-      const { name, run, pinnedAt, by, isBaseline } = subject;
-      return { name, run, source, pinned_at: pinnedAt, by, is_baseline: isBaseline };
+      const { name, run, pinnedAt, by, via, isBaseline } = subject;
+      return { name, run, source, pinned_at: pinnedAt, by, via, is_baseline: isBaseline };
     }
     case 'restore': {
-      const { restore, planHash, from, undoes, startedAt, by, finishedAt, outcome } = subject;
-      const times = { started_at: startedAt, by, finished_at: finishedAt };
+      const { restore, planHash, from, undoes, startedAt, by, via, finishedAt, outcome } = subject;
+      const times = { started_at: startedAt, by, via, finished_at: finishedAt };
       return { restore, source, plan: planHash, from, from_run: fromRun, undoes, outcome, ...times };
     }
     case 'forget': {

@@ -14,7 +14,7 @@ interface ChangedRun {
 
 const COLUMNS = [
   ...['run', 'at', 'source', 'kind', 'organization_id', 'project_id', 'role_id', 'id', 'name', 'change'],
-  ...['path', 'from', 'to', 'restore', 'by', 'id_before'],
+  ...['path', 'from', 'to', 'restore', 'by', 'via', 'id_before'],
 ] as const;
 
 /**
@@ -48,6 +48,7 @@ function line(run: ChangedRun['run'], change: RecordChange, field: FieldChange |
     to: valueCell(field?.to),
     restore: restore === undefined ? '' : String(restore.restore),
     by: restore?.by ?? '',
+    via: restore?.via ?? '',
     id_before: again?.was ?? '',
   };
   return csvLine(COLUMNS.map((column) => cells[column]));

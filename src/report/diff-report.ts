@@ -7,7 +7,7 @@ import { isJsonObject } from '../core/json.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { type AcceptedFinding, type DriftSummary, type Finding, acceptedText } from '../diff/drift.ts';
+import { type AcceptedFinding, type DriftSummary, type Finding } from '../diff/drift.ts';
 import { type SeverityOf, changeSeverity, compareSeverities, severities } from '../diff/severity.ts';
 import {
   type Item,
@@ -25,6 +25,7 @@ import {
 import { maskedFinding } from './drift-document.ts';
 import { maskedChange, withMaskedId } from './mask.ts';
 import {
+  acceptedOnOneLine,
   changeText,
   formLine,
   FORMS_HEADING,
@@ -129,8 +130,8 @@ function itemOf(
 function acceptedItems(options: ReportOptions): Item[] {
   const together = Map.groupBy(options.accepted ?? [], ({ finding, acceptance }) => {
     const { kind, scope, id, change } = finding;
-    const { reason, by, acceptedAt, until } = acceptance;
-    return JSON.stringify([kind, scopeKey(scope), id, change, reason, by, acceptedAt, until]);
+    const { reason, by, via, acceptedAt, until } = acceptance;
+    return JSON.stringify([kind, scopeKey(scope), id, change, reason, by, via, acceptedAt, until]);
   });
   return [...together.values()].flatMap((group) => acceptedItem(group, options));
 }
@@ -143,7 +144,6 @@ function acceptedItem(group: readonly AcceptedFinding[], options: ReportOptions)
   const acceptance = group[0]?.acceptance;
   if (first === undefined || acceptance === undefined) return [];
   const { kind, scope, id, name, change } = first;
-  const { reason, by } = acceptance;
   const definition = options.definitions(kind);
   const timeText = options.timeText ?? ((at: string): string => at.replace(/\.\d+Z$/, 'Z'));
   return [
@@ -151,7 +151,7 @@ function acceptedItem(group: readonly AcceptedFinding[], options: ReportOptions)
       ...{ kind, change, outcome: change },
       operation: definition.title.one,
       ...{ name: nameText(name), id: nameText(id), place: parentTexts(scope, options) },
-      lines: [acceptedText({ ...acceptance, by: nameText(by), reason: nameText(reason) }, timeText)],
+      lines: [acceptedOnOneLine(acceptance, timeText)],
       fields: fieldsForPeople({ change, fields: findings.flatMap(fieldsOf) }, definition),
       isWholeRecord: change !== 'changed',
     },

@@ -88,8 +88,8 @@ function formDocument({ kind, field, change, before, after, runs, records }: Exp
   return { kind, field, change, before, after, runs, records };
 }
 
-export function acceptanceDocument({ fingerprint, reason, acceptedAt, by, until }: Acceptance): object {
-  return { fingerprint, reason, accepted_at: acceptedAt, by, until: until ?? null };
+export function acceptanceDocument({ fingerprint, reason, acceptedAt, by, via, until }: Acceptance): object {
+  return { fingerprint, reason, accepted_at: acceptedAt, by, via, until: until ?? null };
 }
 
 /** Why a finding is open though the mirror has an acceptance of it. */

@@ -16,10 +16,11 @@ import {
   mayHide,
 } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
+import { acceptedText } from '../diff/drift.ts';
 import type { ExplainedForm, FormChange } from '../diff/form-change.ts';
 import type { OtherId } from '../diff/history.ts';
 import type { ReportOptions } from './options.ts';
-import { nameText } from './value-text.ts';
+import { byText, nameText } from './value-text.ts';
 
 /** E.g. `organization Harbor (0189…), project 12`; without `hasIds`, the id only where there is no name. */
 export function placeText(
@@ -161,6 +162,17 @@ export function staleFromLines(
   );
 }
 
+// Accepted drift.
+
+/** The same as `acceptedText`, with the names and the reason as they may be printed. */
+export function acceptedOnOneLine(
+  { by, via, reason, ...acceptance }: Parameters<typeof acceptedText>[0],
+  timeText?: (at: string) => string,
+): string {
+  const who = { by: nameText(by), ...(via === undefined ? {} : { via: nameText(via) }) };
+  return acceptedText({ ...acceptance, ...who, reason: nameText(reason) }, timeText);
+}
+
 // Changes of the form of a kind's records: they explain differences, and are not drift.
 
 /** Heading of the lines of `formLine`. */
@@ -201,12 +213,12 @@ export function formLine(form: ExplainedForm): string {
 /** E.g. `created again by restore 3 (ann@host; id 2 → 5)`; both ids as they are to be shown. */
 export function recreatedText(again: Recreated, id: string): string {
   const ids = `id ${nameText(again.was)} → ${nameText(id)}`;
-  return `${recreation(again)} (${nameText(again.by)}; ${ids})`;
+  return `${recreation(again)} (${byText(again)}; ${ids})`;
 }
 
 /** The same without ids. */
 function recreatedByText(again: Recreated): string {
-  return `${recreation(again)} (${nameText(again.by)})`;
+  return `${recreation(again)} (${byText(again)})`;
 }
 
 /** How a record got another id, and until when it had it: `created again by restore 3 (ann@host)`. */
@@ -237,9 +249,9 @@ export function writtenText(
   return `${change}${isPart ? `, ${paths.map((path) => nameText(path)).join(', ')}` : ''} by ${restoreText(by)}`;
 }
 
-/** `restore 1 (ann@host)`. */
-export function restoreText({ restore, by }: Pick<WrittenBy, 'restore' | 'by'>): string {
-  return `restore ${restore} (${nameText(by)})`;
+/** `restore 1 (ann@host)`, `restore 1 (ann (token@dashboard))`. */
+export function restoreText(by: Pick<WrittenBy, 'restore' | 'by' | 'via'>): string {
+  return `restore ${by.restore} (${byText(by)})`;
 }
 
 /** `changed`, or what is in its place; of a record that had been away, also that it came back. */

@@ -6,7 +6,6 @@ import { formatInteger, plural } from '../core/wording.ts';
 import { type JsonObject, getOwn } from '../core/json.ts';
 import { escapeSegment, pointerTo, splitPointer } from '../core/json-pointer.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { acceptedText } from '../diff/drift.ts';
 import { continuedIds, newlyFound } from '../diff/found-again.ts';
 import type { AcceptedPlace, Plan, PlanStep, StepAction } from '../restore/plan/plan.ts';
 import {
@@ -20,7 +19,7 @@ import {
   withCommands,
 } from './document.ts';
 import { isSecretId, withMaskedId } from './mask.ts';
-import { parentTexts, skippedText } from './notes.ts';
+import { acceptedOnOneLine, parentTexts, skippedText } from './notes.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedPlan } from './plan-mask.ts';
 import { foldedValue, nameText, pathText } from './value-text.ts';
@@ -127,12 +126,11 @@ const VALUE_LIMIT = 120;
 /** What the step sets back though it was accepted as drift, and what it sets as it was accepted, a line each. */
 export function acceptedLines({ accepted = [], kept = [], fields = [] }: Partial<PlanStep>): string[] {
   return [...accepted, ...kept].map((place, index) => {
-    const { path, by, reason, until, accepted_at: acceptedAt, value } = place;
+    const { path, accepted_at: acceptedAt, value } = place;
     const field = fields.find((each) => each.path === path);
     const what = path === '' ? '' : `${field === undefined ? nameText(path) : pathText(field)} `;
     const was = value === undefined ? '' : `${foldedValue(value, VALUE_LIMIT)} `;
-    const own = { by: nameText(by), reason: nameText(reason), acceptedAt };
-    const text = acceptedText(until === undefined ? own : { ...own, until });
+    const text = acceptedOnOneLine({ ...place, acceptedAt });
     const isSet = index >= accepted.length;
     const since = place.changed_since !== true ? '' : `; changed since${isSet ? '' : otherText(place)}`;
     return `${isSet ? 'kept: ' : ''}${what}${was}${text}${since}`;

@@ -15,12 +15,11 @@ import {
   recordsPart,
   withCommands,
 } from './document.ts';
-import { byText } from './audit-report.ts';
 import { isSecretId } from './mask.ts';
 import { groupedNotes } from './notes.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedRestore } from './plan-mask.ts';
-import { foldedValues, nameText } from './value-text.ts';
+import { byText, foldedValues, nameText } from './value-text.ts';
 import { leftText, MANUAL, obstructedPart, secretLines, SECRETS_INTRO } from './plan-report.ts';
 
 interface RestoreOptions extends Pick<ReportOptions, 'definitions'> {
@@ -84,8 +83,8 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
 
 /** E.g. ` by ann (root@host), resumed by bea, abandoned by cid`. */
 function peopleText({ by, via, resumed_by: others = [], abandoned_by: last }: RestoreReport): string {
-  const resumed = others.length === 0 ? '' : `, resumed by ${others.map(nameText).join(', ')}`;
-  const abandoned = last === undefined ? '' : `, abandoned by ${nameText(last)}`;
+  const resumed = others.length === 0 ? '' : `, resumed by ${others.map(byText).join(', ')}`;
+  const abandoned = last === undefined ? '' : `, abandoned by ${byText(last)}`;
   return ` by ${byText({ by, via })}${resumed}${abandoned}`;
 }
 

@@ -1,4 +1,5 @@
 /** Values, names and changes of fields as one line for people. */
+import { type Named, whoText } from '../core/actor.ts';
 import { formatInteger, plural } from '../core/wording.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
@@ -157,6 +158,11 @@ const NAME_LIMIT = 200; // characters of a name, an id or a pointer: a record ma
 /** A name or id on one line. */
 export function nameText(name: string): string {
   return folded(escapeControlCharacters(name), NAME_LIMIT);
+}
+
+/** Who did something, and in brackets how the program knew them, where that says more: a name alone may be anybody's. */
+export function byText({ by, via }: Named): string {
+  return whoText({ by: nameText(by), via: via === undefined || via === null ? null : nameText(via) });
 }
 
 /** The pointer of a change on one line; where it leads through an element with an id, by that id: the index says less. */

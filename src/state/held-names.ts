@@ -1,4 +1,5 @@
 /** Removals that are held, with what a person decides by: which records they are, and where to look. */
+import type { Actor } from '../core/actor.ts';
 import { collectionKey, definitionOf, isPersonKind } from '../catalog/catalog.ts';
 import { parseLossless } from '../core/json.ts';
 import { formatInteger } from '../core/wording.ts';
@@ -36,7 +37,7 @@ export function namedRemovals(mirror: Mirror, source: string): NamedRemovals[] {
 
 /** How removals ended that had been held: how many records, each counted once. */
 export interface SettledRemovals {
-  readonly accepted: readonly { readonly records: number; readonly by: string; readonly run: number }[];
+  readonly accepted: readonly (Actor & { readonly records: number; readonly run: number })[];
   /** Removed under their old ids, since restores had created them again. */
   readonly restored: number;
   /** Removed, since later runs found the same as before. */
@@ -61,7 +62,7 @@ export function settledRemovals(
     const records = (entry?.subject.collections ?? [])
       .filter((each) => collections.has(collectionKey(each)))
       .reduce((sum, each) => sum + each.accepted, 0);
-    return entry === undefined || records === 0 ? [] : [{ records, by: entry.by, run }];
+    return entry === undefined || records === 0 ? [] : [{ records, by: entry.by, via: entry.via, run }];
   });
   const ended = runs.map((to) => {
     const own = mirror.runs.sweeps(to.run).filter((each) => collections.has(collectionKey(each)));

@@ -2,6 +2,7 @@
  * Records that were created again between two runs of one source: the changes show each as one record under its new id,
  * as a diff of the two runs does, not as one removed and one added. The cost is proportional to the number of changes.
  */
+import { starterOf } from './written-by-restore.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionOf, collectionKey } from '../catalog/catalog.ts';
@@ -41,7 +42,10 @@ export class RecreatedBetween {
   readonly #back: MatchedIds;
   readonly #references: RecreatedReferences;
   /** By restore, the ids that it created, and who started it. */
-  readonly #created = new Map<number, { readonly ids: ReadonlySet<string>; readonly by: string }>();
+  readonly #created = new Map<
+    number,
+    { readonly ids: ReadonlySet<string>; readonly who: Pick<Recreated, 'by' | 'via'> }
+  >();
 
   /** @param isNone true where it is known that no record was created again */
   constructor(
@@ -130,11 +134,11 @@ export class RecreatedBetween {
     let created = this.#created.get(restore);
     if (created === undefined) {
       const ids = new Set(this.#mirror.restores.steps(restore).flatMap(({ newId }) => newId ?? []));
-      created = { ids, by: this.#mirror.restores.get(restore)?.by ?? 'unknown' };
+      created = { ids, who: starterOf(this.#mirror.restores.get(restore)) };
       this.#created.set(restore, created);
     }
-    const { ids, by } = created;
-    return { was: was ?? oldId, restore, by, ...(ids.has(id) ? {} : { is_recognised: true as const }) };
+    const { ids, who } = created;
+    return { was: was ?? oldId, restore, ...who, ...(ids.has(id) ? {} : { is_recognised: true as const }) };
   }
 
   /** By kind and restore: recreated records, which the run itself counts as removed and added. */

@@ -8,6 +8,7 @@ import { canonicalText } from '../diff/canonical.ts';
 import type { RecordChange, WrittenBy } from '../diff/change.ts';
 import { type FieldChange, placeOf } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { RestoreRow } from '../mirror/restores.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 
 /** The part of a stored plan that says what a step wrote. */
@@ -17,7 +18,7 @@ interface WrittenStep extends Pick<RecordChange, 'kind' | 'scope' | 'id' | 'fiel
 }
 
 interface Written {
-  readonly by: string;
+  readonly who: Pick<WrittenBy, 'by' | 'via'>;
   /** `kind id` → the steps that were applied, with when. */
   readonly steps: ReadonlyMap<string, readonly (WrittenStep & { readonly at: string })[]>;
 }
@@ -47,17 +48,17 @@ export class RestoreWrites {
     if (after === null || change.change === 'added') return undefined;
     const kinds = familyKinds(change.kind);
     for (const restore of this.#mirror.restores.numbersBetween(this.#source, after, until)) {
-      const { by, steps } = this.#written(restore);
+      const { who, steps } = this.#written(restore);
       const own = kinds
         .flatMap((kind) => steps.get(`${kind} ${change.id}`) ?? [])
         .filter(({ at, scope }) => at > after && at <= until && scopeKey(scope) === scopeKey(change.scope));
       if (change.change === 'removed') {
-        if (own.some(({ action }) => action === 'remove')) return { restore, by };
+        if (own.some(({ action }) => action === 'remove')) return { restore, ...who };
         continue;
       }
       const sent = own.flatMap(({ action, fields }) => (action === 'remove' ? [] : fields));
       const paths = change.fields.filter((field) => isWrittenBy(field, sent)).map(({ path }) => path);
-      if (paths.length > 0) return { restore, by, paths };
+      if (paths.length > 0) return { restore, ...who, paths };
     }
     return undefined;
   }
@@ -89,12 +90,19 @@ export class RestoreWrites {
       return at === undefined ? [] : [{ ...step, at }];
     });
     const read = {
-      by: row?.by ?? 'unknown',
+      who: starterOf(row),
       steps: Map.groupBy(done, ({ kind, id }) => `${kind} ${id}`),
     };
     this.#read.set(restore, read);
     return read;
   }
+}
+
+/** Who started a restore, and how the program knew them, where the mirror has it. */
+export function starterOf(row: Pick<RestoreRow, 'by' | 'via'> | undefined): Pick<WrittenBy, 'by' | 'via'> {
+  if (row === undefined) return { by: 'unknown' };
+  const { by, via } = row;
+  return { by, ...(via === undefined ? {} : { via }) };
 }
 
 /** What a step sent, unless the field has another value by now: then somebody else changed it once more. */

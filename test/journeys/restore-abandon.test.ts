@@ -111,7 +111,13 @@ describe('restore --abandon', () => {
     const from = story.writes().length;
     const abandoned = await story.expectRun(0, 'restore', '--abandon', '1', '--yes', '--as', 'Bea', '--json');
     expect(JSON.parse(abandoned.stdout)).toMatchObject({
-      ...{ schema: 'tidemark.restore/1', restore: 1, outcome: 'partial', by: via, abandoned_by: 'Bea' },
+      ...{
+        schema: 'tidemark.restore/1',
+        restore: 1,
+        outcome: 'partial',
+        by: via,
+        abandoned_by: { by: 'Bea', via },
+      },
       summary: { applied: 1, open: 1 },
     });
     expect(story.writes()).toHaveLength(from);
@@ -191,7 +197,9 @@ describe('restore --abandon', () => {
       /^restore 1 of default: abandoned; (?:2 sent without an answer|1 sent without an answer, 1 not reached)\n/,
     );
     const listed = JSON.parse((await story.expectRun(0, 'restores', '--json')).stdout) as object;
-    expect(listed).toMatchObject({ restores: [{ restore: 1, outcome: 'partial', abandoned_by: via }] });
+    expect(listed).toMatchObject({
+      restores: [{ restore: 1, outcome: 'partial', abandoned_by: { by: via, via } }],
+    });
     expect((await story.expectRun(0, 'restores')).stdout).toContain('partial (abandoned)');
     expect((await story.run('status')).stdout).not.toContain('interrupted');
     expect((await story.run('doctor', '--json')).stdout).not.toContain('restore_interrupted');

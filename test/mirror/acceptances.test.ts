@@ -14,6 +14,7 @@ const accepted: DriftAcceptance = {
   reason: 'renamed on purpose, says "Ann"',
   acceptedAt: '2026-03-01T12:00:00.000Z',
   by: 'ann@here',
+  via: 'ann@here',
 };
 
 it('has no password of a URL in a reason, nor has the log', () => {

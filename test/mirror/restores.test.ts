@@ -134,7 +134,10 @@ describe('the journal of restores', () => {
       other.restores.finish(restore, 'partial', AT);
       other.close();
     }
-    expect(open({ path: mirror.path, mode: 'read' }).restores.resumedBy(restore)).toEqual(['bea', 'carl']);
+    expect(open({ path: mirror.path, mode: 'read' }).restores.resumedBy(restore)).toEqual([
+      { by: 'bea', via: 'root@there' },
+      { by: 'carl', via: 'root@there' },
+    ]);
   });
 
   it('keeps a restore, its steps as they go and the new ids, and outlives the process', () => {

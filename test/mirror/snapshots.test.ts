@@ -16,6 +16,7 @@ describe('snapshots', () => {
       run: 1,
       pinnedAt: '2026-03-01T12:00:00.000Z',
       by: 'ann@here',
+      via: 'ann@here',
       isBaseline: false,
     };
     expect(mirror.snapshots.pin('b', 1)).toEqual(pinned);

@@ -8,7 +8,7 @@ const HEAD = `3,${RUN.finishedAt},production`;
 
 function linesOf(...changes: RecordChange[]): string[] {
   const lines = [...changesCsv([{ run: RUN, diff: { changes } }])].join('').split('\r\n');
-  expect(lines[0]).toMatch(/^run,at,source,kind,.*,path,from,to,restore,by,id_before$/);
+  expect(lines[0]).toMatch(/^run,at,source,kind,.*,path,from,to,restore,by,via,id_before$/);
   expect(lines.at(-1)).toBe('');
   return lines.slice(1, -1);
 }
@@ -26,15 +26,15 @@ it('has a line for each changed field, with its values as JSON, and names the re
         { path: '/owner', from: 'null', to: null },
         { path: '/rate', from: -5, to: '=1+1' },
       ],
-      changed_by: { restore: 4, by: 'ann', paths: ['/note'] },
+      changed_by: { restore: 4, by: 'ann', via: 'token@dashboard', paths: ['/note'] },
     }),
   ).toEqual([
-    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/limit,1.10,9223372036854775807123,,,`,
-    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/steps/[id=a]/on,false,,,,`,
-    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/note,null,"""""",4,ann,`,
-    String.raw`${HEAD},role_memberships,o,,r,7,'=1+1,changed,/tags,"""a, \""b\""""","[""x""]",,,`,
-    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/owner,"""null""",null,,,`,
-    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/rate,-5,"""=1+1""",,,`,
+    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/limit,1.10,9223372036854775807123,,,,`,
+    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/steps/[id=a]/on,false,,,,,`,
+    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/note,null,"""""",4,ann,token@dashboard,`,
+    String.raw`${HEAD},role_memberships,o,,r,7,'=1+1,changed,/tags,"""a, \""b\""""","[""x""]",,,,`,
+    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/owner,"""null""",null,,,,`,
+    `${HEAD},role_memberships,o,,r,7,'=1+1,changed,/rate,-5,"""=1+1""",,,,`,
   ]);
 });
 
@@ -44,7 +44,7 @@ it('has one line for a record that came or went, with the id before of one that 
     linesOf(
       {
         ...{ ...role, id: 'new', change: 'added', fields: [{ path: '/name', to: 'Admins' }] },
-        created_again: { was: 'old', restore: 4, by: 'ann' },
+        created_again: { was: 'old', restore: 4, by: 'ann', via: 'root@host' },
       },
       {
         ...{ ...role, id: 'r2', change: 'removed', fields: [{ path: '/name', from: 'Admins' }] },
@@ -52,8 +52,8 @@ it('has one line for a record that came or went, with the id before of one that 
       },
     ),
   ).toEqual([
-    `${HEAD},roles,o,,,new,Admins,added,,,,4,ann,old`,
-    `${HEAD},roles,o,,,r2,Admins,removed,,,,5,bob,`,
+    `${HEAD},roles,o,,,new,Admins,added,,,,4,ann,root@host,old`,
+    `${HEAD},roles,o,,,r2,Admins,removed,,,,5,bob,,`,
   ]);
 });
 

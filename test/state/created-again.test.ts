@@ -148,7 +148,10 @@ describe('what was created again between two runs', () => {
       change: 'changed',
       fields: [],
     });
-    expect(told.created_again).toEqual({ was: 'r1', restore: 1, by: 'ann@here', is_recognised: true });
+    expect(told.created_again).toEqual({
+      ...{ was: 'r1', restore: 1, by: 'ann@here', via: 'ann@here' },
+      is_recognised: true,
+    });
 
     // Looks at its collection are those at the one where it stood then.
     const [row] = mirror.records.find('role_memberships', 'm2');
@@ -175,7 +178,9 @@ describe('what was created again between two runs', () => {
     const [row] = mirror.records.find('roles', 'r2');
     const { revisions, idChanges } = recordHistory(mirror, row!, third.run, definitionOf);
     expect(revisions.map(({ run, change }) => `${run} ${change}`)).toEqual(['2 added', '1 added']);
-    expect(renewalsOf(idChanges)).toEqual([{ was: 'r1', id: 'r2', restore: 1, by: 'ann@here' }]);
+    expect(renewalsOf(idChanges)).toEqual([
+      { was: 'r1', id: 'r2', restore: 1, by: 'ann@here', via: 'ann@here' },
+    ]);
   });
 });
 

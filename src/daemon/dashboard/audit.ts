@@ -10,11 +10,11 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import {
   auditActionText,
   auditCsv,
-  byText,
   detailText,
   type ShownEntry,
   subjectText,
 } from '../../report/audit-report.ts';
+import { byText } from '../../report/value-text.ts';
 import { choosePeriod, type Period } from '../../state/period.ts';
 import { unknownSource } from '../daemon-view.ts';
 import {

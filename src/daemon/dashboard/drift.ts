@@ -15,7 +15,7 @@ import { SEVERITY_SIGN, SIGN } from '../../report/document.ts';
 import { formLine, FORMS_HEADING, uncomparedCollections } from '../../report/notes.ts';
 import { isSecretId, maskedPlace } from '../../report/mask.ts';
 import type { ReportOptions } from '../../report/options.ts';
-import { fieldLine } from '../../report/value-text.ts';
+import { byText, fieldLine } from '../../report/value-text.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { type UnreadRestore, unreadRestores, unreadRestoreText } from '../../state/runs.ts';
 import { parentNames } from '../../state/parent-names.ts';
@@ -513,7 +513,7 @@ function acceptedOf(drift: SourceDrift, filter: DriftFilter): SourceDrift['accep
   return drift.accepted.filter(({ finding, acceptance }) => {
     const { kind, name, id, path, change, severity } = maskedFinding(drift, finding);
     const facts = [kind, drift.definitions(kind).title.one, name, id, change, severity, path];
-    const text = [...facts, acceptance.reason, acceptance.by].join('\n').toLowerCase();
+    const text = [...facts, acceptance.reason, byText(acceptance)].join('\n').toLowerCase();
     return (
       isIn(filter.kinds, kind) &&
       isIn(filter.changes, change) &&
@@ -532,7 +532,7 @@ function acceptedHtml(drift: SourceDrift, { now, canAct, filter }: SourceOptions
       markup`${drift.definitions(kind).title.one} ${nameHtml(name)}`,
       markup`<code>${path === '' ? '(entire record)' : path}</code>`,
       acceptance.reason,
-      acceptance.by,
+      nameHtml(byText(acceptance)),
       untilHtml(acceptance.until, now),
       ...(canAct ? [withdrawForm(drift.source, acceptance.fingerprint, filter.path)] : []),
     ];

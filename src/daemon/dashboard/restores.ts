@@ -9,8 +9,7 @@ import { maskedFields } from '../../report/mask.ts';
 import { maskedPlan, maskedRestore } from '../../report/plan-mask.ts';
 import { acceptedLines, adoptionLines, leftText, verbOf } from '../../report/plan-report.ts';
 import { handLines } from '../../report/restore-report.ts';
-import { byText } from '../../report/audit-report.ts';
-import { nameText } from '../../report/value-text.ts';
+import { byText, nameText } from '../../report/value-text.ts';
 import { type RestoreReport, restoreReport } from '../../restore/apply/report.ts';
 import { type Plan, type PlanStep, isExecutable, readPlan } from '../../restore/plan/plan.ts';
 import { unreadRestores } from '../../state/runs.ts';
@@ -55,10 +54,10 @@ interface RestoreFacts {
 
 /** A plan that was made in the dashboard: being made, to be confirmed, being applied, or applied. */
 export function plannedRestorePage(restore: PageRestore, { mirror, config, now }: RestoreFacts): PageContent {
-  const { plan, state, source, args, by, madeAt } = restore;
+  const { plan, state, source, args, madeAt } = restore;
   const definitions = definitionsFor(config, source);
   const head = markup`${CRUMBS}<h1>Restore plan</h1>
-<p class="faint">For ${nameHtml(source)}, by ${nameText(by)}, ${ageHtml(madeAt, now)}.</p>
+<p class="faint">For ${nameHtml(source)}, by ${byText(restore)}, ${ageHtml(madeAt, now)}.</p>
 <pre class="body command" tabindex="0">${commandHtml(args)}</pre>`;
   const isWorking = state === 'planning' || state === 'applying';
   const body = markup`${head}${stateHtml(restore, mirror, definitions)}${plan === null ? NOTHING : stepsHtml(maskedPlan(plan, definitions), definitions)}`;
@@ -221,7 +220,7 @@ export function restoresPage({ mirror, now }: RestoreFacts, planned: readonly Pa
       markup`${outcomeBadge(row.outcome)}${mirror.restores.abandonedBy(row.restore) === null ? NOTHING : ' abandoned'}`,
       nameHtml(row.source),
       row.undoes === null ? row.from : `undoes ${row.undoes}`,
-      byText({ by: row.by, via: mirror.restores.startedVia(row.restore) }),
+      byText(row),
       ageHtml(row.startedAt, now),
       durationHtml(tookMs(row)),
     ]);
@@ -289,8 +288,8 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
     ['Started', markup`${timeHtml(startedAt)} ${faint(ageHtml(startedAt, now))}`],
     ['Ended', finishedAt === null ? faint('not yet') : timeHtml(finishedAt)],
     ['By', byText({ by, via })],
-    ...(resumedBy.length === 0 ? [] : [['Resumed by', resumedBy.map(nameText).join(', ')] as const]),
-    ...(abandonedBy === undefined ? [] : [['Abandoned by', nameText(abandonedBy)] as const]),
+    ...(resumedBy.length === 0 ? [] : [['Resumed by', resumedBy.map(byText).join(', ')] as const]),
+    ...(abandonedBy === undefined ? [] : [['Abandoned by', byText(abandonedBy)] as const]),
     ...(undoes === null
       ? []
       : [['Undoes', markup`<a href="/restores/${undoes}">restore ${undoes}</a>`] as const]),

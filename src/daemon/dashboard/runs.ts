@@ -16,7 +16,8 @@ import { collectionOutcome, sampledByRun } from '../../state/source-status.ts';
 import { recreatedIn } from '../../state/recreated.ts';
 import { readNewlyReadCollections } from '../../state/newly-read.ts';
 import { ACTIVITY_KINDS } from '../http/changes.ts';
-import { byText, removalsText } from '../../report/audit-report.ts';
+import { removalsText } from '../../report/audit-report.ts';
+import { byText } from '../../report/value-text.ts';
 import { starterText, tookMs } from '../http/wording.ts';
 import { actionForm } from './actions.ts';
 import { type HealthDay, healthStrip } from './charts.ts';
@@ -205,12 +206,13 @@ function pinsHtml({ mirror, run, canAct }: RunFacts): Html {
   if (run.root === null) return NOTHING;
   const to = ['to', `/runs/${run.run}`] as const;
   const pinned = mirror.snapshots.checked().filter((snapshot) => snapshot.run === run.run);
-  const pins = pinned.map(({ name, by, isBaseline }) => {
+  const pins = pinned.map((snapshot) => {
+    const { name, isBaseline } = snapshot;
     const unpin = markup`<button class="quiet">Unpin</button>`;
     const mark = markup`<button class="quiet">Measure drift from it</button>`;
     const baseline = isBaseline ? faint('baseline') : actionForm('baseline', [['name', name], to], mark);
     const forms = canAct ? [baseline, actionForm('unpin', [['name', name], to], unpin)] : NOTHING;
-    return markup`<div class="actions">Pinned as <strong>${nameHtml(name)}</strong> by ${nameHtml(by)}${forms}</div>`;
+    return markup`<div class="actions">Pinned as <strong>${nameHtml(name)}</strong> by ${nameHtml(byText(snapshot))}${forms}</div>`;
   });
   const box = markup`<label>Pin this state as<input name="name" required maxlength="100"
  pattern="[\\p{L}\\p{N}._][\\p{L}\\p{M}\\p{N}._\\-]*" title="letters, digits, dots, dashes and underscores, like before-migration"></label>`;

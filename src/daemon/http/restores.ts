@@ -41,9 +41,8 @@ export interface RestoreCommand {
   readonly args: readonly string[];
 }
 
-export interface PageRestore extends RestoreCommand {
+export interface PageRestore extends RestoreCommand, Actor {
   readonly id: string;
-  readonly by: string;
   readonly madeAt: string;
   state: 'planning' | 'planned' | 'applying' | 'ended';
   /** Null while it is made, and where that failed. */
@@ -100,12 +99,12 @@ export class PageRestores {
    * @param args of `tidemark restore`, without `--apply`
    * @throws TidemarkError `throttled` while another one is made or applied
    */
-  plan(source: string, args: readonly string[], { by }: Actor): PageRestore {
+  plan(source: string, args: readonly string[], { by, via }: Actor): PageRestore {
     this.#requireFree();
     const id = randomBytes(8).toString('hex');
     const madeAt = isoTime(this.#clock.now());
     const restore: PageRestore = {
-      ...{ id, source, args, by, madeAt, message: '', exitCode: null },
+      ...{ id, source, args, by, via, madeAt, message: '', exitCode: null },
       state: 'planning',
       plan: null,
     };
@@ -154,7 +153,7 @@ export class PageRestores {
       restore.message = stderr;
       restore.exitCode = code ?? EXIT.interrupted;
       this.#log.info(
-        { action: 'apply', by: actor.by, plan: plan.hash, exitCode: code },
+        { action: 'apply', ...actor, plan: plan.hash, exitCode: code },
         'a restore of the dashboard ended',
       );
       this.#onApplied(restore.source, actor);

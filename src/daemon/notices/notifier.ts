@@ -1,4 +1,5 @@
 /** The daemon's notifier: changed states are stored with their notices in one transaction, and delivered afterwards. */
+import { whoText } from '../../core/actor.ts';
 import { SEVERITIES } from '../../catalog/definition.ts';
 import type { ChannelConfig, ChannelType } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
@@ -274,7 +275,7 @@ function backupRecovered({ since, detail }: NoticeState, at: string, line: strin
 function restoreEnd({ restores }: Mirror, restore: number): string {
   const row = restores.get(restore);
   const by = restores.abandonedBy(restore);
-  if (by !== null) return `it was abandoned by ${by}`;
+  if (by !== null) return `it was abandoned by ${whoText(by)}`;
   if (row === undefined || row.finishedAt === null) return 'another restore came after it';
   const counts = Map.groupBy(restores.steps(restore), ({ outcome }) => outcome);
   const steps = [...counts].map(([outcome, own]) => `${own.length} ${outcome}`);
@@ -308,13 +309,13 @@ function restoreTransition(
     );
     return { states: [], cleared: [{ source, subject: 'restore' }], notices: [over] };
   }
-  const { restore, startedAt, by } = row;
+  const { restore, startedAt } = row;
   const interrupted = noticeOf(
     { ...of, event: 'restore_interrupted' },
     {
       severity: 'high',
       title: `${name}: ${unendedText(`restore ${restore}`, row)}`,
-      lines: [`it began at ${startedAt}, by ${by}`, 'the service may be restored only in part'],
+      lines: [`it began at ${startedAt}, by ${whoText(row)}`, 'the service may be restored only in part'],
       hint: resumeHint(restore, owner),
       restore,
     },

@@ -3,6 +3,7 @@
  * none while runs are complete. Held removals are a separate subject: a run that is partial only because of them counts
  * as complete here.
  */
+import { whoText } from '../../core/actor.ts';
 import { scopeKey, collectionText } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
@@ -295,7 +296,7 @@ function settledLines(
   return [
     `${plural(waited, 'removal')} had waited since ${since}`,
     ...settled.accepted.map(
-      ({ records, by, run }) => `${are(records)} removed: accepted by ${by} in run ${run}`,
+      ({ records, run, ...who }) => `${are(records)} removed: accepted by ${whoText(who)} in run ${run}`,
     ),
     ...(restored === 0 ? [] : [`${are(restored)} created again by a restore`]),
     ...(confirmed === 0 ? [] : [`${are(confirmed)} removed: a later run did not find them either`]),

@@ -1,4 +1,5 @@
 /** The report of a restore, from which the JSON document `tidemark.restore/1`, its text and its exit code are made. */
+import type { Actor } from '../../core/actor.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { type ErrorCode, type ExitCode, EXIT, TidemarkError } from '../../core/errors.ts';
@@ -94,9 +95,9 @@ export interface RestoreReport {
   /** How the program knew them, such as `user@host`; left out where the audit log does not say. */
   readonly via?: string;
   /** Others who resumed it; left out without any. */
-  readonly resumed_by?: readonly string[];
+  readonly resumed_by?: readonly Actor[];
   /** Who ended it with `restore --abandon`; left out where nobody did, or it was resumed since. */
-  readonly abandoned_by?: string;
+  readonly abandoned_by?: Actor;
   readonly finished_at: string | null;
   readonly steps: readonly StepReport[];
   readonly summary: RestoreSummary;
@@ -192,7 +193,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   const undo = undoOf(mirror, row.source, restore);
   const byHand = handWork(plan, steps);
   const continued = continuedIds(plan);
-  const via = mirror.restores.startedVia(restore);
+  const { via } = row;
   const resumedBy = mirror.restores.resumedBy(restore);
   const abandonedBy = mirror.restores.abandonedBy(restore);
   return {

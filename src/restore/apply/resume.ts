@@ -1,4 +1,5 @@
 /** Unfinished restores, and how they are resumed (design.md, Never broken 6) or abandoned. */
+import { whoText } from '../../core/actor.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { planCommand } from '../../core/hints.ts';
 import { localTime } from '../../core/wording.ts';
@@ -100,10 +101,11 @@ export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolea
     ? { row: newestUnfinished(mirror, source), isAtWork: false }
     : latestUnfinished(mirror, source);
   if (row === null) return null;
-  const { restore, startedAt, by } = row;
+  const { restore, startedAt } = row;
+  const who = whoText(row);
   if (isAtWork)
-    return `restore ${restore} of ${localTime(startedAt)} by ${by} is running: wait until it has ended`;
-  return `restore ${restore} of ${localTime(startedAt)} by ${by} is unfinished: \`tidemark restore --resume ${restore}\` continues it`;
+    return `restore ${restore} of ${localTime(startedAt)} by ${who} is running: wait until it has ended`;
+  return `restore ${restore} of ${localTime(startedAt)} by ${who} is unfinished: \`tidemark restore --resume ${restore}\` continues it`;
 }
 
 /** The latest restore: an older one, or one that was abandoned, may no longer be wanted. */

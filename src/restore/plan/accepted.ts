@@ -241,10 +241,11 @@ function placed(
   path: string,
   { acceptance, changedSince }: Pick<AcceptedFinding, 'acceptance' | 'changedSince'>,
 ): AcceptedPlace {
-  const { by, acceptedAt, until, reason } = acceptance;
+  const { by, via, acceptedAt, until, reason } = acceptance;
   const { run = null } = changedSince ?? {};
   return {
-    ...{ path, by, accepted_at: acceptedAt, ...(until === undefined ? {} : { until }), reason },
+    ...{ path, by, ...(via === undefined ? {} : { via }), accepted_at: acceptedAt },
+    ...{ ...(until === undefined ? {} : { until }), reason },
     ...(changedSince === undefined ? {} : { changed_since: true }),
     ...(run === null ? {} : { run }),
   };

@@ -116,6 +116,8 @@ export interface AcceptedPlace {
   /** As that of the step's field; empty for the record as a whole. */
   readonly path: string;
   readonly by: string;
+  /** How the program knew who accepted it; left out where the audit log does not say. */
+  readonly via?: string;
   /** ISO 8601. */
   readonly accepted_at: string;
   /** ISO 8601; left out where it has no end. */

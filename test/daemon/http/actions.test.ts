@@ -200,7 +200,7 @@ describe('drift', () => {
       by: 'Ada',
       until: `${until}T00:00:00.000Z`,
     });
-    expect(await page('/drift')).toMatch(/agreed with the team.*Ada/);
+    expect(await page('/drift')).toMatch(/agreed with the team.*Ada \(token@dashboard\)/s);
     expect((await act('accept', values)).status).toBe(404);
     for (const [, fingerprint] of fingerprints) {
       const withdrawn = await act('unaccept', [
@@ -251,13 +251,13 @@ describe('drift', () => {
     expect(box(await page('/drift'))).toContain(' checked');
     const wordsOf = (text: string): string => text.replaceAll(/<[^>]*>/g, '');
     const marked = await page(`/restore?${query.toString()}`);
-    expect(marked).toMatch(/\/paused accepted by Ada on \d{4}-\d\d-\d\d: not before May/);
+    expect(marked).toMatch(/\/paused accepted by Ada \(token@dashboard\) on \d{4}-\d\d-\d\d: not before May/);
     expect(marked).toContain('! 1 field of 1 record was accepted as drift');
     expect(box(marked)).not.toContain('checked');
     expect(wordsOf(marked).includes('--keep-accepted --apply')).toBe(false);
     query.set('keep_accepted', 'on');
     const kept = await page(`/restore?${query.toString()}`);
-    expect(kept).toContain('left</span> 1 batch export: /paused accepted by Ada');
+    expect(kept).toContain('left</span> 1 batch export: /paused accepted by Ada (token@dashboard)');
     expect(kept).not.toContain('accepted as drift, and');
     expect(box(kept)).toContain(' checked');
     expect(wordsOf(kept)).toContain(`--id ${id} --keep-accepted --apply`);

@@ -128,11 +128,15 @@ describe('a sync', () => {
       ['removals_settled'],
     ]);
     const { states } = transitionsOf([], waits);
-    const settled = { accepted: [{ records: 4, by: 'Ann', run: 8 }], restored: 2, confirmed: 3 };
+    const settled = {
+      accepted: [{ records: 4, by: 'Ann', via: 'token@dashboard', run: 8 }],
+      restored: 2,
+      confirmed: 3,
+    };
     const [ended] = transitionsOf(states, { ...sync('done'), settled }).notices;
     expect(contentOf(ended!).lines).toEqual([
       expect.stringMatching(/^12 removals had waited since 2/),
-      '4 records were removed: accepted by Ann in run 8',
+      '4 records were removed: accepted by Ann (token@dashboard) in run 8',
       '2 records were created again by a restore',
       '3 records were removed: a later run did not find them either',
       '3 records were seen again in the service',
