@@ -143,7 +143,11 @@ describe('how held removals ended', () => {
     [
       'accepted by somebody',
       ({ expectRun }) => expectRun(0, 'sync', '--accept-removals', '20', '--as', 'Ann Lee'),
-      { accepted: [{ records: 12, by: 'Ann Lee', run: 3 }], restored: 0, confirmed: 0 },
+      {
+        accepted: [{ records: 12, by: 'Ann Lee', via: commandActor().via, run: 3 }],
+        restored: 0,
+        confirmed: 0,
+      },
     ],
     [
       'confirmed by a later run',

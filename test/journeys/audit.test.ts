@@ -80,7 +80,7 @@ describe('the audit log', () => {
       `T | ${via} | undo | restore 2 | undoes restore 1`,
       `T | ${via} | end | restore 1 | complete`,
       `T | ${via} | restore | restore 1 | from baseline (run 1)`,
-      `T | ${via} | unaccept | role Night shift /name | accepted by ann, reason: renamed, SEC-12; until 2130-12-31T00:00:00Z; ${value}`,
+      `T | ${via} | unaccept | role Night shift /name | accepted by ann (${via}), reason: renamed, SEC-12; until 2130-12-31T00:00:00Z; ${value}`,
       `T | ann (${via}) | accept | role Night shift /name | reason: renamed, SEC-12; until 2130-12-31T00:00:00Z; ${value}`,
       `T | Bea Auditor (${via}) | baseline | snapshot q4 | run 1`,
       `T | Bea Auditor (${via}) | pin | snapshot q4 | run 1`,

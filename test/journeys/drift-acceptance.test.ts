@@ -141,9 +141,11 @@ describe('accepted drift', () => {
     const text = (await expectRun(0, 'drift', '-v')).stdout;
     expect(text).toContain('\nAccepted (4)\n');
     expect(text).toMatch(
-      /~ domain one\.example changed\n +id d1, .*\n +accepted by Anna on \S+ until 2099-01-02T00:00:00Z: CHG-1100\n +\/is_verified false → true\n/,
+      /~ domain one\.example changed\n +id d1, .*\n +accepted by Anna \(\S+@\S+\) on \S+ until 2099-01-02T00:00:00Z: CHG-1100\n +\/is_verified false → true\n/,
     );
-    expect(text).toMatch(/- domain two\.example removed\n +id d2, .*\n +accepted by Anna on \S+: sold\n/);
+    expect(text).toMatch(
+      /- domain two\.example removed\n +id d2, .*\n +accepted by Anna \(\S+@\S+\) on \S+: sold\n/,
+    );
     expect(text).toMatch(/\/destination\/config\/password \[secret\] changed/);
     const markdown = (await expectRun(0, 'drift', '--format', 'markdown')).stdout;
     expect(markdown).toMatch(/## Accepted \(4\)\n\n/);
@@ -152,7 +154,7 @@ describe('accepted drift', () => {
     );
     const html = (await expectRun(0, 'drift', '--format', 'html')).stdout;
     expect(html).toContain('>Accepted <span class="count">4</span></h2>');
-    expect(html).toMatch(/accepted by Anna on \S+ until 2099-01-02T00:00:00Z: CHG-1100/);
+    expect(html).toMatch(/accepted by Anna \(\S+@\S+\) on \S+ until 2099-01-02T00:00:00Z: CHG-1100/);
     for (const report of [text, markdown, html]) expect(report).not.toContain('pin-4711');
     // The audit log has what was accepted, and against which state; so has the list.
     const state = { baseline: { ref: 'baseline', run: 2, name: 'c' }, state: { ref: 'latest', run: 3 } };

@@ -265,7 +265,7 @@ describe('a restore from the dashboard', () => {
     expect(await tidemark([...accept, '--as', 'ann'], { env })).toMatchObject({ code: 0 });
     const path = (await post('plan', { query: await planQuery(told) })).headers.get('location') ?? '';
     const made = await eventually(() => get(path), /type 1 or default/);
-    expect(made).toMatch(/<p>\/enforce_2fa accepted by ann on \d{4}-\d\d-\d\d: for now<\/p>/);
+    expect(made).toMatch(/<p>\/enforce_2fa accepted by ann \(\S+@\S+\) on \d{4}-\d\d-\d\d: for now<\/p>/);
     expect((await tidemark(['restore', 'run:1', '--apply', '--yes'], { env })).code).toBe(0);
     await post('apply', { plan: path.split('/').at(-1) ?? '', confirm: 'default' });
     const ended = await eventually(() => get(path), /Ended with/);

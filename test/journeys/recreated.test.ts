@@ -125,7 +125,7 @@ describe('records that a restore created again', () => {
         was: exported[0],
         id: exported[1],
         restore: 1,
-        by: commandActor().by,
+        ...commandActor(),
       });
       const text = (await story.expectRun(0, 'log', 'batch_exports', id)).stdout;
       expect(text).not.toMatch(/removed|returned|still away/);

@@ -143,7 +143,7 @@ describe('restore --abandon', () => {
     ]);
     await story.expectRun(0, 'verify');
     const shown = await story.expectRun(0, 'restores', 'show', '1');
-    expect(shown.stdout).toContain(`by ${via}, abandoned by Bea: `);
+    expect(shown.stdout).toContain(`by ${via}, abandoned by Bea (${via}): `);
     expect(shown.stdout).toContain('to continue it even so: `tidemark restore --resume 1`');
     expect(shown.stdout).toContain('to undo it: `tidemark undo 1`');
     const writes = story.writes().length;
@@ -174,7 +174,7 @@ describe('restore --abandon', () => {
       '1 step would set back what was accepted as drift after the plan was made:',
     );
     expect(refused.stderr).toMatch(
-      / was accepted by ada on .*: wanted\n {2}→ .*`tidemark restore --abandon 1`/,
+      / was accepted by ada \(\S+@\S+\) on .*: wanted\n {2}→ .*`tidemark restore --abandon 1`/,
     );
     expect(story.writes()).toHaveLength(before);
     await story.expectRun(0, 'drift', 'unaccept', ...record);

@@ -239,7 +239,9 @@ describe('drift that was accepted', () => {
       '1 field of 1 record was accepted as drift, and this restore sets it back: a plan made with --keep-accepted leaves it',
     ]);
     const text = await story.expectRun(2, 'restore', 'baseline', '--kind', 'batch_exports');
-    expect(text.stdout).toMatch(/ \/interval accepted by ada on \d{4}-\d\d-\d\d: daily is enough\n/);
+    expect(text.stdout).toMatch(
+      / \/interval accepted by ada \(\S+@\S+\) on \d{4}-\d\d-\d\d: daily is enough\n/,
+    );
     expect(text.stdout).toContain(plain.warnings?.[0]);
     // That a record is gone can be accepted as well, and then it is not created.
     await story.expectRun(0, ...accept, String(other), '--reason', 'unused');
@@ -306,7 +308,7 @@ describe('drift that was accepted', () => {
     });
     const text = await story.expectRun(2, 'restore', 'baseline', '--id', id);
     expect(text.stdout.replaceAll(/\s+/g, ' ')).toMatch(
-      / \/interval "day" accepted by björn on \d{4}-\d\d-\d\d: cost; changed since, and this sets another value: `tidemark restore run:3 --id ID` sets it, `tidemark drift unaccept` withdraws it /,
+      / \/interval "day" accepted by björn \(\S+@\S+\) on \d{4}-\d\d-\d\d: cost; changed since, and this sets another value: `tidemark restore run:3 --id ID` sets it, `tidemark drift unaccept` withdraws it /,
     );
     // The state that has the accepted value sets nothing else.
     const other = await story.plan(2, 'run:3', '--id', id);
@@ -371,7 +373,9 @@ describe('drift that was accepted', () => {
       'batch_exports',
       '--keep-accepted',
     );
-    expect(text.stdout).toMatch(/ \/interval "hour" accepted by ada on \d{4}-\d\d-\d\d: CHG-4711\n/);
+    expect(text.stdout).toMatch(
+      / \/interval "hour" accepted by ada \(\S+@\S+\) on \d{4}-\d\d-\d\d: CHG-4711\n/,
+    );
     // By hand, with what was accepted.
     const hand = await story.call('POST', exports, { name: 'Loads', interval: 'hour', ...settings });
     const byHand = await told();
@@ -398,7 +402,7 @@ describe('drift that was accepted', () => {
     expect(await told('--out', 'since.json')).not.toHaveProperty('warnings');
     await story.expectRun(0, ...accept, '--reason', 'again');
     const refused = await story.expectRun(6, 'apply', 'since.json', '--yes');
-    expect(refused.stderr).toMatch(/step 1: .* \/interval was accepted by ada on .*: again/);
+    expect(refused.stderr).toMatch(/step 1: .* \/interval was accepted by ada \(\S+@\S+\) on .*: again/);
   });
 
   it('is marked in an undo that sets it back', async () => {
@@ -437,7 +441,7 @@ describe('drift that was accepted', () => {
     await story.expectRun(0, ...accept, String(other), '--reason', 'known since', '--as', 'bob');
     const refused = await story.expectRun(6, 'apply', 'plan.json', '--yes');
     expect(refused.stderr).toMatch(
-      /1 step would set back what was accepted as drift after the plan was made:\n {2}step 1: .* \/interval was accepted by bob on .*: known since\n.*`tidemark restore run:1 --source default --keep-accepted --out FILE`/,
+      /1 step would set back what was accepted as drift after the plan was made:\n {2}step 1: .* \/interval was accepted by bob \(\S+@\S+\) on .*: known since\n.*`tidemark restore run:1 --source default --keep-accepted --out FILE`/,
     );
     expect(story.writes()).toEqual([]);
     // What the plan said that it sets back was approved; what counts no more is set back too.

@@ -251,7 +251,7 @@ describe('Ctrl-C', () => {
     const report = JSON.parse(resumed.stdout) as RestoreJson;
     expect(report).toMatchObject({ restore: 1, outcome: 'complete', summary: { applied: 2 } });
     const whole = await story.expectRun(0, 'restores', 'show', '1');
-    expect(whole.stdout).toMatch(/^restore 1 of default by Ada \(\S+@\S+\), resumed by Bea: /);
+    expect(whole.stdout).toMatch(/^restore 1 of default by Ada \(\S+@\S+\), resumed by Bea \(\S+@\S+\): /);
     expect((await story.expectRun(0, 'restores')).stdout).toMatch(/ Ada \(\S+@\S+\) /);
     expect(JSON.parse((await story.expectRun(0, 'restores', 'show', '1', '--json')).stdout)).toMatchObject({
       by: 'Ada',

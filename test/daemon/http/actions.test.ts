@@ -200,7 +200,7 @@ describe('drift', () => {
       by: 'Ada',
       until: `${until}T00:00:00.000Z`,
     });
-    expect(await page('/drift')).toMatch(/agreed with the team.*Ada \(token@dashboard\)/s);
+    expect(await page('/drift')).toMatch(/agreed with the team.*Ada \(token@<wbr>dashboard\)/);
     expect((await act('accept', values)).status).toBe(404);
     for (const [, fingerprint] of fingerprints) {
       const withdrawn = await act('unaccept', [
