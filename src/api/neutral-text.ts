@@ -1,4 +1,5 @@
-/** Makes text from the service safe for a message: one short line, no control characters, never the key. */
+/** Makes text from the service safe for a message: one short line, no control characters, never the key, nor another secret that shows as one. */
+import { MASK, withoutUrlSecrets } from '../catalog/masks.ts';
 import type { Secret } from '../core/secret.ts';
 
 /** Turns any text into one line of at most 200 characters. */
@@ -7,7 +8,6 @@ export type NeutralText = (text: string) => string;
 const MAX_LENGTH = 200;
 /** Enough of an answer to cut 200 characters from, so that a huge body is not combed through. */
 const MAX_INPUT = 4096;
-const MASK = '[secret]';
 /** Shorter secrets occur in base64 and in hexadecimal text by chance. */
 const MIN_ENCODED_LENGTH = 6;
 
@@ -33,10 +33,19 @@ export function neutralText(apiKey: Secret): NeutralText {
     const input = text.slice(0, MAX_INPUT);
     const line = masked(input, pattern).trim();
     // Where the input was cut, the key may have been, and what is left of it has no pattern.
-    const whole =
-      text.length <= MAX_INPUT ? line : line.slice(0, Math.max(0, line.length - longestForm(key)));
+    const uncut =
+      text.length <= MAX_INPUT
+        ? line
+        : withoutCutAddress(line).slice(0, Math.max(0, line.length - longestForm(key)));
+    const whole = withoutUrlSecrets(uncut, MASK);
     return whole.length <= MAX_LENGTH ? whole : `${whole.slice(0, MAX_LENGTH - 1).trimEnd()}…`;
   };
+}
+
+/** An address that the end of the input cuts may lack what shows that it has a password. */
+function withoutCutAddress(line: string): string {
+  const last = line.lastIndexOf(' ') + 1;
+  return line.includes('://', last) ? line.slice(0, last) : line;
 }
 
 /**

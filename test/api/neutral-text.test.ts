@@ -6,6 +6,13 @@ import { Secret } from '../../src/core/secret.ts';
 const KEY = 'phx_SECRET0123456789/+abcXYZ';
 const neutral = neutralText(new Secret(KEY));
 
+it('masks what shows as a secret of another system, also where the text is cut', () => {
+  expect(neutral('no answer of postgres://u:CANpw@db/x')).toBe('no answer of postgres://u:[secret]@db/x');
+  expect(neutral(`  https://u:CANpw${'x'.repeat(5000)}@h/`)).toBe('');
+  expect(neutral(`no https://u:CANpw@h/ ${'x'.repeat(5000)}`)).toMatch(/^no https:\/\/u:\[secret\]@h\/ x+…$/);
+  expect(neutral(`${'x'.repeat(190)} https://u:CANpw@h/`)).not.toContain('CAN');
+});
+
 /** Of every code unit, and of none that stands between them. */
 const each = (form: (character: string) => string): string => KEY.split('').map(form).join('');
 const hex = (character: string, digits: number): string =>

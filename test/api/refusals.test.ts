@@ -47,6 +47,16 @@ describe('what the service says', () => {
     ['plain text', { status: 502, body: 'Bad\r\n\u0007 Gateway' }, 'the service failed (502): Bad Gateway'],
     ['an HTML page', { status: 503, body: '<html><script>x</script>' }, 'the service failed (503)'],
     ['nothing', { status: 401 }, 'the key was refused (401)'],
+    [
+      'a password of a URL',
+      { status: 400, body: { detail: 'cannot reach https://u:CANerr70@h/ or https://h/?token=CANerr71' } },
+      'the service refused the request (400): cannot reach https://u:[secret]@h/ or https://h/?token=[secret]',
+    ],
+    [
+      'a password of a connection string',
+      { status: 400, body: { error: 'no login: Server=db;Password=CANerr72;Database=x' } },
+      'the service refused the request (400): no login: Server=db;Password=[secret];Database=x',
+    ],
   ] as [string, Reply, string][])('is reported in one line: %s', async (_name, reply, message) => {
     expect((await fail(reply)).message).toBe(message);
   });
