@@ -3,6 +3,7 @@ import { UNLIMITED_REQUESTS } from '../../api/transport.ts';
 import type { ReadClient } from '../../api/read-client.ts';
 import type { WriteClient } from '../../api/write-client.ts';
 import { collectionKey, definitionOf } from '../../catalog/catalog.ts';
+import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { SourceConfig } from '../../config/config.ts';
@@ -14,11 +15,18 @@ import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreStepRow } from '../../mirror/restores.ts';
 import { redactionWith } from '../../sync/redaction.ts';
-import { type Plan, type PlanStep, isExecutable, planHash, type SecretLookup } from '../plan/plan.ts';
+import {
+  type Plan,
+  type PlannedRequest,
+  type PlanStep,
+  isExecutable,
+  planHash,
+  type SecretLookup,
+} from '../plan/plan.ts';
 import { naturalKeyDigest } from '../records.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
 import { RestoreJournal } from './journal.ts';
-import { LiveRecords } from './live-records.ts';
+import { LiveRecords, isRetrieved } from './live-records.ts';
 import type { ApplyEvents, DesiredLookup, LookUpContext, StepContext } from './ready-step.ts';
 import {
   type RestoreReport,
@@ -175,20 +183,26 @@ export function lookUpContext(
   const { plan, source, reader, clock, log, events, secrets, desired } = options;
   const byKind = new Map(source.definitions.map((definition) => [definition.kind, definition]));
   const claims = new Map<string, number>();
+  const definitions = (kind: Kind): ResourceDefinition => byKind.get(kind) ?? definitionOf(kind);
+  const live = new LiveRecords({
+    definitions,
+    reader,
+    clock,
+    pageSize: source.pageSize,
+    redaction: source.redact === true ? redactionWith(options.mirror.acceptances.fingerprintKey()) : null,
+  });
   for (const { n, request } of plan.steps) {
     const { newId } = journal.row(n);
-    if (request !== null && newId !== null) claims.set(`${request.kind} ${newId}`, n);
+    if (request === null || newId === null) continue;
+    claims.set(`${request.kind} ${newId}`, n);
+    const definition = definitions(request.kind);
+    const scope = scopeOfRequest(request, definition, journal);
+    // One that can only be listed may have been removed since.
+    if (scope !== null && isRetrieved(definition)) live.created(definition, scope, newId);
   }
-  const definitions = (kind: Kind): ResourceDefinition => byKind.get(kind) ?? definitionOf(kind);
   return {
     source: source.name,
-    live: new LiveRecords({
-      definitions,
-      reader,
-      clock,
-      pageSize: source.pageSize,
-      redaction: source.redact === true ? redactionWith(options.mirror.acceptances.fingerprintKey()) : null,
-    }),
+    live,
     journal,
     definitions,
     secrets,
@@ -211,6 +225,20 @@ export function lookUpContext(
     signal: halt,
     grace,
   };
+}
+
+/** Where the record of a request is, with the ids that earlier steps gave; null where one has given none. */
+function scopeOfRequest(
+  { parameters }: PlannedRequest,
+  { scope }: ResourceDefinition,
+  journal: RestoreJournal,
+): Scope | null {
+  const ids = scope.map((key) => {
+    const found = parameters.find(({ name }) => name === key);
+    if (found === undefined) return null;
+    return 'value' in found ? found.value : journal.row(found.step).newId;
+  });
+  return ids.includes(null) ? null : (Object.fromEntries(scope.map((key, at) => [key, ids[at]])) as Scope);
 }
 
 /** The natural keys of a collection are read when the first record of it is going to be created. */

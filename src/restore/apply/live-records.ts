@@ -25,6 +25,9 @@ interface Listed {
   readonly text: string | null;
 }
 
+/** How many records that a list lacks are requested by id, at most, to find out whether the list is late. */
+const LATE_LOOKS = 10;
+
 /** Null where the collection went with the record that it was in. */
 type List = Map<string, Listed> | null;
 
@@ -55,6 +58,10 @@ export class LiveRecords {
   readonly #listings = new Map<string, Listing>();
   /** Lists that are read after the one under way has ended. */
   readonly #next = new Map<string, Promise<List>>();
+  /** Ids of records that are there, by collection: created, retrieved, or in a list that was forgotten since. */
+  readonly #there = new Map<string, Set<string>>();
+  /** Of them, those that the collection's last list does not show, though it was begun later. */
+  readonly #unlisted = new Map<string, readonly string[]>();
 
   constructor(options: LiveRecordsOptions) {
     this.#options = options;
@@ -75,6 +82,8 @@ export class LiveRecords {
     if (!isRetrieved(definition)) return this.#listed(definition, scope, id, isFresh, signal);
     return this.#options.reader.retrieve(definition, scope, id, signal).then((retrieved) => {
       const body = retrieved.found ? this.#bodyOf(definition, retrieved) : undefined;
+      if (body === undefined) this.#there.get(keyOf(definition, scope))?.delete(id);
+      else this.created(definition, scope, id);
       this.#follow(definition, scope, id, body);
       return body;
     });
@@ -142,9 +151,45 @@ export class LiveRecords {
     return records && [...ids].filter((id) => records.has(id));
   }
 
-  /** A write with unknown effect: the list read before is no longer valid. */
+  /** A write with unknown effect: the list read before is no longer valid. What was in it is still expected in the next one. */
   forget(definition: ResourceDefinition, scope: Scope): void {
-    this.#listings.delete(keyOf(definition, scope));
+    const key = keyOf(definition, scope);
+    const held = this.#listings.get(key);
+    this.#listings.delete(key);
+    if (held === undefined || !isRetrieved(definition)) return;
+    held.records.then(
+      (records) => {
+        for (const id of records?.keys() ?? []) this.created(definition, scope, id);
+      },
+      // Its own callers get its error.
+      () => undefined,
+    );
+  }
+
+  /** The record is there, by the service's answer: a list that is read from now on shows it, unless the list is late. */
+  created(definition: ResourceDefinition, scope: Scope, id: string): void {
+    const key = keyOf(definition, scope);
+    const there = this.#there.get(key);
+    if (there === undefined) this.#there.set(key, new Set([id]));
+    else there.add(id);
+  }
+
+  /**
+   * A record that is there and that the last list of the collection does not show: what else that list lacks may be there too.
+   * Null where the list shows all that is known. One of a kind without GET by id counts if this process created it.
+   * @throws TidemarkError when that cannot be found out
+   */
+  async lateRecord(
+    definition: ResourceDefinition,
+    scope: Scope,
+    signal?: AbortSignal,
+  ): Promise<string | null> {
+    const unlisted = this.#unlisted.get(keyOf(definition, scope)) ?? [];
+    if (!isRetrieved(definition)) return unlisted[0] ?? null;
+    for (const id of unlisted.slice(0, LATE_LOOKS)) {
+      if ((await this.read(definition, scope, id, true, signal)) !== undefined) return id;
+    }
+    return null;
   }
 
   /**
@@ -239,9 +284,17 @@ export class LiveRecords {
     };
     const shape = { idPath: definition.idPath, volatile: new Set<string>() };
     const target = { definition, scope, shape, pageSize };
+    const key = keyOf(definition, scope);
+    const expected = [...(this.#there.get(key) ?? [])];
     const verdict = await reader.walk(target, { accept, startPass }, signal);
     signal?.throwIfAborted();
-    if (verdict.outcome === 'complete') return records;
+    if (verdict.outcome === 'complete') {
+      this.#unlisted.set(
+        key,
+        expected.filter((id) => !records.has(id)),
+      );
+      return records;
+    }
     if (verdict.error?.code === 'not_found' && (await this.#isParentGone(definition, scope, signal)))
       return null;
     throw (

@@ -239,18 +239,23 @@ export async function findAlreadyApplied(
   return { newId: isCreation ? id : null, digest: managedDigest(definition, body), isNew: known !== id };
 }
 
-type LookUp =
+type Found =
   /** `id` of the created record; null for the other actions. */
   | { readonly found: 'done'; readonly id: string | null }
   | { readonly found: 'not_done' }
   /** Neither as before nor as sent (`moved`), or gone with the record that it was to be created in (`not_found`). */
   | { readonly found: 'neither'; readonly error: StepError };
 
+type LookUp =
+  | Found
+  /** Not found in a list that does not show everything that is there: whether it was done is not known. */
+  | { readonly found: 'unproven'; readonly error: StepError };
+
 /**
  * Looks it up, without writing anything.
  * @throws TidemarkError when the look-up fails
  */
-export async function lookUp(context: LookUpContext, ready: ReadyStep): Promise<LookUp> {
+export async function lookUp(context: LookUpContext, ready: ReadyStep): Promise<Found> {
   const { step, definition, scope, id } = ready;
   if (ready.request.role === 'create' || id === null) return await lookUpCreated(context, ready);
   const body = await context.live.read(definition, scope, id, true);
@@ -294,7 +299,7 @@ function holdsSome({ step, request, sent }: ReadyStep, body: JsonValue): boolean
   });
 }
 
-async function lookUpCreated(context: LookUpContext, ready: ReadyStep): Promise<LookUp> {
+async function lookUpCreated(context: LookUpContext, ready: ReadyStep): Promise<Found> {
   const found = await createdRecords(context, ready);
   if (found === null) return { found: 'neither', error: withoutParentError(context, ready) };
   const { equal, namesake } = found;
@@ -355,13 +360,51 @@ export async function effectOf(
   // Journaled as `sent` and nothing after it: the process ended, and whether the request was sent is unknown.
   if (error === null && errorCode === null) context.perhapsSent.add(step.n);
   const isYoung = sentAt !== null && clock.now() - Date.parse(sentAt) < AT_WORK_MS;
-  for (const wait of error !== null || isYoung ? retryDelays(ready, error) : []) {
+  let late = looked.found === 'not_done' ? await lateRecordOf(context, ready) : null;
+  const delays = late !== null || error !== null || isYoung ? retryDelays(ready, error, late !== null) : [];
+  for (const wait of delays) {
     if (looked.found !== 'not_done') break;
     if (grace.aborted) return null;
     await clock.sleep(wait, grace);
     looked = await lookUp(context, ready);
   }
-  return looked;
+  if (looked.found !== 'not_done') return looked;
+  late = await lateRecordOf(context, ready);
+  return late === null ? looked : { found: 'unproven', error: lateListError(ready, late) };
+}
+
+/** For a creation: a record that the list it was looked for in should show and does not; null without one. */
+async function lateRecordOf(
+  { live, grace }: LookUpContext,
+  { request, definition, scope }: ReadyStep,
+): Promise<string | null> {
+  return request.role === 'create' ? await live.lateRecord(definition, scope, grace) : null;
+}
+
+function lateListError({ definition }: ReadyStep, late: string): StepError {
+  const { one, many } = definition.title;
+  const which = idSuffix(definition, late) === '' ? `another ${one}` : late;
+  return {
+    code: 'walk_unproven',
+    message: `it is not known whether it was created: the service's list of ${many} is late (it does not show ${which} yet, which is there)`,
+  };
+}
+
+/**
+ * The record of a creation that was sent again after a lost answer, and was then refused: as the first request had created
+ * it, if it is equal to what was sent. Looked for some time, as the list may show it late; null without one, or where the
+ * wait was interrupted.
+ * @throws TidemarkError when the look-up fails
+ */
+export async function createdBefore(context: LookUpContext, ready: ReadyStep): Promise<string | null> {
+  const { clock, grace } = context;
+  for (const wait of [0, ...LONG_RETRY_DELAYS_MS]) {
+    if (grace.aborted) return null;
+    if (wait > 0) await clock.sleep(wait, grace);
+    const id = (await createdRecords(context, ready))?.equal ?? null;
+    if (id !== null) return id;
+  }
+  return null;
 }
 
 /** The error of a record that is not as a write expects it, nor as the write would leave it. */
@@ -397,12 +440,22 @@ const RETRY_DELAYS_MS = [2000];
 /** The same for one that a gateway gave up: if it still creates the record, a second request would duplicate it. */
 const LONG_RETRY_DELAYS_MS = [2000, 4000, 8000, 16_000, 30_000];
 
-/** Delays before a request without an answer is looked up again, milliseconds. */
-function retryDelays({ request: { role } }: ReadyStep, error: TidemarkError | null): readonly number[] {
+/** The same for other creations without an answer: the service's lists may show the record some seconds late. */
+const CREATION_RETRY_DELAYS_MS = LONG_RETRY_DELAYS_MS.slice(0, -1);
+
+/** Delays before a request without an answer is looked up again, milliseconds. @param isLate whether the list is known to be late */
+function retryDelays(
+  { request: { role } }: ReadyStep,
+  error: TidemarkError | null,
+  isLate: boolean,
+): readonly number[] {
+  if (role !== 'create') return RETRY_DELAYS_MS;
   const isTimeout =
     error?.code === 'timeout' ||
     error?.code === 'unresponsive' ||
     error?.status === 504 ||
     error?.status === 408;
-  return role === 'create' && isTimeout ? LONG_RETRY_DELAYS_MS : RETRY_DELAYS_MS;
+  if (isTimeout || isLate) return LONG_RETRY_DELAYS_MS;
+  // The service itself says that it did not do it.
+  return error?.status === 500 ? RETRY_DELAYS_MS : CREATION_RETRY_DELAYS_MS;
 }

@@ -22,7 +22,10 @@ export function recordApplied(
 ): Promise<void> {
   const applied = { status, errorCode: null, error: null };
   if (ready.id !== null) return context.journal.applied(ready.step.n, applied);
-  if (id !== null) claim(context, ready, id);
+  if (id !== null) {
+    claim(context, ready, id);
+    context.live.created(ready.definition, ready.scope, id);
+  }
   const mappings = id === null ? [] : mappingsOf(context, ready, id);
   return context.journal.applied(ready.step.n, { ...applied, newId: id }, mappings);
 }

@@ -25,6 +25,7 @@ import {
   isReplaced,
   lookUp,
   checkIsOneRequest,
+  createdBefore,
   effectOf,
   failedPrecondition,
 } from './look-ups.ts';
@@ -123,6 +124,8 @@ class StepRun {
   #reservation: Reservation | null = null;
   /** How often this process has sent it. */
   #sends = 0;
+  /** Whether a creation was looked up after a lost answer and not found, so that it is sent again. */
+  #isSentAgain = false;
   /** The last answer; null where the process that sent it was killed. */
   #answer: Exclude<WriteOutcome, { outcome: 'late' }> | null = null;
 
@@ -282,13 +285,27 @@ class StepRun {
       journal.note(step.n, { status, ...errorColumns(stepError(error)) });
       return 'unanswered';
     }
-    // Refused because an earlier attempt succeeded, or because the record to be removed is gone. This does not hold for
-    // a creation: the record that is found may not be the one that it created.
+    // Refused because an earlier attempt succeeded, or because the record to be removed is gone. For a creation this holds only
+    // right after a look-up that did not find it: later, the record that is found may be somebody else's.
     const isRemoved = request.role === 'remove' && error.code === 'not_found';
     if (isRemoved || (this.#before.attempts > 0 && id !== null)) {
       try {
         const looked = await lookUp(this.#context, this.#ready);
         if (looked.found === 'done') return this.#recordApplied(looked.id, status);
+      } catch (cause) {
+        if (grace.aborted) return 'stopped';
+        return keepAsSent(this.#context, step, cause, `it was refused (${error.message})`);
+      }
+    }
+    if (this.#isSentAgain && error.code === 'rejected') {
+      try {
+        const created = await createdBefore(this.#context, this.#ready);
+        if (created !== null) {
+          // Only one of its requests can have created it.
+          journal.note(step.n, { attempts: this.#before.attempts });
+          return this.#recordApplied(created, null);
+        }
+        if (grace.aborted) return 'stopped';
       } catch (cause) {
         if (grace.aborted) return 'stopped';
         return keepAsSent(this.#context, step, cause, `it was refused (${error.message})`);
@@ -312,6 +329,12 @@ class StepRun {
       const { status, attempts } = journal.row(step.n);
       if (looked.found === 'done') return this.#recordApplied(looked.id, status);
       if (looked.found === 'neither') return fail(this.#context, step, looked.error, status);
+      if (looked.found === 'unproven') {
+        const later = `\`tidemark restore --resume ${journal.restore}\` in some minutes looks it up, and sends it only if it is not there`;
+        const message = `${looked.error.message}; ${later}`;
+        journal.note(step.n, { outcome: 'sent', ...errorColumns({ ...looked.error, message }) });
+        return 'unknown';
+      }
       // The service itself failed that request: it will not be done later, and does not count as sent.
       if (status === 500) journal.note(step.n, { attempts: Math.max(0, attempts - 1) });
       if (signal.aborted) {
@@ -338,6 +361,7 @@ class StepRun {
     }
     this.#checkedAt = clock.monotonicMs();
     this.#isJournaled = false;
+    this.#isSentAgain = request.role === 'create';
     this.#log('sent again: the live record shows that it had no effect', { sends: this.#sends });
     return 'checked';
   }

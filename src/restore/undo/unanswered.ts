@@ -219,6 +219,7 @@ async function answerOf(context: LookUpContext, step: PlanStep): Promise<Answer>
       journal.note(step.n, { outcome: 'planned' });
       return { end: 'not_done', message: null };
     }
+    if (looked.found === 'unproven') return { end: 'unknown', message: looked.error.message };
     if (looked.found === 'neither') {
       const { error } = looked;
       journal.end(step.n, { outcome: 'failed', status, ...errorColumns(error) });
