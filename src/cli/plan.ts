@@ -97,7 +97,9 @@ export async function showAndSend(
           ? 'dry run: apply with --apply, or save with --out FILE for `tidemark apply FILE`'
           : 'dry run: apply with --apply',
       ]);
-    } else if (continued > 0 && format === 'text') printNote(context, [recordingText(continued)]);
+    }
+    if (options.apply !== true && continued > 0 && format === 'text')
+      printNote(context, [recordingText(continued, sends)]);
     printNote(context, last);
     return planExitCode(plan);
   }
@@ -121,10 +123,12 @@ function unrecordedIds({ mirror, source }: RestoreSession, { adopted, refused }:
   });
 }
 
-/** What `--apply` is for where it would send nothing. */
-function recordingText(continued: number): string {
+/** What applying does beside the requests, or is for where it would send nothing. */
+function recordingText(continued: number, sends: boolean): string {
   const [ids, they, are] =
     continued === 1 ? ['1 id', 'it', 'it is'] : [`${formatInteger(continued)} ids`, 'them', 'they are'];
+  if (sends)
+    return `applying the plan also records ${ids} as continued: drift lists ${they} as added and removed until then`;
   return `dry run: nothing would be sent, and --apply records ${ids} as continued: drift lists ${they} as added and removed until \`restore --apply\` records that ${are} the same`;
 }
 

@@ -162,6 +162,26 @@ describe('records that were made again', () => {
     expect(kept.stderr).toMatch(/restore 1 applied nothing: .*\n.*recorded as continued stay so/);
   });
 
+  it('by hand, in a plan that also sends something: no line says that nothing would be sent', async () => {
+    const story = await Story.start();
+    await createAll(story, ['Again 1', 'Again 2']);
+    await story.expectRun(0, 'sync', '--quiet');
+    for (const name of ['Again 1', 'Again 2']) {
+      const { id } = await story.named('batch_exports', name);
+      await story.call('DELETE', `${EXPORTS}${String(id)}/`);
+    }
+    await createAll(story, ['Again 1']);
+    const records =
+      'applying the plan also records 1 id as continued: drift lists it as added and removed until then';
+    for (const saved of [['--out', 'mixed.json'], []]) {
+      const { stdout, stderr } = await story.expectRun(2, 'restore', 'run:2', ...ONLY, ...saved);
+      expect(stdout).toMatch(/^1 to create, 1 id to record as continued/m);
+      expect(stderr).toContain(records);
+      expect(stderr).not.toContain('nothing would be sent');
+      expect(stderr.includes('dry run: apply with --apply')).toBe(saved.length === 0);
+    }
+  });
+
   it('by hand: a saved plan records them, unless they are gone again', async () => {
     const story = await Story.start();
     await createAll(story, ['Again 1', 'Again 2']);
