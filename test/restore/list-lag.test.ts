@@ -42,7 +42,7 @@ async function lostExports(count: number) {
       const { team_id, destination, interval, model } = export_.body as JsonObject;
       const body = { name: `late ${index}`, team_id, destination, interval, model, paused: true };
       const path = `/api/organizations/${export_.scope.organization_id}/batch_exports/`;
-      return (await rig.running.call('POST', path, body as JsonObject)).json['id'];
+      return (await rig.running.call('POST', path, body)).json['id'];
     }),
   );
   const native = rig.live();

@@ -34,6 +34,7 @@ export interface BuiltBody {
 /**
  * The body that sets these fields as the desired record has them; fields that it does not have are left out, which is
  * neither null nor empty. `live` is the record that a PATCH changes; null for a creation.
+ * @param isFoundAgain the live record is another one than that whose secrets were recorded: the configured ones are sent
  */
 export function buildBody(
   input: PlanInput,
@@ -41,6 +42,7 @@ export function buildBody(
   remap: Remapped,
   fields: readonly FieldDefinition[],
   live: JsonValue | null,
+  isFoundAgain = false,
 ): BuiltBody {
   const body: JsonObject = {};
   const names = new Set(fields.map(({ name }) => name));
@@ -51,7 +53,7 @@ export function buildBody(
   for (const field of fields) {
     const value = isJsonObject(remap.body) ? valueOf(field, remap.body, live) : undefined;
     if (value === undefined) continue;
-    const built = withSecrets(input, field, record, value, live);
+    const built = withSecrets(input, field, record, { value, live, isFoundAgain });
     setOwn(body, field.name, built.value);
     fills.push(...built.fills);
     needs.push(...built.needs);
@@ -78,14 +80,18 @@ function withSecrets(
   input: PlanInput,
   field: FieldDefinition,
   record: ParsedRecord,
-  value: JsonValue,
-  live: JsonValue | null,
+  {
+    value,
+    live,
+    isFoundAgain,
+  }: { readonly value: JsonValue; readonly live: JsonValue | null; readonly isFoundAgain: boolean },
 ): { value: JsonValue; fills: Fill<string>[]; needs: SecretNeed[] } {
   const top = memberPointer(field.name);
   const given = (pointer: string, isNamed: boolean): boolean =>
     !isNameRedacted(pointer) && input.secrets.find(record, top + pointer, isNamed) !== undefined;
   const has = (pointer: string): boolean => given(pointer, false);
   const keepsStored = live !== null && staysStored(field, value, live);
+  const unseen = isFoundAgain && live !== null ? unseenSecrets(input, field, { record, value, live }) : [];
   const places = secretsIn(field, value, input.masks);
   const fills: Fill<string>[] = [];
   const needs: SecretNeed[] = [];
@@ -101,6 +107,7 @@ function withSecrets(
   /** True for a secret that a merging PATCH may omit, since the service has it stored. */
   const isStored = (pointer: string): boolean =>
     keepsStored &&
+    !unseen.includes(top + pointer) &&
     (places.masked.includes(pointer)
       ? holdsMaskOf(pointer, value, resolvePointer(live, top + pointer), input.masks)
       : isJsonObject(resolvePointer(live, top + parentOf(pointer)) ?? null) ||
@@ -131,6 +138,29 @@ function withSecrets(
     if (isMeant(pointer)) set(pointer, 'configuration');
   }
   return { value: shown, fills, needs };
+}
+
+/** Pointers to secrets of a field that live does not show, and that the configuration has. */
+export function unseenSecrets(
+  input: PlanInput,
+  field: FieldDefinition,
+  {
+    record,
+    value,
+    live,
+  }: { readonly record: ParsedRecord; readonly value: JsonValue; readonly live: JsonValue },
+): string[] {
+  const top = memberPointer(field.name);
+  return field.secretPointers.flatMap((pointer) => {
+    const held = resolvePointer(live, top + pointer) ?? '';
+    const isUnseen = held === '' || (typeof held === 'string' && isMask(held, input.masks));
+    // Fingerprints are compared.
+    if (pointer.includes('*') || !isUnseen || (typeof held === 'string' && isRedacted(held))) return [];
+    const taking = takes(field, value, pointer);
+    const isGiven =
+      taking !== 'no' && input.secrets.find(record, top + pointer, taking === 'unknown') !== undefined;
+    return isGiven ? [top + pointer] : [];
+  });
 }
 
 /** True where live has the same secret that the desired value masks. */

@@ -24,6 +24,7 @@ import {
   unaskedChange,
   type BuiltBody,
   buildBody,
+  unseenSecrets,
 } from './body.ts';
 import { planCreation } from './creations.ts';
 import { ownerObstacle, ownUserObstacle } from './guards.ts';
@@ -58,6 +59,62 @@ import {
 
 /** Plans one record that both states have; false if there is nothing to do. */
 export function planChange(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  live: ParsedRecord,
+): boolean {
+  const isPlanned = planDifferences(planning, definition, desired, live);
+  if (!isFoundAgain(planning, definition, desired, live)) return isPlanned;
+  const places = unseenIn(planning, definition, desired, live).flatMap((each) => each.places);
+  const filled = new Set(
+    planning.drafts.get(stepKey(desired, 'update'))?.request?.fills.map(({ pointer }) => pointer),
+  );
+  const unsent = places.filter((place) => !filled.has(place));
+  if (unsent.length === 0) return isPlanned;
+  planning.addUntouched(
+    definition.kind,
+    `${FOUND_AGAIN}: the secrets at ${unsent.join(', ')} are not sent, as nothing else of the record is, and cannot be compared: check them at the service, and enter them by hand where they are missing`,
+    recordName(definition, desired.body, desired.id),
+  );
+  return isPlanned;
+}
+
+const FOUND_AGAIN = 'found again under another id';
+
+/** True for a live record that was found by its name or content: nobody knows what secrets it was given. */
+function isFoundAgain(
+  { matching }: Planning,
+  { kind }: ResourceDefinition,
+  desired: ParsedRecord,
+  live: ParsedRecord,
+): boolean {
+  if (desired.id === live.id) return false;
+  return matching.adopted.some(
+    ({ adoption }) =>
+      adoption.kind === kind &&
+      adoption.live_id === live.id &&
+      adoption.desired_id === desired.id &&
+      adoption.by !== 'id_map',
+  );
+}
+
+/** By field, the secrets that the configuration has and live does not show. */
+function unseenIn(
+  { input }: Planning,
+  definition: ResourceDefinition,
+  record: ParsedRecord,
+  { body: live }: ParsedRecord,
+): { readonly field: FieldDefinition; readonly places: readonly string[] }[] {
+  return writableFields(definition).flatMap((field) => {
+    const value = isJsonObject(record.body) ? getOwn(record.body, field.name) : undefined;
+    if (value === undefined || field.isCreateOnly || field.secretPointers.length === 0) return [];
+    const places = unseenSecrets(input, field, { record, value, live });
+    return places.length === 0 ? [] : [{ field, places }];
+  });
+}
+
+function planDifferences(
   planning: Planning,
   definition: ResourceDefinition,
   asDesired: ParsedRecord,
@@ -235,7 +292,18 @@ function planSorted(
   const asked = askedFields(input, kept);
   const resent =
     act?.order === 'before' ? fieldsSetByAction(definition, act.alsoSets, desired, sorted.send) : [];
-  const built = separateFields(input, asked, desired, remap, [...sorted.send, ...resent], live);
+  const isAgain = isFoundAgain(planning, definition, desired, live);
+  const unseen = isAgain && sorted.send.length > 0 ? unseenIn(planning, definition, desired, live) : [];
+  const withSecrets = unseen
+    .map(({ field }) => field)
+    .filter(
+      (field) =>
+        asked === null &&
+        !sorted.send.includes(field) &&
+        sorted.blocked.every((each) => each.name !== field.name),
+    );
+  const sent = [...sorted.send, ...resent, ...withSecrets];
+  const built = separateFields(input, asked, desired, remap, sent, live, isAgain);
   const parameters = liveParameters(definition, live);
   const present = {
     state: 'present',
@@ -276,6 +344,7 @@ function planSorted(
       reason: joinedReasons([
         resent.length === 0 || act === null ? null : resentText(act.action, resent),
         otherSecretsText(built.others),
+        unseenText(unseen.flatMap(({ places }) => places).filter((place) => isFilled(fills, place))),
       ]),
       request: {
         ...requestFor(definition, 'update', parameters, body, fills),
@@ -302,6 +371,16 @@ function planSorted(
   };
   const reason = `${act.action} waits: a part of the record cannot be restored`;
   planning.put(isActBlocked ? blocked(step, 'depends_on_blocked', reason) : step);
+}
+
+function isFilled(fills: readonly Fill<string>[], place: string): boolean {
+  return fills.some(({ pointer, from }) => from === 'configuration' && pointer === place);
+}
+
+/** The note of a step that sends secrets though nothing shows that they differ; null without any. */
+function unseenText(places: readonly string[]): string | null {
+  if (places.length === 0) return null;
+  return `${FOUND_AGAIN}: the secrets at ${places.join(', ')} are sent as configured, since the service does not show what it has`;
 }
 
 /** Why a step sends fields that may be equal now. */
@@ -377,6 +456,7 @@ function separateFields(
   remap: Remapped,
   fields: readonly FieldDefinition[],
   { kind, body: live }: ParsedRecord,
+  isAgain: boolean,
 ): Pick<BuiltBody, 'body' | 'fills' | 'others'> & { readonly stopped: StoppedField[] } {
   let body: JsonObject = {};
   const fills: Fill<string>[] = [];
@@ -391,7 +471,7 @@ function separateFields(
       stop('no_value', narrowed.reason);
       continue;
     }
-    const built = buildBody(input, desired, narrowed, [field], live);
+    const built = buildBody(input, desired, narrowed, [field], live, isAgain);
     const unasked = asked === null ? null : unaskedChange(asked, field, built, desired.body, live);
     if (unasked !== null) stop('no_value', unasked);
     else if (built.needs.length > 0) stop('secret_missing', needsText(built.needs), suppliable(built.needs));
