@@ -135,3 +135,19 @@ describe('a membership of a role', () => {
     expect(report.outcome).toBe('complete');
   });
 });
+
+describe('a membership that was created, in a list that is late', () => {
+  it.each([
+    [8, { outcome: 'applied', verified: true, error: null }],
+    [3600, { outcome: 'applied', verified: false, error: { code: 'not_found' } }],
+  ])('by %d s is read back when the list can show it, and then missed', async (seconds, expected) => {
+    const rig = await startRig();
+    const clock = new FakeClock();
+    const native = await nativeWorld(rig);
+    rig.put(without(native, ({ kind }) => kind === 'role_memberships'));
+    rig.proxy.setRules([lateLists(rig, clock, MEMBERSHIPS, { seconds })]);
+    const report = await rig.apply(rig.plan(native), { clock, client: rig.client(clock) });
+    expect(report.steps.length).toBeGreaterThan(0);
+    for (const step of report.steps) expect(step).toMatchObject(expected);
+  });
+});

@@ -154,6 +154,53 @@ describe('a restore that is gone on with after another one did the rest', () => 
     expect(undo.steps).toEqual([]);
   });
 
+  it('has not failed where others of its steps were blocked', async () => {
+    const { rig, native, role } = await lostRole();
+    const closed: ParsedRecord = { ...role, id: 'gone', kind: 'members', body: { id: 'gone', level: 1 } };
+    const plan = rig.plan([...native, { ...closed, scope: role.scope }]);
+    expect(plan.steps.map(({ action }) => action).sort()).toEqual(['create', 'manual']);
+    rig.proxy.setRules([{ method: 'POST', fault: { kind: 'answer', status: 403, body: {} } }]);
+    const first = await rig.apply(plan);
+    expect(first.outcome).toBe('failed');
+    rig.proxy.setRules([]);
+    await rig.apply(rig.plan(native));
+    const resumed = await rig.apply(plan, { restore: first.restore });
+    expect(resumed.steps.map(({ outcome }) => outcome).sort()).toEqual(['manual', 'skipped']);
+    expect(resumed.outcome).toBe('partial');
+    expect(restoreExitCode(resumed, false)).toBe(3);
+  });
+
+  it('follows records to the ids that the other one gave them, and so to those below', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const membership = native.find(isKind('role_memberships'));
+    const role = native.find(({ id }) => id === membership?.scope.role_id);
+    if (role === undefined || membership === undefined) throw new Error('there is no role with a member');
+    const renamed = altered(native, ({ id }) => id === role.id, { name: 'Renamed' });
+    rig.put(without(renamed, ({ id }) => id === membership.id));
+    const plan = rig.plan(native);
+    expect(plan.steps.map(({ action, kind }) => `${action} ${kind}`).sort()).toEqual([
+      'create role_memberships',
+      'update roles',
+    ]);
+    const fault = { kind: 'answer', status: 403, body: { detail: 'no' } } as const;
+    rig.proxy.setRules(['POST', 'PATCH'].map((method) => ({ method, fault })));
+    const first = await rig.apply(plan);
+    rig.proxy.setRules([]);
+    rig.put(without(rig.live(), ({ id }) => id === role.id));
+    const second = await rig.apply(rig.plan(native));
+    expect(second.outcome).toBe('complete');
+    expect(rig.live().some(({ id }) => id === role.id)).toBe(false);
+    const from = writes(rig);
+    const resumed = await rig.apply(plan, { restore: first.restore });
+    expect(resumed.steps.map(({ outcome, error }) => `${outcome} ${error?.code}`)).toEqual(
+      plan.steps.map(() => 'skipped as_desired'),
+    );
+    expect(writes(rig)).toBe(from);
+    expect(resumed.outcome).toBe('complete');
+    expect(restoreExitCode(resumed, false)).toBe(0);
+  });
+
   it('over a single connection too: a step that looks twice waits for no place beside its own', async () => {
     const rig = await startRig();
     const native = await nativeWorld(rig);
@@ -196,5 +243,27 @@ describe('a restore that is gone on with after another one did the rest', () => 
     expect(resumed.steps).toMatchObject([{ outcome: 'failed', error: { code: 'moved' } }]);
     const now = rig.live().find(({ id, kind }) => kind === 'projects' && id === one?.id);
     expect((now!.body as JsonObject)['timezone']).toBe('Y');
+  });
+});
+
+describe('a member whom the service itself adds to a new organization', () => {
+  it.each([
+    ['as desired, is done', 15, 'skipped', 'as_desired', 'complete'],
+    ['with another level, is left to a new plan', 8, 'failed', 'moved', 'partial'],
+  ])('%s', async (_name, level, outcome, code, end) => {
+    const rig = await startRig();
+    await rig.running.call('POST', '/api/organizations/', { name: 'Founded' });
+    const native = altered(rig.live(), isKind('members'), { level });
+    expect(native.filter(isKind('members'))).toHaveLength(1);
+    rig.put([]);
+    const options = { createOrganizations: true, inviteMissing: true } as const;
+    const only = native.filter(({ kind }) => kind === 'organizations' || kind === 'members');
+    const report = await rig.apply(rig.plan(only, { options }));
+    expect(report.steps).toMatchObject([
+      { kind: 'organizations', outcome: 'applied' },
+      { kind: 'members', outcome, error: { code } },
+    ]);
+    expect(report.outcome).toBe(end);
+    expect(rig.live().filter(isKind('organization_invites'))).toEqual([]);
   });
 });

@@ -368,7 +368,8 @@ export function outcomeOf(
   const isDone = (row: RestoreStepRow): boolean =>
     (row.outcome === 'applied' && row.verified === true) || isAlreadyApplied(row);
   if (rows.every(isDone)) return 'complete';
-  return plan.steps.some(isExecutable) && !rows.some(mayHaveActed) ? 'failed' : 'partial';
+  const isLeft = plan.steps.some((step) => isExecutable(step) && !isDone(journal.row(step.n)));
+  return isLeft && !rows.some(mayHaveActed) ? 'failed' : 'partial';
 }
 
 /** Records that the restore ended, if the journal can still be written; the caller reports the error. */

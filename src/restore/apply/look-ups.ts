@@ -6,13 +6,15 @@ import type { Scope } from '../../catalog/definition.ts';
 import { SCOPE_KIND, scopeKeyNaming } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import { resolvePointer } from '../../core/json-pointer.ts';
+import { pointerTo, resolvePointer, splitPointer } from '../../core/json-pointer.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { equalValues } from '../../diff/canonical.ts';
 import { recordName } from '../../diff/change.ts';
-import { textsWhere, topMember } from '../places.ts';
+import { idText } from '../../diff/match-records.ts';
+import { textsWhere, topMember, withMember } from '../places.ts';
 import { dependentKinds } from '../plan/dependents.ts';
 import type { PlanStep } from '../plan/plan.ts';
+import { asId } from '../plan/references.ts';
 import { bySendableKey } from '../plan/settings.ts';
 import { managedDigest, naturalKeyDigest } from '../records.ts';
 import { HIDDEN } from '../secrets.ts';
@@ -209,8 +211,9 @@ interface AlreadyApplied {
 }
 
 /**
- * Null if there is something to send; always for a restore that is not resumed, whose plan is as recent as its check.
- * A record to be created counts when a restore made it, or found it, since: of one that was made by hand nobody knows. Where the
+ * Null if there is something to send. For a restore that is not resumed, whose plan is as recent as its check, that is always so,
+ * but for a member who is to be invited: the service itself adds the key's user to an organization that was created.
+ * What a later restore created again counts under its new id. A record to be created counts when a restore made it, or found it, since: of one that was made by hand nobody knows. Where the
  * mirror comes from a backup that was made before the restore had ended, its journal lacks what was created after that: there
  * one that is equal counts too.
  * @throws TidemarkError when that cannot be found out
@@ -221,12 +224,14 @@ export async function findAlreadyApplied(
 ): Promise<AlreadyApplied | null> {
   const { isResumed, isFromBackup, live, signal, idMap } = context;
   const { step, request, definition, scope, sent } = ready;
-  if (!isResumed) return null;
   const isCreation = request.role === 'create';
-  if (isCreation && request.kind !== step.kind) return null;
+  if (isCreation && request.kind !== step.kind) return await joinedAlready(context, ready);
+  if (!isResumed) return null;
   const known = isCreation ? idMap(step.kind, step.desired?.id ?? step.id) : ready.id;
   let id = known ?? null;
   let body = id === null ? undefined : await live.read(definition, scope, id, true, signal);
+  if (body === undefined && id !== null && request.role !== 'remove')
+    body = await readFollowed(context, ready, id);
   // One that is known and gone was created by an earlier restore: this one created it again.
   if (isCreation && isFromBackup && body === undefined) {
     id = (await createdRecords(context, ready))?.equal ?? null;
@@ -235,8 +240,64 @@ export async function findAlreadyApplied(
   if (id === null) return null;
   if (request.role === 'remove')
     return body === undefined ? { newId: null, digest: null, isNew: false } : null;
-  if (body === undefined || differencesFrom(definition, step, sent ?? {}, body).length > 0) return null;
+  if (body === undefined) return null;
+  const isAsSent = [sent, followedReferences(context, definition, sent)].some(
+    (wanted) => differencesFrom(definition, step, wanted ?? {}, body).length === 0,
+  );
+  if (!isAsSent) return null;
   return { newId: isCreation ? id : null, digest: managedDigest(definition, body), isNew: known !== id };
+}
+
+/** The member whom the step would invite, if there is one with every field as desired. */
+async function joinedAlready(
+  { live, signal, definitions }: LookUpContext,
+  { step, scope }: ReadyStep,
+): Promise<AlreadyApplied | null> {
+  const definition = definitions(step.kind);
+  const key = absentKey(step);
+  if (key === null) return null;
+  const [id] = (await live.idsOf(definition, scope, key, false, signal)) ?? [];
+  const body = id === undefined ? undefined : await live.read(definition, scope, id, true, signal);
+  if (body === undefined) return null;
+  const isSame = step.fields.every(
+    ({ path, to }) => to === undefined || equalValues(resolvePointer(body, path) ?? null, to),
+  );
+  return isSame ? { newId: null, digest: null, isNew: false } : null;
+}
+
+/** The record under the ids that it and its parents have since later restores created them again; undefined without one. */
+async function readFollowed(
+  context: LookUpContext,
+  { definition, scope }: ReadyStep,
+  id: string,
+): Promise<JsonValue | undefined> {
+  const { idMap, live, signal } = context;
+  const now = idMap(definition.kind, id) ?? id;
+  const within = Object.fromEntries(
+    definition.scope.map((key) => {
+      const parent = scope[key] ?? '';
+      return [key, idMap(SCOPE_KIND[key], parent) ?? parent];
+    }),
+  );
+  if (now === id && scopeKey(within) === scopeKey(scope)) return undefined;
+  return await live.read(definition, within, now, true, signal);
+}
+
+/** What was sent, with the latest ids of the records that it refers to. */
+function followedReferences(
+  { idMap, definitions }: LookUpContext,
+  { references }: ResourceDefinition,
+  sent: JsonValue | null,
+): JsonValue | null {
+  let followed = sent;
+  for (const { pointer, kind, target } of references) {
+    const value = resolvePointer(followed ?? {}, pointer) ?? null;
+    if (value === null || target !== pointerTo(definitions(kind).idPath)) continue;
+    const now = idMap(kind, idText(value));
+    if (now !== undefined)
+      followed = withMember(followed ?? {}, splitPointer(pointer), asId(now, value)) ?? null;
+  }
+  return followed;
 }
 
 type Found =
@@ -442,6 +503,11 @@ const LONG_RETRY_DELAYS_MS = [2000, 4000, 8000, 16_000, 30_000];
 
 /** The same for other creations without an answer: the service's lists may show the record some seconds late. */
 const CREATION_RETRY_DELAYS_MS = LONG_RETRY_DELAYS_MS.slice(0, -1);
+
+/** A record that was created and is not there when it is read back may be late too: in its list, or by its id. */
+export function readBackDelays(definition: ResourceDefinition): readonly number[] {
+  return isRetrieved(definition) ? RETRY_DELAYS_MS : LONG_RETRY_DELAYS_MS;
+}
 
 /** Delays before a request without an answer is looked up again, milliseconds. @param isLate whether the list is known to be late */
 function retryDelays(

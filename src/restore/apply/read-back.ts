@@ -9,7 +9,7 @@ import { managedDigest } from '../records.ts';
 import { differencesFrom, unsentDifferences, holdsContent } from './differences.ts';
 import type { NewId } from './journal.ts';
 import { isRetrieved } from './live-records.ts';
-import { idSuffix, lookUp, withoutParentError } from './look-ups.ts';
+import { idSuffix, lookUp, readBackDelays, withoutParentError } from './look-ups.ts';
 import { type ReadyStep, type LookUpContext, claim, isTaken, keyOfStep } from './ready-step.ts';
 import { type StepError, PERHAPS_SENT, errorColumns, stepError } from './report.ts';
 
@@ -60,18 +60,19 @@ async function comparison(context: LookUpContext, ready: ReadyStep): Promise<Com
     const message = 'the service returned no id, and the new record was not found';
     return end({ code: 'malformed', message });
   }
-  const body = await context.live.read(definition, scope, id, true, context.grace);
+  let body = await context.live.read(definition, scope, id, true, context.grace);
   if (step.action === 'remove')
     return end(body === undefined ? null : { code: 'rejected', message: 'it is still there' });
-  if (body === undefined) {
+  const delays = ready.request.role === 'create' ? [...readBackDelays(definition)] : [];
+  while (body === undefined) {
     const isListed = ready.request.role === 'create' && !isRetrieved(definition);
     // Not read again: the record was looked for in this list.
     const ids = isListed ? await context.live.idsOf(definition, scope, null, false, context.grace) : [];
-    return end(
-      ids === null
-        ? withoutParentError(context, ready)
-        : { code: 'not_found', message: 'it is not there when read back' },
-    );
+    if (ids === null) return end(withoutParentError(context, ready));
+    const wait = delays.shift();
+    if (wait === undefined) return end({ code: 'not_found', message: 'it is not there when read back' });
+    await context.clock.sleep(wait, context.grace);
+    body = await context.live.read(definition, scope, id, true, context.grace);
   }
   notifyPersons(context, ready, body);
   const differences = [differencesFrom, unsentDifferences].flatMap((each) =>
