@@ -4,6 +4,7 @@ import type { Mirror } from '../../src/mirror/mirror.ts';
 import type { RestoreStepRow } from '../../src/mirror/restores.ts';
 import { abandonedOutcome, readResumable, sourceToResume } from '../../src/restore/apply/resume.ts';
 import { open } from '../mirror/fixture.ts';
+import { altered, nativeWorld, startRig } from './apply-rig.ts';
 
 const AT = '2026-03-01T12:00:00.000Z';
 
@@ -71,7 +72,7 @@ describe('restore --resume without a number', () => {
     expect(() => readResumable(mirror, 'acme')).toThrow(
       expect.objectContaining({
         code: 'usage',
-        message: `restore 1 of ${AT} is unfinished, but is not the latest one`,
+        message: `restore 1 of ${AT} (1 step not applied) is unfinished, but is not the latest one`,
         hint: '`tidemark restores` lists what came after; give the number: `tidemark restore --resume 1`',
       }),
     );
@@ -87,4 +88,45 @@ it.each([
   const mirror = open();
   restoreOf(mirror, 'acme', 'abandoned', outcomes);
   expect(mirror.restores.get(1)?.outcome).toBe(outcome);
+});
+
+describe('restores that were refused, and later ones', () => {
+  it('are unfinished with what is left, until later ones have done all of it', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const roles = native.filter(({ kind }) => kind === 'roles');
+    expect(roles.length).toBeGreaterThan(1);
+    const mirror = rig.mirror();
+    for (const { restore } of mirror.restores.list()) mirror.restores.finish(restore, 'complete', AT);
+    const broken = native.map((record) =>
+      roles.includes(record) ? altered([record], () => true, { name: `not ${record.id}` })[0]! : record,
+    );
+    rig.put(broken);
+    const fault = { kind: 'answer', status: 403, body: { detail: 'no' } } as const;
+    const refused = async (): Promise<number> => {
+      rig.proxy.setRules([{ method: 'PATCH', fault }]);
+      const { restore } = await rig.apply(rig.plan(native));
+      rig.proxy.setRules([]);
+      return restore;
+    };
+    const [first, second] = [await refused(), await refused()];
+    const left = `(${roles.length} steps not applied)`;
+    // The latest of them may be continued; only an older one has to be named.
+    expect(readResumable(mirror, 'production').row.restore).toBe(second);
+    rig.put(altered(native, ({ id }) => id === roles[0]?.id, { name: 'Other' }));
+    const some = await rig.apply(rig.plan(native));
+    expect(some.outcome).toBe('complete');
+    const time = (restore: number): string => mirror.restores.get(restore)?.startedAt ?? '';
+    expect(() => readResumable(mirror, 'production')).toThrow(
+      `several restores are unfinished: ${second} of ${time(second)} ${left}; ${first} of ${time(first)} ${left}`,
+    );
+    rig.put(broken);
+    const rest = await rig.apply(rig.plan(native));
+    expect(rest.outcome).toBe('complete');
+    expect(() => readResumable(mirror, 'production')).toThrow('no restore of production is unfinished');
+    // By its number, it finds all as desired.
+    const { row, plan } = readResumable(mirror, 'production', first);
+    const resumed = await rig.apply(plan, { restore: row.restore });
+    expect(resumed.outcome).toBe('complete');
+  });
 });

@@ -2,7 +2,7 @@
 import { whoText } from '../../core/actor.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { planCommand } from '../../core/hints.ts';
-import { localTime } from '../../core/wording.ts';
+import { localTime, plural } from '../../core/wording.ts';
 import { latestUnfinished, newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
@@ -19,7 +19,8 @@ export interface ResumableRestore {
 }
 
 /**
- * The restore to resume: the one of that number, or the source's latest, if it is unfinished and not abandoned. Applied
+ * The restore to resume: the one of that number, or the source's latest, if it is unfinished and not abandoned; one of which
+ * later restores did all that is left counts only by its number. Applied
  * steps stay applied; a step that was sent without an answer is looked up first; failed and skipped ones are tried again.
  * @throws TidemarkError `reference_unknown` when there is none of that number and source, `not_found` when none is
  * unfinished, `usage` when that one was undone or has nothing left to send, or when only an older one is unfinished
@@ -50,12 +51,72 @@ function unfinishedOf(
   mirror: Mirror,
   rows: readonly RestoreRow[],
 ): { readonly wanted: readonly RestoreRow[]; readonly abandoned: readonly RestoreRow[] } {
-  const unfinished = rows.filter((row) => isUnfinished(mirror, row));
+  const isDone = doneSince(mirror);
+  const unfinished = rows.filter((row) => isUnfinished(mirror, row) && !isDone(row));
   const isAbandoned = ({ restore }: RestoreRow): boolean => mirror.restores.abandonedBy(restore) !== null;
   return {
     wanted: unfinished.filter((row) => !isAbandoned(row)),
     abandoned: unfinished.filter(isAbandoned),
   };
+}
+
+/**
+ * Tells of a restore whether later ones, none of which was undone, did every step that is left of it: on the same record, to
+ * the same desired state.
+ */
+function doneSince(mirror: Mirror): (row: RestoreRow) => boolean {
+  const done = new Map<number, readonly string[]>();
+  const doneBy = (later: RestoreRow): readonly string[] => {
+    const known = done.get(later.restore) ?? deeds(mirror, later, isDoneStep);
+    done.set(later.restore, known);
+    return known;
+  };
+  return (row) => {
+    const open = deeds(mirror, row, isOpenStep);
+    if (open.length === 0) return false;
+    const later = mirror.restores.list({ source: row.source }).filter(({ restore }) => restore > row.restore);
+    const since = new Set(
+      later.flatMap((each) => (undoOf(mirror, each.source, each.restore) === undefined ? doneBy(each) : [])),
+    );
+    return open.every((deed) => since.has(deed));
+  };
+}
+
+/** What the chosen steps of a restore do, as texts to be compared; none of a restore whose plan is damaged. */
+function deeds(mirror: Mirror, row: RestoreRow, isChosen: (step: RestoreStepRow) => boolean): string[] {
+  const chosen = new Set(
+    mirror.restores.steps(row.restore).flatMap((step) => (isChosen(step) ? [step.n] : [])),
+  );
+  if (chosen.size === 0) return [];
+  try {
+    return storedPlan(row)
+      .steps.filter(({ n }) => chosen.has(n))
+      .map(({ action, kind, id, scope, desired, request }) =>
+        JSON.stringify([action, request?.act, desired ?? { kind, id, scope }]),
+      );
+  } catch (error) {
+    // It stays listed: to continue it says what is damaged.
+    if (error instanceof TidemarkError) return [];
+    throw error;
+  }
+}
+
+function isDoneStep(step: RestoreStepRow): boolean {
+  return (step.outcome === 'applied' && step.verified === true) || isAlreadyApplied(step);
+}
+
+/** E.g. `24 of 2026-03-01T12:00:00.000Z (3 steps not applied, 1 without an answer)`. */
+function leftText(mirror: Mirror, { restore, startedAt }: RestoreRow): string {
+  const open = mirror.restores.steps(restore).filter(isOpenStep);
+  const of = (...outcomes: RestoreStepRow['outcome'][]): number =>
+    open.filter(({ outcome }) => outcomes.includes(outcome)).length;
+  const counts = [
+    [of('planned', 'failed', 'skipped'), 'not applied'],
+    [of('sent'), 'without an answer'],
+    [of('applied'), 'not read back'],
+  ] as const;
+  const parts = counts.flatMap(([count, what]) => (count === 0 ? [] : [`${plural(count, 'step')} ${what}`]));
+  return `${restore} of ${startedAt}${parts.length === 0 ? '' : ` (${parts.join(', ')})`}`;
 }
 
 interface SourceChoice {
@@ -115,7 +176,7 @@ function latest(mirror: Mirror, source: string): RestoreRow {
   const [first, ...others] = wanted;
   if (first === undefined) throw noneFound(`no restore of ${source} is unfinished`, abandoned[0]);
   if (first === rows[0]) return first;
-  const named = wanted.slice(0, NAMES_SHOWN).map(({ restore, startedAt }) => `${restore} of ${startedAt}`);
+  const named = wanted.slice(0, NAMES_SHOWN).map((row) => leftText(mirror, row));
   throw new TidemarkError(
     'usage',
     others.length === 0
