@@ -111,6 +111,7 @@ function viewOf(mirror: Mirror, path: string): DaemonView {
     openReader: () => mirror,
     backups: new BackupCatalog(systemClock),
     schedules: () => [],
+    intervalChange: () => null,
     running: () => [],
     queued: () => [],
     stats: () => [],

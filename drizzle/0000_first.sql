@@ -1,3 +1,11 @@
+CREATE TABLE `intervals` (
+	`interval` text PRIMARY KEY NOT NULL,
+	`setting` text NOT NULL,
+	`interval_ms` integer NOT NULL,
+	`changed_at` text,
+	`before_ms` integer
+) WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `jobs` (
 	`job` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
 	`name` text NOT NULL,

@@ -32,6 +32,7 @@ import {
 import { fullDisk, spaceBeside } from '../doctor/disk.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { hourProblem, hourProblemOf } from '../daemon/problems.ts';
+import { Intervals } from '../daemon/schedule/intervals.ts';
 import { Timetable, withPutOff } from '../daemon/schedule/timetable.ts';
 import type { LockHolder } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -204,6 +205,8 @@ function healthView(config: Config, mirror: Mirror, now: number, hasDaemon: bool
   const rows = mirror.daemon.schedules();
   // Schedules that no daemon ever served are in force for nobody.
   if (hasDaemon || rows.length > 0) timetable.adopt(config, now, rows, () => false);
+  const intervals = new Intervals();
+  intervals.adopt(config, timetable.views(), now, mirror.daemon.intervals());
   const catalog = new BackupCatalog(systemClock);
   const sync = timetable.views().find(({ schedule }) => schedule === 'sync');
   const putOff = new Map(
@@ -238,6 +241,7 @@ function healthView(config: Config, mirror: Mirror, now: number, hasDaemon: bool
       remembered: (targets) => catalog.remembered(local(targets)),
     },
     schedules: () => withPutOff(timetable.views(), (source) => putOff.get(source)?.freeAt ?? null),
+    intervalChange: (name) => intervals.changeOf(name),
     running: () => [],
     queued: () => [],
     problems: () => problems,

@@ -9,7 +9,7 @@ import type { Config } from '../config/config.ts';
 import { keyFingerprint } from '../config/source.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, type ExitCode, type TidemarkError } from '../core/errors.ts';
-import type { JobName, ScheduleRow } from '../mirror/daemon-store.ts';
+import type { JobName } from '../mirror/daemon-store.ts';
 import { isApplied } from '../mirror/unfinished-restore.ts';
 import { fileStamp } from '../mirror/write-ahead-log.ts';
 import { CellStatus } from './cell-status.ts';
@@ -25,7 +25,14 @@ import { removeLeftPlan } from './plan-directory.ts';
 import { MirrorConnections, type ReaderPool } from './mirror-access.ts';
 import { followUps, logUnfinished, syncsAfterRestores } from './pending-jobs.ts';
 import { ActiveProblems } from './problems.ts';
-import { BEGIN_AGAIN_MS, ScheduleStore, startSchedule } from './schedule-store.ts';
+import {
+  BEGIN_AGAIN_MS,
+  NOTHING_STORED,
+  ScheduleStore,
+  startSchedule,
+  type StoredSchedules,
+} from './schedule-store.ts';
+import { Intervals } from './schedule/intervals.ts';
 import { spreadShare, Timetable, withPutOff } from './schedule/timetable.ts';
 import type { DaemonView } from './view.ts';
 
@@ -63,6 +70,7 @@ export class Cell {
   readonly #effects: DaemonEffects;
   readonly #problems: ActiveProblems;
   readonly #timetable: Timetable;
+  readonly #intervals = new Intervals();
   readonly #mirrorAccess: MirrorConnections;
   readonly #scheduleStore: ScheduleStore;
   #config: Config;
@@ -95,7 +103,12 @@ export class Cell {
       pool: surroundings.readers,
       backupToName: () => backupToName(this.view.backups.remembered(this.#config.backup?.targets ?? [])),
     });
-    this.#scheduleStore = new ScheduleStore(effects, this.#mirrorAccess, this.#timetable, this.#problems);
+    this.#scheduleStore = new ScheduleStore(
+      effects,
+      this.#mirrorAccess,
+      { timetable: this.#timetable, intervals: this.#intervals },
+      this.#problems,
+    );
     const context = () => ({ mirrorAccess: this.#mirrorAccess, signal });
     const observers = surroundings.observers({ view: () => this.view, owner: source, context });
     this.observers = new Observers(observers, log, context);
@@ -129,6 +142,7 @@ export class Cell {
       configProblem: () => (source === null ? surroundings.configProblem() : null),
       mirrorAccess: this.#mirrorAccess,
       schedules: () => withPutOff(this.#timetable.views(), (of) => this.runner.putOffUntil(of)),
+      intervalChange: (name) => this.#intervals.changeOf(name),
       runner: this.runner,
       works,
       problems: () =>
@@ -170,7 +184,7 @@ export class Cell {
     const { clock, log } = this.#effects;
     const { isOnce } = this.#surroundings;
     const before = this.#scheduleStore.load();
-    this.adopt(this.#config, before.rows);
+    this.adopt(this.#config, before);
     for (const schedule of before.cutShort) this.#timetable.bringForward(schedule, clock.now());
     const pending = this.#scheduleStore.pending(this.#config, isOnce);
     this.observers.loaded();
@@ -185,14 +199,16 @@ export class Cell {
   }
 
   /** Takes a new configuration. @throws TidemarkError `config_invalid`; then nothing has changed */
-  adopt(config: Config, rows: readonly ScheduleRow[] = []): void {
-    this.#timetable.adopt(config, this.#effects.clock.now(), rows, (schedule, sources, intervalMs) => {
+  adopt(config: Config, stored: Pick<StoredSchedules, 'rows' | 'intervals'> = NOTHING_STORED): void {
+    const now = this.#effects.clock.now();
+    this.#timetable.adopt(config, now, stored.rows, (schedule, sources, intervalMs) => {
       if (schedule !== 'sync') return false;
       return sources.some((source) => !this.#scheduleStore.isFresh(source, intervalMs));
     });
+    this.#intervals.adopt(config, this.#timetable.views(), now, stored.intervals);
     this.#config = config;
     this.runner.recheckPutOff(config);
-    this.#addedAt = addedAt(config, isoTime(this.#effects.clock.now()), this.#addedAt);
+    this.#addedAt = addedAt(config, isoTime(now), this.#addedAt);
     this.#rateGroups = new Map(config.sources.map((source) => [source.name, keyFingerprint(source)]));
   }
 

@@ -18,6 +18,7 @@ interface DaemonParts {
   readonly configProblem: () => TidemarkError | null;
   readonly mirrorAccess: MirrorConnections;
   readonly schedules: DaemonView['schedules'];
+  readonly intervalChange: DaemonView['intervalChange'];
   readonly runner: JobRunner;
   readonly works: ReadonlyMap<JobName, JobWork>;
   readonly problems: () => readonly DaemonProblem[];
@@ -36,6 +37,7 @@ export function createView(parts: DaemonParts): DaemonView {
     openReader: () => mirrorAccess.openReader('daemon'),
     backups: new BackupCatalog(clock),
     schedules,
+    intervalChange: parts.intervalChange,
     running: () => runner.running(),
     queued: () =>
       runner.queued().map((job) => {

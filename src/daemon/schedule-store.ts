@@ -1,9 +1,9 @@
-/** What the daemon stores in the mirror besides its jobs: due times, and which jobs never ended. */
+/** What the daemon stores in the mirror besides its jobs: due times, intervals, and which jobs never ended. */
 import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import type { JobRow, ScheduleRow, JobName } from '../mirror/daemon-store.ts';
+import type { IntervalRow, JobName, JobRow, ScheduleRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { DaemonEffects } from './effects.ts';
 import type { JobRunner } from './jobs/runner.ts';
@@ -11,23 +11,28 @@ import type { QueuedJob, JobWork } from './jobs/work.ts';
 import type { MirrorConnections } from './mirror-access.ts';
 import { pendingJobs } from './pending-jobs.ts';
 import type { ActiveProblems } from './problems.ts';
+import type { Intervals } from './schedule/intervals.ts';
 import type { Timetable, DueSchedule } from './schedule/timetable.ts';
 
 /** Among how many of the newest jobs one is looked for that did not end: one at a time runs. */
 const RECENT_JOBS = 20;
 
-interface StoredSchedules {
+export interface StoredSchedules {
   readonly rows: readonly ScheduleRow[];
+  readonly intervals: readonly IntervalRow[];
   /** Jobs whose process died, newest first. */
   readonly dead: readonly JobRow[];
   /** Schedules whose work died with its process. */
   readonly cutShort: readonly ScheduleName[];
 }
 
+export const NOTHING_STORED: StoredSchedules = { rows: [], intervals: [], dead: [], cutShort: [] };
+
 export class ScheduleStore {
   readonly #effects: DaemonEffects;
   readonly #mirrorAccess: MirrorConnections;
   readonly #timetable: Timetable;
+  readonly #intervals: Intervals;
   readonly #problems: ActiveProblems;
   /** Jobs whose process died wait to be marked in the mirror. */
   #hasMarkedDeadJobs = false;
@@ -35,12 +40,13 @@ export class ScheduleStore {
   constructor(
     effects: DaemonEffects,
     mirrorAccess: MirrorConnections,
-    timetable: Timetable,
+    { timetable, intervals }: { readonly timetable: Timetable; readonly intervals: Intervals },
     problems: ActiveProblems,
   ) {
     this.#effects = effects;
     this.#mirrorAccess = mirrorAccess;
     this.#timetable = timetable;
+    this.#intervals = intervals;
     this.#problems = problems;
   }
 
@@ -56,11 +62,11 @@ export class ScheduleStore {
       for (const { job, name, startedAt } of dead) {
         this.#effects.log.warn({ job, startedAt }, `${name} was cut short: its process died`);
       }
-      return { rows: state.schedules(), dead, cutShort };
+      return { rows: state.schedules(), intervals: state.intervals(), dead, cutShort };
     } catch (error) {
       const problem = asTidemarkError(error);
       if (problem.code !== 'mirror_missing') this.#problems.begin('mirror', problem);
-      return { rows: [], dead: [], cutShort: [] };
+      return NOTHING_STORED;
     }
   }
 
@@ -105,6 +111,8 @@ export class ScheduleStore {
     for (const { schedule } of kept) {
       if (!rows.some((row) => row.schedule === schedule)) state.dropSchedule(schedule);
     }
+    const intervals = this.#intervals.rows();
+    if (JSON.stringify(state.intervals()) !== JSON.stringify(intervals)) state.saveIntervals(intervals);
   }
 
   /** The same where the mirror can be had at once. */

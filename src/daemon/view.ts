@@ -9,6 +9,7 @@ import type { TidemarkError } from '../core/errors.ts';
 import type { JobName, JobTrigger } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { BackupCatalog } from '../backup/known-backups.ts';
+import type { IntervalChange, IntervalName } from './schedule/intervals.ts';
 
 /** What a sync has done of a kind. */
 export interface KindProgress {
@@ -133,6 +134,8 @@ export interface DaemonView {
   readonly backups: Pick<BackupCatalog, 'look' | 'known' | 'remembered'>;
   /** Those that are on, in the order of the configuration. */
   schedules(): readonly ScheduleView[];
+  /** That it was changed, and when; null if it never was. */
+  intervalChange(name: IntervalName): IntervalChange | null;
   running(): readonly RunningJob[];
   /** Waiting for their turn, first to start first. */
   queued(): readonly (Pick<RunningJob, 'name' | 'source' | 'trigger'> & {

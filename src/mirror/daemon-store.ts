@@ -28,9 +28,17 @@ import {
   prepared,
   unlessGiven,
 } from './query.ts';
-import { jobs, noticeDeliveries, noticeStates, notices, schedules } from './schema/daemon-tables.ts';
+import {
+  intervals,
+  jobs,
+  noticeDeliveries,
+  noticeStates,
+  notices,
+  schedules,
+} from './schema/daemon-tables.ts';
 
 export type ScheduleRow = typeof schedules.$inferSelect;
+export type IntervalRow = Readonly<typeof intervals.$inferSelect>;
 
 export type DaemonStore = ReturnType<typeof daemonStore>;
 
@@ -38,6 +46,7 @@ export function daemonStore(access: MirrorAccess) {
   return {
     ...access.reads({
       schedules: (connection) => SCHEDULES(connection).all(),
+      intervals: (connection): IntervalRow[] => INTERVALS(connection).all(),
       /** Newest first. */
       jobs: (connection, { name, source, limit = -1 }: JobFilter = {}): JobRow[] => {
         const isOfAny = source === undefined ? 1 : 0;
@@ -69,6 +78,8 @@ export function daemonStore(access: MirrorAccess) {
       /** Replaces the row of the same schedule. */
       saveSchedule: (writer, row: ScheduleRow) => void SAVE_SCHEDULE(writer).run({ ...row }),
       dropSchedule: (writer, schedule: string) => void DROP_SCHEDULE(writer).run({ schedule }),
+      /** Replaces the rows of all intervals. */
+      saveIntervals,
       beginJob,
       finishJob,
       /** Marks jobs that were running when their process died. Call it when no other daemon can be running. */
@@ -99,6 +110,21 @@ const DROP_SCHEDULE = prepared((db) =>
     .where(eq(schedules.schedule, param('schedule')))
     .prepare(),
 );
+
+const INTERVALS = prepared((db) => db.select().from(intervals).orderBy(asc(intervals.interval)).prepare());
+
+const DROP_INTERVALS = prepared((db) => db.delete(intervals).prepare());
+
+const ADD_INTERVAL = prepared((db) => db.insert(intervals).values(paramsOf(intervals)).prepare());
+
+function saveIntervals(writer: Connection, rows: readonly IntervalRow[]): void {
+  writer
+    .transaction((): void => {
+      DROP_INTERVALS(writer).run();
+      for (const row of rows) ADD_INTERVAL(writer).run({ ...row });
+    })
+    .immediate();
+}
 
 // Notices in the mirror: the last notified state of each subject, and pending deliveries by channel.
 

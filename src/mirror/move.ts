@@ -121,6 +121,7 @@ const TABLES: readonly MovedTable[] = [
     },
   },
   { name: 'schedules', own: 'false', common: 'true', key: 'schedule' },
+  { name: 'intervals', own: 'false', common: 'true', key: 'interval' },
   {
     ...{ name: 'notice_states', common: `source = ''`, key: 'source, subject' },
     refsIn: { detail: { restore: 'restore', run: 'run' } },

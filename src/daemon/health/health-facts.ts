@@ -125,6 +125,7 @@ export type HealthView = Pick<
   | 'mirror'
   | 'backups'
   | 'schedules'
+  | 'intervalChange'
   | 'running'
   | 'queued'
   | 'problems'
@@ -431,13 +432,14 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthInput
   return { everyMs: backup.everyMs, lastAt: times.sort().at(-1) ?? null, newest, volumes, emptied };
 }
 
-type BackupWork = Pick<NonNullable<HealthFacts['backups']>, 'isBeingMade' | 'waits'>;
+type BackupWork = Pick<NonNullable<HealthFacts['backups']>, 'isBeingMade' | 'waits' | 'change'>;
 
 /** What the daemon does about backups now: not kept with what was read of the mirror. */
 function backupWork(view: HealthView): BackupWork {
   const running = view.running();
   const queued = view.queued().find(({ name }) => name === 'backup');
   return {
+    change: view.intervalChange('backup'),
     isBeingMade: running.some(({ name }) => name === 'backup'),
     waits: queued === undefined ? null : { since: queued.since || null, behind: running[0] ?? null },
   };
@@ -478,7 +480,11 @@ function unreadSource(view: HealthView, config: Config, source: string): SourceF
     schedule:
       schedule === undefined
         ? null
-        : { intervalMs: schedule.intervalMs, jitterMs: config.schedules.sync?.jitterMs ?? 0 },
+        : {
+            intervalMs: schedule.intervalMs,
+            jitterMs: config.schedules.sync?.jitterMs ?? 0,
+            change: view.intervalChange('sync'),
+          },
     isSyncing: view.running().some((job) => job.name === 'sync' && job.source === source),
     behind: behindOf(view, source),
     isQueued: isQueued(view, source),

@@ -10,6 +10,7 @@ import { type UnendedRestore, unendedText } from '../../mirror/unfinished-restor
 import { byteSize, duration, localTime, percent, plural } from '../../core/wording.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
 import { backupInterval, tookMs } from '../http/wording.ts';
+import { allowedAge, type IntervalChange } from '../schedule/intervals.ts';
 
 /** `failing` and `starting` (no run has been complete yet, and none is late) answer 503, the others 200. */
 export const HEALTH_STATES = ['ok', 'degraded', 'starting', 'failing'] as const;
@@ -62,7 +63,12 @@ interface EndedRun {
 export interface SourceFacts {
   readonly source: string;
   /** Null where no schedule syncs it. */
-  readonly schedule: { readonly intervalMs: number; readonly jitterMs: number } | null;
+  readonly schedule: {
+    readonly intervalMs: number;
+    readonly jitterMs: number;
+    /** Null for one that was not changed. */
+    readonly change: IntervalChange | null;
+  } | null;
   readonly isSyncing: boolean;
   /** The job of the mirror that its next sync waits for; null if it waits for nothing. */
   readonly behind: {
@@ -130,6 +136,8 @@ export interface HealthFacts {
   readonly backups: {
     /** How often they should be made. */
     readonly everyMs: number;
+    /** Of that interval, or of the syncs after which they are made; null for none. */
+    readonly change: IntervalChange | null;
     /** When the newest one was made, ISO 8601; null for none that is known. */
     readonly lastAt: string | null;
     readonly isBeingMade: boolean;
@@ -400,16 +408,13 @@ function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthF
   // One after every complete run: what is overdue then is the run.
   if (backups === null || backups.everyMs === 0) return [];
   const { lastAt, waits } = backups;
-  const allowedMs = allowedBackupAgeMs(
-    backups.everyMs,
-    sources.map(({ schedule }) => schedule?.intervalMs ?? 0),
-  );
   const completeAt = sources.flatMap(({ lastComplete }) => lastComplete?.finishedAt ?? []).sort();
   const triedAt = sources.map(expectedSince).sort();
   const neverSince = [completeAt.at(-1), waits?.since].flatMap((at) => at ?? []).sort();
   const since = lastAt ?? neverSince[0] ?? triedAt[0] ?? startedAt;
+  const syncsMs = sources.map(({ schedule }) => schedule?.intervalMs ?? 0);
   const ageMs = now - Date.parse(since);
-  if (ageMs <= allowedMs) return [];
+  if (ageMs <= allowedBackupAgeMs(since, backups, syncsMs)) return [];
   const dueAt = lastAt === null ? 0 : Date.parse(lastAt) + backups.everyMs;
   const isRunDone = completeAt.some((at) => Date.parse(at) >= dueAt);
   const hasFailed = failedJobs.some(({ name }) => name === 'backup');
@@ -502,9 +507,17 @@ const BACKUP_INTERVALS_ALLOWED = 2;
 /** How many more backups a volume should have room for; deploy/prometheus has the same number. */
 const BACKUPS_OF_ROOM = 2;
 
-/** The allowed age of the newest backup. @param syncsMs intervals of the syncs after which one is made */
-export function allowedBackupAgeMs(everyMs: number, syncsMs: readonly number[]): number {
-  return BACKUP_INTERVALS_ALLOWED * Math.max(everyMs, ...syncsMs);
+/**
+ * The allowed age of the newest backup.
+ * @param at when it was made, ISO 8601
+ * @param syncsMs intervals of the syncs after which one is made
+ */
+export function allowedBackupAgeMs(
+  at: string,
+  { everyMs, change }: Pick<NonNullable<HealthFacts['backups']>, 'everyMs' | 'change'>,
+  syncsMs: readonly number[],
+): number {
+  return allowedAge(at, Math.max(everyMs, ...syncsMs), change, (ms) => BACKUP_INTERVALS_ALLOWED * ms);
 }
 
 /**
@@ -515,14 +528,20 @@ export function isBackupOnItsWay(since: string | null, everyMs: number, now: num
   return since !== null && now - Date.parse(since) < everyMs;
 }
 
-/** The allowed age of a source's last complete run: 1.25 intervals, the jitter, and the duration of that run. */
-export function allowedAgeMs({
-  schedule,
-  lastComplete,
-}: Pick<SourceFacts, 'schedule' | 'lastComplete'>): number | null {
+/**
+ * The allowed age of a source's last complete run: 1.25 intervals, the jitter, and the duration of that run. Without one, for how
+ * long it may be expected.
+ */
+export function allowedAgeMs(
+  facts: Pick<SourceFacts, 'schedule' | 'lastComplete' | 'firstTriedAt' | 'addedAt'>,
+): number | null {
+  const { schedule, lastComplete } = facts;
   if (schedule === null) return null;
+  const { intervalMs, jitterMs, change } = schedule;
   const ownMs = lastComplete === null ? null : tookMs(lastComplete);
-  return INTERVALS_ALLOWED * schedule.intervalMs + schedule.jitterMs + (ownMs ?? 0);
+  const at =
+    lastComplete === null ? expectedSince(facts) : (lastComplete.finishedAt ?? lastComplete.startedAt);
+  return allowedAge(at, intervalMs, change, (ms) => INTERVALS_ALLOWED * ms + jitterMs + (ownMs ?? 0));
 }
 
 /** From when on a complete run is expected: when the daemon began to have the source, or the first known attempt. */

@@ -121,9 +121,11 @@ function targetFacts(view: DaemonView, isPerSource: boolean): TargetFacts[] {
   const source = isPerSource ? (sources[0]?.name ?? '') : '';
   const syncs = view.schedules().filter(({ schedule }) => schedule === 'sync');
   const syncsMs = syncs.map(({ intervalMs }) => intervalMs);
-  // Without a schedule no backup is due.
-  const allowedMs = syncs.length === 0 ? null : allowedBackupAgeMs(backup.everyMs, syncsMs);
+  const interval = { everyMs: backup.everyMs, change: view.intervalChange('backup') };
   return view.backups.remembered(backup.targets).map(({ address, newest, volume, problem }) => {
+    const at = newest?.madeAt ?? view.startedAt;
+    // Without a schedule no backup is due.
+    const allowedMs = syncs.length === 0 ? null : allowedBackupAgeMs(at, interval, syncsMs);
     return { source, address, newest, volume, isReadable: problem === null, allowedMs };
   });
 }

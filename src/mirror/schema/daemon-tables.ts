@@ -19,6 +19,19 @@ export const schedules = sqliteTable('schedules', {
   missedTicks: integer('missed_ticks').notNull(),
 });
 
+/** How often syncs and backups are to be made, and since when: what was in time before a change is not late at once after it. */
+export const intervals = sqliteTable('intervals', {
+  /** `sync` or `backup`. */
+  interval: text('interval').primaryKey(),
+  /** What it follows from, such as the cron expression and zone: another one is a change. */
+  setting: text('setting').notNull(),
+  intervalMs: integer('interval_ms').notNull(),
+  /** When the daemon took this setting in place of another one; NULL for the first one that it knew. */
+  changedAt: text('changed_at'),
+  /** What applied until then; NULL for nothing. */
+  beforeMs: integer('before_ms'),
+});
+
 /** One thing that the daemon did, for one source or for the mirror as a whole. The oldest rows are dropped. */
 export const jobs = sqliteTable(
   'jobs',

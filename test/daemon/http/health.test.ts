@@ -29,7 +29,7 @@ function run(minutesAgo: number, more: Partial<EndedRun> = {}): EndedRun {
 
 const SOURCE: SourceFacts = {
   source: 'a',
-  schedule: { intervalMs: 30 * MINUTE_MS, jitterMs: MINUTE_MS },
+  schedule: { intervalMs: 30 * MINUTE_MS, jitterMs: MINUTE_MS, change: null },
   isSyncing: false,
   behind: null,
   isQueued: false,
@@ -72,7 +72,7 @@ const job = {
 
 const FAILED = { ...job, outcome: 'failed', hint: null, isOfAuditLog: false };
 
-const NOT_WAITING = { isBeingMade: false, waits: null };
+const NOT_WAITING = { change: null, isBeingMade: false, waits: null };
 const NEVER_MADE = {
   everyMs: 60 * MINUTE_MS,
   lastAt: null,
@@ -390,9 +390,32 @@ describe('health', () => {
   it('allows 1.25 intervals, the jitter, and as long as the run took', () => {
     expect(allowedAgeMs(SOURCE)).toBe(40.5 * MINUTE_MS);
     expect(allowedAgeMs({ ...SOURCE, lastComplete: null })).toBe(38.5 * MINUTE_MS);
-    const nightly = { intervalMs: 24 * 60 * MINUTE_MS, jitterMs: 0 };
-    expect(allowedAgeMs({ schedule: nightly, lastComplete: null })).toBe(30 * 60 * MINUTE_MS);
+    const nightly = { intervalMs: 24 * 60 * MINUTE_MS, jitterMs: 0, change: null };
+    expect(allowedAgeMs({ ...SOURCE, schedule: nightly, lastComplete: null })).toBe(30 * 60 * MINUTE_MS);
     expect(allowedAgeMs({ ...SOURCE, schedule: null })).toBeNull();
+  });
+
+  it('counts from a change of the schedule, unless the last run was too old already', () => {
+    const allowed = (
+      minutesAgo: number,
+      beforeMinutes: number | null,
+      lastComplete = SOURCE.lastComplete,
+    ) => {
+      const beforeMs = beforeMinutes === null ? null : beforeMinutes * MINUTE_MS;
+      const change = { at: run(minutesAgo).finishedAt ?? '', beforeMs };
+      const ms = allowedAgeMs({
+        ...SOURCE,
+        lastComplete,
+        schedule: { intervalMs: 4 * MINUTE_MS, jitterMs: 0, change },
+      });
+      return (ms ?? 0) / MINUTE_MS;
+    };
+    // The last run ended 10 minutes ago and took 2; the schedule by itself allows 7.
+    expect(allowed(2, 60)).toBe(15);
+    expect(allowed(2, null)).toBe(15);
+    expect(allowed(12, 60)).toBe(7);
+    expect(allowed(2, 4)).toBe(7);
+    expect(allowed(2, null, null)).toBe(24 * 60 - 2 + 5);
   });
 
   it.each([
@@ -499,9 +522,17 @@ describe('an overdue backup', () => {
   });
 
   it('is said to be due as often as is configured, also where syncs are further apart', () => {
-    const rare = { intervalMs: 3 * 60 * MINUTE_MS, jitterMs: 0 };
+    const rare = { intervalMs: 3 * 60 * MINUTE_MS, jitterMs: 0, change: null };
     const reason = reasonOf({}, source({ schedule: rare, lastComplete: run(10) }));
     expect(reason?.message).toContain('one is due every 60 min: ');
+  });
+
+  it('has the new interval from its change on', () => {
+    const changed = (minutesAgo: number, beforeMinutes: number) =>
+      reasonOf({ change: { at: run(minutesAgo).finishedAt ?? '', beforeMs: beforeMinutes * MINUTE_MS } });
+    expect(changed(119, 24 * 60)).toBeUndefined();
+    expect(changed(121, 24 * 60)).toBeDefined();
+    expect(changed(119, 120)).toBeDefined();
   });
 
   it('follows what tells of its cause', () => {
@@ -517,7 +548,7 @@ describe('an overdue backup', () => {
       reasonOf({ lastAt: null, waits: { since: run(minutes).finishedAt, behind } });
     expect(first(121)?.message).toContain('no backup of the mirror was made yet');
     expect(first(119)).toBeUndefined();
-    const nightly = { intervalMs: 24 * 60 * MINUTE_MS, jitterMs: 0 };
+    const nightly = { intervalMs: 24 * 60 * MINUTE_MS, jitterMs: 0, change: null };
     expect(reasonOf({}, source({ schedule: nightly, lastComplete: run(499) }))).toBeUndefined();
   });
 });

@@ -63,6 +63,7 @@ export class World implements DaemonView {
   readonly sandbox: Sandbox;
   startedAt = isoTime(START);
   readonly addedAt = (): string => this.startedAt;
+  readonly intervalChange = (): null => null;
   schedulesShown: ScheduleView[] = [];
   runningShown: ReturnType<DaemonView['running']> = [];
   problemsShown: ReturnType<DaemonView['problems']> = [];

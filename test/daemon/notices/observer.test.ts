@@ -60,6 +60,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')], ow
     configProblem: () => null,
     mirror: () => mirrorAccess.reader(),
     schedules: () => [schedule],
+    intervalChange: () => null,
     running: () => running,
     queued: () => [],
     stats: () => [],

@@ -1,0 +1,128 @@
+/** A configuration in which syncs are due more often: what was in time is not late at once, and a restart changes nothing about it. */
+import { describe, expect, it } from 'vitest';
+import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
+import { Intervals } from '../../src/daemon/schedule/intervals.ts';
+import { respond } from '../journeys/service.ts';
+import { Rig } from './rig.ts';
+
+const MINUTE_MS = 60_000;
+const NIGHTLY = { sync: '0 3 * * *' };
+const FREQUENT = { sync: '*/5 * * * *' };
+
+function healthOf(rig: Rig) {
+  const { state, sources } = readHealthSnapshot(rig.view, rig.clock.now()).health;
+  return { state, allowedMinutes: (sources[0]?.allowedMs ?? 0) / MINUTE_MS };
+}
+
+/** From now on no sync is complete. */
+function refuse({ service }: Rig): void {
+  service.quirks.unshift((_request, response) => respond(response, 403, '{"detail":"no"}'));
+}
+
+describe('a shorter schedule of syncs', () => {
+  it('allows the last run its own age until the first sync by it can have ended', async () => {
+    const rig = await Rig.create(NIGHTLY);
+    await rig.start();
+    await rig.advanceMinutes(11);
+    refuse(rig);
+    rig.configure(FREQUENT);
+    rig.daemon.reload();
+    await rig.settle();
+    expect(healthOf(rig).state).toBe('ok');
+    expect(healthOf(rig).allowedMinutes).toBeCloseTo(11 + 6.25, 1);
+    await rig.advanceMinutes(6);
+    expect(healthOf(rig).state).toBe('degraded');
+    await rig.advanceMinutes(1);
+    expect(healthOf(rig).state).toBe('failing');
+  });
+
+  it('is remembered over restarts', async () => {
+    const rig = await Rig.create(NIGHTLY);
+    await (await rig.start()).stop();
+    refuse(rig);
+    await rig.advanceMinutes(60);
+    rig.configure(FREQUENT);
+    for (let restarts = 0; restarts < 6; restarts += 1) {
+      await rig.start();
+      expect(healthOf(rig).state).not.toBe('failing');
+      await rig.daemon.stop();
+      await rig.advanceMinutes(1);
+    }
+    await rig.advanceMinutes(1);
+    await rig.start();
+    expect(healthOf(rig).state).toBe('failing');
+  });
+
+  it('is not late at once where the daemon only does what is due', async () => {
+    const rig = await Rig.create(NIGHTLY);
+    await rig.start({ isOnce: true });
+    await rig.daemon.done;
+    await rig.advanceMinutes(10);
+    rig.configure({ sync: '* * * * *' });
+    await rig.start({ isOnce: true });
+    expect(healthOf(rig).state).toBe('ok');
+    await rig.daemon.done;
+    expect(rig.read((mirror) => mirror.daemon.intervals())).toEqual([
+      {
+        interval: 'sync',
+        setting: '* * * * * UTC',
+        intervalMs: MINUTE_MS,
+        changedAt: new Date(rig.clock.now()).toISOString(),
+        beforeMs: 24 * 60 * MINUTE_MS,
+      },
+    ]);
+  });
+
+  it('makes nothing good that is late by the one before', async () => {
+    const rig = await Rig.create({ sync: '0 * * * *' });
+    await rig.start();
+    refuse(rig);
+    await rig.advanceMinutes(76);
+    expect(healthOf(rig).state).toBe('failing');
+    rig.configure(FREQUENT);
+    rig.daemon.reload();
+    await rig.settle();
+    expect(healthOf(rig).state).toBe('failing');
+  });
+});
+
+describe('intervals', () => {
+  const [t0, hour, day] = [Date.UTC(2026, 2, 2), 60 * MINUTE_MS, 24 * 60 * MINUTE_MS];
+  const sync = (intervalMs: number) => {
+    return [{ schedule: 'sync', cron: `every ${intervalMs}`, zone: 'UTC', intervalMs }] as const;
+  };
+  const backup = (everyMs: number) => ({ backup: { everyMs } }) as Parameters<Intervals['adopt']>[0];
+
+  it('are the configured ones from the start, whatever they are', () => {
+    const intervals = new Intervals();
+    intervals.adopt(backup(day), sync(hour), t0);
+    expect([intervals.changeOf('sync'), intervals.changeOf('backup')]).toEqual([null, null]);
+  });
+
+  it('of backups change with the syncs after which they are made', () => {
+    const intervals = new Intervals();
+    intervals.adopt(backup(hour), sync(day), t0);
+    intervals.adopt(backup(hour), sync(2 * hour), t0 + MINUTE_MS);
+    const at = new Date(t0 + MINUTE_MS).toISOString();
+    expect(intervals.changeOf('backup')).toEqual({ at, beforeMs: day });
+    intervals.adopt(backup(hour), sync(2 * hour), t0 + hour);
+    expect(intervals.changeOf('backup')).toEqual({ at, beforeMs: day });
+  });
+
+  it('that are changed twice in a short time have the longest of before', () => {
+    const intervals = new Intervals();
+    intervals.adopt({ backup: null }, sync(day), t0);
+    intervals.adopt({ backup: null }, sync(hour), t0 + 2 * day);
+    intervals.adopt({ backup: null }, sync(MINUTE_MS), t0 + 2 * day + MINUTE_MS);
+    expect(intervals.changeOf('sync')?.beforeMs).toBe(day);
+    intervals.adopt({ backup: null }, sync(hour), t0 + 3 * day);
+    expect(intervals.changeOf('sync')?.beforeMs).toBe(MINUTE_MS);
+  });
+
+  it('of a schedule that came into a running daemon have nothing before them', () => {
+    const intervals = new Intervals();
+    intervals.adopt({ backup: null }, [], t0);
+    intervals.adopt({ backup: null }, sync(hour), t0 + hour);
+    expect(intervals.changeOf('sync')).toEqual({ at: new Date(t0 + hour).toISOString(), beforeMs: null });
+  });
+});
