@@ -85,7 +85,8 @@ sources:
 # When \`tidemark daemon\`, or \`tidemark daemon --once\` from cron, does what; other commands ignore it.
 schedules:
   sync: { cron: ${quoted(syncCron)}, zone: UTC, jitter: 60s }
-  # Compares with the baseline, once one is set: \`tidemark snapshots baseline NAME\`.
+  # Compares with the baseline, once one is set (\`tidemark snapshots baseline NAME\`): after each sync that changed
+  # something, and at this time.
   drift: { cron: "0 7 * * *", zone: UTC }
   verify: { cron: "0 3 * * 0", zone: UTC }
   # Restores the mirror's newest state into a built-in sandbox: how much would come back.

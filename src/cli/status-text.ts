@@ -18,7 +18,7 @@ import {
   verdictText,
 } from '../daemon/health/status-answers.ts';
 import type { HealthSnapshot } from '../daemon/health/health-facts.ts';
-import { ahead, backupInterval } from '../daemon/http/wording.ts';
+import { ahead, backupInterval, besideDue } from '../daemon/http/wording.ts';
 import { parseCron } from '../daemon/schedule/cron.ts';
 import type { ScheduleView } from '../daemon/view.ts';
 import type { LockHolder } from '../mirror/lock.ts';
@@ -292,9 +292,11 @@ function nextLine({ config, schedules, hasDaemon, snapshot }: StatusFacts): stri
   if (config.sources.length === 0) return 'Next: not known without a configuration';
   const isOfOurs = ({ sources }: Pick<ScheduleView, 'sources'>): boolean =>
     config.sources.some(({ name }) => sources.includes(name));
-  const due = schedules.flatMap(({ schedule, sources, dueAt }) =>
-    dueAt === null || !isOfOurs({ sources }) ? [] : [`${schedule} ${ahead(dueAt, snapshot.now)}`],
-  );
+  const due = schedules.flatMap((each) => {
+    const { schedule, dueAt } = each;
+    if (dueAt === null || !isOfOurs(each)) return [];
+    return [`${schedule} ${besideDue(each, schedules, snapshot.withBaseline)}${ahead(dueAt, snapshot.now)}`];
+  });
   if (!hasDaemon && due.length === 0) {
     const own = SCHEDULE_NAMES.flatMap((name) => {
       const schedule = config.schedules[name];

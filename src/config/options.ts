@@ -10,10 +10,10 @@ import * as t from './schema.ts';
 import { section } from './schema.ts';
 import { SOURCE } from './source-options.ts';
 
-function schedule<More extends z.ZodRawShape>(what: string, cron: string, more: More) {
+function schedule<More extends z.ZodRawShape>(what: string, cron: string, more: More, also = '') {
   return section(what, {
     cron: t.cronOrOff.prefault(cron).meta({
-      description: 'When: five cron fields, or six with seconds first; `off` for never.',
+      description: `When: five cron fields, or six with seconds first; \`off\` for never.${also}`,
       example: cron,
     }),
     zone: t.zone.prefault('UTC').meta({ description: 'Time zone of the cron fields.', example: 'UTC' }),
@@ -142,7 +142,12 @@ const SEVERITY_RULE = z.strictObject({
 /** What the daemon, and a worker of a fleet, does when. */
 export const SCHEDULES = section('When the daemon does what.', {
   sync: schedule('Sync the sources.', '*/30 * * * *', { jitter: JITTER }),
-  drift: schedule('Compare with the baseline, where one is set.', '0 7 * * *', {}),
+  drift: schedule(
+    'Compare with the baseline, where one is set.',
+    '0 7 * * *',
+    {},
+    ' The daemon also compares after each of its syncs that changed something, unless this is `off`.',
+  ),
   verify: schedule('Verify the mirror.', '0 3 * * 0', {}),
   forget: schedule('Drop history by `retention`; never where that keeps nothing.', '30 3 * * *', {}),
   drill: schedule('Rehearse a restore in the sandbox.', '0 5 * * 1', {}),

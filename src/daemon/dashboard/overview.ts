@@ -27,7 +27,7 @@ import {
   verdictText,
 } from '../health/status-answers.ts';
 import type { HealthSnapshot } from '../health/health-facts.ts';
-import { ahead, backupInterval, tookMs } from '../http/wording.ts';
+import { ahead, backupInterval, besideDue, tookMs } from '../http/wording.ts';
 import type { DaemonView, RunningJob } from '../view.ts';
 import { jobButtons } from './actions.ts';
 import { changeChart } from './charts.ts';
@@ -204,16 +204,20 @@ function changesSection({ days, snapshot }: OverviewFacts): Html {
   return section('changes', 'Changes', markup`<a href="/changes">what changed</a>`, content);
 }
 
-function scheduleSection(view: DaemonView, { now }: HealthSnapshot): Html {
-  const rows = view.schedules().map(({ schedule, dueAt, cron, zone, skippedTicks, missedTicks }) => {
+function scheduleSection(view: DaemonView, { now, withBaseline }: HealthSnapshot): Html {
+  const schedules = view.schedules();
+  const rows = schedules.map((each) => {
+    const { schedule, dueAt, cron, zone, skippedTicks, missedTicks } = each;
     const lost = skippedTicks + missedTicks === 0 ? '' : ` (${skippedTicks} skipped, ${missedTicks} missed)`;
     return [
       schedule,
-      dueAt === null ? faint('not configured') : aheadHtml(dueAt, now),
+      dueAt === null
+        ? faint('not configured')
+        : markup`${besideDue(each, schedules, withBaseline)}${aheadHtml(dueAt, now)}`,
       faint(`${cron}${zone === 'UTC' ? '' : ` ${zone}`}${lost}`),
     ];
   });
-  const columns = [{ head: 'What' }, { head: 'Due' }, { head: 'Cron', style: 'wide' }];
+  const columns = [{ head: 'What' }, { head: 'Due', style: 'wraps' }, { head: 'Cron', style: 'wide' }];
   const content =
     rows.length === 0
       ? emptyHtml('No schedule is on.', 'See `schedules` in the configuration.')

@@ -1,6 +1,7 @@
 /** Short forms for people: ages, how long a job took. */
 import { duration } from '../../core/wording.ts';
 import type { JobTrigger } from '../../mirror/daemon-store.ts';
+import type { ScheduleView } from '../view.ts';
 
 /** How long ago, or ahead, an ISO 8601 time is: `just now`, `3 min ago`, `in 5 h`. */
 export function age(at: string, nowMs: number): string {
@@ -13,6 +14,20 @@ export function age(at: string, nowMs: number): string {
 export function ahead(at: string, nowMs: number): string {
   const ms = Date.parse(at) - nowMs;
   return ms < 10_000 ? 'due now' : `in ${duration(ms)}`;
+}
+
+/**
+ * Precedes the due time of a schedule: the daemon compares drift after its syncs too, of a source with a baseline. Empty for
+ * other schedules, and where it does not.
+ */
+export function besideDue(
+  { schedule, sources }: Pick<ScheduleView, 'schedule' | 'sources'>,
+  schedules: readonly Pick<ScheduleView, 'schedule' | 'sources'>[],
+  withBaseline: ReadonlySet<string>,
+): string {
+  const synced = schedules.find((each) => each.schedule === 'sync')?.sources ?? [];
+  const isCompared = sources.some((source) => synced.includes(source) && withBaseline.has(source));
+  return schedule === 'drift' && isCompared ? 'after each sync with changes and ' : '';
 }
 
 /** How long a run or job took; null while it has not ended. */

@@ -74,6 +74,16 @@ function writeBackup(madeAt: number, more: Partial<BackupManifest> = {}, into = 
 }
 
 describe('the overview', () => {
+  it('says that drift is compared after syncs too', async () => {
+    const [sync, drift] = world.schedulesShown;
+    const daily = { ...drift!, dueAt: isoTime(world.clock.at + 12 * 60 * MINUTE_MS) };
+    world.schedulesShown = [sync!, daily];
+    expect(await words()).toContain('drift after each sync with changes and in 12 h');
+    world.schedulesShown = [daily];
+    expect(await words()).toContain('drift in 12 h');
+    world.schedulesShown = [sync!, drift!];
+  });
+
   it('says what comes as what comes', async () => {
     const [schedule] = world.schedulesShown;
     world.schedulesShown = [{ ...schedule!, dueAt: isoTime(world.clock.at + 2000) }];
