@@ -42,6 +42,8 @@ export interface RunningJob {
   readonly startedAt: string;
   /** Of a sync: what it has done so far; null for the others. */
   readonly progress: ({ readonly requests: number } & JobProgress) | null;
+  /** Of a sync: milliseconds since its service last answered, or it last worked locally; null for the others. */
+  readonly silentMs?: number | null;
   /** Of a backup: address of the target that has not answered for some seconds; null for none. */
   readonly waitsFor?: string | null;
 }

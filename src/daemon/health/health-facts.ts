@@ -21,6 +21,7 @@ import { hasBackupFailed, standingFailure } from '../backup-failure.ts';
 import { hasEmptiedTarget, lacksBaseline, refusalOf, summaryOf } from '../jobs/summaries.ts';
 import { mendingText } from '../jobs/verify-result.ts';
 import { driftWaitsSince } from '../notices/perhaps-open.ts';
+import { SILENT_MS } from '../jobs/queue.ts';
 import { hourProblemOf } from '../problems.ts';
 import type { DaemonView } from '../view.ts';
 import {
@@ -31,10 +32,11 @@ import {
   allowedAgeMs,
   assessHealth,
   expectedSince,
+  isFirstSyncAtWork,
 } from './health.ts';
 import { type DrillScores, type LastJobs, readDrillScores, readLastJobs } from '../last-jobs.ts';
 import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
-import { lastCompleteRun } from '../../state/runs.ts';
+import { lastCompleteRun, lastEndedRunOfAllKinds } from '../../state/runs.ts';
 import { type SourceStatus, readSourceStatuses } from '../../state/source-status.ts';
 
 /** What is known of the mirror at one time. It stays true without the file, until somebody writes to the mirror. */
@@ -166,7 +168,7 @@ export function readHealthInputs(
       backups: backupFacts(view, mirror, now),
       begunAnew: begunAnew(config, view.backups.remembered(config.backup?.targets ?? []), mirror),
       wholeSyncs: new Map(
-        sourceStatuses.map((status) => [status.source, lastWholeSync(mirror, status, lastJobs)]),
+        sourceStatuses.map((status) => [status.source, lastWholeSync(mirror, status.source, lastJobs)]),
       ),
       restores,
       driftWaits: driftWaitsOf(config, mirror),
@@ -312,11 +314,16 @@ export interface Freshness extends Pick<SourceFacts, 'behind' | 'isQueued'> {
   readonly allowedMs: number;
 }
 
+interface FreshnessNow extends Freshness {
+  /** Then nothing is overdue, whatever its age. */
+  readonly isFirstSyncAtWork: boolean;
+}
+
 /**
  * The freshness of configured sources that a schedule syncs; null if the mirror cannot be read.
  * @param names the requested sources; all without
  */
-export function readFreshness(view: HealthView, names?: readonly string[]): readonly Freshness[] | null {
+export function readFreshness(view: HealthView, names?: readonly string[]): readonly FreshnessNow[] | null {
   const config = view.config();
   const configured = config.sources.map(({ name }) => name);
   try {
@@ -324,22 +331,36 @@ export function readFreshness(view: HealthView, names?: readonly string[]): read
     return mirror.atOnce(() =>
       configured
         .filter((name) => names?.includes(name) !== false)
-        .flatMap((source): Freshness[] => {
+        .flatMap((source): FreshnessNow[] => {
           const lastComplete = lastCompleteRun(mirror, source);
-          const tried = { firstTriedAt: mirror.runs.firstStartedAt(source), lastComplete };
+          const tried = {
+            firstTriedAt: mirror.runs.firstStartedAt(source),
+            lastComplete,
+            ...(lastComplete === null ? lastAttempts(mirror, source) : {}),
+          };
           const facts = { ...unreadSource(view, config, source), ...tried };
           const allowedMs = allowedAgeMs(facts);
           if (allowedMs === null) return [];
           const { behind, isQueued } = facts;
           const expected = expectedSince(facts);
           const completeAt = lastComplete?.finishedAt ?? null;
-          return [{ source, completeAt, expectedSince: expected, allowedMs, behind, isQueued }];
+          return [
+            {
+              ...{ source, completeAt, expectedSince: expected, allowedMs, behind, isQueued },
+              isFirstSyncAtWork: isFirstSyncAtWork(facts),
+            },
+          ];
         }),
     );
   } catch {
     // Health and the jobs report why it cannot be read.
     return null;
   }
+}
+
+function lastAttempts(mirror: Mirror, source: string): Pick<SourceFacts, 'lastEnded' | 'lastSync'> {
+  const jobs = readLastJobs(mirror, [source]);
+  return { lastEnded: lastEndedRunOfAllKinds(mirror, source), lastSync: lastWholeSync(mirror, source, jobs) };
 }
 
 /** The backups in their directory, after a short wait; null if unknown. Also of a mirror that cannot be read: then they matter most. */
@@ -393,7 +414,7 @@ function unreportedJobProblems(view: HealthView, jobs: LastJobs): HealthFacts['p
 }
 
 /** The latest sync of all kinds of a source, where the latest sync was one. */
-function lastWholeSync(mirror: Mirror, { source }: SourceStatus, jobs: LastJobs): JobRow | null {
+function lastWholeSync(mirror: Mirror, source: string, jobs: LastJobs): JobRow | null {
   const row = jobs.one('sync', source);
   const run = row?.run ?? null;
   const kinds = run === null ? null : (mirror.runs.get(run)?.kinds ?? null);
@@ -475,6 +496,7 @@ function sourceFacts(
 /** The facts about a source without the mirror. */
 function unreadSource(view: HealthView, config: Config, source: string): SourceFacts {
   const schedule = view.schedules().find((each) => each.schedule === 'sync' && each.sources.includes(source));
+  const sync = view.running().find((job) => job.name === 'sync' && job.source === source);
   return {
     source,
     schedule:
@@ -485,7 +507,8 @@ function unreadSource(view: HealthView, config: Config, source: string): SourceF
             jitterMs: config.schedules.sync?.jitterMs ?? 0,
             change: view.intervalChange('sync'),
           },
-    isSyncing: view.running().some((job) => job.name === 'sync' && job.source === source),
+    isSyncing: sync !== undefined,
+    isSilent: (sync?.silentMs ?? 0) >= SILENT_MS,
     behind: behindOf(view, source),
     isQueued: isQueued(view, source),
     hourUsedUp: hourUsedUp(view, source),

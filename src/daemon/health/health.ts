@@ -70,6 +70,8 @@ export interface SourceFacts {
     readonly change: IntervalChange | null;
   } | null;
   readonly isSyncing: boolean;
+  /** True where the service has not answered that sync for a while. */
+  readonly isSilent: boolean;
   /** The job of the mirror that its next sync waits for; null if it waits for nothing. */
   readonly behind: {
     readonly name: string;
@@ -579,8 +581,9 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
   if (lastComplete === null) {
     // A new source gets the same time; a restart of the daemon does not extend it.
     const since = expectedSince(facts);
+    const isAtWork = isFirstSyncAtWork(facts);
     const isLate = allowedMs !== null && now - Date.parse(since) > allowedMs;
-    if (isLate)
+    if (isLate && !isAtWork)
       return [
         {
           code: 'never_complete',
@@ -595,7 +598,9 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
         code: 'first_sync',
         // Without a schedule, `starting` would never end.
         state: allowedMs === null ? 'degraded' : 'starting',
-        message: isSyncing ? 'the first sync is under way' : 'no run of all kinds has been complete yet',
+        message: isSyncing
+          ? 'the first sync is under way'
+          : `no run of all kinds has been complete yet${isAtWork ? held : ''}`,
         since,
         hint:
           allowedMs === null ? `no schedule syncs this source: \`tidemark sync --source ${source}\`` : null,
@@ -607,6 +612,28 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
   if (allowedMs === null || ageMs <= allowedMs) return [];
   const message = `the last complete run ended ${duration(ageMs)} ago; the schedule allows ${duration(allowedMs)}${held}`;
   return [{ code: 'stale', state: 'failing', message, since: at, hint }];
+}
+
+/**
+ * True while a source's first sync is read, or waits for its turn, and none has ended yet: however long it takes, it is not late. One
+ * that was interrupted has not ended: a daemon that is restarted for it would never get further.
+ */
+export function isFirstSyncAtWork({
+  isSyncing,
+  isSilent,
+  isQueued,
+  behind,
+  lastComplete,
+  lastEnded,
+  lastSync,
+}: Pick<
+  SourceFacts,
+  'isSyncing' | 'isSilent' | 'isQueued' | 'behind' | 'lastComplete' | 'lastEnded' | 'lastSync'
+>): boolean {
+  const hasEnded = [lastEnded, lastSync].some((each) => each !== null && each.outcome !== 'interrupted');
+  if (lastComplete !== null || hasEnded) return false;
+  // A sync that hangs is given up, so that what waits for it gets its turn; a backup may wait for its target.
+  return (isSyncing && !isSilent) || (isQueued && (behind === null || behind.name === 'sync'));
 }
 
 /** The job of the mirror that the next sync of a source waits for, as a mirror has one at a time; null if it waits for nothing. */

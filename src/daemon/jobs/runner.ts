@@ -246,7 +246,7 @@ export class JobRunner implements SlotUser {
     const { job, number, startedAt, client, waitsFor } = current;
     const progress = client === null ? null : { requests: client.stats().requests, ...current.progress() };
     const { name, source, trigger } = job;
-    return [{ job: number, name, source, trigger, startedAt, progress, waitsFor }];
+    return [{ job: number, name, source, trigger, startedAt, progress, silentMs: this.silentMs(), waitsFor }];
   }
 
   /** Drops what waits, and resolves when the running job has ended: the mirror is configured no longer. */

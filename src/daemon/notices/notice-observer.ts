@@ -298,7 +298,7 @@ class NotifyingObserver implements JobObserver {
     const view = this.#view();
     const known = readFreshness(view, names);
     if (known === null) return;
-    const checked = known.filter((each) => !isCatchingUp(view, each, now));
+    const checked = known.filter((each) => !each.isFirstSyncAtWork && !isCatchingUp(view, each, now));
     await this.#notifier.checkFreshness(checked);
     if (names !== undefined) return;
     const config = view.config();

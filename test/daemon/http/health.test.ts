@@ -31,6 +31,7 @@ const SOURCE: SourceFacts = {
   source: 'a',
   schedule: { intervalMs: 30 * MINUTE_MS, jitterMs: MINUTE_MS, change: null },
   isSyncing: false,
+  isSilent: false,
   behind: null,
   isQueued: false,
   hourUsedUp: null,
@@ -82,6 +83,9 @@ const NEVER_MADE = {
   emptied: [],
 };
 
+/** For longer than the schedule allows. */
+const NEVER = { lastComplete: null, lastEnded: null };
+
 function source(more: Partial<SourceFacts>): HealthFacts {
   return { ...FACTS, sources: [{ ...SOURCE, ...more }] };
 }
@@ -108,6 +112,66 @@ describe('health', () => {
       source({ lastComplete: null, lastEnded: null }),
       'failing',
       ['never_complete'],
+    ],
+    [
+      'a first sync that takes longer than what is allowed',
+      source({ ...NEVER, isSyncing: true }),
+      'starting',
+      ['first_sync'],
+    ],
+    [
+      'a first sync that waits for a free slot for longer than what is allowed',
+      source({ ...NEVER, isQueued: true }),
+      'starting',
+      ['first_sync'],
+    ],
+    [
+      'a first sync that waits for the sync of another source of the mirror',
+      source({ ...NEVER, isQueued: true, behind: { name: 'sync', startedAt: run(90).startedAt } }),
+      'starting',
+      ['first_sync'],
+    ],
+    [
+      'a first sync that waits for a backup, which may hang',
+      source({ ...NEVER, isQueued: true, behind: { name: 'backup', startedAt: run(90).startedAt } }),
+      'failing',
+      ['never_complete'],
+    ],
+    [
+      'a first sync that begins again after the daemon was stopped',
+      source({
+        ...NEVER,
+        isSyncing: true,
+        firstTriedAt: run(600).startedAt,
+        lastEnded: run(300, { outcome: 'interrupted' }),
+        lastSync: { ...job, outcome: 'interrupted' },
+      }),
+      'starting',
+      ['first_sync', 'run_failed'],
+    ],
+    [
+      'a first sync whose service does not answer, late',
+      source({ ...NEVER, isSyncing: true, isSilent: true }),
+      'failing',
+      ['never_complete'],
+    ],
+    [
+      'a first sync that was partial, and the next one under way, late',
+      source({ ...NEVER, isSyncing: true, lastEnded: run(2, { outcome: 'partial' }) }),
+      'failing',
+      ['never_complete', 'run_partial'],
+    ],
+    [
+      'a first sync that failed, and the next one waiting, late',
+      source({ ...NEVER, isQueued: true, lastEnded: run(2, { outcome: 'failed' }) }),
+      'failing',
+      ['never_complete', 'run_failed'],
+    ],
+    [
+      'a first sync that failed before its run began, and the next one under way, late',
+      source({ ...NEVER, isSyncing: true, lastSync: { ...job, outcome: 'failed' } }),
+      'failing',
+      ['never_complete', 'run_failed'],
     ],
     [
       'a partial run after a complete one',
