@@ -272,16 +272,31 @@ function mirrorsToAsk(context: CommandContext): MirrorsToAsk {
 /** What fails, out of the answer in either form. */
 function failingReason(text: string, isJson: boolean): string[] {
   const head = 'the daemon is not healthy:';
-  if (!isJson) return [head, ...text.split('\n').filter((line) => line.startsWith('  failing: '))];
-  const reasonsIn = ({ reasons = [], sources = [] }: Readiness): string[] => [
-    ...reasons.filter(({ state }) => state === 'failing').map(({ message }) => `  failing: ${message}`),
+  if (!isJson) return [head, ...failingLines(text.split('\n'))];
+  const reasonsIn = ({ source, reasons = [], sources = [] }: Readiness): string[] => [
+    ...reasons
+      .filter(({ state }) => state === 'failing')
+      .map(({ message }) => `  failing: ${source === undefined ? '' : `${source}: `}${message}`),
     ...sources.flatMap(reasonsIn),
   ];
   return [head, ...reasonsIn(JSON.parse(text) as Readiness)];
 }
 
+/** In the text, the line of a source (`NAME: STATE`) comes before its reasons, which are indented. */
+function failingLines(lines: readonly string[]): string[] {
+  let source = '';
+  return lines.flatMap((line) => {
+    const name = /^(\S.*): (?:ok|degraded|starting|failing)$/.exec(line)?.[1];
+    if (name !== undefined) source = `${name}: `;
+    return line.startsWith(FAILING) ? [`${FAILING}${source}${line.slice(FAILING.length)}`] : [];
+  });
+}
+
+const FAILING = '  failing: ';
+
 /** The part of `tidemark.health/1` with the failures. */
 interface Readiness {
+  readonly source?: string;
   readonly reasons?: readonly { readonly state: string; readonly message: string }[];
   readonly sources?: readonly Readiness[];
 }

@@ -78,7 +78,9 @@ describe('daemon --check', () => {
     world.clock.at += 120 * MINUTE_MS;
     const late = await commandLine(['daemon', '--check'], options);
     expect([late.code, late.stdout]).toEqual([1, expect.stringMatching(/^failing\n/)]);
-    expect(late.stderr).toContain('failing: no run of all kinds has been complete yet');
+    expect(late.stderr).toContain('  failing: default: no run of all kinds has been complete yet');
+    const inJson = await commandLine(['daemon', '--check', '--json'], options);
+    expect(inJson.stderr).toContain('  failing: default: no run of all kinds has been complete yet');
 
     await world.sync();
     expect((await fetch(`${url}/readyz`)).status).toBe(200);
