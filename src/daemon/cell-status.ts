@@ -39,8 +39,12 @@ export interface CellSummary {
   readonly reason: { readonly message: string; readonly since: string | null } | null;
   /** Null until the mirror was looked at for the first time. */
   readonly answers: Readonly<Record<CellQuestion, CellAnswer>> | null;
-  /** When the last complete run of all kinds ended, ISO 8601; with several sources, of the oldest. */
+  /**
+   * When the last complete run of all kinds ended, ISO 8601; with several sources, of the oldest. Of a mirror that cannot be read, as
+   * it was known last.
+   */
   readonly lastCompleteAt: string | null;
+  readonly isUnreadable: boolean;
   /** When its next sync starts, ISO 8601; null where no schedule syncs it. */
   readonly nextDueAt: string | null;
   /** What it does now. */
@@ -69,7 +73,11 @@ type Known =
       /** Of `driftStatus`. */
       readonly driftShown: object | null;
     }
-  | { readonly error: TidemarkError };
+  | {
+      readonly error: TidemarkError;
+      /** What was read of it before; null for nothing. */
+      readonly before: ReturnType<typeof readHealthInputs> | null;
+    };
 
 export class CellStatus {
   readonly #options: CellStatusOptions;
@@ -114,7 +122,7 @@ export class CellStatus {
   snapshot(): HealthSnapshot | null {
     const [known, now, view] = [this.#known, this.#options.now(), this.#options.view()];
     if (known === null) return null;
-    if ('error' in known) return snapshotWithout(view, known.error, now);
+    if ('error' in known) return snapshotWithout(view, known.error, now, known.before);
     return snapshotOf(view, known.inputs, now, null);
   }
 
@@ -155,6 +163,7 @@ export class CellStatus {
       reason: snapshot === null ? null : worstReason(snapshot),
       answers: snapshot === null ? null : answersOf(snapshot, drift),
       lastCompleteAt: completeAt.includes(null) ? null : (completeAt.toSorted()[0] ?? null),
+      isUnreadable: this.isUnreadable(),
       nextDueAt: sync?.dueAt ?? null,
       running: running === undefined ? null : { name: running.name, source: running.source },
       openFindings: drift === null || drift.unknown !== null ? null : drift.open,
@@ -188,7 +197,9 @@ export class CellStatus {
         mirror.close();
       }
     } catch (error) {
-      this.#known = { error: asTidemarkError(error) };
+      const known = this.#known;
+      const before = known === null ? null : 'error' in known ? known.before : known.inputs;
+      this.#known = { error: asTidemarkError(error), before };
     }
   }
 

@@ -5,7 +5,7 @@ import type { TidemarkError } from '../core/errors.ts';
 import type { JobName, JobRow } from '../mirror/daemon-store.ts';
 import type { CellStatus, CellSummary } from './cell-status.ts';
 import { unknownSource } from './daemon-view.ts';
-import { assessHealth, type Health, worst } from './health/health.ts';
+import { assessHealth, type Health, unreadHealth, withOwnMirror, worst } from './health/health.ts';
 import {
   type DamageFinder,
   type HealthSnapshot,
@@ -235,23 +235,9 @@ function mergedHealth(
     ),
     mirrorProblem: null,
   });
-  const reasons = parts.flatMap(({ name, snapshot }) =>
-    (snapshot?.health.reasons ?? []).map((reason) => ({ ...reason, message: `${name}: ${reason.message}` })),
-  );
   const sources = parts.flatMap(({ name, view, snapshot }) =>
-    snapshot === null
-      ? [
-          {
-            source: name,
-            state: 'starting' as const,
-            reasons: [],
-            lastCompleteAt: null,
-            expectedSince: view.addedAt(name),
-            allowedMs: null,
-          },
-        ]
-      : snapshot.health.sources,
+    snapshot === null ? [unreadHealth(name, view.addedAt(name))] : withOwnMirror(snapshot.health).sources,
   );
-  const all = [...own.reasons, ...reasons];
-  return { state: worst([...all, ...sources]), reasons: all, sources };
+  const { reasons } = own;
+  return { state: worst([...reasons, ...sources]), reasons, sources };
 }

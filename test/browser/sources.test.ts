@@ -39,6 +39,7 @@ function summary(index: number, more: Partial<Summary> = {}): Summary {
     reason: null,
     answers,
     lastCompleteAt: '2026-02-28T23:00:00.000Z',
+    isUnreadable: false,
     nextDueAt: '2026-03-01T00:30:00.000Z',
     running: null,
     openFindings: 0,

@@ -1,10 +1,14 @@
 /** One daemon over many mirrors: slots, rate groups, a source that hangs, a configuration that changes, the end. */
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { keyFingerprint } from '../../src/config/source.ts';
 import { isoTime } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
+import { DriftNow } from '../../src/daemon/health/drift-now.ts';
+import { createMetrics } from '../../src/daemon/http/metrics.ts';
+import { sourcesPage } from '../../src/daemon/dashboard/sources.ts';
 import { findDaemon } from '../../src/daemon/lockfile.ts';
 import type { JobWork } from '../../src/daemon/jobs/work.ts';
 import type { JobRow } from '../../src/mirror/daemon-store.ts';
@@ -446,5 +450,85 @@ describe('the overview', () => {
     rig.daemon.cells.cells()[0]?.mirror();
     const { health } = rig.daemon.cells.snapshot(rig.clock.now() + 10 * 60 * MINUTE);
     expect(health.sources.map(({ source }) => source)).toEqual(['a', 'b']);
+  });
+});
+
+describe('the state of a source', () => {
+  /** The series of a metric that have this value, of which each is given by its labels. */
+  async function scraped(rig: Rig, name: string): Promise<string[]> {
+    const metrics = createMetrics(rig.daemon.cells, new DriftNow());
+    try {
+      const text = await metrics.scrape(rig.clock.now());
+      return text.split('\n').filter((line) => line.startsWith(`${name}{`));
+    } finally {
+      metrics.close();
+    }
+  }
+
+  it('whose mirror is missing is failing everywhere, with its last complete run', async () => {
+    const rig = await rigOf({ sources: ownKeys(['a', 'b']) });
+    await rig.start();
+    await until(rig, () => rig.daemon.cells.summaries().every(({ state }) => state === 'ok'));
+    const completeAt = rig.daemon.cells.snapshot(rig.clock.now()).health.sources[1]?.lastCompleteAt;
+    renameSync(join(rig.directory, 'b.db'), join(rig.directory, 'away'));
+    await rig.advanceMinutes(2);
+    await until(rig, () => rig.daemon.cells.summaries()[1]?.state === 'failing');
+    const { health } = rig.daemon.cells.snapshot(rig.clock.now());
+    expect(completeAt).toMatch(/^2026/);
+    expect(health).toMatchObject({
+      state: 'failing',
+      reasons: [],
+      sources: [
+        { source: 'a', state: 'ok' },
+        {
+          source: 'b',
+          state: 'failing',
+          lastCompleteAt: completeAt,
+          reasons: [{ code: 'mirror_unreadable' }],
+        },
+      ],
+    });
+    expect(rig.daemon.cells.summaries()[1]).toMatchObject({ state: 'failing', lastCompleteAt: completeAt });
+    expect(await scraped(rig, 'tidemark_health_state')).toContain(
+      'tidemark_health_state{source="b",state="failing"} 1',
+    );
+    expect(await scraped(rig, 'tidemark_last_success_timestamp_seconds')).toContain(
+      `tidemark_last_success_timestamp_seconds{source="b"} ${Date.parse(completeAt ?? '') / 1000}`,
+    );
+  });
+
+  it('is not known to have had no complete run where its mirror was never read', async () => {
+    const rig = await rigOf({ sources: ownKeys(['a']) });
+    await rig.start();
+    const [summary] = rig.daemon.cells.summaries();
+    const lost = { ...summary!, lastCompleteAt: null, isUnreadable: true };
+    const { text } = sourcesPage([lost], new URLSearchParams(), rig.clock.now()).body;
+    expect(text).toContain('not known');
+    expect(text).not.toContain('never');
+  });
+
+  it('includes what is wrong with its mirror, also while another source makes the daemon fail', async () => {
+    const rig = await rigOf({ sources: ownKeys(['a', 'b']) });
+    await rig.start();
+    await until(rig, () => rig.daemon.cells.summaries().every(({ state }) => state === 'ok'));
+    renameSync(join(rig.directory, 'b.db'), join(rig.directory, 'away'));
+    const file = new Database(join(rig.directory, 'a.db'));
+    file.exec(`UPDATE records SET body = substr(body, 2)`);
+    file.close();
+    rig.daemon.cells.request('verify', ['a']);
+    await rig.advanceMinutes(2);
+    await until(rig, () => rig.daemon.cells.summaries()[0]?.state === 'degraded');
+    const { health } = rig.daemon.cells.snapshot(rig.clock.now());
+    expect(health).toMatchObject({
+      state: 'failing',
+      reasons: [],
+      sources: [
+        { source: 'a', state: 'degraded', reasons: [{ code: 'verify_failed' }] },
+        { source: 'b', state: 'failing' },
+      ],
+    });
+    expect(await scraped(rig, 'tidemark_health_state')).toContain(
+      'tidemark_health_state{source="a",state="degraded"} 1',
+    );
   });
 });

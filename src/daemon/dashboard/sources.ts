@@ -271,6 +271,7 @@ function tableOf(caption: string, rows: readonly CellSummary[], asked: SourcesQu
 
 function rowOf(summary: CellSummary, now: number): HtmlPart[] {
   const { name, group, state, reason, answers, lastCompleteAt, nextDueAt, running, lastErrorCode } = summary;
+  const isKnown = lastCompleteAt !== null || !summary.isUnreadable;
   const answer = (question: Question): Html => {
     const { tone, word } = answers?.[question] ?? { tone: 'plain', word: 'unknown' };
     return badge(tone, word);
@@ -286,7 +287,7 @@ function rowOf(summary: CellSummary, now: number): HtmlPart[] {
       : badge('plain', `${running.name} runs`),
     ...QUESTIONS.map(([question]) => answer(question)),
     answer('drift'),
-    ageHtml(lastCompleteAt, now),
+    isKnown ? ageHtml(lastCompleteAt, now) : faint('not known'),
     nextDueAt === null ? faint('never') : aheadHtml(nextDueAt, now),
     text === '' ? code : [code, faint(text)],
   ];

@@ -277,8 +277,16 @@ function toRun(health: Health, view: HealthView): Health {
   return { ...named(health), sources: health.sources.map(named) };
 }
 
-/** The state of the daemon where the mirror cannot be read, for that reason. */
-export function snapshotWithout(view: HealthView, error: unknown, now: number): HealthSnapshot {
+/**
+ * The state of the daemon where the mirror cannot be read, for that reason.
+ * @param before what was last read of it; null for nothing
+ */
+export function snapshotWithout(
+  view: HealthView,
+  error: unknown,
+  now: number,
+  before: Pick<MirrorFacts, 'sourceStatuses'> | null = null,
+): HealthSnapshot {
   const config = view.config();
   const { code, message, hint } = asTidemarkError(error);
   const isComing = code === 'mirror_missing' && isFirstSyncDue(view);
@@ -289,8 +297,11 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
     configProblem: view.configProblem()?.message ?? null,
     problems: lastingProblems(view, now),
     mirrorProblem: { message, hint: hint ?? null, isComing },
-    // A mirror that does not exist yet has no runs of these sources; of one that cannot be read nothing is known.
-    sources: isComing ? config.sources.map(({ name }) => unreadSource(view, config, name)) : [],
+    // A mirror that does not exist yet has no runs of these sources.
+    sources: config.sources.map(({ name }) => {
+      const status = isComing ? undefined : before?.sourceStatuses.find(({ source }) => source === name);
+      return { ...unreadSource(view, config, name), lastComplete: status?.lastComplete ?? null };
+    }),
   });
   const health = toRun(unread, view);
   const nothing = {

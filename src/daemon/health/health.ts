@@ -18,6 +18,7 @@ type HealthState = (typeof HEALTH_STATES)[number];
 
 type HealthCode =
   | 'mirror_unreadable'
+  | 'mirror_unread'
   | 'stale'
   | 'never_complete'
   | 'first_sync'
@@ -201,7 +202,7 @@ interface SourceHealth {
   readonly source: string;
   readonly state: HealthState;
   readonly reasons: readonly HealthReason[];
-  /** Of the latest complete run of all kinds. */
+  /** Of the latest complete run of all kinds; where the mirror cannot be read, of the last one that was known. */
   readonly lastCompleteAt: string | null;
   /** From when on a complete run can be expected, where there never was one; ISO 8601. */
   readonly expectedSince: string;
@@ -222,17 +223,56 @@ export function assessHealth(facts: HealthFacts): Health {
   return { state: worst([...reasons, ...sources]), reasons, sources };
 }
 
+/**
+ * The same of a mirror that one source has for itself: what concerns the mirror concerns that source, and nothing is left for the
+ * daemon as a whole.
+ */
+export function withOwnMirror({ state, reasons, sources }: Health): Health {
+  // The source says more of its first sync than that it makes the mirror.
+  const ofMirror = reasons.filter(({ code }) => code !== 'first_sync');
+  return {
+    state,
+    reasons: [],
+    sources: sources.map((source) => {
+      const all = [...source.reasons, ...ofMirror];
+      return { ...source, state: worst([source, ...all]), reasons: all };
+    }),
+  };
+}
+
+/** Of a source whose mirror the daemon has still to read. */
+export function unreadHealth(source: string, addedAt: string): SourceHealth {
+  return {
+    source,
+    state: 'starting',
+    reasons: [
+      {
+        code: 'mirror_unread',
+        state: 'starting',
+        message: 'the daemon has not read the mirror since it started: it reads one after the other',
+        since: addedAt,
+        hint: null,
+      },
+    ],
+    lastCompleteAt: null,
+    expectedSince: addedAt,
+    allowedMs: null,
+  };
+}
+
 /** The worst of these states. */
 export function worst(parts: readonly { readonly state: HealthState }[]): HealthState {
   return HEALTH_STATES.findLast((each) => parts.some(({ state }) => state === each)) ?? 'ok';
 }
 
-function sourceHealth(facts: SourceFacts, { now }: HealthFacts): SourceHealth {
+function sourceHealth(facts: SourceFacts, { now, mirrorProblem }: HealthFacts): SourceHealth {
   const allowedMs = allowedAgeMs(facts);
-  const reasons = sourceReasons(facts, allowedMs, now);
+  const isRead = mirrorProblem === null || mirrorProblem.isComing;
+  const reasons = isRead ? sourceReasons(facts, allowedMs, now) : [];
   return {
     source: facts.source,
-    state: worst(reasons),
+    // The reason is the mirror's, which may have other sources too.
+    state: isRead ? worst(reasons) : 'failing',
     reasons,
     lastCompleteAt: facts.lastComplete?.finishedAt ?? null,
     expectedSince: expectedSince(facts),

@@ -421,6 +421,6 @@ export function needsOf({ health }: Pick<HealthSnapshot, 'health'>): Need[] {
   const rank = ({ state }: Need): number => (state === 'failing' ? 0 : 1);
   const reasons = [{ source: null, reasons: health.reasons }, ...health.sources]
     .flatMap(({ source, reasons }) => reasons.map((reason): Need => ({ ...reason, source })))
-    .filter(({ code, hint }) => code !== 'first_sync' || hint !== null);
+    .filter(({ code, hint }) => code !== 'mirror_unread' && (code !== 'first_sync' || hint !== null));
   return reasons.sort((a, b) => rank(a) - rank(b));
 }

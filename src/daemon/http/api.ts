@@ -45,6 +45,7 @@ import {
 import type { DriftNow } from '../health/drift-now.ts';
 import type { EventStreams } from './events.ts';
 import { driftStatus } from '../health/status-answers.ts';
+import { withOwnMirror } from '../health/health.ts';
 import { lookAtBackups, readHealthSnapshot } from '../health/health-facts.ts';
 import { asRefusal, kindsIn, numberIn, sourcesIn, timeIn, Refusal, requestText } from './request.ts';
 import { parseRunRequest, triggerBody, triggerSync, TriggerRate } from './run-requests.ts';
@@ -319,7 +320,8 @@ async function statusShown(
       running: () => view.running(),
       queued: () => view.queued(),
     };
-    return statusDocument(own, snapshot);
+    const health = cells.isPerSource() ? withOwnMirror(snapshot.health) : snapshot.health;
+    return statusDocument(own, { ...snapshot, health });
   }
   const snapshot = cells.snapshot(now);
   const activity = cells.activity();

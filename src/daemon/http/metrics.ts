@@ -302,7 +302,16 @@ export const METRICS: readonly MetricRow[] = [
     'last_success_timestamp_seconds',
     'When the latest complete run ended; absent before the first',
     ['source'],
-    perSource(({ lastComplete }) => seconds(lastComplete?.finishedAt)),
+    ({ snapshot: { sourceStatuses, health } }) => [
+      ...sourceStatuses.map(({ source, lastComplete }): Sample => [
+        seconds(lastComplete?.finishedAt),
+        source,
+      ]),
+      // Of a mirror that cannot be read, as it was known last.
+      ...health.sources
+        .filter((each) => !sourceStatuses.some(({ source }) => source === each.source))
+        .map(({ source, lastCompleteAt }): Sample => [seconds(lastCompleteAt), source]),
+    ],
   ),
   gauge('expected_interval_seconds', 'Time between two scheduled syncs', ['source'], ({ schedules }) =>
     schedules
