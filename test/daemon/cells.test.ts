@@ -453,6 +453,30 @@ describe('the overview', () => {
   });
 });
 
+it('verifies no mirror before its first sync, and says so once', async () => {
+  const rig = await rigOf({ sources: { a: 'shared-key', b: 'shared-key' } });
+  const text = readFileSync(rig.configFile, 'utf8');
+  writeFileSync(rig.configFile, text.replace('verify: { cron: "off" }', 'verify: { cron: "* * * * *" }'));
+  // Its sync waits for that of `a`, its verification for nothing.
+  const silent = silence(rig, ['shared-key']);
+  await rig.start();
+  await rig.advanceMinutes(4);
+  expect(rig.loud().filter((message) => message.startsWith('verify'))).toEqual([]);
+  const left = rig.lines.filter(({ message }) => message.startsWith('verify is left out'));
+  expect(left.map(({ level, facts }) => [level, facts['source']]).toSorted()).toEqual([
+    ['info', 'a'],
+    ['info', 'b'],
+  ]);
+  silent.is = false;
+  rig.daemon.cells.request('sync', null);
+  await rig.advanceMinutes(3);
+  for (const source of ['a', 'b']) {
+    const verified = jobsOf(rig, source).filter(({ name }) => name === 'verify');
+    expect(verified.length).toBeGreaterThan(0);
+    expect(verified.filter(({ outcome }) => outcome !== 'done')).toEqual([]);
+  }
+});
+
 describe('the state of a source', () => {
   /** The series of a metric that have this value, of which each is given by its labels. */
   async function scraped(rig: Rig, name: string): Promise<string[]> {

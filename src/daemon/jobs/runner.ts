@@ -76,6 +76,8 @@ export class JobRunner implements SlotUser {
   readonly #tickets = new RequestLog();
   readonly #abort = new AbortController();
   readonly #jobLog: JobLog;
+  /** Jobs that were left out, since their sources have no first sync yet, by `jobKey`. */
+  readonly #leftOut = new Set<string>();
   #current: Current | null = null;
   #isStopping = false;
   #onIdle: (() => void)[] = [];
@@ -340,7 +342,10 @@ export class JobRunner implements SlotUser {
     if (source !== null) current.kinds = narrowedKinds(source, job.kinds);
     const limitMs = timeLimitMs(job.name, config, source);
     current.endsAt = limitMs === 0 ? null : effects.clock.monotonicMs() + limitMs;
-    if (job.trigger !== 'request' && !(await this.#isWanted(job, work, config))) return;
+    if (job.trigger !== 'request') {
+      if (this.#isBeforeFirstSync(job, config)) return;
+      if (!(await this.#isWanted(job, work, config))) return;
+    }
     if (source !== null && work.sendsRequests === true && this.#isPutOff(job, source, config)) return;
     let turn: WriterTurn | null = null;
     try {
@@ -398,6 +403,36 @@ export class JobRunner implements SlotUser {
     problems.begin(about, usedUp.error, 'warn');
     this.#putOff.set(source.name, { job, until: usedUp.freeAt });
     return true;
+  }
+
+  /** True where no sync has published anything yet that the job could work on. Says so once. */
+  #isBeforeFirstSync(job: QueuedJob, config: Config): boolean {
+    const isBefore = job.name !== 'sync' && this.#isUnpublished(job.source, config);
+    const key = jobKey(job);
+    if (!isBefore) this.#leftOut.delete(key);
+    else if (!this.#leftOut.has(key)) {
+      this.#leftOut.add(key);
+      this.#options.effects.log.info(
+        job.source === null ? {} : { source: job.source },
+        `${job.name} is left out until the first sync has been made`,
+      );
+    }
+    return isBefore;
+  }
+
+  /** @param source null for the mirror as a whole */
+  #isUnpublished(source: string | null, { sources }: Config): boolean {
+    const { mirrorAccess } = this.#options;
+    // One that was there is missed, and its jobs say so.
+    if (!mirrorAccess.isThere()) return !mirrorAccess.isGone();
+    try {
+      const { runs } = mirrorAccess.reader();
+      const names = source === null ? [...sources.map(({ name }) => name), ...runs.sources()] : [source];
+      return names.every((name) => runs.latest(name) === undefined);
+    } catch {
+      // The same error will make the job fail, which reports it.
+      return false;
+    }
   }
 
   async #isWanted(job: QueuedJob, work: JobWork, config: Config): Promise<boolean> {
