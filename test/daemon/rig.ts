@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as realDelay } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import { createReadClient } from '../../src/api/read-client.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { isoTime } from '../../src/core/clock.ts';
 import type { Logger } from '../../src/core/logger.ts';
@@ -24,6 +25,19 @@ export interface LogLine {
   readonly message: string;
   readonly facts: Readonly<Record<string, unknown>>;
 }
+
+/** Kinds whose lists are empty in these tests: a sync asks for half as many lists, and shows the same of the daemon. */
+const UNREAD: readonly Kind[] = [
+  'batch_exports',
+  'pipeline_destinations',
+  'pipeline_frontend_apps',
+  'pipeline_import_apps',
+  'pipeline_transformations',
+  'plugins',
+  'proxy_records',
+  'recording_sharing',
+  'session_recordings',
+];
 
 const START = Date.UTC(2026, 2, 2, 10, 1);
 
@@ -79,6 +93,7 @@ export class Rig {
       `    baseUrl: ${this.service.url}`,
       `    apiKeyFile: ${this.keyFile}`,
       '    rate: { perMinute: 0, perHour: 0, concurrency: 4 }',
+      `    kinds: { exclude: [${UNREAD.join(', ')}] }`,
       // Its sleep would look as if the job waited: this rig tells by sleepers who is at work.
       '    sync: { maxDuration: 0s }',
       'schedules:',
