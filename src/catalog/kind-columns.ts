@@ -12,18 +12,15 @@ const OWN_COLUMNS: readonly string[] = [
   ...['role_id', 'first_seen_at', 'last_changed_at', 'body'],
 ];
 
-/** `id` is given where no documented field of that name is what the column shows. */
 export interface KindColumn {
   readonly name: string;
   readonly value: FieldDefinition | (typeof SHARED_COLUMNS)[number] | 'role_id';
 }
 
-/** The shared columns, the role where the kind has one, then the documented fields. Secrets are in the body only. */
+/** The shared columns (the id as text, also where the body has a number), the role where the kind has one, then the documented fields. Secrets are in the body only. */
 export function kindColumns(definition: ResourceDefinition): KindColumn[] {
   const fields = definition.fields.filter(({ name, isSecret }) => !isSecret || isOwn(definition, name));
-  // A text that identifies the record is in the key already, which an index finds.
-  const id = fields.find(({ name, type }) => name === 'id' && type === 'integer' && isOwn(definition, name));
-  const shared = SHARED_COLUMNS.map((name) => ({ name, value: name === 'id' ? (id ?? name) : name }));
+  const shared = SHARED_COLUMNS.map((name) => ({ name, value: name }));
   const role = definition.scope.includes('role_id') ? [{ name: 'role_id', value: 'role_id' } as const] : [];
   const documented = fields
     .filter(({ name }) => !isOwn(definition, name))

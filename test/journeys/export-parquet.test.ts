@@ -212,6 +212,34 @@ it('a view and Parquet have NULL where a number, a boolean or a time is of anoth
   );
 });
 
+it('an id is the text that `show` takes in every table, also of kinds whose ids are numbers', async () => {
+  const service = await FakeService.start();
+  const directory = scratch();
+  const env = environment(service.url, directory);
+  const ids = ['103', '"x103"', '"0105"', '12345678901234567890'];
+  for (const kind of ['plugins', 'pipeline_destinations'])
+    service.set(
+      kind,
+      ids.map((id) => `{"id":${id},"name":"GeoIP"}`),
+    );
+  expect((await tidemark(['sync'], { env })).code).toBe(0);
+  const texts = ids.map((id) => ({ id: id.replaceAll('"', '') })).toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  const mirror = new Database(join(directory, 'mirror.db'), { readonly: true });
+  const history = join(directory, 'history.parquet');
+  writeFileSync(history, bytesOf(['export', '--history', '--format', 'parquet'], env));
+  for (const kind of ['plugins', 'pipeline_destinations']) {
+    expect(mirror.prepare(`SELECT id FROM ${kind} ORDER BY id`).all()).toEqual(texts);
+    expect(mirror.prepare(`SELECT id FROM ${kind} WHERE id = 103`).all()).toEqual([{ id: '103' }]);
+    const table = join(directory, `${kind}.parquet`);
+    writeFileSync(table, bytesOf(['export', '--format', 'parquet', '--kind', kind], env));
+    const joined = `SELECT t.id FROM '${table}' t JOIN '${history}' h ON h.kind = '${kind}' AND h.id = t.id ORDER BY t.id`;
+    expect(await ask(joined)).toEqual(texts);
+  }
+  mirror.close();
+  const shown = await tidemark(['show', 'plugins', '0105', '--json'], { env });
+  expect(JSON.parse(shown.stdout)).toMatchObject({ id: '0105' });
+});
+
 describe('Parquet', () => {
   it('has the columns of the view with their types, and the exact body', async () => {
     const { directory, env } = await mirrored();
