@@ -8,6 +8,7 @@ import type { Kind } from '../../src/catalog/kinds.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { commandLine } from '../journeys/command-line.ts';
+import { world } from '../journeys/comparison.ts';
 import { openMirrorToRead } from './mirror-answer.ts';
 
 const page = readFileSync(new URL('../../docs/sql.md', import.meta.url), 'utf8');
@@ -92,6 +93,28 @@ describe('the recipes', () => {
       expect(openMirrorToRead(two, twice).rows).toEqual([]);
     },
   );
+
+  it('12: has the rows whose removals are held, which the view lists until they are accepted', async () => {
+    const sql = recipes.get(12) ?? '';
+    const { service, expectRun, directory: own } = await world();
+    const mirror = join(own, 'mirror.db');
+    const domains = Array.from({ length: 12 }, (_each, n) => ({ id: `d${n + 10}`, domain: `${n}.example` }));
+    service.set('domains', domains);
+    await expectRun(0, 'sync', '--quiet');
+    expect(openMirrorToRead(mirror, sql).rows).toEqual([]);
+    service.set('domains', []);
+    await expectRun(3, 'sync', '--quiet');
+    const { rows } = openMirrorToRead(mirror, sql);
+    expect(rows.map((row) => row.split(' | ').slice(0, -1).toSpliced(2, 2))).toEqual(
+      domains.map(({ id }) => ['default', 'domains', id, '2']),
+    );
+    expect(openMirrorToRead(mirror, 'SELECT id FROM domains').rows).toHaveLength(12);
+    const outcome = `SELECT last_outcome, last_complete_run, last_full_run FROM collections WHERE kind = 'domains'`;
+    expect(openMirrorToRead(mirror, outcome).rows).toEqual(['held | 2 | 1']);
+    await expectRun(0, 'sync', '--quiet', '--accept-removals', '12');
+    expect(openMirrorToRead(mirror, sql).rows).toEqual([]);
+    expect(openMirrorToRead(mirror, `SELECT id FROM gone WHERE kind = 'domains'`).rows).toHaveLength(12);
+  });
 
   it('8: costs what changed in that time, not what there is', () => {
     const sql = recipes.get(8) ?? '';
