@@ -41,7 +41,7 @@ export function isSecretName(name: string): boolean {
   );
 }
 
-/** The password in every `scheme://user:password@host`, up to the last `@` before the host. */
+/** The password in every `scheme://user:password@host`, up to the last `@` before the host. A placeholder is none. */
 const URL_PASSWORD = /(:\/\/[^\s/:@"'`,(]*:)[^\s/@]+(?:@[^\s/@?#"'<>,]+)*@/g;
 
 /**
@@ -53,6 +53,25 @@ const CONNECTION_PASSWORD =
 
 /** What code and templates have in place of the value: `${token}`, `{{token}}`, `%s`, `<token>`, `:token`, and text around `" + token + "`. */
 const PLACEHOLDER = /^(?:\$?\{[^}]*\}|\$\{|\$\(|\{\{|%[sd(]|<|:[a-z]|\*+$|["']\s*[+.,;:)\]}])/;
+
+/** The same where it is all of the value: `${pass}`, `{{pass}}`, `{0}`, `%(pass)s`, `%PASS%`, `$PASS`, `<pass>`. A default in it (`${pass:-x}`) is a value. */
+const ENTIRE_PLACEHOLDER =
+  /^(?:[$#]\{[\w.]+\}|\{\{[\w.]*\}\}|\{[\w.]*\}|\$\([\w.]+\)|%(?:\([\w.]+\))?[sdv]|%[A-Z_]+%|\$[A-Z_][A-Z0-9_]*|<[\w .-]+>)$/;
+
+/** A parameter of a statement in place of a value of one, `?`, `$1`, `@name`, `{0}` or `{{name}}` in braces, which else enclose a value. */
+const STATEMENT_PARAMETER = /^(?:\?\d{0,3}|\$\d{1,3}|@(?:[a-z_]{1,60}|p\d{1,3}))(?=$|[\s,;)])/i;
+const FORMAT_PARAMETER = /^(?:\{\d{0,3}\}|\{\{[\w.]{0,60}\})/;
+
+/** What a program calls, or takes from an object. */
+const EXPRESSION =
+  /^(?:[a-z_$][\w$.]{0,100}\([^()]{0,100}\)|(?:this|self|process|os|env|input|req|request|config|cfg|args|opts|options|params|form|settings|props|state|event|ctx|body|secrets|local|data)(?:\.[a-z_$][\w$]{0,60}){1,8})(?=$|[\s,;)\]}])/i;
+const IDENTIFIER = /^[a-z_$][\w$]{0,60}(?:\.[\w$]{1,60}){0,8}(?=$|[\s,;)])/i;
+/** Before a name that a program gives a value to. */
+const DECLARATION = /(?:^|[^\w$])(?:const|let|var)$/;
+
+/** Parts that connection strings have beside a password. */
+const CONNECTION_PART =
+  /(?:^|[;"'\s])(?:server|uid|user(?: ?(?:id|name))?|driver|data source|host|database|dbname|dsn|provider)=/i;
 
 /** Addresses of webhooks and bots whose path is the secret: what is before it, then the secret. */
 const SECRET_PATHS: readonly RegExp[] = [
@@ -103,33 +122,61 @@ function withoutPlainSecrets(text: string, mask: string): string {
   const open = /bearer|basic|private key/i.test(text)
     ? CREDENTIALS.reduce((rest, credential) => rest.replaceAll(credential, `$1${mask}`), text)
     : text;
-  const isOfLines = text.includes('\n');
-  const clean = open.includes('=')
-    ? open.replaceAll(
-        CONNECTION_PASSWORD,
-        (whole: string, before: string, name: string, value: string, after: string) => {
-          if (PLACEHOLDER.test(value) && !value.startsWith('{')) return whole;
-          // Only `;` separates the parts of a string that has it; else a space does, as in one of libpq.
-          const isWhole = /^["'{]/.test(value) || before.startsWith(';') || after === ';';
-          // Within a line of a program it is an argument.
-          if (!isWhole && isOfLines && before !== '' && before !== '\n') return whole;
-          return `${before}${name}${mask}${isWhole ? '' : value.slice(value.search(/\s|$/))}`;
-        },
-      )
-    : open;
+  const clean = open.includes('=') ? withoutConnectionSecrets(open, mask) : open;
   if (!clean.includes('/')) return clean;
   const shown = SECRET_PATHS.reduce((rest, path) => rest.replaceAll(path, `$1${mask}`), clean);
   if (!shown.includes('://')) return shown;
   return shown
-    .replaceAll(URL_PASSWORD, `$1${mask}@`)
-    .replaceAll(TOKEN_USER, `$1${mask}@`)
+    .replaceAll(URL_PASSWORD, (whole: string, before: string) =>
+      isUrlPassword(whole, before) ? `${before}${mask}@` : whole,
+    )
+    .replaceAll(TOKEN_USER, (whole: string, before: string) =>
+      isUrlPassword(whole, before) ? `${before}${mask}@` : whole,
+    )
     .replaceAll(
       /([?&#]|&amp;)([\w.%[\]-]{1,60})=("[^"]*"|'[^']*'|[^\s&#;"'<>]+)/g,
       (whole, before: string, name: string, value: string) =>
-        !PLACEHOLDER.test(value) && (isSecretParameter(name) || hasEncodedSecret(value))
+        !PLACEHOLDER.test(value) &&
+        !ENTIRE_PLACEHOLDER.test(value) &&
+        (isSecretParameter(name) || hasEncodedSecret(value))
           ? `${before}${name}=${mask}`
           : whole,
     );
+}
+
+function withoutConnectionSecrets(text: string, mask: string): string {
+  const isOfLines = text.includes('\n');
+  let known: boolean | undefined;
+  const isConnection = (): boolean => (known ??= CONNECTION_PART.test(text));
+  return text.replaceAll(
+    CONNECTION_PASSWORD,
+    (whole: string, before: string, name: string, value: string, after: string, at: number) => {
+      if (PLACEHOLDER.test(value) && !value.startsWith('{')) return whole;
+      const start = at + before.length + name.length;
+      const first = text.slice(start, start + MOST_OF_EXPRESSION);
+      if (FORMAT_PARAMETER.test(first)) return whole;
+      // A directory of a shell.
+      if (/^(?:OLD)?PWD=$/.test(name) && /^[/~]/.test(first) && !isConnection()) return whole;
+      const end = at + whole.length;
+      const isPart = before.startsWith(';') || /^;\s{0,9}\w[\w ]{0,60}=/.test(text.slice(end, end + 80));
+      if (!isPart && STATEMENT_PARAMETER.test(first)) return whole;
+      if (!isPart && EXPRESSION.test(first) && !isConnection()) return whole;
+      if (IDENTIFIER.test(first) && DECLARATION.test(text.slice(Math.max(0, at - 8), at))) return whole;
+      // Only `;` separates the parts of a string that has it; else a space does, as in one of libpq.
+      const isWhole = /^["'{]/.test(value) || before.startsWith(';') || after === ';';
+      // Within a line of a program it is an argument.
+      if (!isWhole && isOfLines && before !== '' && before !== '\n') return whole;
+      return `${before}${name}${mask}${isWhole ? '' : value.slice(value.search(/\s|$/))}`;
+    },
+  );
+}
+
+/** Characters of a value that are read to tell whether a program or a statement has something else in its place. */
+const MOST_OF_EXPRESSION = 400;
+
+/** @param found up to the `@` before the host; `before`: what of it is no secret */
+function isUrlPassword(found: string, before: string): boolean {
+  return !ENTIRE_PLACEHOLDER.test(found.slice(before.length, -1));
 }
 
 /** Names of members without the secrets of URLs; those that differ in their secrets only are numbered, so that none is taken for another. */
@@ -151,7 +198,7 @@ export class MemberNames {
 
 /** True for a text with a `scheme://user:password@host`. */
 export function hasUrlPassword(text: string): boolean {
-  return text.search(URL_PASSWORD) !== -1;
+  return [...text.matchAll(URL_PASSWORD)].some(([found, before = '']) => isUrlPassword(found, before));
 }
 
 /** True for a text in which `withoutUrlSecrets` finds a secret. */
