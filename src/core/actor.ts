@@ -33,11 +33,22 @@ function userName(): string {
   }
 }
 
-/** A name that can be recorded, without the space around it; undefined for one that is empty, too long or not printable. */
+/** A name that can be recorded, without the space around it and in composed form (NFC); undefined for one that is empty, too long or not printable. */
 export function actorName(text: string): string | undefined {
-  const name = text.trim();
-  const isName = name !== '' && name.length <= MOST_CHARACTERS && !/[\p{C}\p{Zl}\p{Zp}]/u.test(name);
-  return isName ? name : undefined;
+  const name = composed(text);
+  return name === '' || nameProblem(name) !== null ? undefined : name;
+}
+
+/** Why a text is not a name, after `it`; null where it is one, or is empty. */
+export function nameProblem(text: string): string | null {
+  const name = composed(text);
+  if (name.length > MOST_CHARACTERS) return `is longer than ${MOST_CHARACTERS} characters`;
+  return /[\p{C}\p{Zl}\p{Zp}]/u.test(name) ? 'has characters that cannot be printed' : null;
+}
+
+/** The same name, typed in another way, is the same text. */
+function composed(text: string): string {
+  return text.trim().normalize('NFC');
 }
 
 // What started a run or a job, as its row has it: one column for both.

@@ -1,6 +1,7 @@
 /** Where a request comes from: by its connection, and by the forwarded headers of proxies that the operator has named. */
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, isIPv6 } from 'node:net';
+import { actorName, nameProblem } from '../core/actor.ts';
 
 /** A host as a `Host` header gives it: a name, an IPv4 address or an IPv6 address in brackets, perhaps a port. */
 const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?$/i;
@@ -8,6 +9,20 @@ const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?$/i;
 /** False for what is not a host, such as `1.2.3.4.5.6`, of which no URL can be made. */
 export function isHost(text: string): boolean {
   return HOST.test(text) && URL.canParse(`http://${text}/`);
+}
+
+/** Whom a proxy names; without a name, `problem` says what is the matter with the header, after its name. */
+type ProxyUser =
+  { readonly name: string; readonly problem?: undefined } | { readonly name: null; readonly problem: string };
+
+/** The text of a header, which Node.js gives a character for each byte; null where the bytes are not UTF-8. */
+function utf8Of(header: string): string | null {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.from(header, 'latin1'));
+  } catch (error) {
+    if (error instanceof TypeError) return null;
+    throw error;
+  }
 }
 
 /** Whose forwarded headers are believed. */
@@ -50,12 +65,19 @@ export class TrustedProxies {
     return forwarded !== undefined && isHost(forwarded) ? forwarded : incoming.headers.host;
   }
 
-  /** The value of a header by which a trusted proxy names its user; null from anybody else, and where it is not there once. */
-  userOf(incoming: IncomingMessage, header: string): string | null {
+  /** The user whom a trusted proxy names in a header, or why that is nobody; null from anybody else, and without a name. */
+  userOf(incoming: IncomingMessage, header: string): ProxyUser | null {
     if (!this.#includes(plain(incoming.socket.remoteAddress ?? ''))) return null;
     // A proxy that adds its own to the client's would give two: neither is believed.
     const [value, ...others] = incoming.headersDistinct[header.toLowerCase()] ?? [];
-    return value === undefined || others.length > 0 ? null : value;
+    if (value === undefined) return null;
+    if (others.length > 0) return { name: null, problem: 'came more than once' };
+    const text = utf8Of(value);
+    if (text === null) return { name: null, problem: 'is not UTF-8' };
+    const problem = nameProblem(text);
+    if (problem !== null) return { name: null, problem };
+    const name = actorName(text);
+    return name === undefined ? null : { name };
   }
 
   /** The first value of a forwarded header; undefined where it is missing, or not from a proxy that is trusted. */

@@ -11,6 +11,7 @@ import {
   type WrongTokens,
 } from '../http/access.ts';
 import { localPath, requestText } from '../http/request.ts';
+import { capital } from '../../report/document.ts';
 import { bareHtml, PAGE_POLICY } from './layout.ts';
 import { markup, NOTHING } from './html.ts';
 
@@ -22,13 +23,15 @@ interface LoginParts {
   readonly addressOf: (context: Context) => string;
   /** True for a request that shows a session or a token. */
   readonly mayRead: (context: Context) => boolean;
+  /** Why a proxy lets nobody in by the name that it sends; null without one. */
+  readonly userProblemOf: (context: Context) => string | null;
   readonly endSession: (context: Context) => void;
   /** Refuses what a page of another site sends. */
   readonly checkSameSite: (context: Context) => void;
 }
 
 export function createLogin(parts: LoginParts): Hono {
-  const { access, clock, wrongTokens, addressOf, mayRead, endSession, checkSameSite } = parts;
+  const { access, clock, wrongTokens, addressOf, mayRead, userProblemOf, endSession, checkSameSite } = parts;
   const login = new Hono();
   login.get('/login', (context) => {
     const to = localPath(context.req.query('to'));
@@ -37,7 +40,8 @@ export function createLogin(parts: LoginParts): Hono {
     const isForeign =
       context.req.header('sec-fetch-site') === 'cross-site' && context.req.query('again') === undefined;
     if (isForeign) context.header('Refresh', `0; url=/login?again=1&to=${encodeURIComponent(to)}`);
-    return page(context, loginHtml(to, null), 200);
+    const problem = userProblemOf(context);
+    return page(context, loginHtml(to, problem === null ? null : `${capital(problem)}.`), 200);
   });
   login.post('/login', async (context) => {
     checkSameSite(context);

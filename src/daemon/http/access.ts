@@ -23,6 +23,8 @@ export interface Caller {
   readonly host: string | undefined;
   /** The user whom a trusted proxy names; null without one. */
   readonly user: string | null;
+  /** Why what a trusted proxy says is nobody's name; null where it is one, or it says nothing. */
+  readonly userProblem: string | null;
   readonly authorization: string | undefined;
   /** `TRIGGER_HEADER`. */
   readonly trigger: string | undefined;
@@ -120,7 +122,9 @@ export class Access {
     if (this.#hasBearer(caller)) return { by: 'token@http', via: 'token@http' };
     const by = this.#sessions.nameOf(caller.cookie, now);
     if (by !== null) return { by, via: TOKEN_USER };
-    throw unauthorized('log in with the token of http.token; without one the dashboard only shows');
+    throw unauthorized(
+      caller.userProblem ?? 'log in with the token of http.token; without one the dashboard only shows',
+    );
   }
 
   /** Who looks at a page: the user that a trusted proxy names, or who logged in; null for nobody. */

@@ -2,7 +2,6 @@
 import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context, type Next } from 'hono';
 import { METHOD_NAME_ALL } from 'hono/router';
-import { actorName } from '../../core/actor.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Secret } from '../../core/secret.ts';
@@ -71,9 +70,11 @@ export function createShell(
   const callerOf = (context: Context): Caller => {
     const { incoming } = context.env as HttpBindings;
     const header = (name: string): string | undefined => context.req.header(name);
+    const user = userHeader === null ? null : proxies.userOf(incoming, userHeader);
     return {
       host: proxies.hostOf(incoming),
-      user: userHeader === null ? null : (actorName(proxies.userOf(incoming, userHeader) ?? '') ?? null),
+      user: user?.name ?? null,
+      userProblem: user?.problem === undefined ? null : `the proxy's ${userHeader ?? ''} ${user.problem}`,
       authorization: header('authorization'),
       trigger: header(TRIGGER_HEADER),
       cookie: header('cookie'),
@@ -130,6 +131,7 @@ export function createShell(
       clock,
       wrongTokens,
       addressOf,
+      userProblemOf: (context) => callerOf(context).userProblem,
       mayRead: (context) => access.mayRead(callerOf(context), clock.now()),
       endSession: (context) => access.endSession(callerOf(context)),
       checkSameSite: (context) => checkSameSite(callerOf(context)),
@@ -203,7 +205,9 @@ function guard({ access, wrongTokens, callerOf, addressOf, now }: GuardParts) {
     }
     if (mayRead) return passed(next);
     if (!wantsPage(context))
-      throw unauthorized('send the token of http.token as `Authorization: Bearer TOKEN`');
+      throw unauthorized(
+        caller.userProblem ?? 'send the token of http.token as `Authorization: Bearer TOKEN`',
+      );
     const { pathname, search } = new URL(context.req.url);
     return context.redirect(`/login?to=${encodeURIComponent(pathname + search)}`, 303);
   };

@@ -37,7 +37,8 @@ function ask(
       answer.on('data', (part: Buffer) => (text += part.toString()));
       answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }));
     });
-    sent.end(body);
+    // With a text, Node.js would write the headers in its encoding too.
+    sent.end(body === undefined ? undefined : Buffer.from(body));
   });
 }
 
@@ -106,6 +107,40 @@ describe('a user whom a trusted proxy names', () => {
     const pin = { run: '1', name: 'x' };
     expect((await ask(`${url}/actions/pin`, { ...headers, origin: url }, pin)).status).toBe(401);
     expect(world.mirror().snapshots.list()).toEqual([]);
+  });
+
+  /** As its bytes travel. */
+  const utf8 = (name: string): string => Buffer.from(name).toString('latin1');
+
+  it.each([
+    ['Jörg', 'Jörg'],
+    ['李雷', '李雷'],
+    ['Jo\u0308rg', 'Jörg'],
+  ])('is recorded by the name %s as it is, composed', async (sent, name) => {
+    const world = await published();
+    const { url } = await world.listen(PROXIED);
+    const headers = { 'x-forwarded-user': utf8(sent), origin: url };
+    expect((await ask(`${url}/actions/pin`, headers, { run: '1', name: 'x' })).status).toBe(303);
+    expect(world.mirror().snapshots.list()).toMatchObject([{ name: 'x', by: name }]);
+  });
+
+  it.each([
+    ['J\u00f6rg', /X-Forwarded-User is not UTF-8/],
+    [utf8('eve\u202egro.ada'), /X-Forwarded-User .* characters that cannot be printed/],
+    [utf8('eve\u0085'), /characters that cannot be printed/],
+    ['x'.repeat(101), /X-Forwarded-User .* longer than 100 characters/],
+    [['eve', 'ada'], /X-Forwarded-User came more than once/],
+  ])('is nobody where the header is %j, and that is said', async (header, reason) => {
+    const world = await published();
+    const { url } = await world.listen(PROXIED);
+    const headers = { 'x-forwarded-user': header };
+    const refused = await ask(`${url}/api/v1/status`, { ...headers, accept: 'application/json' });
+    expect(refused.status).toBe(401);
+    expect((JSON.parse(refused.text) as { error: { hint: string } }).error.hint).toMatch(reason);
+    expect((await ask(`${url}/`, headers)).status).toBe(303);
+    expect((await ask(`${url}/login`, headers)).text).toMatch(reason);
+    const pinned = await ask(`${url}/actions/pin`, { ...headers, origin: url }, { run: '1', name: 'x' });
+    expect(pinned).toMatchObject({ status: 401, text: expect.stringMatching(reason) as string });
   });
 
   it('starts no job over the API: that takes the token', async () => {
