@@ -63,6 +63,10 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
     ...obstructedPart('blocked', unsent('blocked'), options),
     ...secretsPart(steps, options),
     ...obstructedPart(MANUAL, unsent('manual'), options),
+    ...listPart(
+      'left as they are',
+      (report.left ?? []).map((each) => withCommands(leftText(each, options))),
+    ),
     ...listPart('still to do by hand', handLines(report, options).map(withCommands)),
     ...listPart('new ids', newIds(steps, options)),
   ];

@@ -114,6 +114,44 @@ it.each([
       ...{ idMap, definitions: (kind) => (kind === 'projects' ? posthog : exports)(kind) },
     });
   expect(plan(9)).toMatchObject({ steps: [], left: [] });
-  const left = { kind: 'batch_exports', count: 1, names: ['Nightly'], reason };
+  const still = 'it still names project 7, which was created again as 9';
+  const left = { kind: 'batch_exports', count: 1, names: ['Nightly'], reason: `${reason}; ${still}` };
   expect(plan(7)).toMatchObject({ steps: [], left: [left] });
+});
+
+describe('a state from after a project was created again, in which others still name the old one', () => {
+  const again = record('projects', '9', { id: 9, name: 'Web' });
+  const idMap = (kind: string, id: string) => (kind === 'projects' && id === '7' ? '9' : undefined);
+  const exportIn = (id: number) => withBody(exported('b1', 'Nightly'), { team_id: id });
+  const inviteTo = (id: number) =>
+    record('invites', 'i1', {
+      ...{ id: 'i1', target_email: 'a@b', level: 1, is_expired: false },
+      private_project_access: [{ id, level: 'member' }],
+    });
+  const planned = (from: readonly ParsedRecord[], to: readonly ParsedRecord[]) =>
+    planOf([organization, ...from], [organization, ...to], {
+      ...{ idMap, options: { prune: { maxRemovals: 5 } } },
+    });
+
+  it('is what live has: there is nothing to do, as in a comparison', () => {
+    const state = [again, exportIn(7), inviteTo(7)];
+    expect(planned(state, state)).toMatchObject({ steps: [], left: [], summary: { unchanged: 4 } });
+  });
+
+  it('is restored with the project that there is, where the record is lost', () => {
+    const plan = planned([again, inviteTo(7)], [again]);
+    expect(plan.steps).toMatchObject([{ action: 'create', kind: 'invites' }]);
+    expect(plan.steps[0]?.request?.body).toMatchObject({
+      private_project_access: [{ id: 9, level: 'member' }],
+    });
+  });
+
+  it('is not one from before: that one’s references follow the project', () => {
+    const plan = planned([web, exportIn(7), inviteTo(7)], [again, exportIn(7), inviteTo(7)]);
+    expect(plan.steps.map(({ action, kind }) => `${action} ${kind}`).sort()).toEqual([
+      'create invites',
+      'remove invites',
+    ]);
+    expect(plan.left).toMatchObject([{ kind: 'batch_exports', count: 1 }]);
+  });
 });

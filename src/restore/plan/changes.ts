@@ -29,7 +29,7 @@ import {
 import { planCreation } from './creations.ts';
 import { ownerObstacle, ownUserObstacle } from './guards.ts';
 import type { Draft, Fill, PlanInput, Inverse, Obstacle, SecretNeed } from './plan.ts';
-import { remapped, type Remapped } from './references.ts';
+import { idsAt, remapped, type Remapped } from './references.ts';
 import { planRemoval, removalKey } from './removals.ts';
 import {
   closedChangeReason,
@@ -124,7 +124,7 @@ function planDifferences(
   const recorded = withShown(definition, asDesired);
   const live = withShown(definition, asLive);
   const desired = planning.accepted.asAccepted(definition, recorded, live);
-  const remap = remapped(definition, desired, planning.references);
+  const remap = remapped(definition, desired, planning.references, live.body);
   if (remap.body === live.body) return false;
   const isOpen = writableFields(definition).length > 0;
   const { isFieldInScope = () => true, isOwnField = () => true } = planning.input;
@@ -159,8 +159,14 @@ function planDifferences(
   const untouchedReason = onlySetByActions(planning, definition, differing);
   const changes = untouchedReason === null ? differing : [];
   const chosen = isOpen ? unsettable(definition, live.body, remap.body, isCompared) : null;
-  if (chosen !== null)
-    planning.addUntouched(definition.kind, chosen, recordName(definition, desired.body, desired.id));
+  if (chosen !== null) {
+    const reason = joinedReasons([chosen, ...outdatedNames(planning, definition, live.body)]);
+    planning.addUntouched(
+      definition.kind,
+      reason ?? chosen,
+      recordName(definition, desired.body, desired.id),
+    );
+  }
   if (all.length === 0 && persons.length === 0 && unmanaged.length === 0) return kept.size > 0;
   const draft: Draft = {
     // A step names the record as the state has it, by which its secrets are looked up.
@@ -208,6 +214,24 @@ function planDifferences(
   }
   if (lasting.length > 0) planning.addUntouched(definition.kind, SAME_BUT_FOR_CASE, draft.name);
   return true;
+}
+
+/** Says of each record that the live one names by an id which it has no more what was made of it. */
+function outdatedNames(
+  { input, references }: Planning,
+  definition: ResourceDefinition,
+  live: JsonValue,
+): string[] {
+  return definition.references.flatMap(({ pointer, kind, target }) => {
+    if (target !== references.idPointer(kind)) return [];
+    const { one } = input.definitions(kind).title;
+    return idsAt(live, pointer).flatMap((id) => {
+      const now = input.idMap(kind, id);
+      return now === undefined || now === id
+        ? []
+        : [`it still names ${one} ${id}, which was created again as ${now}`];
+    });
+  });
 }
 
 /** Says which fields differ, and matter, that no request takes, or none that changes a record; null for none. */

@@ -20,6 +20,11 @@ export interface References {
   /** The live record that an id of the desired state means, seen from a record of that (desired) scope. */
   resolve(kind: Kind, id: string, from: Scope): Resolved;
   /**
+   * True where the desired state was recorded after the record got its latest id: it has that one, and an earlier id in it is
+   * a reference to nothing.
+   */
+  isOutdated(kind: Kind, id: string): boolean;
+  /**
    * A desired scope as path parameters, or why one of them leads nowhere; `shown`: in live ids as far as they are known,
    * else in the desired ones.
    */
@@ -44,6 +49,8 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
   const missing = new Map<string, ParsedRecord>();
   const pairs = new Map<string, string>();
   const named = namedKinds(input);
+  const wanted = new Set<string>();
+  for (const { kind, id } of input.desired.records) if (named.has(kind)) wanted.add(`${kind} ${id}`);
   for (const [kind, match] of matching.kinds) {
     if (!named.has(kind)) continue;
     for (const record of match.live) liveKeys.add(recordKey(record)).add(`${kind} ${record.id}`);
@@ -91,6 +98,10 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
 
   return {
     resolve,
+    isOutdated: (kind, id) => {
+      const now = input.idMap(kind, id);
+      return now !== undefined && wanted.has(`${kind} ${now}`) && !wanted.has(`${kind} ${id}`);
+    },
     scope: (scope) => {
       const parameters: Parameter<string>[] = [];
       const shown: Record<string, string> = { ...scope };
@@ -134,11 +145,15 @@ export interface Remapped {
   readonly unknown: readonly { readonly pointer: string; readonly reason: string }[];
 }
 
-/** A desired body with its references in live ids. The same object where nothing changes. */
+/**
+ * A desired body with its references in live ids. The same object where nothing changes.
+ * @param live the record as it is: an outdated reference that it has too is no difference
+ */
 export function remapped(
   definition: ResourceDefinition,
   record: ParsedRecord,
   references: References,
+  live?: JsonValue,
 ): Remapped {
   let body = record.body;
   const fills: Fill<string>[] = [];
@@ -147,10 +162,12 @@ export function remapped(
   for (const { pointer: pattern, kind, target } of definition.references) {
     // What names a record by anything but its id (a name, an address) stays the same when ids change.
     if (target !== references.idPointer(kind)) continue;
+    const held = live === undefined ? [] : idsAt(live, pattern);
     for (const pointer of placesOf(record.body, pattern)) {
       const value = resolvePointer(record.body, pointer);
       if (value === undefined || value === null || typeof value === 'boolean' || value === '') continue;
       const id = idText(value);
+      if (held.includes(id) && references.isOutdated(kind, id)) continue;
       const found = references.resolve(kind, id, record.scope);
       if ('unknown' in found) unknown.push({ pointer, reason: found.unknown });
       else if ('step' in found) {
@@ -163,6 +180,14 @@ export function remapped(
     }
   }
   return { body, fills, unknown };
+}
+
+/** The ids that a body has at a pointer, whose `*` is any element. */
+export function idsAt(body: JsonValue, pattern: string): string[] {
+  return placesOf(body, pattern).flatMap((pointer) => {
+    const value = resolvePointer(body, pointer);
+    return value === undefined || value === null ? [] : [idText(value)];
+  });
 }
 
 function isNumber(value: JsonValue): boolean {
