@@ -41,7 +41,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     const found = lookUpRecord(
       mirror,
       config,
-      { ...options, isPartEnough: true },
+      { ...options, isPartEnough: true, countsRemoved: true },
       {
         note: (line) => printNote(context, [line]),
       },

@@ -37,7 +37,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const found = lookUpRecord(
       mirror,
       config,
-      { ...options, isPartEnough: true },
+      { ...options, isPartEnough: true, countsRemoved: true },
       {
         note: (line) => printNote(context, [line]),
       },

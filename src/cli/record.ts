@@ -41,6 +41,8 @@ export interface RecordQuestion {
   readonly project?: readonly string[];
   /** A point in time: names of the organization and project then count too. */
   readonly at?: string;
+  /** True counts a record too that was removed from another source than that whose record has the name now. */
+  readonly countsRemoved?: boolean;
   /** True finds the only record whose name contains the text, where no name is equal to it. */
   readonly isPartEnough?: boolean;
 }
@@ -97,12 +99,22 @@ export function lookUpRecord(
   if (byId[0]?.isRemoved === true) requireCounted();
   if (byId[0] !== undefined) return found(byId[0]);
 
-  const search = searchByName(mirror, config, { kind, name: question.id }, filter);
-  const rows = search.matches.flatMap((key) =>
-    mirror.records
-      .find(kind, key.id, { ...filter, sources: [key.source], scope: key.scope })
-      .map((row) => found(row)),
-  );
+  const named = { kind, name: question.id };
+  const search = searchByName(mirror, config, named, filter);
+  const rowsOf = (keys: readonly Key[]): FoundRecord[] =>
+    keys.flatMap((key) =>
+      mirror.records
+        .find(kind, key.id, { ...filter, sources: [key.source], scope: key.scope })
+        .map((row) => found(row)),
+    );
+  const current = rowsOf(search.matches);
+  const without = sources.filter((source) => current.every(({ row }) => row.source !== source));
+  const isCurrent = current.some(({ row }) => !row.isRemoved);
+  const removed =
+    isCurrent && without.length > 0
+      ? rowsOf(removedByName(mirror, config, named, { ...filter, sources: without }).matches)
+      : [];
+  const rows = question.countsRemoved === true ? [...current, ...removed] : current;
   if (rows.length > 1) throw ambiguous(rows, question.id, 'is the name of');
   const parts =
     rows.length > 0 ? [] : partlyNamed(mirror, config, { kind, part: question.id }, filter).map(found);
@@ -117,7 +129,15 @@ export function lookUpRecord(
     const damage = hasNames(definition) ? damageOf(mirror, config, kind, filter) : undefined;
     throw unknownRecord(definition, question.id, near, { isCut: search.isCut, damage });
   }
-  return { ...only, note: recordNote(only, question.id) };
+  const others = [...new Set(removed.map(({ row }) => row.source))].join(', ');
+  const note = recordNote(only, question.id);
+  const isElse = removed.length > 0 && !rows.includes(removed[0]!);
+  return {
+    ...only,
+    note: isElse
+      ? `${note}, of ${only.row.source}; one of that name was removed from ${others}: name it with --source`
+      : note,
+  };
 }
 
 /** What is wrong with the first records of the kind, where they are not those that were stored. */
@@ -213,6 +233,20 @@ function searchByName(
     }),
   );
   if (current.length > 0 || named.length === 0) return { matches: current, isCut: false };
+  return removedByName(mirror, config, { kind, name }, filter);
+}
+
+/** Removed records of exactly this name, else of this name in other letter case. */
+function removedByName(
+  mirror: Mirror,
+  config: Config,
+  { kind, name }: { readonly kind: Kind; readonly name: string },
+  filter: RecordFilter & { readonly sources: readonly string[] },
+): { matches: readonly Key[]; isCut: boolean } {
+  const named = filter.sources
+    .map((source) => ({ source, definition: definitionsFor(config, source)(kind) }))
+    .filter(({ definition }) => hasNames(definition));
+  if (named.length === 0) return { matches: [], isCut: false };
   const definitions = new Map(named.map(({ source, definition }) => [source, definition]));
   const removed = mirror.records.removedBodies({
     ...filter,

@@ -123,6 +123,24 @@ it('a record that one mirror has is found beside one that is altered in another 
   expect(stderr).toMatch(/`tidemark backup restore [^`]* --source one`/);
 });
 
+it('a name that one source has and another one had: log and blame ask, show says it', async () => {
+  const { run, one } = await twoSources('mirror.db');
+  one.set('roles', []);
+  await run(0, 'sync', '--quiet', '--accept-removals', '9', '--source', 'one');
+  for (const command of ['log', 'blame']) {
+    const { stderr } = await run(4, command, 'roles', 'Ops');
+    expect(stderr, command).toContain('Ops is the name of 2 records');
+    expect(stderr).toMatch(/roles r1 \(source one, [^)]*, removed\)/);
+    expect(stderr).toMatch(/roles r1 \(source two, [^)]*\)/);
+    expect(stderr).toContain('name one with --source NAME');
+    await run(0, command, 'roles', 'Ops', '--source', 'one');
+  }
+  const { stdout, stderr } = await run(0, 'show', 'roles', 'Ops');
+  expect(stdout).toContain('Ops');
+  expect(stderr).toContain('r1, of two; one of that name was removed from one: name it with --source');
+  expect((await run(0, 'show', 'roles', 'Ops', '--source', 'two')).stderr).not.toContain('removed from');
+});
+
 describe('the name of an organization or project', () => {
   it.each(['mirror.db', '{source}.db'])(
     'selects nothing of a source in which others have its id: %s',
