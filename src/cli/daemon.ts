@@ -53,6 +53,7 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
   try {
     const running = await startDaemon(effects, {
       isOnce: options.once === true,
+      isQuiet: options.once === true && context.options.quiet === true,
       startHttp: options.http === false ? null : httpStarter(context, log),
       observers: noticing.observersOf,
       backup: backupWork(env, context.isOneProcess ? backUpInOneProcess : null),

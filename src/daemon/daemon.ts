@@ -38,6 +38,8 @@ import { Settings } from './settings.ts';
 interface DaemonOptions {
   /** Runs the due jobs and ends. */
   readonly isOnce: boolean;
+  /** Says nothing of the configuration but its mistakes: cron, which calls it again and again, would mail it each time. */
+  readonly isQuiet?: boolean;
   /** Null for a daemon without HTTP. */
   readonly startHttp: StartHttp | null;
   /** Makes what is notified of a mirror's jobs: notices, pings. */
@@ -116,7 +118,10 @@ class RunningDaemon implements Daemon {
     const { clock, log } = effects;
     this.#alarm = new Alarm(clock);
     this.#problems = new ActiveProblems(clock, log);
-    this.#settings = new Settings(effects, this.#problems, (config) => this.#takeNew(config));
+    this.#settings = new Settings(effects, this.#problems, {
+      onChange: (config) => this.#takeNew(config),
+      saysWarnings: options.isQuiet !== true,
+    });
     this.#slots = new Slots(() => this.#settings.current().daemon.slots);
     const readers = new ReaderPool();
     const startedAt = isoTime(clock.now());

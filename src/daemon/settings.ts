@@ -9,22 +9,31 @@ import type { ActiveProblems } from './problems.ts';
 /** File systems keep times in steps of up to 2 s. Longer than reading takes, too: what was written meanwhile is young. */
 const SETTLED_MS = 10_000;
 
+interface SettingsOptions {
+  /** Takes a new configuration; what it throws makes that one a wrong one. */
+  readonly onChange: (config: LoadedConfig) => void;
+  readonly saysWarnings?: boolean;
+}
+
 export class Settings {
   readonly #effects: DaemonEffects;
   readonly #problems: ActiveProblems;
   #config: LoadedConfig;
   /** Of its files, before they were read; null where they have to be read again in any case. */
   #seen: string | null = null;
-  readonly #onChange: (config: LoadedConfig) => void;
+  readonly #onChange: SettingsOptions['onChange'];
+  readonly #saysWarnings: boolean;
 
-  /**
-   * @param onChange takes the new configuration; what it throws makes that one a wrong one
-   * @throws TidemarkError for a configuration that is wrong from the start
-   */
-  constructor(effects: DaemonEffects, problems: ActiveProblems, onChange: (config: LoadedConfig) => void) {
+  /** @throws TidemarkError for a configuration that is wrong from the start */
+  constructor(
+    effects: DaemonEffects,
+    problems: ActiveProblems,
+    { onChange, saysWarnings = true }: SettingsOptions,
+  ) {
     this.#effects = effects;
     this.#problems = problems;
     this.#onChange = onChange;
+    this.#saysWarnings = saysWarnings;
     this.#config = effects.loadConfig();
     this.#seen = this.#settled(this.#config);
     this.#sayWarnings(this.#config, []);
@@ -97,6 +106,7 @@ export class Settings {
   }
 
   #sayWarnings({ warnings }: LoadedConfig, before: readonly string[]): void {
+    if (!this.#saysWarnings) return;
     for (const warning of warnings.filter((each) => !before.includes(each))) {
       this.#effects.log.warn({ about: 'config' }, warning);
     }

@@ -1,5 +1,5 @@
 /** A daemon's beginning and end: what is made up for, what is cut short, what is left behind. */
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, statSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { KINDS } from '../../src/catalog/kinds.ts';
 import { commandActor } from '../../src/core/actor.ts';
@@ -124,6 +124,17 @@ describe('what is due, once', () => {
     await rig.start({ isOnce: true });
     await rig.daemon.done;
     expect(outcomes(rig)).toEqual(['sync schedule done', 'sync schedule done']);
+  });
+
+  it('says what is unusual in the configuration, but not where it is to be quiet', async () => {
+    const rig = await Rig.create(HOURLY);
+    chmodSync(rig.keyFile, 0o644);
+    await rig.start({ isOnce: true, isQuiet: true });
+    expect(await rig.daemon.done).toBe(0);
+    expect(rig.loud()).toEqual([]);
+    await rig.start({ isOnce: true });
+    await rig.daemon.done;
+    expect(rig.loud()).toEqual([expect.stringContaining('can be read by every user of this machine')]);
   });
 
   it('asks the observers of jobs a last time, when nothing was due too', async () => {

@@ -39,7 +39,9 @@ function world(env: Record<string, string> = {}) {
     },
   };
   const problems = new ActiveProblems(clock, silentLogger);
-  const settings = new Settings(effects as DaemonEffects, problems, () => void (counts.taken += 1));
+  const settings = new Settings(effects as DaemonEffects, problems, {
+    onChange: () => void (counts.taken += 1),
+  });
   return { settings, counts, write, file, config, clock, env };
 }
 
