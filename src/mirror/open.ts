@@ -249,7 +249,7 @@ function refuseForeign(path: string, mayBeEmpty: boolean): void {
 
 /**
  * Opens a mirror for reading. An older one is upgraded first, under the writer lock. Where neither the directory nor the
- * file can be written (a read-only disk), SQLite cannot share the file's log with writers: then a private copy in the
+ * file can be written (a read-only disk, or a full one), SQLite cannot share the file's log with writers: then a private copy in the
  * temporary directory is read instead, of the state at this moment, and deleted on closing.
  * @throws TidemarkError `mirror_missing`, `mirror_foreign`, `mirror_newer`, `mirror_version`, or `mirror_locked` when it needs an upgrade
  * while somebody writes
@@ -285,9 +285,18 @@ function connectReader(path: string, holder: LockHolder): ReaderConnection {
     return readerOf(connection, path, holder);
   } catch (error) {
     connection?.close();
-    if (!/^SQLITE_(CANTOPEN|READONLY)/.test(sqliteCode(error) ?? '')) throw error;
+    if (!isReadFromCopy(sqliteCode(error) ?? '', holder)) throw error;
     return readBackup(takePrivateCopy(path));
   }
+}
+
+/** Commands that read for longer than a moment: once there is room again, a copy would show them what was then. */
+const LASTING = /^(daemon|serve)\b/;
+
+/** True where SQLite cannot have the log's index beside the file: nothing may be written there, or there is no room for it. */
+function isReadFromCopy(code: string, { command }: LockHolder): boolean {
+  if (/^SQLITE_(CANTOPEN|READONLY)/.test(code)) return true;
+  return /^SQLITE_(FULL|IOERR_(SHMSIZE|WRITE))$/.test(code) && !LASTING.test(command);
 }
 
 function readerOf(connection: Connection, path: string, holder: LockHolder): ReaderConnection {

@@ -1,7 +1,18 @@
 /** Disks that are full or cannot be written, through the real command line. */
 import { spawn, spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, copyFileSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { environment, program, scratch, tidemark, type Ended } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
@@ -128,6 +139,41 @@ describe('a disk that fills up', () => {
     const next = await tidemark(['sync'], { env });
     expect(next.code, next.stderr).toBe(0);
     expect(await versions(env)).toEqual(new Set(['v2.example']));
+  });
+});
+
+describe('a disk that is full', () => {
+  it('is read from a copy elsewhere, with what is in the log', async ({ skip }) => {
+    const service = await FakeService.start();
+    service.lists.set(DOMAINS, domains(3, 1));
+    const disk = smallDisk(6_000);
+    if (!disk.isMounted) skip('no file system can be mounted here');
+    const env = environment(service.url, disk.directory);
+    expect((await disk.run(['sync'], env)).code).toBe(0);
+    service.lists.set(DOMAINS, domains(3, 2));
+    // Killed before its log is carried over.
+    const mirror = join(disk.directory, 'mirror.db');
+    const reader = new Database(mirror, { readonly: true });
+    reader.exec('BEGIN; SELECT count(*) FROM runs');
+    expect((await disk.run(['sync'], env)).code).toBe(0);
+    const log = readFileSync(`${mirror}-wal`);
+    const file = readFileSync(mirror);
+    reader.close();
+    for (const [suffix, bytes] of [
+      ['', file],
+      ['-wal', log],
+    ] as const)
+      writeFileSync(`${mirror}${suffix}`, bytes);
+    rmSync(`${mirror}-shm`, { force: true });
+    spawnSync('dd', ['if=/dev/zero', `of=${join(disk.directory, 'filler')}`, 'bs=4096']);
+    expect(await versions(env)).toEqual(new Set(['v2.example']));
+    for (const command of [['runs'], ['status'], ['show', 'domains', 'd1']]) {
+      const { code, stderr } = await disk.run(command, env);
+      expect(code, stderr).toBe(0);
+    }
+    disk.free();
+    rmSync(join(disk.directory, 'filler'));
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
   });
 });
 
