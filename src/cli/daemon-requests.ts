@@ -6,7 +6,9 @@ import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import type { RunProgress } from '../state/documents.ts';
+import { HEALTH_STATES, type HealthState } from '../daemon/health/health.ts';
 import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
+import type { RunningJob } from '../daemon/view.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { printNote, type CommandContext } from './context.ts';
 import { daemonUnreachable } from './daemon-effects.ts';
@@ -121,6 +123,57 @@ export async function progressInDaemon(
   } catch (error) {
     printNote(context, [`${asTidemarkError(error).message}: what its sync has read so far is not known`]);
     return new Map();
+  }
+}
+
+/** What a running daemon knows and its mirrors do not tell. */
+export interface DaemonNow {
+  /** Of each source, as `/readyz` has it. */
+  readonly states: ReadonlyMap<string, HealthState>;
+  readonly running: readonly RunningJob[];
+  readonly queued: readonly Pick<RunningJob, 'name' | 'source' | 'trigger'>[];
+}
+
+/** The part of `tidemark.status/1` with that. */
+interface NowAnswer {
+  readonly daemon?: {
+    readonly health?: { readonly sources?: readonly { readonly source: string; readonly state: string }[] };
+    readonly running?: readonly (Omit<RunningJob, 'startedAt' | 'progress'> & {
+      readonly started_at: string;
+    })[];
+    readonly queued?: DaemonNow['queued'];
+  };
+}
+
+/** Null where no daemon works on the mirror, and, with a note on stderr, where it cannot be asked. */
+export async function lookAtDaemon(
+  context: CommandContext,
+  { mirror }: Pick<Config, 'mirror'>,
+): Promise<DaemonNow | null> {
+  const card = findDaemon(mirror, { pid: context.pid, host: hostname(), now: systemClock.now() });
+  if (card === null || card.url === null) return null;
+  try {
+    const answer = await call(card, context.signal, 'GET', '/api/v1/status', null, PROGRESS_TIMEOUT_MS);
+    if (answer.status !== 200) throw daemonUnreachable(card, `it answered ${answer.status}`);
+    const { daemon } = documentIn(answer.text, card) as NowAnswer;
+    const sources = daemon?.health?.sources ?? [];
+    return {
+      states: new Map(
+        sources.flatMap(({ source, state }) => {
+          const known = HEALTH_STATES.find((each) => each === state);
+          return known === undefined ? [] : [[source, known]];
+        }),
+      ),
+      running: (daemon?.running ?? []).map(({ started_at: startedAt, ...job }) => ({
+        ...job,
+        startedAt,
+        progress: null,
+      })),
+      queued: daemon?.queued ?? [],
+    };
+  } catch (error) {
+    printNote(context, [`${asTidemarkError(error).message}: what it does now is not known`]);
+    return null;
   }
 }
 

@@ -49,7 +49,7 @@ import {
   type CommandContext,
   terminalWidth,
 } from './context.ts';
-import { progressInDaemon } from './daemon-requests.ts';
+import { type DaemonNow, lookAtDaemon, progressInDaemon } from './daemon-requests.ts';
 import { explainMissing } from './missing-mirror.ts';
 import { statusText } from './status-text.ts';
 import { renderTable } from '../report/table.ts';
@@ -138,17 +138,24 @@ const BACKUPS_WAIT_MS = 3_000;
 /** The same of further mirrors, once one could not be read: hundreds may share a disk. */
 const BACKUPS_IMPATIENT_MS = 250;
 
+interface LookOptions {
+  readonly waitMs?: number;
+  /** What the daemon does; null for none that could be asked, undefined where it was not asked. */
+  readonly daemon?: DaemonNow | null | undefined;
+}
+
 /** The mirror's health, of the sources that are asked for. @throws TidemarkError what reading the mirror throws */
 async function lookAtHealth(
   context: CommandContext,
   config: Config,
   mirror: Mirror,
   now: number,
-  waitMs = BACKUPS_WAIT_MS,
+  { waitMs = BACKUPS_WAIT_MS, daemon = undefined }: LookOptions = {},
 ): Promise<HealthShown> {
   const configured = config.sources.map(({ name }) => name);
   const hasDaemon = findDaemon(config.mirror, { pid: context.pid, host: hostname(), now }) !== null;
-  const view = healthView(config, mirror, now, hasDaemon);
+  let living = daemon ?? null;
+  const view = healthView(config, mirror, now, { hasDaemon, daemon: () => living });
   // Before the snapshot, which has what is known of them then.
   const backups = await lookAtBackups(view, waitMs);
   // A mirror that cannot be read is this command's error: nothing is known then.
@@ -159,6 +166,9 @@ async function lookAtHealth(
       ...(context.options.source === undefined ? {} : { others: [] }),
     }),
   );
+  // Of a source that was complete once, the mirror tells enough.
+  const isFirst = configuredOf(inputs).some(({ lastComplete }) => lastComplete === null);
+  if (daemon === undefined && hasDaemon && isFirst) living = await lookAtDaemon(context, config);
   const drift = new DriftNow();
   const names = configuredOf(inputs).map(({ source }) => source);
   const found = await drift.ofAll(mirror, config, names, now);
@@ -200,7 +210,15 @@ function diskReasons(configs: readonly Config[]): string[] {
 }
 
 /** What the daemon's health check would see, without one: due times are those that the mirror remembers. */
-function healthView(config: Config, mirror: Mirror, now: number, hasDaemon: boolean): HealthView {
+function healthView(
+  config: Config,
+  mirror: Mirror,
+  now: number,
+  { hasDaemon, daemon }: { readonly hasDaemon: boolean; readonly daemon: () => DaemonNow | null },
+): HealthView {
+  const names = config.sources.map(({ name }) => name);
+  const isOwn = ({ source }: { readonly source: string | null }): boolean =>
+    source === null || names.includes(source);
   const timetable = new Timetable({ random: () => 0, isSpread: false, share: () => null });
   const rows = mirror.daemon.schedules();
   // Schedules that no daemon ever served are in force for nobody.
@@ -242,8 +260,8 @@ function healthView(config: Config, mirror: Mirror, now: number, hasDaemon: bool
     },
     schedules: () => withPutOff(timetable.views(), (source) => putOff.get(source)?.freeAt ?? null),
     intervalChange: (name) => intervals.changeOf(name),
-    running: () => [],
-    queued: () => [],
+    running: () => (daemon()?.running ?? []).filter(isOwn),
+    queued: () => (daemon()?.queued ?? []).filter(isOwn),
     problems: () => problems,
   };
 }
@@ -300,7 +318,7 @@ function heldReason(source: string, held: SourceStatus['held']): string[] {
 interface MirrorLine {
   readonly source: string;
   readonly records: number;
-  /** As the daemon's health has it; `failing` where the mirror could not be opened. */
+  /** As the daemon has it, if one runs; else by the same rules, and `failing` where the mirror could not be opened. */
   readonly state: Health['state'];
   /** Empty where the mirror could not be opened. */
   readonly answers: readonly Answer[];
@@ -318,22 +336,37 @@ const CONDITIONS = [
   'degraded',
   'starting',
   'to look at',
-  'not scheduled or not checked',
+  'not synced by a schedule',
   'fine',
 ] as const;
 
 function conditionOf({ state, answers, exitCode }: MirrorLine): (typeof CONDITIONS)[number] {
   if (state !== 'ok') return state;
   const tone = exitCode === EXIT.done ? worstTone(answers) : 'warn';
-  return tone === 'good' ? 'fine' : tone === 'plain' ? 'not scheduled or not checked' : 'to look at';
+  if (tone === 'bad' || tone === 'warn') return 'to look at';
+  const isFollowed = answers.some(({ question, tone: own }) => question === 'Fresh' && own === 'good');
+  return isFollowed ? 'fine' : 'not synced by a schedule';
+}
+
+/** `16 fine, of which 12 are not verified yet`. What was never checked is not wrong. */
+function tallyText(word: (typeof CONDITIONS)[number], lines: readonly MirrorLine[]): string {
+  const unverified = lines.filter(({ answers }) =>
+    answers.some(({ question, tone }) => question === 'Verified' && tone === 'plain'),
+  ).length;
+  const text = `${count(lines.length)} ${word}`;
+  if (word !== 'fine' || unverified === 0) return text;
+  if (unverified === lines.length) return `${text}, not verified yet`;
+  return `${text}, of which ${count(unverified)} not verified yet`;
 }
 
 /** One screen for all of them: the five answers of each in a word, the worst first. `--source` has the rest. */
 async function statusOfMirrors(context: CommandContext, configs: readonly Config[]): Promise<ExitCode> {
   const lines: MirrorLine[] = [];
+  const daemon = await daemonOf(context, configs);
   for (const config of configs) {
     const isPatient = lines.every(({ areBackupsRead }) => areBackupsRead);
-    lines.push(await mirrorLine(context, config, isPatient ? BACKUPS_WAIT_MS : BACKUPS_IMPATIENT_MS));
+    const waitMs = isPatient ? BACKUPS_WAIT_MS : BACKUPS_IMPATIENT_MS;
+    lines.push(await mirrorLine(context, config, { waitMs, daemon }));
   }
   const rankOf = (line: MirrorLine): number => CONDITIONS.indexOf(conditionOf(line));
   const ordered = lines.toSorted((one, other) => rankOf(one) - rankOf(other));
@@ -348,11 +381,10 @@ async function statusOfMirrors(context: CommandContext, configs: readonly Config
     ['left', ...questions.map(() => 'left' as const), 'right'],
     { width: terminalWidth(context) },
   );
-  const tally = CONDITIONS.map((word) => ({
-    word,
-    times: lines.filter((line) => conditionOf(line) === word).length,
-  })).filter(({ times }) => times > 0);
-  const summary = tally.map(({ word, times }) => `${count(times)} ${word}`).join(', ');
+  const summary = CONDITIONS.flatMap((word) => {
+    const those = lines.filter((line) => conditionOf(line) === word);
+    return those.length === 0 ? [] : [tallyText(word, those)];
+  }).join(', ');
   const { bold } = createColors(isColoured(context));
   const head = bold(`${plural(lines.length, 'source')} with mirrors of their own: ${summary}.`);
   await print(context, `${head}\n\n${table}\n\nDetails: tidemark status --source NAME\n`);
@@ -360,24 +392,36 @@ async function statusOfMirrors(context: CommandContext, configs: readonly Config
   return combinedExitCode(lines.map(({ exitCode: code }) => code));
 }
 
+/** One daemon works on all of them; its file is missing beside a mirror whose volume is away. */
+async function daemonOf(context: CommandContext, configs: readonly Config[]): Promise<DaemonNow | null> {
+  const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
+  const config = configs.find(({ mirror }) => findDaemon(mirror, looker) !== null);
+  return config === undefined ? null : await lookAtDaemon(context, config);
+}
+
 function worstTone(answers: readonly Answer[]): Answer['tone'] {
   return TONES_WORST_FIRST.find((tone) => answers.some((answer) => answer.tone === tone)) ?? 'plain';
 }
 
 /** A mirror that cannot be opened is reported with its source, and the others are shown. */
-async function mirrorLine(context: CommandContext, config: Config, waitMs: number): Promise<MirrorLine> {
+async function mirrorLine(
+  context: CommandContext,
+  config: Config,
+  { waitMs, daemon }: Required<LookOptions>,
+): Promise<MirrorLine> {
   const source = config.sources.map(({ name }) => name).join(', ');
+  const told = daemon?.states.get(source);
   let mirror: Mirror | null = null;
   try {
     const opened = (mirror = openConfiguredMirror(config, 'read', 'status', context.pid));
     const now = systemClock.now();
-    const { snapshot, found, backups } = await lookAtHealth(context, config, opened, now, waitMs);
+    const { snapshot, found, backups } = await lookAtHealth(context, config, opened, now, { waitMs, daemon });
     const own = configuredOf(snapshot).map((status) => withDeadRun(opened, status));
     const drift = driftCounts(snapshot, found);
     return {
       source,
       records: own.reduce((sum, { records }) => sum + records, 0),
-      state: snapshot.health.state,
+      state: told ?? snapshot.health.state,
       answers: fiveAnswers(snapshot, drift, config),
       areBackupsRead: (backups?.problems ?? []).length === 0,
       reason: own.flatMap((each) => statusReason(each, config)),
@@ -389,7 +433,7 @@ async function mirrorLine(context: CommandContext, config: Config, waitMs: numbe
     return {
       source,
       records: 0,
-      state: 'failing',
+      state: told ?? 'failing',
       answers: [],
       areBackupsRead: true,
       reason,

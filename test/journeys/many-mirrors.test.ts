@@ -500,3 +500,43 @@ describe('backups of many mirrors', () => {
     expect((await story.run('export', '--source', 's02', '--kind', 'roles')).stdout).toContain('Round 1');
   });
 });
+
+it('status counts a source in its first sync as starting, as the daemon does, however short the schedule is', async () => {
+  const story = await Story.create(2);
+  const file = join(story.directory, 'tidemark.yaml');
+  // Late after six seconds.
+  writeFileSync(file, readFileSync(file, 'utf8').replace('0 0 1 1 *', '*/5 * * * * *'));
+  story.held.add('key-of-s02');
+  story.start();
+  await story.until(() => story.asking().includes('key-of-s02'));
+  await delay(7_000);
+  const { sources } = JSON.parse((await story.ask('/readyz')).text) as {
+    sources: { source: string; state: string; reasons: object[] }[];
+  };
+  expect(sources[1]).toMatchObject({
+    state: 'starting',
+    reasons: [{ code: 'first_sync', message: 'the first sync is under way' }],
+  });
+  const status = await story.run('status');
+  expect(status.stdout).toMatch(/^2 sources with mirrors of their own: [^.]*\b1 starting\b/);
+  expect(status.stdout).toMatch(/^s02 +Not yet /m);
+  expect((await story.run('daemon', '--check')).stdout).toContain('s02: starting');
+  await story.stop();
+});
+
+it('status calls sources fine that are fresh and not verified yet', async () => {
+  const story = await Story.create(2);
+  story.start();
+  await story.until(() => story.said(/^sync is done/).length === 2);
+  await vi.waitFor(async () => {
+    const { stdout } = await story.run('status');
+    expect(stdout).toMatch(/^2 sources with mirrors of their own: 2 fine, not verified yet\.\n/);
+  }, ENOUGH);
+  await story.json('/api/v1/status');
+  await story.ask('/api/v1/runs', { job: 'verify', sources: ['s01'] });
+  await vi.waitFor(async () => {
+    const { stdout } = await story.run('status');
+    expect(stdout).toMatch(/own: 2 fine, of which 1 not verified yet\.\n/);
+  }, ENOUGH);
+  await story.stop();
+});

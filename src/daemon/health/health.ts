@@ -14,7 +14,7 @@ import { allowedAge, type IntervalChange } from '../schedule/intervals.ts';
 
 /** `failing` and `starting` (no run has been complete yet, and none is late) answer 503, the others 200. */
 export const HEALTH_STATES = ['ok', 'degraded', 'starting', 'failing'] as const;
-type HealthState = (typeof HEALTH_STATES)[number];
+export type HealthState = (typeof HEALTH_STATES)[number];
 
 type HealthCode =
   | 'mirror_unreadable'
