@@ -95,8 +95,27 @@ const CREDENTIALS: readonly RegExp[] = [
   /^((?:[Bb]earer|[Bb]asic)\s+)(?=\S*(?:\d|[a-z][A-Z]))[\w.~+/=-]{16,}$/g,
   // Such a name within a JSON pointer.
   /(\/(?:[Bb]earer|[Bb]asic)\s+)(?=[^\s/]*(?:\d|[a-z][A-Z]))[\w.~+=-]{16,}/g,
+  // The header that many services take a key in; words have no digit.
+  /((?:^|[\s"'])x-(?:api|auth|access)-(?:key|token)["'\\]{0,4}\s{0,9}:\s{0,9}["'\\]{0,4})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{8,}/gi,
+  // Tokens that their beginning shows: of GitHub, of Slack, and JSON web tokens.
+  /((?<![\w-])gh[pousr]_)[a-z0-9]{36,}/gi,
+  /((?<![\w-])github_pat_)\w{22,}/g,
+  /((?<![\w-])xox[abeoprs]-)[\w-]{10,}/g,
+  /((?<![\w-])eyJ)[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}/g,
+  /((?<![\w-])aws_(?:secret_access_key|session_token)\s{0,9}[=:]\s{0,9}["']?)[\w/+=]{16,}/gi,
   /(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:[^]{1,8000}?(?=-----END )|[\w+/=\\\s.,:()-]+)/g,
 ];
+
+/** A text without any of these has none of `CREDENTIALS`. */
+const CREDENTIAL_WORD =
+  /bearer|basic|private key|x-(?:api|auth|access)-|gh[pousr]_|github_pat_|xox[abeoprs]-|eyJ|aws_s/i;
+
+/** A member of JSON that is written within a text, its quotes perhaps escaped. */
+const NAMED_TEXT = /((\\{0,3}")([^"\\]{1,60})\2\s{0,9}:\s{0,9}\2)((?:[^"\\\n]|\\(?!["\\])){1,4000})(?=\2)/g;
+
+/** What examples and forms have in place of the value of a member. */
+const NO_VALUE =
+  /^(?:string|text|password|secret|token|required|optional|hidden|none|null|undefined|true|false)$/i;
 
 /** Names of parameters of an address that hold a secret, beyond those that do so anywhere. */
 const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|auth|pass|pw|jwt)$|^code$/i;
@@ -119,10 +138,11 @@ export function withoutUrlSecrets(text: string, mask: string): string {
 }
 
 function withoutPlainSecrets(text: string, mask: string): string {
-  const open = /bearer|basic|private key/i.test(text)
+  const open = CREDENTIAL_WORD.test(text)
     ? CREDENTIALS.reduce((rest, credential) => rest.replaceAll(credential, `$1${mask}`), text)
     : text;
-  const clean = open.includes('=') ? withoutConnectionSecrets(open, mask) : open;
+  const named = open.includes('":') || open.includes('" :') ? withoutNamedSecrets(open, mask) : open;
+  const clean = named.includes('=') ? withoutConnectionSecrets(named, mask) : named;
   if (!clean.includes('/')) return clean;
   const shown = SECRET_PATHS.reduce((rest, path) => rest.replaceAll(path, `$1${mask}`), clean);
   if (!shown.includes('://')) return shown;
@@ -142,6 +162,20 @@ function withoutPlainSecrets(text: string, mask: string): string {
           ? `${before}${name}=${mask}`
           : whole,
     );
+}
+
+function withoutNamedSecrets(text: string, mask: string): string {
+  return text.replaceAll(
+    NAMED_TEXT,
+    (whole: string, before: string, _quote: string, name: string, value: string) =>
+      isSecretName(name) &&
+      !(mask !== '' && value.includes(mask)) &&
+      !NO_VALUE.test(value) &&
+      !PLACEHOLDER.test(value) &&
+      !ENTIRE_PLACEHOLDER.test(value)
+        ? `${before}${mask}`
+        : whole,
+  );
 }
 
 function withoutConnectionSecrets(text: string, mask: string): string {

@@ -1,5 +1,6 @@
 /** The connections of an open mirror, as its stores use them. */
 import { type Actor, commandActor } from '../core/actor.ts';
+import { recordedActor } from './audit-log.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type Connection, asReadingError, translated } from './database.ts';
@@ -84,7 +85,7 @@ export class MirrorAccess {
 
   /** Who writes. */
   get actor(): Actor {
-    return this.#actor ?? commandActor();
+    return recordedActor(this.#actor ?? commandActor());
   }
 
   /** Closes the connections, empties the log, and releases the lock even if something fails to close. */

@@ -6,6 +6,7 @@
 import { desc, isNotNull } from 'drizzle-orm';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import { MASK, withoutUrlSecrets } from '../catalog/masks.ts';
 import type { Actor } from '../core/actor.ts';
 import type { AuditAction } from './audit-actions.ts';
 import {
@@ -147,14 +148,19 @@ export function recordAcceptedRemovals(
   });
 }
 
+/** Who does something, as it is recorded: the log is append-only, so that a password in a given name could not be masked later. */
+export function recordedActor({ by, via }: Actor): Actor {
+  return { by: withoutUrlSecrets(by, MASK), via };
+}
+
 function addEntry(
   writer: Connection,
-  { by, via }: Actor,
+  actor: Actor,
   recorded: Pick<AuditEntry, 'action' | 'at' | 'about' | 'member' | 'row'>,
 ): void {
   const before = LAST_ENTRY(writer).get();
   const root = LAST_ROOT(writer).get()?.root ?? null;
-  const facts = { entry: (before?.entry ?? 0) + 1, by, via, ...recorded, root };
+  const facts = { entry: (before?.entry ?? 0) + 1, ...recordedActor(actor), ...recorded, root };
   ADD_ENTRY(writer).run({ ...facts, hash: entryHash(facts, before?.hash ?? null) });
 }
 

@@ -2,6 +2,7 @@
  * What the daemon stores in the mirror: due times, jobs, and pending notices. Every method is one short transaction;
  * those that write need a mirror that is open for writing.
  */
+import { MASK, withoutUrlSecrets } from '../catalog/masks.ts';
 import {
   and,
   asc,
@@ -413,7 +414,10 @@ const DROP_OLD_JOBS = prepared((db) => {
 function beginJob(writer: Connection, start: JobStart): number {
   return writer
     .transaction((): number => {
-      const { lastInsertRowid } = ADD_JOB(writer).run({ ...start });
+      const { lastInsertRowid } = ADD_JOB(writer).run({
+        ...start,
+        trigger: withoutUrlSecrets(start.trigger, MASK),
+      });
       DROP_OLD_JOBS(writer).run({ name: start.name, source: start.source });
       return Number(lastInsertRowid);
     })

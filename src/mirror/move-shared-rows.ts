@@ -2,6 +2,7 @@
  * What a moved mirror (`move.ts`) has as a whole, beside the rows of its sources: snapshots, audit log, forgets, and the hash
  * chain. It is gathered from the parts, and written once all of them are copied. SQL as text, as there.
  */
+import { recordedActor } from './audit-log.ts';
 import type { Actor } from '../core/actor.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { recordRow, recordUnpinned } from './audit-log.ts';
@@ -245,7 +246,12 @@ function writeForgets(target: Connection, { forgets, tips, facts }: SharedRows):
   for (const { root, sources, dropped, roots } of tips) {
     write(
       {
-        ...{ at: facts.at, by: facts.actor.by, policy: MOVED_POLICY, sources: JSON.stringify(sources) },
+        ...{
+          at: facts.at,
+          by: recordedActor(facts.actor).by,
+          policy: MOVED_POLICY,
+          sources: JSON.stringify(sources),
+        },
         ...{ runs: JSON.stringify(rangesOf(dropped)), runCount: dropped.length, tipRun },
         // Of the last one, `sealAgain` knows it.
         ...{ rootBefore: root, rootAfter: root },

@@ -1,4 +1,5 @@
 /** A run that is under way: its stages, its publication, its end. */
+import { MASK, withoutUrlSecrets } from '../catalog/masks.ts';
 import { and, eq, isNull, max, sql } from 'drizzle-orm';
 import { rm } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -248,7 +249,7 @@ export class RunWriter {
         const { id } = PUT_SOURCE(writer).get({ ...source });
         const { lastInsertRowid } = ADD_RUN(writer).run({
           source: id,
-          trigger,
+          trigger: withoutUrlSecrets(trigger, MASK),
           kinds,
           startedAt: this.startedAt,
         });

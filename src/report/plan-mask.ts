@@ -1,8 +1,9 @@
 /** A plan, or the result of a restore, with ids that are secrets and secrets of URLs masked everywhere. */
-import type { Plan, PlanStep } from '../restore/plan/plan.ts';
+import { pointerTo, splitPointer } from '../core/json-pointer.ts';
+import type { AcceptedPlace, Plan, PlanStep } from '../restore/plan/plan.ts';
 import type { RestoreReport } from '../restore/apply/report.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
-import { MASK, MemberNames, withoutUrlSecrets } from '../catalog/masks.ts';
+import { hasUrlSecret, MASK, MemberNames, withoutUrlSecrets } from '../catalog/masks.ts';
 import { isRawNumber } from '../core/json.ts';
 import { isSecretId, maskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
@@ -27,7 +28,30 @@ export function maskedPlan<T extends Plan>(plan: T, definitions: ReportOptions['
     const parameter = request.parameters.find(({ name }) => name === idParameter);
     if (parameter !== undefined && 'value' in parameter) ids.add(request.kind, parameter.value);
   }
-  return ids.maskedIn(plan);
+  return ids.maskedIn({ ...plan, steps: plan.steps.map(withNumberedPlaces) });
+}
+
+/** The step with the places of its fields as maps have them: two that differ in a secret only are numbered. */
+function withNumberedPlaces<T extends Pick<PlanStep, 'fields' | 'accepted' | 'kept'>>(step: T): T {
+  const names = new MemberNames();
+  const shown = (place: string): string => {
+    if (!hasUrlSecret(place)) return place;
+    const segments = splitPointer(place);
+    return pointerTo(segments.map((name, index) => names.shown(name, pointerTo(segments.slice(0, index)))));
+  };
+  const places = (list: readonly AcceptedPlace[]): AcceptedPlace[] =>
+    list.map((each) => ({ ...each, path: shown(each.path) }));
+  return {
+    ...step,
+    fields: step.fields.map((field) => ({
+      ...field,
+      path: shown(field.path),
+      ...(field.from_path === undefined ? {} : { from_path: shown(field.from_path) }),
+      ...(field.place === undefined ? {} : { place: shown(field.place) }),
+    })),
+    ...(step.accepted === undefined ? {} : { accepted: places(step.accepted) }),
+    ...(step.kept === undefined ? {} : { kept: places(step.kept) }),
+  };
 }
 
 /** The report with ids that are secrets, and secrets of URLs, masked, also in what the service said. */

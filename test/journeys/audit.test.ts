@@ -210,6 +210,8 @@ describe('the audit log', () => {
     };
     expect(await actions('--action', 'accept', '--action', 'unaccept')).toEqual(['unaccept', 'accept']);
     expect(await actions('--by', 'Ann', '--by', 'BEA')).toEqual(['forget', 'accept']);
+    expect(await actions('--by', `ann (${via})`)).toEqual(['accept']);
+    expect(await actions('--by', 'ann (token@dashboard)')).toEqual([]);
     expect(await actions('--by', via)).toEqual(ACTIONS);
     expect(await actions('--since', 'latest')).toEqual(['forget', 'unpin']);
     expect(await actions('--until', 'latest')).toEqual(ACTIONS.slice(2));

@@ -1,8 +1,11 @@
 import Database from 'better-sqlite3';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DriftAcceptance } from '../../src/mirror/acceptances.ts';
-import { ORG, PROJECT, begin, open, sync, temporaryDirectory } from './fixture.ts';
+import { commandTrigger } from '../../src/core/actor.ts';
+import { openMirror } from '../../src/mirror/open.ts';
+import { ORG, PROJECT, begin, open, sync, temporaryDirectory, testClock } from './fixture.ts';
 
 const accepted: DriftAcceptance = {
   source: 'production',
@@ -16,6 +19,20 @@ const accepted: DriftAcceptance = {
   by: 'ann@here',
   via: 'ann@here',
 };
+
+it('has no password of a URL in the name of a person, nor has the log or a run', async () => {
+  const actor = { by: 'https://u:NAMEPW@h/', via: 'root@vm' };
+  const path = join(temporaryDirectory(), 'mirror.db');
+  const mirror = openMirror(path, { mode: 'write', command: 'test', clock: testClock(), actor });
+  mirror.acceptances.add(accepted);
+  await sync(mirror, 'roles', ORG, [], { trigger: commandTrigger(actor) });
+  mirror.snapshots.pin('one', 1);
+  expect(mirror.acceptances.list()[0]?.by).toBe('https://u:[secret]@h/');
+  expect(mirror.snapshots.list()[0]).toMatchObject({ by: 'https://u:[secret]@h/', via: 'root@vm' });
+  expect(mirror.runs.get(1)?.trigger).toBe('command of https://u:[secret]@h/ (root@vm)');
+  mirror.close();
+  expect(readFileSync(path).includes('NAMEPW')).toBe(false);
+});
 
 it('has no password of a URL in a reason, nor has the log', () => {
   const mirror = open();

@@ -191,6 +191,24 @@ describe('a plan for machines', () => {
     expect(JSON.stringify(maskedPlan(own, svc))).not.toContain(TOKEN);
     expect(renderPlanText(own, text)).not.toContain(TOKEN);
   });
+
+  it('numbers places that differ in a secret only, as drift does', () => {
+    const named = (value: string) =>
+      exported('e1', 'n', {
+        destination: {
+          type: 'HTTP',
+          config: { headers: { [`https://h/?token=${TOKEN}`]: value, 'https://h/?token=2nd': value } },
+        },
+      });
+    const own = planOf(
+      stateOf([organization, project, named('x')]),
+      stateOf([organization, project, named('y')]),
+    );
+    const paths = maskedPlan(own, svc).steps.flatMap(({ fields }) => fields.map(({ path }) => path));
+    const place = '/destination/config/headers/https:~1~1h~1?token=[secret]';
+    expect(paths).toEqual([place, `${place} (2)`]);
+    expect(renderPlanText(own, text)).toContain(`${place} (2)`);
+  });
 });
 
 const step = {

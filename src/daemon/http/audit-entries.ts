@@ -192,7 +192,7 @@ function isAskedFor(
   { period, actions, by: people, sources }: AuditFilter,
 ): boolean {
   const isBy = (name: string): boolean =>
-    [by, via].some((known) => known.toLowerCase() === name.toLowerCase());
+    [by, via, `${by} (${via})`].some((known) => known.toLowerCase() === name.toLowerCase());
   return (
     isWithin(period, at) &&
     actions?.includes(action) !== false &&
