@@ -172,8 +172,11 @@ const NAMED_LATER_MS = 60_000;
  * @param facts null where the backup was not opened
  * @throws TidemarkError `mirror_corrupt` that names the first field that differs
  */
-function refuseContradiction({ name, path, manifest }: Backup, facts: PlainFacts | null): void {
-  if (manifest === null) return;
+function refuseContradiction({ name, path, madeAt, manifest }: Backup, facts: PlainFacts | null): void {
+  if (manifest === null) {
+    refuseEarlierThanRuns({ name, path, madeAt }, facts);
+    return;
+  }
   const lack = lackOf(manifest);
   if (lack !== null)
     throw new TidemarkError('mirror_corrupt', `the manifest of ${path} was altered: ${lack}`, {
@@ -195,12 +198,33 @@ function refuseContradiction({ name, path, manifest }: Backup, facts: PlainFacts
     differs('root', manifest.root, facts.root);
     differs('sources', ordered(sources), ordered(facts.sources));
     differs('audit_log', ordered(entry), ordered(facts.audit_log));
+    differs('checked', ordered(manifest.checked), ordered(facts.checked));
   }
   const named = parseBackupName(name);
   if (named === undefined) return;
   if (facts === null) differs('run', manifest.run, named.run, 'its name');
   const laterMs = Date.parse(named.madeAt) - Date.parse(manifest.made_at);
   if (Math.abs(laterMs) > NAMED_LATER_MS) differs('made_at', manifest.made_at, named.madeAt, 'its name');
+  refuseEarlierThanRuns({ name, path, madeAt }, facts);
+}
+
+/** Clocks are set back, but not by so much. */
+const CLOCK_SET_BACK_MS = 24 * 60 * 60 * 1000;
+
+/** A backup is made after the runs in it: one that was given an earlier time would pass for older than it is. */
+function refuseEarlierThanRuns(
+  { name, path, madeAt }: Pick<Backup, 'name' | 'path' | 'madeAt'>,
+  facts: PlainFacts | null,
+): void {
+  const ends = (facts?.sources ?? []).flatMap(({ finished_at: at }) => at ?? []).toSorted();
+  const latest = ends.at(-1);
+  if (latest === undefined || parseBackupName(name) === undefined) return;
+  if (Date.parse(latest) - Date.parse(madeAt) <= CLOCK_SET_BACK_MS) return;
+  throw new TidemarkError(
+    'mirror_corrupt',
+    `${path} was renamed, or its manifest altered: it was made ${madeAt} by these, and has a run that ended ${latest}`,
+    { hint: ALTERED_HINT },
+  );
 }
 
 /** With the members of objects in one order. */

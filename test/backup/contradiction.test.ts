@@ -1,5 +1,5 @@
 /** A manifest that says something else than the backup that it lies beside: neither verified nor restored. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { Story } from '../journeys/restore-story.ts';
 
@@ -14,7 +14,7 @@ it('is refused, naming the field', async () => {
   const name = /tidemark-\w+-run1\.db\.zst/.exec(stdout)?.[0] ?? '';
   const file = `${story.file('bak')}/${name}`;
   const text = readFileSync(`${file}.json`, 'utf8');
-  const manifest = JSON.parse(text) as { sources: object[] };
+  const manifest = JSON.parse(text) as { sources: object[]; checked: object };
   await story.expectRun(0, 'backup', 'verify', file);
   const forged = {
     mirror: '0123456789abcdef',
@@ -23,6 +23,7 @@ it('is refused, naming the field', async () => {
     made_at: '2020-01-01T00:00:00.000Z',
     sources: [{ ...manifest.sources[0], source: 'evil' }],
     audit_log: { entry: 3, hash: HASH },
+    checked: { ...manifest.checked, records: 1 },
   };
   const to = story.file('restored.db');
   for (const [field, value] of Object.entries(forged)) {
@@ -36,7 +37,7 @@ it('is refused, naming the field', async () => {
     }
     expect(existsSync(to)).toBe(false);
   }
-  for (const field of ['sources', 'audit_log']) {
+  for (const field of ['sources', 'audit_log', 'checked']) {
     const rest = Object.entries(manifest).filter(([key]) => key !== field);
     writeFileSync(`${file}.json`, JSON.stringify(Object.fromEntries(rest)));
     for (const command of [
@@ -49,6 +50,23 @@ it('is refused, naming the field', async () => {
     }
     expect(existsSync(to)).toBe(false);
   }
+  // Renamed to another date, with and without a manifest that says so too.
+  const renamed = 'tidemark-20200101T000000Z-run1.db.zst';
+  const elsewhere = `${story.file('elsewhere')}/${renamed}`;
+  mkdirSync(story.file('elsewhere'));
+  copyFileSync(file, elsewhere);
+  for (const isListed of [false, true]) {
+    const own = { ...manifest, file: renamed, made_at: '2020-01-01T00:00:00.000Z' };
+    if (isListed) writeFileSync(`${elsewhere}.json`, JSON.stringify(own));
+    const { stderr } = await story.expectRun(1, 'backup', 'verify', elsewhere);
+    expect(stderr).toMatch(
+      /was renamed, or its manifest altered: it was made 2020-01-01T\S+ by these, and has a run that ended 2/,
+    );
+    expect((await story.expectRun(1, 'backup', 'restore', elsewhere, '--to', to)).stderr).toContain(
+      'was renamed',
+    );
+  }
+  expect(existsSync(to)).toBe(false);
   // Keys in another order say the same.
   writeFileSync(`${file}.json`, JSON.stringify(Object.fromEntries(Object.entries(manifest).reverse())));
   await story.expectRun(0, 'backup', 'verify', file);
