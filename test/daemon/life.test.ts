@@ -262,6 +262,22 @@ describe('what is asked for', () => {
     ]);
   });
 
+  it('is logged with who joins one that waits already', async () => {
+    const rig = await Rig.create(HOURLY);
+    await rig.start();
+    rig.view.request('verify', null);
+    const ask = (by: string, via: string) => rig.view.request('sync', null, { actor: { by, via } })[0];
+    const [first, same, other] = [ask('ann', 'token@http'), ask('ann', 'token@http'), ask('ann', 'root@vm')];
+    expect([same?.request, other?.request]).toEqual([first?.request, first?.request]);
+    const joined = rig.lines.filter(({ message }) => message.includes('joined'));
+    expect(joined).toMatchObject([
+      { message: 'sync that waits was joined', facts: { source: 'a', by: 'ann', via: 'root@vm' } },
+    ]);
+    await rig.settle();
+    const [job] = rig.jobs().filter(({ trigger }) => trigger.startsWith('request of'));
+    expect(job?.trigger).toBe('request of ann (token@http)');
+  });
+
   it('has an end: who asks in a loop is refused, and what waits already is joined all the same', async () => {
     const rig = await Rig.create(HOURLY);
     await rig.start();

@@ -1,13 +1,14 @@
 /** Log lines of jobs: one at each start and end, above `info` only if the outcome differs from the last one. */
 import { collectionText } from '../../catalog/catalog.ts';
-import { splitTrigger } from '../../core/actor.ts';
+import { MASK, withoutUrlSecrets } from '../../catalog/masks.ts';
+import { splitTrigger, whoText } from '../../core/actor.ts';
 import { TidemarkError, asTidemarkError, exitCodeFor } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import { percent, plural } from '../../core/wording.ts';
 import type { JobEnd, JobRow, JobName } from '../../mirror/daemon-store.ts';
 import type { ActiveProblems } from '../problems.ts';
 import { type UnreadSweep, summaryOf } from './summaries.ts';
-import type { JobResult } from './work.ts';
+import type { JobResult, QueuedJob } from './work.ts';
 
 const LEVELS = {
   running: 'info',
@@ -30,6 +31,14 @@ export class JobLog {
     const { trigger: what, ...who } = splitTrigger(trigger);
     const asked = { trigger: what, ...(who.by === null ? {} : who) };
     this.#log.info({ job, ...named(source), ...asked }, `${name} began`);
+  }
+
+  /** Of a request that became part of one of somebody else, whom alone the job has: who made it is known by this line. */
+  joined({ name, source, actor }: QueuedJob, waiting: QueuedJob): void {
+    if (actor === undefined || waiting.actor === undefined || whoText(actor) === whoText(waiting.actor))
+      return;
+    const by = withoutUrlSecrets(actor.by, MASK);
+    this.#log.info({ ...named(source), by, via: actor.via }, `${name} that waits was joined`);
   }
 
   /** @param isMirrorGone true while that is reported separately: then a job that misses the mirror is not news */

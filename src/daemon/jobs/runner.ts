@@ -101,7 +101,12 @@ export class JobRunner implements SlotUser {
     const now = isoTime(this.#options.effects.clock.now());
     // Counted from now, not from its last start, it comes after what is due already, and before that is due once more.
     for (const job of jobs) if (job.name === 'backup' && !this.holds(job)) this.#beginnings.note(job, now);
-    const tickets = jobs.map((job) => this.#queue.add(job));
+    const tickets = jobs.map((job) => {
+      const ticket = this.#queue.add(job);
+      const waiting = this.#queue.all().find((each) => each.ticket === ticket)?.job;
+      if (waiting !== undefined) this.#jobLog.joined(job, waiting);
+      return ticket;
+    });
     if (this.#queue.length > 0) this.#options.slots.wait(this);
     return tickets;
   }
