@@ -171,7 +171,7 @@ const KIND = t.section('One kind.', {
       type: 'mapping of paths',
       expected: 'a mapping of create and update to paths with :parameters',
       description:
-        'Paths that take the same body, used in place of the documented ones; after a 404, 405 or 5xx the documented one is tried. Parameters beside scope and id are fields of the body.',
+        'Paths that take the same body, used in place of the documented ones; after a 404 or 405, or two 5xx, the documented one is tried. Parameters beside scope and id are fields of the body.',
       example: { create: '/api/projects/:team_id/batch_exports/' },
     }),
   fields: z

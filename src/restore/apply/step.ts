@@ -18,6 +18,7 @@
  */
 import type { Reservation, WriteOutcome } from '../../api/write-client.ts';
 import type { RestoreStepRow } from '../../mirror/restores.ts';
+import type { TidemarkError } from '../../core/errors.ts';
 import type { PlanStep } from '../plan/plan.ts';
 import { scrubbedOutcome, withoutSecretIds } from '../secrets.ts';
 import {
@@ -58,6 +59,8 @@ interface StepResult {
 
 /** How often a write is sent at most, if looking up shows each time that it had no effect. */
 const MAX_SENDS = 3;
+/** How often the service may fail on the profile's path before the documented one is tried. */
+const MAX_PROFILE_FAILURES = 2;
 /** The longest time between a check and its write; after that the step checks again, at most MAX_CHECKS times. */
 const MAX_CHECK_AGE_MS = 5000;
 const MAX_CHECKS = 5;
@@ -124,6 +127,10 @@ class StepRun {
   #reservation: Reservation | null = null;
   /** How often this process has sent it. */
   #sends = 0;
+  /** The last error of the profile's path. */
+  #profileError: TidemarkError | null = null;
+  /** How often the service failed there, in this process. */
+  #profileFailures = 0;
   /** Whether a creation was looked up after a lost answer and not found, so that it is sent again. */
   #isSentAgain = false;
   /** The last answer; null where the process that sent it was killed. */
@@ -313,7 +320,16 @@ class StepRun {
     }
     // A refused request had no effect: a creation that succeeds later is not a duplicate.
     if (id === null) journal.note(step.n, { attempts: this.#before.attempts });
-    return fail(this.#context, step, stepError(error), status);
+    return fail(this.#context, step, this.#errorOf(error), status);
+  }
+
+  /** With the error of the profile's path before that of the documented one. */
+  #errorOf(error: TidemarkError): StepError {
+    const own = stepError(error);
+    const first = this.#profileError;
+    if (first === null || first === error) return own;
+    const message = `on the path of the profile: ${stepError(first).message}; on the documented one: ${own.message}`;
+    return { ...own, message };
   }
 
   /** Looks up whether a write without an answer was done: it is sent again only if it was not. */
@@ -343,7 +359,7 @@ class StepRun {
         return 'stopped';
       }
       if (error !== null && this.#sends >= MAX_SENDS)
-        return fail(this.#context, step, stepError(error), status);
+        return fail(this.#context, step, this.#errorOf(error), status);
     } catch (cause) {
       if (grace.aborted) return 'stopped';
       // Unknown: it stays `sent`, so that it is looked up before it is sent again.
@@ -407,11 +423,16 @@ class StepRun {
     this.#log('waits for its turn and is sent', { role });
     try {
       const path = this.#profilePath();
-      let answer = await send(path, reservation);
+      let answer = scrubbedOutcome(await send(path, reservation), secrets);
       const isUnknownPath = answer.outcome === 'refused' && [404, 405].includes(answer.error.status ?? 0);
+      if (path !== null && (answer.outcome === 'refused' || answer.outcome === 'unknown')) {
+        this.#profileError = answer.error;
+        if ((answer.error.status ?? 0) >= 500) this.#profileFailures += 1;
+      }
       if (path !== null && isUnknownPath) {
         // The deployment has no such path, or no such record. That request had no effect, and it used the reserved start.
         this.#logAnswer(answer);
+        this.#profileFailures = MAX_PROFILE_FAILURES;
         answer = await send(null, null);
         if (answer.outcome === 'done') unknownPaths.add(alternative?.template ?? '');
       }
@@ -427,13 +448,13 @@ class StepRun {
 
   /**
    * The path that the profile gives for this write because the documented one is known to fail (wire-notes.md,
-   * Restore). Null for the documented path: if the profile gives none, if this deployment does not know it, and after a
-   * failure with it.
+   * Restore). Null for the documented path: if the profile gives none, if this deployment does not know it, and after
+   * repeated failures with it.
    */
   #profilePath(): string | null {
     const template = this.#ready.request.alternative?.template;
     if (template === undefined || this.#context.unknownPaths.has(template)) return null;
-    return (this.#before.status ?? 0) >= 500 ? null : this.#ready.alternativePath;
+    return this.#profileFailures >= MAX_PROFILE_FAILURES ? null : this.#ready.alternativePath;
   }
 
   /** Journals that the step is about to be sent; resolves once that is on disk. */
