@@ -676,6 +676,37 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     await expect.poll(() => page.getByRole('status').textContent()).toContain('does not answer');
   });
 
+  it('keeps the answer to a form that was refused, and says that the daemon answers with an error where it does', async () => {
+    const own = await World.create();
+    await own.sync();
+    const side = await own.listen();
+    const { page } = await open('/runs', { url: side.url });
+    await page.evaluate(`(() => {
+      const form = document.createElement('form');
+      form.method = 'post';
+      form.action = '/actions/job';
+      form.innerHTML = '<input name="job" value="none">';
+      document.body.append(form);
+      form.submit();
+    })()`);
+    await page.waitForURL(/actions/);
+    const said = 'This needs a token';
+    expect(await page.locator('main').textContent()).toContain(said);
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(request.url()));
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await page.evaluate('fetch("/healthz").then(() => undefined, () => undefined)');
+    expect(asked.filter((url) => url.includes('/actions/'))).toEqual([]);
+    expect(await page.locator('#lost').textContent()).toBe('');
+    expect(await page.locator('main').textContent()).toContain(said);
+
+    await page.goto(`${side.url}/runs`);
+    await page.route('**/runs', (route) => route.fulfill({ status: 503, body: 'no' }));
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await expect.poll(() => page.locator('#lost').textContent()).toContain('answers with an error (503)');
+    await page.unroute('**/runs');
+  });
+
   it('without scripts every page is whole, and the search works', async () => {
     const { page } = await open('/records', { hasScripts: false });
     await page.getByLabel('Name or id').fill('owen');

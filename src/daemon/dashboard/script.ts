@@ -88,7 +88,8 @@ export const DASHBOARD_SCRIPT = `
   const isInUse = (element) =>
     element.matches('details.act[open]') || element.querySelector('details.act[open], input:checked:not(.chip > input)') !== null;
   const update = async (isAsked = false) => {
-    if (document.hidden) return;
+    // The answer to a form is no page that could be loaded again.
+    if (document.hidden || location.pathname.startsWith('/actions/')) return;
     if (underWay) {
       isAskedAgain ||= isAsked;
       return;
@@ -100,9 +101,11 @@ export const DASHBOARD_SCRIPT = `
     }
     underWay = true;
     isAskedAgain = false;
+    let status = 0;
     try {
       const headers = { 'X-Tidemark-Fragment': '1', Accept: 'text/html' };
       const answer = await fetch(location.href, { headers, redirect: 'manual' });
+      status = answer.status;
       if (answer.type === 'opaqueredirect' || answer.status === 401) {
         location.reload();
         return;
@@ -118,7 +121,8 @@ export const DASHBOARD_SCRIPT = `
     } catch {
       // No connection or no page: said on the page, and tried again.
       lost.hidden = false;
-      lost.textContent = 'The daemon does not answer: what is shown here is getting old.';
+      const what = status < 400 ? 'does not answer' : 'answers with an error (' + status + ')';
+      lost.textContent = 'The daemon ' + what + ': what is shown here is getting old.';
     } finally {
       underWay = false;
       clearTimeout(waiting);
