@@ -172,7 +172,7 @@ export class Limiter {
     if (!isCounted) return;
     this.#options.log.warn(
       { waitMs: Math.round(waitMs), perMinute },
-      'the service asks for fewer requests: waiting, then continuing at half the rate',
+      'the service asks for fewer requests: none starts for that long, and then at half the rate',
     );
   }
 

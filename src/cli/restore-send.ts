@@ -7,6 +7,7 @@ import { escapeControlCharacters } from '../core/escape-control.ts';
 import { maskedRestore } from '../report/plan-mask.ts';
 import { renderText } from '../report/render-text.ts';
 import { resultReport } from '../report/restore-report.ts';
+import { nameText } from '../report/value-text.ts';
 import { applyConcurrency, applyPlan, NO_EVENTS, type ApplyOptions } from '../restore/apply/apply.ts';
 import type { ApplyEvents, DesiredLookup } from '../restore/apply/ready-step.ts';
 import { restoreExitCode } from '../restore/apply/report.ts';
@@ -148,6 +149,33 @@ function leavingText(restore: number): string {
   return `finishing the steps under way (Ctrl-C again to quit at once${then})`;
 }
 
+const STEPS_NAMED = 3;
+
+/** The line of a restore whose progress is not drawn. E.g. `1 of 5 steps done; at work: create Nightly (no answer came: looking whether it was done)`. @internal */
+export function restoreProgressText({
+  steps,
+  done,
+  failed,
+  underWay,
+  lookedUp,
+}: Pick<RestoreView, 'steps' | 'done' | 'failed'> & {
+  readonly underWay: readonly Pick<PlanStep, 'n' | 'action' | 'name'>[];
+  /** Numbers of the steps whose answer was lost. */
+  readonly lookedUp: ReadonlySet<number>;
+}): string {
+  const failures = failed === 0 ? '' : `, ${count(failed)} failed`;
+  // What takes long first.
+  const sorted = underWay.toSorted((a, b) => Number(lookedUp.has(b.n)) - Number(lookedUp.has(a.n)));
+  const named = sorted.slice(0, STEPS_NAMED).map(({ n, action, name }) => {
+    const why = lookedUp.has(n) ? ' (no answer came: looking whether it was done)' : '';
+    return `${action} ${nameText(name)}${why}`;
+  });
+  const more = underWay.length - named.length;
+  const rest = more > 0 ? ` and ${count(more)} more` : '';
+  const atWork = named.length === 0 ? '' : `; at work: ${named.join(', ')}${rest}`;
+  return `${count(done)} of ${count(steps)} steps done${failures}${atWork}`;
+}
+
 /** Shows the bar until `stop`, or off a terminal a line each half minute; when the command is interrupted, one line says what happens next. */
 function showRestoreProgress(
   context: Pick<CommandContext, 'stderr' | 'signal'>,
@@ -157,6 +185,7 @@ function showRestoreProgress(
   const painter = new Painter(context.stderr);
   const over = new AbortController();
   const underWay = new Map<number, PlanStep>();
+  const lookedUp = new Set<number>();
   const state = { restore: 0, steps: 0, done: 0, failed: 0, since: clock.monotonicMs() };
 
   const frame = (): void => {
@@ -187,8 +216,8 @@ function showRestoreProgress(
   if (options.isDrawn) void keepDrawing(clock, over.signal, frame);
   else
     void repeatLine(clock, over.signal, () => {
-      const failed = state.failed === 0 ? '' : `, ${count(state.failed)} failed`;
-      context.stderr.write(`tidemark: ${count(state.done)} of ${count(state.steps)} steps done${failed}\n`);
+      const waiting = [...underWay.values()];
+      context.stderr.write(`tidemark: ${restoreProgressText({ ...state, underWay: waiting, lookedUp })}\n`);
     });
   return {
     events: {
@@ -200,11 +229,12 @@ function showRestoreProgress(
       stepStarted: (step) => void underWay.set(step.n, step),
       stepEnded: (step, { outcome }) => {
         underWay.delete(step.n);
+        lookedUp.delete(step.n);
         state.done += 1;
         if (outcome === 'failed') state.failed += 1;
       },
-      sent: () => undefined,
-      lookingUp: () => undefined,
+      sent: ({ n }) => void lookedUp.delete(n),
+      lookingUp: ({ n }) => void lookedUp.add(n),
     },
     clear: () => painter.clear(),
     stop,

@@ -3,7 +3,7 @@ import type { CommandContext } from '../../src/cli/context.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { consents, requireConsent, riskiest } from '../../src/cli/plan.ts';
 import { askYesNo } from '../../src/cli/prompt.ts';
-import { restoreProgressLines } from '../../src/cli/restore-send.ts';
+import { restoreProgressLines, restoreProgressText } from '../../src/cli/restore-send.ts';
 import { inputOf, organization, posthog, record, withBody } from '../restore/states.ts';
 import { planRestore } from '../../src/restore/plan/planner.ts';
 import { Keyboard, Screen } from './terminal.ts';
@@ -120,6 +120,21 @@ describe('the progress of a restore', () => {
   });
   it.each([10, 20, 40, 60, 79, 80, 200])('fits into %i columns', (columns) => {
     for (const line of restoreProgressLines(view, columns)) expect(line.length).toBeLessThan(columns);
+  });
+  it('off a terminal says what is at work, first of all what has no answer', () => {
+    const step = (n: number) => ({ n, action: 'create', name: `Export ${n}` }) as const;
+    const state = { steps: 5, done: 1, failed: 0 };
+    const none: ReadonlySet<number> = new Set();
+    expect(restoreProgressText({ ...state, underWay: [], lookedUp: none })).toBe('1 of 5 steps done');
+    expect(
+      restoreProgressText({
+        ...{ ...state, failed: 1 },
+        underWay: [1, 2, 3, 4].map(step),
+        lookedUp: new Set([4]),
+      }),
+    ).toBe(
+      '1 of 5 steps done, 1 failed; at work: create Export 4 (no answer came: looking whether it was done), create Export 1, create Export 2 and 1 more',
+    );
   });
   it('of nothing is done', () => {
     const [first] = restoreProgressLines({ ...view, steps: 0, done: 0, failed: 0, waitingMs: null }, 80);

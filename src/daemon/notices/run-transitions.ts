@@ -77,7 +77,7 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
       { ...of, event: 'run_recovered' },
       {
         severity: 'low',
-        title: `${subjectName(source)}: the sync ${before.state === 'partial' ? 'reads all again' : 'works again'}`,
+        title: `${subjectName(source)}: the sync ${before.state === 'partial' ? 'reads again what it could not read' : 'works again'}`,
         lines: [`it had ${before.state === 'partial' ? 'been incomplete' : 'failed'} since ${before.since}`],
         job: 'sync',
         run: job.run,
