@@ -190,6 +190,10 @@ describe('a restore from the dashboard', () => {
     await eventually(() => get(path), /Applied and verified|Ended with/);
     expect(await enforces()).toBe(true);
     expect((await tidemark(['undo', '1', '--apply', '--yes', '--as', 'olga@corp'], { env })).code).toBe(0);
+    const undone = await get('/restores/1');
+    expect(undone).toContain('href="/restores/2"');
+    expect(undone).not.toContain('how to undo it');
+    expect(await get('/restores/2')).toContain('how to undo it');
     const command = `${userInfo().username}@${hostname()}`;
     expect(await auditedVias(env)).toEqual([
       'restore olga@corp proxy@dashboard',
@@ -246,6 +250,32 @@ describe('a restore from the dashboard', () => {
     const drift = await tidemark(['drift'], { env });
     expect([drift.code, drift.stdout]).toEqual([0, expect.stringContaining('No differences')]);
     expect((await tidemark(['verify'], { env })).code).toBe(0);
+  });
+
+  it('of which all is blocked has no command, and the lines with the missing secrets', async () => {
+    const { get, env, call } = await story({ TIDEMARK_HTTP_ALLOW_RESTORE: 'true' });
+    const config = {
+      bucket_name: 'b',
+      region: 'eu',
+      prefix: 'p',
+      aws_access_key_id: 'AKIA',
+      aws_secret_access_key: 's',
+    };
+    const mine = { name: 'Mine', model: 'events', interval: 'day', destination: { type: 'S3', config } };
+    const id = String((await call('POST', 'batch_exports/', mine))['id']);
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    expect((await tidemark(['snapshots', 'pin', 'good', '--baseline'], { env })).code).toBe(0);
+    await call('DELETE', `batch_exports/${id}/`);
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    const record = `batch_exports {"organization_id":"${KITTIWAKE_ID}"} ${id}`;
+    const query = new URLSearchParams([
+      ['source', 'default'],
+      ['record', record],
+    ]).toString();
+    const page = await eventually(() => get(`/restore?${query}`), /What it would do/);
+    expect(page).toContain('To supply the missing secrets, add to the source in the configuration:');
+    expect(page).toMatch(/<pre class="body" tabindex="0">secrets:\n {2}batch_exports:\n/);
+    expect(page).not.toContain('Apply it');
   });
 
   it('that the service has moved under is refused, with the reason', async () => {

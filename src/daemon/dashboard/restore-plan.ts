@@ -12,7 +12,14 @@ import type { RecordRow } from '../../mirror/records.ts';
 import { contradictionText } from '../../report/drift-document.ts';
 import { maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
 import { maskedPlan } from '../../report/plan-mask.ts';
-import { acceptedLines, adoptionLines, planSummary, sentItems } from '../../report/plan-report.ts';
+import {
+  acceptedLines,
+  adoptionLines,
+  planSummary,
+  secretLines,
+  SECRETS_INTRO,
+  sentItems,
+} from '../../report/plan-report.ts';
 import { nameText } from '../../report/value-text.ts';
 import { makePlan } from '../../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../../restore/plan/plan.ts';
@@ -24,7 +31,15 @@ import type { StateFilter } from '../../state/filter.ts';
 import type { LoadedState } from '../../state/state.ts';
 import type { RestoreCommand } from '../http/restores.ts';
 import { actionForm } from './actions.ts';
-import { emptyHtml, fieldListHtml, nameHtml, recordPath, timeHtml, withCommands } from './components.ts';
+import {
+  type DefinitionOf,
+  emptyHtml,
+  fieldListHtml,
+  nameHtml,
+  recordPath,
+  timeHtml,
+  withCommands,
+} from './components.ts';
 import { driftArticles, KEEP_ACCEPTED, keepHtml, selectionOf } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
@@ -75,20 +90,22 @@ export async function restorePage({
   const baseline = mirror.snapshots.baseline();
   const articles = driftArticles(mirror, drift, { only: selected });
   const command = { source: drift.source, args: withKept(restoreArgs(drift.source, changes), asked) };
+  const planned = await plannedHtml({ mirror, config, now, asked }, drift.source, {
+    reference: 'baseline',
+    filter: { kinds: [...new Set(changes.map(({ kind }) => kind))], ids: changes.map(({ id }) => id) },
+    removals: changes.filter(({ change }) => change === 'added').length,
+  });
   const body = markup`${crumbs}
 <p class="faint">Back to ${baseline?.name ?? 'the baseline'}, run ${baseline?.run ?? 0}.</p>
-${await plannedHtml({ mirror, config, now, asked }, drift.source, {
-  reference: 'baseline',
-  filter: { kinds: [...new Set(changes.map(({ kind }) => kind))], ids: changes.map(({ id }) => id) },
-  removals: changes.filter(({ change }) => change === 'added').length,
-})}
-${applyHtml(command.args, asked)}
+${planned.html}
+${applyHtml(planned, command.args, asked)}
 <section><h2>What drifted</h2>${articles}</section>`;
   return { content: { title, body }, command };
 }
 
-/** The command, to be copied; and where it is allowed, the form that makes the plan here. */
-function applyHtml(args: readonly string[], { query, canApply }: Asked): Html {
+/** The command, to be copied; and where it is allowed, the form that makes the plan here. Nothing for a plan that does nothing. */
+function applyHtml({ isIdle }: Planned, args: readonly string[], { query, canApply }: Asked): HtmlPart {
+  if (isIdle) return NOTHING;
   const form = !canApply
     ? NOTHING
     : markup`<p>Or make the plan here: the daemon reads the service again and shows it; nothing is sent before you confirm.</p>
@@ -121,8 +138,14 @@ interface Wanted {
 
 type PlanFacts = Pick<SelectionFacts, 'mirror' | 'config' | 'asked' | 'now'>;
 
+interface Planned {
+  readonly html: Html;
+  /** True where it would send and record nothing. */
+  readonly isIdle: boolean;
+}
+
 /** The steps of the plan from the newest run of the mirror: those that are sent, and those that are not, with the reason. */
-async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Promise<Html> {
+async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Promise<Planned> {
   const definitions = definitionsFor(facts.config, source);
   try {
     const plan = maskedPlan(await mirrorPlan(facts, source, wanted), definitions);
@@ -148,12 +171,25 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
       continuedIds(plan) === 0
         ? NOTHING
         : markup` Drift lists these as added and removed until the restore records that they are the same.`;
-    return markup`<section><h2>What it would do</h2>
-<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p><ul class="steps">${sent}${unsent}${left}${again}</ul>${warningsHtml(plan, facts.asked)}</section>`;
+    const html = markup`<section><h2>What it would do</h2>
+<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p><ul class="steps">${sent}${unsent}${left}${again}</ul>${secretsHtml(plan, definitions)}${warningsHtml(plan, facts.asked)}</section>`;
+    return { html, isIdle: !plan.steps.some(isExecutable) && continuedIds(plan) === 0 };
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
-    return markup`<p class="warning" role="note">! It is not known here what can be sent: ${error.message}</p>`;
+    const html = markup`<p class="warning" role="note">! It is not known here what can be sent: ${error.message}</p>`;
+    return { html, isIdle: false };
   }
+}
+
+/** What to add to the configuration, where secrets are missing. */
+export function secretsHtml(plan: Plan, definitions: DefinitionOf): HtmlPart {
+  const lines = secretLines(plan.steps, { definitions });
+  if (lines.length === 0) return NOTHING;
+  const shown = lines.map(
+    (line) => markup`${line}
+`,
+  );
+  return markup`<p>T${SECRETS_INTRO.slice(1)}:</p><pre class="body" tabindex="0">${shown}</pre>`;
 }
 
 /** The warnings, and where the plan sets back accepted drift, the box that leaves it. */
@@ -278,23 +314,21 @@ export async function versionPlanPage({
   const place = placeFilter(mirror, row);
   const args = withKept(versionArgs(row, place, own.id, wanted.run, isRemoval), asked);
   const plan = async (intro: HtmlPart, ...content: readonly HtmlPart[]): Promise<RestoreContent> => {
-    const steps = await plannedHtml({ mirror, config, asked, now }, row.source, {
+    const planned = await plannedHtml({ mirror, config, asked, now }, row.source, {
       reference: `run:${wanted.run}`,
       filter: { kinds: [row.kind], ids: [row.id], ...place },
       removals: isRemoval ? 1 : 0,
     });
-    return { ...page(intro, steps, content), command: { source: row.source, args } };
+    const apply = applyHtml(planned, args, asked);
+    return { ...page(intro, planned.html, apply, content), command: { source: row.source, args } };
   };
   if (wanted.body === undefined)
     return current.body === undefined
       ? page(emptyHtml('Nothing to restore:', 'the record was removed then, and still is.'))
-      : await plan(
-          markup`<p>The record was removed then: this removes it from the service.</p>`,
-          applyHtml(args, asked),
-        );
+      : await plan(markup`<p>The record was removed then: this removes it from the service.</p>`);
   if (current.body === undefined) {
     const again = markup`<p>The record was removed: this creates it again, under a new id that the service chooses.</p>`;
-    return await plan(again, applyHtml(args, asked));
+    return await plan(again);
   }
   const all = compareBodies(definition, current.body, wanted.body, 'default');
   const managed = compareBodies(definition, current.body, wanted.body, 'managed');
@@ -314,7 +348,6 @@ ${fieldListHtml(others, 0)}</section>`;
     return page(emptyHtml('No writable field differs.', 'See below what does.'), rest);
   return await plan(
     NOTHING,
-    applyHtml(args, asked),
     markup`<section><h2>What it sets</h2><p class="faint">From run ${current.run}, the latest, to run ${wanted.run}:</p>
 ${fieldListHtml(maskedFields(managed, definition), FIELDS_SHOWN)}</section>`,
     rest,

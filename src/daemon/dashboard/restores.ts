@@ -38,7 +38,7 @@ import {
 import { unreadRestoreHtml } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
-import { commandHtml } from './restore-plan.ts';
+import { commandHtml, secretsHtml } from './restore-plan.ts';
 
 const STEPS_SHOWN = 500;
 const FIELDS_SHOWN = 12;
@@ -182,7 +182,15 @@ function stepsHtml(plan: Plan, definitions: DefinitionOf): HtmlPart {
   const again = adoptionLines(plan, { definitions, isWhole: true }).map((line) => markup`<li>${line}</li>`);
   const left = plan.left.map((each) => markup`<li>${leftText(each, { definitions })}</li>`);
   return [
-    section('steps', plural(plan.steps.length, 'step'), NOTHING, unread, shown, rest),
+    section(
+      'steps',
+      plural(plan.steps.length, 'step'),
+      NOTHING,
+      unread,
+      shown,
+      rest,
+      secretsHtml(plan, definitions),
+    ),
     again.length === 0
       ? NOTHING
       : section('again', 'Found again under another id', NOTHING, markup`<ul>${again}</ul>`),
@@ -338,8 +346,15 @@ function noteHtml({ new_id: id, error, warning, reason, note }: RestoreReport['s
 }
 
 /** The commands for what can be done next. */
-function nextHtml({ restore, outcome, steps, undone_by: undo }: RestoreReport): HtmlPart {
+function nextHtml({
+  restore,
+  outcome,
+  steps,
+  undone_by: undo,
+  undone_in_part: isUndoneInPart,
+}: RestoreReport): HtmlPart {
   const isUnknown = steps.some((step) => step.outcome === 'sent');
+  const isUndone = undo !== undefined && isUndoneInPart !== true && !isUnknown;
   const isOpen = outcome === 'interrupted' && undo === undefined;
   const ways = [
     ...(isOpen
@@ -352,7 +367,7 @@ function nextHtml({ restore, outcome, steps, undone_by: undo }: RestoreReport): 
             markup`<code>tidemark restore --resume ${restore}</code> looks up what has no answer, and sends the rest; `,
           ]
         : []),
-    ...(outcome === 'running' || steps.length === 0
+    ...(outcome === 'running' || steps.length === 0 || isUndone
       ? []
       : [
           markup`${isOpen ? '; ' : ''}<code>tidemark undo ${restore}</code> ${isUnknown ? 'looks up what has no answer, and ' : ''}plans how to undo it`,

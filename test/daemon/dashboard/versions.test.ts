@@ -14,9 +14,8 @@ let url: string;
 let role: string;
 let number: string;
 
-beforeAll(async () => {
-  const later = (end: () => Promise<void>): void => void ends.push(end);
-  world = await World.create({ TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing' }, later);
+/** @returns the id of that role */
+async function removedRole(world: World): Promise<string> {
   await world.send('POST', `${PATH}roles/`, { name: 'Before the change' });
   await world.sync();
   const [made] = [...world.mirror().records.read({ kinds: ['roles'] })].filter(({ body }) =>
@@ -29,16 +28,28 @@ beforeAll(async () => {
   world.clock.at += DAY_MS;
   await world.send('DELETE', `${PATH}roles/${made?.id ?? ''}/`, undefined);
   await world.sync();
+  return made?.id ?? '';
+}
+
+const EXCLUDED = { TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing' };
+
+beforeAll(async () => {
+  const later = (end: () => Promise<void>): void => void ends.push(end);
+  world = await World.create(EXCLUDED, later);
+  role = `/records/roles/${await removedRole(world)}`;
   ({ url } = await world.listen({}, later));
-  role = `/records/roles/${made?.id ?? ''}`;
-  number = /name="record" value="(\d+)"/.exec(await page(role))?.[1] ?? '';
+  number = numberOf(await page(role));
 });
 afterAll(async () => {
   for (const end of ends.reverse()) await end();
 });
 
-async function page(path: string): Promise<string> {
-  return (await fetch(url + path, { headers: { accept: 'text/html' } })).text();
+async function page(path: string, at = url): Promise<string> {
+  return (await fetch(at + path, { headers: { accept: 'text/html' } })).text();
+}
+
+function numberOf(html: string): string {
+  return /name="record" value="(\d+)"/.exec(html)?.[1] ?? '';
 }
 
 /** Rows of the comparison, each as its class and the texts of its cells. */
@@ -138,12 +149,22 @@ describe('the plan that restores a version', () => {
   });
 
   it('of a removed record creates it again', async () => {
-    const html = await plan('run:2');
+    const writable = await World.create({ ...EXCLUDED, TIDEMARK_PROFILE: 'svc-writable' });
+    const id = await removedRole(writable);
+    const { url: at } = await writable.listen();
+    const of = numberOf(await page(`/records/roles/${id}`, at));
+    const html = await page(`/restore?kind=roles&of=${of}&version=run:2`, at);
     expect(html).toContain('this creates it again');
     expect(html.replace(/<[^>]*>/g, '')).toContain(
-      `tidemark restore run:2 --source default --kind roles --id ${role.split('/').at(-1) ?? ''} --apply`,
+      `tidemark restore run:2 --source default --kind roles --id ${id} --apply`,
     );
     expect(html).not.toContain('--prune');
+  });
+
+  it('that can send nothing has no command that sends it', async () => {
+    const html = await plan('run:2');
+    expect(html).toContain('this creates it again');
+    expect(html).not.toContain('Apply it');
   });
 
   it('says what would be sent, and of a blocked step why', async () => {
