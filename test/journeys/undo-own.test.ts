@@ -86,6 +86,21 @@ describe('an undo', () => {
     expect(names).toContain('Somebody else');
   });
 
+  it('leaves what was changed after another undo took it back, and asks for nothing', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const [role] = (await story.list('roles')).filter(({ name }) => name !== 'Administrators');
+    const path = `${ORGANIZATION}roles/${String(role?.['id'])}/`;
+    await story.call('PATCH', path, { name: 'Renamed' });
+    await story.applied(0, 'restore', '--kind', 'roles', '--apply');
+    await story.applied(0, 'undo', '1', '--apply');
+    await story.call('PATCH', path, { name: 'Somebody else' });
+    const { stdout } = await story.expectRun(0, 'undo', '1');
+    expect(stdout).toContain('restore 2 has taken back what was done to it');
+    expect(stdout).not.toContain('--force-changed');
+    await story.applied(0, 'undo', '1', '--apply', '--force-changed');
+    expect((await story.list('roles')).map(({ name }) => name)).toContain('Renamed');
+  });
+
   it('follows what was undone and done again, and says so', async () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
     const roles = (await story.list('roles')).slice(0, 2);

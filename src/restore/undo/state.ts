@@ -158,6 +158,15 @@ class BeforeRestore {
     const original = this.#live.get(place) ?? live;
     const added = body === undefined ? this.#addedTo(original) : [];
     const why = this.#changedSince(applied, managedDigest(definition, original.body), added);
+    const isSet = inverse.action !== 'remove' && this.#chain.left(applied).digest !== null;
+    const isTakenBack = isSet && this.#chain.takenBackBy(applied) !== undefined;
+    if (why !== null && !isAsBefore && !forceChanged && isTakenBack) {
+      // What is in it now is not this restore's any more.
+      this.#settle(applied, why);
+      this.#records.set(place, original);
+      this.#extent.delete(original);
+      return;
+    }
     if (why !== null && !isAsBefore && !forceChanged) {
       const { kind, scope, id } = original;
       const name = recordName(definition, original.body, id);
