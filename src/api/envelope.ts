@@ -33,7 +33,7 @@ export function readPage(
   shape: RecordShape,
   neutral: NeutralText,
 ): ListPage {
-  refuseHtml(answer);
+  refuseOtherText(answer);
   try {
     const { envelope, records: scanned } = scanList(answer.text, definition.listing.listKeys, shape);
     const keys: string[] = [];
@@ -68,7 +68,7 @@ export function readRecord(
   id: string,
   neutral: NeutralText,
 ): FoundRecord {
-  refuseHtml(answer);
+  refuseOtherText(answer);
   const one = definition.title.one;
   try {
     const body = parseLossless(answer.text);
@@ -95,10 +95,14 @@ export function isWholeList(page: ListPage): boolean {
   );
 }
 
-/** @throws TidemarkError `malformed` when a web page was sent where JSON was promised */
-export function refuseHtml(answer: Answer): void {
-  if (!/^\s*</.test(answer.text) && !/^\s*(text\/html|application\/xhtml)/i.test(answer.contentType)) return;
-  throw malformed(answer, 'an HTML page instead of JSON', {
+/** How the text of a JSON value begins; what begins so and is broken may have been cut. */
+const JSON_BEGINS = /^\s*(?:[[{"\d-]|true|false|null|$)/;
+
+/** @throws TidemarkError `malformed` when a web page, or other text, was sent where JSON was promised */
+export function refuseOtherText(answer: Answer): void {
+  const isHtml = /^\s*</.test(answer.text) || /^\s*(text\/html|application\/xhtml)/i.test(answer.contentType);
+  if (!isHtml && JSON_BEGINS.test(answer.text)) return;
+  throw malformed(answer, `${isHtml ? 'an HTML page' : 'text'} instead of JSON`, {
     hint: 'check that baseUrl of the source points at the API and not at a web page or a login',
   });
 }

@@ -10,7 +10,7 @@ import { abortReason } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { idAt, parseLossless } from '../core/json.ts';
 import { Connection, type ConnectionOptions } from './connection.ts';
-import { malformed, refuseHtml } from './envelope.ts';
+import { malformed, refuseOtherText } from './envelope.ts';
 import type { Reservation } from './limiter.ts';
 import { type ReadClient, loggedPath, readClientOver } from './read-client.ts';
 import { wasNeverSent } from './network-error.ts';
@@ -235,7 +235,7 @@ function readWritten(
   const { status } = answer;
   if (answer.text.trim() === '') return { outcome: 'done', status, id: null };
   try {
-    refuseHtml(answer);
+    refuseOtherText(answer);
     const body = parseLossless(answer.text);
     const given = idAt(body, definition.idPath) ?? null;
     if (id !== null && given !== null && given.toLowerCase() !== id.toLowerCase()) {

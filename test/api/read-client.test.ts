@@ -86,6 +86,19 @@ describe('retrieve', () => {
     await expect(client.retrieve(definition, scope, 'x')).rejects.toMatchObject({ code });
   });
 
+  it.each([
+    ['OK', /with text instead of JSON$/, /not at a web page or a login$/],
+    ['{"id": "x"', /with no batch export: /, /may have been cut/],
+    ['', /with no batch export: /, /may have been cut/],
+    ['null', /with no batch export$/, /may have been cut/],
+  ])('says where to look for an answer of %j', async (body, message, hint) => {
+    const { client } = await opened.rig(() => ({ body, headers: { 'content-type': 'text/plain' } }), once);
+    await expect(client.retrieve(definition, scope, 'x')).rejects.toMatchObject({
+      message: expect.stringMatching(message) as string,
+      hint: expect.stringMatching(hint) as string,
+    });
+  });
+
   it('is no operation of a list-only kind', async () => {
     const { client, server } = await opened.rig(() => ({ body: {} }));
     await expect(client.retrieve(definitionOf('members'), scope, 'x')).rejects.toMatchObject({
