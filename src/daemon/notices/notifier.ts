@@ -15,7 +15,7 @@ import { behindText, type HealthReason } from '../health/health.ts';
 import { contentOf, noticeOf, sourceOf, span, subjectName } from './message.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { Outbox, OutboxOptions } from './outbox.ts';
-import { markedSubject, runOfBackup, settled, usualEnd } from './perhaps-open.ts';
+import { isCutShortMark, markedSubject, runOfBackup, settled, usualEnd } from './perhaps-open.ts';
 import { type JobDetails, type Transition, joined, NO_TRANSITION, stateOf } from './run-transitions.ts';
 import { transitionsOf } from './transitions.ts';
 
@@ -198,6 +198,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
         removedTransition(
           mirror.daemon.noticeStates().filter(({ source }) => isRemoved(source)),
           at,
+          ({ source, subject }) => mirror.daemon.channelsReportedTo(source, subject).length > 0,
         );
       if (removed(options.mirror()).cleared.length === 0) return 0;
       return write(removed, (notice, mirror) => {
@@ -381,9 +382,19 @@ export function freshnessTransition(
 
 // Sources that are configured no longer: no job comes any more that would end what was reported of them.
 
-/** Ends all these states, with one notice for each incident that they may have opened. */
-export function removedTransition(states: readonly NoticeState[], at: string): Transition {
-  const open = states.filter(({ subject, state }) => subject !== 'schema' && state !== 'ok');
+/**
+ * Ends all these states, with one notice for each incident that they may have opened.
+ * @param wasReported whether anything of that subject was ever sent: of a daemon that was killed, every subject is marked
+ */
+export function removedTransition(
+  states: readonly NoticeState[],
+  at: string,
+  wasReported: (state: Pick<NoticeState, 'source' | 'subject'>) => boolean = () => true,
+): Transition {
+  const open = states.filter((state) => {
+    if (state.subject === 'schema' || state.state === 'ok') return false;
+    return !isCutShortMark(state) || wasReported({ source: state.source, subject: markedSubject(state) });
+  });
   const matters = Map.groupBy(open, (state) => {
     const subject = markedSubject(state);
     return JSON.stringify([state.source, subject.startsWith('drift:') ? 'drift' : subject]);

@@ -92,6 +92,11 @@ function isCutShort({ detail }: Pick<NoticeState, 'detail'>): boolean {
   return detail['reason'] === ('cut short' satisfies Reason);
 }
 
+/** A mark of a daemon that was killed: only what it had reported from memory may be open. */
+export function isCutShortMark(state: Pick<NoticeState, 'subject' | 'detail'>): boolean {
+  return isMark(state) && isCutShort(state);
+}
+
 /** The subject that a state is about, also of a mark. */
 export function markedSubject(state: Pick<NoticeState, 'subject'>): string {
   return isMark(state) ? state.subject.slice(PREFIX.length) : state.subject;

@@ -12,6 +12,7 @@ import { findDaemon } from '../../../src/daemon/lockfile.ts';
 import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
 import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
 import { channelsFor, removedTransition } from '../../../src/daemon/notices/notifier.ts';
+import { cutShortStates } from '../../../src/daemon/notices/perhaps-open.ts';
 import type { NoticeState } from '../../../src/mirror/daemon-store.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
@@ -279,6 +280,39 @@ describe('the end of what was reported', () => {
     expect(cleared).toHaveLength(states.length);
     expect(notices.map(({ subject }) => subject)).toEqual(['run', 'drift', 'job:verify']);
     expect(notices.map(({ content }) => content['job'])).toEqual(['sync', 'drift', 'verify']);
+  });
+
+  it('after a kill is sent only of what was ever reported', () => {
+    const marks = cutShortStates([], ['b'], '2026-03-01T00:00:00.000Z');
+    const subjectsOf = (reported: readonly string[]): unknown[] =>
+      removedTransition(marks, '2026-03-02T00:00:00.000Z', ({ subject }) =>
+        reported.includes(subject),
+      ).notices.map(({ subject, content }) => [subject, content['isAssumed']]);
+    expect(marks.length).toBeGreaterThan(5);
+    expect(subjectsOf([])).toEqual([]);
+    expect(subjectsOf(['run'])).toEqual([['run', true]]);
+    expect(removedTransition(marks, '2026-03-02T00:00:00.000Z', () => false).cleared).toHaveLength(
+      marks.length,
+    );
+  });
+
+  it('after a kill is not sent of a source of which nothing was reported', async () => {
+    const given = await world();
+    given.configure(['a', 'b']);
+    await given.start();
+    await given.rig.advanceMinutes(2);
+    await given.rig.daemon.stop();
+    const path = join(given.rig.directory, 'b.db');
+    const mirror = openMirror(path, { mode: 'write', command: 'test', clock: given.rig.clock });
+    const marks = cutShortStates([], ['b'], '2026-03-02T10:00:00.000Z');
+    mirror.daemon.recordNotices({ states: marks, cleared: [], notices: [] });
+    mirror.close();
+    given.configure(['a']);
+    await given.start();
+    await given.rig.advanceMinutes(2);
+    expect(given.sent).toEqual([]);
+    expect(inMirror(given, 'b', (own) => own.daemon.deliveries(10))).toEqual([]);
+    expect(statesIn(given, 'b')).toEqual([]);
   });
 
   it('goes to the channels that were told, or that wait for an end', () => {
