@@ -255,9 +255,9 @@ describe('how sound the copy is', () => {
     story.service.set('members', [{ id: 'm', user: { uuid: 'u' } }]);
     story.start();
     await story.until(() => story.lines(0, /^sync is done/).length === 1);
-    expect(await story.get('/metrics')).not.toMatch(/^tidemark_verify_problems /m);
+    expect(await story.get('/metrics')).not.toMatch(/^tidemark_verify_problems\b/m);
     expect((await story.cli('verify')).code).toBe(0);
-    expect(await story.get('/metrics')).toMatch(/^tidemark_verify_problems 0$/m);
+    expect(await story.get('/metrics')).toMatch(/^tidemark_verify_problems\{source=""\} 0$/m);
     expect(await story.jobs('verify')).toMatchObject([
       { trigger: 'request', by: commandActor().by, outcome: 'done', summary: { problems: 0 } },
     ]);
@@ -273,7 +273,7 @@ describe('how sound the copy is', () => {
     );
     const bad = await story.health();
     expect([bad.state, bad.reasons.map(({ code }) => code)]).toEqual(['degraded', ['verify_failed']]);
-    expect(await story.get('/metrics')).toMatch(/^tidemark_verify_problems [1-9]/m);
+    expect(await story.get('/metrics')).toMatch(/^tidemark_verify_problems\{source=""\} [1-9]/m);
     expect((await story.cli('sync')).code).toBe(0);
     expect((await story.health()).reasons.map(({ code }) => code)).toEqual(['verify_failed']);
     expect(story.pending()).toEqual(['verify_failed']);

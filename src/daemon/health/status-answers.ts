@@ -14,6 +14,7 @@ import { unaskedLines } from '../../state/unasked.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { type JobRow, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import { type DriftSummary, refusalOf, summaryOf } from '../jobs/summaries.ts';
+import { isDamageFound } from '../notices/run-transitions.ts';
 import { hasDrillFallen, type LastJobs } from '../last-jobs.ts';
 import type { HealthReason } from './health.ts';
 import type { HealthSnapshot } from './health-facts.ts';
@@ -205,10 +206,29 @@ function verified({ health, lastJobs, now }: HealthSnapshot): Answered {
   return { tone: 'good', word: 'Yes', line: `${count(summary.revisions)} revisions match, ${when}` };
 }
 
+/**
+ * Problems of a mirror that are known: those of the latest verification, and at least one where something else found it damaged since.
+ * Null where nothing is known.
+ * @param owner the source of the mirror, of many; null for the only mirror
+ */
+export function knownProblems({ health, lastJobs }: HealthSnapshot, owner: string | null): number | null {
+  const own: Pick<LastJobs, 'of'> = {
+    of: (name) => lastJobs.of(name).filter(({ source }) => owner === null || source === owner),
+  };
+  const [job] = own.of('verify');
+  // Damage that does not let it come to its end is one problem at least.
+  const found =
+    job === undefined ? null : (summaryOf('verify', job)?.problems ?? (isDamageFound(job) ? 1 : null));
+  const { reasons = [] } =
+    owner === null ? health : (health.sources.find((each) => each.source === owner) ?? {});
+  const isDamaged = reasons.some(({ code }) => code === 'verify_failed') || damagedSince(own) !== null;
+  return isDamaged ? Math.max(found ?? 0, 1) : found;
+}
+
 const NAMES_DAMAGE = 'tidemark verify names what is damaged';
 
 /** When the latest job failed because the mirror is damaged, if no verification has ended since; ISO 8601. */
-function damagedSince(lastJobs: LastJobs): string | null {
+function damagedSince(lastJobs: Pick<LastJobs, 'of'>): string | null {
   const endOf = ({ finishedAt, startedAt }: JobRow): string => finishedAt ?? startedAt;
   const [verify] = lastJobs.of('verify');
   const ends = JOB_NAMES.flatMap((name) => lastJobs.of(name))

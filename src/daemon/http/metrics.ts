@@ -11,8 +11,7 @@ import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonCells } from '../cells.ts';
 import type { DaemonView, ScheduleView, SourceRequestStats } from '../view.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
-import { isDamageFound } from '../notices/run-transitions.ts';
-import { configuredOf, openBySource } from '../health/status-answers.ts';
+import { configuredOf, knownProblems, openBySource } from '../health/status-answers.ts';
 import { type HealthSnapshot, lookAtBackups } from '../health/health-facts.ts';
 import { CHANGES, RunCounter, type RunTotals } from './run-counter.ts';
 import type { DriftNow } from '../health/drift-now.ts';
@@ -64,6 +63,7 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
         startedAt: cells.startedAt,
         version,
         sources: cells.config().sources.map(({ name }) => name),
+        isPerSource: cells.isPerSource(),
         schedules: views.flatMap((view) => view.schedules()),
         stats: views.flatMap((view) => view.stats()),
         activity: cells.activity(),
@@ -148,6 +148,8 @@ interface MetricFacts {
   readonly version: string;
   /** The configured ones. */
   readonly sources: readonly string[];
+  /** True where each source has a mirror of its own. */
+  readonly isPerSource: boolean;
   /** Of all mirrors, likewise the next ones. */
   readonly schedules: readonly ScheduleView[];
   readonly stats: readonly SourceRequestStats[];
@@ -405,12 +407,14 @@ export const METRICS: readonly MetricRow[] = [
     ['source'],
     ({ snapshot: { drillScores } }) => [...drillScores].map(([source, { last }]) => [last, source]),
   ),
-  gauge('verify_problems', 'Problems found by the latest verification', [], ({ snapshot }) =>
-    // Damage that does not let it come to its end is one problem at least.
-    snapshot.lastJobs.of('verify').map((job) => {
-      const isDamaged = isDamageFound(job);
-      return [summaryOf('verify', job)?.problems ?? (isDamaged ? 1 : null)];
-    }),
+  gauge(
+    'verify_problems',
+    'Problems found by the latest verification; at least 1 from when something else, such as a backup, finds damage. The source is empty if one mirror holds all sources',
+    ['source'],
+    ({ snapshot, sources, isPerSource }) =>
+      isPerSource
+        ? sources.map((source): Sample => [knownProblems(snapshot, source), source])
+        : [[knownProblems(snapshot, null), '']],
   ),
   counter(
     'requests',

@@ -422,6 +422,8 @@ describe('the drift of a mirror that is too damaged to compare', () => {
       unknown: expect.stringContaining(why) as string,
     });
     expect(await scraped()).not.toMatch(/^tidemark_drift_findings\{/m);
+    // What health says, before the next verification.
+    expect(await scraped()).toMatch(/^tidemark_verify_problems\{source=""\} 1$/m);
     const pages = await Promise.all(
       ['/organizations', `/organizations/${id}`].map(async (path) => await (await fetch(at + path)).text()),
     );
