@@ -5,6 +5,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { JobName } from '../mirror/daemon-store.ts';
 import { BackupCatalog } from '../backup/known-backups.ts';
+import { leftOfHour } from '../mirror/rate-log.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
 import type { MirrorConnections } from './mirror-access.ts';
@@ -44,7 +45,14 @@ export function createView(parts: DaemonParts): DaemonView {
         const { name, source, trigger } = job;
         return { name, source, trigger, ...(name === 'backup' ? { since: runner.waitsSince(job) } : {}) };
       }),
-    stats: () => runner.stats.all(),
+    stats: () =>
+      runner.stats.all().map((stats) => {
+        const { sources, rateLogBeside } = config();
+        const source = sources.find(({ name }) => name === stats.source);
+        // Its own client does not know what others sent with the key since.
+        const left = source === undefined ? null : leftOfHour(source, { beside: rateLogBeside, clock });
+        return left === null ? stats : { ...stats, leftThisHour: left };
+      }),
     problems: () => parts.problems().toSorted((a, b) => (a.since < b.since ? -1 : a.since > b.since ? 1 : 0)),
     request: (name, sources, how = {}) => {
       const configured = config().sources.map((source) => source.name);

@@ -221,6 +221,20 @@ export function usedUpHour(
   return { freeAt, what: `rate.perHour is used up until ${localTime(isoTime(freeAt)).slice(11)}` };
 }
 
+/**
+ * Requests that `rate.perHour` leaves now, by what all processes sent with that key. Null without a limit, and where the log beside that
+ * path knows of none.
+ */
+export function leftOfHour(
+  source: Pick<SourceConfig, 'baseUrl' | 'apiKey' | 'rate'>,
+  { beside, clock }: { beside: string; clock: Clock },
+): number | null {
+  const { perHour } = source.rate;
+  if (perHour === 0) return null;
+  const used = readStarts({ beside, fingerprint: keyFingerprint(source), clock }, null).length;
+  return used === 0 ? null : Math.max(0, perHour - used);
+}
+
 /** What a rate log holds of the last hour, to be continued on another machine. It does not reveal any key. */
 export interface RateLogState {
   /** When the ages were taken, by the clock that was given, epoch milliseconds. */

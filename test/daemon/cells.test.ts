@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { keyFingerprint } from '../../src/config/source.ts';
 import { isoTime } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
@@ -418,6 +418,29 @@ it('with --once ends as partial where the hour of a source is used up', async ()
   expect(await rig.daemon.done).toBe(3);
   expect(rig.loud().at(-1)).toContain('the next sync of a waits: rate.perHour is used up until');
   expect(rig.jobs({ name: 'sync' })).toMatchObject([{ source: 'b', outcome: 'done' }]);
+});
+
+it('says of all sources with a key how many requests it has left, whoever sent them', async () => {
+  const rig = await rigOf({ sources: { a: 'shared-key', b: 'shared-key' }, mirror: 'mirror.db' });
+  writeFileSync(
+    rig.configFile,
+    readFileSync(rig.configFile, 'utf8').replaceAll('perHour: 0', 'perHour: 500'),
+  );
+  await rig.start();
+  await until(rig, () => rig.view.stats().length === 2);
+  const leftOf = (): unknown[] => rig.view.stats().map(({ leftThisHour }) => leftThisHour);
+  const fingerprint = keyFingerprint({ baseUrl: new URL(rig.service.url), apiKey: new Secret('shared-key') });
+  const log = new SharedRateLog({ beside: rig.mirrorPath, fingerprint, keeps: 500, clock: rig.clock });
+  onTestFinished(() => log.close());
+  const send = (count: number): void => {
+    log.atomically(() => {
+      for (let sent = 0; sent < count; sent += 1) log.starts(null).add(rig.clock.now());
+    });
+  };
+  send(499);
+  expect(leftOf()).toEqual([1, 1]);
+  send(1);
+  expect(leftOf()).toEqual([0, 0]);
 });
 
 describe('the overview', () => {

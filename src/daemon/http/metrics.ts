@@ -436,7 +436,7 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'rate_left_requests',
-    'Requests left in the rate limit; absent without a limit',
+    'Requests left in the rate limit; absent without a limit. Of the hour: the same for all sources with the same key and limit',
     ['source', 'window'],
     ({ stats }) =>
       stats.flatMap(({ source, leftThisMinute, leftThisHour }): Sample[] => [
