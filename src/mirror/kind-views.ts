@@ -143,9 +143,10 @@ const ORGANIZATION_ID = `CAST(ifnull(l.organization_id, ${ORGANIZATION_OF_PROJEC
 /** The same of a collection that is not listed by project. SQLite parses all views for each connection, so they are short. */
 const LISTED_ORGANIZATION_ID = 'CAST(l.organization_id AS TEXT)';
 
-/** From the view of that kind: SQLite parses all views for each connection, so that none says the same twice. */
+/** Of one that is gone the last: what went with it belonged to it. */
 function organizationName(id: string): string {
-  return `(SELECT o.name FROM ${SCOPE_KIND.organization_id} o WHERE o.source = s.name AND o.id = ${id})`;
+  return `(SELECT CAST(iif(o.hash IS NULL, o.last_name, ${nameValue(definitionOf(SCOPE_KIND.organization_id).nameFrom, 'o.body')}) AS TEXT) FROM records o JOIN collections ol ON ol.id = o.collection
+    WHERE ol.source = l.source AND ol.kind = '${SCOPE_KIND.organization_id}' AND o.remote_id = ${id})`;
 }
 
 const ORGANIZATION = organizationName(ORGANIZATION_ID);
@@ -318,6 +319,8 @@ export function maskedViews(
     query
       .replaceAll(/(?<!["\w.])(?:r\.)?body\b/g, `masked_body(${kind}, c.source, r.body)`)
       .replaceAll('r.last_name', `masked_name(${kind}, c.source, r.last_name)`)
+      .replaceAll(/\bo\.body\b/g, `masked_body('${SCOPE_KIND.organization_id}', s.name, o.body)`)
+      .replaceAll(/\bo\.last_name\b/g, `masked_name('${SCOPE_KIND.organization_id}', s.name, o.last_name)`)
       .replace(ID_COLUMN, isIdMasked ? `masked_id(${kind}, c.source, r.remote_id) AS "id"` : ID_COLUMN)
       .replaceAll(/\bFROM runs\b/g, 'FROM main.runs');
   return [

@@ -70,8 +70,13 @@ describe('the recipes', () => {
     },
   );
 
+  it('begin with no comment, which sqlite3 takes for an option when the query is its argument', () => {
+    const blocks = [...page.matchAll(/^```sql\n([^]*?)```/gm)].map(([, sql = '']) => sql);
+    expect(blocks.filter((sql) => /^--(?! (?:DuckDB|Grafana)\n)/.test(sql))).toEqual([]);
+  });
+
   it('join without giving a row twice, although a member of two organizations is two rows with one id', () => {
-    const sql = /^```sql\n(-- Who has which role\?\n[^]*?)```/m.exec(page)?.[1] ?? '';
+    const sql = /who has which role:\n\n```sql\n([^]*?)```/.exec(page)?.[1] ?? '';
     const { rows } = openMirrorToRead(two, sql);
     const memberships = openMirrorToRead(two, 'SELECT id FROM role_memberships').rows.length;
     expect(rows).toHaveLength(memberships);

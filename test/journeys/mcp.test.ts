@@ -11,6 +11,7 @@ import { ChildCommands, printedBy } from '../../src/mcp/child-command.ts';
 import { Mcp } from '../../src/mcp/server.ts';
 import { environment, mirrorOnce, program, scratch, start, startHere, tidemark } from './harness.ts';
 import { FakeService } from './service.ts';
+import { KINDS } from '../../src/catalog/kinds.ts';
 
 const TOKEN = 'token-of-the-daemon-1234';
 const TRIGGER = 'token-of-webhooks-1234';
@@ -120,7 +121,14 @@ describe('tidemark mcp', () => {
     expect(tools.map(({ name }) => name)).toEqual(TOOLS);
     for (const { annotations } of tools)
       expect(annotations).toMatchObject({ readOnlyHint: true, destructiveHint: false });
+    // Every table that a query may name.
+    const { description = '' } = tools.find(({ name }) => name === 'sql') ?? {};
+    for (const table of [...KINDS, 'runs', 'changes', 'gone'])
+      expect(description).toMatch(RegExp(`\\b${table}\\b`));
     const call = callOf(client);
+    expect((await call('sql', { query: 'select 9007199254740993, -9007199254740991' })).data).toMatchObject({
+      rows: [['9007199254740993', -9007199254740991]],
+    });
     expect((await call('status')).data).toMatchObject({ schema: 'tidemark.status/1' });
     expect((await call('sql', { query: 'select count(*) from runs' })).data).toMatchObject({ rows: [[2]] });
     // A server that was narrowed cannot be asked for more.
