@@ -3,7 +3,7 @@
  * for all of them, a command for the one that it is about to change. SQL as text: it defines what is hashed.
  */
 import { createHash } from 'node:crypto';
-import { and, desc, eq } from 'drizzle-orm';
+import { and, desc, eq, inArray, lte } from 'drizzle-orm';
 import { isKind } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -104,23 +104,36 @@ const MADE = {
 /**
  * SQL of how the program knew who made a row, by the latest entry that says that somebody did; NULL without one.
  * @param member SQL of the row's member; left out where the rows of the table itself are read
- * @param until SQL of the last entry that counts
  */
 export function madeVia(
   about: keyof typeof MADE,
   member = `json_array(${AUDITED[about].key.join(', ')})`,
-  until?: string,
 ): string {
   const actions = MADE[about].map((action) => `'${action}'`).join(', ');
   return `(SELECT made.via FROM audit_log made WHERE made.about = '${about}' AND made.member = ${member}
-    AND made.action IN (${actions})${until === undefined ? '' : ` AND made.entry <= ${until}`}
-    ORDER BY made.entry DESC LIMIT 1)`;
+    AND made.action IN (${actions}) ORDER BY made.entry DESC LIMIT 1)`;
 }
+
+const MADE_VIA = prepared((db) => {
+  const { entry, via, about, member, action } = auditLog;
+  return db
+    .select({ via })
+    .from(auditLog)
+    .where(
+      and(
+        ...[eq(about, param('about')), eq(member, param('member')), lte(entry, param('until'))],
+        inArray(action, Object.values(MADE).flat()),
+      ),
+    )
+    .orderBy(desc(entry))
+    .limit(1)
+    .prepare();
+});
 
 /** The same of a row by its key, also where it is gone. */
 export function madeViaOf(connection: Connection, about: keyof typeof MADE, key: RowKey): string | undefined {
-  const made = connection.prepare<[string], string | null>(`SELECT ${madeVia(about, '?')}`);
-  return made.pluck().get(keyText(key)) ?? undefined;
+  const until = Number.MAX_SAFE_INTEGER;
+  return MADE_VIA(connection).get({ about, member: keyText(key), until })?.via;
 }
 
 /** The same for the row that an entry is about, as of that entry; undefined also for other tables. */
@@ -130,9 +143,7 @@ export function madeViaUntil(
 ): string | undefined {
   if (about !== 'acceptances' && about !== 'snapshots' && about !== 'restores') return undefined;
   const making: readonly AuditAction[] = MADE[about];
-  if (making.includes(action)) return via;
-  const made = connection.prepare<[string, number], string | null>(`SELECT ${madeVia(about, '?', '?')}`);
-  return made.pluck().get(member, entry) ?? undefined;
+  return making.includes(action) ? via : MADE_VIA(connection).get({ about, member, until: entry })?.via;
 }
 
 /** After these, there is no such row: they are recorded before it goes, with what it held. */
