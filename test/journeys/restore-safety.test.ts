@@ -244,7 +244,7 @@ describe('Ctrl-C', () => {
     expect(listed.stdout).toContain('interrupted');
     const another = await story.expectRun(2, 'restore');
     expect(another.stderr).toMatch(
-      /restore 1 of \S+ by Ada is unfinished: `tidemark restore --resume 1` continues it/,
+      /restore 1 of \S+ by Ada \(\S+@\S+\) is unfinished: `tidemark restore --resume 1` continues it/,
     );
 
     const resumed = await story.expectRun(0, 'restore', '--resume', '--as', 'Bea', '--json');

@@ -74,14 +74,14 @@ describe('snapshots', () => {
             is_altered: false,
             collections_not_in_it: 0,
           },
-          by: commandActor().by,
+          ...commandActor(),
           ...{ at: expect.stringMatching(/Z$/) as string, pinned_at: expect.stringMatching(/Z$/) as string },
         },
         expect.objectContaining({ name: 'first', run: 1, by: 'Ann Miller', is_baseline: true }),
       ],
       warnings: [],
     });
-    expect((await run('snapshots')).stdout).toMatch(/first +1 +\S+Z +\S+Z +Ann Miller +baseline\n/);
+    expect((await run('snapshots')).stdout).toMatch(/first +1 +\S+Z +\S+Z +Ann Miller \(\S+@\S+\) +baseline\n/);
     expect((await run('snapshots', 'baseline')).stdout).toMatch(/first/);
     expect((await run('snapshots', 'baseline', 'after-change')).stdout).toMatch(/\(run 2\), no longer first/);
     const refused = await run('snapshots', 'unpin', 'after-change');

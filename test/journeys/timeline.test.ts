@@ -128,9 +128,9 @@ describe('a period', () => {
     const [at] = table.stdout.match(/(?<=\n2,)[^,]+/) ?? [''];
     expect(at).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
     expect(lines.slice(0, 3)).toEqual([
-      'run,at,source,kind,organization_id,project_id,role_id,id,name,change,path,from,to,restore,by,id_before',
-      `2,${at},default,domains,0190aaaa-0000-7000-8000-000000000001,,,d1,a.example,changed,/sso_enforcement,"""""","""saml""",,,`,
-      `2,${at},default,domains,0190aaaa-0000-7000-8000-000000000001,,,d2,${HOSTILE},added,,,,,,`,
+      'run,at,source,kind,organization_id,project_id,role_id,id,name,change,path,from,to,restore,by,via,id_before',
+      `2,${at},default,domains,0190aaaa-0000-7000-8000-000000000001,,,d1,a.example,changed,/sso_enforcement,"""""","""saml""",,,,`,
+      `2,${at},default,domains,0190aaaa-0000-7000-8000-000000000001,,,d2,${HOSTILE},added,,,,,,,`,
     ]);
     expect(lines).toHaveLength(1 + 2 + 131 + 1);
     expect(lines.at(-1)).toBe('');
