@@ -81,7 +81,9 @@ describe('snapshots', () => {
       ],
       warnings: [],
     });
-    expect((await run('snapshots')).stdout).toMatch(/first +1 +\S+Z +\S+Z +Ann Miller \(\S+@\S+\) +baseline\n/);
+    expect((await run('snapshots')).stdout).toMatch(
+      /first +1 +\S+Z +\S+Z +Ann Miller \(\S+@\S+\) +baseline\n/,
+    );
     expect((await run('snapshots', 'baseline')).stdout).toMatch(/first/);
     expect((await run('snapshots', 'baseline', 'after-change')).stdout).toMatch(/\(run 2\), no longer first/);
     const refused = await run('snapshots', 'unpin', 'after-change');
