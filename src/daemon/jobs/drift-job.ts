@@ -116,7 +116,10 @@ function findingSummary(
   level: number | undefined,
 ): FindingSummary {
   const definition = definitions(finding.kind);
-  const { fingerprint, severity, kind, scope, id, name, change, path } = withMaskedId(finding, definition);
+  const { fingerprint, severity, kind, scope, id, name, change, path, place } = withMaskedId(
+    finding,
+    definition,
+  );
   return {
     fingerprint,
     severity,
@@ -127,6 +130,7 @@ function findingSummary(
     ...(isPersonKind(definition) && level !== undefined ? { level } : {}),
     change,
     path: maskedPlace(path, definition),
+    ...(place === undefined || place === path ? {} : { place: maskedPlace(place, definition) }),
     ...(finding.reopened?.because === 'contradicted' ? { reopened: 'contradicted' } : {}),
   };
 }

@@ -88,6 +88,8 @@ export interface FindingSummary {
   readonly change: 'added' | 'removed' | 'changed';
   /** RFC 6901 pointer; empty for a record that came or went. */
   readonly path: string;
+  /** The path with `[id=…]` for elements that are matched by their id; left out where it is the same. */
+  readonly place?: string;
   /** Given where it is open because its acceptance is not as the audit log has it. */
   readonly reopened?: 'contradicted';
 }

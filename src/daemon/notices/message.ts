@@ -203,11 +203,11 @@ export function textOf(message: Message): string {
 
 /** People are not named, by intent: their level says how much it matters. */
 export function findingLine(finding: FindingSummary): string {
-  const { severity, kind, id, name, level, change, path, reopened } = finding;
+  const { severity, kind, id, name, level, change, path, place = path, reopened } = finding;
   const role = level === undefined ? '' : ` (${LEVELS[level] ?? `level ${level}`})`;
   const why = reopened === undefined ? '' : ` (${CONTRADICTED})`;
   return escapeControlCharacters(
-    `${severity}: ${kind} ${name ?? id}${role}: ${path === '' ? change : path}${why}`,
+    `${severity}: ${kind} ${name ?? id}${role}: ${path === '' ? change : place}${why}`,
   );
 }
 

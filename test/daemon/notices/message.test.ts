@@ -29,7 +29,8 @@ function message(title: string, lines: readonly string[] = [], more: { hint?: st
 function drifted(threshold: 'high' | 'low'): Message {
   const findings = [
     finding('c', { severity: 'critical', path: '/level', kind: 'members', name: null, id: 'm1', level: 15 }),
-    finding('h', { severity: 'high', path: '', change: 'removed' }),
+    finding('h', { severity: 'high', path: '/teams/2/uuid', place: '/teams/[id=5]/uuid' }),
+    finding('r', { severity: 'high', path: '', change: 'removed' }),
     ...Array.from({ length: 30 }, (_unused, n) => finding(`l${n}`, { severity: 'low', id: `${n}` })),
   ];
   const [notice] = transitionsOf([], seen(driftJob(findings))).notices;
@@ -39,17 +40,18 @@ function drifted(threshold: 'high' | 'low'): Message {
 describe('a message', () => {
   it('of drift leaves out what matters less to its channel, counts and title included', () => {
     const all = drifted('low');
-    expect(all.title).toBe('production: 32 new findings of drift (1 critical, 1 high, 30 low)');
+    expect(all.title).toBe('production: 33 new findings of drift (1 critical, 2 high, 30 low)');
     expect(linesOf(all)).toHaveLength(21);
-    expect(linesOf(all).at(-1)).toBe('… and 12 more');
+    expect(linesOf(all).at(-1)).toBe('… and 13 more');
     const grave = drifted('high');
-    expect(grave.title).toBe('production: 2 new findings of drift (1 critical, 1 high)');
+    expect(grave.title).toBe('production: 3 new findings of drift (1 critical, 2 high)');
     expect(linesOf(grave)).toEqual([
       'critical: members m1 (owner): /level',
+      'high: batch_exports Nightly: /teams/[id=5]/uuid',
       'high: batch_exports Nightly: removed',
     ]);
     expect(noticeDocument(grave)).toMatchObject({
-      count: 2,
+      count: 3,
       more: 0,
       severities: { low: 0 },
       severity: 'critical',
