@@ -73,4 +73,37 @@ describe('references to a record that was created again', () => {
       }
     }
   });
+
+  it('and that others still name by its old id, in a state from after it: the plan is empty, as the comparison is', async () => {
+    const story = await Story.start();
+    story.env['TIDEMARK_DEFINITIONS'] = JSON.stringify({
+      projects: { fields: { name: { type: 'string', writable: true } } },
+      batch_exports: { fields: { team_id: { createOnly: true } } },
+    });
+    const { id: old } = await story.call('POST', `${ORGANIZATION}projects/`, { name: 'Lost and found' });
+    const access = [{ id: old ?? null, level: 'member' }];
+    const invite = { target_email: 'back@example.com', level: 1, private_project_access: access };
+    await story.call('POST', `${ORGANIZATION}invites/`, invite);
+    const export_ = { name: 'Follows', team_id: old ?? null, model: 'events', interval: 'day', paused: true };
+    const destination = { type: 'NoOp', config: {} };
+    await story.call('POST', `${ORGANIZATION}batch_exports/`, { ...export_, destination });
+    await story.expectRun(0, 'sync', '--quiet');
+    await story.call('DELETE', `${ORGANIZATION}projects/${String(old)}/`);
+    const only = ['--kind', 'projects', '--kind', 'batch_exports'];
+    const { stdout } = await story.run('restore', 'run:2', ...only, '--apply', '--yes');
+    const { id: now } = await story.named('projects', 'Lost and found');
+    expect(now).not.toBe(old);
+    const still = `it still names project ${String(old)}, which is created again under a new id`;
+    expect(stdout.split('restore 1 of default')[1]).toContain(still);
+    await story.expectRun(0, 'sync', '--quiet');
+    expect((await story.named('batch_exports', 'Follows'))['team_id']).toBe(old);
+    expect((await story.list('invites')).map((each) => each['private_project_access'])).toContainEqual(
+      access,
+    );
+    await story.expectRun(0, 'diff', 'latest', 'live', '--managed-only');
+    const plan = await story.plan(0, 'latest');
+    expect(plan).toMatchObject({ steps: [], left: [] });
+    const pruned = await story.plan(0, 'latest', '--kind', 'invites', '--prune', '--max-removals', '5');
+    expect(pruned.steps).toEqual([]);
+  });
 });

@@ -160,7 +160,7 @@ function planDifferences(
   const changes = untouchedReason === null ? differing : [];
   const chosen = isOpen ? unsettable(definition, live.body, remap.body, isCompared) : null;
   if (chosen !== null) {
-    const reason = joinedReasons([chosen, ...outdatedNames(planning, definition, live.body)]);
+    const reason = joinedReasons([chosen, ...outdatedNames(planning, definition, live.body, desired)]);
     planning.addUntouched(
       definition.kind,
       reason ?? chosen,
@@ -216,20 +216,23 @@ function planDifferences(
   return true;
 }
 
-/** Says of each record that the live one names by an id which it has no more what was made of it. */
+/** Says of each record that the live one names by an id which it has no more, or will not have, what becomes of it. */
 function outdatedNames(
   { input, references }: Planning,
   definition: ResourceDefinition,
   live: JsonValue,
+  { scope }: ParsedRecord,
 ): string[] {
   return definition.references.flatMap(({ pointer, kind, target }) => {
     if (target !== references.idPointer(kind)) return [];
     const { one } = input.definitions(kind).title;
     return idsAt(live, pointer).flatMap((id) => {
       const now = input.idMap(kind, id);
-      return now === undefined || now === id
-        ? []
-        : [`it still names ${one} ${id}, which was created again as ${now}`];
+      if (now !== undefined && now !== id)
+        return [`it still names ${one} ${id}, which was created again as ${now}`];
+      return 'step' in references.resolve(kind, id, scope)
+        ? [`it still names ${one} ${id}, which is created again under a new id`]
+        : [];
     });
   });
 }
