@@ -131,7 +131,7 @@ export function lookUpRecord(
   }
   const others = [...new Set(removed.map(({ row }) => row.source))].join(', ');
   const note = recordNote(only, question.id);
-  const isElse = removed.length > 0 && !rows.includes(removed[0]!);
+  const isElse = removed.some((each) => !rows.includes(each));
   return {
     ...only,
     note: isElse

@@ -88,7 +88,7 @@ export const DASHBOARD_SCRIPT = `
   const isInUse = (element) =>
     element.matches('details.act[open]') || element.querySelector('details.act[open], input:checked:not(.chip > input)') !== null;
   const update = async (isAsked = false) => {
-    // The answer to a form is no page that could be loaded again.
+    // The answer to a form cannot be loaded again.
     if (document.hidden || location.pathname.startsWith('/actions/')) return;
     if (underWay) {
       isAskedAgain ||= isAsked;

@@ -61,7 +61,7 @@ function unfinishedOf(
 }
 
 /**
- * Tells of a restore whether later ones, none of which was undone, did every step that is left of it: on the same record, to
+ * Finds out whether later restores than a given one, none of which was undone, did every step that is left of it: on the same record, to
  * the same desired state.
  */
 function doneSince(mirror: Mirror): (row: RestoreRow) => boolean {

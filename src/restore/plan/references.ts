@@ -147,7 +147,7 @@ export interface Remapped {
 
 /**
  * A desired body with its references in live ids. The same object where nothing changes.
- * @param live the record as it is: an outdated reference that it has too is no difference
+ * @param live the record as it is: an outdated reference that it has too does not count as a difference
  */
 export function remapped(
   definition: ResourceDefinition,
