@@ -22,6 +22,7 @@ import {
   type Part,
   type ReportDocument,
   type TablePart,
+  type Text,
 } from '../report/document.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import type { CommandContext } from './context.ts';
@@ -282,8 +283,17 @@ function targetFacts(targets: readonly TargetCheck[]): Fact[] {
 
 const TONES: Readonly<Record<Gravity, Notice['tone']>> = { error: 'bad', warning: 'warning', note: 'note' };
 
-/** Worst first, each with what to do. */
-export function problemReport(problems: readonly Problem[]): ReportDocument {
+/** What it does not look at. */
+const STATUS_LINE: Text = [
+  { code: 'tidemark status' },
+  ' shows whether the mirror is fresh, what drifted, and whether backups are made',
+];
+
+/** Worst first, each with what to do. @param isThere whether there is a mirror */
+export function problemReport(
+  problems: readonly Problem[],
+  { isThere }: Pick<MirrorHealth, 'isThere'> = { isThere: false },
+): ReportDocument {
   const counted = (['error', 'warning', 'note'] as const).flatMap((gravity) => {
     const own = problems.filter((problem) => problem.gravity === gravity);
     return own.length === 0 ? [] : [plural(own.length, gravity)];
@@ -292,8 +302,12 @@ export function problemReport(problems: readonly Problem[]): ReportDocument {
   const tone = worst === undefined ? 'good' : TONES[worst.gravity];
   return {
     title: 'problems',
-    summary: worst === undefined ? 'all fine' : counted.join(', '),
+    summary:
+      worst === undefined
+        ? `the service, the key${isThere ? ', the file of the mirror' : ''} and this machine: all fine`
+        : counted.join(', '),
     ...(tone === 'note' ? {} : { tone }),
+    ...(isThere && worst?.gravity !== 'error' ? { next: [STATUS_LINE] } : {}),
     // What several in a row advise is said once.
     parts: problems.map(({ gravity, message, next }, index) => ({
       ...noticePart(TONES[gravity], message, [], next === problems[index + 1]?.next ? undefined : next),

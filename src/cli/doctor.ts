@@ -109,7 +109,10 @@ export async function doctor(
       const reports = [
         ...reaches.map((reach) => reachReport(reach, { isVerbose })),
         healthReport(health, { now, daemon, targets, isVerbose, isMissing: missing !== null }),
-        problemReport(problems.filter(({ gravity }) => isVerbose || gravity !== 'note')),
+        problemReport(
+          problems.filter(({ gravity }) => isVerbose || gravity !== 'note'),
+          health,
+        ),
       ];
       await print(context, reports.map((report) => renderText(report, lineOptions(context))).join('\n'));
     }

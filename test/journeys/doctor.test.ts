@@ -109,6 +109,13 @@ describe('doctor', () => {
     expect(service.seen.every(({ method }) => method === 'GET')).toBe(true);
     // What was only looked at is not made.
     expect(existsSync(join(directory, 'mirror.db'))).toBe(false);
+    expect((await text(env, directory)).stdout).toMatch(
+      /\nthe service, the key and this machine: all fine\n$/,
+    );
+    expect((await commandLine(['sync'], { env, cwd: directory })).code).toBe(0);
+    expect((await text(env, directory)).stdout).toMatch(
+      /\nthe service, the key, the file of the mirror and this machine: all fine\n\n`tidemark status` shows whether .*\n$/,
+    );
   });
 
   it('names what the key lacks, what is not offered and what fails, worst first, each with a next step', async () => {
