@@ -18,12 +18,12 @@ export function plural(value: number, one: string, many = `${one}s`): string {
 /** Milliseconds → `0.4 s`, `12 s`, `3 min`, `5 h`, `4 d`. */
 export function duration(ms: number): string {
   const seconds = ms / 1000;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 120) return `${seconds.toFixed(0)} s`;
-  const minutes = seconds / 60;
-  if (minutes < 120) return `${minutes.toFixed(0)} min`;
-  const hours = minutes / 60;
-  return hours < 48 ? `${hours.toFixed(0)} h` : `${(hours / 24).toFixed(0)} d`;
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
+  // Rounded before the unit is chosen: 119.6 s and 120.4 s are both 2 min.
+  const [minutes, hours] = [Math.round(seconds / 60), Math.round(seconds / 3600)];
+  if (Math.round(seconds) < 120) return `${seconds.toFixed(0)} s`;
+  if (minutes < 120) return `${minutes} min`;
+  return hours < 48 ? `${hours} h` : `${Math.round(seconds / 86_400)} d`;
 }
 
 /** Bytes → `12.4 MB`. */

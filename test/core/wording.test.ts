@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatInteger } from '../../src/core/wording.ts';
+import { duration, formatInteger } from '../../src/core/wording.ts';
 
 describe('a number in groups of three digits', () => {
   it('reads as English writes it', () => {
@@ -19,4 +19,19 @@ describe('a number in groups of three digits', () => {
   ])('%d', (value, text) => {
     expect(formatInteger(value)).toBe(text);
   });
+});
+
+it.each([
+  [9_949, '9.9 s'],
+  [9_960, '10 s'],
+  [119_400, '119 s'],
+  [119_600, '2 min'],
+  [120_400, '2 min'],
+  [7_169_000, '119 min'],
+  [7_190_000, '2 h'],
+  [7_210_000, '2 h'],
+  [171_000_000, '2 d'],
+  [172_900_000, '2 d'],
+])('%i ms in one unit on both sides of where the unit changes: %s', (ms, text) => {
+  expect(duration(ms)).toBe(text);
 });
