@@ -3,7 +3,7 @@
  * loads little. Native code stays outside: better-sqlite3 brings its own binaries. Workers (`NAME-worker.ts`), threads and
  * processes, are started by file name, so each is an entry of its own. The manual page is written beside them.
  */
-import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { build, type BuildOptions, type CodeSplittingGroup, type RolldownOutput } from 'rolldown';
 import { COMMANDS } from './src/cli/command-table.ts';
@@ -74,9 +74,23 @@ export function bundle(
   });
 }
 
-/** Bundles the program into `directory`, which is emptied first. */
+/**
+ * Bundles the program into `directory`. What was in it is replaced at the end: a command that cron starts meanwhile finds the
+ * program of before.
+ */
 export async function buildProgram(directory: string): Promise<void> {
-  rmSync(directory, { recursive: true, force: true });
+  const [made, old] = [`${directory}.new-${process.pid}`, `${directory}.old-${process.pid}`];
+  try {
+    await buildInto(made);
+    if (existsSync(directory)) renameSync(directory, old);
+    renameSync(made, directory);
+  } finally {
+    for (const left of [made, old]) rmSync(left, { recursive: true, force: true });
+  }
+}
+
+/** @param directory not there yet */
+async function buildInto(directory: string): Promise<void> {
   const { output } = await bundle([MAIN, ...WORKERS], directory, {
     chunkFileNames: 'chunks/[name]-[hash].js',
     // The names stay, for stack traces.
