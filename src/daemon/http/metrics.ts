@@ -501,7 +501,7 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'backup_allowed_age_seconds',
-    'Age of that backup from which it is overdue: twice `backup.every`, or twice the interval of syncs if that is longer (after a change, [counted from it](#health)); absent without a sync schedule',
+    'Age of that backup from which it is overdue: twice `backup.every`, or twice the interval of syncs if that is longer (after a change, counted from it); absent without a sync schedule',
     ['source', 'target'],
     perTarget(({ allowedMs }) => (allowedMs === null ? null : allowedMs / 1000)),
   ),
