@@ -10,9 +10,11 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
+import { DriftNow } from '../../src/daemon/health/drift-now.ts';
+import { createMetrics } from '../../src/daemon/http/metrics.ts';
 import { verdictText } from '../../src/daemon/health/status-answers.ts';
 import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
 import type { JobObserver } from '../../src/daemon/jobs/observers.ts';
@@ -150,15 +152,24 @@ describe('this machine', () => {
       readHealthSnapshot(rig.view, rig.clock.now()).health.reasons.map(
         ({ code, message }) => `${code} ${message}`,
       );
+    const metrics = createMetrics(rig.daemon.cells, new DriftNow());
+    onTestFinished(() => metrics.close());
+    const lastOutcome = async (): Promise<string | undefined> =>
+      /^tidemark_last_run_outcome\{source="a",outcome="(\w+)"\} 1$/m.exec(
+        await metrics.scrape(rig.clock.now()),
+      )?.[1];
     expect(reasons()).toEqual([]);
+    expect(await lastOutcome()).toBe('complete');
     rig.onOpen = (mode) => {
       if (mode === 'write') throw new TidemarkError('disk_full', 'the disk is full', { hint: 'make room' });
     };
     await rig.advanceMinutes(10);
     expect(reasons()).toEqual(['daemon_problem the last sync of a failed: the disk is full']);
+    expect(await lastOutcome()).toBe('failed');
     rig.onOpen = () => undefined;
     await rig.advanceMinutes(10);
     expect(reasons()).toEqual([]);
+    expect(await lastOutcome()).toBe('complete');
   });
 
   it('a mirror that was deleted: told once, no new one is begun, and work goes on when it is back', async () => {

@@ -4,12 +4,14 @@ import { dirname } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
 import type { TargetShown } from '../../backup/known-backups.ts';
+import { isLocalError } from '../../core/errors.ts';
 import { programVersion } from '../../core/package-root.ts';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { JOB_NAMES } from '../../mirror/daemon-store.ts';
+import { jobKey } from '../jobs/job-log.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonCells } from '../cells.ts';
-import type { DaemonView, ScheduleView, SourceRequestStats } from '../view.ts';
+import type { DaemonProblem, DaemonView, ScheduleView, SourceRequestStats } from '../view.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { configuredOf, knownProblems, openBySource } from '../health/status-answers.ts';
 import { type HealthSnapshot, lookAtBackups } from '../health/health-facts.ts';
@@ -66,6 +68,7 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
         isPerSource: cells.isPerSource(),
         schedules: views.flatMap((view) => view.schedules()),
         stats: views.flatMap((view) => view.stats()),
+        problems: views.flatMap((view) => view.problems()),
         activity: cells.activity(),
         snapshot,
         // A source that cannot be compared is left out, unless too much changed: then as of the latest drift job.
@@ -153,6 +156,7 @@ interface MetricFacts {
   /** Of all mirrors, likewise the next ones. */
   readonly schedules: readonly ScheduleView[];
   readonly stats: readonly SourceRequestStats[];
+  readonly problems: readonly DaemonProblem[];
   readonly activity: ReturnType<DaemonCells['activity']>;
   /** Mirrors that cannot be read. */
   readonly unreadable: number;
@@ -227,6 +231,21 @@ const fromZero = (others: readonly string[], counts: (facts: MetricFacts) => rea
   ];
 };
 
+/** True where a sync failed since the latest run, before it had a run: also if it could not be written down, as on a full disk. */
+function hasFailedSince(
+  { snapshot, problems }: Pick<MetricFacts, 'snapshot' | 'problems'>,
+  { source, lastEnded }: SourceStatus,
+): boolean {
+  const endedAt = lastEnded?.finishedAt ?? lastEnded?.startedAt ?? '';
+  const job = snapshot.lastJobs.one('sync', source);
+  const hasNoRun = job !== null && job.run === null && job.startedAt > endedAt;
+  if (hasNoRun && (job.outcome === 'failed' || job.outcome === 'refused')) return true;
+  const about = jobKey({ name: 'sync', source });
+  return problems.some(
+    (each) => each.about === about && isLocalError(each.error.code) && each.since > endedAt,
+  );
+}
+
 const perClient = (valueOf: (stats: SourceRequestStats) => number): Reader => {
   return fromZero([], ({ stats }) => stats.map((each) => [valueOf(each), each.source]));
 };
@@ -276,14 +295,18 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'last_run_outcome',
-    '1 for the outcome of the latest run that ended, 0 for the others',
+    '1 for the outcome of the latest run that ended, 0 for the others; failed also if a sync failed since, before its run began',
     ['source', 'outcome'],
-    ({ snapshot }) =>
-      snapshot.sourceStatuses.flatMap(({ source, lastEnded }) =>
-        OUTCOMES.map((outcome): Sample => {
-          return [lastEnded === null ? null : Number(outcome === lastEnded.outcome), source, outcome];
-        }),
-      ),
+    (facts) =>
+      facts.snapshot.sourceStatuses.flatMap((status) => {
+        const { source, lastEnded } = status;
+        const last = hasFailedSince(facts, status) ? 'failed' : (lastEnded?.outcome ?? null);
+        return OUTCOMES.map((outcome): Sample => [
+          last === null ? null : Number(outcome === last),
+          source,
+          outcome,
+        ]);
+      }),
   ),
   gauge(
     'last_run_timestamp_seconds',
