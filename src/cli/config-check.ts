@@ -1,5 +1,6 @@
 /** `tidemark config check`: the configuration as it was understood; `config schema`: its JSON Schema, for editors. */
 import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
 import type { BackupConfig, RateLimits, RetentionPolicy, SourceConfig } from '../config/config.ts';
 import { MIRROR_VARIABLE } from '../config/environment.ts';
@@ -9,6 +10,7 @@ import {
   type LoadedConfig,
   mirrorConfigs,
   mirrorOf,
+  namesOf,
 } from '../config/mirrors.ts';
 import { keyFingerprint } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
@@ -31,8 +33,18 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
   // Throws for one that never comes.
   for (const schedule of Object.values(config.schedules))
     if (schedule !== null) parseCron(schedule.cron, schedule.zone);
+  const [directory] = mirrorConfigs(config).filter(({ mirror }) => isDirectory(mirror));
+  if (directory !== undefined)
+    throw new TidemarkError(
+      'config_invalid',
+      `mirror: ${directory.mirror} is a directory; a mirror is a file`,
+      {
+        hint: `name a file in it, such as ${join(directory.mirror, 'mirror.db')}`,
+      },
+    );
   const warnings = [
     ...config.warnings,
+    ...rateWarnings(config),
     ...(await backupWarnings(context, config)),
     ...otherSourceWarnings(context, config),
     ...(await hourWarnings(context, config)),
@@ -66,6 +78,18 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
   ];
   await print(context, `${lines.join('\n')}\n`);
   return EXIT.done;
+}
+
+/** The service counts the requests of a key, whichever source sends them: each source keeps to its own limits all the same. */
+function rateWarnings({ sources }: LoadedConfig): string[] {
+  return [...Map.groupBy(sources, keyFingerprint).values()].flatMap((group) => {
+    const limits = new Set(group.map(({ rate }) => `${rate.perMinute} ${rate.perHour}`));
+    if (limits.size < 2) return [];
+    const names = namesOf(group.map(({ name }) => name));
+    return [
+      `rate: ${names} have the same address and key, and different limits. The service counts them together, and each keeps to its own limit: give them all the lowest`,
+    ];
+  });
 }
 
 /** Schedules that need more than `rate.perHour`, as far as earlier runs tell. */

@@ -63,3 +63,43 @@ describe('config check on backups', () => {
     expect(stdout).not.toContain('warning:');
   });
 });
+
+it('refuses a directory as the mirror', async () => {
+  const directory = scratch();
+  writeFileSync(join(directory, 'tidemark.yaml'), 'mirror: .\n');
+  const env = { TIDEMARK_BASE_URL: 'https://a.example.com', TIDEMARK_API_KEY: 'k' };
+  const { code, stderr } = await commandLine(['config', 'check'], { env, cwd: directory });
+  expect([code, stderr]).toEqual([
+    4,
+    `tidemark: mirror: ${directory} is a directory; a mirror is a file\n  → name a file in it, such as ${directory}/mirror.db\n`,
+  ]);
+  // Also of one source.
+  mkdirSync(join(directory, 'b.db'));
+  const sources = ['a', 'b'].map((name) => `{ name: ${name}, baseUrl: "https://a.example.com", apiKey: k }`);
+  writeFileSync(
+    join(directory, 'tidemark.yaml'),
+    `mirror: "{source}.db"\nsources: [${sources.join(', ')}]\n`,
+  );
+  const many = await commandLine(['config', 'check'], { env: {}, cwd: directory });
+  expect([many.code, many.stderr]).toEqual([4, expect.stringContaining(`${directory}/b.db is a directory`)]);
+});
+
+it('warns of sources with one key and different limits, which the service counts together', async () => {
+  const checked = async (limits: readonly string[], keys = ['k', 'k']): Promise<string> => {
+    const sources = limits.map(
+      (rate, index) =>
+        `  - { name: s${index}, baseUrl: "https://a.example.com", apiKey: ${keys[index]}, rate: ${rate} }`,
+    );
+    const directory = scratch();
+    writeFileSync(join(directory, 'tidemark.yaml'), ['sources:', ...sources].join('\n'), { mode: 0o600 });
+    const { code, stdout, stderr } = await commandLine(['config', 'check'], { env: {}, cwd: directory });
+    expect(code, stderr).toBe(0);
+    return stdout;
+  };
+  const limits = ['{ perHour: 1000 }', '{ perHour: 2000 }'];
+  expect(await checked(limits)).toMatch(/^warning: rate: s0 and s1 have the same address and key/m);
+  expect(await checked(limits, ['k', 'other'])).not.toContain('warning: rate');
+  expect(await checked(['{ perHour: 1000 }', '{ perHour: 1000, concurrency: 2 }'])).not.toContain(
+    'warning: rate',
+  );
+});
