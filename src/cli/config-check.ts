@@ -80,7 +80,7 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
   return EXIT.done;
 }
 
-/** The service counts the requests of a key, whichever source sends them: each source keeps to its own limits all the same. */
+/** The service counts the requests of a key, whichever source sends them, while each source keeps to its own limits. */
 function rateWarnings({ sources }: LoadedConfig): string[] {
   return [...Map.groupBy(sources, keyFingerprint).values()].flatMap((group) => {
     const limits = new Set(group.map(({ rate }) => `${rate.perMinute} ${rate.perHour}`));

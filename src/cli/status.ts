@@ -150,7 +150,7 @@ async function lookAtHealth(
   config: Config,
   mirror: Mirror,
   now: number,
-  { waitMs = BACKUPS_WAIT_MS, daemon = undefined }: LookOptions = {},
+  { waitMs = BACKUPS_WAIT_MS, daemon }: LookOptions = {},
 ): Promise<HealthShown> {
   const configured = config.sources.map(({ name }) => name);
   const hasDaemon = findDaemon(config.mirror, { pid: context.pid, host: hostname(), now }) !== null;
@@ -166,7 +166,7 @@ async function lookAtHealth(
       ...(context.options.source === undefined ? {} : { others: [] }),
     }),
   );
-  // Of a source that was complete once, the mirror tells enough.
+  // Of a source that was complete once, the mirror knows enough.
   const isFirst = configuredOf(inputs).some(({ lastComplete }) => lastComplete === null);
   if (daemon === undefined && hasDaemon && isFirst) living = await lookAtDaemon(context, config);
   const drift = new DriftNow();
