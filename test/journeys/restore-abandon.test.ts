@@ -353,6 +353,20 @@ async function toBackup(story: Story): Promise<string> {
   return mirror;
 }
 
+/** As a backup has it that was made before they began, the creations of a restore. How many there are. */
+function unbegunCreations(mirror: string, restore: number): number {
+  const file = new Database(mirror);
+  const { changes } = file
+    .prepare(
+      `UPDATE restore_steps SET outcome = 'planned', status = NULL, attempts = 0, sent_at = NULL WHERE restore = @restore AND step IN (
+        SELECT s.value ->> 'n' FROM restores r, json_each(r.plan, '$.steps') s
+        WHERE r.restore = @restore AND s.value ->> 'action' = 'create')`,
+    )
+    .run({ restore });
+  file.close();
+  return changes;
+}
+
 const unknownEnd = (restore: number): RegExp =>
   new RegExp(
     `restore ${restore}(?: of \\S+)? had not ended when the backup was made \\(2\\S+Z\\) that this mirror comes from: whether it ended is not known`,
@@ -368,14 +382,7 @@ describe('a restore that had not ended in the backup that the mirror comes from'
     expect(sent).toBe(4);
 
     const mirror = await toBackup(story);
-    // As a backup has it that was made before these two began, the creations.
-    const file = new Database(mirror);
-    const begun = file.prepare(
-      `UPDATE restore_steps SET outcome = 'planned', status = NULL, attempts = 0, sent_at = NULL WHERE step IN (
-        SELECT s.value ->> 'n' FROM restores, json_each(plan, '$.steps') s WHERE s.value ->> 'action' = 'create')`,
-    );
-    expect(begun.run().changes).toBe(2);
-    file.close();
+    expect(unbegunCreations(mirror, 1)).toBe(2);
     const unknown = unknownEnd(1);
     for (const command of [['restores'], ['restores', 'show', '1'], ['status'], ['doctor']]) {
       const said = await story.run(...command);
@@ -415,7 +422,7 @@ describe('a restore that had not ended in the backup that the mirror comes from'
     const sent = story.writes().length;
     expect(sent - before).toBe(3);
 
-    await toBackup(story);
+    expect(unbegunCreations(await toBackup(story), 2)).toBe(2);
     const resumed = await story.run('restore', '--resume', '--yes', '--json');
     expect(resumed.code, resumed.stdout + resumed.stderr).toBe(code);
     const { summary, steps } = JSON.parse(resumed.stdout) as RestoreJson;
