@@ -91,6 +91,8 @@ export interface LeftOut {
   /** As in `Skipped`. */
   readonly scope: Scope;
   readonly reason: string;
+  /** As in `Skipped`. */
+  readonly name?: string;
 }
 
 /** Records that are new to the mirror, because no run had read their collection before: neither added nor compared. */

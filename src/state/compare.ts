@@ -267,7 +267,8 @@ function countedRecords(records: readonly (RecordKey & { readonly reason: string
     if (first === undefined) return [];
     const { one, many } = definitionOf(first.kind).title;
     const { kind, scope, reason } = first;
-    return [{ kind, scope, reason: `${plural(same.length, one, many)}: ${reason}` }];
+    const name = plural(same.length, one, many);
+    return [{ kind, scope, name, reason: `${name}: ${reason}` }];
   });
 }
 

@@ -36,6 +36,7 @@ import { pointOf } from './point.ts';
 import { IdHistories, RecreatedReferences, shownIds, soleIds, withMappedIds } from './recreated-ids.ts';
 import { BASELINE } from './reference.ts';
 import { type LoadedState, stateOfRecords } from './state.ts';
+import { isNamedAnyway } from './unasked.ts';
 
 const ACTIVITY = 'activity data; use --kind to include them';
 const NOT_MIRRORED = 'excluded by `kinds` in the configuration';
@@ -383,13 +384,18 @@ function coverage(
   const parts = filterParts(filter, from, to);
   return (key, path) => {
     if (!parts.some((part) => selectsRecord(part, key))) return false;
-    if (filter.organizations === undefined && typeof to.unaskedRecord?.(key) === 'string') return false;
+    if (isUnaskedRecord(to, filter, key)) return false;
     const [member] = splitPointer(path);
     // With a field filter, added and removed records without any of the fields are not reported.
     if (member === undefined) return fields.length === 0;
     if (!isComparedMember(definitions(key.kind), member, mode)) return false;
     return fields.length === 0 || overlapsPointer(path, fields);
   };
+}
+
+/** True for a record that TO's run did not ask for, so that the comparison left it out. */
+function isUnaskedRecord(to: LoadedState, filter: StateFilter, key: RecordKey): boolean {
+  return !isNamedAnyway(filter, { by: 'organization_id' }) && typeof to.unaskedRecord?.(key) === 'string';
 }
 
 /** What was accepted against the baseline may well not differ from another state: that says nothing against it. */
@@ -448,7 +454,8 @@ function formFacts(
     const parts = filterParts({ ...filter, kinds: [kind] }, from, to);
     let count = 0;
     for (const part of parts)
-      for (const key of to.keys?.(part) ?? to.records(part)) if (!isSkipped(key)) count += 1;
+      for (const key of to.keys?.(part) ?? to.records(part))
+        if (!isSkipped(key) && !isUnaskedRecord(to, filter, key)) count += 1;
     return count - diff.changes.filter((each) => each.kind === kind && each.change === 'added').length;
   };
   // The mirror reads in the order of `compareKeys`; one record is held.

@@ -10,6 +10,7 @@ import { ORG, organizationPaths, projectPaths } from './service.ts';
 const KIND = 'the configuration excludes the kind';
 const OUTSIDE = 'outside the organizations that the configuration names';
 const OTHER = '0190aaaa-0000-7000-8000-000000000002';
+const THIRD = '0190aaaa-0000-7000-8000-000000000003';
 
 interface Left extends World {
   /** Runs `tidemark ARGS` with the configuration of now. */
@@ -20,13 +21,25 @@ interface Left extends World {
   ) => Promise<T>;
 }
 
-/** A baseline of everything, then a run without what `narrowed` leaves out, of which something was removed meanwhile. */
-async function narrowed(env: Readonly<Record<string, string>>): Promise<Left> {
-  const here = await world();
-  here.service.lists.set('/api/organizations/', [
-    JSON.stringify({ id: ORG, name: 'Harbor', teams: [{ id: 1 }] }),
-    JSON.stringify({ id: OTHER, name: 'Quay', teams: [{ id: 2 }] }),
+/** The first has that name, and each has the fields besides. */
+function setOrganizations(
+  { service }: Pick<World, 'service'>,
+  name: string,
+  more: readonly string[] = [],
+  fields: object = {},
+): void {
+  service.lists.set('/api/organizations/', [
+    JSON.stringify({ id: ORG, name, teams: [{ id: 1 }], ...fields }),
+    JSON.stringify({ id: OTHER, name: 'Quay', teams: [{ id: 2 }], ...fields }),
+    ...more.map((id) => JSON.stringify({ id, name: `Pier ${id.at(-1)}`, teams: [], ...fields })),
   ]);
+}
+
+/** A baseline of everything, then a run without what `narrowed` leaves out, of which something was removed meanwhile. */
+async function narrowed(env: Readonly<Record<string, string>>, more: readonly string[] = []): Promise<Left> {
+  const here = await world();
+  setOrganizations(here, 'Harbor', more);
+  for (const path of more.flatMap(organizationPaths)) here.service.lists.set(path, []);
   for (const path of organizationPaths(OTHER)) here.service.lists.set(path, []);
   here.service.lists.set(`/api/organizations/${OTHER}/projects/`, ['{"id":2,"name":"App"}']);
   for (const path of projectPaths('2')) here.service.lists.set(path, []);
@@ -166,5 +179,32 @@ describe('an organization that the configuration no longer names', () => {
     expect(stdout.replaceAll(/\s+/g, ' ')).toContain(
       'of organizations, projects, members no longer read, as of run 1',
     );
+  });
+
+  it('does not hide that what was accepted of a remaining organization no longer drifts', async () => {
+    const here = await without();
+    const { json, now } = here;
+    setOrganizations(here, 'Haven');
+    await now(0, 'sync', '--quiet');
+    await now(0, 'drift', 'accept', 'organizations', ORG, '--reason', 'agreed');
+    setOrganizations(here, 'Harbor');
+    await now(0, 'sync', '--quiet');
+    const drift = await json<{ left_out: object[]; withdrawable: { id: string; path: string }[] }>(
+      2,
+      'drift',
+    );
+    expect(drift.withdrawable).toMatchObject([{ id: ORG, path: '/name' }]);
+    expect(drift.left_out).toContainEqual(
+      expect.objectContaining({ kind: 'organizations', scope: {}, name: '1 organization' }),
+    );
+  });
+
+  it('does not count where all that are read got a new field', async () => {
+    const here = await narrowed({ TIDEMARK_ORGANIZATIONS: `${ORG},${THIRD}` }, [THIRD]);
+    setOrganizations(here, 'Harbor', [THIRD], { tier: null });
+    await here.now(0, 'sync', '--quiet');
+    const drift = await here.json<{ schema_changes: object[]; findings: { id: string }[] }>(2, 'drift');
+    expect(drift.findings.map(({ id }) => id)).toEqual(['d2']);
+    expect(drift.schema_changes).toMatchObject([{ kind: 'organizations', field: '/tier', records: 2 }]);
   });
 });
