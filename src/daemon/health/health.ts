@@ -670,10 +670,15 @@ export function isFirstSyncAtWork({
   SourceFacts,
   'isSyncing' | 'isSilent' | 'isQueued' | 'behind' | 'lastComplete' | 'lastEnded' | 'lastSync'
 >): boolean {
-  const hasEnded = [lastEnded, lastSync].some((each) => each !== null && each.outcome !== 'interrupted');
+  const hasEnded = [lastEnded, lastSync].some((each) => each !== null && !isInterrupted(each));
   if (lastComplete !== null || hasEnded) return false;
   // A sync that hangs is given up, so that what waits for it gets its turn; a backup may wait for its target.
   return (isSyncing && !isSilent) || (isQueued && (behind === null || behind.name === 'sync'));
+}
+
+/** True of a job or a run that was cut short: a run that was is `failed`, with that error. */
+export function isInterrupted({ outcome, errorCode }: Pick<EndedJob, 'outcome' | 'errorCode'>): boolean {
+  return outcome === 'interrupted' || errorCode === ('interrupted' satisfies ErrorCode);
 }
 
 /** The job of the mirror that the next sync of a source waits for, as a mirror has one at a time; null if it waits for nothing. */
@@ -725,7 +730,7 @@ function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthRe
       {
         code: 'run_failed',
         state: 'degraded',
-        message: `the last sync ${last.outcome === 'failed' ? 'failed' : 'was interrupted'}${run === null ? ' before its run began' : ''}${why}`,
+        message: `the last sync ${isInterrupted(last) ? 'was interrupted' : 'failed'}${run === null ? ' before its run began' : ''}${why}`,
         since,
         hint:
           run === null
@@ -755,7 +760,7 @@ function narrowedRun({ lastNarrowed: last }: SourceFacts): HealthReason[] {
     {
       code: isPartial ? 'run_partial' : 'run_failed',
       state: 'degraded',
-      message: `the last sync of ${last.kinds.join(', ')} only ${isPartial ? 'was partial' : 'failed'}${last.error === null ? '' : `: ${last.error}`}`,
+      message: `the last sync of ${last.kinds.join(', ')} only ${isPartial ? 'was partial' : isInterrupted(last) ? 'was interrupted' : 'failed'}${last.error === null ? '' : `: ${last.error}`}`,
       since: last.finishedAt ?? last.startedAt,
       hint: `\`tidemark runs show ${last.run}\` says why`,
     },

@@ -143,7 +143,7 @@ describe('health', () => {
         ...NEVER,
         isSyncing: true,
         firstTriedAt: run(600).startedAt,
-        lastEnded: run(300, { outcome: 'interrupted' }),
+        lastEnded: run(300, { outcome: 'failed', errorCode: 'interrupted' }),
         lastSync: { ...job, outcome: 'interrupted' },
       }),
       'starting',
