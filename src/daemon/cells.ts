@@ -11,6 +11,8 @@ import {
   type HealthSnapshot,
   NOTHING_READ,
   readHealthSnapshot,
+  type SourceView,
+  unreadSource,
 } from './health/health-facts.ts';
 import type { RunTotals } from './http/run-counter.ts';
 import type { DrillScores, LastJobs } from './last-jobs.ts';
@@ -220,7 +222,7 @@ interface ProcessFacts {
 function mergedHealth(
   parts: readonly {
     readonly name: string;
-    readonly view: Pick<DaemonView, 'addedAt'>;
+    readonly view: Pick<DaemonView, 'config'> & SourceView;
     readonly snapshot: HealthSnapshot | null;
   }[],
   { now, startedAt, problems, configProblem }: ProcessFacts,
@@ -236,7 +238,9 @@ function mergedHealth(
     mirrorProblem: null,
   });
   const sources = parts.flatMap(({ name, view, snapshot }) =>
-    snapshot === null ? [unreadHealth(name, view.addedAt(name))] : withOwnMirror(snapshot.health).sources,
+    snapshot === null
+      ? [unreadHealth(unreadSource(view, view.config(), name))]
+      : withOwnMirror(snapshot.health).sources,
   );
   const { reasons } = own;
   return { state: worst([...reasons, ...sources]), reasons, sources };

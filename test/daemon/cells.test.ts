@@ -116,6 +116,9 @@ describe('slots', () => {
     expect(running(rig)).toEqual(['a', 'b']);
     const queued = rig.daemon.cells.activity().queued();
     expect(queued.map(({ source }) => source)).toEqual(['c', 'd']);
+    // How late they may be is known before their mirrors are read: an alert begins to count with it.
+    const { sources } = rig.daemon.cells.snapshot(rig.clock.now()).health;
+    expect(sources.map(({ allowedMs }) => allowedMs)).not.toContain(null);
     // The mirrors that their first syncs are to make are not damaged.
     await until(rig, () => rig.daemon.cells.summaries().every(({ state }) => state === 'starting'));
     expect(existsSync(join(rig.directory, 'c.db'))).toBe(false);

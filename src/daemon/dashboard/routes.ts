@@ -248,7 +248,7 @@ async function treeFacts({
   const sources = knownSources(view, mirror);
   const { drifts, problems } = await drift.ofAll(mirror, config, sources, now);
   const driftUnknown = new Set(problems.map(({ source }) => source));
-  const fresh = readFreshness(view) ?? [];
+  const fresh = readFreshness(view, now) ?? [];
   const allowedMs = new Map(fresh.map((each) => [each.source, each.allowedMs]));
   return { mirror, config, sources, drifts, driftUnknown, allowedMs, now };
 }

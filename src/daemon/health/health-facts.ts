@@ -33,10 +33,11 @@ import {
   assessHealth,
   expectedSince,
   isFirstSyncAtWork,
+  isInterrupted,
 } from './health.ts';
 import { type DrillScores, type LastJobs, readDrillScores, readLastJobs } from '../last-jobs.ts';
 import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
-import { lastCompleteRun, lastEndedRunOfAllKinds } from '../../state/runs.ts';
+import { lastCompleteRun } from '../../state/runs.ts';
 import { type SourceStatus, readSourceStatuses } from '../../state/source-status.ts';
 
 /** What is known of the mirror at one time. It stays true without the file, until somebody writes to the mirror. */
@@ -59,6 +60,8 @@ interface HealthInputs extends MirrorFacts {
   readonly begunAnew: BegunAnew | null;
   /** The latest syncs of all kinds, by source. */
   readonly wholeSyncs: ReadonlyMap<string, JobRow | null>;
+  /** By source. */
+  readonly firstSyncs: ReadonlyMap<string, SourceFacts['firstSync']>;
   /** By source, its latest restore that has not ended. */
   readonly restores: ReadonlyMap<string, ReturnType<typeof latestUnfinished>>;
   /** The sources whose drift is not reported yet, and since when. */
@@ -112,6 +115,9 @@ const NO_JOBS: LastJobs = { of: () => [], one: () => null, finished: () => [] };
 const BACKUP_JOBS_READ = 50;
 /** Latest deliveries searched for channels that failed. */
 const DELIVERIES_READ = 200;
+const NO_ATTEMPTS: SourceFacts['firstSync'] = { hasEnded: false, wasInterrupted: false };
+/** Attempts of a source without a complete run that are looked at: more than were made before somebody should have known of it. */
+const ATTEMPTS_READ = 500;
 /** Longer than most syncs of other processes take. */
 const LOCKED_LONG_MS = 15 * 60_000;
 /** A notice that is pending for longer failed at the first attempts. */
@@ -131,6 +137,12 @@ export type HealthView = Pick<
   | 'running'
   | 'queued'
   | 'problems'
+>;
+
+/** What a source is assessed by beside its mirror. */
+export type SourceView = Pick<
+  HealthView,
+  'addedAt' | 'schedules' | 'intervalChange' | 'running' | 'queued' | 'problems'
 >;
 
 /** Does not throw for a mirror that cannot be read: that is part of the snapshot. */
@@ -169,6 +181,9 @@ export function readHealthInputs(
       begunAnew: begunAnew(config, view.backups.remembered(config.backup?.targets ?? []), mirror),
       wholeSyncs: new Map(
         sourceStatuses.map((status) => [status.source, lastWholeSync(mirror, status.source, lastJobs)]),
+      ),
+      firstSyncs: new Map(
+        sourceStatuses.map(({ source, lastComplete }) => [source, firstSyncOf(mirror, source, lastComplete)]),
       ),
       restores,
       driftWaits: driftWaitsOf(config, mirror),
@@ -332,9 +347,14 @@ interface FreshnessNow extends Freshness {
 
 /**
  * The freshness of configured sources that a schedule syncs; null if the mirror cannot be read.
+ * @param now milliseconds since the epoch
  * @param names the requested sources; all without
  */
-export function readFreshness(view: HealthView, names?: readonly string[]): readonly FreshnessNow[] | null {
+export function readFreshness(
+  view: HealthView,
+  now: number,
+  names?: readonly string[],
+): readonly FreshnessNow[] | null {
   const config = view.config();
   const configured = config.sources.map(({ name }) => name);
   try {
@@ -347,7 +367,7 @@ export function readFreshness(view: HealthView, names?: readonly string[]): read
           const tried = {
             firstTriedAt: mirror.runs.firstStartedAt(source),
             lastComplete,
-            ...(lastComplete === null ? lastAttempts(mirror, source) : {}),
+            firstSync: firstSyncOf(mirror, source, lastComplete),
           };
           const facts = { ...unreadSource(view, config, source), ...tried };
           const allowedMs = allowedAgeMs(facts);
@@ -358,7 +378,7 @@ export function readFreshness(view: HealthView, names?: readonly string[]): read
           return [
             {
               ...{ source, completeAt, expectedSince: expected, allowedMs, behind, isQueued },
-              isFirstSyncAtWork: isFirstSyncAtWork(facts),
+              isFirstSyncAtWork: isFirstSyncAtWork(facts, now),
             },
           ];
         }),
@@ -369,9 +389,19 @@ export function readFreshness(view: HealthView, names?: readonly string[]): read
   }
 }
 
-function lastAttempts(mirror: Mirror, source: string): Pick<SourceFacts, 'lastEnded' | 'lastSync'> {
-  const jobs = readLastJobs(mirror, [source]);
-  return { lastEnded: lastEndedRunOfAllKinds(mirror, source), lastSync: lastWholeSync(mirror, source, jobs) };
+function firstSyncOf(
+  mirror: Mirror,
+  source: string,
+  lastComplete: SourceFacts['lastComplete'],
+): SourceFacts['firstSync'] {
+  if (lastComplete !== null) return NO_ATTEMPTS;
+  const runs = mirror.runs.list({ source, isOfAllKinds: true, limit: ATTEMPTS_READ });
+  // Of one with a run, the run says how it ended.
+  const jobs = mirror.daemon
+    .jobs({ name: 'sync', source, limit: ATTEMPTS_READ })
+    .filter(({ run }) => run === null);
+  const ended = [...runs, ...jobs].filter(({ outcome }) => outcome !== 'running');
+  return { hasEnded: !ended.every(isInterrupted), wasInterrupted: ended.some(isInterrupted) };
 }
 
 /** The backups in their directory, after a short wait; null if unknown. Also of a mirror that cannot be read: then they matter most. */
@@ -481,7 +511,12 @@ function sourceFacts(
   view: HealthView,
   config: Config,
   sourceStatus: SourceStatus,
-  { wholeSyncs, restores, driftWaits }: Pick<HealthInputs, 'wholeSyncs' | 'restores' | 'driftWaits'>,
+  {
+    wholeSyncs,
+    firstSyncs,
+    restores,
+    driftWaits,
+  }: Pick<HealthInputs, 'wholeSyncs' | 'firstSyncs' | 'restores' | 'driftWaits'>,
 ): SourceFacts {
   const { source, lastComplete, lastEnded, lastWholeEnded, firstTriedAt, held, unreadCount } = sourceStatus;
   const narrowed = lastEnded?.kinds ?? null;
@@ -492,6 +527,7 @@ function sourceFacts(
     lastComplete,
     lastEnded: lastWholeEnded,
     lastSync: wholeSyncs.get(source) ?? null,
+    firstSync: firstSyncs.get(source) ?? NO_ATTEMPTS,
     interrupted,
     driftWaitsSince: driftWaits.get(source) ?? null,
     lastNarrowed: lastEnded === null || narrowed === null ? null : { ...lastEnded, kinds: narrowed },
@@ -505,7 +541,7 @@ function sourceFacts(
 }
 
 /** The facts about a source without the mirror. */
-function unreadSource(view: HealthView, config: Config, source: string): SourceFacts {
+export function unreadSource(view: SourceView, config: Config, source: string): SourceFacts {
   const schedule = view.schedules().find((each) => each.schedule === 'sync' && each.sources.includes(source));
   const sync = view.running().find((job) => job.name === 'sync' && job.source === source);
   return {
@@ -526,6 +562,7 @@ function unreadSource(view: HealthView, config: Config, source: string): SourceF
     lastComplete: null,
     lastEnded: null,
     lastSync: null,
+    firstSync: NO_ATTEMPTS,
     lastNarrowed: null,
     addedAt: view.addedAt(source),
     firstTriedAt: null,
@@ -536,15 +573,15 @@ function unreadSource(view: HealthView, config: Config, source: string): SourceF
   };
 }
 
-function behindOf(view: HealthView, source: string): SourceFacts['behind'] {
+function behindOf(view: SourceView, source: string): SourceFacts['behind'] {
   return (isQueued(view, source) ? view.running()[0] : undefined) ?? null;
 }
 
-function isQueued(view: HealthView, source: string): boolean {
+function isQueued(view: SourceView, source: string): boolean {
   return view.queued().some((job) => job.name === 'sync' && job.source === source);
 }
 
-function hourUsedUp(view: HealthView, source: string): SourceFacts['hourUsedUp'] {
+function hourUsedUp(view: SourceView, source: string): SourceFacts['hourUsedUp'] {
   const error = view.problems().find(({ about }) => about === hourProblemOf(source))?.error;
   return error === undefined ? null : { message: error.message, hint: error.hint ?? null };
 }

@@ -89,6 +89,12 @@ export interface SourceFacts {
   readonly lastEnded: EndedRun | null;
   /** The latest sync job that ended: it may have failed before a run came about. */
   readonly lastSync: EndedJob | null;
+  /** How the syncs of all kinds went while none was complete; neither once one was. */
+  readonly firstSync: {
+    /** True where one came to its own end: it failed, was refused or partial. */
+    readonly hasEnded: boolean;
+    readonly wasInterrupted: boolean;
+  };
   /** The latest ended run, if it was narrowed to some kinds. */
   readonly lastNarrowed: (EndedRun & { readonly kinds: readonly string[] }) | null;
   /** When the daemon began to have it: its start, or the reload that added the source; ISO 8601. */
@@ -241,7 +247,8 @@ export function withOwnMirror({ state, reasons, sources }: Health): Health {
 }
 
 /** Of a source whose mirror the daemon has still to read. */
-export function unreadHealth(source: string, addedAt: string): SourceHealth {
+export function unreadHealth(facts: SourceFacts): SourceHealth {
+  const { source, addedAt } = facts;
   return {
     source,
     state: 'starting',
@@ -256,7 +263,7 @@ export function unreadHealth(source: string, addedAt: string): SourceHealth {
     ],
     lastCompleteAt: null,
     expectedSince: addedAt,
-    allowedMs: null,
+    allowedMs: allowedAgeMs(facts),
   };
 }
 
@@ -621,7 +628,7 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
   if (lastComplete === null) {
     // A new source gets the same time; a restart of the daemon does not extend it.
     const since = expectedSince(facts);
-    const isAtWork = isFirstSyncAtWork(facts);
+    const isAtWork = isFirstSyncAtWork(facts, now);
     const isLate = allowedMs !== null && now - Date.parse(since) > allowedMs;
     if (isLate && !isAtWork)
       return [
@@ -656,25 +663,28 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
 
 /**
  * True while a source's first sync is read, or waits for its turn, and none has ended yet: however long it takes, it is not late. One
- * that was interrupted has not ended: a daemon that is restarted for it would never get further.
+ * that was interrupted has not ended: a restart makes nothing late. But where the process dies of it again and again, it never ends:
+ * then it has as long as the schedule allows, and at least `INTERRUPTED_FIRST_MS`, from the first attempt on.
+ * @param now milliseconds since the epoch
  */
-export function isFirstSyncAtWork({
-  isSyncing,
-  isSilent,
-  isQueued,
-  behind,
-  lastComplete,
-  lastEnded,
-  lastSync,
-}: Pick<
-  SourceFacts,
-  'isSyncing' | 'isSilent' | 'isQueued' | 'behind' | 'lastComplete' | 'lastEnded' | 'lastSync'
->): boolean {
-  const hasEnded = [lastEnded, lastSync].some((each) => each !== null && !isInterrupted(each));
-  if (lastComplete !== null || hasEnded) return false;
+export function isFirstSyncAtWork(
+  facts: Pick<
+    SourceFacts,
+    | ('isSyncing' | 'isSilent' | 'isQueued' | 'behind' | 'lastComplete' | 'firstSync')
+    | ('schedule' | 'firstTriedAt' | 'addedAt')
+  >,
+  now: number,
+): boolean {
+  const { isSyncing, isSilent, isQueued, behind, lastComplete, firstSync } = facts;
+  if (lastComplete !== null || firstSync.hasEnded) return false;
+  const allowedMs = Math.max(allowedAgeMs(facts) ?? 0, INTERRUPTED_FIRST_MS);
+  if (firstSync.wasInterrupted && now - Date.parse(expectedSince(facts)) > allowedMs) return false;
   // A sync that hangs is given up, so that what waits for it gets its turn; a backup may wait for its target.
   return (isSyncing && !isSilent) || (isQueued && (behind === null || behind.name === 'sync'));
 }
+
+/** As the alert TidemarkNeverComplete, which begins to count again where the daemon was away. */
+const INTERRUPTED_FIRST_MS = 6 * 60 * 60_000;
 
 /** True of a job or a run that was cut short: a run that was is `failed`, with that error. */
 export function isInterrupted({ outcome, errorCode }: Pick<EndedJob, 'outcome' | 'errorCode'>): boolean {

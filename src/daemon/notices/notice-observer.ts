@@ -296,7 +296,7 @@ class NotifyingObserver implements JobObserver {
   async #checkFreshness(names?: readonly string[]): Promise<void> {
     const now = this.#options.clock.now();
     const view = this.#view();
-    const known = readFreshness(view, names);
+    const known = readFreshness(view, now, names);
     if (known === null) return;
     const checked = known.filter((each) => !each.isFirstSyncAtWork && !isCatchingUp(view, each, now));
     await this.#notifier.checkFreshness(checked);

@@ -38,6 +38,7 @@ const SOURCE: SourceFacts = {
   lastComplete: run(10),
   lastEnded: run(10),
   lastSync: null,
+  firstSync: { hasEnded: false, wasInterrupted: false },
   lastNarrowed: null,
   addedAt: new Date(NOW - 24 * 60 * MINUTE_MS).toISOString(),
   firstTriedAt: null,
@@ -85,6 +86,8 @@ const NEVER_MADE = {
 
 /** For longer than the schedule allows. */
 const NEVER = { lastComplete: null, lastEnded: null };
+const ENDED = { hasEnded: true, wasInterrupted: false };
+const INTERRUPTED = { hasEnded: false, wasInterrupted: true };
 
 function source(more: Partial<SourceFacts>): HealthFacts {
   return { ...FACTS, sources: [{ ...SOURCE, ...more }] };
@@ -142,12 +145,50 @@ describe('health', () => {
       source({
         ...NEVER,
         isSyncing: true,
-        firstTriedAt: run(600).startedAt,
+        addedAt: run(5).startedAt,
+        firstTriedAt: run(350).startedAt,
+        firstSync: INTERRUPTED,
         lastEnded: run(300, { outcome: 'failed', errorCode: 'interrupted' }),
         lastSync: { ...job, outcome: 'interrupted' },
       }),
       'starting',
       ['first_sync', 'run_failed'],
+    ],
+    [
+      'a first sync that was interrupted, more than six hours after it was tried first',
+      source({
+        ...NEVER,
+        isSyncing: true,
+        addedAt: run(5).startedAt,
+        firstTriedAt: run(360).startedAt,
+        firstSync: INTERRUPTED,
+        lastEnded: run(30, { outcome: 'failed', errorCode: 'interrupted' }),
+      }),
+      'failing',
+      ['never_complete', 'run_failed'],
+    ],
+    [
+      'a first sync that was interrupted, and has by its schedule more than six hours',
+      source({
+        ...NEVER,
+        schedule: { intervalMs: 24 * 60 * MINUTE_MS, jitterMs: 0, change: null },
+        isSyncing: true,
+        firstTriedAt: run(28 * 60).startedAt,
+        firstSync: INTERRUPTED,
+      }),
+      'starting',
+      ['first_sync'],
+    ],
+    [
+      'a first sync that was refused, and interrupted when it was tried again, late',
+      source({
+        ...NEVER,
+        isSyncing: true,
+        firstSync: { hasEnded: true, wasInterrupted: true },
+        lastEnded: run(30, { outcome: 'failed', errorCode: 'interrupted' }),
+      }),
+      'failing',
+      ['never_complete', 'run_failed'],
     ],
     [
       'a first sync whose service does not answer, late',
@@ -157,19 +198,19 @@ describe('health', () => {
     ],
     [
       'a first sync that was partial, and the next one under way, late',
-      source({ ...NEVER, isSyncing: true, lastEnded: run(2, { outcome: 'partial' }) }),
+      source({ ...NEVER, isSyncing: true, firstSync: ENDED, lastEnded: run(2, { outcome: 'partial' }) }),
       'failing',
       ['never_complete', 'run_partial'],
     ],
     [
       'a first sync that failed, and the next one waiting, late',
-      source({ ...NEVER, isQueued: true, lastEnded: run(2, { outcome: 'failed' }) }),
+      source({ ...NEVER, isQueued: true, firstSync: ENDED, lastEnded: run(2, { outcome: 'failed' }) }),
       'failing',
       ['never_complete', 'run_failed'],
     ],
     [
       'a first sync that failed before its run began, and the next one under way, late',
-      source({ ...NEVER, isSyncing: true, lastSync: { ...job, outcome: 'failed' } }),
+      source({ ...NEVER, isSyncing: true, firstSync: ENDED, lastSync: { ...job, outcome: 'failed' } }),
       'failing',
       ['never_complete', 'run_failed'],
     ],
