@@ -214,13 +214,19 @@ describe('drift', () => {
 
   it('of selected records becomes a plan with the command that applies it', async () => {
     const drift = await page('/drift');
-    const [, record = ''] = /name="record" form="[^"]*"\s+value="(roles [^"]*)"/.exec(drift) ?? [];
-    const id = record.split(' ').at(-1) ?? '';
-    const query = new URLSearchParams({ source: 'default', record: record.replaceAll('&quot;', '"') });
-    const text = await page(`/restore?${query.toString()}`);
-    expect(text.replace(/<[^>]*>/g, '')).toContain('tidemark restore baseline --source default --kind roles');
-    expect(text).toContain(`--id ${id}`);
+    const selected = (kind: string): { id: string; query: string } => {
+      const [, record = ''] =
+        new RegExp(`name="record" form="[^"]*"\\s+value="(${kind} [^"]*)"`).exec(drift) ?? [];
+      const query = new URLSearchParams({ source: 'default', record: record.replaceAll('&quot;', '"') });
+      return { id: record.split(' ').at(-1) ?? '', query: query.toString() };
+    };
+    const wordsOf = (text: string): string => text.replaceAll(/<[^>]*>/g, '');
+    const organization = selected('organizations');
+    const text = wordsOf(await page(`/restore?${organization.query}`));
+    expect(text).toContain('tidemark restore baseline --source default --kind organizations');
+    expect(text).toContain(`--id ${organization.id}`);
     // What cannot be sent is not promised.
+    expect(wordsOf(await page(`/restore?${selected('roles').query}`))).not.toContain('tidemark restore');
     const all = new URLSearchParams({ source: 'default' });
     for (const [, each = ''] of drift.matchAll(/name="record" form="[^"]*"\s+value="([^"]*)"/g))
       all.append('record', each.replaceAll('&quot;', '"'));
@@ -260,7 +266,9 @@ describe('drift', () => {
     expect(kept).toContain('left</span> 1 batch export: /paused accepted by Ada (token@dashboard)');
     expect(kept).not.toContain('accepted as drift, and');
     expect(box(kept)).toContain(' checked');
-    expect(wordsOf(kept)).toContain(`--id ${id} --keep-accepted --apply`);
+    const [, other = ''] = /name="record" form="[^"]*"\s+value="(organizations [^"]*)"/.exec(before) ?? [];
+    query.append('record', other.replaceAll('&quot;', '"'));
+    expect(wordsOf(await page(`/restore?${query.toString()}`))).toMatch(/--id \S+ --keep-accepted --apply/);
     expect((await act('unaccept', finding)).status).toBe(303);
     expect(box(await page('/drift'))).toBe('');
     // Nor does what was accepted of a record that is gone come back as it was before.
