@@ -208,7 +208,7 @@ function refuseContradiction({ name, path, madeAt, manifest }: Backup, facts: Pl
   refuseEarlierThanRuns({ name, path, madeAt }, facts);
 }
 
-/** Clocks are set back, but not by so much. */
+/** Farther than a clock is set back. */
 const CLOCK_SET_BACK_MS = 24 * 60 * 60 * 1000;
 
 /** A backup is made after the runs in it: one that was given an earlier time would pass for older than it is. */

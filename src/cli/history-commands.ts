@@ -114,7 +114,8 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       },
       {
         flags: '--by <name>',
-        description: 'only what was done under this name, by this USER@HOST, or as "NAME (ORIGIN)"; repeatable',
+        description:
+          'only what was done under this name, by this USER@HOST, or as "NAME (ORIGIN)"; repeatable',
         values: 'free',
         isRepeatable: true,
       },
