@@ -65,8 +65,8 @@ it('has the own id of an organization and of a project in the column of that par
       { kind: 'projects', scope: { organization_id: 'o' }, id: '2', name: 'Web', ...changed },
     ),
   ).toEqual([
-    `${HEAD},organizations,o,,,o,Harbor,removed,,,,,,`,
-    `${HEAD},projects,o,2,,2,Web,removed,,,,,,`,
+    `${HEAD},organizations,o,,,o,Harbor,removed,,,,,,,`,
+    `${HEAD},projects,o,2,,2,Web,removed,,,,,,,`,
   ]);
 });
 
