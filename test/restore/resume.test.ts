@@ -129,4 +129,47 @@ describe('restores that were refused, and later ones', () => {
     const resumed = await rig.apply(plan, { restore: row.restore });
     expect(resumed.outcome).toBe('complete');
   });
+
+  it('are unfinished while later ones set only some of the fields', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const { id } = native.find(({ kind }) => kind === 'pipeline_destinations')!;
+    const mirror = rig.mirror();
+    for (const { restore } of mirror.restores.list()) mirror.restores.finish(restore, 'complete', AT);
+    rig.put(altered(native, (each) => each.id === id, { name: 'Other', description: 'Other' }));
+    const fault = { kind: 'answer', status: 403, body: { detail: 'no' } } as const;
+    rig.proxy.setRules([{ method: 'PATCH', fault }]);
+    const { restore } = await rig.apply(rig.plan(native));
+    rig.proxy.setRules([]);
+    const ofField = (field: string) => rig.plan(native, { isFieldInScope: (path) => path === field });
+    expect((await rig.apply(ofField('/name'))).outcome).toBe('complete');
+    expect(() => readResumable(mirror, 'production')).toThrow(`restore ${restore} of `);
+    expect((await rig.apply(ofField('/description'))).outcome).toBe('complete');
+    expect(() => readResumable(mirror, 'production')).toThrow('no restore of production is unfinished');
+  });
+
+  it('are unfinished while a later one left what was accepted', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const { kind, scope, id } = native.find((each) => each.kind === 'pipeline_destinations')!;
+    const mirror = rig.mirror();
+    for (const { restore } of mirror.restores.list()) mirror.restores.finish(restore, 'complete', AT);
+    rig.put(altered(native, (each) => each.id === id, { name: 'Other', description: 'Other' }));
+    const fault = { kind: 'answer', status: 403, body: { detail: 'no' } } as const;
+    rig.proxy.setRules([{ method: 'PATCH', fault }]);
+    await rig.apply(rig.plan(native));
+    rig.proxy.setRules([]);
+    const accepted = { kind, scope, id, path: '/name', fingerprint: 'f' } as const;
+    const plan = rig.plan(native, {
+      accepted: [
+        {
+          finding: { ...accepted, change: 'changed', severity: 'low', name: 'n' },
+          acceptance: { ...accepted, by: 'ada@host', acceptedAt: AT, reason: 'wanted' },
+        },
+      ],
+      options: { keepsAccepted: true },
+    });
+    expect((await rig.apply(plan)).outcome).toBe('complete');
+    expect(() => readResumable(mirror, 'production')).toThrow('is unfinished, but is not the latest one');
+  });
 });

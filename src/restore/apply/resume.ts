@@ -2,11 +2,13 @@
 import { whoText } from '../../core/actor.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { planCommand } from '../../core/hints.ts';
+import { pointerTo } from '../../core/json-pointer.ts';
 import { localTime, plural } from '../../core/wording.ts';
+import { isPointerWithin, overlapsPointer } from '../../diff/change.ts';
 import { latestUnfinished, newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
-import type { Plan } from '../plan/plan.ts';
+import type { Plan, PlanStep } from '../plan/plan.ts';
 import { storedPlan } from '../plan/stored-plan.ts';
 import { isAlreadyApplied, mayHaveActed, undoOf } from './report.ts';
 
@@ -62,7 +64,7 @@ function unfinishedOf(
 
 /**
  * Finds out whether later restores than a given one, none of which was undone, did every step that is left of it: on the same record, to
- * the same desired state.
+ * the same desired state, with all that the step was to set.
  */
 function doneSince(mirror: Mirror): (row: RestoreRow) => boolean {
   const done = new Map<number, readonly string[]>();
@@ -82,7 +84,7 @@ function doneSince(mirror: Mirror): (row: RestoreRow) => boolean {
   };
 }
 
-/** What the chosen steps of a restore do, as texts to be compared; none of a restore whose plan is damaged. */
+/** What the chosen steps of a restore do, as texts to be compared, one for each place that they set; none of a restore whose plan is damaged. */
 function deeds(mirror: Mirror, row: RestoreRow, isChosen: (step: RestoreStepRow) => boolean): string[] {
   const chosen = new Set(
     mirror.restores.steps(row.restore).flatMap((step) => (isChosen(step) ? [step.n] : [])),
@@ -91,14 +93,32 @@ function deeds(mirror: Mirror, row: RestoreRow, isChosen: (step: RestoreStepRow)
   try {
     return storedPlan(row)
       .steps.filter(({ n }) => chosen.has(n))
-      .map(({ action, kind, id, scope, desired, request }) =>
-        JSON.stringify([action, request?.act, desired ?? { kind, id, scope }]),
-      );
+      .flatMap((step) => {
+        const { action, kind, id, scope, desired, request } = step;
+        const places = placesOf(step);
+        return (places.length === 0 ? [null] : places).map((place) =>
+          JSON.stringify([action, request?.act, desired ?? { kind, id, scope }, place]),
+        );
+      });
   } catch (error) {
     // It stays listed: to continue it says what is damaged.
     if (error instanceof TidemarkError) return [];
     throw error;
   }
+}
+
+/** What the step sets, a text for each place. */
+function placesOf({ fields, request, kept = [] }: PlanStep): string[] {
+  const within = [...fields.map(({ path }) => path), ...(request?.fills ?? []).map(({ pointer }) => pointer)];
+  // Of an object that is sent with what it has besides, only what differs.
+  const others = Object.keys(request?.body ?? {})
+    .map((name) => pointerTo([name]))
+    .filter((member) => !within.some((path) => isPointerWithin(path, member)));
+  return [...new Set([...within, ...others])].map((path) => {
+    // Set as it was accepted, which is not as desired.
+    const accepted = kept.filter((each) => overlapsPointer(path, [each.path]));
+    return JSON.stringify([path, ...accepted.map((each) => [each.path, each.value])]);
+  });
 }
 
 function isDoneStep(step: RestoreStepRow): boolean {
