@@ -23,7 +23,7 @@ import {
 import { runsUnlikeSealed } from './row-seals.ts';
 import { type RunOptions, type RunWriter, noteLostRuns, openRun } from './run-writer.ts';
 import { readSchemaChanges } from './schema-changes.ts';
-import { readLastFullSweep, readSweepsAsOf, readUnaskedCollections } from './sweeps-as-of.ts';
+import { readLastFullSweep, readNamedSweep, readSweepsAsOf, readUnaskedCollections } from './sweeps-as-of.ts';
 import { alteredChangesText } from './verify-chain.ts';
 
 export type RunStore = ReturnType<typeof runStore>;
@@ -35,6 +35,7 @@ export function runStore(access: MirrorAccess) {
     sweeps: readSweeps,
     sweepsAsOf: readSweepsAsOf,
     unaskedCollections: readUnaskedCollections,
+    namedSweep: readNamedSweep,
     lastFullSweep: readLastFullSweep,
     collections: readCollections,
     kindStatuses: readKindStatuses,

@@ -1,4 +1,5 @@
 /** What had been read of each collection up to a run, and when its entire list was last read. */
+import type { Kind } from '../catalog/kinds.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import {
   type SQLWrapper,
@@ -6,6 +7,7 @@ import {
   desc,
   eq,
   gt,
+  gte,
   inArray,
   isNotNull,
   isNull,
@@ -127,6 +129,86 @@ export function readUnaskedCollections(
       return { kind: each.kind, scope: each.scope, by, readRun: each.readRun };
     });
 }
+
+/** What a run of all kinds read of a list's records by their ids. */
+export interface NamedSweep {
+  readonly run: number;
+  readonly records: number;
+  /** The last published run before that read the list, or more of it; null if none is known. */
+  readonly widerRun: number | null;
+}
+
+/**
+ * As of a run, of the kind's list at the root: null where the newest run of all kinds read the list itself, or missed one that
+ * it named, or a later run read the list.
+ */
+export function readNamedSweep(
+  connection: Connection,
+  source: string,
+  run: number,
+  kind: Kind,
+): NamedSweep | null {
+  const [newest] = readRuns(connection, {
+    ...{ source, isPublished: true, isOfAllKinds: true },
+    ...{ upTo: run, limit: 1 },
+  });
+  if (newest === undefined) return null;
+  const own = LAST_LISTED_OR_IN(connection).get({ source, kind, run, newest: newest.run });
+  if (own === undefined || own.mode !== null || own.outcome !== 'complete') return null;
+  const wider = LAST_WIDER(connection).get({ source, kind, run: own.run, records: own.records });
+  return { run: own.run, records: own.records, widerRun: wider?.run ?? null };
+}
+
+const LAST_LISTED_OR_IN = prepared((db) =>
+  db
+    .select({ run: runs.run, mode: sweeps.mode, outcome: sweeps.outcome, records: sweeps.records })
+    .from(runs)
+    .crossJoin(sources)
+    .crossJoin(collections)
+    .innerJoin(sweeps, and(eq(sweeps.run, runs.run), eq(sweeps.collection, collections.id)))
+    .where(
+      and(
+        eq(sources.name, param('source')),
+        eq(runs.source, sources.id),
+        eq(collections.source, sources.id),
+        eq(collections.kind, param('kind')),
+        gte(runs.run, param('newest')),
+        lte(runs.run, param('run')),
+        isNotNull(runs.root),
+        or(
+          eq(runs.run, param('newest')),
+          and(eq(sweeps.mode, 'full'), inArray(sweeps.outcome, ['complete', 'held'])),
+        ),
+      ),
+    )
+    .orderBy(desc(runs.run))
+    .limit(1)
+    .prepare(),
+);
+
+const LAST_WIDER = prepared((db) =>
+  db
+    .select({ run: runs.run })
+    .from(runs)
+    .crossJoin(sources)
+    .crossJoin(collections)
+    .innerJoin(sweeps, and(eq(sweeps.run, runs.run), eq(sweeps.collection, collections.id)))
+    .where(
+      and(
+        eq(sources.name, param('source')),
+        eq(runs.source, sources.id),
+        eq(collections.source, sources.id),
+        eq(collections.kind, param('kind')),
+        lt(runs.run, param('run')),
+        isNotNull(runs.root),
+        inArray(sweeps.outcome, READ),
+        or(eq(sweeps.mode, 'full'), gt(sweeps.records, param('records'))),
+      ),
+    )
+    .orderBy(desc(runs.run))
+    .limit(1)
+    .prepare(),
+);
 
 const MAY_BE_UNASKED = prepared((db) =>
   db

@@ -383,6 +383,7 @@ export function wholeCollections(
       coverage.how === 'read' &&
       coverage.isPartial !== true &&
       coverage.unasked === undefined &&
+      coverage.hasUnnamed !== true &&
       !hasUnaskedRecords(state, kind) &&
       state.unknownIn(kind, scope) === null
     );

@@ -4,6 +4,7 @@ import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { plural } from '../core/wording.ts';
 import type { DiffDocument, Skipped, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
@@ -204,11 +205,23 @@ class MirrorState implements LoadedState {
     const coverage = this.#lastCoverage(kind, scope);
     if (coverage.how !== 'read' && coverage.how !== 'unread') return coverage;
     const found = this.#unasked.of(kind, scope);
-    if (found === undefined) return coverage;
+    if (found === undefined) return this.#withUnnamed(coverage, kind);
     const { readRun, ...unasked } = found;
     if (coverage.how === 'unread') return { ...coverage, unasked };
     const since = readRun === null ? '' : `; as of run ${readRun}`;
     return { ...coverage, unasked, stale: coverage.stale ?? `${unasked.reason}${since}` };
+  }
+
+  #withUnnamed(coverage: Coverage, kind: Kind): Coverage {
+    if (coverage.how !== 'read' || kind !== SCOPE_KIND.organization_id) return coverage;
+    const { source, point } = this;
+    const unnamed = this.#unasked.unnamed(this.#mirror, { source, run: point.run });
+    if (unnamed === null) return coverage;
+    const { askedRun, asked, of, run } = unnamed;
+    const since = run === null ? '' : `; the others as of run ${run}`;
+    const { one, many } = definitionOf(kind).title;
+    const stale = `run ${askedRun} asked for ${asked} of ${plural(of, one, many)}${since}`;
+    return { ...coverage, hasUnnamed: true, stale: coverage.stale ?? stale };
   }
 
   /** As the last run that asked for it left it. */

@@ -79,8 +79,7 @@ function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean,
   const latest = { source, run: mirror.runs.latest(source)?.run ?? 0 };
   const leftOut = unaskedInRun(mirror, source, latest.run);
   const unasked = unaskedKinds(mirror, leftOut, latest);
-  const kinds =
-    leftOut.collections.length === 0 ? mirror.runs.kindStatuses(source) : askedKinds(mirror, leftOut, latest);
+  const kinds = unasked.length === 0 ? mirror.runs.kindStatuses(source) : askedKinds(mirror, leftOut, latest);
   const unreadCount = kinds.reduce((sum, { collections, whole }) => sum + collections - whole, 0);
   const oldest = kinds.map(({ oldestWholeAt }) => oldestWholeAt);
   const known = {
@@ -121,9 +120,11 @@ function askedKinds(
     .collections(latest.source)
     .filter(({ kind, scope, retiredRun }) => retiredRun === null && leftOut.of(kind, scope) === undefined);
   const outside = leftOut.recordsIn(mirror, latest);
+  const unnamed = leftOut.unnamed(mirror, latest);
   return [...Map.groupBy(asked, ({ kind }) => kind)].map(([kind, own]): KindStatus => {
     const times = own.map(({ lastCompleteAt }) => lastCompleteAt);
-    const apart = outside.filter((each) => each.kind === kind).length;
+    const apart =
+      outside.filter((each) => each.kind === kind).length + (unnamed?.kind === kind ? unnamed.records : 0);
     return {
       kind,
       collections: own.length,

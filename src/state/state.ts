@@ -23,6 +23,8 @@ export type Coverage =
       /** True where `stale` says no more than that not all absences from a list that proved itself were looked up. */
       readonly isUnconfirmed?: true;
       readonly unasked?: Unasked;
+      /** True where its run did not ask for some of the records, and which ones is not known. */
+      readonly hasUnnamed?: true;
       /** What a live list was caught at that did not show records that exist: it may lack others too. */
       readonly leak?: string;
     }

@@ -28,6 +28,17 @@ interface StateOfRun {
   readonly filter?: RecordFilter;
 }
 
+interface UnnamedRecords {
+  readonly kind: Kind;
+  readonly records: number;
+  /** The run that asked for `asked` of the `of` records that the mirror holds. */
+  readonly askedRun: number;
+  readonly asked: number;
+  readonly of: number;
+  /** The last run before it that read more of them; null if none is known. */
+  readonly run: number | null;
+}
+
 /** What a run did not ask for, of one source. */
 export class UnaskedInRun {
   readonly collections: readonly UnaskedCollection[];
@@ -68,6 +79,29 @@ export class UnaskedInRun {
     });
   }
 
+  /**
+   * The organizations that it did not ask for though nothing says which they are: where it asked for nothing below those
+   * that it named, only their number is known. Null for none.
+   */
+  unnamed(
+    mirror: Pick<Mirror, 'records' | 'runs'>,
+    { source, run, filter = {} }: StateOfRun,
+  ): UnnamedRecords | null {
+    const kind = SCOPE_KIND.organization_id;
+    if (filter.kinds?.includes(kind) === false) return null;
+    const named = mirror.runs.namedSweep(source, run, kind);
+    if (named === null) return null;
+    const count = (narrowed: RecordFilter): number =>
+      mirror.records
+        .countsAt(run, { ...narrowed, kinds: [kind], sources: [source] })
+        .reduce((sum, { records }) => sum + records, 0);
+    const of = count({});
+    const known = this.recordsIn(mirror, { source, run }).length;
+    const records = Math.min(of - named.records - known, count(filter));
+    if (records <= 0) return null;
+    return { kind, records, askedRun: named.run, asked: named.records, of, run: named.widerRun };
+  }
+
   /** As `LoadedState.unaskedRecord`. */
   record({ kind, id }: Pick<RecordKey, 'kind' | 'id'>): string | null {
     return kind === SCOPE_KIND.organization_id && this.#organizations.has(id) ? REASON.organization_id : null;
@@ -102,7 +136,8 @@ export interface UnaskedKind {
 
 /** What the state holds of collections that were no longer read, in catalog order. */
 export function unaskedKinds(mirror: Mirror, unasked: UnaskedInRun, state: StateOfRun): UnaskedKind[] {
-  if (unasked.collections.length === 0) return [];
+  const unnamed = unasked.unnamed(mirror, state);
+  if (unasked.collections.length === 0 && unnamed === null) return [];
   const { source, run, filter = {} } = state;
   const counts = mirror.records.countsAt(run, { ...filter, sources: [source] });
   const records = new Map(counts.map((each) => [collectionKey(each), each.records]));
@@ -113,6 +148,13 @@ export function unaskedKinds(mirror: Mirror, unasked: UnaskedInRun, state: State
   const ofOrganizations = unasked.recordsIn(mirror, state).map((each) => ({
     ...{ ...each, scope: {}, reason: REASON.organization_id, collections: 0, records: 1 },
   }));
+  if (unnamed !== null) {
+    const { kind, records: count, run: readRun } = unnamed;
+    ofOrganizations.push({
+      ...{ kind, run: readRun, scope: {}, reason: REASON.organization_id },
+      ...{ collections: 0, records: count },
+    });
+  }
   const all = [...ofOrganizations, ...parts].sort((a, b) => compareKeys({ ...a, id: '' }, { ...b, id: '' }));
   return [...Map.groupBy(all, (each) => JSON.stringify([each.kind, each.reason])).values()].flatMap(
     (same): UnaskedKind[] => {
@@ -137,6 +179,7 @@ export function unaskedLines(kinds: readonly UnaskedKind[]): string[] {
   return [...Map.groupBy(held, ({ reason, run }) => JSON.stringify([reason, run])).values()].map((same) => {
     const records = same.reduce((sum, each) => sum + each.records, 0);
     const [first] = same;
-    return `${plural(records, 'record')} of ${same.map(({ kind }) => kind).join(', ')} no longer read, as of run ${first?.run ?? 0} (${first?.reason ?? ''})`;
+    const since = typeof first?.run === 'number' ? `, as of run ${first.run}` : '';
+    return `${plural(records, 'record')} of ${same.map(({ kind }) => kind).join(', ')} no longer read${since} (${first?.reason ?? ''})`;
   });
 }

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { KINDS } from '../../src/catalog/kinds.ts';
 import { commandLine } from './command-line.ts';
 import { DOMAINS, world, type DiffJson, type World } from './comparison.ts';
 import type { Ended } from './harness.ts';
@@ -207,4 +208,30 @@ describe('an organization that the configuration no longer names', () => {
     expect(drift.findings.map(({ id }) => id)).toEqual(['d2']);
     expect(drift.schema_changes).toMatchObject([{ kind: 'organizations', field: '/tier', records: 2 }]);
   });
+
+  it.each([['organizations'], ['organizations', 'session_recordings']])(
+    'is not taken for read where nothing says which one it is: %s %s',
+    async (...kinds: string[]) => {
+      const others = KINDS.filter((kind) => !kinds.includes(kind)).join(',');
+      const here = await narrowed({ TIDEMARK_ORGANIZATIONS: ORG, TIDEMARK_KINDS_EXCLUDE: others });
+      const { json, now, directory } = here;
+      const reason = 'run 2 asked for 1 of 2 organizations; the others as of run 1';
+      const stale = [{ kind: 'organizations', side: 'to', reason }];
+      expect(await json(3, 'drift')).toMatchObject({ findings: [], stale });
+      const { stdout } = await now(0, 'status');
+      const said = `1 record of organizations no longer read, as of run 1 (${OUTSIDE})`;
+      expect(stdout.replaceAll(/\s+/g, ' ')).toContain(said);
+      const { stderr } = await now(0, 'export', '--output', join(directory, 'out'));
+      expect(stderr).toContain(said);
+      const manifest = readFileSync(join(directory, 'out', '.tidemark-export.json'), 'utf8');
+      const { whole } = JSON.parse(manifest) as { whole: { kind: string }[] };
+      expect(whole.map(({ kind }) => kind)).not.toContain('organizations');
+      // What is read is still compared.
+      setOrganizations(here, 'Haven');
+      await now(0, 'sync', '--quiet');
+      expect((await json(3, 'drift')).findings.map(({ id }) => id)).toEqual([ORG]);
+      await here.expectRun(0, 'sync', '--quiet', '--accept-removals', '5');
+      expect(await json(2, 'drift', '--kind', 'organizations')).toMatchObject({ stale: [] });
+    },
+  );
 });
