@@ -400,6 +400,24 @@ describe('a record that somebody created again under the same name', () => {
     expect(plan).toMatchObject({ steps: [], left: [{ count: 1, names: ['Nightly'], reason }] });
   });
 
+  it('is updated without the field of which only one secret is configured, and nothing waits for it', () => {
+    const one = configuredSecrets([
+      {
+        kind: 'batch_exports',
+        match: { '/name': 'Nightly' },
+        values: { '/destination/config/aws_access_key_id': new Secret('AKIA-clear') },
+      },
+    ]);
+    const running = withBody(recorded, { paused: false });
+    const live = { ...withBody(running, { id: 'b9', interval: 'week', paused: true }), id: 'b9' };
+    const plan = planOf([...around, running], [...around, live], { secrets: one, definitions: svc });
+    expect(plan.steps.map(({ action, request }) => [action, request?.body])).toEqual([
+      ['update', { interval: 'day' }],
+      ['act', {}],
+    ]);
+    expect(plan.left).toMatchObject([{ names: ['Nightly'] }]);
+  });
+
   it('of which only a field is asked for that has no secret is named too', () => {
     const plan = planned(
       { interval: 'week' },

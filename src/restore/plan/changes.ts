@@ -331,6 +331,8 @@ function planSorted(
     );
   const sent = [...sorted.send, ...resent, ...withSecrets];
   const built = separateFields(input, asked, desired, remap, sent, live, isAgain);
+  // One that is sent for its secrets alone is equal otherwise: without them, there is nothing to restore of it.
+  const stopped = built.stopped.filter(({ name }) => withSecrets.every((field) => field.name !== name));
   const parameters = liveParameters(definition, live);
   const present = {
     state: 'present',
@@ -345,7 +347,7 @@ function planSorted(
     const step = { ...draft, key: stepKey(desired, `stuck ${name}`), fields };
     planning.put(blocked(step, obstacle, `${name}: ${reason}`));
   }
-  for (const { name, needs, obstacle, reason } of built.stopped) {
+  for (const { name, needs, obstacle, reason } of stopped) {
     isStopped = true;
     const step = {
       ...draft,
