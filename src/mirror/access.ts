@@ -93,7 +93,7 @@ export class MirrorAccess {
     this.#isClosed = true;
     try {
       // A stream may outlive the mirror: its connection is closed when it ends.
-      for (const reader of this.#idle) reader.close();
+      closeAll(this.#idle.splice(0));
     } finally {
       this.#closeWriter();
     }
@@ -126,8 +126,12 @@ export class MirrorAccess {
     }
   }
 
-  #idleReader(): ReaderConnection {
+  #requireOpen(): void {
     if (this.#isClosed) throw new TidemarkError('internal', 'the mirror is closed');
+  }
+
+  #idleReader(): ReaderConnection {
+    this.#requireOpen();
     const idle = this.#idle[0] ?? this.openReader();
     if (this.#idle.length === 0) this.#idle.push(idle);
     return idle;
@@ -164,6 +168,7 @@ export class MirrorAccess {
 
   /** A reader's connection that nothing else uses until it is given back. */
   lend(): ReaderConnection {
+    this.#requireOpen();
     // Within `atOnce`, the one that reads has a transaction.
     const index = this.#idle.findLastIndex(({ connection }) => !connection.inTransaction);
     const [idle] = index === -1 ? [] : this.#idle.splice(index, 1);
@@ -177,9 +182,15 @@ export class MirrorAccess {
       reader.close();
       return;
     }
-    if (reader.connection.inTransaction) reader.connection.exec('ROLLBACK');
-    // A daemon has many mirrors open, and most of them are not read.
-    reader.connection.pragma('shrink_memory');
+    try {
+      if (reader.connection.inTransaction) reader.connection.exec('ROLLBACK');
+      // A daemon has many mirrors open, and most of them are not read.
+      reader.connection.pragma('shrink_memory');
+    } catch {
+      // Not used again. What it was lent for has its own error, which this one must not replace.
+      reader.close();
+      return;
+    }
     this.#idle.push(reader);
   }
 
@@ -239,6 +250,16 @@ export class MirrorAccess {
       actor: this.actor,
       onPublishing: (isPublishing) => (this.#isPublishing = isPublishing),
     };
+  }
+}
+
+/** Closes each of them, also after one that throws. */
+function closeAll([reader, ...others]: readonly ReaderConnection[]): void {
+  if (reader === undefined) return;
+  try {
+    reader.close();
+  } finally {
+    closeAll(others);
   }
 }
 
