@@ -38,3 +38,17 @@ it('holds every record once two readings of the list agree', async () => {
 it('fails where each reading misses another record, though the count agrees', async () => {
   await expect(idsOf(9)).rejects.toMatchObject({ code: 'walk_unproven' });
 });
+
+it('looks for what a late list lacks among what was created last', async () => {
+  const { client } = await opened.rig((request) => {
+    if (/\/roles\/(\?|$)/.test(request.path)) return listReply([], request);
+    return request.path.includes('/new-11/') ? { body: { id: 'new-11' } } : { status: 404, body: {} };
+  });
+  const live = new LiveRecords({
+    ...{ definitions: definitionOf, reader: client, clock: new FakeClock(), pageSize: 100, redaction: null },
+  });
+  const { definition, scope } = targetOf('roles');
+  for (let n = 0; n < 12; n += 1) live.created(definition, scope, `new-${n}`);
+  await live.idsOf(definition, scope, null, true);
+  expect(await live.lateRecord(definition, scope)).toBe('new-11');
+});

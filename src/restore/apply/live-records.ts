@@ -186,7 +186,8 @@ export class LiveRecords {
   ): Promise<string | null> {
     const unlisted = this.#unlisted.get(keyOf(definition, scope)) ?? [];
     if (!isRetrieved(definition)) return unlisted[0] ?? null;
-    for (const id of unlisted.slice(0, LATE_LOOKS)) {
+    // What was created last is what a late list lacks.
+    for (const id of unlisted.slice(-LATE_LOOKS)) {
       if ((await this.read(definition, scope, id, true, signal)) !== undefined) return id;
     }
     return null;

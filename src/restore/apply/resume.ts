@@ -64,7 +64,7 @@ function unfinishedOf(
 
 /**
  * Finds out whether later restores than a given one, none of which was undone, did every step that is left of it: on the same record, to
- * the same desired state, with all that the step was to set.
+ * the same desired state, with every field that the step was to set.
  */
 function doneSince(mirror: Mirror): (row: RestoreRow) => boolean {
   const done = new Map<number, readonly string[]>();
