@@ -77,7 +77,8 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
     if (fileSize(path) > 0) translated(path, () => refuseForeign(path, mayCreate));
     writer = translated(path, () => openWriter(path, options.isTemporary !== true));
     if (options.isTemporary === true) writer.pragma('synchronous = OFF');
-    const access = new MirrorAccess(path, options, () => openReader(path, holder), {
+    // Never of a copy, which would not show what is written from here.
+    const access = new MirrorAccess(path, options, () => openReader(path, holder, false), {
       connection: writer,
       lock,
     });
@@ -254,9 +255,10 @@ function refuseForeign(path: string, mayBeEmpty: boolean): void {
  * @throws TidemarkError `mirror_missing`, `mirror_foreign`, `mirror_newer`, `mirror_version`, or `mirror_locked` when it needs an upgrade
  * while somebody writes
  */
-function openReader(path: string, holder: LockHolder): ReaderConnection {
+/** @param mayCopy false where the file itself must be read */
+function openReader(path: string, holder: LockHolder, mayCopy = true): ReaderConnection {
   requireContent(path);
-  const reader = connectReader(path, holder);
+  const reader = connectReader(path, holder, mayCopy);
   try {
     const { version, latest } = schemaVersion(reader.connection, path);
     if (version === latest) return reader;
@@ -272,10 +274,10 @@ function openReader(path: string, holder: LockHolder): ReaderConnection {
   } finally {
     lock.release();
   }
-  return connectReader(path, holder);
+  return connectReader(path, holder, mayCopy);
 }
 
-function connectReader(path: string, holder: LockHolder): ReaderConnection {
+function connectReader(path: string, holder: LockHolder, mayCopy: boolean): ReaderConnection {
   let connection: Connection | undefined;
   try {
     connection = connect(path, { isReadonly: true });
@@ -285,7 +287,7 @@ function connectReader(path: string, holder: LockHolder): ReaderConnection {
     return readerOf(connection, path, holder);
   } catch (error) {
     connection?.close();
-    if (!isReadFromCopy(sqliteCode(error) ?? '', holder)) throw error;
+    if (!mayCopy || !isReadFromCopy(sqliteCode(error) ?? '', holder)) throw error;
     return readBackup(takePrivateCopy(path));
   }
 }

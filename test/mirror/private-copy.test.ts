@@ -1,11 +1,21 @@
-import { appendFileSync, copyFileSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  renameSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
+import { TidemarkError } from '../../src/core/errors.ts';
 import { temporaryPlace } from '../../src/core/temporary-place.ts';
-import { takePrivateCopy } from '../../src/mirror/open.ts';
-import { temporaryDirectory } from './fixture.ts';
+import { openMirror, takePrivateCopy } from '../../src/mirror/open.ts';
+import { temporaryDirectory, testClock } from './fixture.ts';
 
 const copies = (): string[] => readdirSync(tmpdir()).filter((name) => name.startsWith('tidemark-copy-'));
 
@@ -109,4 +119,20 @@ describe('a private copy', () => {
     expect(copies()).toEqual(before);
     close();
   });
+});
+
+it('is not what a mirror that is open for writing reads', () => {
+  const path = join(temporaryDirectory(), 'mirror.db');
+  const mirror = openMirror(path, { mode: 'write', command: 'test', clock: testClock() });
+  const before = copies();
+  // Another file is in its place, and the index of its log cannot be opened.
+  for (const each of [path, `${path}-shm`]) renameSync(each, `${each}.away`);
+  copyFileSync(`${path}.away`, path);
+  symlinkSync(join(dirname(path), 'none', 'none'), `${path}-shm`);
+  expect(() => mirror.runs.sources()).toThrow(TidemarkError);
+  expect(copies()).toEqual(before);
+  unlinkSync(`${path}-shm`);
+  for (const each of [path, `${path}-shm`]) renameSync(`${each}.away`, each);
+  expect(mirror.runs.sources()).toEqual([]);
+  mirror.close();
 });
