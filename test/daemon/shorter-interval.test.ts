@@ -1,7 +1,8 @@
 /** A configuration in which syncs are due more often: what was in time is not late at once, and a restart changes nothing about it. */
 import { describe, expect, it } from 'vitest';
+import type { Config } from '../../src/config/config.ts';
 import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
-import { Intervals } from '../../src/daemon/schedule/intervals.ts';
+import { allowedAge, allowedSyncMs, Intervals } from '../../src/daemon/schedule/intervals.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
 
@@ -68,7 +69,7 @@ describe('a shorter schedule of syncs', () => {
         setting: '* * * * * UTC',
         intervalMs: MINUTE_MS,
         changedAt: new Date(rig.clock.now()).toISOString(),
-        beforeMs: 24 * 60 * MINUTE_MS,
+        beforeMs: 30 * 60 * MINUTE_MS,
       },
     ]);
   });
@@ -91,7 +92,14 @@ describe('intervals', () => {
   const sync = (intervalMs: number) => {
     return [{ schedule: 'sync', cron: `every ${intervalMs}`, zone: 'UTC', intervalMs }] as const;
   };
-  const backup = (everyMs: number) => ({ backup: { everyMs } }) as Parameters<Intervals['adopt']>[0];
+  const schedules = { sync: null } as Config['schedules'];
+  const none = { backup: null, schedules };
+  const backup = (everyMs: number) =>
+    ({ backup: { everyMs }, schedules }) as Parameters<Intervals['adopt']>[0];
+  const iso = (ms: number) => new Date(ms).toISOString();
+  /** How old, in hours, a sync may be that ended at this time. */
+  const allowedHours = (intervals: Intervals, intervalMs: number, at: number) =>
+    allowedAge(iso(at), allowedSyncMs(intervalMs, 0), intervals.changeOf('sync')) / hour;
 
   it('are the configured ones from the start, whatever they are', () => {
     const intervals = new Intervals();
@@ -103,26 +111,74 @@ describe('intervals', () => {
     const intervals = new Intervals();
     intervals.adopt(backup(hour), sync(day), t0);
     intervals.adopt(backup(hour), sync(2 * hour), t0 + MINUTE_MS);
-    const at = new Date(t0 + MINUTE_MS).toISOString();
-    expect(intervals.changeOf('backup')).toEqual({ at, beforeMs: day });
+    const at = iso(t0 + MINUTE_MS);
+    expect(intervals.changeOf('backup')).toEqual({ at, beforeMs: 2 * day });
     intervals.adopt(backup(hour), sync(2 * hour), t0 + hour);
-    expect(intervals.changeOf('backup')).toEqual({ at, beforeMs: day });
+    expect(intervals.changeOf('backup')).toEqual({ at, beforeMs: 2 * day });
   });
 
   it('that are changed twice in a short time have the longest of before', () => {
     const intervals = new Intervals();
-    intervals.adopt({ backup: null }, sync(day), t0);
-    intervals.adopt({ backup: null }, sync(hour), t0 + 2 * day);
-    intervals.adopt({ backup: null }, sync(MINUTE_MS), t0 + 2 * day + MINUTE_MS);
-    expect(intervals.changeOf('sync')?.beforeMs).toBe(day);
-    intervals.adopt({ backup: null }, sync(hour), t0 + 3 * day);
-    expect(intervals.changeOf('sync')?.beforeMs).toBe(MINUTE_MS);
+    intervals.adopt(none, sync(day), t0);
+    intervals.adopt(none, sync(hour), t0 + 2 * day);
+    intervals.adopt(none, sync(MINUTE_MS), t0 + 2 * day + MINUTE_MS);
+    expect(intervals.changeOf('sync')?.beforeMs).toBe(1.25 * day);
+    intervals.adopt(none, sync(hour), t0 + 3 * day);
+    expect(intervals.changeOf('sync')?.beforeMs).toBe(1.25 * MINUTE_MS);
+  });
+
+  it('that are changed again before the first change has run out leave in time what was', () => {
+    const intervals = new Intervals();
+    intervals.adopt(none, sync(day), t0);
+    const changedAt = t0 + day;
+    intervals.adopt(none, sync(hour), changedAt);
+    expect(allowedHours(intervals, hour, t0)).toBe(25.25);
+    intervals.adopt(none, sync(hour / 2), changedAt + 65 * MINUTE_MS);
+    expect(allowedHours(intervals, hour / 2, t0)).toBeGreaterThanOrEqual(25.25);
+    // Not longer than was ever allowed.
+    for (let changes = 0; changes < 24; changes += 1)
+      intervals.adopt(none, sync(hour + changes), changedAt + 2 * hour + changes * hour);
+    expect(allowedHours(intervals, hour, t0)).toBeLessThanOrEqual(30);
   });
 
   it('of a schedule that came into a running daemon have nothing before them', () => {
     const intervals = new Intervals();
-    intervals.adopt({ backup: null }, [], t0);
-    intervals.adopt({ backup: null }, sync(hour), t0 + hour);
-    expect(intervals.changeOf('sync')).toEqual({ at: new Date(t0 + hour).toISOString(), beforeMs: null });
+    intervals.adopt(none, [], t0);
+    intervals.adopt(none, sync(hour), t0 + hour);
+    expect(intervals.changeOf('sync')).toEqual({ at: iso(t0 + hour), beforeMs: null });
+  });
+
+  it('of such a schedule are not given the time again with each change', () => {
+    const intervals = new Intervals();
+    intervals.adopt(none, [], t0);
+    intervals.adopt(none, sync(day), t0);
+    for (let changes = 1; changes <= 5; changes += 1)
+      intervals.adopt(none, sync(day - changes), t0 + changes * 5 * hour);
+    expect(allowedHours(intervals, day, t0 - day)).toBeCloseTo(24 + 30, 3);
+    // Nor is it late at once by a much shorter one.
+    intervals.adopt(none, sync(MINUTE_MS), t0 + 26 * hour);
+    expect(allowedHours(intervals, MINUTE_MS, t0 - day)).toBeGreaterThan(24 + 26);
+  });
+
+  it('that are turned off and on become late all the same', () => {
+    let intervals = new Intervals();
+    intervals.adopt(none, sync(day), t0);
+    for (let days = 1; days <= 10; days += 1) {
+      intervals.adopt(none, [], t0 + days * day);
+      // Also over restarts.
+      const rows = intervals.rows();
+      intervals = new Intervals();
+      intervals.adopt(none, sync(day), t0 + days * day + hour, rows);
+    }
+    expect(allowedHours(intervals, day, t0)).toBe(30);
+  });
+
+  it('that were off for long have their time again', () => {
+    const intervals = new Intervals();
+    intervals.adopt(none, sync(day), t0);
+    intervals.adopt(none, [], t0 + hour);
+    intervals.adopt(none, [], t0 + 9 * day);
+    intervals.adopt(none, sync(day), t0 + 10 * day);
+    expect(allowedHours(intervals, day, t0)).toBe(240 + 30);
   });
 });

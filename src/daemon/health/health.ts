@@ -10,7 +10,7 @@ import { type UnendedRestore, unendedText } from '../../mirror/unfinished-restor
 import { byteSize, duration, localTime, percent, plural } from '../../core/wording.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
 import { backupInterval, tookMs } from '../http/wording.ts';
-import { allowedAge, type IntervalChange } from '../schedule/intervals.ts';
+import { allowedAge, allowedBackupMs, allowedSyncMs, type IntervalChange } from '../schedule/intervals.ts';
 
 /** `failing` and `starting` (no run has been complete yet, and none is late) answer 503, the others 200. */
 export const HEALTH_STATES = ['ok', 'degraded', 'starting', 'failing'] as const;
@@ -549,10 +549,6 @@ function of(source: string | null): string {
   return source === null ? '' : ` of ${source}`;
 }
 
-/** A quarter of an interval late: a nightly sync that did not happen is known in the morning. Failed runs are reported at once. */
-const INTERVALS_ALLOWED = 1.25;
-/** Backups are made after complete runs, of which one may just miss the due time. */
-const BACKUP_INTERVALS_ALLOWED = 2;
 /** How many more backups a volume should have room for; deploy/prometheus has the same number. */
 const BACKUPS_OF_ROOM = 2;
 
@@ -566,7 +562,7 @@ export function allowedBackupAgeMs(
   { everyMs, change }: Pick<NonNullable<HealthFacts['backups']>, 'everyMs' | 'change'>,
   syncsMs: readonly number[],
 ): number {
-  return allowedAge(at, Math.max(everyMs, ...syncsMs), change, (ms) => BACKUP_INTERVALS_ALLOWED * ms);
+  return allowedAge(at, allowedBackupMs(Math.max(everyMs, ...syncsMs)), change);
 }
 
 /**
@@ -590,7 +586,7 @@ export function allowedAgeMs(
   const ownMs = lastComplete === null ? null : tookMs(lastComplete);
   const at =
     lastComplete === null ? expectedSince(facts) : (lastComplete.finishedAt ?? lastComplete.startedAt);
-  return allowedAge(at, intervalMs, change, (ms) => INTERVALS_ALLOWED * ms + jitterMs + (ownMs ?? 0));
+  return allowedAge(at, allowedSyncMs(intervalMs, jitterMs), change, ownMs ?? 0);
 }
 
 /** From when on a complete run is expected: when the daemon began to have the source, or the first known attempt. */

@@ -23,12 +23,12 @@ export const schedules = sqliteTable('schedules', {
 export const intervals = sqliteTable('intervals', {
   /** `sync` or `backup`. */
   interval: text('interval').primaryKey(),
-  /** What it follows from, such as the cron expression and zone: another one is a change. */
+  /** What it follows from, such as the cron expression and zone: another one is a change. `off since TIME` where it is turned off. */
   setting: text('setting').notNull(),
   intervalMs: integer('interval_ms').notNull(),
   /** When the daemon took this setting in place of another one; NULL for the first one that it knew. */
   changedAt: text('changed_at'),
-  /** What applied until then; NULL for nothing. */
+  /** The allowed age until then; NULL for no limit. */
   beforeMs: integer('before_ms'),
 });
 
