@@ -9,6 +9,7 @@ import type { RunProgress } from '../state/documents.ts';
 import { HEALTH_STATES, type HealthState } from '../daemon/health/health.ts';
 import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
 import type { RunningJob } from '../daemon/view.ts';
+import { JOB_NAMES, JOB_TRIGGERS } from '../mirror/daemon-store.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { printNote, type CommandContext } from './context.ts';
 import { daemonUnreachable } from './daemon-effects.ts';
@@ -134,15 +135,50 @@ export interface DaemonNow {
   readonly queued: readonly Pick<RunningJob, 'name' | 'source' | 'trigger'>[];
 }
 
-/** The part of `tidemark.status/1` with that. */
-interface NowAnswer {
-  readonly daemon?: {
-    readonly health?: { readonly sources?: readonly { readonly source: string; readonly state: string }[] };
-    readonly running?: readonly (Omit<RunningJob, 'startedAt' | 'progress'> & {
-      readonly started_at: string;
-    })[];
-    readonly queued?: DaemonNow['queued'];
+/** @param document `tidemark.status/1`, perhaps of another version: what is not understood is left out */
+export function daemonNowIn(document: unknown): DaemonNow {
+  const daemon = memberOf(document, 'daemon');
+  return {
+    states: new Map(
+      listIn(memberOf(daemon, 'health'), 'sources').flatMap((each) => {
+        const [source, state] = [memberOf(each, 'source'), memberOf(each, 'state')];
+        const known = HEALTH_STATES.find((one) => one === state);
+        return typeof source !== 'string' || known === undefined ? [] : [[source, known]];
+      }),
+    ),
+    running: listIn(daemon, 'running').flatMap((each): RunningJob[] => {
+      const identity = queuedJobIn(each);
+      const [job, startedAt] = [memberOf(each, 'job'), memberOf(each, 'started_at')];
+      const [silentSeconds, waitsFor] = [memberOf(each, 'silent_seconds'), memberOf(each, 'waits_for')];
+      if (identity === null || typeof job !== 'number' || typeof startedAt !== 'string') return [];
+      return [
+        {
+          ...{ ...identity, job, startedAt, progress: null },
+          silentMs: typeof silentSeconds === 'number' ? silentSeconds * 1000 : null,
+          waitsFor: typeof waitsFor === 'string' ? waitsFor : null,
+        },
+      ];
+    }),
+    queued: listIn(daemon, 'queued').flatMap((each) => queuedJobIn(each) ?? []),
   };
+}
+
+function queuedJobIn(value: unknown): DaemonNow['queued'][number] | null {
+  const source = memberOf(value, 'source');
+  const name = JOB_NAMES.find((each) => each === memberOf(value, 'name'));
+  const trigger = JOB_TRIGGERS.find((each) => each === memberOf(value, 'trigger'));
+  if (name === undefined || trigger === undefined || (source !== null && typeof source !== 'string'))
+    return null;
+  return { name, source, trigger };
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined;
+}
+
+function listIn(value: unknown, name: string): readonly unknown[] {
+  const list = memberOf(value, name);
+  return Array.isArray(list) ? list : [];
 }
 
 /** Null where no daemon works on the mirror, and, with a note on stderr, where it cannot be asked. */
@@ -155,22 +191,7 @@ export async function lookAtDaemon(
   try {
     const answer = await call(card, context.signal, 'GET', '/api/v1/status', null, PROGRESS_TIMEOUT_MS);
     if (answer.status !== 200) throw daemonUnreachable(card, `it answered ${answer.status}`);
-    const { daemon } = documentIn(answer.text, card) as NowAnswer;
-    const sources = daemon?.health?.sources ?? [];
-    return {
-      states: new Map(
-        sources.flatMap(({ source, state }) => {
-          const known = HEALTH_STATES.find((each) => each === state);
-          return known === undefined ? [] : [[source, known]];
-        }),
-      ),
-      running: (daemon?.running ?? []).map(({ started_at: startedAt, ...job }) => ({
-        ...job,
-        startedAt,
-        progress: null,
-      })),
-      queued: daemon?.queued ?? [],
-    };
+    return daemonNowIn(documentIn(answer.text, card));
   } catch (error) {
     printNote(context, [`${asTidemarkError(error).message}: what it does now is not known`]);
     return null;

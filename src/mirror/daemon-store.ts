@@ -293,7 +293,8 @@ export const JOB_NAMES = [
   'git',
 ] as const satisfies readonly JobName[];
 /** Without who asked. */
-export type JobTrigger = 'schedule' | 'overdue' | 'request' | 'after_run' | 'after_restore';
+export const JOB_TRIGGERS = ['schedule', 'overdue', 'request', 'after_run', 'after_restore'] as const;
+export type JobTrigger = (typeof JOB_TRIGGERS)[number];
 export type JobOutcome = JobRow['outcome'];
 
 export type JobStart = Pick<JobRow, 'name' | 'source' | 'trigger' | 'startedAt'>;

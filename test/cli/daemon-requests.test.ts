@@ -2,8 +2,12 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { askDaemon } from '../../src/cli/daemon-requests.ts';
+import { askDaemon, daemonNowIn } from '../../src/cli/daemon-requests.ts';
 import { Secret } from '../../src/core/secret.ts';
+import { assessHealth } from '../../src/daemon/health/health.ts';
+import { NOTHING_READ } from '../../src/daemon/health/health-facts.ts';
+import { statusDocument } from '../../src/daemon/http/documents.ts';
+import type { RunningJob } from '../../src/daemon/view.ts';
 
 /** A daemon that answers each body like that. */
 async function daemon(answers: (body: Readonly<Record<string, unknown>>) => [number, object]) {
@@ -51,4 +55,53 @@ describe('a daemon', () => {
     const card = { url, pid: 1, token: new Secret('t') };
     return askDaemon(card as never, new AbortController().signal, { ...wanted, ...actor });
   }
+});
+
+describe('what a daemon does now', () => {
+  const startedAt = '2026-03-01T12:00:00.000Z';
+  const sync = { name: 'sync', source: 'a', trigger: 'schedule' } as const;
+  const running: readonly RunningJob[] = [
+    { ...sync, job: 7, startedAt, progress: null, silentMs: 90_000, waitsFor: null },
+    {
+      ...{ job: 8, name: 'backup', source: null, trigger: 'after_run', startedAt, progress: null },
+      ...{ silentMs: null, waitsFor: 's3://bucket' },
+    },
+  ];
+
+  it('is read as it is sent, with how long a service has been silent and what a backup waits for', () => {
+    const facts = {
+      ...NOTHING_READ,
+      now: 0,
+      startedAt,
+      configProblem: null,
+      problems: [],
+      mirrorProblem: null,
+    };
+    const snapshot = { now: 0, health: assessHealth(facts), pending: [] };
+    const document = statusDocument(
+      {
+        ...{ startedAt, mirrorPath: 'm.db', sources: [], schedules: () => [], stats: () => [] },
+        ...{
+          running: () => running,
+          queued: () => [{ ...sync, since: startedAt }],
+          configProblem: () => null,
+        },
+      } as never,
+      snapshot as never,
+    );
+    const { states, ...now } = daemonNowIn(JSON.parse(JSON.stringify(document)));
+    expect(now).toEqual({ running, queued: [sync] });
+    expect(states.size).toBe(0);
+  });
+
+  it('is nothing where it is not understood', () => {
+    const nothing = { states: new Map(), running: [], queued: [] };
+    expect(daemonNowIn(null)).toEqual(nothing);
+    const odd = {
+      health: { sources: [{ source: 'a', state: 'odd' }] },
+      running: [{ name: 'sync' }],
+      queued: 7,
+    };
+    expect(daemonNowIn({ daemon: odd })).toEqual(nothing);
+  });
 });

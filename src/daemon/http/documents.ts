@@ -145,7 +145,13 @@ export function statusDocument(view: StatusView, snapshot: HealthSnapshot): obje
         skipped_ticks: schedule.skippedTicks,
         missed_ticks: schedule.missedTicks,
       })),
-      ...activityDocument(view),
+      running: view.running().map((job) => ({
+        ...runningDocument(job),
+        // Not in the stream of events, which has one for each change.
+        silent_seconds: job.silentMs === undefined || job.silentMs === null ? null : job.silentMs / 1000,
+        waits_for: job.waitsFor ?? null,
+      })),
+      queued: queuedDocument(view),
       requests: view.stats().map((stats) => ({
         source: stats.source,
         requests: stats.requests,
@@ -166,17 +172,22 @@ export function progressOf(view: Pick<DaemonView, 'running'>, source: string): R
 
 /** What is running and waiting. */
 export function activityDocument(view: Pick<DaemonView, 'running' | 'queued'>): object {
+  return { running: view.running().map(runningDocument), queued: queuedDocument(view) };
+}
+
+function runningDocument({ job, name, source, trigger, startedAt, progress }: RunningJob): object {
   return {
-    running: view.running().map(({ job, name, source, trigger, startedAt, progress }) => ({
-      job,
-      name,
-      source,
-      trigger,
-      started_at: startedAt,
-      progress: progress === null ? null : progressDocument(progress),
-    })),
-    queued: view.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),
+    job,
+    name,
+    source,
+    trigger,
+    started_at: startedAt,
+    progress: progress === null ? null : progressDocument(progress),
   };
+}
+
+function queuedDocument(view: Pick<DaemonView, 'queued'>): object[] {
+  return view.queued().map(({ name, source, trigger }) => ({ name, source, trigger }));
 }
 
 /** Counts of a sync under way; `expected` as far as the mirror knows. */
