@@ -108,6 +108,7 @@ function viewOf(mirror: Mirror, path: string): DaemonView {
     config: () => config,
     configProblem: () => null,
     mirror: () => mirror,
+    completeRuns: new Map(),
     openReader: () => mirror,
     backups: new BackupCatalog(systemClock),
     schedules: () => [],

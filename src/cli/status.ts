@@ -246,6 +246,7 @@ function healthView(
     config: () => config,
     configProblem: () => null,
     mirror: () => mirror,
+    completeRuns: new Map(),
     backups: {
       look: async (targets, own, givenMs) => {
         const waitMs = givenMs ?? BACKUPS_WAIT_MS;

@@ -73,11 +73,7 @@ type Known =
       /** Of `driftStatus`. */
       readonly driftShown: object | null;
     }
-  | {
-      readonly error: TidemarkError;
-      /** What was read of it before; null for nothing. */
-      readonly before: ReturnType<typeof readHealthInputs> | null;
-    };
+  | { readonly error: TidemarkError };
 
 export class CellStatus {
   readonly #options: CellStatusOptions;
@@ -122,7 +118,7 @@ export class CellStatus {
   snapshot(): HealthSnapshot | null {
     const [known, now, view] = [this.#known, this.#options.now(), this.#options.view()];
     if (known === null) return null;
-    if ('error' in known) return snapshotWithout(view, known.error, now, known.before);
+    if ('error' in known) return snapshotWithout(view, known.error, now);
     return snapshotOf(view, known.inputs, now, null);
   }
 
@@ -197,9 +193,7 @@ export class CellStatus {
         mirror.close();
       }
     } catch (error) {
-      const known = this.#known;
-      const before = known === null ? null : 'error' in known ? known.before : known.inputs;
-      this.#known = { error: asTidemarkError(error), before };
+      this.#known = { error: asTidemarkError(error) };
     }
   }
 

@@ -35,6 +35,7 @@ export function createView(parts: DaemonParts): DaemonView {
     config,
     configProblem,
     mirror: () => mirrorAccess.reader(),
+    completeRuns: new Map(),
     openReader: () => mirrorAccess.openReader('daemon'),
     backups: new BackupCatalog(clock),
     schedules,

@@ -7,6 +7,7 @@ import type { Config, ScheduleName } from '../config/config.ts';
 import type { Actor } from '../core/actor.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { JobName, JobTrigger } from '../mirror/daemon-store.ts';
+import type { RunRow } from '../mirror/run-rows.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { BackupCatalog } from '../backup/known-backups.ts';
 import type { IntervalChange, IntervalName } from './schedule/intervals.ts';
@@ -130,6 +131,8 @@ export interface DaemonView {
    * @throws TidemarkError `mirror_missing` and whatever else keeps it from being read
    */
   mirror(): Mirror;
+  /** By source, the last complete run as the mirror was read last: what is known of a mirror that cannot be read any more. */
+  readonly completeRuns: Map<string, RunRow>;
   /** A reader for one piece of work; the caller closes it. @throws as `mirror` */
   openReader(): Mirror;
   /** The backups elsewhere, if there are any. */

@@ -7,6 +7,7 @@ import { keyFingerprint } from '../../src/config/source.ts';
 import { isoTime } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { DriftNow } from '../../src/daemon/health/drift-now.ts';
+import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
 import { createMetrics } from '../../src/daemon/http/metrics.ts';
 import { sourcesPage } from '../../src/daemon/dashboard/sources.ts';
 import { findDaemon } from '../../src/daemon/lockfile.ts';
@@ -546,6 +547,31 @@ describe('the state of a source', () => {
       `tidemark_last_success_timestamp_seconds{source="b"} ${Date.parse(completeAt ?? '') / 1000}`,
     );
   });
+
+  it.each(['{source}.db', 'mirror.db'])(
+    'keeps its last complete run in each answer while its mirror is missing (%s)',
+    async (mirror) => {
+      const rig = await rigOf({ sources: ownKeys(['a']), mirror });
+      await rig.start();
+      await rig.advanceMinutes(1);
+      const now = () => rig.clock.now();
+      const [view] = rig.daemon.cells.cells();
+      const completeAt = readHealthSnapshot(view!, now()).health.sources[0]?.lastCompleteAt;
+      expect(completeAt).toMatch(/^2026/);
+      renameSync(join(rig.directory, mirror.replace('{source}', 'a')), join(rig.directory, 'away'));
+      await rig.advanceMinutes(2);
+      await until(rig, () => rig.daemon.cells.snapshot(now()).health.state === 'failing');
+      const known = { state: 'failing', lastCompleteAt: completeAt };
+      expect(rig.daemon.cells.snapshot(now()).health.sources).toMatchObject([
+        // The reason of one mirror for all is the daemon's.
+        known,
+      ]);
+      expect(readHealthSnapshot(view!, now()).health.sources).toMatchObject([known]);
+      expect(await scraped(rig, 'tidemark_last_success_timestamp_seconds')).toContain(
+        `tidemark_last_success_timestamp_seconds{source="a"} ${Date.parse(completeAt ?? '') / 1000}`,
+      );
+    },
+  );
 
   it('is not known to have had no complete run where its mirror was never read', async () => {
     const rig = await rigOf({ sources: ownKeys(['a']) });

@@ -7,6 +7,7 @@ import { asTidemarkError, isLocalError, TidemarkError } from '../../core/errors.
 import type { CheckedAcceptance } from '../../mirror/acceptances.ts';
 import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import type { RunRow } from '../../mirror/run-rows.ts';
 import { backupsShown, backupToName, type BackupsShown } from '../../backup/known-backups.ts';
 import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
 import {
@@ -131,6 +132,7 @@ export type HealthView = Pick<
   | 'config'
   | 'configProblem'
   | 'mirror'
+  | 'completeRuns'
   | 'backups'
   | 'schedules'
   | 'intervalChange'
@@ -168,6 +170,7 @@ export function readHealthInputs(
   const restores = new Map(configured.map((source) => [source, latestUnfinished(mirror, source)]));
   return mirror.atOnce((): HealthInputs => {
     const sourceStatuses = readSourceStatuses(mirror, configured, now, shown.others);
+    for (const { source, lastComplete } of sourceStatuses) rememberComplete(view, source, lastComplete);
     // A source that is not configured any more is nobody's concern: its last drill or backup may have failed long ago.
     const lastJobs = readLastJobs(mirror, configured);
     return {
@@ -191,6 +194,15 @@ export function readHealthInputs(
       damage: shown.finder?.damage(mirror) ?? null,
     };
   });
+}
+
+function rememberComplete(
+  { completeRuns }: Pick<HealthView, 'completeRuns'>,
+  source: string,
+  run: RunRow | null,
+): void {
+  if (run === null) completeRuns.delete(source);
+  else completeRuns.set(source, run);
 }
 
 /** None where they cannot be read: the comparison that needs them says why, and all else is known. */
@@ -292,16 +304,8 @@ function toRun(health: Health, view: HealthView): Health {
   return { ...named(health), sources: health.sources.map(named) };
 }
 
-/**
- * The state of the daemon where the mirror cannot be read, for that reason.
- * @param before what was last read of it; null for nothing
- */
-export function snapshotWithout(
-  view: HealthView,
-  error: unknown,
-  now: number,
-  before: Pick<MirrorFacts, 'sourceStatuses'> | null = null,
-): HealthSnapshot {
+/** The state of the daemon where the mirror cannot be read, for that reason, with the last complete runs as they were read last. */
+export function snapshotWithout(view: HealthView, error: unknown, now: number): HealthSnapshot {
   const config = view.config();
   const { code, message, hint } = asTidemarkError(error);
   const isComing = code === 'mirror_missing' && isFirstSyncDue(view);
@@ -314,8 +318,8 @@ export function snapshotWithout(
     mirrorProblem: { message, hint: hint ?? null, isComing },
     // A mirror that does not exist yet has no runs of these sources.
     sources: config.sources.map(({ name }) => {
-      const status = isComing ? undefined : before?.sourceStatuses.find(({ source }) => source === name);
-      return { ...unreadSource(view, config, name), lastComplete: status?.lastComplete ?? null };
+      const lastComplete = isComing ? null : (view.completeRuns.get(name) ?? null);
+      return { ...unreadSource(view, config, name), lastComplete };
     }),
   });
   const health = toRun(unread, view);
@@ -364,6 +368,7 @@ export function readFreshness(
         .filter((name) => names?.includes(name) !== false)
         .flatMap((source): FreshnessNow[] => {
           const lastComplete = lastCompleteRun(mirror, source);
+          rememberComplete(view, source, lastComplete);
           const tried = {
             firstTriedAt: mirror.runs.firstStartedAt(source),
             lastComplete,

@@ -64,6 +64,7 @@ export class World implements DaemonView {
   startedAt = isoTime(START);
   readonly addedAt = (): string => this.startedAt;
   readonly intervalChange = (): null => null;
+  readonly completeRuns: DaemonView['completeRuns'] = new Map();
   schedulesShown: ScheduleView[] = [];
   runningShown: ReturnType<DaemonView['running']> = [];
   problemsShown: ReturnType<DaemonView['problems']> = [];

@@ -59,6 +59,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')], ow
     config: () => ({ ...config, backup: null, schedules: { sync: { jitterMs: 0 } } }),
     configProblem: () => null,
     mirror: () => mirrorAccess.reader(),
+    completeRuns: new Map(),
     schedules: () => [schedule],
     intervalChange: () => null,
     running: () => running,
