@@ -505,14 +505,16 @@ it('status counts a source in its first sync as starting, as the daemon does, ho
   const story = await Story.create(2);
   const file = join(story.directory, 'tidemark.yaml');
   // Late after six seconds.
-  writeFileSync(file, readFileSync(file, 'utf8').replace('0 0 1 1 *', '*/5 * * * * *'));
+  const often = readFileSync(file, 'utf8').replace('"0 0 1 1 *"', '"*/5 * * * * *", jitter: 0s');
+  writeFileSync(file, often);
   story.held.add('key-of-s02');
   story.start();
   await story.until(() => story.asking().includes('key-of-s02'));
   await delay(7_000);
   const { sources } = JSON.parse((await story.ask('/readyz')).text) as {
-    sources: { source: string; state: string; reasons: object[] }[];
+    sources: { source: string; state: string; allowed_age_seconds: number; reasons: object[] }[];
   };
+  expect(sources[1]?.allowed_age_seconds).toBeLessThan(7);
   expect(sources[1]).toMatchObject({
     state: 'starting',
     reasons: [{ code: 'first_sync', message: 'the first sync is under way' }],
