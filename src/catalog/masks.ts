@@ -121,10 +121,13 @@ const CREDENTIALS: readonly RegExp[] = [
   /(\/(?:[Bb]earer|[Bb]asic)\s+)(?=[^\s/]*(?:\d|[a-z][A-Z]))[\w.~+=-]{16,}/g,
   // The header that many services take a key in; words have no digit.
   /((?:^|[\s"'])x-(?:api|auth|access)-(?:key|token)["'\\]{0,4}\s{0,9}:\s{0,9}["'\\]{0,4})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{8,}/gi,
-  // Tokens that their beginning shows: of GitHub, of Slack, and JSON web tokens.
+  // Tokens that their beginning shows: of GitHub, GitLab, Slack, Stripe and npm, and JSON web tokens.
   /((?<![\w-])gh[pousr]_)[a-z0-9]{36,}/gi,
   /((?<![\w-])github_pat_)\w{22,}/g,
+  /((?<![\w-])glpat-)[\w-]{20,}/g,
   /((?<![\w-])xox[abeoprs]-)[\w-]{10,}/g,
+  /((?<![\w-])sk_live_)[a-z0-9]{24,}/gi,
+  /((?<![\w-])npm_)[a-z0-9]{36,}/gi,
   /((?<![\w-])eyJ)[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}/g,
   /((?<![\w-])aws_(?:secret_access_key|session_token)\s{0,9}[=:]\s{0,9}["']?)[\w/+=]{16,}/gi,
   /(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:[^]{1,8000}?(?=-----END )|[\w+/=\\\s.,:()-]+)/g,
@@ -132,7 +135,14 @@ const CREDENTIALS: readonly RegExp[] = [
 
 /** A text without any of these has none of `CREDENTIALS`. */
 const CREDENTIAL_WORD =
-  /bearer|basic|private key|x-(?:api|auth|access)-|gh[pousr]_|github_pat_|xox[abeoprs]-|eyJ|aws_s/i;
+  /bearer|basic|private key|x-(?:api|auth|access)-|gh[pousr]_|github_pat_|xox[abeoprs]-|eyJ|glpat-|sk_live_|npm_|aws_s/i;
+
+/** A text, or its JSON, without any of these has nothing that `withoutUrlSecrets` replaces, as most have not. */
+const SECRET_SIGN = new RegExp(String.raw`[/=~]|\u00|" ?:|${CREDENTIAL_WORD.source}`, 'i');
+
+export function maySecretsBeIn(text: string): boolean {
+  return SECRET_SIGN.test(text);
+}
 
 /** A member of JSON that is written within a text, its quotes perhaps escaped. */
 const NAMED_TEXT = /((\\{0,3}")([^"\\]{1,60})\2\s{0,9}:\s{0,9}\2)((?:[^"\\\n]|\\(?!["\\])){1,4000})(?=\2)/g;

@@ -4,7 +4,7 @@
  * trying values. A fingerprint counts as masked (`catalog/masks.ts`): a restore never sends it.
  */
 import { createHmac } from 'node:crypto';
-import { hasUrlSecret, isMask, isSecretName } from '../catalog/masks.ts';
+import { hasUrlSecret, isMask, isSecretName, maySecretsBeIn } from '../catalog/masks.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
@@ -88,7 +88,7 @@ export function redactionWith(key: Uint8Array): Redaction {
     };
     const name = (path: readonly string[]): string | null => {
       const own = path.at(-1) ?? '';
-      if (!SECRET_SIGN.test(own) || !hasUrlSecret(own)) return null;
+      if (!maySecretsBeIn(own) || !hasUrlSecret(own)) return null;
       return replaced(path.length > 1 ? path[0] : undefined, JSON.stringify(own));
     };
     return replaceValues(text, value, name);
@@ -126,11 +126,8 @@ function isSecretValue(valueText: string, isPlace: boolean): boolean {
   return typeof value !== 'string' || !isMask(value);
 }
 
-/** Without one, a text is neither an address, a connection string nor a credential, as most are. */
-const SECRET_SIGN = /[/=~]|\\u00|bearer|basic|private key/i;
-
 function isWithUrlSecret(valueText: string): boolean {
-  if (!valueText.startsWith('"') || !SECRET_SIGN.test(valueText)) return false;
+  if (!valueText.startsWith('"') || !maySecretsBeIn(valueText)) return false;
   const value = parseLossless(valueText);
   return typeof value === 'string' && hasUrlSecret(value);
 }

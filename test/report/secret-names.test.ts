@@ -6,6 +6,9 @@ import { pointerTo } from '../../src/core/json-pointer.ts';
 import type { RestoreReport } from '../../src/restore/apply/report.ts';
 import { maskedRestore } from '../../src/report/plan-mask.ts';
 import { maskedAt, maskedBody, maskedFields } from '../../src/report/mask.ts';
+import { redactionWith } from '../../src/sync/redaction.ts';
+
+const redaction = redactionWith(new Uint8Array(32));
 
 describe('secrets that nothing but their name tells of', () => {
   it.each([
@@ -154,6 +157,8 @@ describe('secrets that nothing but their name tells of', () => {
       'push with ghp_[secret] and github_pat_[secret].',
     ],
     ['xoxb-12345-abcdef-GHI and xoxp-1234567890', 'xoxb-[secret] and xoxp-[secret]'],
+    [`glpat-${'a1B2'.repeat(5)} sk_live_${'a1'.repeat(12)}`, 'glpat-[secret] sk_live_[secret]'],
+    [`npm_${'a1'.repeat(18)}`, 'npm_[secret]'],
     ['got eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.SflKxwRJSMeKKF2Q from', 'got eyJ[secret] from'],
     ['aws_secret_access_key=wJalrXUtnFEMI/K7MDENG', 'aws_secret_access_key=[secret]'],
     ['AWS_SECRET_ACCESS_KEY: wJalrXUtnFEMI/K7MDENG', 'AWS_SECRET_ACCESS_KEY: [secret]'],
@@ -241,6 +246,16 @@ describe('secrets that nothing but their name tells of', () => {
     expect(withoutUrlSecrets(text, MASK)).toBe(shown);
     expect(withoutUrlSecrets(shown, MASK)).toBe(shown);
     expect(maskedAt('/name', text, definitionOf('roles'))).toBe(shown);
+    // A redaction, and so git, takes the same.
+    const stored = redaction.text(definitionOf('roles'), JSON.stringify({ name: text, [text]: 1 }));
+    const kept = { name: text, [text]: 1 };
+    if (shown === text) expect(JSON.parse(stored)).toEqual(kept);
+    else
+      expect(
+        Object.entries(JSON.parse(stored) as object)
+          .flat()
+          .filter((each) => each === text),
+      ).toEqual([]);
   });
 
   it.each(
