@@ -247,8 +247,8 @@ describe('secrets that nothing but their name tells of', () => {
     expect(withoutUrlSecrets(shown, MASK)).toBe(shown);
     expect(maskedAt('/name', text, definitionOf('roles'))).toBe(shown);
     // A redaction, and so git, takes the same.
-    const stored = redaction.text(definitionOf('roles'), JSON.stringify({ name: text, [text]: 1 }));
-    const kept = { name: text, [text]: 1 };
+    const stored = redaction.text(definitionOf('roles'), JSON.stringify({ name: text, [text]: true }));
+    const kept = { name: text, [text]: true };
     if (shown === text) expect(JSON.parse(stored)).toEqual(kept);
     else
       expect(
