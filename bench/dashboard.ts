@@ -105,6 +105,7 @@ function viewOf(mirror: Mirror, path: string): DaemonView {
   return {
     startedAt: new Date().toISOString(),
     addedAt: () => new Date().toISOString(),
+    scheduledAt: () => null,
     config: () => config,
     configProblem: () => null,
     mirror: () => mirror,

@@ -243,6 +243,7 @@ function healthView(
   return {
     startedAt: isoTime(now),
     addedAt: () => isoTime(now),
+    scheduledAt: () => null,
     config: () => config,
     configProblem: () => null,
     mirror: () => mirror,

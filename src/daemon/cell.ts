@@ -76,6 +76,8 @@ export class Cell {
   #config: Config;
   /** When each of its sources came into the configuration, ISO 8601. */
   #addedAt: ReadonlyMap<string, string>;
+  /** When a reload first added each source to the schedule of syncs, ISO 8601; null for those of the start. */
+  #scheduledAt: ReadonlyMap<string, string | null>;
   /** By source; see `keyFingerprint`. */
   #rateGroups: ReadonlyMap<string, string> = new Map();
   #registration: DaemonRegistration | null = null;
@@ -96,6 +98,7 @@ export class Cell {
     this.#config = config;
     const { clock, random } = effects;
     this.#addedAt = addedAt(config, isoTime(clock.now()));
+    this.#scheduledAt = new Map(config.schedules.sync?.sources.map((each) => [each, null]));
     const share = source === null ? null : spreadShare(source);
     this.#problems = new ActiveProblems(clock, log);
     this.#timetable = new Timetable({ random, isSpread: !isOnce, share: () => share });
@@ -137,6 +140,7 @@ export class Cell {
     this.view = createView({
       startedAt: surroundings.startedAt,
       addedAt: (of) => this.#addedAt.get(of) ?? surroundings.startedAt,
+      scheduledAt: (of) => this.#scheduledAt.get(of) ?? null,
       clock,
       config: () => this.#config,
       configProblem: () => (source === null ? surroundings.configProblem() : null),
@@ -209,6 +213,12 @@ export class Cell {
     this.#config = config;
     this.runner.recheckPutOff(config);
     this.#addedAt = addedAt(config, isoTime(now), this.#addedAt);
+    // Those that left it stay: a source that comes and goes is not given the time again.
+    const added = (config.schedules.sync?.sources ?? []).filter((each) => !this.#scheduledAt.has(each));
+    this.#scheduledAt = new Map([
+      ...this.#scheduledAt,
+      ...added.map((each) => [each, isoTime(now)] as const),
+    ]);
     this.#rateGroups = new Map(config.sources.map((source) => [source.name, keyFingerprint(source)]));
   }
 

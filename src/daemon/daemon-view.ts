@@ -14,6 +14,7 @@ import type { DaemonProblem, DaemonView, JobRequest, RequestedJob } from './view
 interface DaemonParts {
   readonly startedAt: string;
   readonly addedAt: DaemonView['addedAt'];
+  readonly scheduledAt: DaemonView['scheduledAt'];
   readonly clock: Clock;
   readonly config: () => Config;
   readonly configProblem: () => TidemarkError | null;
@@ -32,6 +33,7 @@ export function createView(parts: DaemonParts): DaemonView {
   return {
     startedAt,
     addedAt,
+    scheduledAt: parts.scheduledAt,
     config,
     configProblem,
     mirror: () => mirrorAccess.reader(),

@@ -122,6 +122,8 @@ export interface DaemonView {
   readonly startedAt: string;
   /** When the daemon began to have the source: its start, or the reload that added it; ISO 8601. */
   addedAt(source: string): string;
+  /** When a reload added it to the sources that the schedule syncs; ISO 8601, null for one that was there at the start. */
+  scheduledAt(source: string): string | null;
   /** The configuration in force, of this mirror. */
   config(): Config;
   /** Why the newest configuration is not in force; null where it is. */

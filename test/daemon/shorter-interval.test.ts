@@ -1,4 +1,5 @@
 /** A configuration in which syncs are due more often: what was in time is not late at once, and a restart changes nothing about it. */
+import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
 import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
@@ -84,6 +85,39 @@ describe('a shorter schedule of syncs', () => {
     rig.daemon.reload();
     await rig.settle();
     expect(healthOf(rig).state).toBe('failing');
+  });
+});
+
+it('a source that is added to the schedule has its time, however long ago it was synced by hand', async () => {
+  const rig = await Rig.create(NIGHTLY);
+  const text = readFileSync(rig.configFile, 'utf8');
+  const b = text.match(/^  - name: a\n(?: {4}.*\n)*/m)?.[0].replace('name: a', 'name: b') ?? '';
+  const both = text.replace('schedules:\n', `${b}schedules:\n`);
+  const only = (sources: string) =>
+    writeFileSync(rig.configFile, both.replace('jitter: 0s', `jitter: 0s, sources: [${sources}]`));
+  only('a');
+  await rig.start();
+  rig.view.request('sync', ['b']);
+  await rig.advanceMinutes(1);
+  await rig.advanceMinutes(3 * 24 * 60);
+  only('a, b');
+  rig.daemon.reload();
+  await rig.settle();
+  expect(rig.view.config().schedules.sync?.sources).toEqual(['a', 'b']);
+  expect(healthOf(rig).state).toBe('ok');
+  // Nor is it given that time again.
+  rig.service.quirks.unshift((_request, response) => respond(response, 403, '{"detail":"no"}'));
+  for (let days = 0; days < 3; days += 1) {
+    only('a');
+    rig.daemon.reload();
+    await rig.advanceMinutes(24 * 60);
+    only('a, b');
+    rig.daemon.reload();
+    await rig.settle();
+  }
+  expect(readHealthSnapshot(rig.view, rig.clock.now()).health.sources[1]).toMatchObject({
+    source: 'b',
+    state: 'failing',
   });
 });
 

@@ -129,6 +129,7 @@ export type HealthView = Pick<
   DaemonView,
   | 'startedAt'
   | 'addedAt'
+  | 'scheduledAt'
   | 'config'
   | 'configProblem'
   | 'mirror'
@@ -144,7 +145,7 @@ export type HealthView = Pick<
 /** What a source is assessed by beside its mirror. */
 export type SourceView = Pick<
   HealthView,
-  'addedAt' | 'schedules' | 'intervalChange' | 'running' | 'queued' | 'problems'
+  'addedAt' | 'scheduledAt' | 'schedules' | 'intervalChange' | 'running' | 'queued' | 'problems'
 >;
 
 /** Does not throw for a mirror that cannot be read: that is part of the snapshot. */
@@ -558,6 +559,7 @@ export function unreadSource(view: SourceView, config: Config, source: string): 
             intervalMs: schedule.intervalMs,
             jitterMs: config.schedules.sync?.jitterMs ?? 0,
             change: view.intervalChange('sync'),
+            sourceSince: view.scheduledAt(source),
           },
     isSyncing: sync !== undefined,
     isSilent: (sync?.silentMs ?? 0) >= SILENT_MS,

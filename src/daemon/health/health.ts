@@ -69,6 +69,8 @@ export interface SourceFacts {
     readonly jitterMs: number;
     /** Null for one that was not changed. */
     readonly change: IntervalChange | null;
+    /** When a reload added the source to it; ISO 8601, null for one that was there at the start. */
+    readonly sourceSince: string | null;
   } | null;
   readonly isSyncing: boolean;
   /** True where the service has not answered that sync for a while. */
@@ -582,11 +584,15 @@ export function allowedAgeMs(
 ): number | null {
   const { schedule, lastComplete } = facts;
   if (schedule === null) return null;
-  const { intervalMs, jitterMs, change } = schedule;
+  const { intervalMs, jitterMs, change, sourceSince } = schedule;
   const ownMs = lastComplete === null ? null : tookMs(lastComplete);
   const at =
     lastComplete === null ? expectedSince(facts) : (lastComplete.finishedAt ?? lastComplete.startedAt);
-  return allowedAge(at, allowedSyncMs(intervalMs, jitterMs), change, ownMs ?? 0);
+  const allowedMs = allowedSyncMs(intervalMs, jitterMs);
+  // As a source that was added: before, nothing was expected of the schedule.
+  if (sourceSince !== null && sourceSince > at)
+    return Date.parse(sourceSince) - Date.parse(at) + allowedAge(sourceSince, allowedMs, change, ownMs ?? 0);
+  return allowedAge(at, allowedMs, change, ownMs ?? 0);
 }
 
 /** From when on a complete run is expected: when the daemon began to have the source, or the first known attempt. */

@@ -29,7 +29,7 @@ function run(minutesAgo: number, more: Partial<EndedRun> = {}): EndedRun {
 
 const SOURCE: SourceFacts = {
   source: 'a',
-  schedule: { intervalMs: 30 * MINUTE_MS, jitterMs: MINUTE_MS, change: null },
+  schedule: { intervalMs: 30 * MINUTE_MS, jitterMs: MINUTE_MS, change: null, sourceSince: null },
   isSyncing: false,
   isSilent: false,
   behind: null,
@@ -171,7 +171,7 @@ describe('health', () => {
       'a first sync that was interrupted, and has by its schedule more than six hours',
       source({
         ...NEVER,
-        schedule: { intervalMs: 24 * 60 * MINUTE_MS, jitterMs: 0, change: null },
+        schedule: { intervalMs: 24 * 60 * MINUTE_MS, jitterMs: 0, change: null, sourceSince: null },
         isSyncing: true,
         firstTriedAt: run(28 * 60).startedAt,
         firstSync: INTERRUPTED,
@@ -495,7 +495,7 @@ describe('health', () => {
   it('allows 1.25 intervals, the jitter, and as long as the run took', () => {
     expect(allowedAgeMs(SOURCE)).toBe(40.5 * MINUTE_MS);
     expect(allowedAgeMs({ ...SOURCE, lastComplete: null })).toBe(38.5 * MINUTE_MS);
-    const nightly = { intervalMs: 24 * 60 * MINUTE_MS, jitterMs: 0, change: null };
+    const nightly = { intervalMs: 24 * 60 * MINUTE_MS, jitterMs: 0, change: null, sourceSince: null };
     expect(allowedAgeMs({ ...SOURCE, schedule: nightly, lastComplete: null })).toBe(30 * 60 * MINUTE_MS);
     expect(allowedAgeMs({ ...SOURCE, schedule: null })).toBeNull();
   });
@@ -511,7 +511,7 @@ describe('health', () => {
       const ms = allowedAgeMs({
         ...SOURCE,
         lastComplete,
-        schedule: { intervalMs: 4 * MINUTE_MS, jitterMs: 0, change },
+        schedule: { intervalMs: 4 * MINUTE_MS, jitterMs: 0, change, sourceSince: null },
       });
       return (ms ?? 0) / MINUTE_MS;
     };
@@ -627,7 +627,7 @@ describe('an overdue backup', () => {
   });
 
   it('is said to be due as often as is configured, also where syncs are further apart', () => {
-    const rare = { intervalMs: 3 * 60 * MINUTE_MS, jitterMs: 0, change: null };
+    const rare = { intervalMs: 3 * 60 * MINUTE_MS, jitterMs: 0, change: null, sourceSince: null };
     const reason = reasonOf({}, source({ schedule: rare, lastComplete: run(10) }));
     expect(reason?.message).toContain('one is due every 60 min: ');
   });
@@ -653,7 +653,7 @@ describe('an overdue backup', () => {
       reasonOf({ lastAt: null, waits: { since: run(minutes).finishedAt, behind } });
     expect(first(121)?.message).toContain('no backup of the mirror was made yet');
     expect(first(119)).toBeUndefined();
-    const nightly = { intervalMs: 24 * 60 * MINUTE_MS, jitterMs: 0, change: null };
+    const nightly = { intervalMs: 24 * 60 * MINUTE_MS, jitterMs: 0, change: null, sourceSince: null };
     expect(reasonOf({}, source({ schedule: nightly, lastComplete: run(499) }))).toBeUndefined();
   });
 });

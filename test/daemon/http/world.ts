@@ -63,6 +63,7 @@ export class World implements DaemonView {
   readonly sandbox: Sandbox;
   startedAt = isoTime(START);
   readonly addedAt = (): string => this.startedAt;
+  readonly scheduledAt = (): null => null;
   readonly intervalChange = (): null => null;
   readonly completeRuns: DaemonView['completeRuns'] = new Map();
   schedulesShown: ScheduleView[] = [];

@@ -56,6 +56,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')], ow
   const view = {
     startedAt: new Date(clock.now()).toISOString(),
     addedAt: (): string => view.startedAt,
+    scheduledAt: () => null,
     config: () => ({ ...config, backup: null, schedules: { sync: { jitterMs: 0 } } }),
     configProblem: () => null,
     mirror: () => mirrorAccess.reader(),
