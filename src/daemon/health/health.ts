@@ -235,17 +235,14 @@ export function assessHealth(facts: HealthFacts): Health {
  * The same of a mirror that one source has for itself: what concerns the mirror concerns that source, and nothing is left for the
  * daemon as a whole.
  */
-export function withOwnMirror({ state, reasons, sources }: Health): Health {
+export function withOwnMirror({ reasons, sources }: Health): Health {
   // The source says more of its first sync than that it makes the mirror.
   const ofMirror = reasons.filter(({ code }) => code !== 'first_sync');
-  return {
-    state,
-    reasons: [],
-    sources: sources.map((source) => {
-      const all = [...source.reasons, ...ofMirror];
-      return { ...source, state: worst([source, ...all]), reasons: all };
-    }),
-  };
+  const own = sources.map((source) => {
+    const all = [...source.reasons, ...ofMirror];
+    return { ...source, state: worst([source, ...all]), reasons: all };
+  });
+  return { state: worst(own), reasons: [], sources: own };
 }
 
 /** Of a source whose mirror the daemon has still to read. */
