@@ -86,7 +86,7 @@ describe('what a daemon does now', () => {
           queued: () => [{ ...sync, since: startedAt }],
           configProblem: () => null,
         },
-      } as never,
+      },
       snapshot as never,
     );
     const { states, ...now } = daemonNowIn(JSON.parse(JSON.stringify(document)));

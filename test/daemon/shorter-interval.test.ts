@@ -91,7 +91,7 @@ describe('a shorter schedule of syncs', () => {
 it('a source that is added to the schedule has its time, however long ago it was synced by hand', async () => {
   const rig = await Rig.create(NIGHTLY);
   const text = readFileSync(rig.configFile, 'utf8');
-  const b = text.match(/^  - name: a\n(?: {4}.*\n)*/m)?.[0].replace('name: a', 'name: b') ?? '';
+  const b = text.match(/^ {2}- name: a\n(?: {4}.*\n)*/m)?.[0].replace('name: a', 'name: b') ?? '';
   const both = text.replace('schedules:\n', `${b}schedules:\n`);
   const only = (sources: string) =>
     writeFileSync(rig.configFile, both.replace('jitter: 0s', `jitter: 0s, sources: [${sources}]`));

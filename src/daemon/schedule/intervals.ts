@@ -117,7 +117,7 @@ function changeAt(
   const excusedUntil = old.changedAt === null ? 0 : Date.parse(old.changedAt) + allowedMs;
   if (old.changedAt === null || now >= excusedUntil) return { changedAt: isoTime(now), beforeMs: allowedMs };
   if (old.beforeMs !== null) return { changedAt: isoTime(now), beforeMs: Math.max(allowedMs, old.beforeMs) };
-  // Another change does not extend the time that there is for the first one.
+  // Another change does not extend the time of the first one.
   const at = Math.min(now, excusedUntil - allowedOf({ ...old, intervalMs }));
   return { changedAt: isoTime(Math.max(Date.parse(old.changedAt), at)), beforeMs: null };
 }
