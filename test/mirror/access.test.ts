@@ -121,7 +121,7 @@ it('a mirror that may not be created is not, and nothing is left beside its plac
 
 it('once closed, it lends no connection, in words', () => {
   const { access, count, read, stream } = counted();
-  const refused = expect.objectContaining({ code: 'internal', message: 'the mirror is closed' });
+  const refused: unknown = expect.objectContaining({ code: 'internal', message: 'the mirror is closed' });
   access.close();
   expect(read).toThrow(refused);
   expect(() => stream().next()).toThrow(refused);
