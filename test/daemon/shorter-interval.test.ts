@@ -89,7 +89,7 @@ describe('a shorter schedule of syncs', () => {
 });
 
 it('a source that is added to the schedule has its time, however long ago it was synced by hand', async () => {
-  const rig = await Rig.create(NIGHTLY);
+  const rig = await Rig.create({ sync: '*/10 * * * *' });
   const text = readFileSync(rig.configFile, 'utf8');
   const b = text.match(/^ {2}- name: a\n(?: {4}.*\n)*/m)?.[0].replace('name: a', 'name: b') ?? '';
   const both = text.replace('schedules:\n', `${b}schedules:\n`);
@@ -99,7 +99,7 @@ it('a source that is added to the schedule has its time, however long ago it was
   await rig.start();
   rig.view.request('sync', ['b']);
   await rig.advanceMinutes(1);
-  await rig.advanceMinutes(3 * 24 * 60);
+  await rig.advanceMinutes(30);
   only('a, b');
   rig.daemon.reload();
   await rig.settle();
@@ -107,10 +107,10 @@ it('a source that is added to the schedule has its time, however long ago it was
   expect(healthOf(rig).state).toBe('ok');
   // Nor is it given that time again.
   rig.service.quirks.unshift((_request, response) => respond(response, 403, '{"detail":"no"}'));
-  for (let days = 0; days < 3; days += 1) {
+  for (let turns = 0; turns < 3; turns += 1) {
     only('a');
     rig.daemon.reload();
-    await rig.advanceMinutes(24 * 60);
+    await rig.advanceMinutes(10);
     only('a, b');
     rig.daemon.reload();
     await rig.settle();
