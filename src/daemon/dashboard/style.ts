@@ -110,6 +110,7 @@ p.plain, .facts.plain {
 .sheet th:first-child { padding-left: 1rem; }
 .sheet .num { text-align: right; }
 .sheet .wide { white-space: normal; overflow-wrap: anywhere; min-width: 12rem; }
+.sheet .wraps { white-space: normal; }
 .sheet .phone { display: none; }
 .sheet bdi:not(.unbroken) { white-space: normal; }
 .sheet .source { min-width: calc(6em + 2rem); }
@@ -287,7 +288,6 @@ progress { width: 100%; min-width: 5rem; accent-color: var(--focus); vertical-al
   .sheet .wide { min-width: 8rem; }
   .sheet .source { min-width: 6.2em; }
   .sheet .spare { display: none; }
-  .sheet .wraps { white-space: normal; }
   .wraps .tone { position: relative; display: block; padding-left: 1em; white-space: normal; }
   .wraps .tone::before { position: absolute; left: 0; top: .47em; }
   .sheet .phone { display: revert; }
