@@ -26,7 +26,7 @@ it('an update by a restore is marked in changes, log and blame, and another one 
   await story.expectRun(0, 'sync', '--quiet');
 
   const { by } = commandActor();
-  const changedBy = { restore: 1, by, paths: ['/name'] };
+  const changedBy = { restore: 1, by, via: by, paths: ['/name'] };
   const json = async <T>(...args: string[]): Promise<T> =>
     JSON.parse((await story.expectRun(0, ...args, '--json')).stdout) as T;
   const { runs } = await json<{ runs: { changes: Change[] }[] }>('changes', '--since', 'run:2');
