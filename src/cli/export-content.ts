@@ -6,7 +6,7 @@ import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord } from '../mirror/records.ts';
 import type { DatedExportRecord, ExportRecord } from '../report/export/documents.ts';
 import type { ExportExtent } from '../state/export.ts';
-import { unreadKinds, wholeCollections } from '../state/export-state.ts';
+import { extentCollections, unreadKinds } from '../state/export-state.ts';
 import { miscounted, requireCountedWithin } from '../state/intact.ts';
 import { isSearched } from '../state/filter.ts';
 import { type Point, pointOf } from '../state/point.ts';
@@ -17,7 +17,7 @@ import { askedCollections, type FilterOptions, recordFilter } from './export-not
 
 /**
  * The filter, and the collections of which the export holds every record as of the point (null: the latest of each
- * source). A collection that no sync ever read completely is not among them, nor one of which records were picked by id.
+ * source); a collection of which records were picked by id is not among them. Those that its run could not read are named apart.
  */
 export function extentOf(
   mirror: Mirror,
@@ -33,16 +33,21 @@ export function extentOf(
     ...(id === undefined ? {} : { ids: id }),
   };
   const isAsked = askedCollections(mirror, sources, options, point?.run ?? null);
-  const whole = sources.flatMap((source) => {
+  const found = sources.flatMap((source) => {
     if (mirror.runs.latest(source) === undefined) return [];
     const at = point ?? pointOf(mirror, LATEST, { source });
-    return wholeCollections(
+    const own = extentCollections(
       mirror,
       source,
       at,
       ({ kind: each, scope }) => isAsked({ source, kind: each, scope }) && !isSearched(filter, each),
-    ).map((collections) => ({ ...(namesSource ? { source } : {}), ...collections }));
+    );
+    const named = (collections: ExportExtent['whole']): ExportExtent['whole'] =>
+      collections.map((each) => ({ ...(namesSource ? { source } : {}), ...each }));
+    return [{ whole: named(own.whole), stale: named(own.stale) }];
   });
+  const whole = found.flatMap((each) => each.whole);
+  const stale = found.flatMap((each) => each.stale);
   const unknown =
     point === null ? [] : mirror.records.unknownFields(point.run, recordFilter(sources, options));
   const [first, ...others] =
@@ -54,6 +59,7 @@ export function extentOf(
   return {
     filter,
     whole,
+    ...(stale.length === 0 ? {} : { stale }),
     ...(unknown.length === 0 ? {} : { volatile_unknown: unknown }),
     ...(unread.length === 0 ? {} : { unread }),
   };
@@ -61,13 +67,16 @@ export function extentOf(
 
 /** The same of one kind. */
 export function extentOfKind(
-  { filter, whole, volatile_unknown: unknown = [] }: ExportExtent,
+  { filter, whole, stale = [], volatile_unknown: unknown = [] }: ExportExtent,
   kind: Kind,
 ): ExportExtent {
-  const own = unknown.filter((each) => each.kind === kind);
+  const isOwn = (each: { readonly kind: Kind }): boolean => each.kind === kind;
+  const ownStale = stale.filter(isOwn);
+  const own = unknown.filter(isOwn);
   return {
     filter: { ...filter, kinds: KINDS.filter((each) => each === kind) },
-    whole: whole.filter((each) => each.kind === kind),
+    whole: whole.filter(isOwn),
+    ...(ownStale.length === 0 ? {} : { stale: ownStale }),
     ...(own.length === 0 ? {} : { volatile_unknown: own }),
   };
 }

@@ -22,7 +22,7 @@ import type { Secret } from '../core/secret.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { yamlDocument } from '../report/export/documents.ts';
 import { recordPath, recordPathOfYaml } from '../report/export/file-name.ts';
-import { wholeCollections } from '../state/export-state.ts';
+import { extentCollections } from '../state/export-state.ts';
 import { type Point, pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { fingerprintsName, type Redaction, redactionWith } from '../sync/redaction.ts';
@@ -91,7 +91,9 @@ export class RecordTree {
   /** What the tree says of itself, as `export --output` does: which kinds, and which collections are complete. */
   manifest(kinds: ReadonlySet<Kind>): string {
     const { name: source } = this.#source;
-    const whole = wholeCollections(this.#mirror, source, this.point, ({ kind }) => this.kinds.includes(kind));
+    const { whole, stale } = extentCollections(this.#mirror, source, this.point, ({ kind }) =>
+      this.kinds.includes(kind),
+    );
     const document = {
       schema: 'tidemark.export_manifest/1',
       format: 'yaml',
@@ -100,6 +102,7 @@ export class RecordTree {
       paths: [...kinds].map((kind) => `${kind}/`).sort(),
       filter: { kinds: this.kinds },
       whole,
+      ...(stale.length === 0 ? {} : { stale }),
     };
     return `${JSON.stringify(document, null, 2)}\n`;
   }

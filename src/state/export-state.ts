@@ -148,6 +148,8 @@ export function relativeTo(state: LoadedState, other: LoadedState, filter: State
   return state instanceof ExportState ? state.against({ other, filter }) : state;
 }
 
+const STALE = 'the run of the export could not read all of them';
+
 class ExportState implements LoadedState {
   readonly reference: StateReference;
   readonly source: string | null;
@@ -160,6 +162,8 @@ class ExportState implements LoadedState {
   readonly #keys = new Set<string>();
   /** Collections that it declares complete. */
   readonly #whole = new Set<string>();
+  /** Collections that it holds as of an earlier run than its own. */
+  readonly #stale = new Set<string>();
   readonly #facts: ExportFacts;
   /** The state that it is compared with, where it does not state its extent. */
   readonly #against: Against | null;
@@ -180,10 +184,17 @@ class ExportState implements LoadedState {
       this.#keys.add(`${kind} ${id}`);
       this.#collections.set(collectionKey({ kind, scope }), { kind, scope });
     }
-    for (const { source: of, kind, scopes } of extents.flatMap(({ whole }) => whole)) {
-      if (of !== undefined && of !== source) continue;
+    for (const { whole, stale = [] } of extents) {
+      this.#addTo(this.#whole, whole);
+      this.#addTo(this.#stale, stale);
+    }
+  }
+
+  #addTo(set: Set<string>, named: ExportExtent['whole']): void {
+    for (const { source, kind, scopes } of named) {
+      if (source !== undefined && source !== this.source) continue;
       for (const scope of scopes) {
-        this.#whole.add(collectionKey({ kind, scope }));
+        set.add(collectionKey({ kind, scope }));
         this.#collections.set(collectionKey({ kind, scope }), { kind, scope });
       }
     }
@@ -216,6 +227,7 @@ class ExportState implements LoadedState {
 
   #held(kind: Kind, scope: Scope): Coverage {
     const read: Coverage = this.#knowsAll(kind, scope) ? { how: 'read' } : { how: 'read', isPartial: true };
+    if (this.#stale.has(collectionKey({ kind, scope }))) return { ...read, stale: STALE };
     if (this.#collections.has(collectionKey({ kind, scope }))) return read;
     if (this.#facts.extents.some(({ unread }) => unread?.includes(kind) === true))
       return { how: 'unread', reason: 'the mirror had not read it by the run of the export', code: null };
@@ -241,7 +253,9 @@ class ExportState implements LoadedState {
         covers,
         reason: 'the export was narrowed to some of them',
       };
-    return { covers, reason: 'the export could not hold all of them when it was written', isUnproven: true };
+    const isStale = this.#stale.has(collectionKey({ kind, scope }));
+    const reason = isStale ? STALE : 'the export could not hold all of them when it was written';
+    return { covers, reason, isUnproven: true };
   }
 
   #knowsAll(kind: Kind, scope: Scope): boolean {
@@ -365,31 +379,33 @@ function hasUnaskedRecords(state: LoadedState, kind: Kind): boolean {
 }
 
 /**
- * The collections of a source of which the mirror holds, as of the point, every record: one that no sync ever read
- * completely is not among them.
+ * `whole`: the collections of a source of which the mirror holds every record that there was at the point. `stale`: those
+ * that the last run up to the point could not read completely, so that records of an earlier one stand for them; not
+ * those that it did not ask for.
  */
-export function wholeCollections(
+export function extentCollections(
   mirror: Mirror,
   source: string,
   at: Point,
   isAsked: (collection: CollectionKey) => boolean,
-): ExportExtent['whole'] {
+): Required<Pick<ExportExtent, 'whole' | 'stale'>> {
   const state = openMirrorState(mirror, source, at);
-  const own = state.collections().filter((collection) => {
-    if (!isAsked(collection)) return false;
+  const whole: CollectionKey[] = [];
+  const stale: CollectionKey[] = [];
+  for (const collection of state.collections()) {
+    if (!isAsked(collection)) continue;
     const { kind, scope } = collection;
     const coverage = state.coverage(kind, scope);
-    return (
-      coverage.how === 'read' &&
-      coverage.isPartial !== true &&
-      coverage.unasked === undefined &&
-      coverage.hasUnnamed !== true &&
-      !hasUnaskedRecords(state, kind) &&
-      state.unknownIn(kind, scope) === null
-    );
-  });
-  return [...Map.groupBy(own, ({ kind }) => kind)].map(([kind, collections]) => ({
+    if (coverage.how !== 'read' || coverage.unasked !== undefined || coverage.hasUnnamed === true) continue;
+    if (coverage.stale !== undefined) stale.push(collection);
+    else if (!hasUnaskedRecords(state, kind) && state.unknownIn(kind, scope) === null) whole.push(collection);
+  }
+  return { whole: byKind(whole), stale: byKind(stale) };
+}
+
+function byKind(collections: readonly CollectionKey[]): ExportExtent['whole'] {
+  return [...Map.groupBy(collections, ({ kind }) => kind)].map(([kind, own]) => ({
     kind,
-    scopes: collections.map(({ scope }) => scope),
+    scopes: own.map(({ scope }) => scope),
   }));
 }

@@ -306,8 +306,8 @@ function notJson(error: unknown, line: number): TextMistake {
 /** This file is in the directory of an export while it is being written: the manifest is not valid meanwhile. */
 export const UNFINISHED_NAME = '.tidemark-export.unfinished';
 
-/** Collections of a kind that the export holds completely. */
-interface WholeCollections {
+/** Some collections of a kind. */
+interface ExtentCollections {
   /** Given where the export holds several sources. */
   readonly source?: string;
   readonly kind: Kind;
@@ -316,7 +316,10 @@ interface WholeCollections {
 
 export interface ExportExtent {
   readonly filter: StateFilter;
-  readonly whole: readonly WholeCollections[];
+  /** Those that the export holds completely. */
+  readonly whole: readonly ExtentCollections[];
+  /** Those that the last run up to the state could not read completely; left out if there are none. */
+  readonly stale?: readonly ExtentCollections[];
   /** Fields that records of the kind would have, and the state has no values of; left out where it has all. */
   readonly volatile_unknown?: readonly { readonly kind: Kind; readonly fields: readonly string[] }[];
   /** Kinds that no run up to the state had read; left out if all were read. */
@@ -339,29 +342,34 @@ export function extentIn(value: JsonValue): ExportExtent | null {
   }
   const { kinds, ...others } = narrowed;
   const unread = getOwn(value, 'unread');
-  const collections = whole.flatMap((entry) => wholeIn(entry) ?? []);
+  const stale = getOwn(value, 'stale');
   return {
     filter: {
       ...others,
       ...(kinds === undefined ? {} : { kinds: KINDS.filter((kind) => kinds.includes(kind)) }),
     },
-    whole: collections,
+    whole: collectionsIn(whole),
+    ...(Array.isArray(stale) ? { stale: collectionsIn(stale) } : {}),
     // Which these are does not matter: a comparison leaves all volatile fields out.
     ...(getOwn(value, 'volatile_unknown') === undefined ? {} : { volatile_unknown: [] }),
     ...(Array.isArray(unread) ? { unread: KINDS.filter((kind) => unread.includes(kind)) } : {}),
   };
 }
 
-function wholeIn(value: JsonValue): WholeCollections | null {
-  if (!isJsonObject(value)) return null;
-  const [source, kind, scopes] = ['source', 'kind', 'scopes'].map((name) => getOwn(value, name));
-  if (typeof kind !== 'string' || !isKind(kind) || !Array.isArray(scopes)) return null;
-  if (source !== undefined && typeof source !== 'string') return null;
-  return {
-    ...(source === undefined ? {} : { source }),
-    kind,
-    scopes: scopes.flatMap((scope) => scopeIn(scope) ?? []),
-  };
+function collectionsIn(entries: readonly JsonValue[]): ExtentCollections[] {
+  return entries.flatMap((value): ExtentCollections[] => {
+    if (!isJsonObject(value)) return [];
+    const [source, kind, scopes] = ['source', 'kind', 'scopes'].map((name) => getOwn(value, name));
+    if (typeof kind !== 'string' || !isKind(kind) || !Array.isArray(scopes)) return [];
+    if (source !== undefined && typeof source !== 'string') return [];
+    return [
+      {
+        ...(source === undefined ? {} : { source }),
+        kind,
+        scopes: scopes.flatMap((scope) => scopeIn(scope) ?? []),
+      },
+    ];
+  });
 }
 
 function scopeIn(value: JsonValue): Scope | null {

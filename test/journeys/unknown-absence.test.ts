@@ -353,3 +353,81 @@ describe('--organization', () => {
     expect(shown.stdout).toContain('removed');
   });
 });
+
+describe('an export of a run that was denied a list', () => {
+  const DENIED = JSON.stringify({
+    type: 'authentication_error',
+    code: 'permission_denied',
+    detail: 'denied',
+    attr: null,
+  });
+
+  /** Run 1 reads all exports that there are then, run 2 is denied them; `b4` was created in between. */
+  async function deniedSecond(first: typeof EXPORTS): Promise<World> {
+    const found = await world({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0' });
+    found.service.set('batch_exports', first);
+    await found.expectRun(0, 'sync');
+    found.service.set('batch_exports', [...first, ...EXPORTS.slice(4)]);
+    let isDenied = true;
+    found.service.quirks.push(({ path }, response) =>
+      isDenied && path.endsWith('/batch_exports/') ? respond(response, 403, DENIED) : false,
+    );
+    await found.expectRun(3, 'sync');
+    await found.expectRun(0, 'export', '--format', 'json', '--output', 'before.json');
+    await found.expectRun(0, 'export', '--format', 'yaml', '--output', 'before');
+    isDenied = false;
+    return found;
+  }
+
+  it.each([
+    ['that held some', EXPORTS.slice(0, 3)],
+    ['that was empty', []],
+  ])('%s, is as little fresh as the run', async (_name, first) => {
+    const found = await deniedSecond(first);
+    const only = ['--kind', 'batch_exports'];
+    for (const state of ['run:2', 'file:before.json', 'file:before']) {
+      const document = await found.diff(3, 'run:1', state);
+      expect(told(document), state).toEqual([]);
+      expect(document.stale, state).toMatchObject([{ kind: 'batch_exports', side: 'to' }]);
+      expect((await found.expectRun(3, 'diff', 'run:1', state, ...only)).stdout, state).toMatch(
+        /(not fresh|incomplete in TO): batch exports/,
+      );
+    }
+    await found.expectRun(0, 'sync');
+    for (const state of ['file:before.json', 'file:before']) {
+      const document = await found.diff(3, state, 'latest');
+      expect(told(document), state).toEqual([]);
+      expect(document.skipped, state).toMatchObject([{ kind: 'batch_exports', name: '1 batch export' }]);
+      expect((await found.expectRun(3, 'drift', '--from', state, ...only)).stdout, state).toContain(
+        'batch exports',
+      );
+    }
+  });
+
+  it.each([
+    ['that held some', EXPORTS.slice(0, 3)],
+    ['that was empty', []],
+  ])('%s, is no licence to remove', async (_name, first) => {
+    const found = await deniedSecond(first);
+    const prune = ['--kind', 'batch_exports', '--prune', '--max-removals', '5'];
+    for (const state of ['run:2', 'file:before.json', 'file:before']) {
+      const { steps, skipped } = await plan(found, 3, state, ...prune);
+      expect(steps, state).toEqual([]);
+      expect(skipped?.[0]?.reason, state).toContain('what only live has is not removed');
+    }
+  });
+
+  it('says which collections these are, and no longer that it holds all of them', async () => {
+    const found = await deniedSecond(EXPORTS.slice(0, 3));
+    const stdout = (await found.expectRun(0, 'export', '--format', 'json')).stdout;
+    const { whole, stale } = JSON.parse(stdout) as {
+      readonly whole: readonly { readonly kind: string }[];
+      readonly stale?: unknown;
+    };
+    expect(stale).toEqual([{ kind: 'batch_exports', scopes: [{ organization_id: ORG }] }]);
+    expect(whole.map(({ kind }) => kind)).not.toContain('batch_exports');
+    await found.expectRun(0, 'sync');
+    const fresh = (await found.expectRun(0, 'export', '--format', 'json')).stdout;
+    expect(JSON.parse(fresh)).not.toHaveProperty('stale');
+  });
+});
