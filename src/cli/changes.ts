@@ -193,7 +193,7 @@ function firstLooks(found: readonly RunChanges[]): string[] {
   const kinds = [...new Set(runs.flatMap((each) => looks(each).map(({ kind }) => kind)))];
   const which = runs.length === 1 ? `run ${runs[0]?.run.run ?? ''}` : plural(runs.length, 'run');
   return [
-    `not listed: records that ${which} read for the first time and may have existed before: ${kinds.join(', ')} (--kind lists them)`,
+    `not listed: records that ${which} read for the first time and may have existed before: ${kinds.join(', ')}`,
   ];
 }
 

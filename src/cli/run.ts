@@ -291,9 +291,7 @@ export function changesBetween(
     mode: 'default',
     filter: selected,
     definitions,
-    // As in a diff: a filter that names the kind shows all of them.
-    isUnknown: (key, change) =>
-      filter.kinds?.includes(key.kind) !== true && firstReads.isUnknown(key, change),
+    isUnknown: (key, change) => firstReads.isUnknown(key, change),
     through: (changes) => again.joined(changes),
   });
   const repeating = { ...selected, kinds: repeatingKinds(filter.kinds) };

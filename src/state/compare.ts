@@ -228,8 +228,7 @@ function comparableCollections(
   const unknownIn: ConstructorParameters<typeof UnknownRecords>[0] = (side, collection) => {
     if (!comparedKeys.has(collectionKey(collection))) return null;
     const { kind, scope } = collection;
-    const unknown = (side === 'from' ? from : to).unknownIn(kind, scope);
-    return unknown?.isGuess === true && request.filter.kinds?.includes(kind) === true ? null : unknown;
+    return (side === 'from' ? from : to).unknownIn(kind, scope);
   };
   const isCompared = (kind: Kind): boolean => compared.some((each) => each.kind === kind);
   return {

@@ -285,8 +285,7 @@ class MirrorState implements LoadedState {
         if (asked > LOOKED_UP && all === null) all = this.#idsOf(parent, scope);
         return all?.has(id) ?? this.#hasAny({ kinds: [parent], ids: [id] }, scope);
       },
-      reason: `perhaps not read yet by run ${this.point.run}; --kind ${kind} shows them`,
-      isGuess: true,
+      reason: `perhaps not read yet by run ${this.point.run}`,
     };
   }
 

@@ -55,8 +55,6 @@ export interface UnknownRecord {
   readonly reason: string;
   /** True if an answer was missing, not if it was left out by choice: a comparison with such a record is not complete. */
   readonly isUnproven?: true;
-  /** True where it is not even known which records these are: whoever names the kind sees them all. */
-  readonly isGuess?: boolean;
 }
 
 /** A record and what to call it where it is damaged. */

@@ -244,9 +244,21 @@ it('does not take sharing that had only not had its turn for something new', asy
   const document = await diff(0, 'run:1', 'latest');
   expect(document.left_out).toMatchObject([{ kind: 'recording_sharing' }]);
   expect(document.left_out[0]?.reason).toContain('perhaps not read yet by run 1');
-  expect((await diff(2, 'run:1', 'latest', '--kind', 'recording_sharing')).summary).toMatchObject({
-    added: 1,
-  });
+  // Nor where the kind is named, and drift does not either.
+  const named = await diff(0, 'run:1', 'latest', '--kind', 'recording_sharing');
+  expect(named.summary).toMatchObject({ added: 0, unchanged: 2 });
+  expect(named.left_out).toEqual(document.left_out);
+  const drift = await expectRun(0, 'drift', '--from', 'run:1', '--kind', 'recording_sharing');
+  expect(drift.stderr).toContain('1 recording sharing: perhaps not read yet by run 1');
+  const one = ['--kind', 'recording_sharing', '--id', 'r3'];
+  expect((await expectRun(1, 'diff', 'run:1', 'latest', ...one)).stderr).toContain(
+    'nothing was compared: recording_sharing: 1 recording sharing: perhaps not read yet by run 1',
+  );
+  // What was read by then is compared.
+  service.objects.set(`${path}r1/sharing/`, '{"enabled":true}');
+  await expectRun(0, 'sync', '--quiet');
+  await expectRun(0, 'sync', '--quiet');
+  expect(told(await diff(2, 'run:1', 'latest', '--kind', 'recording_sharing'))).toEqual(['r1 changed']);
 });
 
 describe('a reference that means nothing', () => {
