@@ -12,6 +12,7 @@ import { limitedClient } from './limited-client.ts';
 import { posthog } from './states.ts';
 
 const isKind = (kind: string) => (record: ParsedRecord) => record.kind === kind;
+const NOW = '2031-01-01T00:00:00.000Z';
 const writes = (rig: Rig): number => rig.proxy.requests.filter(({ method }) => method !== 'GET').length;
 
 /** A role without members is gone. */
@@ -152,6 +153,40 @@ describe('a restore that is gone on with after another one did the rest', () => 
       now: 0,
     });
     expect(undo.steps).toEqual([]);
+  });
+
+  it.each([
+    ['runs, which it was to be started for', { paused: false }, 'skipped as_desired', 0],
+    [
+      'runs, with the time that starting sets',
+      { paused: false, last_paused_at: NOW },
+      'skipped as_desired',
+      0,
+    ],
+    ['is stopped again, is started', { paused: true }, 'skipped as_desired', 1],
+    ['was given another interval is refused', { paused: false, interval: 'week' }, 'failed moved', 0],
+  ])('finds that an export that the other one created and started %s', async (_name, now, expected, sent) => {
+    const rig = await startRig();
+    const whole = await nativeWorld(rig);
+    const native = altered(whole, isKind('batch_exports'), { paused: false, interval: 'day' });
+    rig.put(without(native, isKind('batch_exports')));
+    const plan = rig.plan(native);
+    const starts = plan.steps.filter(({ action }) => action === 'act');
+    expect(starts.length).toBeGreaterThan(0);
+    rig.proxy.setRules([{ method: 'POST', fault: { kind: 'answer', status: 404, body: {} } }]);
+    const first = await rig.apply(plan);
+    expect(first.outcome).toBe('failed');
+    rig.proxy.setRules([]);
+    expect((await rig.apply(rig.plan(native))).outcome).toBe('complete');
+    rig.put(altered(rig.live(), isKind('batch_exports'), now));
+    const from = writes(rig);
+    const resumed = await rig.apply(plan, { restore: first.restore });
+    const creations = resumed.steps.filter(({ action }) => action === 'create');
+    expect(creations.map(({ outcome, error }) => `${outcome} ${error?.code}`)).toEqual(
+      creations.map(() => expected),
+    );
+    expect(writes(rig) - from).toBe(sent * starts.length);
+    expect(resumed.outcome).toBe(expected === 'failed moved' ? 'failed' : 'complete');
   });
 
   it('has not failed where others of its steps were blocked', async () => {

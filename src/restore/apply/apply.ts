@@ -213,6 +213,7 @@ export function lookUpContext(
     replaced: replacedIds(plan, definitions),
     claims,
     persons: personSteps(plan.steps),
+    actions: followingActions(plan.steps),
     clock,
     log,
     events,
@@ -408,6 +409,15 @@ export function applyConcurrency(rate: {
   const perMinute = rate.perMinute === 0 ? rate.perHour : rate.perMinute;
   if (perMinute === 0) return most;
   return Math.min(most, requests + Math.ceil((perMinute / REQUESTS / 60_000) * DISK_WAITS_MS));
+}
+
+/** Actions, by the step after which they act on the same record. */
+function followingActions(steps: readonly PlanStep[]): ReadonlyMap<number, PlanStep> {
+  return new Map(
+    steps.flatMap((step) =>
+      step.action === 'act' && step.precondition?.state === 'after' ? [[step.precondition.step, step]] : [],
+    ),
+  );
 }
 
 /** Steps for persons, by the step that creates their record. */

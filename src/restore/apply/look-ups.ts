@@ -241,10 +241,10 @@ export async function findAlreadyApplied(
   if (request.role === 'remove')
     return body === undefined ? { newId: null, digest: null, isNew: false } : null;
   if (body === undefined) return null;
-  const isAsSent = [sent, followedReferences(context, definition, sent)].some(
-    (wanted) => differencesFrom(definition, step, wanted ?? {}, body).length === 0,
-  );
-  if (!isAsSent) return null;
+  const isAsDesired = [sent, followedReferences(context, definition, sent)]
+    .flatMap((wanted) => [wanted ?? {}, afterAction(context, ready, wanted ?? {})])
+    .some((wanted) => differencesFrom(definition, step, wanted, body).length === 0);
+  if (!isAsDesired) return null;
   return { newId: isCreation ? id : null, digest: managedDigest(definition, body), isNew: known !== id };
 }
 
@@ -298,6 +298,22 @@ function followedReferences(
       followed = withMember(followed ?? {}, splitPointer(pointer), asId(now, value)) ?? null;
   }
   return followed;
+}
+
+/**
+ * What was sent, as the plan leaves it: with the state of the action that follows the step, such as the start of an export
+ * that was created stopped, and without what the service sets on that.
+ */
+function afterAction(
+  { actions }: LookUpContext,
+  { step, definition: { restore } }: ReadyStep,
+  sent: JsonValue,
+): JsonValue {
+  const act = actions.get(step.n)?.request?.act;
+  const action = restore.state?.actions.find((each) => each.action === act);
+  if (restore.state === null || action === undefined) return sent;
+  const others = action.alsoSets.reduce((body, name) => withMember(body, [name], undefined) ?? {}, sent);
+  return withMember(others, [restore.state.field], action.value) ?? {};
 }
 
 type Found =

@@ -47,6 +47,8 @@ export interface LookUpContext {
   readonly claims: Map<string, number>;
   /** Steps for persons, by the step that creates their record. */
   readonly persons: ReadonlyMap<number, readonly PlanStep[]>;
+  /** Actions on a record, by the step that creates or changes it before. */
+  readonly actions: ReadonlyMap<number, PlanStep>;
   readonly clock: Clock;
   readonly log: Logger;
   readonly events: ApplyEvents;
