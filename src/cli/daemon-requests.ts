@@ -135,7 +135,7 @@ export interface DaemonNow {
   readonly queued: readonly Pick<RunningJob, 'name' | 'source' | 'trigger'>[];
 }
 
-/** @param document `tidemark.status/1`, perhaps of another version: what is not understood is left out */
+/** @param document `tidemark.status/1`, perhaps of another version: what is not understood is left out @internal */
 export function daemonNowIn(document: unknown): DaemonNow {
   const daemon = memberOf(document, 'daemon');
   return {

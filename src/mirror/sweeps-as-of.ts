@@ -131,7 +131,7 @@ export function readUnaskedCollections(
 }
 
 /** What a run of all kinds read of a list's records by their ids. */
-export interface NamedSweep {
+interface NamedSweep {
   readonly run: number;
   readonly records: number;
   /** The last published run before that read the list, or more of it; null if none is known. */
