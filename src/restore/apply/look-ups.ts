@@ -10,6 +10,7 @@ import { pointerTo, resolvePointer, splitPointer } from '../../core/json-pointer
 import type { JsonValue } from '../../core/json.ts';
 import { equalValues } from '../../diff/canonical.ts';
 import { recordName } from '../../diff/change.ts';
+import type { FieldChange } from '../../diff/compare.ts';
 import { idText } from '../../diff/match-records.ts';
 import { textsWhere, topMember, withMember } from '../places.ts';
 import { dependentKinds } from '../plan/dependents.ts';
@@ -17,7 +18,7 @@ import type { PlanStep } from '../plan/plan.ts';
 import { asId } from '../plan/references.ts';
 import { bySendableKey } from '../plan/settings.ts';
 import { managedDigest, naturalKeyDigest } from '../records.ts';
-import { HIDDEN } from '../secrets.ts';
+import { HIDDEN, hiddenFields } from '../secrets.ts';
 import { holdsContent, differencesFrom } from './differences.ts';
 import { isRetrieved } from './live-records.ts';
 import { type ReadyStep, type LookUpContext, isTaken, keyOfStep, claim, logStep } from './ready-step.ts';
@@ -203,6 +204,10 @@ function movedError(message: string): StepError {
 
 /** What the step would make true and live shows already. */
 interface AlreadyApplied {
+  /** A live record, not of the request's kind, that is the desired one: the member whom an invite would bring. */
+  readonly adoptedId?: string;
+  /** What of that one is not as desired; left out if nothing. */
+  readonly unmet?: { readonly reason: string; readonly differences: readonly FieldChange[] };
   /** The id of the record that a creation recreates; null for the other actions. */
   readonly newId: string | null;
   readonly digest: string | null;
@@ -212,7 +217,8 @@ interface AlreadyApplied {
 
 /**
  * Null if there is something to send. For a restore that is not resumed, whose plan is as recent as its check, that is always so,
- * but for a member who is to be invited: the service itself adds the key's user to an organization that was created.
+ * but for a member who is to be invited: the service itself adds the key's user to an organization that was created, as
+ * its owner. Nobody has changed such a member where this restore created the organization, whatever the level is.
  * What a later restore created again counts under its new id. A record to be created counts when a restore made it, or found it, since: of one that was made by hand nobody knows. Where the
  * mirror comes from a backup that was made before the restore had ended, its journal lacks what was created after that: there
  * one that is equal counts too.
@@ -248,21 +254,38 @@ export async function findAlreadyApplied(
   return { newId: isCreation ? id : null, digest: managedDigest(definition, body), isNew: known !== id };
 }
 
-/** The member whom the step would invite, if there is one with every field as desired. */
+/** The member whom the step would invite, if there is one: with every field as desired, or in a record that this restore created. */
 async function joinedAlready(
-  { live, signal, definitions }: LookUpContext,
-  { step, scope }: ReadyStep,
+  { live, signal, definitions, journal }: LookUpContext,
+  { step, request, scope }: ReadyStep,
 ): Promise<AlreadyApplied | null> {
   const definition = definitions(step.kind);
   const key = absentKey(step);
   if (key === null) return null;
   const [id] = (await live.idsOf(definition, scope, key, false, signal)) ?? [];
-  const body = id === undefined ? undefined : await live.read(definition, scope, id, true, signal);
+  if (id === undefined) return null;
+  const body = await live.read(definition, scope, id, true, signal);
   if (body === undefined) return null;
-  const isSame = step.fields.every(
-    ({ path, to }) => to === undefined || equalValues(resolvePointer(body, path) ?? null, to),
+  const changes = step.fields.flatMap(({ path, to }): FieldChange[] => {
+    const from = resolvePointer(body, path);
+    if (to === undefined || equalValues(from ?? null, to)) return [];
+    return [{ path, ...(from === undefined ? {} : { from }), to }];
+  });
+  const joined = { newId: null, digest: null, isNew: false, adoptedId: id };
+  if (changes.length === 0) return joined;
+  const parentKey = definition.scope.at(-1);
+  const parent = request.parameters.find(({ name }) => name === parentKey);
+  const isOwnParent =
+    parent !== undefined && 'step' in parent && journal.row(parent.step).outcome === 'applied';
+  if (parentKey === undefined || !isOwnParent) return null;
+  const differences = hiddenFields(definition, changes);
+  const within = definitions(SCOPE_KIND[parentKey]).title.one;
+  const texts = differences.map(
+    ({ path, from, to }) =>
+      `${topMember(path)} is ${JSON.stringify(from ?? null)} instead of ${JSON.stringify(to)}`,
   );
-  return isSame ? { newId: null, digest: null, isNew: false } : null;
+  const reason = `the service itself added this ${definition.title.one} when the ${within} was created; ${texts.join(', ')}: a new plan sets it where it may be changed`;
+  return { ...joined, unmet: { reason, differences } };
 }
 
 /** The record under the ids that it and its parents have since later restores created them again; undefined without one. */

@@ -120,6 +120,13 @@ export function mappingsOf(
   return [{ ...to, oldScope, oldId }, ...(isAgain ? [{ ...to, oldScope: scope, oldId: since }] : [])];
 }
 
+/** From the desired id to that of the live record that was found in its place; none where it has the same id. */
+export function adoptionOf({ source }: LookUpContext, { step, scope }: ReadyStep, liveId: string): NewId[] {
+  const { desired, kind } = step;
+  if (desired === null || desired.id === liveId) return [];
+  return [{ source, kind, oldScope: desired.scope, oldId: desired.id, newScope: scope, newId: liveId }];
+}
+
 /** A creation that was sent more than once may have been done more than once. */
 export async function reportDuplicate(context: LookUpContext, ready: ReadyStep, id: string): Promise<void> {
   const { journal, live, log, grace } = context;

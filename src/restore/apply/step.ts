@@ -31,6 +31,7 @@ import {
   failedPrecondition,
 } from './look-ups.ts';
 import {
+  adoptionOf,
   mappingsOf,
   notReadBack,
   readBack,
@@ -228,16 +229,20 @@ class StepRun {
       if (settled !== null) {
         // An undo of this restore leaves it.
         const { attempts, sentAt } = this.#before;
-        const { newId, digest, isNew } = settled;
+        const { newId, digest, isNew, adoptedId, unmet } = settled;
         const error = { code: 'as_desired', message: 'it is as desired already: nothing was sent' } as const;
+        const end =
+          unmet === undefined
+            ? { outcome: 'skipped' as const, verified: true, digest, ...errorColumns(error) }
+            : {
+                ...{ outcome: 'manual' as const, verified: null, differences: unmet.differences },
+                ...{ errorCode: null, error: unmet.reason },
+              };
+        const adopted = adoptedId === undefined ? [] : adoptionOf(this.#context, this.#ready, adoptedId);
         journal.end(
           step.n,
-          {
-            ...{ outcome: 'skipped', attempts, sentAt, status: null, verified: true, digest },
-            ...(newId === null ? {} : { newId }),
-            ...errorColumns(error),
-          },
-          isNew && newId !== null ? mappingsOf(this.#context, this.#ready, newId) : [],
+          { ...end, attempts, sentAt, status: null, ...(newId === null ? {} : { newId }) },
+          isNew && newId !== null ? mappingsOf(this.#context, this.#ready, newId) : adopted,
         );
         return 'done';
       }
