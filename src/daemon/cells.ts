@@ -209,6 +209,8 @@ function mergedJobs(all: readonly { readonly name: string; readonly jobs: LastJo
     of: (name) => merged((jobs) => jobs.of(name)),
     one: (name, source) => merged((jobs) => jobs.of(name)).find((row) => row.source === source) ?? null,
     finished: (name) => merged((jobs) => jobs.finished(name)),
+    verifications: merged((jobs) => jobs.verifications),
+    damaged: merged((jobs) => jobs.damaged),
   };
 }
 

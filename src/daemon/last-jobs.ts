@@ -10,6 +10,16 @@ export interface LastJobs {
   one(name: JobName, source: string | null): JobRow | null;
   /** Of each source, the last that came to its own end, whatever was cut short or failed since. */
   finished(name: JobName): readonly JobRow[];
+  /**
+   * The verifications that say whether the mirror is as it was stored, one of each mirror: the latest, or where that did not come to
+   * its end, the one before that found problems.
+   */
+  readonly verifications: readonly JobRow[];
+  /**
+   * The jobs that found the mirror damaged, oldest first, until a verification or the check of a backup ends well: whatever the same
+   * jobs did since, and whatever is configured now.
+   */
+  readonly damaged: readonly JobRow[];
 }
 
 /** @param sources only the jobs of these, and those of the mirror as a whole; all without */
@@ -24,6 +34,11 @@ export function readLastJobs(mirror: Mirror, sources?: readonly string[]): LastJ
       .jobs({ name: row.name, source: row.source, limit: 2 })
       .filter(({ outcome }) => outcome !== 'running');
   });
+  const [verify] = ended.filter(({ name }) => name === 'verify');
+  const before = mirror.daemon.lastVerification();
+  const hasFound = before !== undefined && (summaryOf('verify', before)?.problems ?? 0) > 0;
+  const isCut = verify !== undefined && summaryOf('verify', verify) === null;
+  const verification = isCut && hasFound && isOwn(before) ? before : verify;
   const finished = new Map<JobName, readonly JobRow[]>();
   return {
     of: (name) => ended.filter((row) => row.name === name),
@@ -33,6 +48,8 @@ export function readLastJobs(mirror: Mirror, sources?: readonly string[]): LastJ
       finished.set(name, known);
       return known;
     },
+    verifications: verification === undefined ? [] : [verification],
+    damaged: mirror.daemon.damagedJobs().filter(isOwn),
   };
 }
 

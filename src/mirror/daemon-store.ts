@@ -9,6 +9,7 @@ import {
   desc,
   eq,
   getTableColumns,
+  gt,
   gte,
   inArray,
   isNull,
@@ -17,7 +18,7 @@ import {
   notExists,
   sql,
 } from 'drizzle-orm';
-import { TidemarkError } from '../core/errors.ts';
+import { type ErrorCode, TidemarkError } from '../core/errors.ts';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import {
@@ -61,6 +62,10 @@ export function daemonStore(access: MirrorAccess) {
       /** The newest job of that name that came to its own end, of each source in order of their names. */
       newestFinishedJobs: (connection, name: JobName): JobRow[] =>
         NEWEST_FINISHED_JOBS(connection).all({ name }),
+      /** The newest job of each name and source that a damage stopped, since a check of all contents last ended well. */
+      damagedJobs: (connection): JobRow[] => DAMAGED_JOBS(connection).all(),
+      /** The newest verification that came to its end, whatever it found. */
+      lastVerification: (connection): JobRow | undefined => LAST_VERIFICATION(connection).get(),
       job: (connection, job: number): JobRow | undefined => ONE_JOB(connection).get({ job }),
       noticeStates: (connection, source?: string): NoticeState[] =>
         NOTICE_STATES(connection).all({ source: source ?? null }),
@@ -373,6 +378,48 @@ const NEWEST_FINISHED_JOBS = prepared((db) => {
     .groupBy(jobs.source);
   return db.select().from(jobs).where(inArray(jobs.job, newest)).orderBy(asc(jobs.source)).prepare();
 });
+
+/** Reads the summaries of jobs (`daemon/jobs/summaries.ts`). A job that refuses for the audit log has found no damage. */
+const DAMAGED_JOBS = prepared((db) => {
+  const verified = db
+    .select({ job: sql`coalesce(${max(jobs.job)}, 0)` })
+    .from(jobs)
+    .where(and(eq(jobs.name, 'verify'), sql`${jobs.summary} ->> '$.problems' = 0`));
+  // What is stored is checked before.
+  const backedUp = db
+    .select({ job: sql`coalesce(${max(jobs.job)}, 0)` })
+    .from(jobs)
+    .where(
+      and(
+        eq(jobs.name, 'backup'),
+        inArray(jobs.outcome, ['done', 'partial']),
+        sql`${jobs.summary} ->> '$.file' IS NOT NULL`,
+      ),
+    );
+  const newest = db
+    .select({ job: max(jobs.job) })
+    .from(jobs)
+    .where(
+      and(
+        gt(jobs.job, verified),
+        gt(jobs.job, backedUp),
+        eq(jobs.errorCode, 'mirror_corrupt' satisfies ErrorCode),
+        sql`${jobs.summary} ->> '$.isOfAuditLog' IS NOT 1`,
+      ),
+    )
+    .groupBy(jobs.name, jobs.source);
+  return db.select().from(jobs).where(inArray(jobs.job, newest)).orderBy(asc(jobs.job)).prepare();
+});
+
+const LAST_VERIFICATION = prepared((db) =>
+  db
+    .select()
+    .from(jobs)
+    .where(and(eq(jobs.name, 'verify'), sql`${jobs.summary} ->> '$.job' = 'verify'`))
+    .orderBy(desc(jobs.job))
+    .limit(1)
+    .prepare(),
+);
 
 const FINISH_JOB = prepared((db) => {
   const { finishedAt, outcome, run, summary, errorCode, error } = paramsOf(jobs);

@@ -1,4 +1,5 @@
 /** A backup that failed, and what ends that besides the next backup of the daemon: one made by hand, or another configuration. */
+import Database from 'better-sqlite3';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
@@ -13,6 +14,7 @@ import type { ObservedMirror } from '../../src/daemon/jobs/observers.ts';
 import { backupWork } from '../../src/daemon/jobs/job-table.ts';
 import { Deliveries } from '../../src/daemon/notices/deliveries.ts';
 import { createNoticeObserver } from '../../src/daemon/notices/notice-observer.ts';
+import { fiveAnswers, knownProblems } from '../../src/daemon/health/status-answers.ts';
 import { Rig } from './rig.ts';
 
 interface Failing {
@@ -39,7 +41,9 @@ async function failing(targets: readonly string[], missing: readonly string[], m
         '  - { name: pager, type: pagerduty, routingKey: key, on: [backup_failed, backup_recovered], perMinute: 0 }',
         ...(some.length === 0
           ? []
-          : [`backup: { targets: ${JSON.stringify(some.map(path))}, every: 24h${settings} }`]),
+          : [
+              `backup: { targets: ${JSON.stringify(some.map(path))}, ${settings.includes('every') ? '' : 'every: 24h'}${settings} }`,
+            ]),
       ].join('\n'),
     );
   configure(targets, more);
@@ -204,6 +208,41 @@ it('stands where the command after the backup failed: that the targets have it s
   await backUpByHand(given, ['a']);
   expect(given.shown().outcomes).toEqual(['partial']);
   expect(given.shown().reasons).toHaveLength(1);
+});
+
+it('of a damaged mirror stays with health, answers and metric until a verification ends well, however seldom backups are due', async () => {
+  const given = await failing(['a'], []);
+  const { rig } = given;
+  const alter = (from: string, to: string): void => {
+    const file = new Database(rig.mirrorPath);
+    const { changes } = file
+      .prepare(`UPDATE records SET body = replace(body, ?, ?) WHERE instr(body, ?) > 0`)
+      .run(from, to, from);
+    file.close();
+    expect(changes).toBeGreaterThan(0);
+  };
+  const told = (): unknown => {
+    const snapshot = readHealthSnapshot(rig.view, rig.clock.now());
+    const { word } = fiveAnswers(snapshot, null).find(({ question }) => question === 'Verified')!;
+    return [snapshot.health.state, word, knownProblems(snapshot, null)];
+  };
+  alter('"name"', '"nome"');
+  await given.reload(['a'], 'every: 0s');
+  await rig.advanceMinutes(2 * 60);
+  expect(rig.jobs({ name: 'backup' }).at(-1)).toMatchObject({ errorCode: 'mirror_corrupt' });
+  const damaged = ['degraded', 'No', 1];
+  expect(told()).toEqual(damaged);
+  await given.reload(['a'], 'every: 48h');
+  expect(told()).toEqual(damaged);
+  await given.reload([]);
+  expect(told()).toEqual(damaged);
+  expect(given.shown().reasons).toEqual([expect.stringContaining('does not match')]);
+
+  alter('"nome"', '"name"');
+  expect(told()).toEqual(damaged);
+  rig.view.request('verify', null);
+  await rig.advanceMinutes(2);
+  expect(told()).toEqual(['ok', 'Yes', 0]);
 });
 
 it('of which the mirror that was restored from a backup knows no target is judged by those that are configured', async () => {

@@ -111,7 +111,13 @@ export const NOTHING_READ: Omit<
   failedJobs: [],
   failingChannels: [],
 };
-const NO_JOBS: LastJobs = { of: () => [], one: () => null, finished: () => [] };
+const NO_JOBS: LastJobs = {
+  of: () => [],
+  one: () => null,
+  finished: () => [],
+  verifications: [],
+  damaged: [],
+};
 /** Latest jobs searched for the newest backup. */
 const BACKUP_JOBS_READ = 50;
 /** Latest deliveries searched for channels that failed. */
@@ -246,7 +252,9 @@ export function snapshotOf(
   now: number,
   mirror: Mirror | null,
 ): HealthSnapshot {
-  const isOver = (row: JobRow): boolean => hasBackupFailed(row) && standingOf(view, row) === null;
+  const { damaged } = inputs.lastJobs;
+  const isOver = (row: JobRow): boolean =>
+    hasBackupFailed(row) && standingOf(view, row) === null && !damaged.some(({ job }) => job === row.job);
   const madeGood = new Set(
     inputs.lastJobs
       .of('backup')
@@ -604,29 +612,30 @@ function jobFacts(
   { lastJobs: jobs, drillScores }: MirrorFacts,
   standing: (row: JobRow) => JobRow | null,
 ): Pick<HealthFacts, 'verify' | 'drills' | 'failedJobs'> {
-  const verify = jobs.of('verify')[0];
+  const [verify] = jobs.verifications;
+  const isDamage = ({ job }: JobRow): boolean => jobs.damaged.some((each) => each.job === job);
+  const isLatest = (row: JobRow): boolean => jobs.one(row.name, row.source)?.job === row.job;
+  // Findings of a check are reported separately; only a check that could not run counts here.
+  const latest = JOB_NAMES.filter((name) => name !== 'sync').flatMap((name) =>
+    jobs
+      .of(name)
+      .filter(hasFailed)
+      // That the targets have what was due does not mend the mirror.
+      .flatMap((row) => (name === 'backup' && !isDamage(row) ? (standing(row) ?? []) : row))
+      .map((row) => ({ ...row, isBefore: false })),
+  );
+  const before = jobs.damaged.filter((row) => !isLatest(row)).map((row) => ({ ...row, isBefore: true }));
   return {
     verify: verify === undefined ? null : { ...verify, ...verifyFacts(verify) },
     drills: jobs.of('drill').map((drill) => {
       const { last = null, before = null } = drillScores.get(drill.source ?? '') ?? {};
       return { ...drill, score: last, scoreBefore: before };
     }),
-    // Findings of a check are reported separately; only a check that could not run counts here.
-    failedJobs: JOB_NAMES.filter((name) => name !== 'sync').flatMap((name) =>
-      jobs
-        .of(name)
-        .filter(hasFailed)
-        .flatMap((row) => (name === 'backup' ? (standing(row) ?? []) : row))
-        .map((row) => ({
-          ...row,
-          hint: hasEmptiedTarget(row)
-            ? EMPTIED_HINT
-            : lacksBaseline(row)
-              ? NEW_BASELINE_HINT
-              : refusalOf(row),
-          isOfAuditLog: refusalOf(row) !== null,
-        })),
-    ),
+    failedJobs: [...latest, ...before].map((row) => ({
+      ...row,
+      hint: hasEmptiedTarget(row) ? EMPTIED_HINT : lacksBaseline(row) ? NEW_BASELINE_HINT : refusalOf(row),
+      isOfAuditLog: refusalOf(row) !== null,
+    })),
   };
 }
 

@@ -196,6 +196,8 @@ export interface HealthFacts {
     readonly hint: string | null;
     /** True where it refused, since what people recorded is not as the audit log has it. */
     readonly isOfAuditLog: boolean;
+    /** True of one that found a damage which still counts, though the same job was done again since. */
+    readonly isBefore?: boolean;
   })[];
   /** Channels whose notices do not arrive. */
   readonly failingChannels: readonly {
@@ -436,7 +438,7 @@ function damageReasons({ verify, damage, failedJobs, contradictions }: HealthFac
     {
       code: 'job_failed',
       state: 'degraded',
-      message: `the last ${names} failed${first.error === null ? '' : `: ${first.error}`}`,
+      message: `${failed.some(({ isBefore }) => isBefore === true) ? `the mirror was found damaged by ${names}` : `the last ${names} failed`}${first.error === null ? '' : `: ${first.error}`}`,
       since: first.finishedAt ?? first.startedAt,
       hint: `\`tidemark verify\` says what is damaged; keep the file, and ${RESTORE_HINT}`,
     },
@@ -465,7 +467,7 @@ function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthF
   if (ageMs <= allowedBackupAgeMs(since, backups, syncsMs)) return [];
   const dueAt = lastAt === null ? 0 : Date.parse(lastAt) + backups.everyMs;
   const isRunDone = completeAt.some((at) => Date.parse(at) >= dueAt);
-  const hasFailed = failedJobs.some(({ name }) => name === 'backup');
+  const hasFailed = failedJobs.some(({ name, isBefore }) => name === 'backup' && isBefore !== true);
   const lacksSlot = sources.some(waitsForSlot);
   const { why, ...more } = overdueCause(backups, { isRunDone, hasFailed, lacksSlot, now });
   const age = lastAt === null ? 'yet' : `for ${duration(ageMs)}`;

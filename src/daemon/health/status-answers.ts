@@ -2,7 +2,6 @@
  * The five answers (is the backup fresh, complete, verified, restorable; what drifted), the sentence above them and what
  * needs attention: what the dashboard's overview and `tidemark status` show. Every answer says as of when.
  */
-import type { ErrorCode } from '../../core/errors.ts';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import type { Config } from '../../config/config.ts';
 import { count, duration, percent, plural } from '../../core/wording.ts';
@@ -12,8 +11,8 @@ import type { SourceDrift } from '../../state/drift.ts';
 import { type UnreadRestore, unreadRestoreText } from '../../state/runs.ts';
 import { unaskedLines } from '../../state/unasked.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
-import { type JobRow, JOB_NAMES } from '../../mirror/daemon-store.ts';
-import { type DriftSummary, refusalOf, summaryOf } from '../jobs/summaries.ts';
+import type { JobRow } from '../../mirror/daemon-store.ts';
+import { type DriftSummary, summaryOf } from '../jobs/summaries.ts';
 import { isDamageFound } from '../notices/run-transitions.ts';
 import { hasDrillFallen, type LastJobs } from '../last-jobs.ts';
 import type { HealthReason } from './health.ts';
@@ -188,12 +187,12 @@ function lastAttempt(own: readonly SourceStatus[], { sources }: HealthSnapshot['
 }
 
 function verified({ health, lastJobs, now }: HealthSnapshot): Answered {
-  const job = lastJobs.of('verify')[0];
+  const [job] = lastJobs.verifications;
   const problems = (job === undefined ? null : summaryOf('verify', job))?.problems ?? 0;
   // What was found since outweighs a verification that found nothing.
   if (problems === 0 && health.reasons.some(({ code }) => code === 'verify_failed'))
     return { tone: 'bad', word: 'No', line: `found damaged now; ${NAMES_DAMAGE}` };
-  const since = problems === 0 ? damagedSince(lastJobs) : null;
+  const since = problems === 0 ? damagedSince(lastJobs.damaged) : null;
   if (since !== null)
     return { tone: 'bad', word: 'No', line: `found damaged ${age(since, now)}; ${NAMES_DAMAGE}` };
   if (job === undefined) return { tone: 'plain', word: 'Not yet', line: 'no verification so far' };
@@ -212,30 +211,27 @@ function verified({ health, lastJobs, now }: HealthSnapshot): Answered {
  * @param owner the source of the mirror, of many; null for the only mirror
  */
 export function knownProblems({ health, lastJobs }: HealthSnapshot, owner: string | null): number | null {
-  const own: Pick<LastJobs, 'of'> = {
-    of: (name) => lastJobs.of(name).filter(({ source }) => owner === null || source === owner),
-  };
-  const [job] = own.of('verify');
+  const isOwn = ({ source }: JobRow): boolean => owner === null || source === owner;
+  const [job] = lastJobs.verifications.filter(isOwn);
   // Damage that does not let it come to its end is one problem at least.
   const found =
     job === undefined ? null : (summaryOf('verify', job)?.problems ?? (isDamageFound(job) ? 1 : null));
   const { reasons = [] } =
     owner === null ? health : (health.sources.find((each) => each.source === owner) ?? {});
-  const isDamaged = reasons.some(({ code }) => code === 'verify_failed') || damagedSince(own) !== null;
+  const isDamaged = reasons.some(({ code }) => code === 'verify_failed') || lastJobs.damaged.some(isOwn);
   return isDamaged ? Math.max(found ?? 0, 1) : found;
 }
 
 const NAMES_DAMAGE = 'tidemark verify names what is damaged';
 
-/** When the latest job failed because the mirror is damaged, if no verification has ended since; ISO 8601. */
-function damagedSince(lastJobs: Pick<LastJobs, 'of'>): string | null {
-  const endOf = ({ finishedAt, startedAt }: JobRow): string => finishedAt ?? startedAt;
-  const [verify] = lastJobs.of('verify');
-  const ends = JOB_NAMES.flatMap((name) => lastJobs.of(name))
-    .filter((row) => row.errorCode === ('mirror_corrupt' satisfies ErrorCode) && refusalOf(row) === null)
-    .map(endOf)
-    .filter((at) => verify === undefined || at > endOf(verify));
-  return ends.toSorted().at(-1) ?? null;
+/** When the mirror was found damaged last, if that still counts; ISO 8601. */
+function damagedSince(damaged: readonly JobRow[]): string | null {
+  return (
+    damaged
+      .map(({ finishedAt, startedAt }) => finishedAt ?? startedAt)
+      .toSorted()
+      .at(-1) ?? null
+  );
 }
 
 function restorable({ lastJobs, drillScores, now }: HealthSnapshot): Answered {
