@@ -220,6 +220,7 @@ export class Cell {
       ...added.map((each) => [each, isoTime(now)] as const),
     ]);
     this.#rateGroups = new Map(config.sources.map((source) => [source.name, keyFingerprint(source)]));
+    this.status.markOld();
   }
 
   /** Starts what is due. `isFirst`: it came while no daemon ran. */

@@ -8,7 +8,7 @@ import { createBackupWriter } from '../../src/backup/writer.ts';
 import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { standingFailure } from '../../src/daemon/backup-failure.ts';
-import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
+import { readHealthInputs, readHealthSnapshot, snapshotOf } from '../../src/daemon/health/health-facts.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
 import type { ObservedMirror } from '../../src/daemon/jobs/observers.ts';
 import { backupWork } from '../../src/daemon/jobs/job-table.ts';
@@ -261,4 +261,18 @@ it('of which the mirror that was restored from a backup knows no target is judge
   // The command failed beside the target that is not configured any more.
   const both = { ...row!, summary: { ...row!.summary, command: 'failed' } };
   expect(standingFailure(both, only, shown)?.error).toBe('the command after the backup failed');
+});
+
+it('another interval of backups counts from the reload, also with what was read of the mirror before', async () => {
+  const given = await failing(['a'], []);
+  const { view, clock } = given.rig;
+  await given.reload(['a'], 'every: 1m');
+  const read = readHealthInputs(view, view.mirror(), clock.now());
+  const late = (): string[] =>
+    snapshotOf(view, read, clock.now() + 48 * 3_600_000, null).health.reasons.flatMap(({ code, message }) =>
+      code === 'backup_overdue' ? [message] : [],
+    );
+  expect(late()).toEqual([expect.stringContaining('one is due')]);
+  await given.reload(['a'], 'every: 100d');
+  expect(late()).toEqual([]);
 });

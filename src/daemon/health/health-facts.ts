@@ -56,7 +56,7 @@ interface MirrorFacts {
 /** What health needs beside it. */
 interface HealthInputs extends MirrorFacts {
   readonly recent: readonly Delivery[];
-  readonly backups: Omit<NonNullable<HealthFacts['backups']>, keyof BackupWork> | null;
+  readonly backups: Omit<NonNullable<HealthFacts['backups']>, keyof BackupWork | 'everyMs'> | null;
   /** Why the mirror may have been begun by mistake, without its history. */
   readonly begunAnew: BegunAnew | null;
   /** The latest syncs of all kinds, by source. */
@@ -277,7 +277,10 @@ function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health
       ...(anew === null ? [] : [{ ...anew, since: anew.since ?? view.startedAt }]),
     ],
     mirrorProblem: null,
-    backups: backups === null ? null : { ...backups, ...backupWork(view) },
+    backups:
+      backups === null || config.backup === null
+        ? null
+        : { ...backups, everyMs: config.backup.everyMs, ...backupWork(view) },
     sources: sourceStatuses.flatMap((status) =>
       status.isConfigured ? [sourceFacts(view, config, status, inputs)] : [],
     ),
@@ -505,7 +508,7 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthInput
   const [newest = null] = targets
     .flatMap(({ address, newest: backup }) => (backup === null ? [] : [{ address, madeAt: backup.madeAt }]))
     .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt));
-  return { everyMs: backup.everyMs, lastAt: times.sort().at(-1) ?? null, newest, volumes, emptied };
+  return { lastAt: times.sort().at(-1) ?? null, newest, volumes, emptied };
 }
 
 type BackupWork = Pick<NonNullable<HealthFacts['backups']>, 'isBeingMade' | 'waits' | 'change'>;
