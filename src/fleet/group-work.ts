@@ -1,4 +1,5 @@
 /** A rate group under way on a worker: its cells one after the other, each published under the group's fence. */
+import { createHash } from 'node:crypto';
 import type { TargetConfig } from '../config/config.ts';
 import type { ErrorMessage } from '../core/child-process.ts';
 import type { Clock } from '../core/clock.ts';
@@ -60,6 +61,8 @@ export const LEASE_SHARE = 5 / 6;
 const PUBLISH_WITHIN_MS = 15 * 60_000;
 /** A storage that did not answer is asked again after this time, by one cell. */
 const STORAGE_AGAIN_MS = 60_000;
+/** A reference to a key that was not read for so long is taken to be gone from the registry. */
+const SHARED_KEY_MS = 24 * 60 * 60_000;
 /** What to do about a lease that was lost while the worker lives. */
 const LOST_HINT =
   'if it repeats, this machine is too busy to be heard of in time: give it fewer `fleet.slots` or more processors, or all workers a longer `fleet.heartbeat`';
@@ -95,8 +98,8 @@ export class GroupWork {
   readonly #shared: Shared;
   /** The storage did not answer: until then, by the monotonic clock, no cell asks it. */
   #storageAway: { readonly until: number; readonly error: ErrorMessage | null } = { until: 0, error: null };
-  /** Which reference each key was first read by, by the origin of the service and the key; in memory only. */
-  readonly #referenceOf = new Map<string, string>();
+  /** Under which references each key was read, and when by the monotonic clock; by a digest of it and the service's origin. */
+  readonly #references = new Map<string, Map<string, number>>();
 
   constructor(options: WorkerOptions, shared: Shared) {
     this.#options = options;
@@ -198,17 +201,21 @@ export class GroupWork {
   /** The registry knows references only: with two of them, one key is two rate groups, and each may use the limits in full. */
   #warnOfSharedKey({ address, secret: reference }: Cell, secret: Secret): void {
     const { origin } = new URL(address);
-    const key = `${origin} ${secret.reveal()}`;
-    const other = this.#referenceOf.get(key) ?? reference;
-    this.#referenceOf.set(key, other);
-    if (other === reference) return;
-    const message = `${other} and ${reference} are the same key of ${origin}: its cells are two rate groups, whose requests add up beyond its limits`;
-    const hint = 'give all cells of one key the same `secret`';
-    this.#shared.problems.begin(
-      `key ${other} ${reference}`,
-      new TidemarkError('config_invalid', message, { hint }),
-      'warn',
-    );
+    const key = createHash('sha256').update(`${origin} ${secret.reveal()}`).digest('base64');
+    const now = this.#options.clock.monotonicMs();
+    const read = this.#references.get(key) ?? new Map<string, number>();
+    this.#references.set(key, read.set(reference, now));
+    for (const [each, at] of read) {
+      const about = `keys ${[each, reference].toSorted().join(' ')}`;
+      if (now - at > SHARED_KEY_MS) {
+        read.delete(each);
+        this.#shared.problems.end(about, `${each} is not used for the key of ${reference} any more`);
+      } else if (each !== reference) {
+        const message = `${each} and ${reference} are the same key of ${origin}: its cells are two rate groups, whose requests add up beyond its limits`;
+        const hint = 'give all cells of one key the same `secret`';
+        this.#shared.problems.begin(about, new TidemarkError('config_invalid', message, { hint }), 'warn');
+      }
+    }
   }
 
   /**

@@ -636,6 +636,15 @@ globalThis.Date.now = () => real() + off;\n`,
     expect(stderr.split('\n').filter((line) => line.includes('CELL_KEY'))).toHaveLength(1);
   });
 
+  it('say of two references that they are one key', async () => {
+    const { worker, ask, due } = await cells('acme', 'globex');
+    await ask(`INSERT INTO tidemark.groups (origin, secret) SELECT origin, 'env:SAME_KEY' FROM tidemark.groups;
+      UPDATE tidemark.cells SET secret = 'env:SAME_KEY', group_id = (SELECT max(id) FROM tidemark.groups) WHERE name = 'globex'`);
+    await due();
+    const { says } = worker('w1', { env: { SAME_KEY: KEY } });
+    await says('are the same key of');
+  });
+
   it('go on where PostgreSQL was away, with one line at its beginning and one at its end', async () => {
     const { worker, until, due } = await cells('acme');
     const only = worker('w1');
