@@ -17,6 +17,7 @@ import { createView } from './daemon-view.ts';
 import type { DaemonEffects } from './effects.ts';
 import { executorFor } from './jobs/executor.ts';
 import { type EndedJob, type JobObserver, type ObservedMirror, Observers } from './jobs/observers.ts';
+import { jobKey } from './jobs/job-log.ts';
 import { JobRunner } from './jobs/runner.ts';
 import type { Slots } from './jobs/slots.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
@@ -86,6 +87,8 @@ export class Cell {
   #lookedAt = '';
   /** By source: the restores for which a sync was begun last. */
   readonly #syncedAfter = new Map<string | null, string>();
+  /** By source: since when its syncs failed that were made up for last, as the mirror is back. */
+  readonly #syncedSince = new Map<string, string>();
 
   /** @param source whose mirror it is, of many; null for one mirror of all sources */
   constructor(config: Config, source: string | null, surroundings: CellSurroundings) {
@@ -256,7 +259,28 @@ export class Cell {
     } catch (error) {
       this.#problems.begin('registration', asTidemarkError(error));
     }
+    this.#syncMissed();
     this.#readRestored();
+  }
+
+  /** Syncs where syncs failed while the mirror was away, as a start of the daemon would: once each time. */
+  #syncMissed(): void {
+    const problems = new Map(this.#problems.all().map((each) => [each.about, each]));
+    const missed = (this.#config.schedules.sync?.sources ?? []).flatMap((source) => {
+      const problem = problems.get(jobKey({ name: 'sync', source }));
+      if (problem?.error.code !== 'mirror_missing' || this.#syncedSince.get(source) === problem.since)
+        return [];
+      return [{ source, since: problem.since }];
+    });
+    if (missed.length === 0) return;
+    try {
+      this.#mirrorAccess.reader();
+    } catch {
+      return;
+    }
+    for (const { source, since } of missed) this.#syncedSince.set(source, since);
+    this.#timetable.bringForward('sync', this.#effects.clock.now());
+    this.startDue(true);
   }
 
   /** Syncs what a restore of another process changed. Looked for only where something was written. */

@@ -197,6 +197,31 @@ describe('this machine', () => {
     expect(health()).toMatchObject({ state: 'ok', reasons: [] });
   });
 
+  it('a mirror that is back: what failed without it counts no more, and a sync that was missed starts at once', async () => {
+    const rig = await Rig.create({ sync: '0 * * * *', verify: '30 * * * *' });
+    await rig.start();
+    const away = join(rig.directory, 'copy.db');
+    const health = () => readHealthSnapshot(rig.view, rig.clock.now()).health;
+    const move = async (minutes: number): Promise<void> => {
+      await rig.view.mirror().backupTo(away);
+      for (const end of ['', '-wal', '-shm', '-lock']) rmSync(`${rig.mirrorPath}${end}`, { force: true });
+      await rig.advanceMinutes(minutes);
+      expect(health().state).toBe('failing');
+      renameSync(away, rig.mirrorPath);
+      await rig.advanceMinutes(2);
+    };
+    // From 10:01 to 10:34: only the verification falls into it.
+    await move(33);
+    expect(outcomes(rig)).toEqual(['overdue done']);
+    expect(health()).toMatchObject({ state: 'ok', reasons: [] });
+    // To 11:05: a sync does.
+    await move(29);
+    expect(outcomes(rig)).toEqual(['overdue done', 'overdue done']);
+    expect(health()).toMatchObject({ state: 'ok', reasons: [] });
+    await rig.advanceMinutes(10);
+    expect(outcomes(rig)).toHaveLength(2);
+  });
+
   it('a mirror that was emptied in its place: each job fails at once, no new one is begun, and work goes on', async () => {
     const rig = await Rig.create({ sync: '0 * * * *' });
     await rig.start();

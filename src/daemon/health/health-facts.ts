@@ -3,7 +3,7 @@ import type { Config } from '../../config/config.ts';
 import { areBackupsEncrypted, ownerOf } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
-import { asTidemarkError, isLocalError, TidemarkError } from '../../core/errors.ts';
+import { asTidemarkError, type ErrorCode, isLocalError, TidemarkError } from '../../core/errors.ts';
 import type { CheckedAcceptance } from '../../mirror/acceptances.ts';
 import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -460,6 +460,8 @@ function unreportedJobProblems(view: HealthView, jobs: LastJobs): HealthFacts['p
   return view.problems().flatMap(({ about, since, error }) => {
     const [word, name, ...rest] = about.split(':');
     if (word !== 'job' || name === undefined || !isLocalError(error.code)) return [];
+    // It is back: it was read.
+    if (error.code === 'mirror_missing') return [];
     const source = rest.length === 0 ? null : rest.join(':');
     if (name === 'backup' && view.config().backup === null) return [];
     const row = jobs.of(name as JobName).find((each) => each.source === source);
@@ -655,6 +657,8 @@ function verifyFacts(
 
 function hasFailed(row: JobRow): boolean {
   const isFound = (summaryOf('verify', row)?.problems ?? 0) > 0;
+  // It is back, with this row in it.
+  if (row.errorCode === ('mirror_missing' satisfies ErrorCode)) return false;
   if (row.name === 'backup') return hasBackupFailed(row);
   return (row.outcome === 'failed' || row.outcome === 'refused') && !isFound;
 }
