@@ -51,12 +51,18 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
     else living.daemon.reload();
   });
   try {
-    const running = await startDaemon(effects, {
-      isOnce: options.once === true,
+    const isOnce = options.once === true;
+    const starting = startDaemon(effects, {
+      isOnce,
       isQuiet: options.once === true && context.options.quiet === true,
       startHttp: options.http === false ? null : httpStarter(context, log),
       observers: noticing.observersOf,
       backup: backupWork(env, context.isOneProcess ? backUpInOneProcess : null),
+    });
+    const running = await starting.catch(async (thrown: unknown) => {
+      const error = asTidemarkError(thrown);
+      await noticing.startFailed({ error, isOnce, effects, signal: context.signal });
+      throw error;
     });
     living.daemon = running;
     if (living.isReloadAsked) running.reload();

@@ -8,6 +8,7 @@ import {
   closeSync,
   constants,
   fstatSync,
+  lstatSync,
   openSync,
   readFileSync,
   renameSync,
@@ -37,7 +38,7 @@ export interface DaemonLockfile {
 }
 
 export interface DaemonRegistration {
-  /** A file was there: the daemon before was killed, or could not write down in the mirror what it had reported. */
+  /** A file was there: the daemon before was killed, could not write down in the mirror what it had reported, or could not start. */
   readonly isAfterCut: boolean;
   readonly token: Secret;
   /** The lock that shows that the process runs is beside this path. */
@@ -102,8 +103,10 @@ export async function registerDaemon(
   };
   try {
     refuseOther(path, lockPath, holder);
-    isAfterCut = readCard(path) !== null;
+    isAfterCut = readCard(path) !== null || !isMissing(failedStartPath(mirror));
     write();
+    // From here on the file of this daemon says the same.
+    unmarkFailedStart(mirror);
     // Of its own it needed the lock only to write: two daemons that start at once must not both find no file.
     if (lockPath !== path) {
       lock.release();
@@ -212,6 +215,54 @@ export function findDaemon(
   const card = readCard(path);
   if (card === null) return null;
   return isHeld(card.lockPath, { command: 'sync', ...looker, since: isoTime(looker.now) }) ? card : null;
+}
+
+/**
+ * False only where no daemon can be at work on the mirror.
+ * @param isLockKnown false where this process could not look whether the lock is held: then the file alone counts
+ */
+export function mayHaveDaemon(
+  mirror: string,
+  looker: { readonly pid: number; readonly host: string; readonly now: number },
+  isLockKnown: boolean,
+): boolean {
+  if (findDaemon(mirror, looker) !== null) return true;
+  return !isLockKnown && !isMissing(cardPath(mirror));
+}
+
+// A mark beside the mirror that a failed start was reported: an empty file, which a full disk takes.
+
+/** `unknown` where it cannot be written. */
+export function markFailedStart(mirror: string): 'marked' | 'marked before' | 'unknown' {
+  const path = failedStartPath(mirror);
+  try {
+    closeSync(openSync(path, 'wx', 0o600));
+    return 'marked';
+  } catch {
+    return isMissing(path) ? 'unknown' : 'marked before';
+  }
+}
+
+export function unmarkFailedStart(mirror: string): void {
+  const path = failedStartPath(mirror);
+  try {
+    rmSync(path, { force: true });
+  } catch (error) {
+    throw asFileError(error, path, 'removed');
+  }
+}
+
+function failedStartPath(mirror: string): string {
+  return `${cardPath(mirror)}-failed`;
+}
+
+/** False also where this user may not look. */
+function isMissing(path: string): boolean {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false }) === undefined;
+  } catch {
+    return false;
+  }
 }
 
 /** The header of `/readyz` by which the command line verifies that this daemon answered. */

@@ -14,6 +14,9 @@ import {
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { registerDaemon } from '../../src/daemon/lockfile.ts';
+import { receiver } from '../daemon/notices/receiver.ts';
 import { environment, program, scratch, tidemark, type Ended } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
@@ -174,6 +177,128 @@ describe('a disk that is full', () => {
     disk.free();
     rmSync(join(disk.directory, 'filler'));
     expect((await tidemark(['sync'], { env })).code).toBe(0);
+  });
+});
+
+describe('a daemon that cannot start since the disk is full', () => {
+  it('says so once, with a failed ping at each call, and closes it when it works again', async ({ skip }) => {
+    const service = await FakeService.start();
+    service.lists.set(DOMAINS, domains(3, 1));
+    const disk = smallDisk(6_000);
+    if (!disk.isMounted) skip('no file system can be mounted here');
+    const hook = await receiver({ status: 200 });
+    const monitor = await receiver({ status: 200 });
+    const home = scratch();
+    writeFileSync(
+      join(home, 'tidemark.yaml'),
+      [
+        'notices:',
+        '  - { name: hook, type: webhook, url: "${HOOK}" }',
+        '  - { name: drift, type: webhook, url: "${HOOK}/drift", on: [drift_new] }',
+        'pings:',
+        '  - { start: "${PING}/start", success: "${PING}", fail: "${PING}/fail" }',
+        '  - { sources: [default], fail: "${PING}/own" }',
+        'schedules: { sync: { cron: "0 3 * * *" } }',
+        '',
+      ].join('\n'),
+    );
+    const env = environment(service.url, disk.directory, {
+      TIDEMARK_CONFIG: join(home, 'tidemark.yaml'),
+      HOOK: hook.url,
+      PING: monitor.url,
+    });
+    const mirror = join(disk.directory, 'mirror.db');
+    const filler = join(disk.directory, 'filler');
+    const isDue = (dueAt: string): void => {
+      const database = new Database(mirror);
+      database.prepare(`UPDATE schedules SET due_at = ? WHERE schedule = 'sync'`).run(dueAt);
+      database.close();
+    };
+    const notices = (): Record<string, unknown>[] =>
+      hook.received.splice(0).map(({ body }) => JSON.parse(body) as Record<string, unknown>);
+    const pings = (): string[] =>
+      monitor.received
+        .splice(0)
+        .map(({ path }) => path)
+        .sort();
+    const once = (): Promise<Ended> => disk.run(['daemon', '--once', '--quiet'], env);
+    expect((await once()).code).toBe(0);
+    expect(pings()).toEqual(['/', '/start']);
+    expect(notices()).toEqual([]);
+
+    const fill = (): void => void spawnSync('dd', ['if=/dev/zero', `of=${filler}`, 'bs=4096']);
+    fill();
+    expect(await once()).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('disk is full') as string,
+    });
+    // Nothing was to be done yet.
+    expect([...notices(), ...pings()]).toEqual([]);
+
+    rmSync(filler);
+    isDue('2026-01-01T03:00:00.000Z');
+    fill();
+    const failed = await once();
+    expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining('disk is full') as string });
+    expect(pings()).toEqual(['/fail', '/own']);
+    expect(notices()).toMatchObject([
+      {
+        schema: 'tidemark.notice/1',
+        event: 'run_failed',
+        source: 'default',
+        severity: 'high',
+        title: 'default: the daemon could not start: the disk is full',
+        error: { code: 'disk_full' },
+      },
+    ]);
+    // Reported already; the monitor hears of each.
+    expect((await once()).code).toBe(1);
+    expect(pings()).toEqual(['/fail', '/own']);
+    expect((await disk.run(['daemon', '--no-http'], env)).code).toBe(1);
+    expect(notices()).toEqual([]);
+
+    rmSync(filler);
+    pings();
+    const good = await once();
+    expect(good.code, good.stderr).toBe(0);
+    expect(pings()).toEqual(['/', '/start']);
+    // The mirror does not know what was reported: every end that a program may wait for is sent.
+    const ends = notices();
+    expect(ends).toContainEqual(
+      expect.objectContaining({ event: 'run_recovered', source: 'default', is_assumed: true }),
+    );
+    expect(ends.filter(({ is_assumed: isAssumed }) => isAssumed !== true)).toEqual([]);
+    expect(readdirSync(disk.directory).filter((name) => name.includes('daemon'))).toEqual([
+      'mirror.db.daemon-lock',
+    ]);
+  });
+
+  it('says nothing where another daemon holds the lock', async ({ skip }) => {
+    const service = await FakeService.start();
+    const disk = smallDisk(6_000);
+    if (!disk.isMounted) skip('no file system can be mounted here');
+    const hook = await receiver({ status: 200 });
+    const home = scratch();
+    writeFileSync(
+      join(home, 'tidemark.yaml'),
+      `notices: [{ name: hook, type: webhook, url: "${hook.url}" }]\npings: [{ fail: "${hook.url}/fail" }]\n`,
+    );
+    const env = environment(service.url, disk.directory, { TIDEMARK_CONFIG: join(home, 'tidemark.yaml') });
+    expect((await disk.run(['daemon', '--once', '--quiet'], env)).code).toBe(0);
+    hook.received.splice(0);
+    const mirror = join(disk.directory, 'mirror.db');
+    const holder = { pid: process.pid, host: 'here', clock: systemClock };
+    // That of a daemon of many mirrors, whose lock is beside the first.
+    const other = await registerDaemon(join(disk.directory, 'other.db'), holder);
+    const registration = await registerDaemon(mirror, holder, other);
+    onTestFinished(() => {
+      registration.release();
+      other.release();
+    });
+    spawnSync('dd', ['if=/dev/zero', `of=${join(disk.directory, 'filler')}`, 'bs=4096']);
+    const { code, stderr } = await disk.run(['daemon', '--no-http'], env);
+    expect(code, stderr).toBe(1);
+    expect(hook.received).toEqual([]);
   });
 });
 

@@ -11,6 +11,7 @@ import { outcomeText } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { JobObserver, ObservedMirror } from '../jobs/observers.ts';
 import { Deliveries } from './deliveries.ts';
+import { type FailedStart, missedBy, notifyFailedStart } from './failed-start.ts';
 import { createNoticeObserver } from './notice-observer.ts';
 import { createSend } from './sending.ts';
 import { requireAccepted } from './channels/shared.ts';
@@ -27,6 +28,8 @@ interface NoticingOptions {
 interface NoticeService {
   /** Those of the jobs of one mirror. */
   readonly observersOf: (mirror: ObservedMirror) => readonly JobObserver[];
+  /** The daemon could not start: sends what can be said of it without a mirror. */
+  startFailed(failed: FailedStart): Promise<void>;
   /** After the daemon's end: leaves no socket open. */
   close(): Promise<void>;
 }
@@ -39,6 +42,7 @@ export function openNoticeService(options: NoticingOptions): NoticeService {
   const proxies = (): ProxySettings => config().proxies;
   const poster = openPoster(proxies);
   const pingPoster = openPoster(proxies, PING_TIMEOUTS);
+  const send = createSend({ poster, clock, log, env });
   const sources = (): string[] => config().sources.map(({ name }) => name);
   const pinger = createPinger({
     pings: () => config().pings,
@@ -57,7 +61,7 @@ export function openNoticeService(options: NoticingOptions): NoticeService {
     },
     file: () => `${rateLogBesideOf(config())}-notices`,
     publicUrl: () => config().http.publicUrl,
-    send: createSend({ poster, clock, log, env }),
+    send,
   });
   return {
     observersOf: ({ view, owner, context }) => [
@@ -65,6 +69,13 @@ export function openNoticeService(options: NoticingOptions): NoticeService {
       createPingObserver(pinger, sources, config().pings.length === 0 ? null : owner),
       createNoticeObserver({ clock, log, view, owner, context, deliveries, config: () => view().config() }),
     ],
+    startFailed: async (failed) => {
+      const missed = missedBy(config(), failed);
+      if (missed === null) return;
+      pinger.notBegun(missed.sources, `the daemon could not start: ${failed.error.message}`);
+      if (missed.isNoticeDue) await notifyFailedStart(config(), failed, send);
+      await pinger.settled(failed.signal);
+    },
     close: async () => {
       await deliveries.close();
       await pinger.close();
@@ -160,6 +171,8 @@ interface Pinger {
   knownFailing(source: string): void;
   /** It ended in any other way. `why`: one line without secrets. */
   failed(source: string, why: string): void;
+  /** No sync of these sources can begin: one call each. `why`: as of `failed`. */
+  notBegun(missed: readonly string[], why: string): void;
   /**
    * Resolves when all calls so far have been made.
    * @param stop aborted when the daemon stops: what still waits for another attempt is given up then
@@ -258,6 +271,11 @@ export function createPinger({ pings, sources, poster, clock, log }: PingerOptio
     failed: (source, why) => {
       failing.add(source);
       for (const line of linesOf(source)) send(line, line.ping.fail, `${source}: ${why}\n`);
+    },
+    notBegun: (missed, why) => {
+      const isMissed = ({ ping }: Line): boolean =>
+        missed.some((source) => ping.sources === null || ping.sources.includes(source));
+      for (const line of current().filter((each) => isMissed(each))) send(line, line.ping.fail, `${why}\n`);
     },
     settled: async (stop) => {
       const giveUp = (): void => stopping.abort();

@@ -21,6 +21,7 @@ function rig() {
       void said.push([source, 'success', ...others().map((name) => `but ${name}`)].join(' ')),
     knownFailing: (source) => void said.push(`${source} known to fail`),
     failed: (source, why) => void said.push(`${source} fail: ${why}`),
+    notBegun: () => undefined,
     settled: () => Promise.resolve(),
     close: () => Promise.resolve(),
   };
