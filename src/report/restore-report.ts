@@ -55,7 +55,7 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
     ...part('applied, but not as sent', (step) => isApplied(step) && step.verified === false),
     ...listPart(
       'applied, but these fields may not be as recorded: `tidemark drift` shows what differs',
-      remarks(steps, options).map(withCommands),
+      isUndone(report) ? [] : remarks(steps, options).map(withCommands),
     ),
     ...part('applied, but not read back', (step) => isApplied(step) && step.verified === null),
     ...part('not reached', (step) => step.outcome === 'planned'),
@@ -243,6 +243,10 @@ function remarks(steps: readonly StepReport[], { plan, definitions }: RestoreOpt
   });
 }
 
+function isUndone({ undone_by: undo, undone_in_part: isInPart }: RestoreReport): boolean {
+  return undo !== undefined && isInPart !== true;
+}
+
 /** What would fail again as long as the plan is the same. */
 const LOST: ReadonlySet<string> = new Set(['moved', 'rejected', 'not_found', 'reference_unknown']);
 
@@ -263,9 +267,9 @@ function nextLines(report: RestoreReport, { plan }: RestoreOptions): Text[] {
     else if (failed + skipped > 0 && !isLost) lines.push(['retry what failed: ', resume]);
   }
   const isMissed = steps.some((step) => step.outcome === 'applied' && step.verified === false);
-  const isUndone = undo !== undefined && report.undone_in_part !== true;
-  const hasActed = isUnknown || (applied > 0 && !isUndone);
-  if (isOver && !isUndone && (isMissed || (isLost && failed > 0))) lines.push(...newPlan(report, plan));
+  const isUndoneWhole = isUndone(report);
+  const hasActed = isUnknown || (applied > 0 && !isUndoneWhole);
+  if (isOver && !isUndoneWhole && (isMissed || (isLost && failed > 0))) lines.push(...newPlan(report, plan));
   if (hasActed && outcome !== 'running') {
     const first = isUnknown ? ', which first looks up what has no answer' : '';
     lines.push(['to undo it: ', { code: `tidemark undo ${restore}` }, first]);

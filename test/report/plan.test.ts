@@ -330,6 +330,19 @@ describe('what became of a restore', () => {
     expect(renderRestoreText(inPart, text)).toContain('to undo it: `tidemark undo 7`');
   });
 
+  it('says nothing of the fields of what was created and then undone', () => {
+    const created = { ...step, n: 1, action: 'create', outcome: 'applied', verified: true } as const;
+    const planned = { ...created, reason: 'not sent: /is_pending', needs: [] };
+    const options = { ...text, plan: { steps: [planned] } } as unknown as Parameters<
+      typeof renderRestoreText
+    >[1];
+    const applied = { ...report, steps: [created] } as RestoreReport;
+    const remark = 'these fields may not be as recorded';
+    expect(renderRestoreText(applied, options)).toContain(remark);
+    expect(renderRestoreText({ ...applied, undone_by: 8, undone_in_part: true }, options)).toContain(remark);
+    expect(renderRestoreText({ ...applied, undone_by: 8 }, options)).not.toContain(remark);
+  });
+
   it('of nothing sent says so', () => {
     const summary = { applied: 0, unverified: 0, failed: 0, skipped: 0, blocked: 0, manual: 0, open: 0 };
     const done: RestoreReport = { ...report, outcome: 'complete', steps: [], summary };
