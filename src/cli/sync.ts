@@ -57,7 +57,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   // Also with --quiet: a sync that went well says nothing else of the damage.
   printReason(context, [
     ...synced.warnings,
-    ...synced.runs.flatMap((run) => runReason(run, { isShown })),
+    ...synced.runs.flatMap((run) => runReason(run, { isShown: isShown && !isQuietFailure(context, run) })),
     ...refused.flatMap(refusalText),
   ]);
   return combinedExitCode([
@@ -134,8 +134,14 @@ async function printRun(context: CommandContext, mirrorPath: string, run: Report
   const isQuiet = context.options.quiet === true;
   // A cron job that went well sends no mail.
   if (isQuiet && run.report.outcome === 'complete') return;
+  // All of it is on stderr: cron would mail it twice.
+  if (isQuietFailure(context, run)) return;
   const isVerbose = context.options.verbose === true;
   await print(context, renderRun(run, { mirrorPath, isQuiet, isVerbose, width: terminalWidth(context) }));
+}
+
+function isQuietFailure({ options }: CommandContext, { report }: ReportedRun): boolean {
+  return options.quiet === true && report.outcome === 'failed';
 }
 
 async function syncHere(

@@ -230,3 +230,14 @@ it('names the configuration file in the commands of a reason, as in hints', asyn
   expect(commands.length, stderr).toBeGreaterThan(0);
   for (const command of commands) expect(command).toContain(' --config other.yaml');
 });
+
+it('sync --quiet says of a failed run on stderr alone what cron would mail twice', async () => {
+  const service = await FakeService.start();
+  service.quirks.push(allFailing);
+  const cwd = scratch();
+  const env = environment(service.url, cwd, { TIDEMARK_RETRY_ATTEMPTS: '1' });
+  const { code, stdout, stderr } = await commandLine(['sync', '--quiet'], { env, cwd });
+  expect(code, stderr).toBe(1);
+  expect(stdout).toBe('');
+  expect(stderr).toMatch(/default failed[^]*500/);
+});
