@@ -219,9 +219,7 @@ function searchByName(
   { kind, name }: { readonly kind: Kind; readonly name: string },
   filter: RecordFilter & { readonly sources: readonly string[] },
 ): { matches: readonly Key[]; isCut: boolean } {
-  const named = filter.sources
-    .map((source) => ({ source, definition: definitionsFor(config, source)(kind) }))
-    .filter(({ definition }) => hasNames(definition));
+  const named = sourcesWithNames(config, kind, filter.sources);
   const current = namesakes(
     name,
     named.flatMap(({ source, definition }) => {
@@ -236,6 +234,13 @@ function searchByName(
   return removedByName(mirror, config, { kind, name }, filter);
 }
 
+/** Those of the sources whose records of the kind have names, with its definition there. */
+function sourcesWithNames(config: Config, kind: Kind, sources: readonly string[]) {
+  return sources
+    .map((source) => ({ source, definition: definitionsFor(config, source)(kind) }))
+    .filter(({ definition }) => hasNames(definition));
+}
+
 /** Removed records of exactly this name, else of this name in other letter case. */
 function removedByName(
   mirror: Mirror,
@@ -243,9 +248,7 @@ function removedByName(
   { kind, name }: { readonly kind: Kind; readonly name: string },
   filter: RecordFilter & { readonly sources: readonly string[] },
 ): { matches: readonly Key[]; isCut: boolean } {
-  const named = filter.sources
-    .map((source) => ({ source, definition: definitionsFor(config, source)(kind) }))
-    .filter(({ definition }) => hasNames(definition));
+  const named = sourcesWithNames(config, kind, filter.sources);
   if (named.length === 0) return { matches: [], isCut: false };
   const definitions = new Map(named.map(({ source, definition }) => [source, definition]));
   const removed = mirror.records.removedBodies({

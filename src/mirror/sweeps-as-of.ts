@@ -159,6 +159,14 @@ export function readNamedSweep(
   return { run: own.run, records: own.records, widerRun: wider?.run ?? null };
 }
 
+/** The runs and collections of a source, of one kind. */
+const OF_KIND = and(
+  eq(sources.name, param('source')),
+  eq(runs.source, sources.id),
+  eq(collections.source, sources.id),
+  eq(collections.kind, param('kind')),
+);
+
 const LAST_LISTED_OR_IN = prepared((db) =>
   db
     .select({ run: runs.run, mode: sweeps.mode, outcome: sweeps.outcome, records: sweeps.records })
@@ -168,10 +176,7 @@ const LAST_LISTED_OR_IN = prepared((db) =>
     .innerJoin(sweeps, and(eq(sweeps.run, runs.run), eq(sweeps.collection, collections.id)))
     .where(
       and(
-        eq(sources.name, param('source')),
-        eq(runs.source, sources.id),
-        eq(collections.source, sources.id),
-        eq(collections.kind, param('kind')),
+        OF_KIND,
         gte(runs.run, param('newest')),
         lte(runs.run, param('run')),
         isNotNull(runs.root),
@@ -195,10 +200,7 @@ const LAST_WIDER = prepared((db) =>
     .innerJoin(sweeps, and(eq(sweeps.run, runs.run), eq(sweeps.collection, collections.id)))
     .where(
       and(
-        eq(sources.name, param('source')),
-        eq(runs.source, sources.id),
-        eq(collections.source, sources.id),
-        eq(collections.kind, param('kind')),
+        OF_KIND,
         lt(runs.run, param('run')),
         isNotNull(runs.root),
         inArray(sweeps.outcome, READ),
