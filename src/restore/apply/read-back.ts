@@ -9,7 +9,8 @@ import { managedDigest } from '../records.ts';
 import { differencesFrom, unsentDifferences, holdsContent } from './differences.ts';
 import type { NewId } from './journal.ts';
 import { isRetrieved } from './live-records.ts';
-import { idSuffix, lookUp, readBackDelays, withoutParentError } from './look-ups.ts';
+import { lookUp, readBackDelays } from './lost-response.ts';
+import { idSuffix, withoutParentError } from './precondition.ts';
 import { type ReadyStep, type LookUpContext, claim, isTaken, keyOfStep } from './ready-step.ts';
 import { type StepError, PERHAPS_SENT, errorColumns, stepError } from './report.ts';
 

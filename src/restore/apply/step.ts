@@ -21,15 +21,9 @@ import type { RestoreStepRow } from '../../mirror/restores.ts';
 import type { TidemarkError } from '../../core/errors.ts';
 import type { PlanStep } from '../plan/plan.ts';
 import { scrubbedOutcome, withoutSecretIds } from '../secrets.ts';
-import {
-  findAlreadyApplied,
-  isReplaced,
-  lookUp,
-  checkIsOneRequest,
-  createdBefore,
-  effectOf,
-  failedPrecondition,
-} from './look-ups.ts';
+import { findAlreadyApplied } from './already-applied.ts';
+import { createdBefore, effectOf, isReplaced, lookUp } from './lost-response.ts';
+import { checkIsOneRequest, failedPrecondition } from './precondition.ts';
 import {
   adoptionOf,
   mappingsOf,

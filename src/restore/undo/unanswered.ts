@@ -12,7 +12,8 @@ import type { IdMapping, JournalEntry, RestoreRow, RestoreStepRow } from '../../
 import { type LookUpOptions, NO_EVENTS, lookUpContext, outcomeOf } from '../apply/apply.ts';
 import { differencesFrom, holdsUnsent } from '../apply/differences.ts';
 import { type JournalStore, RestoreJournal } from '../apply/journal.ts';
-import { AT_WORK_MS, effectOf, idSuffix, plannedDigest } from '../apply/look-ups.ts';
+import { AT_WORK_MS, effectOf } from '../apply/lost-response.ts';
+import { idSuffix, plannedDigest } from '../apply/precondition.ts';
 import { readBack, recordApplied, reportDuplicate, rethrowLocalError } from '../apply/read-back.ts';
 import { type LookUpContext, type ReadyStep, readyStep } from '../apply/ready-step.ts';
 import { errorColumns, mayHaveActed } from '../apply/report.ts';

@@ -1,0 +1,229 @@
+/**
+ * Finds out what a write did whose response was lost (design.md, Never broken 6).
+ */
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import type { TidemarkError } from '../../core/errors.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
+import type { JsonValue } from '../../core/json.ts';
+import { equalValues } from '../../diff/canonical.ts';
+import { topMember } from '../places.ts';
+import { managedDigest } from '../records.ts';
+import { HIDDEN } from '../secrets.ts';
+import { holdsContent, differencesFrom } from './differences.ts';
+import { isRetrieved } from './live-records.ts';
+import { type ReadyStep, type LookUpContext, isTaken, keyOfStep, claim, logStep } from './ready-step.ts';
+import type { StepError } from './report.ts';
+import {
+  fieldsChangedSincePlan,
+  idSuffix,
+  movedError,
+  plannedDigest,
+  withoutParentError,
+} from './precondition.ts';
+
+type Found =
+  /** `id` of the created record; null for the other actions. */
+  | { readonly found: 'done'; readonly id: string | null }
+  | { readonly found: 'not_done' }
+  /** Neither as before nor as sent (`moved`), or gone with the record that it was to be created in (`not_found`). */
+  | { readonly found: 'neither'; readonly error: StepError };
+
+type LookUp =
+  | Found
+  /** Not found in a list that does not show everything that is there: whether it was done is not known. */
+  | { readonly found: 'unproven'; readonly error: StepError };
+
+/**
+ * Looks it up, without writing anything.
+ * @throws TidemarkError when the look-up fails
+ */
+export async function lookUp(context: LookUpContext, ready: ReadyStep): Promise<Found> {
+  const { step, definition, scope, id } = ready;
+  if (ready.request.role === 'create' || id === null) return await lookUpCreated(context, ready);
+  const body = await context.live.read(definition, scope, id, true);
+  if (ready.request.role === 'remove') {
+    if (body === undefined) return { found: 'done', id: null };
+  } else if (body === undefined) {
+    return { found: 'neither', error: neitherError(ready) };
+  } else if (differencesFrom(definition, step, ready.sent ?? {}, body).length === 0) {
+    return { found: 'done', id: null };
+  }
+  const before = plannedDigest(context, step);
+  if (before !== null && managedDigest(definition, body) === before) return { found: 'not_done' };
+  return holdsSome(ready, body)
+    ? { found: 'done', id: null }
+    : { found: 'neither', error: neitherError(ready) };
+}
+
+/**
+ * True for a record to be removed that disappeared when an earlier step created its replacement.
+ * @throws TidemarkError when that cannot be found out
+ */
+export async function isReplaced(context: LookUpContext, ready: ReadyStep): Promise<boolean> {
+  const { step, definition, scope, id } = ready;
+  if (id === null || step.after.length === 0) return false;
+  if (!context.replaced.has(`${definition.kind} ${id}`)) return false;
+  return (await context.live.read(definition, scope, id, true, context.signal)) === undefined;
+}
+
+/**
+ * True if one of the fields that the step changes no longer has its old value but the sent one: then the write was
+ * executed, whatever happened to the other fields. A value that is neither may have been written by somebody else.
+ */
+function holdsSome({ step, request, sent }: ReadyStep, body: JsonValue): boolean {
+  if (request.role !== 'update' || sent === null) return false;
+  const moved = new Set(fieldsChangedSincePlan(step, body));
+  return step.fields.some(({ path }) => {
+    // Where a name is hidden, nothing is found in either.
+    if (path.includes(HIDDEN) || !moved.has(topMember(path))) return false;
+    const [now, wanted] = [resolvePointer(body, path), resolvePointer(sent, path)];
+    return now === undefined || wanted === undefined ? now === wanted : equalValues(now, wanted);
+  });
+}
+
+async function lookUpCreated(context: LookUpContext, ready: ReadyStep): Promise<Found> {
+  const found = await createdRecords(context, ready);
+  if (found === null) return { found: 'neither', error: withoutParentError(context, ready) };
+  const { equal, namesake } = found;
+  if (equal !== null) return { found: 'done', id: equal };
+  // Without a natural key only equal content identifies it.
+  const hasKey = keyOfStep(ready) !== null && ready.request.kind === ready.step.kind;
+  if (hasKey && namesake !== null && claim(context, ready, namesake)) return { found: 'done', id: namesake };
+  return { found: 'not_done' };
+}
+
+/** Records that the creation may have made: one that is equal to what it sends, which is then this step's, or else one of its name; null without its collection. */
+export async function createdRecords(
+  context: LookUpContext,
+  ready: ReadyStep,
+): Promise<{ readonly equal: string | null; readonly namesake: string | null } | null> {
+  const { step, definition, scope, sent } = ready;
+  const key = keyOfStep(ready);
+  const ids = await context.live.idsOf(definition, scope, key, true);
+  if (ids === null) return null;
+  let namesake: string | null = null;
+  for (const id of ids) {
+    if (isTaken(context, ready, id)) continue;
+    const body = await context.live.read(definition, scope, id, true);
+    // Another step may have taken it meanwhile.
+    if (body === undefined || isTaken(context, ready, id) || !isOpen(ready, body)) continue;
+    const isEqual =
+      key === null
+        ? holdsContent(definition, step, sent, body)
+        : differencesFrom(definition, step, sent ?? {}, body).length === 0;
+    if (isEqual && claim(context, ready, id)) return { equal: id, namesake: null };
+    namesake ??= id;
+  }
+  return { equal: null, namesake };
+}
+
+/** A record that had ended before (an expired invite) is not the one just created. */
+function isOpen({ definition }: ReadyStep, body: JsonValue): boolean {
+  return definition.restore.endedWhen.every(({ pointer, value }) => resolvePointer(body, pointer) !== value);
+}
+
+/**
+ * What a write without an answer did: looked up again after some time where the service may still be executing it. Null
+ * where the wait was interrupted: it is not known then.
+ * @param error of the request; null where the process ended that sent it
+ * @throws TidemarkError when the look-up fails
+ */
+export async function effectOf(
+  context: LookUpContext,
+  ready: ReadyStep,
+  error: TidemarkError | null,
+): Promise<LookUp | null> {
+  const { events, journal, clock, grace } = context;
+  const { step } = ready;
+  events.lookingUp(step);
+  let looked = await lookUp(context, ready);
+  logStep(context, step, 'looked up the effect of a write without an answer', { found: looked.found });
+  const { sentAt, errorCode } = journal.row(step.n);
+  // Journaled as `sent` and nothing after it: the process ended, and whether the request was sent is unknown.
+  if (error === null && errorCode === null) context.perhapsSent.add(step.n);
+  const isYoung = sentAt !== null && clock.now() - Date.parse(sentAt) < AT_WORK_MS;
+  let late = looked.found === 'not_done' ? await lateRecordOf(context, ready) : null;
+  const delays = late !== null || error !== null || isYoung ? retryDelays(ready, error, late !== null) : [];
+  for (const wait of delays) {
+    if (looked.found !== 'not_done') break;
+    if (grace.aborted) return null;
+    await clock.sleep(wait, grace);
+    looked = await lookUp(context, ready);
+  }
+  if (looked.found !== 'not_done') return looked;
+  late = await lateRecordOf(context, ready);
+  return late === null ? looked : { found: 'unproven', error: lateListError(ready, late) };
+}
+
+/** For a creation: a record that the list it was looked for in should show and does not; null without one. */
+async function lateRecordOf(
+  { live, grace }: LookUpContext,
+  { request, definition, scope }: ReadyStep,
+): Promise<string | null> {
+  return request.role === 'create' ? await live.lateRecord(definition, scope, grace) : null;
+}
+
+function lateListError({ definition }: ReadyStep, late: string): StepError {
+  const { one, many } = definition.title;
+  const which = idSuffix(definition, late) === '' ? `another ${one}` : late;
+  return {
+    code: 'walk_unproven',
+    message: `it is not known whether it was created: the service's list of ${many} is late (it does not show ${which} yet, which is there)`,
+  };
+}
+
+/**
+ * The record of a creation that was sent again after a lost answer, and was then refused: as the first request had created
+ * it, if it is equal to what was sent. Looked for some time, as the list may show it late; null without one, or where the
+ * wait was interrupted.
+ * @throws TidemarkError when the look-up fails
+ */
+export async function createdBefore(context: LookUpContext, ready: ReadyStep): Promise<string | null> {
+  const { clock, grace } = context;
+  for (const wait of [0, ...LONG_RETRY_DELAYS_MS]) {
+    if (grace.aborted) return null;
+    if (wait > 0) await clock.sleep(wait, grace);
+    const id = (await createdRecords(context, ready))?.equal ?? null;
+    if (id !== null) return id;
+  }
+  return null;
+}
+
+/** The error of a record that is not as a write expects it, nor as the write would leave it. */
+function neitherError({ definition }: ReadyStep): StepError {
+  return movedError(`the ${definition.title.one} is neither as before nor as sent`);
+}
+
+/** How long the service may still be executing a request whose process was killed. */
+export const AT_WORK_MS = 60_000;
+
+/** A request that was cut off may still be running: if its record is not found, it is looked up once more after this time. */
+const RETRY_DELAYS_MS = [2000];
+
+/** The same for one that a gateway gave up: if it still creates the record, a second request would duplicate it. */
+const LONG_RETRY_DELAYS_MS = [2000, 4000, 8000, 16_000, 30_000];
+
+/** The same for other creations without an answer: the service's lists may show the record some seconds late. */
+const CREATION_RETRY_DELAYS_MS = LONG_RETRY_DELAYS_MS.slice(0, -1);
+
+/** A record that was created and is not there when it is read back may be late too: in its list, or by its id. */
+export function readBackDelays(definition: ResourceDefinition): readonly number[] {
+  return isRetrieved(definition) ? RETRY_DELAYS_MS : LONG_RETRY_DELAYS_MS;
+}
+
+/** Delays before a request without an answer is looked up again, milliseconds. @param isLate whether the list is known to be late */
+function retryDelays(
+  { request: { role } }: ReadyStep,
+  error: TidemarkError | null,
+  isLate: boolean,
+): readonly number[] {
+  if (role !== 'create') return RETRY_DELAYS_MS;
+  const isTimeout =
+    error?.code === 'timeout' ||
+    error?.code === 'unresponsive' ||
+    error?.status === 504 ||
+    error?.status === 408;
+  if (isTimeout || isLate) return LONG_RETRY_DELAYS_MS;
+  // The service itself says that it did not do it.
+  return error?.status === 500 ? RETRY_DELAYS_MS : CREATION_RETRY_DELAYS_MS;
+}
