@@ -86,7 +86,7 @@ function cellsHtml(found: readonly CellOverview[], { now }: FleetPageFacts): Htm
     .map((cell) => [
       markup`${nameHtml(cell.name)}${cell.owner === null ? NOTHING : faint(' ', cell.owner)}`,
       badge(TONES[cell.health], HEALTH_TEXT[cell.health]),
-      cell.lastRun === null ? '' : markup`run ${cell.lastRun}, ${ageHtml(cell.publishedAt, now)}`,
+      cell.publishedAt === null ? 'never' : markup`run ${cell.lastRun}, ${ageHtml(cell.publishedAt, now)}`,
       cell.dueAt === null || cell.state === 'checked_out'
         ? ''
         : cell.holder !== null
