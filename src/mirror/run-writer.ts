@@ -369,6 +369,8 @@ export class RunWriter {
       await nextTurn();
       detachStage(writer);
       if (!keepsLog) await checkpoint(writer, path);
+      // What is read next has connections of its own, and the next run may be hours away.
+      writer.pragma('shrink_memory');
       // Deleting a large file takes long: on another thread.
       await rm(stagePath(path), { force: true });
       return null;
