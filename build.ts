@@ -3,7 +3,16 @@
  * loads little. Native code stays outside: better-sqlite3 brings its own binaries. Workers (`NAME-worker.ts`), threads and
  * processes, are started by file name, so each is an entry of its own. The manual page is written beside them.
  */
-import { existsSync, globSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, join } from 'node:path';
 import { build, type BuildOptions, type CodeSplittingGroup, type RolldownOutput } from 'rolldown';
 import { COMMANDS } from './src/cli/command-table.ts';
@@ -100,6 +109,8 @@ async function buildInto(directory: string): Promise<void> {
     sourcemapExcludeSources: true,
     codeSplitting: { includeDependenciesRecursively: false, groups: GROUPS },
   });
+  // npx and npm link make the file executable only when they make the link.
+  chmodSync(join(directory, 'main.js'), 0o755);
   mkdirSync(join(directory, 'man'));
   writeFileSync(join(directory, 'man/tidemark.1'), manPage(programVersion(), COMMANDS));
   writeFileSync(join(directory, 'THIRD-PARTY-LICENSES.txt'), licensesOf(output));

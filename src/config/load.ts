@@ -198,7 +198,7 @@ function missing(file: string | null, cwd: string): TidemarkError {
       ? `no configuration: there is no ${join(cwd, DEFAULT_FILE)}, and TIDEMARK_BASE_URL and TIDEMARK_API_KEY are not set`
       : `no source: ${labelOf(file, cwd)} names none, and TIDEMARK_BASE_URL and TIDEMARK_API_KEY are not set`;
   return new TidemarkError('config_missing', searched, {
-    hint: '`tidemark init` asks for both and writes the configuration; or set TIDEMARK_BASE_URL and TIDEMARK_API_KEY (or TIDEMARK_API_KEY_FILE), or write it yourself (config/example.yaml shows every option)',
+    hint: `\`tidemark init${file === null ? '' : ' --force'}\` asks for both and writes the configuration; or set TIDEMARK_BASE_URL and TIDEMARK_API_KEY (or TIDEMARK_API_KEY_FILE), or write it yourself (config/example.yaml shows every option)`,
   });
 }
 
