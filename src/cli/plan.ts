@@ -113,7 +113,7 @@ export async function showAndSend(
   return sendPlan(session, { plan, ...sending });
 }
 
-/** How many ids applying the plan would record as continued; those of a saved plan may be recorded by now. */
+/** How many ids applying the plan would record; those of a saved plan may be recorded by now. */
 function unrecordedIds({ mirror, source }: RestoreSession, { adopted, refused }: Plan): number {
   if (refused.length > 0) return 0;
   const mapped = mirror?.restores.idMap(source.name) ?? [];
@@ -126,10 +126,12 @@ function unrecordedIds({ mirror, source }: RestoreSession, { adopted, refused }:
 /** What applying does beside the requests, or is for where it would send nothing. */
 function recordingText(continued: number, sends: boolean): string {
   const [ids, they, are] =
-    continued === 1 ? ['1 id', 'it', 'it is'] : [`${formatInteger(continued)} ids`, 'them', 'they are'];
+    continued === 1
+      ? ['1 new id', 'it', 'it is']
+      : [`${formatInteger(continued)} new ids`, 'them', 'they are'];
   if (sends)
-    return `applying the plan also records ${ids} as continued: drift lists ${they} as added and removed until then`;
-  return `dry run: nothing would be sent, and --apply records ${ids} as continued: drift lists ${they} as added and removed until \`restore --apply\` records that ${are} the same`;
+    return `applying the plan also records ${ids}: drift lists ${they} as added and removed until then`;
+  return `dry run: nothing would be sent, and --apply records ${ids}: drift lists ${they} as added and removed until \`restore --apply\` records that ${are} the same`;
 }
 
 /** For plans whose desired state is in memory. Only records that are looked up are parsed. */

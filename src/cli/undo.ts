@@ -85,7 +85,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     const mirror = await withAnswers(session, row, options.apply === true);
     if (undoKinds(mirror, number, definitions).length === 0) {
       throw new TidemarkError('usage', `restore ${number} applied nothing: there is nothing to take back`, {
-        hint: `\`tidemark restores show ${number}\` shows its result; ids that it recorded as continued stay so`,
+        hint: `\`tidemark restores show ${number}\` shows its result; new ids that it only recorded stay recorded`,
       });
     }
     const { undoing, notes } = await readForUndo(session, mirror, number, options.forceChanged === true);

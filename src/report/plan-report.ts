@@ -226,7 +226,7 @@ export function planSummary(plan: Plan): string {
     count(summary.remove, `to remove${finalText(steps)}`),
     count(summary.blocked, 'blocked'),
     count(summary.manual, summary.manual === 1 ? 'needs manual work' : 'need manual work'),
-    ...(continued === 0 ? [] : [`${plural(continued, 'id')} to record as continued`]),
+    ...(continued === 0 ? [] : [`${plural(continued, 'new id')} to record`]),
   ].filter((part) => part !== null);
   if (continued > 0 && steps.length === 0) parts.unshift('nothing to send');
   const unchanged = `${formatInteger(summary.unchanged)} unchanged`;

@@ -124,7 +124,7 @@ function restoreSummary(report: RestoreReport): string {
     ...(continued === 0
       ? []
       : [
-          `${plural(continued, 'id')} recorded as continued: drift no longer lists ${continued === 1 ? 'it' : 'them'} as added and removed`,
+          `${plural(continued, 'new id')} recorded: drift no longer lists ${continued === 1 ? 'it' : 'them'} as added and removed`,
         ]),
     ...(byHand.length === 0 ? [] : [`${formatInteger(byHand.length)} to complete by hand`]),
     ...(undo === undefined

@@ -232,20 +232,20 @@ describe('a restore from the dashboard', () => {
     ]);
     const query = new URLSearchParams([['source', 'default'], ...records]).toString();
     const wouldDo = await eventually(() => get(`/restore?${query}`), /What it would do/);
-    expect(wouldDo).toContain('nothing to send, 1 id to record as continued');
+    expect(wouldDo).toContain('nothing to send, 1 new id to record');
     expect(wouldDo).toContain(pair);
     const path = (await post('plan', { query })).headers.get('location') ?? '';
-    const plan = await eventually(() => get(path), /To record 1 id for default, type 1 or default/);
+    const plan = await eventually(() => get(path), /To record 1 new id for default, type 1 or default/);
     expect(plan).toContain(pair);
     const id = path.split('/').at(-1) ?? '';
     expect((await post('apply', { plan: id, confirm: '0' })).status).toBe(400);
     expect((await tidemark(['restores', '--json'], { env })).stdout).toContain('"restores":[]');
     expect((await post('apply', { plan: id, confirm: '1' })).status).toBe(303);
-    expect(await eventually(() => get(path), /1 id recorded as continued|Ended with/)).toContain(
+    expect(await eventually(() => get(path), /1 new id recorded|Ended with/)).toContain(
       'Journal of restore 1',
     );
     const journal = await get('/restores/1');
-    expect(journal).toContain('1 id as continued');
+    expect(journal).toContain('1 new id');
     expect(journal).not.toContain('tidemark undo');
     const drift = await tidemark(['drift'], { env });
     expect([drift.code, drift.stdout]).toEqual([0, expect.stringContaining('No differences')]);

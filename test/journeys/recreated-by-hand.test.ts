@@ -125,19 +125,19 @@ describe('records that were made again', () => {
     expect((await story.expectRun(2, 'drift')).stdout).toMatch(/1 record added, 1 removed/);
 
     const planned = await story.expectRun(0, 'restore', 'baseline', '--out', 'found.json');
-    expect(planned.stdout).toMatch(/^nothing to send, 1 id to record as continued; \d+ unchanged$/m);
+    expect(planned.stdout).toMatch(/^nothing to send, 1 new id to record; \d+ unchanged$/m);
     expect(planned.stdout).toContain(pair);
     expect(planned.stderr).toContain('`tidemark apply found.json` records the ids');
     const dry = await story.expectRun(0, 'restore', 'baseline');
     expect(dry.stderr).toContain(
-      'nothing would be sent, and --apply records 1 id as continued: drift lists it as added and removed until `restore --apply` records that it is the same',
+      'nothing would be sent, and --apply records 1 new id: drift lists it as added and removed until `restore --apply` records that it is the same',
     );
     await story.expectRun(2, 'drift');
     expect((await story.run('restore', 'baseline', '--apply')).code).toBe(4);
 
     const recorded = await story.expectRun(0, 'restore', 'baseline', '--apply', '--yes');
     expect(recorded.stdout).toContain(
-      'restore 1 of default: nothing to send; 1 id recorded as continued: drift no longer lists it as added and removed',
+      'restore 1 of default: nothing to send; 1 new id recorded: drift no longer lists it as added and removed',
     );
     expect(story.writes()).toEqual([]);
     // The time of the pause that created it is its own.
@@ -146,7 +146,7 @@ describe('records that were made again', () => {
     expect(drift.stdout).toContain('~ Again 1 changed [low]');
     expect((await story.expectRun(0, 'verify')).stdout).not.toContain('earlier id');
     const { stdout } = await story.expectRun(0, 'restores', 'show', '1');
-    expect(stdout).toContain('1 id recorded as continued');
+    expect(stdout).toContain('1 new id recorded');
     expect((await story.expectRun(0, 'audit')).stdout).toMatch(/restore/);
     expect((await story.expectRun(0, 'log', 'batch_exports', 'Again 1')).stdout).toContain(String(old));
 
@@ -159,7 +159,7 @@ describe('records that were made again', () => {
     expect((await story.expectRun(0, 'apply', 'found.json', '--yes')).stderr).toContain('nothing was sent');
     expect((await story.expectRun(1, 'restore', '--resume')).stderr).toContain('unfinished');
     const kept = await story.expectRun(4, 'undo', '1');
-    expect(kept.stderr).toMatch(/restore 1 applied nothing: .*\n.*recorded as continued stay so/);
+    expect(kept.stderr).toMatch(/restore 1 applied nothing: .*\n.*new ids that it only recorded stay recorded/);
   });
 
   it('by hand, in a plan that also sends something: no line says that nothing would be sent', async () => {
@@ -172,10 +172,10 @@ describe('records that were made again', () => {
     }
     await createAll(story, ['Again 1']);
     const records =
-      'applying the plan also records 1 id as continued: drift lists it as added and removed until then';
+      'applying the plan also records 1 new id: drift lists it as added and removed until then';
     for (const saved of [['--out', 'mixed.json'], []]) {
       const { stdout, stderr } = await story.expectRun(2, 'restore', 'run:2', ...ONLY, ...saved);
-      expect(stdout).toMatch(/^1 to create, 1 id to record as continued/m);
+      expect(stdout).toMatch(/^1 to create, 1 new id to record/m);
       expect(stderr).toContain(records);
       expect(stderr).not.toContain('nothing would be sent');
       expect(stderr.includes('dry run: apply with --apply')).toBe(saved.length === 0);

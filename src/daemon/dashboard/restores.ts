@@ -90,10 +90,7 @@ function stateHtml(restore: PageRestore, mirror: Mirror, definitions: Definition
   const recorded = report === null || report.steps.length > 0 ? 0 : (report.continued ?? 0);
   const result =
     exitCode === EXIT.done
-      ? badge(
-          'good',
-          recorded > 0 ? `${plural(recorded, 'id')} recorded as continued` : 'Applied and verified',
-        )
+      ? badge('good', recorded > 0 ? `${plural(recorded, 'new id')} recorded` : 'Applied and verified')
       : isHandAlone
         ? badge('warn', 'Applied; the rest is to do by hand')
         : badge('warn', report === null ? `Ended with exit code ${exitCode ?? '?'}` : appliedText(report));
@@ -129,12 +126,12 @@ function confirmHtml({ id, source }: PageRestore, plan: Plan): HtmlPart {
   }
   const continued = continuedIds(plan);
   if (steps === 0 && continued > 0) {
-    const ids = plural(continued, 'id');
+    const ids = plural(continued, 'new id');
     return section(
       'apply',
       'Apply it',
       NOTHING,
-      markup`<p>Nothing is sent. ${ids} will be recorded as continued: drift lists the records as added and removed until it is recorded that they are the same.</p>`,
+      markup`<p>Nothing is sent. ${ids} will be recorded: drift lists the records as added and removed until it is recorded that they are the same.</p>`,
       applyForm(id, `To record ${ids} for ${source}, type ${continued} or ${source}`),
     );
   }
@@ -313,7 +310,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
       'Steps',
       `${count(summary.applied)} applied, ${count(summary.failed)} failed, ${count(summary.blocked + summary.manual)} not sent`,
     ],
-    ...(continued === 0 ? [] : [['Recorded', `${plural(continued, 'id')} as continued`] as const]),
+    ...(continued === 0 ? [] : [['Recorded', plural(continued, 'new id')] as const]),
   ]);
   const rows = report.steps
     .slice(0, STEPS_SHOWN)
