@@ -45,6 +45,11 @@ export function scopeOf({ scope }: KindRow, values: Scope): Scope {
   return Object.fromEntries(named);
 }
 
+/** True if no value that both scopes have differs: a project's collections do not name its organization. */
+export function isScopeCompatible(a: Scope, b: Scope): boolean {
+  return SCOPE_KEYS.every((key) => (a[key] ?? b[key]) === (b[key] ?? a[key]));
+}
+
 /** The kind whose record's id a scope value is: `roles` for `role_id`. */
 export const SCOPE_KIND: Readonly<Record<ScopeKey, Kind>> = scopeKinds();
 

@@ -211,7 +211,8 @@ async function retrieveSample(
 async function countBelow({ context, stage }: Walked, share: AbsentShare): Promise<number> {
   if (scopeKeyNaming(stage.kind) === undefined) return 0;
   let sum = 0;
-  for await (const { id } of stage.absent(share)) sum += context.dependents(stage.kind, id);
+  for await (const { id } of stage.absent(share))
+    sum += context.dependents({ kind: stage.kind, scope: stage.scope, id });
   return sum;
 }
 
@@ -231,7 +232,8 @@ export async function reportRemoved(
   share?: AbsentShare,
 ): Promise<void> {
   if (scopeKeyNaming(stage.kind) === undefined) return;
-  for await (const { id } of stage.absent(share)) context.removed(stage.kind, id);
+  for await (const { id } of stage.absent(share))
+    context.removed({ kind: stage.kind, scope: stage.scope, id });
 }
 
 async function confirmEach(
@@ -251,7 +253,8 @@ async function confirmEach(
     exists: (id) => stage.keep(id),
     isGone: (id) => {
       stage.remove(id);
-      if (scopeKeyNaming(definition.kind) !== undefined) context.removed(definition.kind, id);
+      if (scopeKeyNaming(definition.kind) !== undefined)
+        context.removed({ kind: definition.kind, scope, id });
     },
   });
   const result: Settlement = { outcome: 'complete', removed, held: 0, leaked, error: null };

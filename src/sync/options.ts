@@ -1,6 +1,7 @@
 /** What a run is given, and what its sweeps work with. */
 import type { ReadClient } from '../api/read-client.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import type { RecordKey } from '../catalog/order.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
@@ -47,9 +48,9 @@ export interface SweepContext {
   /** The effective definition of a kind: the catalog's with profile and configuration applied. */
   readonly definitionOf: (kind: Kind) => ResourceDefinition;
   /** Called for every record of a kind with children whose removal this run decided. */
-  readonly removed: (kind: Kind, id: string) => void;
+  readonly removed: (record: RecordKey) => void;
   /** Records that the mirror holds below a record of a parent kind: they would be removed with it. */
-  readonly dependents: (kind: Kind, id: string) => number;
+  readonly dependents: (record: RecordKey) => number;
   /** Records that the mirror holds of the source. */
   readonly sourceRecords: number;
   readonly pageSize: number;

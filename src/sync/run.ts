@@ -2,9 +2,10 @@
  * One run: one sync pass of one source into the mirror. Parents are swept before their children; what the sweeps
  * staged becomes visible in one transaction at the end (design.md, The sync; Never broken 2).
  */
+import { collectionKey } from '../catalog/catalog.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
-import { scopeKeyNaming } from '../catalog/lineage.ts';
+import { isScopeCompatible, scopeKeyNaming } from '../catalog/lineage.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts';
 import { duration, plural } from '../core/wording.ts';
@@ -59,11 +60,12 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       limits: source.removals,
       accepted: new AcceptedRemovals(options.acceptRemovals),
       definitionOf: (kind) => required(definitions.get(kind)),
-      removed: (kind, id) => gone.add(`${kind} ${id}`),
-      dependents: (kind, id) => {
+      removed: (record) => gone.add(`${collectionKey(record)} ${record.id}`),
+      dependents: ({ kind, scope: own, id }) => {
         const key = scopeKeyNaming(kind);
         if (key === undefined) return 0;
-        if (key !== 'organization_id') return sumOfRecords(held.filter(({ scope }) => scope[key] === id));
+        if (key !== 'organization_id')
+          return sumOfRecords(held.filter(({ scope }) => scope[key] === id && isScopeCompatible(own, scope)));
         // Read once, where an organization is absent: what is published changes at the end of the run.
         belowOrganizations ??= mirror.records.countsBelowOrganizations(source.name);
         return belowOrganizations.get(id) ?? 0;

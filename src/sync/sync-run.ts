@@ -3,9 +3,9 @@
  * sync).
  */
 import { collectionKey } from '../catalog/catalog.ts';
-import type { Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import { LEVELS, parentsOf, scopeKeyNaming } from '../catalog/lineage.ts';
+import { isScopeCompatible, LEVELS, parentsOf, scopeKeyNaming } from '../catalog/lineage.ts';
 import { type CollectionKey, compareScopes } from '../catalog/order.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SourceConfig } from '../config/config.ts';
@@ -47,7 +47,7 @@ export class SyncRun {
    */
   readonly #missed: ReadonlyMap<string, number>;
 
-  /** `gone`: parents whose removal this run decided, as `kind id`; a 404 below them is then their children's end. */
+  /** `gone`: parents whose removal this run decided, as `collectionKey id`; a 404 below them is then their children's end. */
   constructor(
     context: SweepContext,
     options: SyncOptions,
@@ -200,23 +200,27 @@ export class SyncRun {
       const key = scopeKeyNaming(parent);
       const id = key === undefined ? undefined : scope[key];
       if (id === undefined) continue;
-      if (this.#gone.has(`${parent} ${id}`)) gone ??= 'now';
-      else if (this.#wasRemoved(parent, id, scope)) gone = 'before';
-      else if (this.#isInNoList(parent, id)) gone ??= 'now';
+      const removal = this.#removal(parent, id, scope);
+      if (removal === 'before') gone = 'before';
+      else if (removal === 'now' || this.#isInNoList(parent, id)) gone ??= 'now';
     }
     return gone;
   }
 
-  #wasRemoved(parent: Kind, id: string, below: Scope): boolean {
+  /** A project's collections do not name its organization: then no other organization may have a project of that id. */
+  #removal(parent: Kind, id: string, below: Scope): 'now' | 'before' | null {
     const { mirror, source } = this.#options;
-    const within = Object.entries(below);
     const records = mirror.records
       .find(parent, id, { sources: [source.name] })
-      .filter(({ scope }) => within.every(([key, value]) => (scope[key as ScopeKey] ?? value) === value));
-    return (
-      records.length > 0 &&
-      records.every(({ isRemoved, scope }) => isRemoved && this.#doesNotContradictRemoval(parent, scope))
+      .filter(({ scope }) => isScopeCompatible(scope, below));
+    const now = records.filter(({ scope }) =>
+      this.#gone.has(`${collectionKey({ kind: parent, scope })} ${id}`),
     );
+    const before = records.filter(
+      ({ isRemoved, scope }) => isRemoved && this.#doesNotContradictRemoval(parent, scope),
+    );
+    if (records.length === 0 || now.length + before.length < records.length) return null;
+    return now.length > 0 ? 'now' : 'before';
   }
 
   /**

@@ -5,7 +5,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import { open } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
 import { environment, scratch } from './harness.ts';
-import { FakeService, ORG, forbidden, notFound, respond } from './service.ts';
+import { FakeService, ORG, forbidden, notFound, organizationPaths, respond } from './service.ts';
 
 const PROJECTS = `/api/organizations/${ORG}/projects/`;
 const RECORDINGS = '/api/projects/1/session_recordings/';
@@ -137,6 +137,37 @@ describe('a collection whose parent is gone', () => {
       ...{ kind: 'session_recordings', outcome: 'missing' },
       error: { hint: expect.stringContaining('then exclude the kind') as string },
     });
+  });
+
+  it('stays below a held removal, where another organization lost a parent of the same id', async () => {
+    const service = await FakeService.start();
+    const other = '0190bbbb-0000-7000-8000-000000000002';
+    service.lists.set(
+      '/api/organizations/',
+      [ORG, other].map((id) => JSON.stringify({ id, name: `Org ${id}`, teams: [] })),
+    );
+    for (const path of organizationPaths(other)) service.lists.set(path, []);
+    const roles = (organization: string): string => `/api/organizations/${organization}/roles/`;
+    const memberships = (organization: string, role: number): string =>
+      `${roles(organization)}${role}/role_memberships/`;
+    const role = (id: number): string => `{"id":${id},"name":"R${id}"}`;
+    service.lists.set(roles(ORG), numbers(12).map(role));
+    for (const id of numbers(12)) service.lists.set(memberships(ORG, id), [`{"id":"m${id}"}`]);
+    service.lists.set(roles(other), [role(1)]);
+    service.lists.set(memberships(other, 1), ['{"id":"kept"}']);
+    const { sync, mirrored } = user(service, NO_SHARING);
+    await sync();
+    service.lists.set(roles(ORG), numbers(12).slice(1).map(role));
+    service.lists.set(roles(other), []);
+    for (const organization of [ORG, other]) service.lists.delete(memberships(organization, 1));
+    const { sweeps } = await sync();
+    expect(sweeps.filter(({ kind }) => kind === 'role_memberships')).toMatchObject([
+      { scope: { organization_id: ORG, role_id: '1' }, mode: 'parent', removed: 1 },
+      { scope: { organization_id: other, role_id: '1' }, outcome: 'missing', removed: 0 },
+    ]);
+    // Of the held removal, only what is below that organization's role counts.
+    expect(sweeps.find(({ outcome }) => outcome === 'held')?.error?.message).toContain('1 record below');
+    expect(await mirrored('role_memberships')).toContain('kept');
   });
 
   it.each([
