@@ -18,7 +18,7 @@ import { escapeControlCharacters } from '../core/escape-control.ts';
 import { folded } from '../report/value-text.ts';
 import { alteredHistory, requireIntact } from '../state/intact.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
-import { lastSeen, idChangesAt } from '../state/record-history.ts';
+import { lastSeen, idChangesAt, type NotReadSince, notReadSince } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
 import {
@@ -57,6 +57,8 @@ interface Shown {
   readonly removed: Sighting | null;
   /** The run that found it absent, while its removal is held; null where it is not. */
   readonly missingSince: Sighting | null;
+  /** Where it is present as last read, and its collection was not read since; null where it is not. */
+  readonly notReadSince: NotReadSince | null;
 }
 
 /** Exit code 1 where there was nothing to show at that point, or another program altered the history until then: shown even so. */
@@ -138,7 +140,7 @@ function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number):
       lastSeen: null,
       removed: null,
     };
-    return { ...nothing, missingSince: null, state: 'absent', name: row.id };
+    return { ...nothing, missingSince: null, notReadSince: null, state: 'absent', name: row.id };
   }
   // Before it is parsed, so that its name is not known.
   requireIntact(mirror, row.source, run, [{ ...row, name: row.id }]);
@@ -154,6 +156,7 @@ function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number):
     lastSeen: lastSeen(mirror, row, known, run),
     removed: known.removed,
     missingSince: held !== undefined && held.run <= run ? held : null,
+    notReadSince: known.removed === null ? notReadSince(mirror, row, run) : null,
   };
 }
 
@@ -185,6 +188,7 @@ function document(
     last_seen: shown.lastSeen,
     removed: shown.removed,
     missing_since: shown.missingSince,
+    not_read_since: shown.notReadSince,
     created_again: renewalsOf(shown.idChanges).map((each) => shownRenewal(each, found, options)),
     ...(shown.unknown.length === 0 ? {} : { volatile_unknown: shown.unknown }),
     body: body === null || showSecrets === true ? body : maskedBody(body, definition),
@@ -193,19 +197,25 @@ function document(
 
 function factsOf(
   point: Point,
-  { state, firstSeen, changed, lastSeen: seen, removed, missingSince }: Shown,
+  { state, firstSeen, changed, lastSeen: seen, removed, missingSince, notReadSince: unread }: Shown,
   hadOtherId: boolean,
 ): readonly [summary: string, ...Fact[]] {
   const asOf = `as of ${sightingText(point)}`;
   if (firstSeen === null || changed === null) return [`did not exist yet, ${asOf}`];
   const missing = missingSince === null ? null : `missing since run ${missingSince.run}, its removal is held`;
+  const present = unread === null ? state : notReadText(unread);
   return [
-    `${missing ?? state}, ${asOf}`,
+    `${missing ?? present}, ${asOf}`,
     ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
     ['first seen', `${sightingText(firstSeen)}${hadOtherId ? ', under this id' : ''}`],
     ['changed', changed.run === firstSeen.run ? 'never since' : sightingText(changed)],
     ...(seen === null ? [] : [['last seen', sightingText(seen)] as const]),
   ];
+}
+
+function notReadText({ run, reason }: NotReadSince): string {
+  const last = run === null ? 'present when last read' : `present when last read, in run ${run}`;
+  return `${last}: not read since (${reason})`;
 }
 
 function text(

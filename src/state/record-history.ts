@@ -4,12 +4,14 @@
  * does one whose earlier id returned.
  */
 import type { Kind } from '../catalog/kinds.ts';
+import { collectionKey } from '../catalog/catalog.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { HistoryRevision, IdChange, LogEntry, Sighting } from '../diff/history.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow, Revision } from '../mirror/records.ts';
 import { alteredHistory } from './intact.ts';
+import { unaskedInRun } from './unasked.ts';
 import { RecreatedBetween } from './recreated.ts';
 import { RestoreWrites } from './written-by-restore.ts';
 
@@ -168,6 +170,46 @@ export function lastSeen(
   // Only a complete sweep of the entire list shows every record: a walk of the head may have ended before it.
   const look = mirror.runs.lastFullSweep(collection, removed === null ? until + 1 : removed.run);
   return look === undefined || look.run < written.run ? { run: written.run, at: written.at } : look;
+}
+
+/** Why, and since which run, a record's collection was not read. */
+export interface NotReadSince {
+  /** The run that read it last; null if that is not known. */
+  readonly run: number | null;
+  readonly at: string | null;
+  readonly reason: string;
+}
+
+/**
+ * As of run `until`; null where the latest look at the record's collection read it. A record that a list which was not read
+ * to its end may have shown, or not, counts as not read since the last complete reading.
+ */
+export function notReadSince(
+  mirror: Mirror,
+  { source, kind, scope, id }: RecordRow,
+  until: number,
+): NotReadSince | null {
+  const collections = mirror.runs.sweepsAsOf(source, until);
+  const since = (run: number | null, reason: string): NotReadSince => ({
+    run,
+    at: run === null ? null : (mirror.runs.get(run)?.finishedAt ?? null),
+    reason,
+  });
+  const unasked = unaskedInRun(mirror, source, until, collections);
+  const left = unasked.of(kind, scope);
+  if (left !== undefined) return since(left.readRun, left.reason);
+  const reason = unasked.record({ kind, id });
+  if (reason !== null) {
+    const [found] = unasked.recordsIn(mirror, { source, run: until, filter: { kinds: [kind], ids: [id] } });
+    return since(found?.run ?? null, reason);
+  }
+  const key = collectionKey({ kind, scope });
+  const seen = collections.find((each) => collectionKey(each) === key);
+  if (seen === undefined || seen.outcome === null || seen.isRetired) return null;
+  const { outcome, lastRun, readRun, completeRun, error } = seen;
+  if (outcome === 'complete' || outcome === 'held') return null;
+  const why = `${outcome} in run ${lastRun}${error === null ? '' : `: ${error}`}`;
+  return since(outcome === 'incomplete' ? completeRun : readRun, why);
 }
 
 function continuous(

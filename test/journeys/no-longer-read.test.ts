@@ -6,7 +6,7 @@ import { KINDS } from '../../src/catalog/kinds.ts';
 import { commandLine } from './command-line.ts';
 import { DOMAINS, world, type DiffJson, type World } from './comparison.ts';
 import type { Ended } from './harness.ts';
-import { ORG, organizationPaths, projectPaths } from './service.ts';
+import { forbidden, ORG, organizationPaths, projectPaths } from './service.ts';
 
 const KIND = 'the configuration excludes the kind';
 const OUTSIDE = 'outside the organizations that the configuration names';
@@ -107,6 +107,21 @@ describe('a kind that the configuration excludes by now', () => {
     await now(0, 'sync', '--quiet', '--kind', 'domains');
     const again = await now(2, 'diff', 'baseline', 'latest', '--json');
     expect(leftOut(JSON.parse(again.stdout) as DiffJson)).toEqual([]);
+  });
+
+  it('is shown as last read, and since which run it is not read', async () => {
+    const { json, now } = await without();
+    const { stdout } = await now(0, 'show', 'domains', 'd2');
+    expect(stdout).toMatch(
+      new RegExp(`present when last read, in run 1: not read since \\(${KIND}\\), as of run 2, `),
+    );
+    const since = { run: 1, reason: KIND };
+    expect(await json(0, 'show', 'domains', 'd2')).toMatchObject({
+      state: 'present',
+      not_read_since: since,
+    });
+    expect(await json(0, 'show', 'domains', 'd2', '--at', 'run:1')).toMatchObject({ not_read_since: null });
+    expect(await json(0, 'show', 'members', 'u1')).toMatchObject({ not_read_since: null });
   });
 
   it('counts as no longer read in status, which is complete without it', async () => {
@@ -233,5 +248,23 @@ describe('an organization that the configuration no longer names', () => {
       await here.expectRun(0, 'sync', '--quiet', '--accept-removals', '5');
       expect(await json(2, 'drift', '--kind', 'organizations')).toMatchObject({ stale: [] });
     },
+  );
+});
+
+it('shows a record of a list that is denied by now, or of an organization that is left out, as last read', async () => {
+  const { json } = await narrowed({ TIDEMARK_ORGANIZATIONS: ORG });
+  const since = { run: 1, reason: OUTSIDE };
+  expect(await json(0, 'show', 'members', 'u3')).toMatchObject({ state: 'present', not_read_since: since });
+  expect(await json(0, 'show', 'organizations', OTHER)).toMatchObject({ not_read_since: since });
+  expect(await json(0, 'show', 'organizations', ORG)).toMatchObject({ not_read_since: null });
+
+  const { service, expectRun } = await world();
+  await expectRun(0, 'sync', '--quiet');
+  service.quirks.push(
+    ({ path }, response) => path.endsWith('/domains/') && forbidden(response, 'domain:read'),
+  );
+  for (let run = 2; run <= 3; run += 1) await expectRun(3, 'sync', '--quiet');
+  expect((await expectRun(0, 'show', 'domains', 'd2')).stdout).toMatch(
+    /present when last read, in run 1: not read since \(denied in run 3: .*domain:read.*\), as of run 3, /,
   );
 });
