@@ -33,9 +33,10 @@ export function extentOf(
     ...(id === undefined ? {} : { ids: id }),
   };
   const isAsked = askedCollections(mirror, sources, options, point?.run ?? null);
-  const found = sources.flatMap((source) => {
-    if (mirror.runs.latest(source) === undefined) return [];
-    const at = point ?? pointOf(mirror, LATEST, { source });
+  const points = sources
+    .filter((source) => mirror.runs.latest(source) !== undefined)
+    .map((source) => ({ source, at: point ?? pointOf(mirror, LATEST, { source }) }));
+  const found = points.map(({ source, at }) => {
     const own = extentCollections(
       mirror,
       source,
@@ -44,14 +45,13 @@ export function extentOf(
     );
     const named = (collections: ExportExtent['whole']): ExportExtent['whole'] =>
       collections.map((each) => ({ ...(namesSource ? { source } : {}), ...each }));
-    return [{ whole: named(own.whole), stale: named(own.stale) }];
+    return { whole: named(own.whole), stale: named(own.stale) };
   });
   const whole = found.flatMap((each) => each.whole);
   const stale = found.flatMap((each) => each.stale);
   const unknown =
     point === null ? [] : mirror.records.unknownFields(point.run, recordFilter(sources, options));
-  const [first, ...others] =
-    point === null || point.isLatest ? [] : sources.map((source) => unreadKinds(mirror, source, point));
+  const [first, ...others] = points.map(({ source, at }) => unreadKinds(mirror, source, at));
   const unread = KINDS.filter(
     (each) =>
       (kind?.includes(each) ?? true) && first?.has(each) === true && others.every((kinds) => kinds.has(each)),

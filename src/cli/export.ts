@@ -281,11 +281,10 @@ function notMirrored({ sources }: Config, all: readonly Kind[], held: readonly K
 const KINDS_NAMED = 3;
 
 function unreadNote(run: number | null, kinds: readonly Kind[]): string[] {
-  return run === null || kinds.length === 0
-    ? []
-    : [
-        `nothing of ${kinds.join(', ')}: the mirror had not read ${kinds.length === 1 ? 'it' : 'them'} by run ${run}`,
-      ];
+  if (kinds.length === 0) return [];
+  const them = kinds.length === 1 ? 'it' : 'them';
+  const since = run === null ? `has not read ${them} yet` : `had not read ${them} by run ${run}`;
+  return [`nothing of ${kinds.join(', ')}: the mirror ${since}`];
 }
 
 function unknownNote(run: number | null, { volatile_unknown: unknown = [] }: ExportExtent): string[] {

@@ -308,6 +308,35 @@ describe('files of kinds', () => {
     expect(one.stderr).toContain('nothing of domains: the mirror had not read it by run 1\n');
   });
 
+  it('there is none of a kind that every run was denied; its manifest, and a comparison, say so', async () => {
+    const service = await FakeService.start();
+    service.quirks.push(
+      ({ path }, response) => path.endsWith('/domains/') && forbidden(response, 'domain:read'),
+    );
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    const tree = join(directory, 'tree');
+    for (let run = 1; run <= 2; run += 1) await tidemark(['sync', '--quiet'], { env });
+    for (const format of ['csv', 'ndjson']) {
+      const said = await ok(['export', '--format', format, '--output', tree], env);
+      expect(said).toContain('nothing of domains: the mirror has not read it yet\n');
+      expect(said).toMatch(/domains .*: denied; never read completely\n/);
+      expect(filesBelow(tree)).not.toContain(`domains.${format}`);
+      expect(filesBelow(tree)).toContain(`invites.${format}`);
+      const manifest = readFileSync(join(tree, '.tidemark-export.json'), 'utf8');
+      expect(JSON.parse(manifest)).toMatchObject({ unread: ['domains'] });
+    }
+    const whole = await tidemark(['export', '--format', 'json'], { env });
+    expect(JSON.parse(whole.stdout)).toMatchObject({ unread: ['domains'] });
+    service.quirks.length = 0;
+    await tidemark(['sync', '--quiet'], { env });
+    const { code, stdout } = await tidemark(['diff', `file:${tree}`, 'latest', '--json'], { env });
+    expect(code, stdout).toBe(3);
+    expect(JSON.parse(stdout)).toMatchObject({
+      skipped: [{ kind: 'domains', reason: expect.stringContaining('the mirror had not read it') as string }],
+    });
+  });
+
   it('import blocks are counted', async () => {
     const { directory, env } = await mirrored();
     const path = join(directory, 'imports.tf');
