@@ -4,6 +4,7 @@ import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { withoutFallbackPointers } from '../catalog/shown-fields.ts';
 import type { Config } from '../config/config.ts';
+import { mirroredKinds } from '../config/mirrored-kinds.ts';
 import { mirrorConfigs, namesItsSource } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
@@ -156,7 +157,12 @@ async function diffTwoSources(
       });
     const filter = filterOf(resolved);
     const mode = comparisonMode(options);
-    const document = compareSources({ ...sides, filter, mode, fields: options.field ?? [], definitions });
+    const excluded = {
+      from: excludedKinds(config, one),
+      to: excludedKinds(otherConfig, other),
+    };
+    const fields = options.field ?? [];
+    const document = compareSources({ ...sides, filter, mode, fields, definitions, excluded });
     return await deliver(context, options, [
       diffReport(context, options, otherOpener, {
         // Both references name their sources.
@@ -173,6 +179,13 @@ function configOf(configs: readonly Config[], source: string): Config {
   const config = configs.find(({ sources }) => sources.some(({ name }) => name === source));
   if (config === undefined) throw new TidemarkError('internal', `${source} has no mirror`);
   return config;
+}
+
+function excludedKinds({ sources }: Config, source: string): ReadonlySet<Kind> {
+  const configured = sources.find(({ name }) => name === source);
+  if (configured === undefined) return new Set();
+  const mirrored = mirroredKinds(configured);
+  return new Set(KINDS.filter((kind) => !mirrored.has(kind)));
 }
 
 /** Two mirrors store the same secret as two fingerprints: every one of them would look like a difference. */

@@ -18,6 +18,7 @@ import {
 import { type StateFilter, filterParts, selectsCollection } from './filter.ts';
 import { nothingCompared } from './nothing-compared.ts';
 import type { Coverage, LoadedState } from './state.ts';
+import { EXCLUDED } from './unasked.ts';
 
 interface SourceComparisonRequest {
   readonly from: LoadedState;
@@ -27,6 +28,8 @@ interface SourceComparisonRequest {
   readonly mode: ComparisonMode;
   readonly fields: readonly string[];
   readonly definitions: (kind: Kind) => ResourceDefinition;
+  /** Kinds that the configuration of each side's source excludes. */
+  readonly excluded: { readonly from: ReadonlySet<Kind>; readonly to: ReadonlySet<Kind> };
 }
 
 type Unread = Extract<Coverage, { how: 'unread' }>;
@@ -62,10 +65,18 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
       reason: `each source has its own ${title.many}; --kind ${kind} compares them`,
     }));
   const kinds = CATALOG.map(({ kind }) => kind).filter((kind) => !left.some((each) => each.kind === kind));
-  const sides = [sideOf(from, { ...filter, kinds }), sideOf(to, { ...filter, kinds })] as const;
+  const sides = [
+    sideOf(from, { ...filter, kinds }, request.excluded.from),
+    sideOf(to, { ...filter, kinds }, request.excluded.to),
+  ] as const;
   if (filter.organizations !== undefined) for (const side of sides) requireOrganization(side);
 
-  const reported = new Set((filter.kinds ?? kinds).filter((kind) => !unmanaged.has(kind)));
+  const excluded = filter.kinds === undefined ? excludedKinds(kinds, sides) : [];
+  const reported = new Set(
+    (filter.kinds ?? kinds).filter(
+      (kind) => !unmanaged.has(kind) && !excluded.some((each) => each.kind === kind),
+    ),
+  );
   const unread: Unread[] = [];
   const skipped = kinds
     .flatMap((kind) => skippedKind(kind, sides, unread))
@@ -89,7 +100,7 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
         .filter(({ kind }) => reported.has(kind))
         .map((each) => ({ ...each, side: index === 0 ? 'from' : 'to' })),
     ),
-    left_out: [...leftOut, ...feeds],
+    left_out: [...leftOut, ...excluded.filter(({ kind }) => !unmanaged.has(kind)), ...feeds],
     ...unknownVolatile(mode, { from, to }, request.definitions, filter.kinds),
   };
   if (document.compared.collections === 0 && document.compared.records === 0) {
@@ -107,9 +118,11 @@ interface Side {
   readonly collections: readonly CollectionKey[];
   readonly known: readonly (CollectionKey & { readonly coverage: Coverage })[];
   readonly stale: readonly Omit<Stale, 'side'>[];
+  /** Kinds that the configuration excludes, unless the state is of a run that was to read them. */
+  readonly excluded: ReadonlySet<Kind>;
 }
 
-function sideOf(state: LoadedState, filter: StateFilter): Side {
+function sideOf(state: LoadedState, filter: StateFilter, excludedNow: ReadonlySet<Kind>): Side {
   const parts = filterParts(filter, state);
   const checked = state.checked();
   const known = state
@@ -134,7 +147,28 @@ function sideOf(state: LoadedState, filter: StateFilter): Side {
           ]
         : [],
     ),
+    excluded: new Set(
+      (filter.kinds ?? []).filter((kind) => {
+        const own = known.filter((each) => each.kind === kind);
+        if (own.length === 0) return excludedNow.has(kind);
+        const reasons = own.map(({ coverage }) => ('unasked' in coverage ? coverage.unasked?.by : undefined));
+        return reasons.includes('kind') && !reasons.includes(undefined);
+      }),
+    ),
   };
+}
+
+/** What one side's configuration excludes: the other's counterpart of it is no difference. */
+function excludedKinds(kinds: readonly Kind[], sides: readonly [Side, Side]): LeftOut[] {
+  return kinds.flatMap((kind) => {
+    if (!sides.some(({ known }) => known.some((each) => each.kind === kind))) return [];
+    const [side] = sides.filter(({ excluded }) => excluded.has(kind));
+    return side === undefined ? [] : [{ kind, scope: {}, reason: `${nameOf(side)}: ${EXCLUDED}` }];
+  });
+}
+
+function nameOf({ state }: Side): string {
+  return state.source ?? state.reference.ref;
 }
 
 /**
@@ -193,7 +227,7 @@ function skippedKind(kind: Kind, sides: readonly [Side, Side], unread: Unread[])
   const own = sides.map((side) => side.known.filter((each) => each.kind === kind));
   if (own.every((known) => known.length === 0)) return [];
   for (const [index, side] of sides.entries()) {
-    const who = side.state.source ?? side.state.reference.ref;
+    const who = nameOf(side);
     const known = own[index] ?? [];
     for (const { coverage } of known) {
       if (coverage.how !== 'unread' && coverage.how !== 'left_out') continue;
@@ -201,7 +235,9 @@ function skippedKind(kind: Kind, sides: readonly [Side, Side], unread: Unread[])
       return [{ kind, scope: {}, reason: `${who}: ${coverage.reason}` }];
     }
     if (known.length === 0 && hasParents(kind, side))
-      return [{ kind, scope: {}, reason: `${who}: it was not read` }];
+      return [
+        { kind, scope: {}, reason: `${who}: ${side.excluded.has(kind) ? EXCLUDED : 'it was not read'}` },
+      ];
   }
   return [];
 }

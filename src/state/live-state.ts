@@ -25,6 +25,7 @@ import {
 import { LiveParents, projectsIn } from './live-parents.ts';
 import type { UnknownRecord, Coverage, LoadedState } from './state.ts';
 import { type Reader, type TemporaryMirror, openTemporaryMirror } from './temporary-mirror.ts';
+import { EXCLUDED } from './unasked.ts';
 
 /** The client stays open: the caller closes it. */
 export interface LiveOptions extends Omit<AbsenceOptions, 'against'> {
@@ -230,7 +231,7 @@ class LiveState implements LoadedState, LiveLists {
     const sweep = this.#sweeps.get(collectionKey({ kind, scope }));
     if (sweep?.outcome === 'complete')
       return { how: 'read', ...staleness(this.#absences.get(collectionKey({ kind, scope }))) };
-    if (!this.#asked.has(kind)) return { how: 'left_out', reason: 'the configuration excludes the kind' };
+    if (!this.#asked.has(kind)) return { how: 'left_out', reason: EXCLUDED };
     const parent = this.#parents.of(scope);
     if (parent === 'gone') return { how: 'absent' };
     if (sweep !== undefined) return unread(sweep);

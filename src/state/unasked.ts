@@ -14,9 +14,11 @@ import type { SeenCollection, UnaskedCollection } from '../mirror/sweeps-as-of.t
 import type { StateFilter } from './filter.ts';
 import type { Unasked } from './state.ts';
 
+export const EXCLUDED = 'the configuration excludes the kind';
+
 /** As a live state says it. */
 const REASON: Readonly<Record<UnaskedCollection['by'], string>> = {
-  kind: 'the configuration excludes the kind',
+  kind: EXCLUDED,
   organization_id: 'outside the organizations that the configuration names',
   project_id: 'outside the projects that the configuration names',
 };

@@ -472,6 +472,38 @@ describe('diff over several sources', () => {
     expect(told(document)).toEqual(['d2 removed']);
   });
 
+  it.each([
+    ['one', 'and never read it', true],
+    ['two', 'and never read it', true],
+    ['one', 'since a run that read it', false],
+    ['two', 'since a run that read it', false],
+  ])('leaves out a kind that %s excludes %s', async (excluding, _since, isNever) => {
+    const { directory, run } = await twoServices();
+    if (!isNever) expect((await run('sync', '--quiet')).code).toBe(0);
+    const file = join(directory, 'tidemark.yaml');
+    const text = readFileSync(file, 'utf8');
+    writeFileSync(
+      file,
+      text.replace(`name: ${excluding},`, `name: ${excluding}, kinds: { exclude: [domains] },`),
+    );
+    expect((await run('sync', '--quiet')).code).toBe(0);
+    const reason = `${excluding}: the configuration excludes the kind`;
+    const between = ['--source', 'one', '--to-source', 'two', '--json'];
+    for (const states of [[], ['latest', 'live'], ['live', 'latest']]) {
+      const { code, stdout } = await run('diff', ...states, ...between);
+      expect(code, stdout).toBe(2);
+      const document = JSON.parse(stdout) as DiffJson;
+      expect(document).toMatchObject({ skipped: [], stale: [] });
+      expect(document.left_out).toContainEqual({ kind: 'domains', scope: {}, reason });
+      expect(document.changes.map(({ kind }) => kind)).not.toContain('domains');
+    }
+    // Named, it is compared as it was last read; what was never read cannot be.
+    const named = await run('diff', '--kind', 'domains', ...between);
+    // As where one source is compared: an older reading of FROM hides nothing.
+    expect(named.code, named.stdout).toBe(isNever ? 1 : excluding === 'one' ? 0 : 3);
+    expect(named.stdout).toContain('the configuration excludes the kind');
+  });
+
   it('counts a component in two lists once, and shows both lists where plugins are asked for', async () => {
     const { first, second, other, run } = await twoServices();
     const lists = (id: number, description: string): [listed: object, all: object[]] => {
