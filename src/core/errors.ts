@@ -37,6 +37,7 @@ export type ErrorCode =
   | 'file_system'
   | 'port_in_use'
   | 'reference_unknown'
+  | 'never_read' // a state from before the first reading of everything that was to be compared
   | 'git' // the repository is not as it has to be, or git refused
   // the registry of a fleet
   | 'registry_unreachable'
@@ -99,7 +100,7 @@ export function exitCodeFor(code: ErrorCode): ExitCode {
   if (REFUSED_CODES.has(code)) return EXIT.refused;
   if (code === 'unsafe_plan') return EXIT.unsafe;
   if (code === 'interrupted') return EXIT.interrupted;
-  if (code === 'removals_held') return EXIT.partial;
+  if (code === 'removals_held' || code === 'never_read') return EXIT.partial;
   return EXIT.failed;
 }
 

@@ -40,7 +40,8 @@ export interface SeenCollection extends CollectionKey {
   readonly isRetired: boolean;
 }
 
-const READ: readonly SweepOutcome[] = ['complete', 'incomplete', 'held'];
+/** Outcomes of sweeps that read the collection, completely or not. */
+export const READ: readonly SweepOutcome[] = ['complete', 'incomplete', 'held'];
 
 /**
  * Of each collection of a source, in catalog order, then by scope. For a run that retention kept the answer is the same as

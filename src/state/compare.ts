@@ -26,7 +26,7 @@ import {
 import { type StateFilter, filterParts, isSearched, selectsCollection } from './filter.ts';
 import { unmanagedKinds } from './compare-sources.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
-import { nothingCompared } from './nothing-compared.ts';
+import { neverRead, nothingCompared } from './nothing-compared.ts';
 import type { Coverage, LoadedState, UnknownRecord } from './state.ts';
 import { isNamedAnyway } from './unasked.ts';
 import { UnknownRecords } from './unknown-records.ts';
@@ -147,7 +147,7 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   };
   if (asked.isUnasked === true) return document;
   if (document.compared.collections === 0 && document.compared.records === 0) {
-    throw nothingCompared(document, filter, collections.unread);
+    throw neverRead({ from, to }, document.skipped) ?? nothingCompared(document, filter, collections.unread);
   }
   requireComparedFields(document, { fields, mode, definitions, states: [from, to], parts });
   const unknown = unknownIds(asked, filter, asked.typedIds);

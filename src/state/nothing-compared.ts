@@ -2,7 +2,7 @@
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { StateFilter } from './filter.ts';
-import type { Coverage } from './state.ts';
+import type { Coverage, LoadedState } from './state.ts';
 
 type Unread = Extract<Coverage, { how: 'unread' }>;
 
@@ -55,6 +55,48 @@ export function nothingCompared(
         ? 'look at `tidemark status` for what the mirror holds'
         : 'correct the filter, or leave it out',
   });
+}
+
+/**
+ * The error where one side is a state of the mirror from before the first reading of all that was skipped; undefined where it
+ * is not only that.
+ */
+export function neverRead(
+  sides: { readonly from: LoadedState; readonly to: LoadedState },
+  skipped: DiffDocument['skipped'],
+): TidemarkError | undefined {
+  const how = (state: LoadedState): Coverage['how'][] =>
+    skipped.map(({ kind, scope }) => state.coverage(kind, scope).how);
+  const isAll = (state: LoadedState, expected: Coverage['how']): boolean =>
+    skipped.length > 0 && how(state).every((each) => each === expected);
+  const [lacking] = [
+    [sides.from, sides.to],
+    [sides.to, sides.from],
+  ].flatMap(([one, other]) =>
+    one?.point != null && other !== undefined && isAll(one, 'unread') && isAll(other, 'read') ? [one] : [],
+  );
+  if (lacking?.point == null) return undefined;
+  const { ref, run } = lacking.point;
+  const kinds = [...new Set(skipped.map(({ kind }) => kind))].map((kind) => ({
+    kind,
+    since: lacking.firstReadAfter?.(kind) ?? null,
+  }));
+  const named = kinds.map(({ kind, since }) =>
+    since === null ? `${kind} (nor does a later run)` : `${kind} (first read by run ${since})`,
+  );
+  const runs = kinds.map(({ since }) => since);
+  const all = runs.every((since) => since !== null) ? Math.max(...runs) : null;
+  const state = ref === `run:${run}` ? ref : `${ref} (run ${run})`;
+  return new TidemarkError(
+    'never_read',
+    `nothing was compared: ${state} holds no reading of ${named.join(', ')}`,
+    {
+      hint:
+        all === null
+          ? 'run `tidemark sync`, and compare with its run'
+          : `compare with run:${all} or a later run, or make such a run the baseline: \`tidemark snapshots pin NAME run:${all} --baseline\``,
+    },
+  );
 }
 
 /** The filter as it was written on the command line. */

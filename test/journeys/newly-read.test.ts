@@ -181,3 +181,35 @@ describe('a first reading', () => {
     });
   });
 });
+
+it('of a kind that is named is told where the baseline is from before it: since which run, and 3', async () => {
+  const { service, expectRun, json } = await baselineWithoutDomains();
+  const said =
+    /nothing was compared: baseline \(run 1\) holds no reading of domains \(first read by run 3\)\n.*pin NAME run:3 --baseline/;
+  expect((await expectRun(3, 'drift', '--kind', 'domains')).stderr).toMatch(said);
+  expect((await expectRun(3, 'drift', '--live', '--kind', 'domains')).stderr).toMatch(said);
+  expect((await expectRun(3, 'diff', 'baseline', 'latest', '--kind', 'domains')).stderr).toMatch(said);
+  expect((await expectRun(3, 'diff', 'latest', 'run:2', '--kind', 'domains')).stderr).toContain(
+    'nothing was compared: run:2 holds no reading of domains (first read by run 3)',
+  );
+  expect(await json('drift', '--kind', 'domains')).toMatchObject({ code: 'never_read', exit_code: 3 });
+  // With others it is one thing that could not be compared.
+  await expectRun(3, 'drift', '--kind', 'domains', '--kind', 'members');
+  // What the service denies still is the service's answer.
+  service.quirks.push(({ path }, r) => path.endsWith('/domains/') && forbidden(r, 'organization:read'));
+  await expectRun(5, 'diff', 'baseline', 'live', '--kind', 'domains');
+});
+
+async function baselineWithoutDomains() {
+  const place = await world();
+  const { service, expectRun, run } = place;
+  service.quirks.push(({ path }, r) => path.endsWith('/domains/') && forbidden(r, 'organization:read'));
+  await expectRun(3, 'sync', '--quiet');
+  await expectRun(0, 'snapshots', 'pin', 'base', '--baseline');
+  await expectRun(3, 'sync', '--quiet');
+  service.quirks.pop();
+  await expectRun(0, 'sync', '--quiet');
+  const json = async (...args: string[]): Promise<unknown> =>
+    JSON.parse((await run(...args, '--json')).stdout);
+  return { ...place, json };
+}
