@@ -10,6 +10,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { HistoryRevision, IdChange, LogEntry, Sighting } from '../diff/history.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow, Revision } from '../mirror/records.ts';
+import { READ } from '../mirror/sweeps-as-of.ts';
 import { alteredHistory } from './intact.ts';
 import { unaskedInRun } from './unasked.ts';
 import { RecreatedBetween } from './recreated.ts';
@@ -181,8 +182,8 @@ export interface NotReadSince {
 }
 
 /**
- * As of run `until`; null where the latest look at the record's collection read it. A record that a list which was not read
- * to its end may have shown, or not, counts as not read since the last complete reading.
+ * As of run `until`; null where the latest look at the record's collection read it, also where the list was not proved complete:
+ * it may have shown the record.
  */
 export function notReadSince(
   mirror: Mirror,
@@ -206,10 +207,10 @@ export function notReadSince(
   const key = collectionKey({ kind, scope });
   const seen = collections.find((each) => collectionKey(each) === key);
   if (seen === undefined || seen.outcome === null || seen.isRetired) return null;
-  const { outcome, lastRun, readRun, completeRun, error } = seen;
-  if (outcome === 'complete' || outcome === 'held') return null;
+  const { outcome, lastRun, readRun, error } = seen;
+  if (READ.includes(outcome)) return null;
   const why = `${outcome} in run ${lastRun}${error === null ? '' : `: ${error}`}`;
-  return since(outcome === 'incomplete' ? completeRun : readRun, why);
+  return since(readRun, why);
 }
 
 function continuous(
