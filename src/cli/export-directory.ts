@@ -49,11 +49,12 @@ export async function writeDirectory(
     readonly files: () => Iterable<ExportFile>;
     readonly extent: ExportExtent;
   },
-  how: { readonly pid: number; readonly signal: AbortSignal },
+  how: { readonly pid: number; readonly signal: AbortSignal; readonly note: (line: string) => void },
 ): Promise<DirectoryOutcome> {
   const { format, paths, files, extent } = content;
   await makeDirectory(directory);
-  const before = (await readManifest(directory))?.paths ?? [];
+  const earlier = await readManifest(directory);
+  const before = earlier?.paths ?? [];
   for (const path of paths) if (!before.includes(path)) await refuseForeign(directory, path);
   const claimed = [...new Set([...before, ...paths])];
   const unfinished = join(directory, UNFINISHED_NAME);
@@ -67,8 +68,25 @@ export async function writeDirectory(
     await onFile(unfinished, 'removed', () => rm(unfinished, { force: true }));
     return { files: kept.size, written, removed };
   } catch (error) {
-    await disclaim(directory, { format, paths: claimed }, how.pid);
+    // After an interruption the command is to end at once, and the next export goes on with these files.
+    if (earlier === undefined && !how.signal.aborted) await withdraw(directory, claimed);
+    else {
+      await disclaim(directory, { format, paths: claimed, isPartial: true }, how.pid);
+      how.note(
+        `${directory} is left partial: some of its files are of this export, others of an earlier one or missing; its ${MANIFEST_NAME} says so (is_partial)`,
+      );
+    }
     throw error;
+  }
+}
+
+/** What was written is complete file by file, and would look like a whole export. */
+async function withdraw(directory: string, paths: readonly string[]): Promise<void> {
+  try {
+    await removeStale(directory, paths, new Set(), new AbortController().signal);
+    for (const name of [MANIFEST_NAME, UNFINISHED_NAME]) await remove(join(directory, name));
+  } catch {
+    // The first failure is the one to report; the mark of an unfinished export goes last.
   }
 }
 
@@ -206,6 +224,8 @@ interface Manifest {
   readonly paths: readonly string[];
   /** What the export was narrowed with, and which collections it holds completely; left out after an export that failed half-way. */
   readonly extent?: ExportExtent;
+  /** Set after an export that failed half-way: files of an earlier one stand beside its own, and some may be missing. */
+  readonly isPartial?: true;
 }
 
 /**
@@ -228,10 +248,13 @@ async function readManifest(directory: string): Promise<Manifest | undefined> {
 /** Written only where it says something else than before. */
 async function writeManifest(
   directory: string,
-  { format, paths, extent }: Manifest,
+  { format, paths, extent, isPartial }: Manifest,
   how: { readonly pid: number; readonly signal: AbortSignal },
 ): Promise<void> {
-  const document = { schema: 'tidemark.export_manifest/1', format, paths: [...paths].sort(), ...extent };
+  const document = {
+    ...{ schema: 'tidemark.export_manifest/1', format, paths: [...paths].sort(), ...extent },
+    ...(isPartial === undefined ? {} : { is_partial: true }),
+  };
   await writeIfDifferent(join(directory, MANIFEST_NAME), `${JSON.stringify(document, null, 2)}\n`, how);
 }
 

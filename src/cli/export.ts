@@ -446,7 +446,10 @@ async function toDirectory(
           paths: kinds.map((kind) => `${kind}.${format}`),
           files: () => kindFiles(content, { format, kinds, extent }),
         },
-    { pid: context.pid, signal: context.signal },
+    {
+      ...{ pid: context.pid, signal: context.signal },
+      note: (line) => printNote(context, [line]),
+    },
   );
   if (context.options.json === true) {
     const document = outcomeDocument(directory, format, content.run, outcome, stale);

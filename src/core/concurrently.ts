@@ -1,6 +1,6 @@
 /**
  * Runs `work` over the items, at most `limit` at a time, in order of arrival. The first error stops the rest from
- * starting and is thrown once those under way have ended.
+ * starting and is thrown once those under way have ended; so is one of the items themselves.
  */
 export async function eachConcurrently<T>(
   items: Iterable<T>,
@@ -12,9 +12,9 @@ export async function eachConcurrently<T>(
   const lane = async (): Promise<void> => {
     for (;;) {
       if (failures.length > 0) return;
-      const next = iterator.next();
-      if (next.done === true) return;
       try {
+        const next = iterator.next();
+        if (next.done === true) return;
         await work(next.value);
       } catch (error) {
         failures.push(error);

@@ -221,6 +221,29 @@ describe('what goes wrong', () => {
     expect(filesBelow(tree).length).toBeGreaterThan(3000);
   });
 
+  it.each(['parquet', 'csv', 'ndjson', 'yaml'])(
+    'damage found half-way leaves nothing of a first %s export, and a later one is named as partial',
+    async (format) => {
+      const { service, directory, env } = await mirrored();
+      const [fresh, kept] = [join(directory, 'fresh'), join(directory, 'kept')];
+      await ok(['export', '--format', format, '--output', kept], env);
+      service.set('domains', [{ id: 'd1', domain: 'changed.example' }]);
+      await ok(['sync', '--accept-removals', '9'], env);
+      const db = new Database(env['TIDEMARK_MIRROR'] ?? '');
+      db.exec(`UPDATE records SET body = replace(body, 'changed.', 'altered.')`);
+      db.close();
+      const first = await tidemark(['export', '--format', format, '--output', fresh], { env });
+      expect([first.code, filesBelow(fresh)], first.stderr).toEqual([1, []]);
+      expect(first.stderr).not.toContain('left partial');
+      const second = await tidemark(['export', '--format', format, '--output', kept], { env });
+      expect(second.code).toBe(1);
+      expect(second.stderr).toContain(`${kept} is left partial: some of its files are of this export`);
+      const manifest = JSON.parse(readFileSync(join(kept, '.tidemark-export.json'), 'utf8')) as object;
+      expect(manifest).toMatchObject({ is_partial: true });
+      expect(manifest).not.toHaveProperty('whole');
+    },
+  );
+
   it('a damaged mirror is an error, not a shorter export', async () => {
     const { directory, env } = await mirrored();
     const file = new Database(join(directory, 'mirror.db'));
