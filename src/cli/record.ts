@@ -114,7 +114,7 @@ export function lookUpRecord(
     isCurrent && without.length > 0
       ? rowsOf(removedByName(mirror, config, named, { ...filter, sources: without }).matches)
       : [];
-  const rows = question.countsRemoved === true ? [...current, ...removed] : current;
+  const rows = rowsMeant(mirror, question, current, removed);
   if (rows.length > 1) throw ambiguous(rows, question.id, 'is the name of');
   const parts =
     rows.length > 0 ? [] : partlyNamed(mirror, config, { kind, part: question.id }, filter).map(found);
@@ -138,6 +138,26 @@ export function lookUpRecord(
       ? `${note}, of ${only.row.source}; one of that name was removed from ${others}: name it with --source`
       : note,
   };
+}
+
+/** Of a time in the past, those that were there then: one that was removed since may be meant. */
+function rowsMeant(
+  mirror: Mirror,
+  { at, countsRemoved }: RecordQuestion,
+  current: readonly FoundRecord[],
+  removed: readonly FoundRecord[],
+): readonly FoundRecord[] {
+  const all = [...current, ...removed];
+  const isOfPast = at !== undefined && at !== LATEST.text;
+  const then = isOfPast && all.length > 1 ? all.filter(({ row }) => wasThereAt(mirror, row, at)) : [];
+  if (then.length > 0) return then;
+  return countsRemoved === true ? all : current;
+}
+
+function wasThereAt(mirror: Mirror, row: RecordRow, at: string): boolean {
+  const [found] = statesAt(mirror, [row.source], at);
+  const known = found?.state.point == null ? undefined : mirror.records.asOf(row, found.state.point.run);
+  return known?.removed === null;
 }
 
 /** What is wrong with the first records of the kind, where they are not those that were stored. */

@@ -141,6 +141,28 @@ it('a name that one source has and another one had: log and blame ask, show says
   expect((await run(0, 'show', 'roles', 'Ops', '--source', 'two')).stderr).not.toContain('removed from');
 });
 
+it('a name in the past: both sources had it then, so show asks; where one had it, that one is shown', async () => {
+  const { run, one } = await twoSources('mirror.db');
+  one.set('roles', []);
+  await run(0, 'sync', '--quiet', '--accept-removals', '9', '--source', 'one');
+  for (const command of ['show', 'blame']) {
+    const { stderr } = await run(4, command, 'roles', 'Ops', '--at', 'run:-1');
+    expect(stderr, command).toContain('Ops is the name of 2 records');
+    expect(stderr).toContain('name one with --source NAME');
+    // As of the first run only one source had been read; as of the newest only the other one has it.
+    for (const [at, source] of [
+      ['run:1', 'one'],
+      ['run:5', 'two'],
+      ['latest', 'two'],
+    ] as const) {
+      if (command === 'blame' && at === 'latest') continue;
+      const { stdout } = await run(0, command, 'roles', 'Ops', '--at', at, '--json');
+      expect(JSON.parse(stdout), `${command} ${at}`).toMatchObject({ id: 'r1', source });
+    }
+    await run(0, command, 'roles', 'Ops', '--at', 'run:-1', '--source', 'one');
+  }
+});
+
 describe('the name of an organization or project', () => {
   it.each(['mirror.db', '{source}.db'])(
     'selects nothing of a source in which others have its id: %s',
