@@ -4,15 +4,19 @@ import type { RecordKey } from '../../catalog/order.ts';
 import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { diffExitCode } from '../../diff/change.ts';
 import type { OpenFinding } from '../../diff/drift.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
 import { severityCounts } from '../../report/drift-document.ts';
-import { uncomparedCollections } from '../../report/notes.ts';
+import { placeText, uncomparedCollections } from '../../report/notes.ts';
 import { maskedId, maskedPlace, withMaskedId } from '../../report/mask.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
+import { parentNames } from '../../state/parent-names.ts';
 import { pointOf } from '../../state/point.ts';
 import { BASELINE, LATEST } from '../../state/reference.ts';
 import { type DriftSummary, type FindingSummary, NAMED_FINDINGS, storedSummary } from './summaries.ts';
 import { type JobResult, type JobWork, sourceOf } from './work.ts';
+
+type ParentName = ReturnType<typeof parentNames>;
 
 export const DRIFT_JOB: Pick<JobWork, 'run'> = {
   run: async (context) => {
@@ -33,7 +37,7 @@ export const DRIFT_JOB: Pick<JobWork, 'run'> = {
         now: effects.clock.now(),
         signal,
       });
-      return resultOf(summaryOf(found), diffExitCode(found.document));
+      return resultOf(summaryOf(found, mirror), diffExitCode(found.document));
     } finally {
       from.close();
       to.close();
@@ -66,7 +70,7 @@ const NO_BASELINE: DriftSummary = {
   skipped: 0,
 };
 
-function summaryOf(drift: SourceDrift): DriftSummary {
+function summaryOf(drift: SourceDrift, mirror: Mirror): DriftSummary {
   const { document, open, accepted, ignored } = drift;
   const named = open.slice(0, NAMED_FINDINGS);
   return {
@@ -78,7 +82,7 @@ function summaryOf(drift: SourceDrift): DriftSummary {
     severities: severityCounts(open),
     accepted: accepted.length,
     ignored: ignored.length,
-    findings: findingSummaries(drift, named),
+    findings: findingSummaries(drift, named, parentNames(mirror, drift.source, drift.definitions)),
     ...earlierOf(drift, named),
     compared: { collections: document.compared.collections, records: document.compared.records },
     skipped: uncomparedCollections(document),
@@ -97,7 +101,11 @@ function earlierOf(
   return found.length === 0 ? {} : { earlier: Object.fromEntries(found) };
 }
 
-function findingSummaries(drift: SourceDrift, findings: readonly OpenFinding[]): FindingSummary[] {
+function findingSummaries(
+  drift: SourceDrift,
+  findings: readonly OpenFinding[],
+  parentName: ParentName,
+): FindingSummary[] {
   const keyOf = ({ kind, scope, id }: RecordKey): string => JSON.stringify([kind, scopeKey(scope), id]);
   const levels = new Map(
     drift.document.changes.flatMap((change) => {
@@ -106,7 +114,7 @@ function findingSummaries(drift: SourceDrift, findings: readonly OpenFinding[]):
       return typeof level === 'number' ? [[keyOf(change), level] as const] : [];
     }),
   );
-  return findings.map((finding) => findingSummary(drift, finding, levels.get(keyOf(finding))));
+  return findings.map((finding) => findingSummary(drift, finding, levels.get(keyOf(finding)), parentName));
 }
 
 /** @param level that the change of the record is about; undefined without one */
@@ -114,6 +122,7 @@ function findingSummary(
   { definitions }: SourceDrift,
   finding: OpenFinding,
   level: number | undefined,
+  parentName: ParentName,
 ): FindingSummary {
   const definition = definitions(finding.kind);
   const { fingerprint, severity, kind, scope, id, name, change, path, place } = withMaskedId(
@@ -128,6 +137,10 @@ function findingSummary(
     id,
     name: isPersonKind(definition) ? null : name,
     ...(isPersonKind(definition) && level !== undefined ? { level } : {}),
+    // Who it is stays unsaid, so at least which role it is about.
+    ...(isPersonKind(definition) && scope.role_id !== undefined
+      ? { in: placeText(scope, { definitions, parentName }, { hasIds: false }) }
+      : {}),
     change,
     path: maskedPlace(path, definition),
     ...(place === undefined || place === path ? {} : { place: maskedPlace(place, definition) }),

@@ -85,6 +85,8 @@ export interface FindingSummary {
   readonly name: string | null;
   /** Of a person or an invite whose level came, went or changed: the level, which says more than an id. */
   readonly level?: number;
+  /** Of a person's membership of something that has a name: of what. */
+  readonly in?: string;
   readonly change: 'added' | 'removed' | 'changed';
   /** RFC 6901 pointer; empty for a record that came or went. */
   readonly path: string;

@@ -203,11 +203,12 @@ export function textOf(message: Message): string {
 
 /** People are not named, by intent: their level says how much it matters. */
 export function findingLine(finding: FindingSummary): string {
-  const { severity, kind, id, name, level, change, path, place = path, reopened } = finding;
+  const { severity, kind, id, name, level, in: within, change, path, place = path, reopened } = finding;
+  const where = within === undefined ? '' : ` in ${within}`;
   const role = level === undefined ? '' : ` (${LEVELS[level] ?? `level ${level}`})`;
   const why = reopened === undefined ? '' : ` (${CONTRADICTED})`;
   return escapeControlCharacters(
-    `${severity}: ${kind} ${name ?? id}${role}: ${path === '' ? change : place}${why}`,
+    `${severity}: ${kind} ${name ?? id}${where}${role}: ${path === '' ? change : place}${why}`,
   );
 }
 

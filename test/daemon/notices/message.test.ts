@@ -31,6 +31,10 @@ function drifted(threshold: 'high' | 'low'): Message {
     finding('c', { severity: 'critical', path: '/level', kind: 'members', name: null, id: 'm1', level: 15 }),
     finding('h', { severity: 'high', path: '/teams/2/uuid', place: '/teams/[id=5]/uuid' }),
     finding('r', { severity: 'high', path: '', change: 'removed' }),
+    finding('a', {
+      ...{ severity: 'high', kind: 'role_memberships', name: null, id: 'a1', path: '', change: 'added' },
+      in: 'organization Harbor, role Editors',
+    }),
     ...Array.from({ length: 30 }, (_unused, n) => finding(`l${n}`, { severity: 'low', id: `${n}` })),
   ];
   const [notice] = transitionsOf([], seen(driftJob(findings))).notices;
@@ -40,18 +44,19 @@ function drifted(threshold: 'high' | 'low'): Message {
 describe('a message', () => {
   it('of drift leaves out what matters less to its channel, counts and title included', () => {
     const all = drifted('low');
-    expect(all.title).toBe('production: 33 new findings of drift (1 critical, 2 high, 30 low)');
+    expect(all.title).toBe('production: 34 new findings of drift (1 critical, 3 high, 30 low)');
     expect(linesOf(all)).toHaveLength(21);
-    expect(linesOf(all).at(-1)).toBe('… and 13 more');
+    expect(linesOf(all).at(-1)).toBe('… and 14 more');
     const grave = drifted('high');
-    expect(grave.title).toBe('production: 3 new findings of drift (1 critical, 2 high)');
+    expect(grave.title).toBe('production: 4 new findings of drift (1 critical, 3 high)');
     expect(linesOf(grave)).toEqual([
       'critical: members m1 (owner): /level',
       'high: batch_exports Nightly: /teams/[id=5]/uuid',
       'high: batch_exports Nightly: removed',
+      'high: role_memberships a1 in organization Harbor, role Editors: added',
     ]);
     expect(noticeDocument(grave)).toMatchObject({
-      count: 3,
+      count: 4,
       more: 0,
       severities: { low: 0 },
       severity: 'critical',
