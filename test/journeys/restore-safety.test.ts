@@ -5,7 +5,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { RestoreStore } from '../../src/mirror/restores.ts';
 import { start } from './harness.ts';
-import { ORGANIZATION, Story, type RestoreJson } from './restore-story.ts';
+import { type Body, ORGANIZATION, Story, type RestoreJson } from './restore-story.ts';
 
 /** Two settings changed by somebody. */
 async function damaged(): Promise<Story> {
@@ -262,6 +262,33 @@ describe('Ctrl-C', () => {
     const { stderr } = await story.expectRun(1, 'restore', '--resume');
     expect(stderr).toContain('no restore of default is unfinished');
   });
+});
+
+it('an older restore is not unfinished where nothing was left for a later one, as a sync shows', async () => {
+  const story = await Story.start();
+  const exports = await story.list('batch_exports');
+  const [one, other] = exports;
+  const at = (record: Body | undefined): string => `${ORGANIZATION}batch_exports/${String(record?.['id'])}/`;
+  for (const record of [one, other]) await story.call('PATCH', at(record), { name: 'Damaged' });
+  story.proxy.setRules([{ method: 'PATCH', fault: { kind: 'answer', status: 403, body: { detail: 'no' } } }]);
+  const kind = ['--kind', 'batch_exports'];
+  await story.run('restore', 'run:1', ...kind, '--apply', '--yes');
+  story.proxy.setRules([]);
+  // Somebody mends one by hand, so that the later plan has only the other.
+  await story.call('PATCH', at(one), { name: one?.['name'] });
+  await story.expectRun(0, 'restore', 'run:1', ...kind, '--apply', '--yes');
+  const listed = await story.expectRun(4, 'restore', '--resume');
+  expect(listed.stderr).toMatch(
+    /restore 1 of \S+ \(2 steps not applied\) is unfinished, but is not the latest/,
+  );
+  await story.expectRun(0, 'sync', '--quiet');
+  expect((await story.expectRun(1, 'restore', '--resume')).stderr).toContain(
+    'no restore of default is unfinished',
+  );
+  // It is again where the record changes once more.
+  await story.call('PATCH', at(one), { name: 'Damaged' });
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.expectRun(4, 'restore', '--resume');
 });
 
 describe('a disk that is full in the middle of a restore', () => {

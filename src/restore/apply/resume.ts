@@ -2,8 +2,10 @@
 import { whoText } from '../../core/actor.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { planCommand } from '../../core/hints.ts';
-import { pointerTo } from '../../core/json-pointer.ts';
+import { pointerTo, resolvePointer } from '../../core/json-pointer.ts';
+import { parseLossless } from '../../core/json.ts';
 import { localTime, plural } from '../../core/wording.ts';
+import { equalValues } from '../../diff/canonical.ts';
 import { isPointerWithin, overlapsPointer } from '../../diff/change.ts';
 import { latestUnfinished, newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -63,29 +65,71 @@ function unfinishedOf(
 }
 
 /**
- * Finds out whether later restores than a given one, none of which was undone, did every step that is left of it: on the same record, to
- * the same desired state, with every field that the step was to set.
+ * Finds out whether nothing is left to do of a restore that is not the latest: every open step was done by later restores, none of
+ * which was undone, on the same record, to the same desired state, with every field that the step was to set; or a sync
+ * after all restores read the record as the step was to make it.
  */
 function doneSince(mirror: Mirror): (row: RestoreRow) => boolean {
   const done = new Map<number, readonly string[]>();
   const doneBy = (later: RestoreRow): readonly string[] => {
-    const known = done.get(later.restore) ?? deeds(mirror, later, isDoneStep);
+    const known = done.get(later.restore) ?? deeds(mirror, later, isDoneStep).flatMap(({ places }) => places);
     done.set(later.restore, known);
     return known;
   };
   return (row) => {
     const open = deeds(mirror, row, isOpenStep);
     if (open.length === 0) return false;
-    const later = mirror.restores.list({ source: row.source }).filter(({ restore }) => restore > row.restore);
+    const all = mirror.restores.list({ source: row.source });
+    const later = all.filter(({ restore }) => restore > row.restore);
+    if (later.length === 0) return false;
     const since = new Set(
       later.flatMap((each) => (undoOf(mirror, each.source, each.restore) === undefined ? doneBy(each) : [])),
     );
-    return open.every((deed) => since.has(deed));
+    const ended =
+      all
+        .map(({ startedAt, finishedAt }) => finishedAt ?? startedAt)
+        .toSorted()
+        .at(-1) ?? '';
+    return open.every(
+      ({ step, places }) =>
+        places.every((place) => since.has(place)) || isReadAsDesired(mirror, row.source, step, ended),
+    );
   };
 }
 
-/** What the chosen steps of a restore do, as texts to be compared, one for each place that they set; none of a restore whose plan is damaged. */
-function deeds(mirror: Mirror, row: RestoreRow, isChosen: (step: RestoreStepRow) => boolean): string[] {
+/**
+ * True where a full reading of the list, begun after `ended`, shows what the step was to do. Of creations that is not known: the
+ * record has another id.
+ */
+function isReadAsDesired(
+  mirror: Mirror,
+  source: string,
+  { action, kind, scope, id, fields }: PlanStep,
+  ended: string,
+): boolean {
+  if (action === 'create' || (action !== 'remove' && fields.length === 0)) return false;
+  const [found] = mirror.records.find(kind, id, { sources: [source], scope });
+  if (found === undefined) return false;
+  const read = mirror.runs.lastFullSweep(found.collection, Number.MAX_SAFE_INTEGER);
+  const began = read === undefined ? '' : (mirror.runs.get(read.run)?.startedAt ?? '');
+  if (began <= ended) return false;
+  if (action === 'remove' || found.body === null) return action === 'remove' && found.isRemoved;
+  const body = parseLossless(found.body);
+  return fields.every(({ path, to, moved }) => {
+    const now = resolvePointer(body, path);
+    if (moved !== undefined) return false;
+    return to === undefined || now === undefined ? to === now : equalValues(now, to);
+  });
+}
+
+/** What a step does, as texts to be compared, one for each place that it sets. */
+interface Deed {
+  readonly step: PlanStep;
+  readonly places: readonly string[];
+}
+
+/** What the chosen steps of a restore do; none of a restore whose plan is damaged. */
+function deeds(mirror: Mirror, row: RestoreRow, isChosen: (step: RestoreStepRow) => boolean): Deed[] {
   const chosen = new Set(
     mirror.restores.steps(row.restore).flatMap((step) => (isChosen(step) ? [step.n] : [])),
   );
@@ -93,12 +137,15 @@ function deeds(mirror: Mirror, row: RestoreRow, isChosen: (step: RestoreStepRow)
   try {
     return storedPlan(row)
       .steps.filter(({ n }) => chosen.has(n))
-      .flatMap((step) => {
+      .map((step) => {
         const { action, kind, id, scope, desired, request } = step;
         const places = placesOf(step);
-        return (places.length === 0 ? [null] : places).map((place) =>
-          JSON.stringify([action, request?.act, desired ?? { kind, id, scope }, place]),
-        );
+        return {
+          step,
+          places: (places.length === 0 ? [null] : places).map((place) =>
+            JSON.stringify([action, request?.act, desired ?? { kind, id, scope }, place]),
+          ),
+        };
       });
   } catch (error) {
     // It stays listed: to continue it says what is damaged.
