@@ -68,7 +68,7 @@ export async function writeDirectory(
     await onFile(unfinished, 'removed', () => rm(unfinished, { force: true }));
     return { files: kept.size, written, removed };
   } catch (error) {
-    // After an interruption the command is to end at once, and the next export goes on with these files.
+    // After an interruption the command is to end at once, and the next export keeps or replaces these files.
     if (earlier === undefined && !how.signal.aborted) await withdraw(directory, claimed);
     else {
       await disclaim(directory, { format, paths: claimed, isPartial: true }, how.pid);
@@ -80,7 +80,7 @@ export async function writeDirectory(
   }
 }
 
-/** What was written is complete file by file, and would look like a whole export. */
+/** Each file that was written is complete: together they would pass for the entire export. */
 async function withdraw(directory: string, paths: readonly string[]): Promise<void> {
   try {
     await removeStale(directory, paths, new Set(), new AbortController().signal);

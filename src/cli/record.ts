@@ -156,8 +156,8 @@ function rowsMeant(
 
 function wasThereAt(mirror: Mirror, row: RecordRow, at: string): boolean {
   const [found] = statesAt(mirror, [row.source], at);
-  const known = found?.state.point == null ? undefined : mirror.records.asOf(row, found.state.point.run);
-  return known?.removed === null;
+  const point = found?.state.point ?? null;
+  return point !== null && mirror.records.asOf(row, point.run)?.removed === null;
 }
 
 /** What is wrong with the first records of the kind, where they are not those that were stored. */

@@ -151,14 +151,14 @@ function sideOf(state: LoadedState, filter: StateFilter, excludedNow: ReadonlySe
       (filter.kinds ?? []).filter((kind) => {
         const own = known.filter((each) => each.kind === kind);
         if (own.length === 0) return excludedNow.has(kind);
-        const reasons = own.map(({ coverage }) => ('unasked' in coverage ? coverage.unasked?.by : undefined));
+        const reasons = own.map(({ coverage }) => ('unasked' in coverage ? coverage.unasked.by : undefined));
         return reasons.includes('kind') && !reasons.includes(undefined);
       }),
     ),
   };
 }
 
-/** What one side's configuration excludes: the other's counterpart of it is no difference. */
+/** What one side's configuration excludes: that only the other side has it is not a difference. */
 function excludedKinds(kinds: readonly Kind[], sides: readonly [Side, Side]): LeftOut[] {
   return kinds.flatMap((kind) => {
     if (!sides.some(({ known }) => known.some((each) => each.kind === kind))) return [];

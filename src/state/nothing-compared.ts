@@ -58,7 +58,7 @@ export function nothingCompared(
 }
 
 /**
- * The error where one side is a state of the mirror from before the first reading of all that was skipped; undefined where it
+ * The error where one side is a state of the mirror from before the first reading of every collection that was skipped; undefined where it
  * is not only that.
  */
 export function neverRead(
@@ -69,13 +69,14 @@ export function neverRead(
     skipped.map(({ kind, scope }) => state.coverage(kind, scope).how);
   const isAll = (state: LoadedState, expected: Coverage['how']): boolean =>
     skipped.length > 0 && how(state).every((each) => each === expected);
-  const [lacking] = [
-    [sides.from, sides.to],
-    [sides.to, sides.from],
-  ].flatMap(([one, other]) =>
-    one?.point != null && other !== undefined && isAll(one, 'unread') && isAll(other, 'read') ? [one] : [],
-  );
-  if (lacking?.point == null) return undefined;
+  const { from, to } = sides;
+  const lacking =
+    isAll(from, 'unread') && isAll(to, 'read')
+      ? from
+      : isAll(to, 'unread') && isAll(from, 'read')
+        ? to
+        : null;
+  if (lacking === null || lacking.point === null) return undefined;
   const { ref, run } = lacking.point;
   const kinds = [...new Set(skipped.map(({ kind }) => kind))].map((kind) => ({
     kind,

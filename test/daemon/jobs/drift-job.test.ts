@@ -10,7 +10,9 @@ import { World } from '../http/world.ts';
 it('names the role and organization of a membership that went, and not the person', async () => {
   const world = await World.create(
     { TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing' },
-    (end) => void onTestFinished(end),
+    (end) => {
+      onTestFinished(end);
+    },
   );
   await world.sync();
   world.write((mirror) => {
@@ -27,7 +29,11 @@ it('names the role and organization of a membership that went, and not the perso
     const [found] = world.mirror().records.find(kind, id, own);
     return (JSON.parse(found?.body ?? '{}') as { name: string }).name;
   };
-  await world.send('DELETE', `/api/organizations/${organization}/roles/${role}/role_memberships/${gone.id}/`);
+  await world.send(
+    'DELETE',
+    `/api/organizations/${organization}/roles/${role}/role_memberships/${gone.id}/`,
+    {},
+  );
   await world.sync();
   const [source = null] = world.config().sources;
   const drift = await DRIFT_JOB.run({
