@@ -57,9 +57,10 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       mode: options.all === true ? 'all_but_volatile' : 'default',
       sightingBefore: history.sightingBefore,
     } as const;
+    const log = history.withRestores(recordLog(definition, revisions, asked));
     const fields = withWriters(
       recordBlame(definition, revisions, { ...asked, isDeep: options.deep === true }),
-      history.withRestores(recordLog(definition, revisions, asked)),
+      log,
     ).map((field) =>
       options.showSecrets === true
         ? field
@@ -70,7 +71,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     const removed = newest?.body === null ? { run: newest.run, at: newest.at } : null;
     const body = revisions.find((revision) => revision.body !== null)?.body;
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
-    const altered = history.altered();
+    const altered = history.altered(log);
     const exit = printAltered(context, altered);
     const unknown = [...(revisions.find((revision) => revision.body !== null)?.notKept ?? [])]
       .flatMap(([field, kept]) => (kept === null ? [field] : []))

@@ -5,7 +5,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
-import { EXIT, type ExitCode } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
 import { plural, localTime } from '../core/wording.ts';
 import type { DiffDocument, LeftOut } from '../diff/change.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
@@ -16,10 +16,16 @@ import { renderHtml } from '../report/render-html.ts';
 import { renderText } from '../report/render-text.ts';
 import { type Timeline, type TimelineEvent, timelineReport } from '../report/timeline-report.ts';
 import { type ForgottenRuns, forgottenInto, forgottenTexts, isPublished } from '../state/runs.ts';
-import { deletedRunsNote, requireCountedWithin } from '../state/intact.ts';
+import {
+  alteredAuthors,
+  alteredRuns,
+  deletedRunsNote,
+  requireCountedWithin,
+  restoresIn,
+} from '../state/intact.ts';
 import { choosePeriod, isWithin, type Period } from '../state/period.ts';
 import { readConfig } from '../wire.ts';
-import { alteredRunsNote, openForReading } from './verification-note.ts';
+import { openForReading, printAltered } from './verification-note.ts';
 import { printNote, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { recordFilter, type FilterOptions } from './export-notes.ts';
 import { statesAt } from './named-parents.ts';
@@ -52,7 +58,10 @@ interface RunChanges {
   readonly forgotten: ForgottenRuns | null;
 }
 
-/** Always exit code 0: this shows history; `diff` and `drift` have exit codes for changes. */
+/**
+ * Exit code 0 whatever changed: this shows history; `diff` and `drift` have exit codes for changes. 1 where another program
+ * altered the row of a run, or of a restore that is named: shown even so.
+ */
 export async function changes(context: CommandContext, options: ChangesOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openForReading(context, config, 'changes');
@@ -71,7 +80,6 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       note: (line) => printNote(context, [line]),
     });
     const filter = recordFilter(sources, resolved);
-    printNote(context, [...alteredRunsNote(mirror), ...deletedRunsNote(mirror)]);
     requireCountedWithin(mirror, { ...filter, followsIds: true });
     // Masked by each source's own definitions: a profile may know more secrets than the catalog.
     const diffOf = (from: RunRow, to: RunRow): DiffDocument => {
@@ -95,12 +103,23 @@ export async function changes(context: CommandContext, options: ChangesOptions):
         });
       })
       .sort((a, b) => a.run.run - b.run.run);
+    const altered = [
+      ...alteredRuns(mirror),
+      ...alteredAuthors(mirror, {
+        runs: [],
+        restores: restoresIn(found.flatMap(({ diff }) => diff?.changes ?? [])),
+      }),
+    ];
+    const deleted = deletedRunsNote(mirror);
+    const exit = printAltered(context, altered);
+    printNote(context, deleted);
     const definitions = definitionsFor(config, sources.length === 1 ? (sources[0] ?? '') : '');
     const format = options.format ?? (context.options.json === true ? 'json' : 'text');
     const shared = {
       definitions,
       showsSecrets: options.showSecrets === true,
-      notes: notesOf(found, definitions),
+      // A page is read without stderr.
+      notes: [...(format === 'html' ? [...altered, ...deleted] : []), ...notesOf(found, definitions)],
     };
     const isPage = format === 'html';
     const timeline = timelineOf(period, found, sources);
@@ -114,7 +133,8 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       },
     );
     const text = ((): string => {
-      if (format === 'json') return escapeForTerminal(`${JSON.stringify(document(period, found))}\n`);
+      if (format === 'json')
+        return escapeForTerminal(`${JSON.stringify(document(period, found, [...altered, ...deleted]))}\n`);
       if (format === 'csv') return [...changesCsv(found)].join('');
       if (format === 'html') return renderHtml(report);
       return renderText(report, {
@@ -131,7 +151,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       await writeWhole(resolve(context.cwd, options.output), [text], context);
       printNote(context, [`written to ${options.output}`]);
     }
-    return EXIT.done;
+    return exit;
   } finally {
     mirror.close();
   }
@@ -141,7 +161,7 @@ function utcMinute(at: string): string {
   return at.slice(0, 16).replace('T', ' ');
 }
 
-function document(period: Period, found: readonly RunChanges[]): object {
+function document(period: Period, found: readonly RunChanges[], warnings: readonly string[]): object {
   const summary = { added: 0, removed: 0, changed: 0 };
   const runs = found.map(({ run, diff, forgotten }) => {
     for (const { change } of diff?.changes ?? []) summary[change] += 1;
@@ -158,7 +178,7 @@ function document(period: Period, found: readonly RunChanges[]): object {
     };
   });
   const { since, until } = period;
-  return { schema: 'tidemark.changes/1', since: since.at, until: until.at, summary, runs };
+  return { schema: 'tidemark.changes/1', since: since.at, until: until.at, summary, runs, warnings };
 }
 
 function notesOf(found: readonly RunChanges[], definitions: (kind: Kind) => ResourceDefinition): string[] {

@@ -28,13 +28,13 @@ import { parquetOfKind } from '../report/export/parquet.ts';
 import { type TerraformCounts, terraformImports } from '../report/export/terraform.ts';
 import { fileSegment, recordPath } from '../report/export/file-name.ts';
 import type { ExportExtent } from '../state/export.ts';
-import { alteredHistory } from '../state/intact.ts';
+import { alteredHistory, alteredRuns } from '../state/intact.ts';
 import { type Point, pointOf, resolvePoint } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { maskedId } from '../report/mask.ts';
 import { unknownFieldsText } from '../report/notes.ts';
 import { readConfig } from '../wire.ts';
-import { alteredRunsNote, openForReading, printAltered } from './verification-note.ts';
+import { openForReading, printAltered } from './verification-note.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { ExportContent, extentOf, extentOfKind } from './export-content.ts';
 import { historyPieces, requireHistoryOptions, runsSince } from './export-history.ts';
@@ -137,15 +137,15 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     else requireKnown(options, 'state', () => content.look());
 
     const isAsked = askedCollections(mirror, sources, options, run);
-    const exit = printAltered(
-      context,
-      alteredHistory(mirror, {
-        ...{ since: 0, upTo: isHistory ? Number.MAX_SAFE_INTEGER : content.run },
-        collections: new Set(mirror.runs.collections().flatMap((each) => (isAsked(each) ? [each.id] : []))),
-      }),
-    );
+    const altered = alteredHistory(mirror, {
+      ...{ since: 0, upTo: isHistory ? Number.MAX_SAFE_INTEGER : content.run },
+      collections: new Set(mirror.runs.collections().flatMap((each) => (isAsked(each) ? [each.id] : []))),
+    });
+    const exit = printAltered(context, [
+      ...altered,
+      ...(isHistory ? alteredRuns(mirror).filter((line) => !altered.includes(`altered: ${line}`)) : []),
+    ]);
     if (isHistory) {
-      printNote(context, alteredRunsNote(mirror));
       const since = asked.since === undefined ? undefined : runsSince(mirror, sources, asked.since);
       let revisions = 0;
       const definitions = (source: string): ((kind: Kind) => ResourceDefinition) =>

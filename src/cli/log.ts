@@ -14,7 +14,7 @@ import { pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { readConfig } from '../wire.ts';
-import { alteredRunsNote, openForReading, printAltered } from './verification-note.ts';
+import { openForReading, printAltered } from './verification-note.ts';
 import { print, printNote, type CommandContext, lineOptions } from './context.ts';
 import { recordReport, notesOf, otherIdFacts, shownRenewal, sightingText } from './record-heading.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
@@ -54,10 +54,9 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const shown = entries.slice(0, options.limit ?? entries.length);
     const body = history.revisions.find((revision) => revision.body !== null)?.body;
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
-    const runs = new Set(history.revisions.map(({ run }) => run));
-    const altered = history.altered();
+    const altered = history.altered(entries);
     const exit = printAltered(context, altered);
-    printNote(context, [...notesOf(found.note), ...alteredRunsNote(mirror, (run) => runs.has(run))]);
+    printNote(context, notesOf(found.note));
     if (context.options.json === true) {
       const revisions = shown.map((entry) => masked(entry, found, options));
       const { kind, scope, id, source } = row;

@@ -1,6 +1,6 @@
 /** `tidemark restores` and `tidemark restores show N`: what restores did, step by step. */
 import { definitionsFor } from '../config/source.ts';
-import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, duration, localTime } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
@@ -15,8 +15,9 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext, terminalWidth, lineOptions } from './context.ts';
 import { restoreNumber } from './restore-session.ts';
 import { renderTable } from '../report/table.ts';
+import { printAltered } from './verification-note.ts';
 
-/** Newest first. */
+/** Newest first. Exit code 1 where one is not as the audit log has it, or is gone: the others are shown even so. */
 export async function restores(
   context: CommandContext,
   options: { readonly limit?: number },
@@ -33,7 +34,7 @@ export async function restores(
       .map((row) => restoreNow(mirror, row));
     const contradictions = mirror.restores.contradictions();
     const warnings = contradictions.map(({ line }) => line);
-    printNote(context, warnings);
+    const exit = printAltered(context, warnings);
     if (context.options.json === true) {
       const altered = new Set(contradictions.map(({ restore }) => restore));
       const documents = rows.map((row) => ({
@@ -42,7 +43,7 @@ export async function restores(
       }));
       const document = { schema: 'tidemark.restores/1', restores: documents, warnings };
       await print(context, `${JSON.stringify(document)}\n`);
-      return EXIT.done;
+      return exit;
     }
     const table = renderTable(
       [
@@ -91,7 +92,7 @@ export async function restores(
       context,
       rows.length === 0 ? 'no restores yet: `tidemark restore` makes a plan\n' : `${table}\n`,
     );
-    return EXIT.done;
+    return exit;
   } finally {
     mirror.close();
   }
@@ -107,12 +108,13 @@ export async function showRestore(
   try {
     const found = mirror.restores.get(number);
     const warnings = mirror.restores.contradictions(number).map(({ line }) => line);
-    printNote(context, warnings);
     if (found === undefined) {
+      printNote(context, warnings);
       throw new TidemarkError('reference_unknown', `there is no restore ${number}`, {
         hint: '`tidemark restores` lists them',
       });
     }
+    const exit = printAltered(context, warnings);
     const row = restoreNow(mirror, found);
     noteBackup(context, mirror, row);
     const report = { ...restoreReport(mirror, number), outcome: row.outcome };
@@ -126,7 +128,7 @@ export async function showRestore(
             lineOptions(context),
           ),
     );
-    return EXIT.done;
+    return exit;
   } finally {
     mirror.close();
   }

@@ -18,7 +18,7 @@ import { formChangeText, groupedNotes, staleFromLines } from '../report/notes.ts
 import { diffReport } from '../report/diff-report.ts';
 import { renderText } from '../report/render-text.ts';
 import { maskedDocument } from '../report/mask.ts';
-import { requireCountedWithin } from '../state/intact.ts';
+import { requireCountedWithin, restoresIn } from '../state/intact.ts';
 import { openMirrorState, diffPoints } from '../state/mirror-diff.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../state/newly-read.ts';
 import { newlyReadRecords } from '../state/unknown-records.ts';
@@ -347,7 +347,14 @@ export interface PrintedChanges {
   readonly summary: DiffDocument['summary'] | null;
   readonly firstReads: readonly FirstRead[];
   readonly createdAgain: readonly RecreatedCount[];
+  /** Numbers of the restores that are named in it. */
+  readonly restores: ReadonlySet<number>;
 }
+
+const NOTHING_COMPARED = {
+  ...{ summary: null, firstReads: [], createdAgain: [] },
+  restores: new Set<number>(),
+} as const satisfies Omit<PrintedChanges, 'text'>;
 
 export function printRunChanges(
   context: CommandContext,
@@ -356,16 +363,14 @@ export function printRunChanges(
   run: RunRow,
   { showsSecrets }: { readonly showsSecrets: boolean },
 ): PrintedChanges {
-  if (!isPublished(run)) return { text: '', summary: null, firstReads: [], createdAgain: [] };
+  if (!isPublished(run)) return { text: '', ...NOTHING_COMPARED };
   const from = previousRun(mirror, run);
   if (from === undefined) {
     const kept = mirror.retention.forgottenBefore(run.run) === undefined ? '' : ' that is kept';
     const records = plural(recordsAt(mirror, run), 'record');
     return {
       text: `the first run of ${run.source}${kept}: ${records}, all new\n`,
-      summary: null,
-      firstReads: [],
-      createdAgain: [],
+      ...NOTHING_COMPARED,
     };
   }
   const definitions = definitionsFor(config, run.source);
@@ -386,6 +391,7 @@ export function printRunChanges(
     summary: document.summary,
     firstReads: document.first_read ?? [],
     createdAgain: recreatedIn(mirror, { from, to: run }),
+    restores: restoresIn(document.changes),
   };
 }
 

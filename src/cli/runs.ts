@@ -1,5 +1,5 @@
 /** `tidemark runs` and `tidemark runs show N`. */
-import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, duration, localMinute, localTime } from '../core/wording.ts';
 import { starterText } from '../daemon/http/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
@@ -11,7 +11,8 @@ import { errorDocument, runDocument } from '../state/documents.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
 import type { Located } from './command-row.ts';
-import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
+import { print, type CommandContext, terminalWidth } from './context.ts';
+import { printAltered } from './verification-note.ts';
 import { progressInDaemon, progressText } from './daemon-requests.ts';
 import {
   recreatedLines,
@@ -30,7 +31,9 @@ import type { Kind } from '../catalog/kinds.ts';
 import { collectionOutcome, sampledByRun } from '../state/source-status.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { placeText } from '../report/notes.ts';
+import { alteredAuthors, restoresIn } from '../state/intact.ts';
 
+/** Exit code 1 where another program altered, inserted or deleted the row of a run: shown even so. */
 export async function runs(context: CommandContext, options: { readonly limit?: number }): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'runs', context.pid);
@@ -50,7 +53,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
       .unlikeSealed({ from: oldest })
       .filter(({ run, isGone }) => isGone || shown.has(run));
     const warnings = unlike.map(({ line }) => line);
-    printNote(context, warnings);
+    const exit = printAltered(context, warnings);
     const progress = await progressInDaemon(context, config, rows);
     if (context.options.json === true) {
       const altered = new Set(unlike.map(({ run }) => run));
@@ -59,7 +62,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
         is_altered: altered.has(row.run),
       }));
       await print(context, `${JSON.stringify({ schema: 'tidemark.runs/1', runs: documents, warnings })}\n`);
-      return EXIT.done;
+      return exit;
     }
     const width = terminalWidth(context);
     const hasOneSource = new Set(rows.map(({ source }) => source)).size === 1;
@@ -78,7 +81,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
       { width, least: [...(hasOneSource ? ['source'] : []), 'by', 'requests'] },
     );
     await print(context, found.length === 0 ? 'no runs yet: run `tidemark sync`\n' : `${table}\n`);
-    return EXIT.done;
+    return exit;
   } finally {
     mirror.close();
   }
@@ -114,8 +117,11 @@ export async function showRun(
       [mirror.runs.get(number)].filter((row) => row !== undefined),
     );
     if (run === undefined) throw missingRun(mirror, number);
-    const warnings = mirror.runs.unlikeSealed({ from: number, upTo: number }).map(({ line }) => line);
-    printNote(context, warnings);
+    const unlike = mirror.runs.unlikeSealed({ from: number, upTo: number }).map(({ line }) => line);
+    const warningsWith = (restores: Iterable<number>): string[] => [
+      ...unlike,
+      ...alteredAuthors(mirror, { runs: [], restores }),
+    ];
     const progress = (await progressInDaemon(context, config, [run])).get(run.source);
     const sweeps = mirror.runs.sweeps(run.run);
     const schemaChanges = mirror.runs.schemaChanges({ run: run.run });
@@ -123,6 +129,8 @@ export async function showRun(
     const accepted = mirror.acceptedRemovals(run.run);
     if (context.options.json === true) {
       const compared = runChangesDocument(mirror, config, run, { showsSecrets });
+      const warnings = warningsWith(restoresIn(compared?.changes ?? []));
+      const exit = printAltered(context, warnings);
       await print(
         context,
         `${JSON.stringify({
@@ -140,7 +148,7 @@ export async function showRun(
           changes: compared,
         })}\n`,
       );
-      return EXIT.done;
+      return exit;
     }
     const definitions = definitionsFor(config, run.source);
     const parentName = parentNames(mirror, run.source, definitions);
@@ -149,6 +157,7 @@ export async function showRun(
       placeText(scope, { definitions, parentName }, { hasIds });
     const sampled = sampledByRun(mirror, { source: run.source, run: run.run, sweeps });
     const printed = printRunChanges(context, mirror, config, run, { showsSecrets });
+    const exit = printAltered(context, warningsWith(printed.restores));
     const lines = [
       `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${starterText(run)}`,
       ...(run.error === null ? [] : [run.error]),
@@ -169,7 +178,7 @@ export async function showRun(
       ...schemaChangeLines(schemaChanges),
     ].map((line) => line.split('\n').map(escapeControlCharacters).join('\n'));
     await print(context, `${lines.join('\n')}\n${printed.text === '' ? '' : `\n${printed.text}`}`);
-    return EXIT.done;
+    return exit;
   } finally {
     mirror.close();
   }

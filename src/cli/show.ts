@@ -16,7 +16,7 @@ import { unknownFieldsText } from '../report/notes.ts';
 import { renderText } from '../report/render-text.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { folded } from '../report/value-text.ts';
-import { alteredHistory, requireIntact } from '../state/intact.ts';
+import { alteredAuthors, alteredHistory, requireIntact, restoresIn } from '../state/intact.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
 import { lastSeen, idChangesAt, type NotReadSince, notReadSince } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
@@ -81,10 +81,17 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
     const found = asKnownIn(mirror, asked, point.run, options.showSecrets === true);
     const shown = stateAt(mirror, found, point.run);
     const idChanges = idChangesAt(mirror, found.row, point.run, definitionsFor(config, found.row.source));
-    const altered = alteredHistory(mirror, {
-      ...{ since: shown.firstSeen?.run ?? 0, upTo: point.run },
-      collections: new Set([found.row.collection]),
-    });
+    const sightings = [shown.firstSeen, shown.changed, shown.removed];
+    const altered = [
+      ...alteredHistory(mirror, {
+        ...{ since: shown.firstSeen?.run ?? 0, upTo: point.run },
+        collections: new Set([found.row.collection]),
+      }),
+      ...alteredAuthors(mirror, {
+        runs: sightings.flatMap((each) => each?.run ?? []),
+        restores: restoresIn(idChanges),
+      }),
+    ];
     const exit = printAltered(context, altered);
     printNote(context, notesOf(found.note, point.note));
     if (context.options.json === true) {
@@ -94,12 +101,12 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
       );
     } else {
       const named = { name: shown.name, showsSecrets: options.showSecrets === true, altered };
-      const [summary, ...sightings] = factsOf(
+      const [summary, ...when] = factsOf(
         point,
         shown,
         idChanges.some(({ id }) => id === found.row.id),
       );
-      const facts = [...otherIdFacts(idChanges, found, options), ...sightings];
+      const facts = [...otherIdFacts(idChanges, found, options), ...when];
       const report = { ...recordReport(mirror, config, found, named, facts), summary, parts: [] };
       const heading = `${renderText(report, lineOptions(context))}\n`;
       await printPage(context, text(context, heading, found, shown, options));

@@ -1,5 +1,5 @@
 /** The warnings of commands that change or read a mirror of which something is not as it was written. */
-import { localTime, plural } from '../core/wording.ts';
+import { count, localTime, plural } from '../core/wording.ts';
 import { summaryOf } from '../daemon/jobs/summaries.ts';
 import { readLastJobs } from '../daemon/last-jobs.ts';
 import type { Verification } from '../doctor/mirror-health.ts';
@@ -40,29 +40,20 @@ export function openForReading(context: CommandContext, config: Config, command:
   }
 }
 
-/** Runs that are named; `verify` names all. */
-const RUNS_NAMED = 3;
-
-/**
- * Lines on the runs whose rows another program altered, inserted or deleted, so that a time is wrong or a run is missing.
- * @param isShown of which runs; all when left out, since an altered time may have moved a run out of a period
- */
-export function alteredRunsNote(mirror: Mirror, isShown: (run: number) => boolean = () => true): string[] {
-  const lines = mirror.runs.unlikeSealed({}).flatMap(({ run, line }) => (isShown(run) ? [line] : []));
-  return withVerifyHint(lines);
-}
+/** Lines that are printed; `verify` has all. */
+const LINES_PRINTED = 3;
 
 function withVerifyHint(lines: readonly string[]): string[] {
   if (lines.length === 0) return [];
-  const more = lines.length - RUNS_NAMED;
+  const more = lines.length - LINES_PRINTED;
   return [
-    ...lines.slice(0, RUNS_NAMED),
-    ...(more > 0 ? [`so it is with ${plural(more, 'more run')}`] : []),
+    ...lines.slice(0, LINES_PRINTED),
+    ...(more > 0 ? [`and so it is with ${count(more)} more`] : []),
     '  → `tidemark verify` names everything that was changed',
   ];
 }
 
-/** For what is shown even so: says on stderr, before it, that its history was altered. Exit code 1 then. */
+/** For what is shown even so: says on stderr, before it, what of it another program altered. Exit code 1 then. */
 export function printAltered(context: CommandContext, altered: readonly string[]): ExitCode {
   printReason(context, withVerifyHint(altered));
   return altered.length === 0 ? EXIT.done : EXIT.failed;

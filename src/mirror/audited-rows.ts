@@ -257,28 +257,36 @@ export function contradictionOf(
   };
 }
 
-/** A row whose latest entry is not as it was written, or cannot be checked: it proves nothing of the row. Null where it is. */
+/**
+ * A row of which an entry is not as it was written, or cannot be checked: the latest one proves nothing of the row then, and an
+ * earlier one says who made it. Null where all are.
+ */
 function entryContradiction(
   connection: Connection,
   about: AuditedTable,
   member: string,
-  entry: number,
 ): Contradiction | null {
-  const written = ENTRY(connection).get({ entry });
-  if (written === undefined || isAsWritten(connection, written)) return null;
-  const isFollowing = entry === 1 || HASH_OF(connection).get({ entry: entry - 1 }) !== undefined;
-  const why = isFollowing ? 'is not as it was written' : `cannot be checked: entry ${entry - 1} is gone`;
-  const what = `rests on entry ${entry} of the audit log, which ${why}`;
-  return { ...namedRow(about, member), what };
+  for (const written of ENTRIES(connection).all({ about, member })) {
+    if (isAsWritten(connection, written)) continue;
+    const { entry } = written;
+    const isFollowing = entry === 1 || HASH_OF(connection).get({ entry: entry - 1 }) !== undefined;
+    const why = isFollowing ? 'is not as it was written' : `cannot be checked: entry ${entry - 1} is gone`;
+    const what = `rests on entry ${entry} of the audit log, which ${why}`;
+    return { ...namedRow(about, member), what };
+  }
+  return null;
 }
 
-const ENTRY = prepared((db) =>
-  db
+/** Newest first. */
+const ENTRIES = prepared((db) => {
+  const { entry, about, member } = auditLog;
+  return db
     .select()
     .from(auditLog)
-    .where(eq(auditLog.entry, param('entry')))
-    .prepare(),
-);
+    .where(and(eq(about, param('about')), eq(member, param('member'))))
+    .orderBy(desc(entry))
+    .prepare();
+});
 
 /** With the run: without it, it would pin the latest one, and as the baseline that would hide what drifted since. */
 function againOf(
@@ -303,7 +311,7 @@ function againOf(
 export function requireAsRecorded(connection: Connection, about: AuditedTable, key: RowKey): void {
   const { found, latest, member } = lookUp(connection, about, key);
   if (found === undefined) return;
-  const altered = latest === undefined ? null : entryContradiction(connection, about, member, latest.entry);
+  const altered = latest === undefined ? null : entryContradiction(connection, about, member);
   const contradiction = altered ?? contradictionOf(about, member, found.row, latest);
   if (contradiction === null) return;
   throw new AuditLogContradicted(lineOf(contradiction));
@@ -366,9 +374,7 @@ export function contradictedRows(
   return rows.flatMap(({ member, row, entry, action, by, via, recorded }) => {
     const latest = entry === null ? undefined : ({ entry, action, by, via, row: recorded } as LatestEntry);
     const altered =
-      row === null || latest === undefined
-        ? null
-        : entryContradiction(connection, about, member, latest.entry);
+      row === null || latest === undefined ? null : entryContradiction(connection, about, member);
     const contradiction = altered ?? contradictionOf(about, member, row ?? undefined, latest);
     if (contradiction === null) return [];
     // What an altered entry says is not what was recorded.

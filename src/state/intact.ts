@@ -3,6 +3,7 @@ import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
+import type { RecordChange } from '../diff/change.ts';
 import { damagedMirror } from '../mirror/database.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
@@ -95,6 +96,40 @@ export function alteredHistory(
   const gone = mirror.runs.unlikeSealed({ from: since }).filter(({ isGone }) => isGone);
   return [...(text === null ? [] : [text]), ...gone.map(({ line }) => line)].map(
     (line) => `altered: ${line}`,
+  );
+}
+
+/**
+ * What shows that the rows of runs and restores that a history names are not as they were recorded, a line each: when it was, and who
+ * did it, may be false then. Rows of runs that are gone are left out: `alteredHistory` has them.
+ */
+export function alteredAuthors(
+  mirror: Pick<Mirror, 'runs' | 'restores'>,
+  { runs, restores }: { readonly runs: Iterable<number>; readonly restores: Iterable<number> },
+): string[] {
+  const named = new Set(runs);
+  const from = Math.min(...named);
+  const unlike =
+    named.size === 0
+      ? []
+      : mirror.runs.unlikeSealed({ from }).filter(({ run, isGone }) => !isGone && named.has(run));
+  const contradicted = [...new Set(restores)].flatMap((restore) => mirror.restores.contradictions(restore));
+  return [...unlike, ...contradicted].map(({ line }) => line);
+}
+
+/** The same of all runs, gone ones too: an altered time may have moved a run out of a period. */
+export function alteredRuns(mirror: Pick<Mirror, 'runs'>): string[] {
+  return mirror.runs.unlikeSealed({}).map(({ line }) => line);
+}
+
+/** Numbers of the restores that made these changes, or created their records again. */
+export function restoresIn(
+  changes: Iterable<Pick<RecordChange, 'created_again' | 'changed_by'>>,
+): Set<number> {
+  return new Set(
+    [...changes].flatMap(({ created_again: again, changed_by: by }) =>
+      [again, by].flatMap((each) => each?.restore ?? []),
+    ),
   );
 }
 

@@ -11,7 +11,7 @@ import type { HistoryRevision, IdChange, LogEntry, Sighting } from '../diff/hist
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow, Revision } from '../mirror/records.ts';
 import { READ } from '../mirror/sweeps-as-of.ts';
-import { alteredHistory } from './intact.ts';
+import { alteredAuthors, alteredHistory, restoresIn } from './intact.ts';
 import { unaskedInRun } from './unasked.ts';
 import { RecreatedBetween } from './recreated.ts';
 import { RestoreWrites } from './written-by-restore.ts';
@@ -32,8 +32,12 @@ interface RecordHistory {
   readonly idChanges: readonly IdChange[];
   /** The entries of its log, each with the restore that made the change. */
   readonly withRestores: (log: readonly LogEntry[]) => LogEntry[];
-  /** What shows that another program altered what the runs since the first revision changed; none where it is as they sealed it. */
-  readonly altered: () => string[];
+  /**
+   * What shows that another program altered what the runs since the first revision changed, the runs that its revisions are of, or
+   * the restores that are named in it; none where all is as it was recorded.
+   * @param log as `withRestores` returned it
+   */
+  readonly altered: (log: readonly LogEntry[]) => string[];
 }
 
 /**
@@ -55,6 +59,7 @@ export function recordHistory(
   const [newest] = found;
   const written = found.find(({ body }) => body !== null);
   const removed = newest?.body === null ? newest : null;
+  const changes = idChanges(mirror, row, found, definitions);
   return {
     revisions,
     // The replaced revision belongs to the collection that the record was in before.
@@ -67,14 +72,19 @@ export function recordHistory(
       written === undefined
         ? null
         : lastSeen(mirror, { collection: written.collection }, { written, removed }, until),
-    idChanges: idChanges(mirror, row, found, definitions),
+    idChanges: changes,
     withRestores: (log) => withRestores(mirror, row, found, log),
-    altered: () =>
-      alteredHistory(mirror, {
+    altered: (log) => [
+      ...alteredHistory(mirror, {
         since: found.at(-1)?.run ?? 0,
         upTo: until,
         collections: new Set([row, ...found].map(({ collection }) => collection)),
       }),
+      ...alteredAuthors(mirror, {
+        runs: found.map(({ run }) => run),
+        restores: restoresIn([...changes, ...log]),
+      }),
+    ],
   };
 }
 

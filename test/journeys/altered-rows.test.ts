@@ -10,7 +10,7 @@ import { recordPage } from '../../src/daemon/dashboard/record.ts';
 import { journalPage, restoresPage } from '../../src/daemon/dashboard/restores.ts';
 import { runPage, runsPage } from '../../src/daemon/dashboard/runs.ts';
 import { runNamed } from '../../src/daemon/http/api.ts';
-import { ChangesCache, findChanges } from '../../src/daemon/http/changes.ts';
+import { ChangesCache, changesOf, findChanges } from '../../src/daemon/http/changes.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { open, ORG, sync, testClock } from '../mirror/fixture.ts';
@@ -69,11 +69,13 @@ async function told(story: Story, ...command: string[]): Promise<{ altered: unkn
   interface Row {
     readonly is_altered: boolean;
   }
-  const document = JSON.parse((await story.expectRun(0, ...command, '--json', '--quiet')).stdout) as Row & {
+  const { code, stdout } = await story.run(...command, '--json', '--quiet');
+  const document = JSON.parse(stdout) as Row & {
     readonly warnings: string[];
     readonly runs?: readonly Row[];
     readonly restores?: readonly Row[];
   };
+  expect(code, command.join(' ')).toBe(document.warnings.length === 0 ? 0 : 1);
   const rows = document.runs ?? document.restores ?? [document];
   return { altered: rows.map(({ is_altered }) => is_altered), warnings: document.warnings };
 }
@@ -97,7 +99,8 @@ it('warns of a restore that is not as the audit log has it, and of one that is g
   alter(story, `UPDATE restores SET started_by = 'nobody'`);
   const line = 'restore 1 is not as it was recorded; entry';
   for (const [code, ...command] of commands) {
-    const { stderr } = await story.expectRun(code, ...command);
+    // The plan of an undo is one even so; with --apply it is refused.
+    const { stderr } = await story.expectRun(code === 0 ? 1 : code, ...command);
     expect(stderr, command.join(' ')).toContain(line);
     expect(stderr, command.join(' ')).toContain('has started_by ');
   }
@@ -125,7 +128,7 @@ it('warns of a restore that is not as the audit log has it, and of one that is g
   );
 
   alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM restore_steps; DELETE FROM restores');
-  expect((await story.expectRun(0, 'restores')).stderr).toContain('restore 1 is gone, though entry');
+  expect((await story.expectRun(1, 'restores')).stderr).toContain('restore 1 is gone, though entry');
   expect((await story.expectRun(4, 'restores', 'show', '1')).stderr).toContain('restore 1 is gone, though');
   expect(shown.restores()).toContain('restore 1 is gone, though entry');
   expect(await told(story, 'restores')).toEqual({
@@ -156,9 +159,9 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
   alter(story, `UPDATE runs SET "trigger" = 'command eve@x' WHERE run = 2`);
   const line = 'the row of run 2 is not as it was written when the run ended';
   for (const command of commands)
-    expect((await story.expectRun(0, ...command)).stderr, command.join(' ')).toContain(line);
+    expect((await story.expectRun(1, ...command)).stderr, command.join(' ')).toContain(line);
   for (const command of dated)
-    expect((await story.expectRun(0, ...command)).stderr, command.join(' ')).toContain(`tidemark: ${line}\n`);
+    expect((await story.expectRun(1, ...command)).stderr, command.join(' ')).toContain(`tidemark: ${line}\n`);
   const [domain] = await story.list('domains');
   expect((await story.expectRun(0, 'log', 'domains', String(domain?.['id']))).stderr).not.toContain(line);
   expect((await story.expectRun(0, 'runs', '--limit', '1')).stderr).not.toContain(line);
@@ -171,9 +174,9 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
   expect((await story.expectRun(1, 'doctor')).stdout).toContain(line);
 
   alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM runs WHERE run = 2');
-  expect((await story.expectRun(0, 'runs')).stderr).toContain('the row of run 2 is gone');
+  expect((await story.expectRun(1, 'runs')).stderr).toContain('the row of run 2 is gone');
   for (const command of [['changes'], ['changes', '--json']]) {
-    const { stderr } = await story.expectRun(0, ...command);
+    const { stderr } = await story.expectRun(1, ...command);
     expect(stderr).toContain('the row of run 2 is gone');
     expect(stderr).toContain('what run 2 changed is shown with the next run of its source');
   }
@@ -193,9 +196,83 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
   expect((await told(story, 'runs')).warnings).toEqual([expect.stringContaining('the row of run 2 is gone')]);
 
   alter(story, 'DELETE FROM runs WHERE run = 3');
-  const { stderr: newest } = await story.expectRun(0, 'changes');
+  const { stderr: newest } = await story.expectRun(1, 'changes');
   for (const run of [2, 3])
     expect(newest).toContain(`what run ${run} changed is not shown: its row is gone, and no run`);
+});
+
+it('warns of who made a change, where the row of that restore or the entry of its beginning was altered', async () => {
+  const story = await Story.start();
+  const settings = { model: 'events', interval: 'day', paused: true };
+  const created = async (name: string): Promise<string> => {
+    const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, {
+      ...{ name, ...settings },
+      destination: { type: 'NoOp', config: {} },
+    });
+    return String(id);
+  };
+  const [gone, kept] = [await created('Gone'), await created('Kept')];
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.call('DELETE', `${ORGANIZATION}batch_exports/${gone}/`);
+  await story.call('PATCH', `${ORGANIZATION}batch_exports/${kept}/`, { paused: false });
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.applied(0, 'restore', 'run:2', '--apply', '--kind', 'batch_exports');
+  await story.expectRun(0, 'sync', '--quiet');
+  const commands = [
+    ['log', 'batch_exports', 'Kept'],
+    ['log', 'batch_exports', 'Gone'],
+    ['blame', 'batch_exports', 'Kept'],
+    ['blame', 'batch_exports', 'Gone'],
+    ['show', 'batch_exports', 'Gone'],
+    ['changes'],
+    ['runs', 'show', '4'],
+    ['restores'],
+    ['restores', 'show', '1'],
+  ];
+  const { mirror } = pages(story);
+  const config = onlyMirrorConfig(loadConfig({ env: story.env, cwd: story.directory, keys: 'unused' }));
+  const now = systemClock.now();
+  const shownPages = async (): Promise<string[]> => {
+    const [row] = mirror.records.find('batch_exports', kept);
+    const [previous, run] = [mirror.runs.get(3), mirror.runs.get(4)];
+    if (row === undefined || previous === undefined || run === undefined) throw new Error('it is gone');
+    const facts = { mirror, config, now };
+    const question = { from: '', to: '2100', sources: ['default'], kinds: null, limit: 100 };
+    const found = await findChanges(mirror, config, question, new ChangesCache());
+    const changes = await changesOf(mirror, config, { run, previous }, { kinds: null, limit: 100 });
+    return [
+      recordPage({ ...facts, row, hasOthers: false, query: new URLSearchParams() }),
+      runPage({ ...facts, run, changes, canAct: false }),
+      changesPage({ ...facts, found, days: 7, byDay: [], kind: null, hasOthers: false }),
+    ].map(({ body }) => body.text);
+  };
+  for (const command of commands) await story.expectRun(0, ...command);
+  for (const page of await shownPages()) expect(page).not.toContain(WARNING);
+  const whole = readFileSync(story.file('mirror.db'));
+  const alterations = [
+    [
+      `UPDATE restores SET started_by = 'nobody'`,
+      /restore 1 is not as it was recorded; entry 2 of the audit log \(end by \S+\) has started_by "/,
+    ],
+    [
+      `UPDATE audit_log SET via = 'eve@there' WHERE action = 'restore'`,
+      /restore 1 rests on entry 1 of the audit log, which is not as it was written/,
+    ],
+  ] as const;
+  for (const [sql, line] of alterations) {
+    writeFileSync(story.file('mirror.db'), whole);
+    alter(story, sql);
+    for (const command of commands) {
+      const { stderr } = await story.expectRun(1, ...command, '--quiet');
+      expect(stderr, command.join(' ')).toMatch(line);
+      const document = JSON.parse((await story.run(...command, '--json')).stdout) as { warnings: string[] };
+      expect(document.warnings, command.join(' ')).toEqual([expect.stringMatching(line)]);
+    }
+    for (const page of await shownPages()) expect(page.replaceAll('&quot;', '"')).toMatch(line);
+    // It names no restore.
+    await story.expectRun(0, 'log', 'domains', String((await story.list('domains'))[0]?.['id']));
+    await story.expectRun(0, 'runs', 'show', '3');
+  }
 });
 
 it('shows what a deleted run changed with the next run, also where that is the first of the period', async () => {

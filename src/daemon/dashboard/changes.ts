@@ -6,7 +6,7 @@ import { definitionsFor } from '../../config/source.ts';
 import { count, plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { parentNames } from '../../state/parent-names.ts';
-import { deletedRunsNote } from '../../state/intact.ts';
+import { alteredAuthors, deletedRunsNote, restoresIn } from '../../state/intact.ts';
 import type { DayOfChanges, FoundChanges, RunChanges } from '../http/changes.ts';
 import { changeChart } from './charts.ts';
 import {
@@ -47,8 +47,15 @@ export function changesPage(facts: ChangesFacts): PageContent {
     ? hintHtml('and more: choose a kind or a shorter period, or `tidemark changes`')
     : NOTHING;
   const hidden = kind === null ? '. Recordings are hidden unless selected' : '';
+  const unlike = [
+    ...deletedRunsNote(facts.mirror),
+    ...alteredAuthors(facts.mirror, {
+      runs: found.runs.map(({ run }) => run.run),
+      restores: restoresIn(found.runs.flatMap(({ changes }) => changes ?? [])),
+    }),
+  ];
   const body = markup`<h1>Changes</h1><p class="faint">Changes found by each sync, newest first${hidden}.</p>
-${unlikeHtml(deletedRunsNote(facts.mirror))}${chooser(facts)}${chart}${found.runs.length === 0 ? nothingChanged(facts) : NOTHING}
+${unlikeHtml(unlike)}${chooser(facts)}${chart}${found.runs.length === 0 ? nothingChanged(facts) : NOTHING}
 ${found.runs.map((run) => runHtml(facts, run))}${isCut}`;
   return { title: 'Changes', body };
 }

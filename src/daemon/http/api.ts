@@ -32,6 +32,7 @@ import type { DaemonCells } from '../cells.ts';
 import { unknownSource } from '../daemon-view.ts';
 import type { DaemonView } from '../view.ts';
 import type { ActingToken } from './access.ts';
+import { alteredAuthors, deletedRunsNote, restoresIn } from '../../state/intact.ts';
 import { countChanges, type ChangesCache, changesOf, findChanges } from './changes.ts';
 import {
   type AskedJob,
@@ -394,9 +395,15 @@ async function runShown(view: DaemonView, mirror: Mirror, run: RunRow): Promise<
     previous === null
       ? null
       : await changesOf(mirror, view.config(), { run, previous }, { kinds: null, limit: MOST_CHANGES });
+  const warnings = alteredAuthors(mirror, {
+    runs: [run.run],
+    restores: restoresIn(changes?.changes ?? []),
+  });
   return {
     schema: 'tidemark.run/1',
     ...runDocument(run, progressOf(view, run.source)),
+    is_altered: warnings.length > 0,
+    warnings,
     sweeps: mirror.runs.sweeps(run.run).map(sweepDocument),
     schema_changes: mirror.runs.schemaChanges({ run: run.run, source: run.source }),
     previous: previous?.run ?? null,
@@ -486,6 +493,13 @@ async function changesShown(
       first_read: firstReadsIn(firstReads, run),
       changes,
     })),
+    warnings: [
+      ...deletedRunsNote(mirror),
+      ...alteredAuthors(mirror, {
+        runs: runs.map(({ run }) => run.run),
+        restores: restoresIn(runs.flatMap(({ changes }) => changes ?? [])),
+      }),
+    ],
   };
 }
 
