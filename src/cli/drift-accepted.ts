@@ -34,8 +34,9 @@ import type { Located } from './command-row.ts';
 import { print, printNote, type CommandContext, terminalWidth } from './context.ts';
 import { isAskedFor, placeByIndex } from './drift-place.ts';
 import { renderTable } from '../report/table.ts';
+import { printAltered } from './verification-note.ts';
 
-/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, via, until, is_over, contradiction, measured}]}`. */
+/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, via, until, is_over, contradiction, measured}]}`. Exit code 1 where one is not as the audit log has it. */
 export async function acceptedDrift(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'drift accepted', context.pid);
@@ -58,6 +59,13 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
         name: acceptedName(mirror, acceptance, definitionsFor(config, acceptance.source)(acceptance.kind)),
         isOver: acceptance.until !== undefined && !(Date.parse(acceptance.until) > now),
       }));
+    const exit = printAltered(
+      context,
+      accepted.flatMap((each) => {
+        const line = contradictionText(each, each.source, definitionsFor(config, each.source));
+        return line === null ? [] : [`does not count: ${line}`];
+      }),
+    );
     if (context.options.json === true) {
       const document = {
         schema: 'tidemark.drift_accepted/1',
@@ -70,19 +78,12 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
         })),
       };
       await print(context, `${JSON.stringify(document)}\n`);
-      return EXIT.done;
+      return exit;
     }
     if (accepted.length === 0) {
       await print(context, 'no drift was accepted\n');
-      return EXIT.done;
+      return exit;
     }
-    printNote(
-      context,
-      accepted.flatMap((each) => {
-        const line = contradictionText(each, each.source, definitionsFor(config, each.source));
-        return line === null ? [] : [`does not count: ${line}`];
-      }),
-    );
     const placesOf = new Map(
       sources.map((source) => {
         const definitions = definitionsFor(config, source);
@@ -113,7 +114,7 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
       { width: terminalWidth(context) },
     );
     await print(context, `${table}\n`);
-    return EXIT.done;
+    return exit;
   } finally {
     mirror.close();
   }

@@ -22,6 +22,7 @@ import { openConfiguredMirror, readConfig, readLoadedConfig } from '../wire.ts';
 import { print, printNote, toRun, type CommandContext, terminalWidth } from './context.ts';
 import { openExistingMirror, openForChange } from './when-free.ts';
 import { renderTable } from '../report/table.ts';
+import { printAltered } from './verification-note.ts';
 import { localTime } from '../core/wording.ts';
 
 export async function snapshots(context: CommandContext): Promise<ExitCode> {
@@ -33,8 +34,7 @@ export async function snapshots(context: CommandContext): Promise<ExitCode> {
       all.length === 0
         ? 'no snapshots: `tidemark snapshots pin NAME` pins the latest run, so that retention keeps it'
         : renderSnapshots(mirror, all, terminalWidth(context));
-    await answer(context, mirror, text);
-    return EXIT.done;
+    return await answer(context, mirror, text, { isRead: true });
   } finally {
     mirror.close();
   }
@@ -227,8 +227,7 @@ export async function baseline(
       });
     }
     const text = (): string => renderSnapshots(mirror, [current], terminalWidth(context));
-    await answer(context, mirror, text, [current]);
-    return EXIT.done;
+    return await answer(context, mirror, text, { isRead: true, only: [current] });
   } finally {
     mirror.close();
   }
@@ -249,30 +248,30 @@ async function change(
   const mirror = await openForChange(context, config, command, as);
   try {
     const said = work(mirror);
-    await answer(context, mirror, () => said);
-    return EXIT.done;
+    return await answer(context, mirror, () => said);
   } finally {
     mirror.close();
   }
 }
 
 /**
- * With a warning of each snapshot that is not as the audit log has it, or is gone. The document lists every present snapshot,
+ * With a warning of each snapshot that is not as the audit log has it, or is gone, and exit code 1 then where `isRead`. The document lists every present snapshot,
  * unless `only` narrows it.
  */
 async function answer(
   context: CommandContext,
   mirror: Mirror,
   text: () => string,
-  only?: readonly CheckedSnapshot[],
-): Promise<void> {
+  { only, isRead = false }: { readonly only?: readonly CheckedSnapshot[]; readonly isRead?: boolean } = {},
+): Promise<ExitCode> {
   const contradictions =
     only?.flatMap(({ contradiction }) => contradiction ?? []) ?? mirror.snapshots.contradictions();
   const warnings = contradictions.map(contradictionText);
-  printNote(context, warnings);
+  const exit = isRead ? printAltered(context, warnings) : EXIT.done;
+  if (!isRead) printNote(context, warnings);
   if (context.options.json !== true) {
     await print(context, `${text()}\n`);
-    return;
+    return exit;
   }
   const rows = (only ?? mirror.snapshots.checked()).map(
     ({ name, run, pinnedAt, by, via, isBaseline, contradiction }) => ({
@@ -294,6 +293,7 @@ async function answer(
     warnings: warnings.map((line) => toRun(line, context.options)),
   };
   await print(context, `${JSON.stringify(document)}\n`);
+  return exit;
 }
 
 function renderSnapshots(

@@ -189,7 +189,7 @@ describe('accepted drift', () => {
     file.close();
     expect((await expectRun(1, 'verify')).stdout).toMatch(/entry \d+/);
     expect((await expectRun(1, 'audit')).stderr).toContain('not as');
-    const after = (await expectRun(0, 'drift', 'accepted', '--json')).stdout;
+    const after = (await expectRun(1, 'drift', 'accepted', '--json')).stdout;
     expect(after).not.toContain('Root');
   });
 
@@ -389,7 +389,7 @@ describe('fingerprints', () => {
     await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'again');
     expect((await expectRun(0, 'drift')).stderr).not.toContain('is gone');
     remove();
-    expect((await expectRun(0, 'drift', 'accepted')).stdout).toMatch(
+    expect((await expectRun(1, 'drift', 'accepted', '--quiet')).stdout).toMatch(
       /\/is_verified +\(absent\) → true +b \(run 1\)/,
     );
     service.set('domains', DOMAINS);
@@ -543,8 +543,8 @@ describe('fingerprints', () => {
     expect(warnings[0]).toContain(
       '; `tidemark snapshots pin NAME run:1` pins the run that the audit log has',
     );
-    const quiet = await expectRun(0, 'snapshots', '--quiet');
-    expect(quiet.stderr).toBe('');
+    const quiet = await expectRun(1, 'snapshots', '--quiet');
+    expect(quiet.stderr).toMatch(/snapshot "a" is not .*\n.*snapshot "c" was inserted/);
     expect(quiet.stdout).toMatch(/^a .* altered$/m);
     expect(quiet.stdout).toMatch(/^b .* baseline$/m);
     expect(quiet.stdout).toMatch(/^c .* inserted$/m);
