@@ -45,7 +45,10 @@ const LARGEST_CHARACTERS = 1_000_000;
  * What every manifest has, and only the contents of its backup can confirm: without it, somebody took it out. A manifest is read
  * without these, so that it can be said which backup it is of.
  */
-const CONFIRMED: readonly (keyof BackupManifest)[] = ['sources', 'audit_log', 'checked'];
+const CONFIRMED: readonly (keyof BackupManifest)[] = [
+  ...(['sources', 'audit_log', 'checked'] as const),
+  ...(['compression', 'encryption', 'versions'] as const),
+];
 
 /** Why it is not a manifest as it was written, although it can be read; null where it may be. */
 export function lackOf(manifest: BackupManifest): string | null {

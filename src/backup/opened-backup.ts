@@ -12,7 +12,7 @@ import type { NoticeState } from '../mirror/daemon-store.ts';
 import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
 import { movedAway, restoreWorkDirectory } from '../mirror/open.ts';
 import type { Backup } from './list.ts';
-import { lackOf } from './manifest.ts';
+import { type BackupManifest, lackOf } from './manifest.ts';
 import { parseBackupName } from './name.ts';
 import { damaged, digestOf, formatOf, unpack, type Digests } from './packing.ts';
 import { type PlainFacts, checkPlainBackup } from './plain-backup.ts';
@@ -45,10 +45,11 @@ export async function verifyBackup(
   refuseDamaged(backup);
   const isCompared = backup.manifest !== null;
   const file = await backup.target.fetch(backup.name, workDirectory, options.signal);
-  if (options.identities.length === 0 && (await formatOf(file)) === 'age') {
+  const format = await formatOf(file);
+  if (options.identities.length === 0 && format === 'age') {
     const packed = await digestOf(file, { signal: options.signal });
     if (backup.manifest !== null && packed.sha256 !== backup.manifest.sha256) throw damaged(backup.path);
-    refuseContradiction(backup, null);
+    refuseContradiction(backup, { format, plain: null, facts: null });
     return { facts: null, isCompared };
   }
   const facts = await unpackChecked(backup, file, join(workDirectory, 'backup.db'), options);
@@ -156,7 +157,7 @@ async function unpackChecked(
     signal,
     onVerify: ({ records, of }) => onProgress?.('verifying', of === 0 ? 1 : records / of),
   });
-  refuseContradiction(backup, facts);
+  refuseContradiction(backup, { format: await formatOf(file), plain: digests.plain, facts });
   return facts;
 }
 
@@ -166,13 +167,23 @@ const ALTERED_HINT =
 /** A second backup within a second is named after the next one. */
 const NAMED_LATER_MS = 60_000;
 
+/** What a backup was found to be. */
+interface Found {
+  readonly format: Awaited<ReturnType<typeof formatOf>>;
+  /** These are null where it was not opened. */
+  readonly plain: Digests['plain'] | null;
+  readonly facts: PlainFacts | null;
+}
+
 /**
  * The manifest is a file beside the backup that anybody may have written. What the mirror in the backup says of itself is compared
  * with it; the time, which the mirror does not know, with the name only.
- * @param facts null where the backup was not opened
  * @throws TidemarkError `mirror_corrupt` that names the first field that differs
  */
-function refuseContradiction({ name, path, madeAt, manifest }: Backup, facts: PlainFacts | null): void {
+function refuseContradiction(
+  { name, path, madeAt, manifest }: Backup,
+  { format, plain, facts }: Found,
+): void {
   if (manifest === null) {
     refuseEarlierThanRuns({ name, path, madeAt }, facts);
     return;
@@ -191,8 +202,16 @@ function refuseContradiction({ name, path, madeAt, manifest }: Backup, facts: Pl
       { hint: ALTERED_HINT },
     );
   };
+  differs('encryption', manifest.encryption, format === 'age' ? 'age' : null);
+  // There is no other one, and what is compressed otherwise does not unpack.
+  differs('compression', manifest.compression, 'zstd');
+  if (plain !== null) differs('plain_bytes', manifest.plain_bytes, plain.bytes);
   if (facts !== null) {
-    const { audit_log: entry, sources } = manifest;
+    const { audit_log: entry, sources, versions } = manifest;
+    // The mirror does not know which version of the program backed it up.
+    const { tidemark: said } = (versions as BackupManifest['versions'] | null) ?? {};
+    const tidemark = isVersion(said) ? said : 'a version';
+    differs('versions', ordered(versions), ordered({ tidemark, schema: facts.schema }));
     differs('mirror', manifest.mirror, facts.mirror);
     differs('run', manifest.run, facts.run);
     differs('root', manifest.root, facts.root);
@@ -206,6 +225,11 @@ function refuseContradiction({ name, path, madeAt, manifest }: Backup, facts: Pl
   const laterMs = Date.parse(named.madeAt) - Date.parse(manifest.made_at);
   if (Math.abs(laterMs) > NAMED_LATER_MS) differs('made_at', manifest.made_at, named.madeAt, 'its name');
   refuseEarlierThanRuns({ name, path, madeAt }, facts);
+}
+
+/** As of package.json: `0.1.0`, `0.2.0-rc.1`. */
+function isVersion(value: unknown): boolean {
+  return typeof value === 'string' && /^\d+\.\d+\.\d+(?:[-+][\w.+-]+)?$/.test(value);
 }
 
 /** Farther than a clock is set back. */

@@ -1,5 +1,6 @@
 /** A manifest that says something else than the backup that it lies beside: neither verified nor restored. */
 import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { expect, it } from 'vitest';
 import { Story } from '../journeys/restore-story.ts';
 
@@ -14,7 +15,12 @@ it('is refused, naming the field', async () => {
   const name = /tidemark-\w+-run1\.db\.zst/.exec(stdout)?.[0] ?? '';
   const file = `${story.file('bak')}/${name}`;
   const text = readFileSync(`${file}.json`, 'utf8');
-  const manifest = JSON.parse(text) as { sources: object[]; checked: object };
+  const manifest = JSON.parse(text) as {
+    sources: object[];
+    checked: object;
+    plain_bytes: number;
+    versions: object;
+  };
   await story.expectRun(0, 'backup', 'verify', file);
   const forged = {
     mirror: '0123456789abcdef',
@@ -24,6 +30,10 @@ it('is refused, naming the field', async () => {
     sources: [{ ...manifest.sources[0], source: 'evil' }],
     audit_log: { entry: 3, hash: HASH },
     checked: { ...manifest.checked, records: 1 },
+    plain_bytes: manifest.plain_bytes + 1,
+    compression: 'none',
+    encryption: 'age',
+    versions: { ...manifest.versions, schema: 99 },
   };
   const to = story.file('restored.db');
   for (const [field, value] of Object.entries(forged)) {
@@ -37,7 +47,7 @@ it('is refused, naming the field', async () => {
     }
     expect(existsSync(to)).toBe(false);
   }
-  for (const field of ['sources', 'audit_log', 'checked']) {
+  for (const field of ['sources', 'audit_log', 'checked', 'compression', 'encryption', 'versions']) {
     const rest = Object.entries(manifest).filter(([key]) => key !== field);
     writeFileSync(`${file}.json`, JSON.stringify(Object.fromEntries(rest)));
     for (const command of [
@@ -49,6 +59,13 @@ it('is refused, naming the field', async () => {
       expect(stderr).toMatch(new RegExp(`manifest .*was altered: ${field} is not in it`));
     }
     expect(existsSync(to)).toBe(false);
+  }
+  // The mirror does not know by which version it was backed up, but that is a version.
+  for (const versions of [{ ...manifest.versions, tidemark: 1 }, null, 'all']) {
+    writeFileSync(`${file}.json`, JSON.stringify({ ...manifest, versions }));
+    expect((await story.expectRun(1, 'backup', 'verify', file)).stderr).toContain(
+      'manifest says: versions is ',
+    );
   }
   // Renamed to another date, with and without a manifest that says so too.
   const renamed = 'tidemark-20200101T000000Z-run1.db.zst';
@@ -71,4 +88,31 @@ it('is refused, naming the field', async () => {
   writeFileSync(`${file}.json`, JSON.stringify(Object.fromEntries(Object.entries(manifest).reverse())));
   await story.expectRun(0, 'backup', 'verify', file);
   await story.expectRun(0, 'backup', 'restore', file, '--to', to);
+});
+
+it('of an encrypted backup is refused where it says that it is not, also where the backup is not opened', async () => {
+  const identity = await generateIdentity();
+  const story = await Story.start({
+    TIDEMARK_BACKUP_TARGETS: './bak',
+    TIDEMARK_BACKUP_RECIPIENTS: JSON.stringify([await identityToRecipient(identity)]),
+  });
+  mkdirSync(story.file('bak'));
+  writeFileSync(story.file('key.txt'), `${identity}\n`, { mode: 0o600 });
+  await story.expectRun(0, 'backup', 'create');
+  const { stdout } = await story.expectRun(0, 'backup', 'list', story.file('bak'), '--json');
+  const file = `${story.file('bak')}/${/tidemark-\w+-run1\.db\.zst\.age/.exec(stdout)?.[0] ?? ''}`;
+  const manifest = JSON.parse(readFileSync(`${file}.json`, 'utf8')) as object;
+  const withKey = ['backup', 'verify', file, '--identity', story.file('key.txt')];
+  await story.expectRun(0, ...withKey);
+  await story.expectRun(3, 'backup', 'verify', file);
+  for (const [field, value] of [
+    ['encryption', null],
+    ['compression', 'gzip'],
+  ] as const) {
+    writeFileSync(`${file}.json`, JSON.stringify({ ...manifest, [field]: value }));
+    for (const command of [withKey, ['backup', 'verify', file]])
+      expect((await story.expectRun(1, ...command)).stderr).toContain(
+        `is not what its manifest says: ${field} is `,
+      );
+  }
 });
