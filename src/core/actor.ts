@@ -9,7 +9,8 @@ export interface Actor {
   readonly via: string;
 }
 
-const MOST_CHARACTERS = 100;
+/** As many as texts and pages show of a name: two that are cut could look like one. */
+export const MOST_CHARACTERS = 200;
 
 /** Who does what nobody asked the daemon for. */
 export const SCHEDULE: Actor = { by: 'schedule@daemon', via: 'schedule@daemon' };

@@ -43,7 +43,8 @@ const ENTRIES_SHOWN = 200;
 const STEPS_SLICE = 10;
 /** The same without look-ups. */
 const READ_SLICE = 500;
-const MOST_TEXT = 200;
+/** A name and how it was known, as they are shown, are shorter. */
+const MOST_TEXT = 500;
 
 /** As it was typed; what is empty narrows nothing. */
 interface AuditQuestion {

@@ -1,6 +1,6 @@
 /** The login form: a token in, a session cookie out. Only there where a token is configured. */
 import { Hono, type Context } from 'hono';
-import { actorName } from '../../core/actor.ts';
+import { actorName, nameProblem } from '../../core/actor.ts';
 import type { Clock } from '../../core/clock.ts';
 import { plural } from '../../core/wording.ts';
 import {
@@ -60,13 +60,10 @@ export function createLogin(parts: LoginParts): Hono {
       const problem = `Too many invalid tokens: try again in ${plural(waitSeconds, 'second')}.`;
       return page(context, again(problem), 429);
     }
-    const name = nameIn(form);
-    if (name === undefined)
-      return page(
-        context,
-        again('The name has characters that cannot be printed: correct it, or leave it empty.'),
-        400,
-      );
+    const given = form.get('username') ?? '';
+    const wrong = nameProblem(given);
+    if (wrong !== null) return page(context, again(`The name ${wrong}: correct it, or leave it empty.`), 400);
+    const name = actorName(given) ?? TOKEN_USER;
     context.header('Set-Cookie', cookie(context, access.newSession(name, clock.now()), SESSION_SECONDS));
     return context.redirect(to, 303);
   });
@@ -82,12 +79,6 @@ export function createLogin(parts: LoginParts): Hono {
   return login;
 }
 
-/** Undefined for what is not a name. */
-function nameIn(form: URLSearchParams): string | undefined {
-  const given = form.get('username')?.trim().slice(0, 100) ?? '';
-  return given === '' ? TOKEN_USER : actorName(given);
-}
-
 /** @param name as it was typed before */
 function loginHtml(to: string, problem: string | null, name = ''): string {
   const described = problem === null ? NOTHING : markup` aria-invalid="true" aria-describedby="problem"`;
@@ -99,7 +90,7 @@ function loginHtml(to: string, problem: string | null, name = ''): string {
 <form method="post" action="/login">
 <input type="hidden" name="to" value="${to}">
 <label>Your name (optional, recorded with what you do)
-<input name="username" value="${name.slice(0, 100)}" maxlength="100" autocomplete="username" spellcheck="false"></label>
+<input name="username" value="${name}" autocomplete="username" spellcheck="false"></label>
 <label>Token<input type="password" name="token" required autocomplete="current-password" spellcheck="false"
  autofocus${described}></label>${message}
 <button>Log in</button></form>`,

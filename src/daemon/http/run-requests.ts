@@ -1,7 +1,7 @@
 /** `POST /api/v1/runs`: what is asked for, proper or refused by name. */
 import type { Context } from 'hono';
 import type { Kind } from '../../catalog/kinds.ts';
-import { type Actor, actorName } from '../../core/actor.ts';
+import { type Actor, actorName, MOST_CHARACTERS } from '../../core/actor.ts';
 import type { Clock } from '../../core/clock.ts';
 import { type JobName, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { DaemonCells } from '../cells.ts';
@@ -132,7 +132,7 @@ function who(body: Record<string, unknown>, member: 'by' | 'via', usual: string)
   const { [member]: value = usual } = body;
   const name = typeof value === 'string' ? actorName(value) : undefined;
   if (name !== undefined) return name;
-  throw wrong(`"${member}" must be a name of at most 100 printable characters`);
+  throw wrong(`"${member}" must be a name of at most ${MOST_CHARACTERS} printable characters`);
 }
 
 function names(value: unknown, member: string): readonly string[] | null {

@@ -56,6 +56,20 @@ it('a name that cannot be recorded is refused, not left out', async () => {
   expect(await answer.text()).toContain('The name has characters that cannot be printed');
 });
 
+it('a name that is too long is refused, not cut: two could become the same', async () => {
+  const login = async (username: string): Promise<Response> =>
+    await fetch(`${url}/login`, {
+      method: 'POST',
+      headers: FORM,
+      redirect: 'manual',
+      body: new URLSearchParams({ token: TOKEN, username }),
+    });
+  const refused = await login('x'.repeat(201));
+  expect([refused.status, refused.headers.get('set-cookie')]).toEqual([400, null]);
+  expect(await refused.text()).toContain('The name is longer than 200 characters');
+  expect((await login('x'.repeat(200))).status).toBe(303);
+});
+
 async function loggedIn(base: string): Promise<Record<string, string>> {
   const answer = await fetch(`${base}/login`, {
     method: 'POST',
