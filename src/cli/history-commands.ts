@@ -116,7 +116,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--by <name>',
         description:
-          'only what was done under this name, by this USER@HOST, or as "NAME (ORIGIN)"; repeatable',
+          'only what was done under this name, from this origin (USER@HOST), or as "NAME (ORIGIN)"; repeatable',
         values: 'free',
         isRepeatable: true,
       },
@@ -129,6 +129,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
     ],
     notes: [
       'Newest first. In brackets after a name that was given with --as or in the dashboard: how Tidemark knew who it was.',
+      '--by: a name with @ needs its origin, as shown: "a@b.example (proxy@dashboard)", or "a@b.example (*)" for any.',
       'Exit code 1 if an entry was altered or is gone, whatever is asked for; `tidemark verify` says what else was.',
     ],
     examples: [

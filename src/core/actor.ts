@@ -83,6 +83,16 @@ export function whoText({ by, via }: Named): string {
   return via === undefined || via === null || by === via ? by : `${by} (${via})`;
 }
 
+/**
+ * True where a text that somebody asks for means this person: it is as shown (`ann (root@host)`), says how the program knew them
+ * (`root@host`), is the name with any origin (`ann (*)`), or the name alone. Not alone where it has an @: anybody may give the
+ * name of another machine's user, who did none of it.
+ */
+export function isMeantBy(text: string, { by, via }: Actor): boolean {
+  const forms = [whoText({ by, via }), `${by} (${via})`, via, `${by} (*)`, ...(by.includes('@') ? [] : [by])];
+  return forms.some((form) => form.toLowerCase() === text.toLowerCase());
+}
+
 interface Trigger {
   readonly trigger: string;
   /** Null where nobody asked for it, or that is not known; so is `via`. */

@@ -202,6 +202,24 @@ describe('the audit log', () => {
     expect(stderr).toMatch(/run \d+ sealed entry \d+ of the audit log, which is not the one that it sealed/);
   });
 
+  it('is narrowed by a name with @ only where that is who it was, or with its origin', async () => {
+    const story = await Story.start();
+    await story.expectRun(0, 'snapshots', 'pin', 'a', '--as', 'eve@elsewhere');
+    await story.expectRun(0, 'snapshots', 'pin', 'b');
+    const pins = async (by: string): Promise<unknown[]> => {
+      const { stdout } = await story.expectRun(0, 'audit', '--json', '--by', by);
+      return (JSON.parse(stdout) as AuditJson).entries.map(
+        ({ snapshot }) => (snapshot as { readonly name: string }).name,
+      );
+    };
+    // The user of another machine did nothing here: somebody gave that name.
+    expect(await pins('eve@elsewhere')).toEqual([]);
+    expect(await pins(`eve@elsewhere (${via})`)).toEqual(['a']);
+    expect(await pins('EVE@elsewhere (*)')).toEqual(['a']);
+    expect(await pins(`${via} (*)`)).toEqual(['b']);
+    expect(await pins(via)).toEqual(['b', 'a']);
+  });
+
   it('is narrowed by time, state, action, person and source', async () => {
     const story = await told();
     const actions = async (...more: string[]): Promise<unknown[]> => {

@@ -6,6 +6,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
+import { isMeantBy } from '../../core/actor.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { type JsonValue, parseLossless } from '../../core/json.ts';
 import { plural } from '../../core/wording.ts';
@@ -26,7 +27,7 @@ import { isWithin, type Period } from '../../state/period.ts';
 export interface AuditFilter {
   readonly period: Period;
   readonly actions?: readonly AuditAction[] | undefined;
-  /** Names, or users and hosts. */
+  /** As `isMeantBy` reads them. */
   readonly by?: readonly string[] | undefined;
   readonly sources?: readonly string[] | undefined;
   /** Entries returned at most. */
@@ -191,12 +192,10 @@ function isAskedFor(
   { at, action, by, via, subject }: AuditLogEntry,
   { period, actions, by: people, sources }: AuditFilter,
 ): boolean {
-  const isBy = (name: string): boolean =>
-    [by, via, `${by} (${via})`].some((known) => known.toLowerCase() === name.toLowerCase());
   return (
     isWithin(period, at) &&
     actions?.includes(action) !== false &&
-    people?.some(isBy) !== false &&
+    people?.some((text) => isMeantBy(text, { by, via })) !== false &&
     sources?.some((source) => isAbout(subject, source)) !== false
   );
 }
