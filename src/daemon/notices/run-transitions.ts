@@ -247,7 +247,10 @@ function schemaTransition(states: readonly NoticeState[], seen: JobObservation):
   };
 }
 
-/** Subject `removals`: `held` while removals wait, with how many by collection. */
+/** How many removals have waited in all, beside the collections in the detail of `removals`. */
+const WAITED = 'waited';
+
+/** Subject `removals`: `held` while removals wait, with how many by collection; 0 for one where none waits any more. */
 function removalTransition(
   states: readonly NoticeState[],
   { job, held, settled, at }: JobObservation,
@@ -270,9 +273,17 @@ function removalTransition(
     );
     return { states: [], cleared: [{ source, subject: 'removals' }], notices: [notice] };
   }
-  const now = Object.fromEntries(held.map((each) => [heldKey(each), each.records]));
   const known = before?.detail ?? {};
-  const isNew = Object.entries(now).some(([key, records]) => records > Number(known[key] ?? 0));
+  const counts = new Map([
+    ...Object.keys(waitingIn(known)).map((key) => [key, 0] as const),
+    ...held.map((each) => [heldKey(each), each.records] as const),
+  ]);
+  const added = [...counts].reduce(
+    (sum, [key, records]) => sum + Math.max(0, records - (waitingIn(known)[key] ?? 0)),
+    0,
+  );
+  const isNew = added > 0;
+  const now = { ...Object.fromEntries(counts), [WAITED]: waitedIn(known) + added };
   const isMoved = isNew || JSON.stringify(sorted(known)) !== JSON.stringify(sorted(now));
   const state = { source, subject: 'removals', state: 'held', since: before?.since ?? at, detail: now };
   return {
@@ -282,12 +293,26 @@ function removalTransition(
   };
 }
 
+/** By collection. */
+function waitingIn(detail: NoticeState['detail']): Record<string, number> {
+  const counts = Object.entries(detail).filter(
+    (each): each is [string, number] => each[0] !== WAITED && typeof each[1] === 'number',
+  );
+  return Object.fromEntries(counts);
+}
+
+function waitedIn(detail: NoticeState['detail']): number {
+  const { [WAITED]: waited } = detail;
+  if (typeof waited === 'number') return waited;
+  return Object.values(waitingIn(detail)).reduce((sum, each) => sum + each, 0);
+}
+
 /** Why none waits any more: what was not removed is back. */
 function settledLines(
   { since, detail }: NoticeState,
   settled: SettledRemovals = { accepted: [], restored: 0, confirmed: 0 },
 ): string[] {
-  const waited = Object.values(detail).reduce<number>((sum, each) => sum + Number(each), 0);
+  const waited = waitedIn(detail);
   const approved = settled.accepted.reduce((sum, { records }) => sum + records, 0);
   const restored = Math.min(settled.restored, Math.max(0, waited - approved));
   const confirmed = Math.min(settled.confirmed, Math.max(0, waited - approved - restored));

@@ -141,6 +141,29 @@ describe('a sync', () => {
       '3 records were removed: a later run did not find them either',
       '3 records were seen again in the service',
     ]);
+    // All that had waited is counted at the end, not what waited last, nor what other collections held.
+    const other = { ...held[0]!, kind: 'roles' as const, records: 9 };
+    let since = transitionsOf([], { ...waits, held: [...held, other] }).states;
+    since = transitionsOf(since, { ...waits, held: [{ ...held[0]!, records: 3 }] }).states;
+    expect(Object.keys(since[0]!.detail)).toEqual(expect.arrayContaining(['roles {"organization_id":"o1"}']));
+    expect(transitionsOf(since, { ...waits, held: [{ ...held[0]!, records: 3 }] }).states).toEqual([]);
+    const more3 = transitionsOf(since, {
+      ...waits,
+      held: [
+        { ...held[0]!, records: 3 },
+        { ...other, records: 2 },
+      ],
+    });
+    expect(more3.notices).toHaveLength(1);
+    const [all] = transitionsOf(since, {
+      ...sync('done'),
+      settled: { accepted: [], restored: 0, confirmed: 3 },
+    }).notices;
+    expect(contentOf(all!).lines).toEqual([
+      expect.stringMatching(/^21 removals had waited since 2/),
+      '3 records were removed: a later run did not find them either',
+      '18 records were seen again in the service',
+    ]);
     const [notice] = transitionsOf([], waits).notices;
     const { hint, lines } = contentOf(notice!);
     expect(lines).toEqual([expect.stringMatching(/: 12 records: A, B and 10 more$/)]);
@@ -150,8 +173,8 @@ describe('a sync', () => {
     );
     // What is below is to be put back too.
     const role = { ...held[0]!, kind: 'roles' as const, records: 1, below: 3, names: [] };
-    const [other] = transitionsOf([], { ...waits, held: [role] }).notices;
-    expect(contentOf(other!).hint).toMatch(
+    const [ofRole] = transitionsOf([], { ...waits, held: [role] }).notices;
+    expect(contentOf(ofRole!).hint).toMatch(
       /`tidemark restore --source \S+ --kind roles --kind role_memberships` plans to put them back/,
     );
   });
