@@ -121,12 +121,16 @@ const CREDENTIALS: readonly RegExp[] = [
   /(\/(?:[Bb]earer|[Bb]asic)\s+)(?=[^\s/]*(?:\d|[a-z][A-Z]))[\w.~+=-]{16,}/g,
   // The header that many services take a key in; words have no digit.
   /((?:^|[\s"'])x-(?:api|auth|access)-(?:key|token)["'\\]{0,4}\s{0,9}:\s{0,9}["'\\]{0,4})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{8,}/gi,
-  // Tokens that their beginning shows: of GitHub, GitLab, Slack, Stripe and npm, and JSON web tokens.
+  // Tokens that their beginning shows: of GitHub, GitLab, Slack, Stripe, npm, AWS, SendGrid and Google, and JSON web tokens.
   /((?<![\w-])gh[pousr]_)[a-z0-9]{36,}/gi,
   /((?<![\w-])github_pat_)\w{22,}/g,
   /((?<![\w-])glpat-)[\w-]{20,}/g,
   /((?<![\w-])xox[abeoprs]-)[\w-]{10,}/g,
+  /((?<![\w-])xapp-)\d-[\w-]{10,}/g,
   /((?<![\w-])sk_live_)[a-z0-9]{24,}/gi,
+  /((?<![\w-])A[KS]IA)[A-Z0-9]{16}(?![\w-])/g,
+  /((?<![\w-])SG\.)[\w-]{16,}\.[\w-]{32,}/g,
+  /((?<![\w-])AIza)[\w-]{35,}/g,
   /((?<![\w-])npm_)[a-z0-9]{36,}/gi,
   /((?<![\w-])eyJ)[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}/g,
   /((?<![\w-])aws_(?:secret_access_key|session_token)\s{0,9}[=:]\s{0,9}["']?)[\w/+=]{16,}/gi,
@@ -135,10 +139,13 @@ const CREDENTIALS: readonly RegExp[] = [
 
 /** A text without any of these has none of `CREDENTIALS`. */
 const CREDENTIAL_WORD =
-  /bearer|basic|private key|x-(?:api|auth|access)-|gh[pousr]_|github_pat_|xox[abeoprs]-|eyJ|glpat-|sk_live_|npm_|aws_s/i;
+  /bearer|basic|private key|x-(?:api|auth|access)-|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|sk_live_|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
 
 /** A text, or its JSON, without any of these has nothing that `withoutUrlSecrets` replaces, as most have not. */
-const SECRET_SIGN = new RegExp(String.raw`[/=~]|\u00|" ?:|${CREDENTIAL_WORD.source}`, 'i');
+const SECRET_SIGN = new RegExp(
+  String.raw`[/=~]|\u00|" ?:|${CREDENTIAL_WORD.source}|(?:${SECRET_WORD.source})\w{0,20}\s?:\s`,
+  'i',
+);
 
 export function maySecretsBeIn(text: string): boolean {
   return SECRET_SIGN.test(text);
@@ -150,6 +157,24 @@ const NAMED_TEXT = /((\\{0,3}")([^"\\]{1,60})\2\s{0,9}:\s{0,9}\2)((?:[^"\\\n]|\\
 /** What examples and forms have in place of the value of a member. */
 const NO_VALUE =
   /^(?:string|text|password|secret|token|required|optional|hidden|none|null|undefined|true|false)$/i;
+
+/** A line of YAML: what is before the value, its name, and the value, in quotes or without a space. A comment may follow. */
+const YAML_LINE =
+  /(^[ \t]{0,60}(?:-[ \t]{1,9})?([a-z][\w.-]{0,60})[ \t]?:[ \t]{1,20})("[^"\n]{1,1000}"|'[^'\n]{1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
+
+/** Such a value without quotes that is no text of its own: an alias, a tag, a block, a flow, a path, a reference. */
+const YAML_OTHER = /^(?:[*&!|>{[%@#/]|\.{1,2}\/|[a-z][\w+.-]{0,20}:)|[,;({[|]$|\)[,;]?$/i;
+const TIME_OR_NUMBER = /^(?:\d{4}-\d\d-\d\d.*|\d{1,5})$/;
+
+/** Without quotes, one word of letters may be prose (`token: expired`) or a name in a program (`token: apiToken`). */
+function isYamlSecret(text: string): boolean {
+  const [quote = ''] = /^["']/.exec(text) ?? [];
+  const value = quote === '' ? text : text.slice(1, -1);
+  if (NO_VALUE.test(value) || PLACEHOLDER.test(value) || isPlaceholder(value)) return false;
+  if (quote !== '') return true;
+  if (YAML_OTHER.test(value) || TIME_OR_NUMBER.test(value) || EXPRESSION.test(value)) return false;
+  return value.length >= 4 && /[^a-z_.-]/i.test(value) && !/^\$[a-z_]\w*$/i.test(value);
+}
 
 /** Names of parameters of an address that hold a secret, beyond those that do so anywhere. */
 const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|auth|pass|pw|jwt)$|^code$/i;
@@ -176,7 +201,8 @@ function withoutPlainSecrets(text: string, mask: string): string {
     ? CREDENTIALS.reduce((rest, credential) => rest.replaceAll(credential, `$1${mask}`), text)
     : text;
   const named = open.includes('":') || open.includes('" :') ? withoutNamedSecrets(open, mask) : open;
-  const clean = named.includes('=') ? withoutConnectionSecrets(named, mask) : named;
+  const lines = named.includes(': ') || named.includes(':\t') ? withoutYamlSecrets(named, mask) : named;
+  const clean = lines.includes('=') ? withoutConnectionSecrets(lines, mask) : lines;
   if (!clean.includes('/')) return clean;
   const shown = SECRET_PATHS.reduce((rest, path) => rest.replaceAll(path, `$1${mask}`), clean);
   if (!shown.includes('://')) return shown;
@@ -209,6 +235,14 @@ function withoutNamedSecrets(text: string, mask: string): string {
       !isPlaceholder(value)
         ? `${before}${mask}`
         : whole,
+  );
+}
+
+function withoutYamlSecrets(text: string, mask: string): string {
+  return text.replaceAll(YAML_LINE, (whole: string, before: string, name: string, value: string) =>
+    isSecretName(name) && !(mask !== '' && value.includes(mask)) && isYamlSecret(value)
+      ? `${before}${mask}`
+      : whole,
   );
 }
 
