@@ -1,0 +1,140 @@
+/** docs/security.md, What each command checks: each command of that table with rows that another program altered. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import Database from 'better-sqlite3';
+import { expect, it } from 'vitest';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+const ALTERATIONS = {
+  run: `UPDATE runs SET "trigger" = 'command of eve@x' WHERE run = 4`,
+  restore: `UPDATE restores SET started_by = 'nobody'`,
+  'entry of a restore': `UPDATE audit_log SET via = 'eve@there' WHERE action = 'restore'`,
+  snapshot: `UPDATE snapshots SET pinned_by = 'nobody'`,
+  acceptance: `UPDATE acceptances SET accepted_by = 'nobody'`,
+  record: `UPDATE records SET body = replace(body, '"Kept"', '"Kepd"') WHERE body LIKE '%"Kept"%'`,
+} as const;
+type Alteration = keyof typeof ALTERATIONS;
+
+const ALL = Object.keys(ALTERATIONS) as Alteration[];
+const ENTRY = 'entry of a restore';
+const KEPT = ['batch_exports', 'KEPT'];
+
+/** By the command in the table: how it is run, and what it is to find. */
+const CASES: Readonly<Record<string, readonly [readonly string[], readonly Alteration[]]>> = {
+  verify: [['verify'], ALL],
+  audit: [['audit'], [ENTRY]],
+  runs: [['runs'], ['run']],
+  'runs show': [
+    ['runs', 'show', '4'],
+    ['run', 'restore', ENTRY, 'record'],
+  ],
+  restores: [['restores'], ['restore', ENTRY]],
+  'restores show': [
+    ['restores', 'show', '1'],
+    ['restore', ENTRY],
+  ],
+  undo: [
+    ['undo', '1'],
+    ['restore', ENTRY],
+  ],
+  'undo --apply': [['undo', '1', '--apply', '--yes'], ['restore']],
+  snapshots: [['snapshots'], ['snapshot', ENTRY]],
+  'snapshots baseline': [
+    ['snapshots', 'baseline'],
+    ['snapshot', ENTRY],
+  ],
+  'drift accepted': [
+    ['drift', 'accepted'],
+    ['acceptance', ENTRY],
+  ],
+  'drift with an altered acceptance': [['drift'], ['acceptance']],
+  drift: [['drift'], ['snapshot', ENTRY, 'record']],
+  show: [
+    ['show', ...KEPT],
+    ['run', 'record'],
+  ],
+  log: [
+    ['log', ...KEPT],
+    ['run', 'restore', ENTRY, 'record'],
+  ],
+  blame: [
+    ['blame', ...KEPT],
+    ['run', 'restore', ENTRY, 'record'],
+  ],
+  changes: [['changes'], ['run', 'restore', ENTRY, 'record']],
+  export: [['export', '--kind', 'batch_exports'], ['record']],
+  'export --history': [
+    ['export', '--history', '--kind', 'batch_exports'],
+    ['run', 'record'],
+  ],
+  diff: [['diff', 'run:2', 'latest'], ['record']],
+  restore: [['restore', 'run:2'], ['record']],
+  forget: [
+    ['forget', '--keep-last', '1'],
+    ['run', ENTRY],
+  ],
+  doctor: [['doctor'], ['run', 'restore', 'acceptance', 'snapshot', ENTRY]],
+  status: [['status'], ALL],
+};
+
+/** The exit code of each command, as the table has it. */
+function documented(): Map<string, number> {
+  const path = fileURLToPath(new URL('../../docs/security.md', import.meta.url));
+  const [, section = ''] = readFileSync(path, 'utf8').split('### What each command checks\n');
+  const [table = ''] = /(?:^\|.*\n)+/m.exec(section) ?? [];
+  return new Map(
+    table
+      .split('\n')
+      .slice(2, -1)
+      .flatMap((row) => {
+        const [, commands = '', , code = ''] = row.split('|');
+        const more = commands
+          .replaceAll(/`[^`]*`/g, '')
+          .replaceAll(',', '')
+          .trim();
+        return [...commands.matchAll(/`([^`]+)`/g)].map(([, command = '']): [string, number] => [
+          `${command}${more === '' ? '' : ` ${more}`}`,
+          Number.parseInt(code, 10),
+        ]);
+      }),
+  );
+}
+
+it('give the exit codes that the documentation has', async () => {
+  const codes = documented();
+  expect([...codes.keys()].toSorted()).toEqual(Object.keys(CASES).toSorted());
+  const story = await Story.start();
+  const settings = { model: 'events', interval: 'day', paused: true };
+  const created = async (name: string): Promise<string> => {
+    const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, {
+      ...{ name, ...settings },
+      destination: { type: 'NoOp', config: {} },
+    });
+    return String(id);
+  };
+  const [kept, other] = [await created('Kept'), await created('Other')];
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.expectRun(0, 'snapshots', 'pin', 'base', 'run:2', '--baseline');
+  for (const id of [kept, other])
+    await story.call('PATCH', `${ORGANIZATION}batch_exports/${id}/`, { paused: false });
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.expectRun(0, 'drift', 'accept', 'batch_exports', other, '--reason', 'agreed');
+  await story.applied(0, 'restore', 'run:2', '--apply', '--kind', 'batch_exports', '--id', kept);
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.expectRun(0, 'drift');
+  const whole = readFileSync(story.file('mirror.db'));
+  const found: string[] = [];
+  for (const [command, [args, alterations]] of Object.entries(CASES)) {
+    for (const alteration of alterations) {
+      writeFileSync(story.file('mirror.db'), whole);
+      const file = new Database(story.file('mirror.db'));
+      const { changes } = file.prepare(ALTERATIONS[alteration]).run();
+      file.close();
+      expect(changes, alteration).toBeGreaterThan(0);
+      const { code, stdout, stderr } = await story.run(...args.map((arg) => (arg === 'KEPT' ? kept : arg)));
+      if (code !== codes.get(command))
+        found.push(`${command}, ${alteration}: ${code}\n${stderr}${stdout}`.slice(0, 600));
+    }
+  }
+  expect(found).toEqual([]);
+}, 300_000);
