@@ -162,7 +162,7 @@ const NO_VALUE =
 const YAML_LINE =
   /(^[ \t]{0,60}(?:-[ \t]{1,9})?([a-z][\w.-]{0,60})[ \t]?:[ \t]{1,20})("[^"\n]{1,1000}"|'[^'\n]{1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
 
-/** Such a value without quotes that is no text of its own: an alias, a tag, a block, a flow, a path, a reference. */
+/** Such a value without quotes that stands for something else: an alias, a tag, a block, a flow, a path, a reference. */
 const YAML_OTHER = /^(?:[*&!|>{[%@#/]|\.{1,2}\/|[a-z][\w+.-]{0,20}:)|[,;({[|]$|\)[,;]?$/i;
 const TIME_OR_NUMBER = /^(?:\d{4}-\d\d-\d\d.*|\d{1,5})$/;
 

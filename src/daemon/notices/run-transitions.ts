@@ -250,7 +250,7 @@ function schemaTransition(states: readonly NoticeState[], seen: JobObservation):
 /** How many removals have waited in all, beside the collections in the detail of `removals`. */
 const WAITED = 'waited';
 
-/** Subject `removals`: `held` while removals wait, with how many by collection; 0 for one where none waits any more. */
+/** Subject `removals`: `held` while removals wait, with how many by collection; 0 where one has none left. */
 function removalTransition(
   states: readonly NoticeState[],
   { job, held, settled, at }: JobObservation,
