@@ -38,7 +38,7 @@ import { renderTable } from '../report/table.ts';
 import { keptText } from './config-check.ts';
 import { age } from './export-notes.ts';
 import { commandLog } from './source-probe.ts';
-import { backupResult } from '../daemon/jobs/job-table.ts';
+import { backupResult, damageResult } from '../daemon/jobs/job-table.ts';
 import { recordJob } from './record-job.ts';
 
 export interface ListOptions {
@@ -285,8 +285,18 @@ export async function createBackupNow(context: CommandContext): Promise<ExitCode
   const writer = configuredBackupWriter(context, config);
   await warnOfEmptied(context, config);
   const startedAt = systemClock.now();
-  const outcome = await writer.make(context.signal, progressOf(context));
-  if (isInteractive(context)) context.stderr.write('\r\u001b[K');
+  let outcome: BackupOutcome;
+  try {
+    outcome = await writer.make(context.signal, progressOf(context));
+  } catch (error) {
+    // As of a verification: `status`, health and metrics go by what was found, whoever made the backup.
+    const result = damageResult(error);
+    if (result !== null)
+      await recordJob(context, config, { name: 'backup', source: null, startedAt, result });
+    throw error;
+  } finally {
+    if (isInteractive(context)) context.stderr.write('\r\u001b[K');
+  }
   if (context.options.json === true) await print(context, `${JSON.stringify(documentOf(outcome))}\n`);
   else await print(context, `${linesOf(outcome, backupsOf(config)).join('\n')}\n`);
   for (const { message, hint } of outcome.errors) {

@@ -593,6 +593,21 @@ pings: [{ success: "\${PING}" }]
     );
   });
 
+  it('made by hand, that find the mirror damaged, are known to status as a verification is', async () => {
+    const { run, path } = await mirrored();
+    expect((await run('backup', 'create')).code).toBe(0);
+    expect((await run('status')).stdout).toMatch(/^ *Verified +Not yet/m);
+    const other = new Database(path);
+    other.prepare('UPDATE records SET body = replace(body, ?, ?)').run('"B"', '"X"');
+    other.close();
+    const failed = await run('backup', 'create');
+    expect(failed).toMatchObject({ code: 1, stdout: '' });
+    expect(failed.stderr).toContain(path);
+    const { stdout } = await run('status');
+    expect(stdout).toMatch(/^ *Verified +No +found damaged/m);
+    expect(stdout.split('Needs attention:')[1]).toMatch(/the last backup failed: .*\n +→ `tidemark verify`/);
+  });
+
   it('made by hand, end the failure of the daemon; so does a configuration without the target that failed', async () => {
     const { run, directory, path } = await mirrored();
     const at = new Date(systemClock.now() - 60_000).toISOString();

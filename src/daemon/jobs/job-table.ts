@@ -3,6 +3,7 @@
  * once a week.
  */
 import type { BackupWork } from '../../backup/work.ts';
+import { NoTargetError } from '../../backup/stored-backup.ts';
 import type { BackupOutcome, DueOutcome } from '../../backup/writer.ts';
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError } from '../../core/errors.ts';
@@ -10,6 +11,7 @@ import type { JsonValue } from '../../core/json.ts';
 import type { JobName } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { unreadRestores, unreadRestoreText } from '../../state/runs.ts';
+import { failedResult } from './job-log.ts';
 import { type ForgetSummary, refusalSummary, storedSummary } from './summaries.ts';
 import type { JobContext, JobResult, JobWork } from './work.ts';
 
@@ -26,11 +28,15 @@ async function refusable(work: () => Promise<JobResult>): Promise<JobResult> {
   } catch (error) {
     // Asked of the field: the error may come from a process of its own.
     if (!(error instanceof TidemarkError) || !error.isOfAuditLog) throw error;
-    return {
-      ...{ outcome: 'failed', exitCode: exitCodeFor(error.code), run: null, error, report: null },
-      summary: refusalSummary(error.hint ?? ''),
-    };
+    return refusedResult(error);
   }
+}
+
+function refusedResult(error: TidemarkError): JobResult {
+  return {
+    ...{ outcome: 'failed', exitCode: exitCodeFor(error.code), run: null, error, report: null },
+    summary: refusalSummary(error.hint ?? ''),
+  };
 }
 
 function refusing(work: JobWork): JobWork {
@@ -198,6 +204,14 @@ export function backupResult(due: Partial<DueOutcome> | null): JobResult {
     error,
     report: null,
   };
+}
+
+/** The result of a backup that was not made, if it tells something of the mirror itself; null for any other failure. */
+export function damageResult(thrown: unknown): JobResult | null {
+  const error = asTidemarkError(thrown);
+  // What a target read back says nothing of the mirror.
+  if (error.code !== 'mirror_corrupt' || error instanceof NoTargetError) return null;
+  return error.isOfAuditLog ? refusedResult(error) : failedResult(error, false);
 }
 
 function summaryOf(
