@@ -459,6 +459,9 @@ function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthF
   if (backups === null || backups.everyMs === 0) return [];
   const { lastAt, waits } = backups;
   const completeAt = sources.flatMap(({ lastComplete }) => lastComplete?.finishedAt ?? []).sort();
+  // However long that takes, nothing is late: there is nothing to back up yet.
+  const isFirst = lastAt === null && completeAt.length === 0;
+  if (isFirst && sources.some((source) => isFirstSyncAtWork(source, now))) return [];
   const triedAt = sources.map(expectedSince).sort();
   const neverSince = [completeAt.at(-1), waits?.since].flatMap((at) => at ?? []).sort();
   const since = lastAt ?? neverSince[0] ?? triedAt[0] ?? startedAt;
@@ -469,7 +472,8 @@ function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthF
   const isRunDone = completeAt.some((at) => Date.parse(at) >= dueAt);
   const hasFailed = failedJobs.some(({ name, isBefore }) => name === 'backup' && isBefore !== true);
   const lacksSlot = sources.some(waitsForSlot);
-  const { why, ...more } = overdueCause(backups, { isRunDone, hasFailed, lacksSlot, now });
+  const isSyncing = sources.some((source) => source.isSyncing && !source.isSilent);
+  const { why, ...more } = overdueCause(backups, { isRunDone, hasFailed, lacksSlot, isSyncing, now });
   const age = lastAt === null ? 'yet' : `for ${duration(ageMs)}`;
   const message = `no backup of the mirror was made ${age}, one is due ${backupInterval(backups.everyMs)}: ${why}`;
   return [{ code: 'backup_overdue', state: 'degraded', message, since, ...more }];
@@ -481,8 +485,9 @@ function overdueCause(
     isRunDone,
     hasFailed,
     lacksSlot,
+    isSyncing,
     now,
-  }: Record<'isRunDone' | 'hasFailed' | 'lacksSlot', boolean> & { readonly now: number },
+  }: Record<'isRunDone' | 'hasFailed' | 'lacksSlot' | 'isSyncing', boolean> & { readonly now: number },
 ): Pick<HealthReason, 'hint' | 'follows'> & { readonly why: string } {
   if (isBeingMade) return { why: 'it is being made now', hint: null };
   if (hasFailed)
@@ -516,7 +521,7 @@ function overdueCause(
       follows: 'sync_overdue',
     };
   return {
-    why: 'no run was complete since it was due',
+    why: `no run was complete since it was due${isSyncing ? '; a sync is running now' : ''}`,
     hint: '`tidemark status` shows what keeps runs from being complete; `tidemark backup create` makes a backup of the current state',
     follows: 'sync_overdue',
   };

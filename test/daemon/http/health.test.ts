@@ -640,7 +640,21 @@ describe('an overdue backup', () => {
     expect(changed(119, 120)).toBeDefined();
   });
 
+  it('is none before the first sync has ended, which may take longer than two intervals', () => {
+    const first = (more: Partial<SourceFacts>) => reasonOf({ lastAt: null }, source({ ...NEVER, ...more }));
+    expect(first({ isSyncing: true })).toBeUndefined();
+    expect(first({ isQueued: true })).toBeUndefined();
+    expect(first({})?.message).toContain('no backup of the mirror was made yet');
+    expect(first({ isSyncing: true, firstSync: ENDED })?.message).toMatch(
+      /: no run was complete since it was due; a sync is running now$/,
+    );
+    const two = { ...FACTS, sources: [SOURCE, { ...SOURCE, ...NEVER, source: 'b', isSyncing: true }] };
+    expect(reasonOf({}, two)?.message).toContain('complete runs were made, and no backup after them');
+  });
+
   it('follows what tells of its cause', () => {
+    const running = reasonOf({}, source({ lastComplete: run(600), isSyncing: true }));
+    expect(running?.message).toContain('no run was complete since it was due; a sync is running now');
     const late = reasonOf({}, source({ lastComplete: run(600) }));
     expect(late?.message).toContain('no run was complete since it was due');
     expect(late?.follows).toBe('sync_overdue');
