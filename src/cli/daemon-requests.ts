@@ -8,7 +8,7 @@ import { plural } from '../core/wording.ts';
 import type { RunProgress } from '../state/documents.ts';
 import { HEALTH_STATES, type HealthState } from '../daemon/health/health.ts';
 import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
-import type { RunningJob } from '../daemon/view.ts';
+import type { DaemonView, RunningJob } from '../daemon/view.ts';
 import { JOB_NAMES, JOB_TRIGGERS } from '../mirror/daemon-store.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { printNote, type CommandContext } from './context.ts';
@@ -132,7 +132,7 @@ export interface DaemonNow {
   /** Of each source, as `/readyz` has it. */
   readonly states: ReadonlyMap<string, HealthState>;
   readonly running: readonly RunningJob[];
-  readonly queued: readonly Pick<RunningJob, 'name' | 'source' | 'trigger'>[];
+  readonly queued: ReturnType<DaemonView['queued']>;
 }
 
 /** @param document `tidemark.status/1`, perhaps of another version: what is not understood is left out @internal */
@@ -169,7 +169,8 @@ function queuedJobIn(value: unknown): DaemonNow['queued'][number] | null {
   const trigger = JOB_TRIGGERS.find((each) => each === memberOf(value, 'trigger'));
   if (name === undefined || trigger === undefined || (source !== null && typeof source !== 'string'))
     return null;
-  return { name, source, trigger };
+  const waitsFor = memberOf(value, 'waits_for');
+  return { name, source, trigger, ...(typeof waitsFor === 'string' ? { waitsFor } : {}) };
 }
 
 function memberOf(value: unknown, name: string): unknown {

@@ -46,7 +46,12 @@ export function createView(parts: DaemonParts): DaemonView {
     queued: () =>
       runner.queued().map((job) => {
         const { name, source, trigger } = job;
-        return { name, source, trigger, ...(name === 'backup' ? { since: runner.waitsSince(job) } : {}) };
+        const waitsFor = runner.limitHolder(job);
+        return {
+          ...{ name, source, trigger },
+          ...(name === 'backup' ? { since: runner.waitsSince(job) } : {}),
+          ...(waitsFor === null ? {} : { waitsFor }),
+        };
       }),
     stats: () =>
       runner.stats.all().map((stats) => {

@@ -6,6 +6,7 @@ import type { Logger } from '../core/logger.ts';
 import type { IntervalRow, JobName, JobRow, ScheduleRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { DaemonEffects } from './effects.ts';
+import { limitHolderText } from './health/health.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { QueuedJob, JobWork } from './jobs/work.ts';
 import type { MirrorConnections } from './mirror-access.ts';
@@ -170,10 +171,14 @@ export function startSchedule(due: DueSchedule, { runner, timetable, works, log 
   runner.addAll(jobs);
 }
 
-/** What keeps the job of the last due time: it runs, or waits for another job of the mirror, or for a slot. */
+/** What keeps the job of the last due time: it runs, or waits for another job of the mirror, for that of another one with its rate limit, or for a slot. */
 function whyBusy(runner: JobRunner, schedule: ScheduleName, busy: readonly (string | null)[]): string {
   const [current] = runner.running();
-  if (current === undefined) return 'still waits for a free slot';
+  if (current === undefined) {
+    const waiting = runner.queued().filter(({ name, source }) => name === schedule && busy.includes(source));
+    const holder = waiting.map((job) => runner.limitHolder(job)).find((source) => source !== null);
+    return `still waits for ${holder === undefined || holder === null ? 'a free slot' : limitHolderText(holder)}`;
+  }
   const isItself = current.name === schedule && busy.includes(current.source);
   return isItself ? 'has not ended yet' : `still waits for the ${current.name} job`;
 }

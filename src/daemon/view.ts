@@ -148,6 +148,8 @@ export interface DaemonView {
   queued(): readonly (Pick<RunningJob, 'name' | 'source' | 'trigger'> & {
     /** Of a backup: since when it waits, ISO 8601. */
     readonly since?: string;
+    /** The source whose running sync it waits for, as both have one rate limit; left out where it waits for something else. */
+    readonly waitsFor?: string;
   })[];
   stats(): readonly SourceRequestStats[];
   /** What is wrong now, oldest first. */

@@ -68,7 +68,7 @@ describe('what a daemon does now', () => {
     },
   ];
 
-  it('is read as it is sent, with how long a service has been silent and what a backup waits for', () => {
+  it('is read as it is sent, with how long a service has been silent and what a job waits for', () => {
     const facts = {
       ...NOTHING_READ,
       now: 0,
@@ -83,14 +83,14 @@ describe('what a daemon does now', () => {
         ...{ startedAt, mirrorPath: 'm.db', sources: [], schedules: () => [], stats: () => [] },
         ...{
           running: () => running,
-          queued: () => [{ ...sync, since: startedAt }],
+          queued: () => [{ ...sync, since: startedAt, waitsFor: 'b' }],
           configProblem: () => null,
         },
       },
       snapshot as never,
     );
     const { states, ...now } = daemonNowIn(JSON.parse(JSON.stringify(document)));
-    expect(now).toEqual({ running, queued: [sync] });
+    expect(now).toEqual({ running, queued: [{ ...sync, waitsFor: 'b' }] });
     expect(states.size).toBe(0);
   });
 

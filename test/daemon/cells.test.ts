@@ -7,7 +7,8 @@ import { keyFingerprint } from '../../src/config/source.ts';
 import { isoTime } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { DriftNow } from '../../src/daemon/health/drift-now.ts';
-import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
+import { behindText } from '../../src/daemon/health/health.ts';
+import { readHealthSnapshot, unreadSource } from '../../src/daemon/health/health-facts.ts';
 import { createMetrics } from '../../src/daemon/http/metrics.ts';
 import { sourcesPage } from '../../src/daemon/dashboard/sources.ts';
 import { findDaemon } from '../../src/daemon/lockfile.ts';
@@ -131,6 +132,24 @@ describe('slots', () => {
         { name: 'sync', source: 'a' },
         { name: 'sync', source: 'b' },
       ],
+    });
+    silent.is = false;
+  });
+
+  it('are not what a sync waits for that has the rate limit of a running one', async () => {
+    const rig = await rigOf({ sources: { a: 'shared', b: 'shared' }, slots: 4 });
+    const silent = silence(rig, ['shared']);
+    await rig.start();
+    const { cells } = rig.daemon;
+    expect(running(rig)).toEqual(['a']);
+    expect(cells.activity().queued()).toMatchObject([{ name: 'sync', source: 'b', waitsFor: 'a' }]);
+    const facts = unreadSource(cells.of('b')!, cells.of('b')!.config(), 'b');
+    expect(behindText(facts, rig.clock.now())).toBe(
+      'the next sync waits for the sync of a, which has the same rate limit',
+    );
+    const [asked] = cells.request('sync', ['b']);
+    expect(cells.requested(asked?.request ?? 0)).toMatchObject({
+      before: [{ name: 'sync', source: 'a' }],
     });
     silent.is = false;
   });

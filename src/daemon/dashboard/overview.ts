@@ -12,7 +12,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { listedTwiceText, type SourceStatus } from '../../state/source-status.ts';
 import { unaskedLines } from '../../state/unasked.ts';
 import type { DayOfChanges } from '../http/changes.ts';
-import { worst } from '../health/health.ts';
+import { limitHolderText, worst } from '../health/health.ts';
 import {
   type DriftCounts,
   type FoundDrifts,
@@ -113,7 +113,8 @@ function workText(view: DaemonView, now: number): string {
     return `${job.name}${source} is running${progress}`;
   }
   const [queued] = view.queued();
-  if (queued !== undefined) return `${queued.name} is waiting for its turn`;
+  if (queued !== undefined)
+    return `${queued.name} is waiting for ${queued.waitsFor === undefined ? 'its turn' : limitHolderText(queued.waitsFor)}`;
   const next = view
     .schedules()
     .flatMap(({ schedule, dueAt }) => (schedule === 'sync' && dueAt !== null ? [dueAt] : []))
@@ -129,9 +130,11 @@ function activitySection(view: DaemonView, now: number): HtmlPart {
     const work = progress === null ? NOTHING : progressHtml(job, progress);
     return markup`<p><strong>${capital(name)}</strong>${of}, started ${ageHtml(startedAt, now)}</p>${work}`;
   });
-  const waiting = view
-    .queued()
-    .map(({ name, source }) => markup`<li>${name}${source === null ? '' : ` of ${source}`} is waiting</li>`);
+  const waiting = view.queued().map(({ name, source, waitsFor }) => {
+    const of = source === null ? '' : ` of ${source}`;
+    const what = waitsFor === undefined ? '' : ` for ${limitHolderText(waitsFor)}`;
+    return markup`<li>${name}${of} is waiting${what}</li>`;
+  });
   if (running.length === 0 && waiting.length === 0) return NOTHING;
   return section('activity', 'Running now', NOTHING, running, markup`<ul class="faint">${waiting}</ul>`);
 }

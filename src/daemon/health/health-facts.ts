@@ -346,7 +346,7 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
 }
 
 /** The age of a source's last complete run, and the allowed one. */
-export interface Freshness extends Pick<SourceFacts, 'behind' | 'isQueued'> {
+export interface Freshness extends Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy'> {
   readonly source: string;
   /** When its last complete run ended, ISO 8601; null without one. */
   readonly completeAt: string | null;
@@ -389,12 +389,13 @@ export function readFreshness(
           const facts = { ...unreadSource(view, config, source), ...tried };
           const allowedMs = allowedAgeMs(facts);
           if (allowedMs === null) return [];
-          const { behind, isQueued } = facts;
+          const { behind, isQueued, limitHeldBy } = facts;
           const expected = expectedSince(facts);
           const completeAt = lastComplete?.finishedAt ?? null;
           return [
             {
-              ...{ source, completeAt, expectedSince: expected, allowedMs, behind, isQueued },
+              ...{ source, completeAt, expectedSince: expected, allowedMs },
+              ...{ behind, isQueued, limitHeldBy },
               isFirstSyncAtWork: isFirstSyncAtWork(facts, now),
             },
           ];
@@ -577,7 +578,8 @@ export function unreadSource(view: SourceView, config: Config, source: string): 
     isSyncing: sync !== undefined,
     isSilent: (sync?.silentMs ?? 0) >= SILENT_MS,
     behind: behindOf(view, source),
-    isQueued: isQueued(view, source),
+    isQueued: queuedSync(view, source) !== undefined,
+    limitHeldBy: queuedSync(view, source)?.waitsFor ?? null,
     hourUsedUp: hourUsedUp(view, source),
     lastComplete: null,
     lastEnded: null,
@@ -594,11 +596,11 @@ export function unreadSource(view: SourceView, config: Config, source: string): 
 }
 
 function behindOf(view: SourceView, source: string): SourceFacts['behind'] {
-  return (isQueued(view, source) ? view.running()[0] : undefined) ?? null;
+  return (queuedSync(view, source) === undefined ? undefined : view.running()[0]) ?? null;
 }
 
-function isQueued(view: SourceView, source: string): boolean {
-  return view.queued().some((job) => job.name === 'sync' && job.source === source);
+function queuedSync(view: SourceView, source: string): ReturnType<SourceView['queued']>[number] | undefined {
+  return view.queued().find((job) => job.name === 'sync' && job.source === source);
 }
 
 function hourUsedUp(view: SourceView, source: string): SourceFacts['hourUsedUp'] {

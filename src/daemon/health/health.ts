@@ -84,6 +84,8 @@ export interface SourceFacts {
   } | null;
   /** True while a sync of it waits for its turn. */
   readonly isQueued: boolean;
+  /** The source whose running sync the next one waits for, as both have one rate limit; null for none. */
+  readonly limitHeldBy: string | null;
   /** That its next sync waits for `rate.perHour`, and what a person can do about it; null if it does not. */
   readonly hourUsedUp: { readonly message: string; readonly hint: string | null } | null;
   /** Of all kinds; likewise the next two. */
@@ -471,9 +473,9 @@ function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthF
   const dueAt = lastAt === null ? 0 : Date.parse(lastAt) + backups.everyMs;
   const isRunDone = completeAt.some((at) => Date.parse(at) >= dueAt);
   const hasFailed = failedJobs.some(({ name, isBefore }) => name === 'backup' && isBefore !== true);
-  const lacksSlot = sources.some(waitsForSlot);
+  const waiting = sources.find((source) => source.limitHeldBy !== null || waitsForSlot(source));
   const isSyncing = sources.some((source) => source.isSyncing && !source.isSilent);
-  const { why, ...more } = overdueCause(backups, { isRunDone, hasFailed, lacksSlot, isSyncing, now });
+  const { why, ...more } = overdueCause(backups, { isRunDone, hasFailed, waiting, isSyncing, now });
   const age = lastAt === null ? 'yet' : `for ${duration(ageMs)}`;
   const message = `no backup of the mirror was made ${age}, one is due ${backupInterval(backups.everyMs)}: ${why}`;
   return [{ code: 'backup_overdue', state: 'degraded', message, since, ...more }];
@@ -484,10 +486,14 @@ function overdueCause(
   {
     isRunDone,
     hasFailed,
-    lacksSlot,
+    waiting,
     isSyncing,
     now,
-  }: Record<'isRunDone' | 'hasFailed' | 'lacksSlot' | 'isSyncing', boolean> & { readonly now: number },
+  }: Record<'isRunDone' | 'hasFailed' | 'isSyncing', boolean> & {
+    /** A source whose next sync waits for others. */
+    readonly waiting: SourceFacts | undefined;
+    readonly now: number;
+  },
 ): Pick<HealthReason, 'hint' | 'follows'> & { readonly why: string } {
   if (isBeingMade) return { why: 'it is being made now', hint: null };
   if (hasFailed)
@@ -514,10 +520,10 @@ function overdueCause(
       why: 'complete runs were made, and no backup after them',
       hint: '`tidemark backup create` makes one now; the daemon makes one after its next complete sync',
     };
-  if (lacksSlot)
+  if (waiting !== undefined)
     return {
-      why: 'no run was complete since it was due: the next sync waits for a free slot',
-      hint: SLOT_HINT,
+      why: `no run was complete since it was due: ${behindText(waiting, now) ?? ''}`,
+      hint: waitHint(waiting),
       follows: 'sync_overdue',
     };
   return {
@@ -628,9 +634,8 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
   const held = waits === undefined ? '' : `; ${waits}`;
   const hint =
     facts.hourUsedUp?.hint ??
-    (waitsForSlot(facts)
-      ? SLOT_HINT
-      : `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`);
+    waitHint(facts) ??
+    `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`;
   if (lastComplete === null) {
     // A new source gets the same time; a restart of the daemon does not extend it.
     const since = expectedSince(facts);
@@ -698,8 +703,12 @@ export function isInterrupted({ outcome, errorCode }: Pick<EndedJob, 'outcome' |
 }
 
 /** The job of the mirror that the next sync of a source waits for, as a mirror has one at a time; null if it waits for nothing. */
-export function behindText(facts: Pick<SourceFacts, 'behind' | 'isQueued'>, now: number): string | null {
-  const { behind } = facts;
+export function behindText(
+  facts: Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy'>,
+  now: number,
+): string | null {
+  const { behind, limitHeldBy } = facts;
+  if (limitHeldBy !== null) return `the next sync waits for ${limitHolderText(limitHeldBy)}`;
   if (waitsForSlot(facts)) return 'the next sync waits for a free slot';
   if (behind === null) return null;
   const { name, startedAt, waitsFor = null } = behind;
@@ -707,11 +716,27 @@ export function behindText(facts: Pick<SourceFacts, 'behind' | 'isQueued'>, now:
   return `the next sync waits for the ${name} job, which has run for ${duration(now - Date.parse(startedAt))}${target}`;
 }
 
+/** What a sync waits for whose rate limit the sync of another mirror holds. */
+export function limitHolderText(source: string): string {
+  return `the sync of ${source}, which has the same rate limit`;
+}
+
+/** What to do about a wait for other mirrors; null where there is none. */
+function waitHint(facts: Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy'>): string | null {
+  if (facts.limitHeldBy !== null)
+    return 'sources with one address and key are synced one at a time: sync them less often';
+  return waitsForSlot(facts) ? SLOT_HINT : null;
+}
+
 const SLOT_HINT = 'raise `daemon.slots`, or sync less often';
 
 /** With a mirror for each source, those of others take the slots. */
-function waitsForSlot({ behind, isQueued }: Pick<SourceFacts, 'behind' | 'isQueued'>): boolean {
-  return isQueued && behind === null;
+function waitsForSlot({
+  behind,
+  isQueued,
+  limitHeldBy,
+}: Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy'>): boolean {
+  return isQueued && behind === null && limitHeldBy === null;
 }
 
 const REFUSED: ReadonlySet<string> = new Set<ErrorCode>(['unauthorized', 'forbidden']);

@@ -151,7 +151,7 @@ export function statusDocument(view: StatusView, snapshot: HealthSnapshot): obje
         silent_seconds: job.silentMs === undefined || job.silentMs === null ? null : job.silentMs / 1000,
         waits_for: job.waitsFor ?? null,
       })),
-      queued: queuedDocument(view),
+      queued: view.queued().map((job) => ({ ...queuedJobDocument(job), waits_for: job.waitsFor ?? null })),
       requests: view.stats().map((stats) => ({
         source: stats.source,
         requests: stats.requests,
@@ -187,7 +187,11 @@ function runningDocument({ job, name, source, trigger, startedAt, progress }: Ru
 }
 
 function queuedDocument(view: Pick<DaemonView, 'queued'>): object[] {
-  return view.queued().map(({ name, source, trigger }) => ({ name, source, trigger }));
+  return view.queued().map(queuedJobDocument);
+}
+
+function queuedJobDocument({ name, source, trigger }: ReturnType<DaemonView['queued']>[number]): object {
+  return { name, source, trigger };
 }
 
 /** Counts of a sync under way; `expected` as far as the mirror knows. */

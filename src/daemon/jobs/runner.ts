@@ -114,8 +114,13 @@ export class JobRunner implements SlotUser {
   /** The outcome of a ticket; null for one that is not known, or known no longer. */
   statusOf(ticket: number): RequestStatus | null {
     const { slots } = this.#options;
-    const working = this.#current === null ? slots.working() : [this.#current.job];
-    return this.#tickets.statusOf(ticket, this.#current, working, this.#queue.all());
+    const queued = this.#queue.all();
+    const asked = queued.find((each) => each.ticket === ticket)?.job;
+    const limitHolder = asked === undefined ? null : this.limitHolder(asked);
+    const isBeforeIt = ({ name, source }: JobIdentity): boolean =>
+      limitHolder === null || (name === 'sync' && source === limitHolder);
+    const working = this.#current === null ? slots.working().filter(isBeforeIt) : [this.#current.job];
+    return this.#tickets.statusOf(ticket, this.#current, working, queued);
   }
 
   /** True while a job of that schedule is queued or running for that source (null for the mirror as a whole). */
@@ -240,6 +245,13 @@ export class JobRunner implements SlotUser {
 
   queued(): readonly QueuedJob[] {
     return this.#queue.all().map(({ job }) => job);
+  }
+
+  /** The source whose running sync a queued job waits for, as both send requests under one rate limit; null for none. */
+  limitHolder(job: QueuedJob): string | null {
+    const group = this.#options.groupOf(job);
+    if (this.#current !== null || group === null) return null;
+    return this.#options.slots.holder(group)?.source ?? null;
   }
 
   /** Since when a queued backup waits, ISO 8601. */

@@ -86,6 +86,12 @@ export class Slots {
     return [...this.#working.keys()].flatMap((user) => user.current() ?? []);
   }
 
+  /** The job at work in a rate group, for which all others of it wait; null for none. */
+  holder(group: string): JobIdentity | null {
+    for (const [user, held] of this.#working) if (held === group) return user.current();
+    return null;
+  }
+
   /**
    * Gives up syncs whose services are silent while other jobs wait for what they hold: their cell, their group, or, where
    * the others are silent too, their slot. One that is silent for long is given up in any case. To be called regularly.

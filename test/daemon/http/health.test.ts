@@ -42,6 +42,7 @@ const SOURCE: SourceFacts = {
   lastNarrowed: null,
   addedAt: new Date(NOW - 24 * 60 * MINUTE_MS).toISOString(),
   firstTriedAt: null,
+  limitHeldBy: null,
   held: { records: 0, ceiling: 0 },
   interrupted: null,
   driftWaitsSince: null,
@@ -726,4 +727,14 @@ it('names the job that the next sync waits for, where the source is late', () =>
   expect(reasonOf({ ...late, isQueued: true })).toMatch(/; the next sync waits for a free slot$/);
   const [reason] = assessHealth(source({ ...late, isQueued: true })).sources[0]?.reasons ?? [];
   expect(reason?.hint).toContain('`daemon.slots`');
+  const [shared] =
+    assessHealth(source({ ...late, isQueued: true, limitHeldBy: 'b' })).sources[0]?.reasons ?? [];
+  expect(shared?.message).toMatch(/; the next sync waits for the sync of b, which has the same rate limit$/);
+  expect(shared?.hint).not.toContain('`daemon.slots`');
+  const backups = { ...NEVER_MADE, lastAt: run(900).finishedAt };
+  const overdue = assessHealth({
+    ...source({ lastComplete: run(900), isQueued: true, limitHeldBy: 'b' }),
+    backups,
+  }).reasons.find(({ code }) => code === 'backup_overdue');
+  expect(overdue?.message).toMatch(/was due: the next sync waits for the sync of b, which has/);
 });

@@ -46,6 +46,7 @@ const FRESH = {
   allowedMs: HOUR,
   behind: null,
   isQueued: false,
+  limitHeldBy: null,
 };
 const OVERDUE = {
   code: 'backup_overdue',
@@ -397,7 +398,14 @@ describe('who is notified', () => {
     const { start, clock, sent } = rig();
     const notifier = start([webhook('a', 'http://a')]);
     const expectedSince = '2026-03-01T12:00:00.000Z';
-    const source = { source: 'production', expectedSince, allowedMs: HOUR, behind: null, isQueued: false };
+    const source = {
+      source: 'production',
+      expectedSince,
+      allowedMs: HOUR,
+      behind: null,
+      isQueued: false,
+      limitHeldBy: null,
+    };
     expect(await notifier.checkFreshness([{ ...source, completeAt: null }])).toBe(0);
     clock.advance(2 * HOUR);
     expect(await notifier.checkFreshness([{ ...source, completeAt: null }])).toBe(1);

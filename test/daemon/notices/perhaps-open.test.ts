@@ -192,6 +192,7 @@ describe('a mirror restored from a backup', () => {
       allowedMs: 3_600_000,
       behind: null,
       isQueued: false,
+      limitHeldBy: null,
     };
     await notifier.checkFreshness([fresh]);
     await notifier.checkBackups(null);

@@ -618,6 +618,7 @@ describe('time alone', () => {
     allowedMs: 3_600_000,
     behind: null,
     isQueued: false,
+    limitHeldBy: null,
   };
   it.each([
     ['none yet, within the time', null, at - 3_600_000, []],
