@@ -173,7 +173,8 @@ export class Cell {
   async register(first: DaemonRegistration | null): Promise<DaemonRegistration> {
     this.#registration = await registerDaemon(this.#config.mirror, this.#effects, first);
     removeLeftPlan(this.#config.mirror);
-    if (this.#registration.isAfterCut) this.observers.cutShort();
+    const { isAfterCut, isAfterFailedStart } = this.#registration;
+    if (isAfterCut) this.observers.cutShort(isAfterFailedStart);
     return this.#registration;
   }
 

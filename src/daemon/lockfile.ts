@@ -40,6 +40,8 @@ export interface DaemonLockfile {
 export interface DaemonRegistration {
   /** A file was there: the daemon before was killed, could not write down in the mirror what it had reported, or could not start. */
   readonly isAfterCut: boolean;
+  /** That one could not start, and said so to each channel. */
+  readonly isAfterFailedStart: boolean;
   readonly token: Secret;
   /** The lock that shows that the process runs is beside this path. */
   readonly lockPath: string;
@@ -87,7 +89,7 @@ export async function registerDaemon(
   const token = first?.token ?? new Secret(randomBytes(32).toString('hex'));
   let lockPath = first?.lockPath ?? path;
   let url: string | null = null;
-  let isAfterCut: boolean;
+  let [isAfterCut, isAfterFailedStart] = [false, false];
   const write = (): void => {
     const named = lockPath === path ? {} : { lock: lockPath };
     const text = JSON.stringify({ pid, host, url, since, token: token.reveal(), ...named });
@@ -103,7 +105,8 @@ export async function registerDaemon(
   };
   try {
     refuseOther(path, lockPath, holder);
-    isAfterCut = readCard(path) !== null || !isMissing(failedStartPath(mirror));
+    isAfterFailedStart = !isMissing(failedStartPath(mirror));
+    isAfterCut = readCard(path) !== null || isAfterFailedStart;
     write();
     // From here on the file of this daemon says the same.
     unmarkFailedStart(mirror);
@@ -119,6 +122,7 @@ export async function registerDaemon(
   return {
     token,
     isAfterCut,
+    isAfterFailedStart,
     get lockPath() {
       return lockPath;
     },

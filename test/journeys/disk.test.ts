@@ -187,6 +187,7 @@ describe('a daemon that cannot start since the disk is full', () => {
     const disk = smallDisk(6_000);
     if (!disk.isMounted) skip('no file system can be mounted here');
     const hook = await receiver({ status: 200 });
+    const chat = await receiver({ status: 200 });
     const monitor = await receiver({ status: 200 });
     const home = scratch();
     writeFileSync(
@@ -195,6 +196,7 @@ describe('a daemon that cannot start since the disk is full', () => {
         'notices:',
         '  - { name: hook, type: webhook, url: "${HOOK}" }',
         '  - { name: drift, type: webhook, url: "${HOOK}/drift", on: [drift_new] }',
+        '  - { name: chat, type: mattermost, url: "${CHAT}" }',
         'pings:',
         '  - { start: "${PING}/start", success: "${PING}", fail: "${PING}/fail" }',
         '  - { sources: [default], fail: "${PING}/own" }',
@@ -205,8 +207,10 @@ describe('a daemon that cannot start since the disk is full', () => {
     const env = environment(service.url, disk.directory, {
       TIDEMARK_CONFIG: join(home, 'tidemark.yaml'),
       HOOK: hook.url,
+      CHAT: chat.url,
       PING: monitor.url,
     });
+    const said = (): string[] => chat.received.splice(0).map(({ body }) => body);
     const mirror = join(disk.directory, 'mirror.db');
     const filler = join(disk.directory, 'filler');
     const isDue = (dueAt: string): void => {
@@ -251,6 +255,7 @@ describe('a daemon that cannot start since the disk is full', () => {
         error: { code: 'disk_full' },
       },
     ]);
+    expect(said()).toEqual([expect.stringContaining('the daemon could not start: the disk is full')]);
     // Reported already; the monitor hears of each.
     expect((await once()).code).toBe(1);
     expect(pings()).toEqual(['/fail', '/own']);
@@ -265,9 +270,14 @@ describe('a daemon that cannot start since the disk is full', () => {
     // The mirror does not know what was reported: every end that a program may wait for is sent.
     const ends = notices();
     expect(ends).toContainEqual(
-      expect.objectContaining({ event: 'run_recovered', source: 'default', is_assumed: true }),
+      expect.objectContaining({ event: 'run_recovered', source: 'default', is_assumed: false }),
     );
-    expect(ends.filter(({ is_assumed: isAssumed }) => isAssumed !== true)).toEqual([]);
+    expect(ends.filter(({ is_assumed: isAssumed }) => isAssumed !== true)).toHaveLength(1);
+    expect(said()).toEqual([
+      expect.stringContaining('default: the sync works; the daemon could not start before'),
+    ]);
+    expect((await once()).code).toBe(0);
+    expect([...notices(), ...said()]).toEqual([]);
     expect(readdirSync(disk.directory).filter((name) => name.includes('daemon'))).toEqual([
       'mirror.db.daemon-lock',
     ]);

@@ -45,7 +45,7 @@ export interface JobObserver {
   /** For the log. */
   readonly name: string;
   /** Called before `loaded` where the daemon before was killed, or has left word that it was `hasUnwritten`. */
-  cutShort?(): void;
+  cutShort?(hasFailedToStart: boolean): void;
   /** The daemon begins with the mirror, before any of its jobs. It must not await anything. */
   loaded?(context: ObserverContext): void;
   /** A job has begun and is written down. Not waited for. */
@@ -90,8 +90,8 @@ export class Observers {
     this.#context = context;
   }
 
-  cutShort(): void {
-    for (const observer of this.#all) observer.cutShort?.();
+  cutShort(hasFailedToStart: boolean): void {
+    for (const observer of this.#all) observer.cutShort?.(hasFailedToStart);
   }
 
   loaded(): void {

@@ -11,6 +11,7 @@ import type { DaemonEffects } from '../effects.ts';
 import { markFailedStart, mayHaveDaemon, unmarkFailedStart } from '../lockfile.ts';
 import { messageOf, noticeOf } from './message.ts';
 import { channelsFor } from './notifier.ts';
+import { failedStartOf } from './perhaps-open.ts';
 import { causeText, localHint } from './run-transitions.ts';
 import type { Send } from './sending.ts';
 
@@ -87,9 +88,9 @@ export async function notifyFailedStart(
   const { clock, log } = effects;
   const isPerSource = hasMirrorPerSource(config);
   const names = config.sources.map(({ name }) => name);
-  // A good sync of it ends the incident; where one mirror has several, that of the mirror (`perhaps-open.ts`).
-  const source = isPerSource || names.length === 1 ? (names[0] ?? '') : '';
-  const whole = { at: isoTime(clock.now()), source, subject: source === '' ? 'mirror' : 'run' };
+  const about = failedStartOf(isPerSource ? names.slice(0, 1) : names);
+  const { source } = about;
+  const whole = { at: isoTime(clock.now()), ...about };
   const notice = noticeOf(
     { ...whole, event: 'run_failed' },
     {

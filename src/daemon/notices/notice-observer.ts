@@ -34,7 +34,7 @@ import type { BegunJob, EndedJob, JobObserver, ObserverContext } from '../jobs/o
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import { isBackupFailureOver } from '../backup-failure.ts';
 import type { DaemonView } from '../view.ts';
-import { cutShortStates, markedSubject } from './perhaps-open.ts';
+import { cutShortStates, isCutShortMark, markedSubject } from './perhaps-open.ts';
 import { CONTENT_SUBJECTS, type JobDetails, stateOf } from './run-transitions.ts';
 import { transitionsOf } from './transitions.ts';
 
@@ -105,6 +105,8 @@ class NotifyingObserver implements JobObserver {
   #hasToldOfMirror = false;
   /** True until it is written down that nobody knows what the daemon before has reported. */
   #isAfterCut = false;
+  /** True until the end is stored of a start that failed, which each channel was told. */
+  #isAfterFailedStart = false;
   /** True while the last notice about the mirror says that it was begun without its history. */
   #isToldBegunAnew = false;
   /** `mirrorId` of the mirror with that history, since this was last said; null before. */
@@ -130,8 +132,9 @@ class NotifyingObserver implements JobObserver {
     });
   }
 
-  cutShort(): void {
+  cutShort(hasFailedToStart: boolean): void {
     this.#isAfterCut = true;
+    this.#isAfterFailedStart = hasFailedToStart;
   }
 
   hasUnwritten(): boolean {
@@ -162,7 +165,7 @@ class NotifyingObserver implements JobObserver {
     const keys = [keyOf(row, subjectOf(row)), ...CONTENT_KEYS];
     const assumed = [...this.#unwrittenOf(keys), ...this.#perhapsOpen(mirror)];
     this.#notifier.recordJob(mirror, row, detailsOf(ended), assumed);
-    this.#isAfterCut = false;
+    [this.#isAfterCut, this.#isAfterFailedStart] = [false, false];
     this.#recorded.add(row);
     for (const key of keys) this.#unwritten.delete(key);
     this.#ofContents = mirror.daemon.noticeStates('').filter(isOfContents);
@@ -489,9 +492,12 @@ class NotifyingObserver implements JobObserver {
     const sources = this.#view()
       .config()
       .sources.map(({ name }) => name);
-    const marks = cutShortStates(mirror.daemon.noticeStates(), sources, isoTime(this.#options.clock.now()));
+    const at = isoTime(this.#options.clock.now());
+    const marks = cutShortStates(mirror.daemon.noticeStates(), sources, at, this.#isAfterFailedStart);
     // What this process has said of its file, it says the end of.
-    return marks.filter((mark) => markedSubject(mark) !== 'mirror' || !this.#hasToldOfMirror);
+    return marks.filter(
+      (mark) => markedSubject(mark) !== 'mirror' || !isCutShortMark(mark) || !this.#hasToldOfMirror,
+    );
   }
 
   #unwrittenOf(keys: readonly string[]): NoticeState[] {

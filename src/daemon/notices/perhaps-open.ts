@@ -28,7 +28,16 @@ const STORED_OF_SOURCE = ['fresh', 'removals', 'restore', 'drift', 'drill'];
 const STORED_OF_MIRROR = ['backup'];
 
 /** Why nobody knows what is open. */
-type Reason = 'restored' | 'cut short';
+type Reason = 'restored' | 'cut short' | 'failed start';
+
+/**
+ * The incident of a daemon that could not start. A good sync ends it; where the mirror has several sources, any job.
+ * @param sources all of the mirror
+ */
+export function failedStartOf(sources: readonly string[]): Pick<Notice, 'source' | 'subject'> {
+  const [first = '', ...others] = sources;
+  return others.length === 0 ? { source: first, subject: 'run' } : { source: '', subject: 'mirror' };
+}
 
 /** The marks of a mirror that is restored from a backup. @param run the latest in it @param at ISO 8601 */
 export function restoredStates(sources: readonly string[], run: number, at: string): NoticeState[] {
@@ -43,13 +52,19 @@ export function restoredStates(sources: readonly string[], run: number, at: stri
  * The marks of a mirror whose last daemon did not write down what it had reported; without those that it has.
  * @param states all of the mirror
  * @param at ISO 8601
+ * @param hasFailedToStart true where it could not start, and each channel was told so
  */
 export function cutShortStates(
   states: readonly NoticeState[],
   sources: readonly string[],
   at: string,
+  hasFailedToStart = false,
 ): NoticeState[] {
-  const mark = markOf('cut short', at);
+  const start = failedStartOf(sources);
+  const mark = (source: string) => (subject: string) => {
+    const isStart = hasFailedToStart && source === start.source && subject === start.subject;
+    return markOf(isStart ? 'failed start' : 'cut short', at)(source)(subject);
+  };
   const known = new Set(states.map(({ source, subject }) => `${subject} ${source}`));
   return [
     ...JOBS_OF_MIRROR.map(mark('')),
@@ -90,6 +105,10 @@ export function driftWaitsSince(mirror: Pick<Mirror, 'runs' | 'daemon'>, source:
 
 function isCutShort({ detail }: Pick<NoticeState, 'detail'>): boolean {
   return detail['reason'] === ('cut short' satisfies Reason);
+}
+
+function isOfFailedStart({ detail }: Pick<NoticeState, 'detail'>): boolean {
+  return detail['reason'] === ('failed start' satisfies Reason);
 }
 
 /** A mark of a daemon that was killed: only what it had reported from memory may be open. */
@@ -247,10 +266,14 @@ function endNotice(
   mark: NoticeState,
 ): Notice {
   const subject = markedSubject(mark);
-  const { event, job } = usualEnd(subject);
-  const why = isCutShort(mark)
-    ? 'the daemon before ended without writing down what it had reported'
-    : 'the mirror was restored from a backup';
+  const isOfStart = isOfFailedStart(mark);
+  // It began as a sync that failed, whatever its subject.
+  const { event, job } = usualEnd(isOfStart ? 'run' : subject);
+  const why = isOfStart
+    ? 'the daemon could not start before'
+    : isCutShort(mark)
+      ? 'the daemon before ended without writing down what it had reported'
+      : 'the mirror was restored from a backup';
   const what = GOOD[subject] ?? `${job ?? subject} works`;
   return noticeOf(
     { at, source, subject, event },
@@ -261,7 +284,7 @@ function endNotice(
       job,
       run,
       // After a restore people hear once of each source that it works: the rest may never have been reported.
-      isAssumed: isCutShort(mark) || subject !== 'run',
+      isAssumed: !isOfStart && (isCutShort(mark) || subject !== 'run'),
     },
   );
 }

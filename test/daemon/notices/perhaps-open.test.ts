@@ -213,6 +213,25 @@ describe('a mirror whose daemon was killed', () => {
     return mirror;
   };
 
+  it.each([
+    [['production'], 'run_recovered tidemark/production/run', 'production: the sync works'],
+    [['production', 'other'], 'run_recovered tidemark/mirror/mirror', 'mirror: it is in its place'],
+  ])(
+    'ends a start that failed with everybody, as each channel was told of it (%j)',
+    async (sources, end, title) => {
+      const mirror = open();
+      const states = cutShortStates([], sources, AT, true);
+      mirror.daemon.recordNotices({ states, cleared: [], notices: [] });
+      const { after } = watched(mirror);
+      const people = CHANNELS.map(({ name }) => `${name} ${end}`);
+      const told = await after(job('sync', 'done'));
+      expect(told.filter((line) => line.endsWith(end))).toEqual(people.toSorted());
+      expect((await after(job('sync', 'done'))).filter((line) => line.endsWith(end))).toEqual([]);
+      const titles = mirror.daemon.deliveries(50).map(({ about }) => contentOf(about).title);
+      expect(titles).toContain(`${title}; the daemon could not start before`);
+    },
+  );
+
   it('ends what may have been reported from memory, once, and with programs alone', async () => {
     const mirror = marked();
     const { after } = watched(mirror);
