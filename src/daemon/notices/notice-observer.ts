@@ -34,7 +34,13 @@ import type { BegunJob, EndedJob, JobObserver, ObserverContext } from '../jobs/o
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import { isBackupFailureOver } from '../backup-failure.ts';
 import type { DaemonView } from '../view.ts';
-import { cutShortStates, isCutShortMark, markedSubject } from './perhaps-open.ts';
+import {
+  cutShortStates,
+  isCutShortMark,
+  isJustRestored,
+  markedSubject,
+  replacedStates,
+} from './perhaps-open.ts';
 import { CONTENT_SUBJECTS, type JobDetails, stateOf } from './run-transitions.ts';
 import { transitionsOf } from './transitions.ts';
 
@@ -163,6 +169,7 @@ class NotifyingObserver implements JobObserver {
   recorded(ended: EndedJob, mirror: Mirror): void {
     const { row } = ended;
     const keys = [keyOf(row, subjectOf(row)), ...CONTENT_KEYS];
+    this.#markReplaced(mirror);
     const assumed = [...this.#unwrittenOf(keys), ...this.#perhapsOpen(mirror)];
     this.#notifier.recordJob(mirror, row, detailsOf(ended), assumed);
     [this.#isAfterCut, this.#isAfterFailedStart] = [false, false];
@@ -484,6 +491,19 @@ class NotifyingObserver implements JobObserver {
       this.#unwritten.set(keyOf(state, state.subject), state);
       for (const notice of notices) if (notice.subject === state.subject) this.#sendUnstored(notice);
     }
+  }
+
+  /** What was reported of the contents of a mirror ends once another one, or a backup of it, is in its place. */
+  #markReplaced(mirror: Mirror): void {
+    const known = this.#known;
+    const told = [...this.#unwrittenOf(CONTENT_KEYS), ...this.#ofContents];
+    if (told.length === 0 || known === null) return;
+    const states = mirror.daemon.noticeStates('');
+    const isOther = mirror.path === known.path && mirrorId(mirror) !== known.id;
+    if (!isOther && !isJustRestored(states)) return;
+    for (const key of CONTENT_KEYS) this.#unwritten.delete(key);
+    const marks = replacedStates(states, told, isoTime(this.#options.clock.now()));
+    mirror.daemon.recordNotices({ states: marks, cleared: [], notices: [] });
   }
 
   /** What the daemon before may have reported from memory. */

@@ -28,7 +28,7 @@ const STORED_OF_SOURCE = ['fresh', 'removals', 'restore', 'drift', 'drill'];
 const STORED_OF_MIRROR = ['backup'];
 
 /** Why nobody knows what is open. */
-type Reason = 'restored' | 'cut short' | 'failed start';
+type Reason = 'restored' | 'replaced' | 'cut short' | 'failed start';
 
 /**
  * The incident of a daemon that could not start. A good sync ends it; where the mirror has several sources, any job.
@@ -70,6 +70,31 @@ export function cutShortStates(
     ...JOBS_OF_MIRROR.map(mark('')),
     ...sources.flatMap((source) => JOBS_OF_SOURCE.map(mark(source))),
   ].filter(({ source, subject }) => !known.has(`${subject} ${source}`));
+}
+
+/**
+ * The marks of what was reported of the contents of a mirror in whose place another one is, or a backup of it: they end with all to
+ * whom that was reported.
+ * @param states all of the mirror that is there now
+ * @param told what was reported of the one before
+ */
+export function replacedStates(
+  states: readonly NoticeState[],
+  told: readonly NoticeState[],
+  at: string,
+): NoticeState[] {
+  return told.map(({ source, subject }) => {
+    const restored = states.find((state) => state.source === source && state.subject === PREFIX + subject);
+    const mark = restored ?? markOf('replaced', at)(source)(subject);
+    return { ...mark, detail: { ...mark.detail, isTold: true } };
+  });
+}
+
+/** True for a mirror that was restored from a backup, before a job of it has ended. */
+export function isJustRestored(states: readonly NoticeState[]): boolean {
+  return CONTENT_SUBJECTS.some((subject) =>
+    states.some((state) => state.subject === PREFIX + subject && !isCutShort(state)),
+  );
 }
 
 /** @param more what else is known of it */
@@ -273,7 +298,9 @@ function endNotice(
     ? 'the daemon could not start before'
     : isCutShort(mark)
       ? 'the daemon before ended without writing down what it had reported'
-      : 'the mirror was restored from a backup';
+      : mark.detail['reason'] === ('replaced' satisfies Reason)
+        ? 'the mirror was replaced'
+        : 'the mirror was restored from a backup';
   const what = GOOD[subject] ?? `${job ?? subject} works`;
   return noticeOf(
     { at, source, subject, event },
@@ -284,7 +311,7 @@ function endNotice(
       job,
       run,
       // After a restore people hear once of each source that it works: the rest may never have been reported.
-      isAssumed: !isOfStart && (isCutShort(mark) || subject !== 'run'),
+      isAssumed: !isOfStart && mark.detail['isTold'] !== true && (isCutShort(mark) || subject !== 'run'),
     },
   );
 }

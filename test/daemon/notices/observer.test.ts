@@ -1,5 +1,5 @@
 /** The observer in the daemon's own surroundings: a real mirror behind the daemon's mirrorAccess. */
-import { existsSync, renameSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, renameSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { BackupCatalog, unreadTarget } from '../../../src/backup/known-backups.ts';
@@ -16,6 +16,7 @@ import { type EndedJob, type ObserverContext, Observers } from '../../../src/dae
 import { MirrorConnections } from '../../../src/daemon/mirror-access.ts';
 import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
 import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
+import { restoredStates } from '../../../src/daemon/notices/perhaps-open.ts';
 import { ActiveProblems } from '../../../src/daemon/problems.ts';
 import type { DaemonView } from '../../../src/daemon/view.ts';
 import type { JobRow } from '../../../src/mirror/daemon-store.ts';
@@ -234,6 +235,45 @@ describe('the observer', () => {
     await endUnwritten(job('sync', 'failed', foreign));
     expect(sent).toEqual(['verify_failed']);
   });
+
+  it.each(['a backup of it', 'a new one'])(
+    'ends a damage that it reported once %s is in the place of the mirror, also with people',
+    async (what) => {
+      const chat = { ...webhook('chat', 'http://chat'), type: 'slack' } as ChannelConfig;
+      const { end, sent, titles, mirror, mirrorAccess, clock, observer, context } = rig([chat]);
+      await end(job('sync', 'done'));
+      const whole = `${mirror}.whole`;
+      const copy = openMirror(mirror, { mode: 'write', command: 'test', clock });
+      copy.close();
+      copyFileSync(mirror, whole);
+      await end(
+        job('backup', 'failed', { source: null, errorCode: 'mirror_corrupt', error: 'm.db is damaged' }),
+      );
+      expect(sent).toEqual(['verify_failed']);
+      for (const suffix of ['', '-wal', '-shm'])
+        if (existsSync(mirror + suffix)) renameSync(mirror + suffix, `${mirror}.aside${suffix}`);
+      mirrorAccess.isThere();
+      await observer.wake!(context);
+      if (what === 'a new one') openMirror(mirror, { mode: 'write', command: 'test', clock }).close();
+      else {
+        renameSync(whole, mirror);
+        const restored = openMirror(mirror, { mode: 'write', command: 'test', clock });
+        const states = restoredStates(['production'], 1, new Date(clock.now()).toISOString());
+        restored.daemon.recordNotices({ states, cleared: [], notices: [] });
+        restored.close();
+      }
+      mirrorAccess.isThere();
+      await observer.wake!(context);
+      await end(job('sync', 'done'));
+      await end(job('sync', 'done'));
+      const summary = { job: 'verify', problems: 0, found: [] } as unknown as JobRow['summary'];
+      await end(job('verify', 'done', { source: null, summary }));
+      expect(sent.filter((event) => event === 'verify_recovered')).toHaveLength(1);
+      expect(titles).toContain(
+        `mirror: the contents match the stored hashes; the mirror was ${what === 'a new one' ? 'replaced' : 'restored from a backup'}`,
+      );
+    },
+  );
 
   it('ends what a daemon before that was killed may have reported, at the first job that can be written', async () => {
     const { observer, end, endUnwritten, sent } = rig();
