@@ -120,6 +120,21 @@ describe('the rate limit of one key', () => {
     expect(new Set(read)).toEqual(new Set(ids.map(list)));
   });
 
+  it('holds the pause that a 429 asked for (Retry-After) in the next process too', async () => {
+    const service = await FakeService.start();
+    const env = environment(service.url, scratch(), { TIDEMARK_RATE_PER_HOUR: '60000' });
+    expect((await tidemark(['sync', '--quiet'], { env })).code).toBe(0);
+    service.quirks.push((_request, response) =>
+      respond(response, 429, '{"detail":"busy"}', { 'retry-after': '3600' }),
+    );
+    expect((await tidemark(['sync'], { env })).code).toBe(1);
+    const sent = service.seen.length;
+    const ended = await tidemark(['sync'], { env });
+    expect(ended.code, ended.stderr).toBe(1);
+    expect(ended.stderr).toMatch(/the service asked to wait \(429\): 3\d\d\d s are left/);
+    expect(service.seen).toHaveLength(sent);
+  });
+
   it('that is used up for the hour: sync says until when, and begins no run', async () => {
     const service = await FakeService.start();
     const cwd = scratch();
