@@ -31,6 +31,8 @@ export interface SecretRule {
   readonly match: Readonly<Record<string, string>>;
   /** Pointer into the body → value; those that are not set are left out. */
   readonly values: Readonly<Record<string, Secret>>;
+  /** Pointer into the body → what is said of the variable that its value is to come from, which is not set; left out for none. */
+  readonly unset?: Readonly<Record<string, string>>;
 }
 
 /** A source with everything that its options, its profile and its secrets give. Durations are in milliseconds. */

@@ -226,7 +226,7 @@ function expand(reading: Reading, text: string, env: Environment, path: Path): s
   if ('mistake' in result) {
     if (result.isUnset) {
       reading.mistakes.addUnset(reading.tree, path, result.mistake);
-      reading.tree.unset.add(pathKey(path));
+      reading.tree.unset.set(pathKey(path), result.mistake);
     } else reading.mistakes.add(reading.tree, path, result.mistake);
     return undefined;
   }

@@ -247,11 +247,12 @@ type SecretValue = string | { readonly file?: string | undefined };
  * `match` is not completely known: it would give their secrets to others.
  */
 function secretRules(checking: Checking, at: Path, given: ParsedSource['secrets']): SecretRule[] {
-  const unset = [...checking.tree.unset].map((key) => JSON.parse(key) as Path);
+  const unset = [...checking.tree.unset].map(([key, what]) => ({ path: JSON.parse(key) as Path, what }));
+  const below = (at: Path) => unset.filter(({ path }) => at.every((part, depth) => path[depth] === part));
   return Object.entries(given).flatMap(([kind, rules]) =>
     rules.flatMap(({ match = {}, values }, index): SecretRule[] => {
       const matchPath = [...at, kind, index, 'match'];
-      if (unset.some((path) => matchPath.every((part, depth) => path[depth] === part))) return [];
+      if (below(matchPath).length > 0) return [];
       const path = [...at, kind, index, 'values'];
       const rule = {
         kind: kind as Kind,
@@ -265,7 +266,8 @@ function secretRules(checking: Checking, at: Path, given: ParsedSource['secrets'
           }),
         ),
       };
-      return [rule];
+      const lacking = below(path).map((each) => [String(each.path[path.length]), each.what] as const);
+      return [lacking.length === 0 ? rule : { ...rule, unset: Object.fromEntries(lacking) }];
     }),
   );
 }

@@ -15,8 +15,8 @@ export interface Tree {
   readonly templates: Map<string, string>;
   /** The variable that set a value, by `pathKey`. */
   readonly variables: Map<string, string>;
-  /** Places of texts with a variable that is not set, by `pathKey`: they have no value. */
-  readonly unset: Set<string>;
+  /** Texts with a variable that is not set, which have no value: what is said of it, by `pathKey`. */
+  readonly unset: Map<string, string>;
 }
 
 export function emptyTree(label: string | null): Tree {
@@ -26,7 +26,7 @@ export function emptyTree(label: string | null): Tree {
     lines: new Map(),
     templates: new Map(),
     variables: new Map(),
-    unset: new Set(),
+    unset: new Map(),
   };
 }
 

@@ -263,7 +263,7 @@ function costText({ cost, refused }: Pick<Plan, 'cost' | 'refused'>): string {
 /** A record with the secrets that it lacks. */
 type LackingRecord = Pick<PlanStep, 'kind' | 'id' | 'name'> & {
   /** Of each entry, any one pointer is enough. */
-  readonly needs: readonly Pick<PlanStep['needs'][number], 'anyOf'>[];
+  readonly needs: readonly Pick<PlanStep['needs'][number], 'anyOf' | 'unset'>[];
 };
 
 /** YAML for the source's `secrets`, a line each: names of variables, never values. None where nothing is missing. */
@@ -271,7 +271,10 @@ export function secretLines(
   records: readonly LackingRecord[],
   { definitions }: Pick<ReportOptions, 'definitions'>,
 ): string[] {
-  const lacking = records.filter(({ needs }) => needs.length > 0);
+  // What the configuration has lacks its variable only.
+  const lacking = records
+    .map((record) => ({ ...record, needs: record.needs.filter(({ unset }) => unset === undefined) }))
+    .filter(({ needs }) => needs.length > 0);
   if (lacking.length === 0) return [];
   const taken = new Set<string>();
   const byKind = Map.groupBy(lacking, ({ kind }) => kind);

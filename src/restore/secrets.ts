@@ -288,6 +288,12 @@ export const NO_SECRETS: SecretLookup = { find: () => undefined };
 export function configuredSecrets(rules: readonly SecretRule[]): SecretLookup {
   const byKind = Map.groupBy(rules, (rule) => rule.kind);
   return {
+    unset: (record, pointer) =>
+      byKind
+        .get(record.kind)
+        ?.find(({ unset, match }) => unset?.[pointer] !== undefined && matches(match, record))?.unset?.[
+        pointer
+      ],
     find: (record, pointer, isNamed = false) =>
       byKind
         .get(record.kind)

@@ -30,7 +30,13 @@ it('is named by its variable and place, in text and only where the plan needs it
     ].join('\n'),
   );
   await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(s3?.['id'])}/`);
-  const { stderr } = await story.expectRun(3, 'restore', 'run:1');
+  const { stdout, stderr } = await story.expectRun(3, 'restore', 'run:1');
+  const reasons = stdout.replaceAll(/\s+/g, ' ');
+  expect(reasons).toContain(
+    `${POINTER}: it is under secrets in the configuration, but \${NOT_SET_HERE} is not set`,
+  );
+  expect(reasons).not.toContain(`${POINTER}: add the value`);
+  expect(stdout).not.toContain(`${POINTER}: \${`);
   expect(stderr).toContain('${NOT_SET_HERE} is not set in the environment');
   const other = await story.expectRun(0, 'restore', 'run:1', '--kind', 'domains');
   expect(other.stdout + other.stderr).not.toContain('NOT_SET_HERE');

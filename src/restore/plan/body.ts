@@ -103,7 +103,12 @@ function withSecrets(
   const drop = (pointer: string): void => {
     shown = withMember(shown, splitPointer(pointer), undefined) ?? null;
   };
-  const need = (pointers: readonly string[]): SecretNeed => needOf(value, pointers, top, places.masked);
+  const need = (pointers: readonly string[]): SecretNeed => {
+    const unset = pointers
+      .map((pointer) => input.secrets.unset?.(record, top + pointer))
+      .find((what) => what !== undefined);
+    return { ...needOf(value, pointers, top, places.masked), ...(unset === undefined ? {} : { unset }) };
+  };
   /** True for a secret that a merging PATCH may omit, since the service has it stored. */
   const isStored = (pointer: string): boolean =>
     keepsStored &&

@@ -84,6 +84,8 @@ export interface SecretNeed {
   readonly anyOf: readonly string[];
   /** `redacted`: the mirror never stored it; `masked`: it holds a mask; left out where the service shows nothing. */
   readonly because?: 'redacted' | 'masked';
+  /** What is said of the variable from which the configuration takes it, where that is not set; left out for any other need. */
+  readonly unset?: string;
 }
 
 /** Why a step is blocked, or needs manual work: what to decide on. */
@@ -394,6 +396,8 @@ export interface SecretLookup {
    * @param isNamed only from a rule that says which records of the kind it is for; false when left out
    */
   find(record: ParsedRecord, pointer: string, isNamed?: boolean): Secret | undefined;
+  /** What is said of the variable that the value is to come from, where that is not set. */
+  unset?(record: ParsedRecord, pointer: string): string | undefined;
 }
 
 export interface PlanInput {

@@ -142,24 +142,30 @@ export function suppliable(needs: readonly SecretNeed[]): SecretNeed[] {
 export function needsText(needs: readonly SecretNeed[]): string {
   const values = suppliable(needs);
   const names = needs.filter((need) => !values.includes(need)).flatMap(({ anyOf }) => anyOf);
+  const byRemedy = Map.groupBy(values, ({ unset }) => unset);
+  return [
+    ...(names.length === 0
+      ? []
+      : [`the mirror never stored the name of ${names.join(', ')} (redact: true): set it by hand`]),
+    ...[...byRemedy].map(
+      ([unset, own]) =>
+        `${lackText(own)}: ${unset === undefined ? 'add the value under secrets in the configuration' : `it is under secrets in the configuration, but ${unset}`}`,
+    ),
+  ].join('; ');
+}
+
+/** Why the values are not there. */
+function lackText(values: readonly SecretNeed[]): string {
   const placesOf = (why: SecretNeed['because']): string =>
     values
       .filter(({ because }) => because === why)
       .map(({ anyOf }) => anyOf.join(' or '))
       .join(', ');
   const [redacted, masked, omitted] = [placesOf('redacted'), placesOf('masked'), placesOf(undefined)];
-  const reasons = [
+  return [
     ...(redacted === '' ? [] : [`the mirror never stored ${redacted} (redact: true)`]),
     ...(masked === '' ? [] : [`the API returns only a mask of ${masked}`]),
     ...(omitted === '' ? [] : [`the API does not return ${omitted}`]),
-  ];
-  return [
-    ...(names.length === 0
-      ? []
-      : [`the mirror never stored the name of ${names.join(', ')} (redact: true): set it by hand`]),
-    ...(values.length === 0
-      ? []
-      : [`${reasons.join('; ')}: add the value under secrets in the configuration`]),
   ].join('; ');
 }
 
