@@ -197,8 +197,10 @@ function verified({ health, lastJobs, now }: HealthSnapshot): Answered {
     return { tone: 'bad', word: 'No', line: `found damaged ${age(since, now)}; ${NAMES_DAMAGE}` };
   if (job === undefined) return { tone: 'plain', word: 'Not yet', line: 'no verification so far' };
   const summary = summaryOf('verify', job);
-  if (summary === null)
-    return { tone: 'warn', word: 'Failed', line: 'the last verification did not complete' };
+  if (summary === null) {
+    const why = job.error === null ? '' : `: ${job.error}`;
+    return { tone: 'warn', word: 'Failed', line: `the last verification did not complete${why}` };
+  }
   const when = age(job.finishedAt ?? job.startedAt, now);
   if (summary.problems > 0)
     return { tone: 'bad', word: plural(summary.problems, 'problem'), line: `found ${when}` };

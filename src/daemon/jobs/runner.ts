@@ -78,6 +78,8 @@ export class JobRunner implements SlotUser {
   readonly #jobLog: JobLog;
   /** Jobs that were left out, since their sources have no first sync yet, by `jobKey`. */
   readonly #leftOut = new Set<string>();
+  /** Ends that could not be written down yet, as on a full disk. */
+  #unwrittenEnds: readonly JobRow[] = [];
   #current: Current | null = null;
   #isStopping = false;
   #onIdle: (() => void)[] = [];
@@ -473,6 +475,7 @@ export class JobRunner implements SlotUser {
     const { name, source } = job;
     const start = { name, source, trigger: storedTrigger(job), startedAt: current.startedAt };
     const record = (mirror: Mirror): void => {
+      this.#writeEnds(mirror);
       saveSchedule(mirror);
       current.number = mirror.daemon.beginJob(start);
     };
@@ -483,6 +486,19 @@ export class JobRunner implements SlotUser {
     const row: JobRow = { ...start, ...UNENDED, job: current.number };
     this.#jobLog.began(row);
     observers.began({ row, kinds: current.kinds });
+  }
+
+  /** Otherwise a later daemon would take these jobs for ones that its predecessor died of. */
+  #writeEnds(mirror: Mirror): void {
+    for (const { job, name, startedAt, ...row } of this.#unwrittenEnds) {
+      const stored = mirror.daemon.job(job);
+      // Another mirror may be in its place by now.
+      if (stored?.outcome !== 'running' || stored.name !== name || stored.startedAt !== startedAt) continue;
+      const { finishedAt, outcome, run, summary, errorCode, error } = row;
+      if (finishedAt === null || outcome === 'running') continue;
+      mirror.daemon.finishJob(job, { finishedAt, outcome, run, summary, errorCode, error });
+    }
+    this.#unwrittenEnds = [];
   }
 
   /** Records the job's end, if the mirror can be written, and notifies the observers. */
@@ -499,6 +515,7 @@ export class JobRunner implements SlotUser {
     const row: JobRow = { job: current.number, ...start, ...end };
     const ended: EndedJob = { row, kinds: current.kinds, report: result.report };
     const record = (mirror: Mirror): void => {
+      this.#writeEnds(mirror);
       mirror.daemon.finishJob(current.number, end);
       saveSchedule(mirror);
       observers.recorded(ended, mirror);
@@ -516,6 +533,7 @@ export class JobRunner implements SlotUser {
       }
       problems.end('bookkeeping', 'what jobs do is written down again');
     } catch (error) {
+      this.#unwrittenEnds = [...this.#unwrittenEnds, row].slice(-UNWRITTEN_KEPT);
       // A missing mirror is reported by MirrorConnections.
       if (mirrorAccess.isThere()) problems.begin('bookkeeping', unwritten(name, asTidemarkError(error)));
     } finally {
@@ -534,6 +552,8 @@ export class JobRunner implements SlotUser {
 const FINISH_SHARE = 0.7;
 /** How long a cancelled job may take to end; then its process is killed. */
 const CANCEL_MS = 10_000;
+/** Ends that are kept in memory: a job that cannot be begun has none. */
+const UNWRITTEN_KEPT = 100;
 /** How long a killed process may take to be gone. */
 const KILL_MS = 1_000;
 
