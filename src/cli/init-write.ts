@@ -2,6 +2,7 @@
 import {
   appendFileSync,
   existsSync,
+  linkSync,
   mkdirSync,
   readFileSync,
   renameSync,
@@ -12,7 +13,7 @@ import {
 import { basename, dirname, isAbsolute, join, relative } from 'node:path';
 import { loadConfig } from '../config/load.ts';
 import type { LoadedConfig } from '../config/mirrors.ts';
-import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, systemCodeOf, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { workTreeOf } from '../git/program.ts';
@@ -27,11 +28,13 @@ export function requireFree(path: string, isForced: boolean): void {
   const facts = statSync(path, { throwIfNoEntry: false });
   if (facts?.isDirectory() === true)
     throw new TidemarkError('usage', `${path} is a directory`, { hint: 'name a file with --output' });
-  if (facts !== undefined && !isForced) {
-    throw new TidemarkError('usage', `${path} exists already and was not changed`, {
-      hint: 'name another file with --output, or replace it with --force',
-    });
-  }
+  if (facts !== undefined && !isForced) throw inTheWay(path);
+}
+
+function inTheWay(path: string): TidemarkError {
+  return new TidemarkError('usage', `${path} exists already and was not changed`, {
+    hint: 'name another file with --output, or replace it with --force',
+  });
 }
 
 /**
@@ -70,7 +73,7 @@ export function writeAll(
   secrets: readonly GivenKey[],
   directories: readonly string[],
   service: ServiceAnswer | null,
-  { pid }: Pick<CommandContext, 'pid'>,
+  { pid, isForced }: Pick<CommandContext, 'pid'> & { readonly isForced: boolean },
 ): void {
   const temporary = `${path}.${pid}.tmp`;
   const made: string[] = [];
@@ -109,11 +112,25 @@ export function writeAll(
       else create(service.path, content, 0o644);
     }
     create(temporary, text, 0o644);
-    renameSync(temporary, path);
+    if (isForced) renameSync(temporary, path);
+    else placeNew(temporary, path);
   } catch (error) {
     for (const each of made.toReversed()) rmSync(each, { recursive: true, force: true });
     throw asFileError(error, path, 'written');
   }
+}
+
+/** Gives a file its name, unless another process has made one of that name since it was looked for. */
+function placeNew(temporary: string, path: string): void {
+  try {
+    linkSync(temporary, path);
+  } catch (error) {
+    if (systemCodeOf(error) === 'EEXIST') throw inTheWay(path);
+    // A file system without links.
+    renameSync(temporary, path);
+    return;
+  }
+  rmSync(temporary, { force: true });
 }
 
 function write(path: string, text: string, mode: number): void {

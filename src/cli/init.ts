@@ -97,7 +97,8 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   context.signal.throwIfAborted();
   const { key, channel, service, backup, looked } = answers;
   const secrets = [key, ...(channel === null ? [] : [channel.given])];
-  writeAll(output, configText(choicesOf(answers)), secrets, backup.newDirectories, service, context);
+  const how = { pid: context.pid, isForced: options.force === true };
+  writeAll(output, configText(choicesOf(answers)), secrets, backup.newDirectories, service, how);
   await printResult(context, output, { key, channel, service, looked });
   const code = next === 'sync' ? await firstSync(context, output, isBaselineWanted) : EXIT.done;
   if (context.options.json !== true)

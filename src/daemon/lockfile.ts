@@ -205,7 +205,7 @@ function another(path: string, cause?: TidemarkError): TidemarkError {
   const card = readCard(path);
   const who = card === null ? '' : ` (pid ${card.pid} on ${card.host}) since ${card.since}`;
   return new TidemarkError('mirror_locked', `another daemon is running on this mirror${who}`, {
-    hint: 'one daemon per mirror: stop that one first, or give this one its own mirror',
+    hint: 'nothing to do: that one does what is due. To run another one, stop it first, or give this one its own mirror',
     cause,
   });
 }
