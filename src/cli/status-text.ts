@@ -59,7 +59,6 @@ interface StatusFacts {
 /** Ends with a line break. */
 export function statusText(context: CommandContext, facts: StatusFacts): string {
   const { snapshot, mirror, drift } = facts;
-  const { now } = snapshot;
   const own = configuredOf(snapshot);
   const isVerbose = context.options.verbose === true;
   const left = isVerbose ? null : leftSourcesText(snapshot);
@@ -76,7 +75,7 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
     ...(isVerbose ? snapshot.sourceStatuses : own).flatMap((status) => sourceLines(status, facts, isVerbose)),
     '',
     withConfigOption(nextLine(facts), context.options.config),
-    backupLine(facts.config, facts.backups, now),
+    withConfigOption(backupLine(facts), context.options.config),
     ...(isVerbose ? mirrorDiskLines(facts.backups) : []),
   ];
   const needs = needsOf(snapshot).length;
@@ -312,12 +311,13 @@ function nextLine({ config, schedules, hasDaemon, snapshot }: StatusFacts): stri
 }
 
 /** `status` sends no requests; a directory may be on a disk that hangs. */
-function backupLine({ backup }: Config, shown: BackupsShown | null, now: number): string {
+function backupLine(facts: StatusFacts): string {
+  const { backup } = facts.config;
   if (backup === null) return 'Backups: none configured, the mirror is on this machine only';
   const buckets = backup.targets.filter(({ type }) => type === 's3').length;
   if (buckets === backup.targets.length) return `Backups: ${unaskedText(buckets)}`;
   const beside = buckets === 0 ? '' : `\n  ${unaskedText(buckets)}`;
-  return `${directoryLine(backup, shown, now)}${beside}`;
+  return `${directoryLine(backup, facts)}${beside}`;
 }
 
 function mirrorDiskLines(shown: BackupsShown | null): string[] {
@@ -330,20 +330,37 @@ function unaskedText(buckets: number): string {
   return `${where} not asked; \`tidemark backup list\` lists what is there`;
 }
 
-function directoryLine(backup: BackupConfig, shown: BackupsShown | null, now: number): string {
+function directoryLine(backup: BackupConfig, facts: StatusFacts): string {
+  const { backups: shown } = facts;
   const others = shown === null ? null : othersText(shown);
   const more = others === null ? '' : `\n  ${others}: \`tidemark backup list\` names them`;
-  return `${ownBackupsLine(backup, shown, now)}${more}`;
+  return `${ownBackupsLine(backup, facts)}${more}`;
 }
 
-function ownBackupsLine(backup: BackupConfig, shown: BackupsShown | null, now: number): string {
+/** When the first backup is due, and what makes it. */
+function firstBackupText({ everyMs }: BackupConfig, { hasDaemon, schedules, snapshot }: StatusFacts): string {
+  const due = schedules.flatMap(({ schedule, dueAt }) =>
+    schedule === 'sync' && dueAt !== null ? dueAt : [],
+  );
+  const [next] = due.sort();
+  const after = next === undefined ? '' : `, ${ahead(next, snapshot.now)}`;
+  const who = hasDaemon
+    ? `the daemon makes the first after its next complete sync${after}`
+    : 'no daemon is running to make it';
+  const join = hasDaemon ? '; ' : ', and ';
+  return `one is due ${backupInterval(everyMs)}${join}${who}: \`tidemark backup create\` makes one now`;
+}
+
+function ownBackupsLine(backup: BackupConfig, facts: StatusFacts): string {
+  const { backups: shown, snapshot } = facts;
+  const { now } = snapshot;
   if (shown === null) return 'Backups: not known';
   const [latest] = shown.whole;
   const problems = shown.problems.join('; ');
   if (latest === undefined && problems !== '') return `Backups: not readable: ${problems}`;
   if (latest === undefined && shown.emptied.length > 0)
     return `Backups: none in ${shown.emptied.join(', ')} any more`;
-  if (latest === undefined) return `Backups: none yet; one is due ${backupInterval(backup.everyMs)}`;
+  if (latest === undefined) return `Backups: none yet; ${firstBackupText(backup, facts)}`;
   const encrypted = latest.isEncrypted ? ', encrypted' : ', not encrypted';
   const damaged = shown.damaged === 0 ? '' : `; ${count(shown.damaged)} more incomplete`;
   const unread = problems === '' ? '' : `\n  not readable: ${problems}`;

@@ -591,6 +591,9 @@ pings: [{ success: "\${PING}" }]
     expect(await statusOf(`${home}, ${bucket}`)).toMatch(
       /^Backups: none yet; one is due every .*\n {2}the bucket was not asked; `tidemark backup list` lists/m,
     );
+    expect((await statusOf(home)).replaceAll(/\s+/g, ' ')).toMatch(
+      /Backups: none yet; one is due every \S+ h, and no daemon is running to make it: `tidemark backup create` makes one now/,
+    );
   });
 
   it('made by hand, that find the mirror damaged, are known to status as a verification is', async () => {
