@@ -26,6 +26,24 @@ export function duration(ms: number): string {
   return hours < 48 ? `${hours} h` : `${Math.round(seconds / 86_400)} d`;
 }
 
+/**
+ * A duration beyond a limit, and the limit, in a unit in which they differ: `5 h` and `60 min`, `250 s` and `240 s`.
+ * @param text how durations are written that differ anyway
+ */
+export function durationBeyond(ms: number, limitMs: number, text = duration): readonly [string, string] {
+  const usual = [text(ms), text(limitMs)] as const;
+  if (usual[0] !== usual[1]) return usual;
+  for (const [unit, unitMs] of [
+    ['h', 3_600_000],
+    ['min', 60_000],
+  ] as const) {
+    const [whole, limit] = [Math.round(ms / unitMs), Math.round(limitMs / unitMs)];
+    if (whole !== limit) return [`${count(whole)} ${unit}`, `${count(limit)} ${unit}`];
+  }
+  // Also where they are less than a second apart.
+  return [`${count(Math.ceil(ms / 1000))} s`, `${count(Math.floor(limitMs / 1000))} s`];
+}
+
 /** Bytes → `12.4 MB`. */
 export function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { duration, formatInteger } from '../../src/core/wording.ts';
+import { duration, durationBeyond, formatInteger } from '../../src/core/wording.ts';
 
 describe('a number in groups of three digits', () => {
   it('reads as English writes it', () => {
@@ -34,4 +34,14 @@ it.each([
   [172_900_000, '2 d'],
 ])('%i ms in one unit on both sides of where the unit changes: %s', (ms, text) => {
   expect(duration(ms)).toBe(text);
+});
+
+it.each([
+  [5 * 3_600_000, 3_600_000, '5 h', '60 min'],
+  [250_000, 240_000, '250 s', '240 s'],
+  [240_001, 240_000, '241 s', '240 s'],
+  [121 * 3_600_000, 120 * 3_600_000, '121 h', '120 h'],
+  [50.2 * 3_600_000, 50 * 3_600_000, '3,012 min', '3,000 min'],
+])('%i ms beyond %i ms are told in a unit in which they differ', (ms, limitMs, text, limit) => {
+  expect(durationBeyond(ms, limitMs)).toEqual([text, limit]);
 });

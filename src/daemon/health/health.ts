@@ -7,7 +7,7 @@ import { namesOf } from '../../config/mirrors.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { EMPTIED_HINT, RESTORE_HINT, resumeHint } from '../../core/hints.ts';
 import { type UnendedRestore, unendedText } from '../../mirror/unfinished-restore.ts';
-import { byteSize, duration, localTime, percent, plural } from '../../core/wording.ts';
+import { byteSize, duration, durationBeyond, localTime, percent, plural } from '../../core/wording.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
 import { backupInterval, tookMs } from '../http/wording.ts';
 import { allowedAge, allowedBackupMs, allowedSyncMs, type IntervalChange } from '../schedule/intervals.ts';
@@ -668,7 +668,8 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
   const at = lastComplete.finishedAt ?? lastComplete.startedAt;
   const ageMs = now - Date.parse(at);
   if (allowedMs === null || ageMs <= allowedMs) return [];
-  const message = `the last complete run ended ${duration(ageMs)} ago; the schedule allows ${duration(allowedMs)}${held}`;
+  const [age, allowed] = durationBeyond(ageMs, allowedMs);
+  const message = `the last complete run ended ${age} ago; the schedule allows ${allowed}${held}`;
   return [{ code: 'stale', state: 'failing', message, since: at, hint }];
 }
 

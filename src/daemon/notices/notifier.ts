@@ -3,6 +3,7 @@ import { whoText } from '../../core/actor.ts';
 import { SEVERITIES } from '../../catalog/definition.ts';
 import type { ChannelConfig, ChannelType } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
+import { durationBeyond } from '../../core/wording.ts';
 import { compareSeverities } from '../../diff/severity.ts';
 import type { JobRow, Notice, NoticeState } from '../../mirror/daemon-store.ts';
 import { namedRemovals, settledRemovals } from '../../state/held-names.ts';
@@ -359,14 +360,15 @@ export function freshnessTransition(
     return { states: [], cleared: [{ source, subject: 'fresh' }], notices: [onTime] };
   }
   const waits = behindText(work, nowMs);
+  const [age, allowed] = durationBeyond(oldMs, allowedMs, span);
   const overdue = noticeOf(
     { ...of, event: 'sync_overdue' },
     {
       severity: 'high',
-      title: `${name}: no complete sync ${completeAt === null ? 'yet' : `for ${span(oldMs)}`}`,
+      title: `${name}: no complete sync ${completeAt === null ? 'yet' : `for ${age}`}`,
       lines: [
         completeAt === null ? `expected since ${expectedSince}` : `the last one ended at ${completeAt}`,
-        `the schedule allows ${span(allowedMs)}`,
+        `the schedule allows ${completeAt === null ? span(allowedMs) : allowed}`,
         ...(waits === null ? [] : [waits]),
       ],
       job: 'sync',
