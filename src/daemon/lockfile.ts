@@ -89,7 +89,8 @@ export async function registerDaemon(
   const token = first?.token ?? new Secret(randomBytes(32).toString('hex'));
   let lockPath = first?.lockPath ?? path;
   let url: string | null = null;
-  let [isAfterCut, isAfterFailedStart] = [false, false];
+  let isAfterCut: boolean;
+  let isAfterFailedStart: boolean;
   const write = (): void => {
     const named = lockPath === path ? {} : { lock: lockPath };
     const text = JSON.stringify({ pid, host, url, since, token: token.reveal(), ...named });

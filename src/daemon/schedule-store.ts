@@ -177,7 +177,7 @@ function whyBusy(runner: JobRunner, schedule: ScheduleName, busy: readonly (stri
   if (current === undefined) {
     const waiting = runner.queued().filter(({ name, source }) => name === schedule && busy.includes(source));
     const holder = waiting.map((job) => runner.limitHolder(job)).find((source) => source !== null);
-    return `still waits for ${holder === undefined || holder === null ? 'a free slot' : limitHolderText(holder)}`;
+    return `still waits for ${holder === undefined ? 'a free slot' : limitHolderText(holder)}`;
   }
   const isItself = current.name === schedule && busy.includes(current.source);
   return isItself ? 'has not ended yet' : `still waits for the ${current.name} job`;

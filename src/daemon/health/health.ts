@@ -722,7 +722,7 @@ export function limitHolderText(source: string): string {
   return `the sync of ${source}, which has the same rate limit`;
 }
 
-/** What to do about a wait for other mirrors; null where there is none. */
+/** What to do about a wait for other mirrors; null without one. */
 function waitHint(facts: Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy'>): string | null {
   if (facts.limitHeldBy !== null)
     return 'sources with one address and key are synced one at a time: sync them less often';

@@ -206,7 +206,7 @@ export function backupResult(due: Partial<DueOutcome> | null): JobResult {
   };
 }
 
-/** The result of a backup that was not made, if it tells something of the mirror itself; null for any other failure. */
+/** The result of a backup that was not made, if it says something of the mirror itself; null for any other failure. */
 export function damageResult(thrown: unknown): JobResult | null {
   const error = asTidemarkError(thrown);
   // What a target read back says nothing of the mirror.

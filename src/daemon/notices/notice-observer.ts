@@ -111,7 +111,7 @@ class NotifyingObserver implements JobObserver {
   #hasToldOfMirror = false;
   /** True until it is written down that nobody knows what the daemon before has reported. */
   #isAfterCut = false;
-  /** True until the end is stored of a start that failed, which each channel was told. */
+  /** True until the end is stored of a start that failed, which was reported to each channel. */
   #isAfterFailedStart = false;
   /** True while the last notice about the mirror says that it was begun without its history. */
   #isToldBegunAnew = false;

@@ -52,7 +52,7 @@ export function restoredStates(sources: readonly string[], run: number, at: stri
  * The marks of a mirror whose last daemon did not write down what it had reported; without those that it has.
  * @param states all of the mirror
  * @param at ISO 8601
- * @param hasFailedToStart true where it could not start, and each channel was told so
+ * @param hasFailedToStart true where it could not start, and each channel got a notice of it
  */
 export function cutShortStates(
   states: readonly NoticeState[],
@@ -76,14 +76,14 @@ export function cutShortStates(
  * The marks of what was reported of the contents of a mirror in whose place another one is, or a backup of it: they end with all to
  * whom that was reported.
  * @param states all of the mirror that is there now
- * @param told what was reported of the one before
+ * @param reported of the mirror before
  */
 export function replacedStates(
   states: readonly NoticeState[],
-  told: readonly NoticeState[],
+  reported: readonly NoticeState[],
   at: string,
 ): NoticeState[] {
-  return told.map(({ source, subject }) => {
+  return reported.map(({ source, subject }) => {
     const restored = states.find((state) => state.source === source && state.subject === PREFIX + subject);
     const mark = restored ?? markOf('replaced', at)(source)(subject);
     return { ...mark, detail: { ...mark.detail, isTold: true } };
