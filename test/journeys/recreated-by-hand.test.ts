@@ -159,7 +159,9 @@ describe('records that were made again', () => {
     expect((await story.expectRun(0, 'apply', 'found.json', '--yes')).stderr).toContain('nothing was sent');
     expect((await story.expectRun(1, 'restore', '--resume')).stderr).toContain('unfinished');
     const kept = await story.expectRun(4, 'undo', '1');
-    expect(kept.stderr).toMatch(/restore 1 applied nothing: .*\n.*new ids that it only recorded stay recorded/);
+    expect(kept.stderr).toMatch(
+      /restore 1 applied nothing: .*\n.*new ids that it only recorded stay recorded/,
+    );
   });
 
   it('by hand, in a plan that also sends something: no line says that nothing would be sent', async () => {
@@ -171,8 +173,7 @@ describe('records that were made again', () => {
       await story.call('DELETE', `${EXPORTS}${String(id)}/`);
     }
     await createAll(story, ['Again 1']);
-    const records =
-      'applying the plan also records 1 new id: drift lists it as added and removed until then';
+    const records = 'applying the plan also records 1 new id: drift lists it as added and removed until then';
     for (const saved of [['--out', 'mixed.json'], []]) {
       const { stdout, stderr } = await story.expectRun(2, 'restore', 'run:2', ...ONLY, ...saved);
       expect(stdout).toMatch(/^1 to create, 1 new id to record/m);

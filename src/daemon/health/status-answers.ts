@@ -249,7 +249,11 @@ function restorable({ lastJobs, drillScores, now }: HealthSnapshot): Answered {
   );
   const isFailed = jobs.some(({ outcome }) => outcome === 'failed');
   const isDoubtful = hasFallen || isFailed || score < RESTORABLE.most;
-  const what = isFailed ? 'the last drill failed' : hasFallen ? 'less than before' : 'from nothing, by the last drill';
+  const what = isFailed
+    ? 'the last drill failed'
+    : hasFallen
+      ? 'less than before'
+      : 'from nothing, by the last drill';
   // What was configured or read since may make another one of it.
   const [job, ...others] = jobs;
   const run = job === undefined || others.length > 0 ? null : (summaryOf('drill', job)?.from ?? null);
