@@ -49,6 +49,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     const { row, definition } = found;
     const point = resolvePoint(mirror, options.at ?? 'latest', {
       source: row.source,
+      isEvidence: true,
       now: systemClock.now(),
     });
     const history = recordHistory(mirror, row, point.run, definitionsFor(config, row.source));

@@ -35,7 +35,7 @@ export function extentOf(
   const isAsked = askedCollections(mirror, sources, options, point?.run ?? null);
   const points = sources
     .filter((source) => mirror.runs.latest(source) !== undefined)
-    .map((source) => ({ source, at: point ?? pointOf(mirror, LATEST, { source }) }));
+    .map((source) => ({ source, at: point ?? pointOf(mirror, LATEST, { source, isEvidence: true }) }));
   const found = points.map(({ source, at }) => {
     const own = extentCollections(
       mirror,

@@ -119,7 +119,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     });
     const unpublished = unpublishedSources(mirror, sources);
     const [only, ...others] = sources;
-    const choice = only === undefined || others.length > 0 ? {} : { source: only };
+    const choice = { ...(only === undefined || others.length > 0 ? {} : { source: only }), isEvidence: true };
     const point =
       named.at === undefined ? null : resolvePoint(mirror, named.at, { ...choice, now: systemClock.now() });
     const run = point === null || point.ref === 'latest' ? null : point.run;
@@ -302,7 +302,7 @@ function unknownNote(run: number | null, { volatile_unknown: unknown = [] }: Exp
 function stateOf(mirror: Mirror, sources: readonly string[], point: Point | null): Shape['of'] {
   const [source, ...others] = sources;
   if (source === undefined || (point === null && others.length > 0)) return null;
-  const { run, at } = point ?? pointOf(mirror, LATEST, { source });
+  const { run, at } = point ?? pointOf(mirror, LATEST, { source, isEvidence: true });
   return { run, at };
 }
 

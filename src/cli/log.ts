@@ -43,7 +43,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
       },
     );
     const { row, definition } = found;
-    const point = pointOf(mirror, LATEST, { source: row.source });
+    const point = pointOf(mirror, LATEST, { source: row.source, isEvidence: true });
     const history = recordHistory(mirror, row, point.run, definitionsFor(config, row.source));
     const entries = history.withRestores(
       recordLog(definition, history.revisions, {

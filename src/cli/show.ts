@@ -76,6 +76,7 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
     );
     const point = resolvePoint(mirror, options.at ?? 'latest', {
       source: asked.row.source,
+      isEvidence: true,
       now: systemClock.now(),
     });
     const found = asKnownIn(mirror, asked, point.run, options.showSecrets === true);

@@ -179,8 +179,8 @@ interface RunRange {
 }
 
 /**
- * True for revisions of the sources' runs in a `RunRange`, and of those in it whose rows another program deleted: whose
- * they were, their collections tell.
+ * True for revisions of the sources' runs in a `RunRange`, and of those in it whose rows another program deleted, or gave to no
+ * source: whose they were, their collections tell.
  */
 const MADE_BETWEEN = `run IN (
   SELECT n.run FROM runs n JOIN sources s ON s.id = n.source
@@ -191,7 +191,7 @@ const MADE_BETWEEN = `run IN (
     WITH RECURSIVE numbers(run) AS (
       SELECT :after UNION ALL SELECT run + 1 FROM numbers
       WHERE run < min(:upTo, max((SELECT max(run) FROM records), (SELECT ifnull(max(run), 0) FROM revisions))))
-    SELECT run FROM numbers WHERE run > :after AND run NOT IN (SELECT run FROM runs)))`;
+    SELECT run FROM numbers WHERE run > :after AND run NOT IN (SELECT n.run FROM runs n JOIN sources s ON s.id = n.source)))`;
 
 function sourcesText(filter: RecordFilter): string {
   return JSON.stringify(filter.sources ?? []);

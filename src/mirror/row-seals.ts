@@ -136,29 +136,37 @@ export function runsUnlikeSealed(
     readonly member: string;
     readonly text: string | null;
     readonly seal: Buffer | null;
+    readonly isUnderWay: number;
   }
   const rows = connection
     .prepare<{ from: number; upTo: number }, Joined>(
       `WITH found AS MATERIALIZED (${sealedRowsSql('runs', 'run BETWEEN :from AND :upTo')})
-       SELECT found.member, found.text, s.seal
+       SELECT found.member, found.text, s.seal, 0 AS isUnderWay
        FROM found LEFT JOIN row_seals s ON s."set" = 'runs' AND s.member = found.member
        UNION ALL
-       SELECT member, NULL, seal FROM row_seals
+       SELECT member, NULL, seal, EXISTS (SELECT 1 FROM runs WHERE run = CAST(substr(member, 2) AS INTEGER)) FROM row_seals
        WHERE "set" = 'runs' AND CAST(substr(member, 2) AS INTEGER) BETWEEN :from AND :upTo AND member <> ''
          AND member NOT IN (SELECT member FROM found)`,
     )
     .all({ from, upTo });
-  return rows.flatMap(({ member, text, seal }) => {
+  return rows.flatMap(({ member, text, seal, isUnderWay }) => {
     if (text !== null && seal?.equals(rowSeal('runs', { member, text })) === true) return [];
     const run = Number.parseInt(member.slice(1), 10);
     const what =
       text === null
-        ? 'is gone, or not settled any more: its seal is left'
+        ? goneText(isUnderWay === 1)
         : seal === null
           ? 'was inserted by another program: it has no seal'
           : 'is not as it was written when the run ended';
     return [{ run, line: `the row of run ${run} ${what}`, isGone: text === null }];
   });
+}
+
+/** What is said of the row of a run whose seal is left. */
+export function goneText(isUnderWay: boolean): string {
+  return isUnderWay
+    ? 'says that the run has not ended, though its seal says that it has'
+    : 'is gone: its seal is left';
 }
 
 function sealReader(connection: Connection, set: SealedSet): (member: string) => Buffer | undefined {

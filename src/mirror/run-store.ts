@@ -9,6 +9,7 @@ import {
   readFirstReads,
   readRepeatedChanges,
 } from './change-counts.ts';
+import { hiddenRuns } from './hidden-runs.ts';
 import { readHeldRecords, readHeldRemovals, readHeldSince } from './held-removals.ts';
 import {
   type RunRow,
@@ -53,6 +54,7 @@ export function runStore(access: MirrorAccess) {
     heldSince: readHeldSince,
     schemaChanges: readSchemaChanges,
     unlikeSealed: runsUnlikeSealed,
+    hidden: hiddenRuns,
     alteredChangesText,
   });
   return {

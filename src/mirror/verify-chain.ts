@@ -216,15 +216,15 @@ function verifyOwners(connection: Connection, findings: Findings): void {
   }
 }
 
-/** Of the runs after this one, or of all; oldest first. A digest that another program removed is empty: no digest equals it. */
+/** Of the runs after this one, or of all; oldest first. One that another program gave to no source has an empty name: no root covers it. A digest that another program removed is empty: no digest equals it. */
 export function readSealed(connection: Connection, after = 0): SealedRun[] {
   return connection
     .prepare<[number], SealedRun>(
-      `SELECT r.run AS run, s.name AS source, r.outcome AS outcome, r.started_at AS startedAt, r.finished_at AS finishedAt,
+      `SELECT r.run AS run, ifnull(s.name, '') AS source, r.outcome AS outcome, r.started_at AS startedAt, r.finished_at AS finishedAt,
          CAST(ifnull(r.change_digest, '') AS BLOB) AS changeDigest, CAST(ifnull(r.sweep_digest, '') AS BLOB) AS sweepDigest,
          CAST(r.previous_root AS BLOB) AS previousRoot, r.last_entry AS lastEntry,
          CAST(r.last_entry_hash AS BLOB) AS lastEntryHash, CAST(r.root AS BLOB) AS root
-       FROM runs r JOIN sources s ON s.id = r.source WHERE r.root IS NOT NULL AND r.run > ? ORDER BY r.run`,
+       FROM runs r LEFT JOIN sources s ON s.id = r.source WHERE r.root IS NOT NULL AND r.run > ? ORDER BY r.run`,
     )
     .all(after);
 }
@@ -268,7 +268,7 @@ export function alteredLogText(connection: Connection): string | null {
 const CHECKED = new WeakMap<Connection, { readonly state: string; readonly text: string | null }>();
 
 /** Another one after each change: `data_version` after those of other connections, `total_changes()` after its own. */
-function fileState(connection: Connection): string {
+export function fileState(connection: Connection): string {
   const own = connection.prepare<[], number>('SELECT total_changes()').pluck().get();
   return `${String(connection.pragma('data_version', { simple: true }))} ${own ?? 0}`;
 }

@@ -11,6 +11,7 @@ import type { RunStore } from '../mirror/run-store.ts';
 import { pinningText, type SnapshotContradiction, type SnapshotStore } from '../mirror/snapshots.ts';
 import { type ForgottenRuns, forgottenAfter, forgottenInto, forgottenText, isPublished } from './runs.ts';
 import { localTime } from '../core/wording.ts';
+import { requireNewest } from './intact.ts';
 import { BASELINE, OF_MIRROR, type Reference, POINT_FORMS, parseReference } from './reference.ts';
 
 /** A state that the mirror holds: what a reader would have got right after that run was published. */
@@ -31,12 +32,15 @@ export interface Point {
 /** Whose runs a reference is about; every source's if none is given. */
 interface PointChoice {
   readonly source?: string;
+  /** True for what shows the mirror as it is, and says beside it what was altered: the newest run that it says it has. */
+  readonly isEvidence?: boolean;
 }
 
 const BASELINE_UNUSABLE = 'the baseline cannot be used: ';
 
 interface PointSource {
-  readonly runs: Pick<RunStore, 'list' | 'get' | 'unlikeSealed'>;
+  readonly path: string;
+  readonly runs: Pick<RunStore, 'list' | 'get' | 'unlikeSealed' | 'hidden'>;
   readonly snapshots: Pick<SnapshotStore, 'list' | 'baseline' | 'contradiction'>;
   readonly retention: Pick<RetentionStore, 'forgottenRun' | 'forgottenBefore' | 'sourcesForgottenAt'>;
 }
@@ -45,7 +49,8 @@ interface PointSource {
  * The run that a reference to a state of the mirror means. A time means the last run that was published at or before it.
  * @throws TidemarkError `reference_unknown` when it has no known form, or names no run, snapshot, baseline or time that
  * there is a state of; `usage` for `live` and `file:`, which are not states of the mirror; `not_found` when nothing was
- * published yet; `mirror_corrupt` for a snapshot, or a baseline, that is not as the audit log has it
+ * published yet; `mirror_corrupt` for a snapshot, or a baseline, that is not as the audit log has it, and where a run
+ * after the newest one was altered
  */
 export function resolvePoint(
   mirror: PointSource,
@@ -68,6 +73,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
     case 'run':
       return pointAt(mirror, text, publishedRun(mirror, text, reference.run), choice);
     case 'earlier_run': {
+      requireNewestOf(mirror, choice);
       const runs = published(mirror, choice, { limit: reference.back + 1 });
       const [latest] = runs;
       if (latest === undefined) throw nothingPublished(choice);
@@ -108,6 +114,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
       return pointAt(mirror, text, publishedRun(mirror, text, baseline.run), choice);
     }
     case 'latest': {
+      requireNewestOf(mirror, choice);
       const [latest] = published(mirror, choice, { limit: 1 });
       if (latest === undefined) throw nothingPublished(choice);
       return { ...pointOfRun(text, latest), isLatest: true };
@@ -115,6 +122,8 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
     case 'time': {
       const { at, note } = reference;
       const [run] = published(mirror, choice, { endedBy: at, limit: 1 });
+      const [newest] = published(mirror, choice, { limit: 1 });
+      if (run?.run === newest?.run) requireNewestOf(mirror, choice);
       if (run === undefined) {
         const first = published(mirror, choice).at(-1);
         if (first === undefined) throw nothingPublished(choice);
@@ -147,6 +156,11 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
       };
     }
   }
+}
+
+/** A run that is only the newest because the row of a later one was altered would hide what changed since. */
+function requireNewestOf(mirror: PointSource, { source, isEvidence }: PointChoice): void {
+  if (isEvidence !== true) requireNewest(mirror, source ?? null);
 }
 
 /** Nothing is compared with, or restored to, a state that another program may have chosen. */
@@ -215,7 +229,9 @@ function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointCho
     // Looked up where somebody asks: one record of long ago is shown without it.
     get isLatest() {
       const [latest] = published(mirror, choice, { limit: 1 });
-      return latest === undefined || latest.run <= run.run;
+      const isNewest = latest === undefined || latest.run <= run.run;
+      // The current rows are those of a run whose own row is hidden.
+      return isNewest && mirror.runs.hidden(choice.source ?? null).length === 0;
     },
   };
 }

@@ -33,6 +33,7 @@ function run(number: number, finishedAt: string, more: Partial<RunRow> = {}): Ru
 
 function mirrorOf(runs: readonly RunRow[], snapshots: readonly SnapshotRow[] = []): Runs {
   return {
+    path: 'mirror.db',
     runs: {
       list: (filter: RunFilter | undefined) => {
         const { source, isPublished, upTo = Infinity, endedBy, limit } = filter ?? {};
@@ -46,6 +47,7 @@ function mirrorOf(runs: readonly RunRow[], snapshots: readonly SnapshotRow[] = [
       },
       get: (number) => runs.find((each) => each.run === number),
       unlikeSealed: () => [],
+      hidden: () => [],
     },
     snapshots: {
       list: () => [...snapshots],

@@ -8,6 +8,7 @@ import { formatInteger } from '../../core/wording.ts';
 import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
+import { requireNewest } from '../../state/intact.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import type { DaemonView } from '../view.ts';
 import { pointOf } from '../../state/point.ts';
@@ -60,8 +61,10 @@ export class DriftNow {
 
   async #find(mirror: Mirror, config: Config, source: string, now: number): Promise<SourceDrift | null> {
     const baseline = mirror.snapshots.baseline();
+    if (baseline === undefined) return null;
+    requireNewest(mirror, source);
     const latest = mirror.runs.latest(source);
-    if (baseline === undefined || latest === undefined) return null;
+    if (latest === undefined) return null;
     const acceptances = mirror.acceptances.list(source);
     const ended = (until: string | undefined): boolean => until !== undefined && !(Date.parse(until) > now);
     const key = JSON.stringify([

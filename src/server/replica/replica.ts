@@ -162,7 +162,7 @@ function pointAsked(mirror: Mirror, query: URLSearchParams, source: string, now:
   try {
     // Asked for with nearly every request, and one look-up where a reference takes several.
     const latest = text === LATEST ? mirror.runs.latest(source) : undefined;
-    if (latest !== undefined) {
+    if (latest !== undefined && mirror.runs.hidden(source).length === 0) {
       const at = latest.finishedAt ?? latest.startedAt;
       return { ref: text, run: latest.run, at, isLatest: true, root: rootOf(latest) };
     }

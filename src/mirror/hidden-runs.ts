@@ -1,0 +1,71 @@
+/**
+ * Runs that are not the newest one of their source any more, since another program deleted or altered their rows: the run before
+ * them passes for the newest, with the records that they left.
+ */
+import type { Connection } from './database.ts';
+import { readRuns } from './run-rows.ts';
+import { runsUnlikeSealed } from './row-seals.ts';
+import { fileState } from './verify-chain.ts';
+
+/**
+ * What is wrong with the rows of the runs after the newest published one of a source (of all sources: null), in a line each. Empty in
+ * a mirror that only Tidemark wrote. Reads the seals again only after the file changed.
+ */
+export function hiddenRuns(connection: Connection, source: string | null): readonly string[] {
+  // As of one moment: a run is published with its seal.
+  return connection.transaction(() => {
+    const state = fileState(connection);
+    const known = FOUND.get(connection);
+    const bySource = known?.state === state ? known.bySource : new Map<string | null, readonly string[]>();
+    const lines = bySource.get(source) ?? findHidden(connection, source);
+    bySource.set(source, lines);
+    FOUND.set(connection, { state, bySource });
+    return lines;
+  })();
+}
+
+const FOUND = new WeakMap<
+  Connection,
+  { readonly state: string; readonly bySource: Map<string | null, readonly string[]> }
+>();
+
+function findHidden(connection: Connection, source: string | null): readonly string[] {
+  const of = source === null ? {} : { source };
+  const newest = readRuns(connection, { ...of, isPublished: true, limit: 1 })[0]?.run ?? 0;
+  const unlike = runsUnlikeSealed(connection, { from: newest + 1 });
+  const lines = new Map([
+    ...connection
+      .prepare<{ newest: number }, number>(WITHOUT_ROW)
+      .pluck()
+      .all({ newest })
+      .map((run): [number, string] => [
+        run,
+        `the row of run ${run} is gone, though the mirror has what it read`,
+      ]),
+    ...connection
+      .prepare<[number], number>(WITHOUT_ROOT)
+      .pluck()
+      .all(newest)
+      .map((run): [number, string] => [run, `the root hash of run ${run} is gone`]),
+    ...unlike.map(({ run, line }): [number, string] => [run, line]),
+  ]);
+  const sourcesOf = connection.prepare<[number], string>(SOURCES_OF).pluck();
+  return [...lines]
+    .filter(([run]) => {
+      // Whose it was, what it read says; without that, it may have been anybody's.
+      const own = sourcesOf.all(run);
+      return source === null || own.length === 0 || own.includes(source);
+    })
+    .sort(([one], [other]) => one - other)
+    .map(([, line]) => line);
+}
+
+/** Runs of which no row is left, and perhaps no seal. */
+const WITHOUT_ROW = `SELECT run FROM (SELECT run FROM sweeps WHERE run > @newest UNION SELECT run FROM records WHERE run > @newest)
+  WHERE run NOT IN (SELECT run FROM runs) ORDER BY run`;
+
+/** Runs that were published, and do not say so. */
+const WITHOUT_ROOT = `SELECT run FROM runs WHERE run > ? AND root IS NULL AND outcome IN ('complete', 'partial')`;
+
+const SOURCES_OF = `SELECT DISTINCT s.name FROM sweeps w JOIN collections c ON c.id = w.collection JOIN sources s ON s.id = c.source
+  WHERE w.run = ?`;

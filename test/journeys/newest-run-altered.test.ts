@@ -1,0 +1,62 @@
+/** The row of the newest run is deleted, or given to another source or number: the run before it must not pass for the newest. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import Database from 'better-sqlite3';
+import { expect, it } from 'vitest';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+const ALTERATIONS = [
+  'DELETE FROM runs WHERE run = 2',
+  `DELETE FROM runs WHERE run = 2; DELETE FROM row_seals WHERE "set" = 'runs' AND member = '[2]'`,
+  'UPDATE runs SET source = 9 WHERE run = 2',
+  'UPDATE runs SET run = 0 WHERE run = 2',
+  `UPDATE runs SET outcome = 'failed' WHERE run = 2`,
+  `UPDATE runs SET outcome = 'running' WHERE run = 2`,
+  'UPDATE runs SET root = NULL WHERE run = 2',
+];
+
+function alter(story: Story, sql: string): void {
+  const file = new Database(story.file('mirror.db'));
+  file.exec(`PRAGMA foreign_keys = OFF; ${sql}`);
+  file.close();
+}
+
+function others(id: string): string[][] {
+  return [
+    ['drift', '--json'],
+    ['diff', 'run:1', 'latest'],
+    ['diff', 'latest', 'live'],
+    ['diff', 'run:-1', 'live'],
+    ['restore', 'latest'],
+    ['show', 'roles', id],
+    ['blame', 'roles', id],
+    ['export'],
+    ['snapshots', 'pin', 'b'],
+  ];
+}
+
+/** A baseline, and a second run that found drift. */
+async function drifted(): Promise<{ story: Story; id: string }> {
+  const story = await Story.start();
+  await story.expectRun(0, 'snapshots', 'pin', 'a', '--baseline', '--as', 'ann');
+  const { id } = await story.named('roles', 'Growth');
+  await story.call('PATCH', `${ORGANIZATION}roles/${String(id)}/`, { name: 'Analysts' });
+  await story.run('sync', '--quiet');
+  await story.expectRun(2, 'drift');
+  return { story, id: String(id) };
+}
+
+it('whatever compares, exports or plans with the newest run refuses a mirror in which an earlier one passes for it', async () => {
+  const { story, id } = await drifted();
+  const whole = readFileSync(story.file('mirror.db'));
+  for (const sql of ALTERATIONS) {
+    writeFileSync(story.file('mirror.db'), whole);
+    alter(story, sql);
+    for (const args of [['drift'], ['log', 'roles', id], ...(sql === ALTERATIONS[0] ? others(id) : [])]) {
+      const { stderr } = await story.expectRun(1, ...args);
+      expect(stderr, `${sql}: ${args.join(' ')}`).toMatch(/run 2/);
+    }
+    const { stdout } = await story.run('status');
+    expect(stdout, sql).toContain('run 2');
+    expect(stdout, sql).not.toMatch(/Drift +(none|no)/i);
+  }
+});
