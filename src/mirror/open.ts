@@ -200,9 +200,15 @@ export function restoreWorkDirectory(path: string): string {
   return `${path}-restore-work`;
 }
 
-/** Runs whose process died before they were published. */
+/** Runs whose process died before they were published. One that has a seal had ended, and was altered: it stays as evidence. */
 function endDeadRuns(connection: Connection): void {
-  const dead = connection.prepare<[], number>(`SELECT run FROM runs WHERE outcome = 'running'`).pluck().all();
+  const dead = connection
+    .prepare<[], number>(
+      `SELECT run FROM runs WHERE outcome = 'running'
+         AND NOT EXISTS (SELECT 1 FROM row_seals WHERE "set" = 'runs' AND member = json_array(run))`,
+    )
+    .pluck()
+    .all();
   if (dead.length === 0) return;
   const end = connection.prepare<[number]>(
     `UPDATE runs SET outcome = 'failed', error_code = 'interrupted',

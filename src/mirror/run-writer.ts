@@ -1,6 +1,6 @@
 /** A run that is under way: its stages, its publication, its end. */
 import { MASK, withoutUrlSecrets } from '../catalog/masks.ts';
-import { and, eq, isNull, max, sql } from 'drizzle-orm';
+import { and, eq, isNull, sql } from 'drizzle-orm';
 import { rm } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Scope } from '../catalog/definition.ts';
@@ -14,7 +14,7 @@ import type { AcceptedRemovals } from './audit-log.ts';
 import { checkpoint } from './write-ahead-log.ts';
 import { CollectionStage } from './collection-stage.ts';
 import { commitInSlices } from './forgetting.ts';
-import { type Connection, asMirrorError, translated } from './database.ts';
+import { type Connection, asMirrorError, damagedMirror, translated } from './database.ts';
 import { RunShapes } from './field-shapes-store.ts';
 import { countUnchecked, removeOrphans } from './absence.ts';
 import { type PublishFacts, type PublishedTotals, publishSteps } from './publish.ts';
@@ -48,11 +48,11 @@ const PUT_SOURCE = prepared((db) => {
 });
 
 const ADD_RUN = prepared((db) => {
-  const { source, trigger, kinds, startedAt } = paramsOf(runs);
+  const { run, source, trigger, kinds, startedAt } = paramsOf(runs);
   const counts = { requests: 0, retries: 0, added: 0, changed: 0, removed: 0, unchanged: 0 };
   return db
     .insert(runs)
-    .values({ source, trigger, kinds, startedAt, outcome: 'running', ...counts })
+    .values({ run, source, trigger, kinds, startedAt, outcome: 'running', ...counts })
     .prepare();
 });
 
@@ -65,12 +65,26 @@ const FAIL_RUN = prepared((db) => {
     .prepare();
 });
 
-const LAST_RUN = prepared((db) =>
-  db
-    .select({ run: max(runs.run) })
-    .from(runs)
-    .prepare(),
+/** The last number that a run has, or had before another program deleted its row: its seal, or what it read, is left. */
+const LAST_RUN = prepared(({ $client }) =>
+  $client
+    .prepare<[], number>(
+      `SELECT max(
+         ifnull((SELECT max(run) FROM runs), 0),
+         ifnull((SELECT max(CAST(substr(member, 2) AS INTEGER)) FROM row_seals WHERE "set" = 'runs'), 0),
+         ifnull((SELECT max(run) FROM sweeps), 0),
+         ifnull((SELECT max(run) FROM records), 0),
+         ifnull((SELECT max(run) FROM revisions), 0))`,
+    )
+    .pluck(),
 );
+
+function lastRun(writer: Connection, path: string): number {
+  const last = LAST_RUN(writer).get() ?? 0;
+  // Given by another program: none could follow.
+  if (last >= Number.MAX_SAFE_INTEGER) throw damagedMirror(path, `a run has the number ${last}`);
+  return last;
+}
 
 const ADD_LOST_RUN = prepared((db) => {
   const counts = { requests: 0, retries: 0, added: 0, changed: 0, removed: 0, unchanged: 0 };
@@ -170,7 +184,7 @@ export function noteLostRuns(
   return writer
     .transaction((): number => {
       const { id } = PUT_SOURCE(writer).get({ ...source });
-      const last = LAST_RUN(writer).get()?.run ?? 0;
+      const last = LAST_RUN(writer).get() ?? 0;
       for (let run = Math.max(last + 1, upTo - MOST_LOST + 1); run <= upTo; run += 1) {
         ADD_LOST_RUN(writer).run({
           ...{ run, source: id, at },
@@ -247,13 +261,14 @@ export class RunWriter {
     return writer
       .transaction((): [number, number] => {
         const { id } = PUT_SOURCE(writer).get({ ...source });
-        const { lastInsertRowid } = ADD_RUN(writer).run({
-          source: id,
+        const run = lastRun(writer, this.#context.path) + 1;
+        ADD_RUN(writer).run({
+          ...{ run, source: id },
           trigger: withoutUrlSecrets(trigger, MASK),
           kinds,
           startedAt: this.startedAt,
         });
-        return [id, Number(lastInsertRowid)];
+        return [id, run];
       })
       .immediate();
   }

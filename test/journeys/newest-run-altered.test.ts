@@ -60,3 +60,19 @@ it('whatever compares, exports or plans with the newest run refuses a mirror in 
     expect(stdout, sql).not.toMatch(/Drift +(none|no)/i);
   }
 });
+
+it('the next sync takes no number again, and what shows the alteration stays', async () => {
+  const { story } = await drifted();
+  const whole = readFileSync(story.file('mirror.db'));
+  for (const sql of ALTERATIONS) {
+    writeFileSync(story.file('mirror.db'), whole);
+    alter(story, sql);
+    await story.expectRun(0, 'sync', '--quiet');
+    const { stdout } = await story.expectRun(0, 'runs', '--json');
+    const { runs } = JSON.parse(stdout) as { runs: readonly { run: number }[] };
+    expect(runs[0]?.run, sql).toBe(3);
+    expect((await story.expectRun(1, 'verify')).stdout, sql).toMatch(/run 2/);
+    // Refused, or what run 2 changed is drift of run 3.
+    expect([1, 2], sql).toContain((await story.run('drift')).code);
+  }
+});
