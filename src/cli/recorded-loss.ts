@@ -7,7 +7,7 @@ import type { DiffDocument } from '../diff/change.ts';
 import { changesOnce } from '../diff/families.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
-import { readPlan } from '../restore/plan/plan.ts';
+import { shownPlan } from '../restore/plan/plan.ts';
 import { recordKey } from '../restore/records.ts';
 import type { StateFilter } from '../state/filter.ts';
 import { idLookup } from '../state/recreated-ids.ts';
@@ -79,7 +79,7 @@ function writtenByRestores(
       const applied = new Set(
         restores.steps(restore).flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])),
       );
-      return readPlan(plan).steps.flatMap(({ n, id }) => (applied.has(n) ? [id] : []));
+      return shownPlan({ plan }).steps.flatMap(({ n, id }) => (applied.has(n) ? [id] : []));
     }),
   );
 }

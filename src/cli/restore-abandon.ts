@@ -8,7 +8,7 @@ import { renderText } from '../report/render-text.ts';
 import { resultReport } from '../report/restore-report.ts';
 import { restoreReport, type RestoreReport } from '../restore/apply/report.ts';
 import { abandonedOutcome, readInterrupted, sourceToAbandon } from '../restore/apply/resume.ts';
-import { readPlan } from '../restore/plan/plan.ts';
+import { shownPlan } from '../restore/plan/plan.ts';
 import { lineOptions, print, printReason, type CommandContext } from './context.ts';
 import { closedAfter, journalOf, openSession, restoreNumber } from './restore-session.ts';
 
@@ -67,7 +67,7 @@ export async function abandonRestore(context: CommandContext, options: AbandonOp
         : renderText(
             resultReport(report, {
               definitions,
-              plan: readPlan(row.plan),
+              plan: shownPlan(row),
               isVerbose: context.options.verbose === true,
             }),
             lineOptions(context),

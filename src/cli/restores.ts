@@ -10,7 +10,7 @@ import { resultReport } from '../report/restore-report.ts';
 import { byText } from '../report/value-text.ts';
 import { restoreReport } from '../restore/apply/report.ts';
 import { newestUnfinished, restoreNow, unendedText } from '../mirror/unfinished-restore.ts';
-import { readPlan } from '../restore/plan/plan.ts';
+import { shownPlan } from '../restore/plan/plan.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext, terminalWidth, lineOptions } from './context.ts';
 import { restoreNumber } from './restore-session.ts';
@@ -124,7 +124,7 @@ export async function showRestore(
       context.options.json === true
         ? `${JSON.stringify({ ...maskedRestore(report, definitions), is_altered: warnings.length > 0, warnings })}\n`
         : renderText(
-            resultReport(report, { definitions, plan: readPlan(row.plan), isWhole: true }),
+            resultReport(report, { definitions, plan: shownPlan(row), isWhole: true }),
             lineOptions(context),
           ),
     );

@@ -11,7 +11,7 @@ import { acceptedLines, adoptionLines, leftText, verbOf } from '../../report/pla
 import { handLines } from '../../report/restore-report.ts';
 import { byText, nameText } from '../../report/value-text.ts';
 import { type RestoreReport, restoreReport } from '../../restore/apply/report.ts';
-import { type Plan, type PlanStep, isExecutable, readPlan } from '../../restore/plan/plan.ts';
+import { type Plan, type PlanStep, isExecutable, shownPlan } from '../../restore/plan/plan.ts';
 import { unreadRestores } from '../../state/runs.ts';
 import type { PageRestore } from '../http/restores.ts';
 import { tookMs } from '../http/wording.ts';
@@ -264,7 +264,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
   const definitions = definitionsFor(config, found.source);
   const report = maskedRestore(found, definitions);
   const row = mirror.restores.get(found.restore);
-  const planned = new Map(row === undefined ? [] : readPlan(row.plan).steps.map((step) => [step.n, step]));
+  const planned = new Map(row === undefined ? [] : shownPlan(row).steps.map((step) => [step.n, step]));
   // The outcome beside it says whether a step is blocked, or to be done by hand.
   const verb = ({ n, action }: RestoreReport['steps'][number]): string => {
     const step = planned.get(n);

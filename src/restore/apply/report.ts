@@ -14,7 +14,7 @@ import {
   type StepAction,
   type UntouchedRecords,
   planExitCode,
-  readPlan,
+  shownPlan,
 } from '../plan/plan.ts';
 import { appliedSteps, undoChain } from '../undo/applied.ts';
 
@@ -181,7 +181,7 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
       hint: '`tidemark restores` lists them',
     });
   }
-  const plan = readPlan(row.plan);
+  const plan = shownPlan(row);
   const rows = new Map(mirror.restores.steps(restore).map((step) => [step.n, step]));
   const newId = (n: number): string | null => rows.get(n)?.newId ?? null;
   const steps = plan.steps.flatMap((step) => {

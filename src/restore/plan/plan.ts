@@ -278,6 +278,19 @@ export function planDocument({ hash, ...rest }: Plan): PlanDocument {
  * @throws TidemarkError `usage` when the text is not a plan, `unsafe_plan` when its hash is another one
  */
 export function readPlan(text: string): Plan {
+  return planIn(text, true);
+}
+
+/**
+ * The plan of a restore in the mirror, for showing it: also one that another program edited, of which the comparison with the audit log
+ * warns. Nothing is sent for it.
+ * @throws TidemarkError `usage` when nothing of a plan is left
+ */
+export function shownPlan({ plan }: { readonly plan: string }): Plan {
+  return planIn(plan, false);
+}
+
+function planIn(text: string, isChecked: boolean): Plan {
   const document = parsed(text);
   const hash = isJsonObject(document) ? getOwn(document, 'plan') : undefined;
   const steps = isJsonObject(document) ? getOwn(document, 'steps') : undefined;
@@ -291,7 +304,9 @@ export function readPlan(text: string): Plan {
   }
   // The hash covers the shape of the steps too: only what the planner wrote has a matching one.
   const { plan, ...rest } = document as unknown as PlanDocument;
-  if (hashOf(rest) !== plan) {
+  const found = hashOf(rest);
+  if (found === null && !isChecked) throw notAPlan();
+  if (isChecked && found !== plan) {
     throw new TidemarkError('unsafe_plan', 'the plan was edited: its hash does not match', {
       hint: 'make a new plan with `tidemark restore --out FILE`; edit the desired state (an export), never the plan',
     });
