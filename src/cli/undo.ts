@@ -1,6 +1,6 @@
 /** `tidemark undo RESTORE`: the plan that takes a restore back; with `--apply`, carries it out. */
 import { systemClock } from '../core/clock.ts';
-import { TidemarkError, type ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow } from '../mirror/restores.ts';
@@ -13,7 +13,7 @@ import type { PlanState } from '../restore/plan/plan.ts';
 import { storedPlan } from '../restore/plan/stored-plan.ts';
 import { recordKey } from '../restore/records.ts';
 import { configuredSecrets, withoutSecretIds } from '../restore/secrets.ts';
-import type { RestoreRows } from '../restore/undo/applied.ts';
+import { type RestoreRows, requireWholeJournal } from '../restore/undo/applied.ts';
 import {
   type Answers,
   LookedUpRestores,
@@ -30,7 +30,7 @@ import {
   existingNamesakes,
   plannedPlaces,
 } from '../restore/undo/undo.ts';
-import { type ResumableRestore, sourceOfRestore } from '../restore/apply/resume.ts';
+import { type ResumableRestore, sourceOfRestore, unknownRestore } from '../restore/apply/resume.ts';
 import { acceptedBetween } from '../state/drift.ts';
 import { type LoadedState, stateOfRecords } from '../state/state.ts';
 import { openReadClient } from '../wire-client.ts';
@@ -69,19 +69,14 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
   return closedAfter(session, async () => {
     const { source, definitions } = session;
     const row = journalOf(session).restores.get(number);
-    if (row === undefined || row.source !== source.name) {
-      throw new TidemarkError('reference_unknown', `there is no restore ${number} of source ${source.name}`, {
-        hint: '`tidemark restores` lists them',
-      });
-    }
+    if (row === undefined || row.source !== source.name)
+      throw unknownRestore(journalOf(session), number, source.name);
     // With --apply it is refused.
-    if (options.apply !== true) {
-      const contradictions = journalOf(session).restores.contradictions(number);
-      printNote(
-        context,
-        contradictions.map(({ line }) => line),
-      );
-    }
+    const altered = options.apply === true ? [] : journalOf(session).restores.contradictions(number);
+    printNote(
+      context,
+      altered.map(({ line }) => line),
+    );
     const mirror = await withAnswers(session, row, options.apply === true);
     if (undoKinds(mirror, number, definitions).length === 0) {
       throw new TidemarkError('usage', `restore ${number} applied nothing: there is nothing to take back`, {
@@ -107,7 +102,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
       ...(options.forceChanged === undefined ? {} : { forceChanged: options.forceChanged }),
       ...(existing.length === 0 ? {} : { standing: existing }),
     };
-    return await showAndSend(
+    const exit = await showAndSend(
       session,
       {
         plan,
@@ -118,6 +113,8 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
       },
       options,
     );
+    // That nothing is to be taken back is not known from altered rows.
+    return altered.length > 0 && exit === EXIT.done ? EXIT.partial : exit;
   });
 }
 
@@ -194,6 +191,7 @@ async function withAnswers(
       hint: 'wait until it has ended; then undo it',
     });
   }
+  for (const row of chainRows(mirror, undone)) requireWholeJournal(mirror, row);
   const open = chainRows(mirror, undone).filter(({ restore }) => {
     const { unanswered, unread } = openSteps(mirror, restore);
     return unanswered.size + unread.size > 0;

@@ -7,6 +7,7 @@ import { parseLossless } from '../../core/json.ts';
 import { localTime, plural } from '../../core/wording.ts';
 import { equalValues } from '../../diff/canonical.ts';
 import { isPointerWithin, overlapsPointer } from '../../diff/change.ts';
+import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
 import { latestUnfinished, newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
@@ -215,7 +216,15 @@ function noneFound(message: string, abandoned: RestoreRow | undefined): Tidemark
 export function sourceOfRestore(mirror: Mirror, restore: number): string {
   const row = mirror.restores.get(restore);
   if (row !== undefined) return row.source;
-  throw new TidemarkError('reference_unknown', `there is no restore ${restore}`, {
+  throw unknownRestore(mirror, restore);
+}
+
+/** Why there is no restore of that number: another program deleted its row, or gave it to another source, or there never was one. */
+export function unknownRestore(mirror: Mirror, restore: number, source?: string): TidemarkError {
+  const [altered] = mirror.restores.contradictions(restore);
+  if (altered !== undefined) return new AuditLogContradicted(altered.line);
+  const of = source === undefined ? '' : ` of source ${source}`;
+  return new TidemarkError('reference_unknown', `there is no restore ${restore}${of}`, {
     hint: '`tidemark restores` lists them',
   });
 }
@@ -280,9 +289,7 @@ function numbered(mirror: Mirror, source: string, restore: number): RestoreRow {
 function rowOf(mirror: Mirror, source: string, restore: number): RestoreRow {
   const row = mirror.restores.get(restore);
   if (row?.source === source) return row;
-  throw new TidemarkError('reference_unknown', `there is no restore ${restore} of ${source}`, {
-    hint: '`tidemark restores` lists them',
-  });
+  throw unknownRestore(mirror, restore, source);
 }
 
 /** What is left of a restore that was undone is over: sent, it would mix with what the undo restored. */

@@ -64,6 +64,20 @@ export function appliedSteps(mirror: RestoreRows, restore: number): AppliedSteps
   return { row, steps, unknown };
 }
 
+/**
+ * A step without its row would look as if it had not been applied, and be left as it is.
+ * @throws TidemarkError `mirror_corrupt` where another program deleted rows of the restore's journal
+ */
+export function requireWholeJournal(mirror: RestoreRows, row: RestoreRow): void {
+  const journaled = new Set(mirror.restores.steps(row.restore).map(({ n }) => n));
+  const missing = storedPlan(row).steps.find(({ n }) => !journaled.has(n));
+  if (missing !== undefined)
+    throw damagedRestore(
+      row.restore,
+      `the row of step ${missing.n} is gone, so it is not known what that did`,
+    );
+}
+
 /** Null where the record's id is not known. */
 function appliedStep(
   { scope, name }: PlanStep,

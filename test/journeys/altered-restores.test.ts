@@ -1,0 +1,71 @@
+/** Restores whose rows another program altered or deleted: what lists them says so, and nothing is undone by what is left. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import Database from 'better-sqlite3';
+import { expect, it } from 'vitest';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+function alter(story: Story, sql: string): void {
+  const file = new Database(story.file('mirror.db'));
+  file.exec(`PRAGMA foreign_keys = OFF; ${sql}`);
+  file.close();
+}
+
+/** A restore with two steps. */
+async function restored(): Promise<Story> {
+  const story = await Story.start();
+  const settings = {
+    model: 'events',
+    interval: 'day',
+    paused: true,
+    destination: { type: 'NoOp', config: {} },
+  };
+  const made = [];
+  for (const name of ['Gone A', 'Gone B'])
+    made.push(await story.call('POST', `${ORGANIZATION}batch_exports/`, { name, ...settings }));
+  await story.expectRun(0, 'sync', '--quiet');
+  for (const { id } of made) await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
+  await story.applied(0, 'restore', 'run:2', '--apply', '--kind', 'batch_exports');
+  await story.expectRun(0, 'sync', '--quiet');
+  return story;
+}
+
+it('a restore whose plan was edited is listed and shown, with a warning, and not undone', async () => {
+  const story = await restored();
+  alter(story, `UPDATE restores SET plan = replace(plan, 'Gone A', 'Gone X')`);
+  const line = 'restore 1 is not as it was recorded';
+  for (const command of [['restores'], ['restores', 'show', '1']]) {
+    const { stdout, stderr } = await story.expectRun(0, ...command);
+    expect(stderr).toContain(line);
+    expect(stdout).toContain(command.length === 1 ? 'complete' : 'Gone X');
+    const shown = JSON.parse((await story.expectRun(0, ...command, '--json')).stdout) as {
+      warnings: string[];
+    };
+    expect(shown.warnings).toEqual([expect.stringContaining(line)]);
+  }
+  const { stderr } = await story.expectRun(1, 'undo', '1');
+  expect(stderr).toContain('its plan does not match its hash');
+});
+
+it('a restore of which rows are gone or altered is not undone by what is left, and is not called unknown', async () => {
+  const story = await restored();
+  await story.expectRun(2, 'undo', '1');
+  const whole = readFileSync(story.file('mirror.db'));
+  const cases: [string, string][] = [
+    ['DELETE FROM restore_steps WHERE step = 2', 'step 2'],
+    ['DELETE FROM restore_steps', 'step 1'],
+    ['DELETE FROM restores; DELETE FROM restore_steps', 'restore 1 is gone'],
+    [`UPDATE restores SET source = 'other'`, 'restore 1 is not as it was recorded'],
+  ];
+  for (const [sql, said] of cases) {
+    writeFileSync(story.file('mirror.db'), whole);
+    alter(story, sql);
+    for (const more of [[], ['--apply', '--yes']]) {
+      const { stdout, stderr } = await story.expectRun(1, 'undo', '1', ...more);
+      expect(stderr, sql).toContain(said);
+      expect(`${stdout}${stderr}`, sql).not.toContain('there is no restore');
+    }
+  }
+  writeFileSync(story.file('mirror.db'), whole);
+  alter(story, `UPDATE restore_steps SET outcome = 'failed'`);
+  expect((await story.run('undo', '1')).code).not.toBe(0);
+});
