@@ -7,7 +7,6 @@ import type { RecordChange } from '../diff/change.ts';
 import { damagedMirror } from '../mirror/database.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
-import type { RunStore } from '../mirror/run-store.ts';
 import type { NamedRecord } from './state.ts';
 
 const NAMES_SHOWN = 5;
@@ -98,19 +97,6 @@ export function alteredHistory(
   const hidden = mirror.runs.sources().flatMap((source) => mirror.runs.hidden(source));
   const lines = new Set([...(text === null ? [] : [text]), ...gone.map(({ line }) => line), ...hidden]);
   return [...lines].map((line) => `altered: ${line}`);
-}
-
-/**
- * Refuses to take a run for the newest one of a source (of all: null) while the row of a later one is gone, or was altered.
- * @throws TidemarkError `mirror_corrupt` that names the run
- */
-export function requireNewest(
-  mirror: Pick<Mirror, 'path'> & { readonly runs: Pick<RunStore, 'hidden'> },
-  source: string | null,
-): void {
-  const [line] = mirror.runs.hidden(source);
-  if (line !== undefined)
-    throw damagedMirror(mirror.path, `${line}, so that an earlier run passes for the newest one`);
 }
 
 /**

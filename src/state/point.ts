@@ -11,7 +11,7 @@ import type { RunStore } from '../mirror/run-store.ts';
 import { pinningText, type SnapshotContradiction, type SnapshotStore } from '../mirror/snapshots.ts';
 import { type ForgottenRuns, forgottenAfter, forgottenInto, forgottenText, isPublished } from './runs.ts';
 import { localTime } from '../core/wording.ts';
-import { requireNewest } from './intact.ts';
+import { requireNewest } from './newest-run.ts';
 import { BASELINE, OF_MIRROR, type Reference, POINT_FORMS, parseReference } from './reference.ts';
 
 /** A state that the mirror holds: what a reader would have got right after that run was published. */

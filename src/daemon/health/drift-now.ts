@@ -8,7 +8,7 @@ import { formatInteger } from '../../core/wording.ts';
 import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
-import { requireNewest } from '../../state/intact.ts';
+import { requireNewest } from '../../state/newest-run.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import type { DaemonView } from '../view.ts';
 import { pointOf } from '../../state/point.ts';
