@@ -4,7 +4,7 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import type { Config } from '../config/config.ts';
-import { secretsOf } from '../config/channels.ts';
+import { knownSecrets } from '../config/known-secrets.ts';
 import { aborted } from '../core/aborted.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -31,26 +31,9 @@ export interface Withheld {
 
 /** No program does without them, wherever else they are referred to. */
 const ALWAYS = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'];
-/** A value as short as these occurs in other ones by chance. */
-const LEAST_CHARACTERS = 8;
-
-/** All secrets of a configuration: of the sources, of the daemon's own doors, of notices and pings. */
-export function withheldBy({ configured, http, replica, notices, pings, secretVariables }: Config): Withheld {
-  const found = [
-    ...configured.flatMap(({ apiKey, secrets, git }) => [
-      apiKey,
-      git?.token ?? null,
-      ...secrets.flatMap(({ values }) => Object.values(values)).filter(isLong),
-    ]),
-    ...[http.token, http.triggerToken, replica.token],
-    ...notices.flatMap(secretsOf),
-    ...pings.flatMap(({ start, success, fail }) => [start, success, fail]),
-  ];
-  return { variables: secretVariables, secrets: found.filter((secret) => secret !== null) };
-}
-
-function isLong(secret: Secret): boolean {
-  return secret.reveal().length >= LEAST_CHARACTERS;
+/** All secrets of a configuration, and the variables that they come from. */
+export function withheldBy(config: Config): Withheld {
+  return { variables: config.secretVariables, secrets: knownSecrets(config) };
 }
 
 /** What is handed on of an environment. Tidemark's own variables are not. */

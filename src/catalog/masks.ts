@@ -196,6 +196,18 @@ export function withoutUrlSecrets(text: string, mask: string): string {
   return clean === named ? shown : clean.replaceAll('/', '~1').replaceAll('\u2028', '/');
 }
 
+/** A value as short as these occurs in other ones by chance. */
+const LEAST_CHARACTERS = 8;
+
+/** A text of a record as reports show it: as `withoutUrlSecrets`, and without the secrets of the configuration. */
+export function shownText(text: string, { withheld = [] }: Pick<KindRow, 'withheld'>): string {
+  const known = withheld.map((secret) => secret.reveal());
+  const open = known
+    .filter((secret) => secret.length >= LEAST_CHARACTERS)
+    .reduce((rest, secret) => rest.replaceAll(secret, MASK), text);
+  return withoutUrlSecrets(open, MASK);
+}
+
 function withoutPlainSecrets(text: string, mask: string): string {
   const open = CREDENTIAL_WORD.test(text)
     ? CREDENTIALS.reduce((rest, credential) => rest.replaceAll(credential, `$1${mask}`), text)

@@ -3,7 +3,7 @@ import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import { collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import { withoutUrlSecrets } from '../catalog/masks.ts';
+import { shownText } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import { escapeSegment, resolvePointer, splitPointer } from '../core/json-pointer.ts';
@@ -246,7 +246,7 @@ export function diffExitCode(document: DiffDocument): ExitCode {
 /** For display: as `storedName`, without the secrets of a URL that serves as the name. */
 export function recordName(definition: ResourceDefinition, body: JsonValue, id: string): string {
   const name = storedName(definition, body, id);
-  return name === id ? id : withoutUrlSecrets(name, '[secret]');
+  return name === id ? id : shownText(name, definition);
 }
 
 /** For look-ups: the name, else the id. It may hold a secret. */

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { isSecretName, MASK, MemberNames, withoutUrlSecrets } from '../catalog/masks.ts';
+import { isSecretName, MASK, MemberNames, shownText } from '../catalog/masks.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
@@ -41,7 +41,7 @@ function maskedValue(
   if (near.some((place) => place.length <= segments.length)) return MASK;
   if (typeof value === 'boolean') return value;
   if (isSecretByName(segments, definition)) return MASK;
-  if (typeof value === 'string') return withoutUrlSecrets(value, MASK);
+  if (typeof value === 'string') return shownText(value, definition);
   const below = (member: JsonValue, name: string): JsonValue =>
     maskedValue(member, [...segments, name], definition, near);
   if (Array.isArray(value)) return value.map((element, index) => below(element, String(index)));

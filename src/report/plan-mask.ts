@@ -3,7 +3,7 @@ import { pointerTo, splitPointer } from '../core/json-pointer.ts';
 import type { AcceptedPlace, Plan, PlanStep } from '../restore/plan/plan.ts';
 import type { RestoreReport } from '../restore/apply/report.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
-import { hasUrlSecret, MASK, MemberNames, withoutUrlSecrets } from '../catalog/masks.ts';
+import { hasUrlSecret, MemberNames, shownText } from '../catalog/masks.ts';
 import { isRawNumber } from '../core/json.ts';
 import { isSecretId, maskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
@@ -95,7 +95,9 @@ class SecretIds {
   /** The value with these ids replaced by their marks, and without secrets of URLs, in every text of it. */
   maskedIn<T>(value: T): T {
     const marked = marker(this.#marks);
-    return withTexts(value, (text) => withoutUrlSecrets(this.#marks.size === 0 ? text : marked(text), MASK));
+    // All kinds have those of the configuration.
+    const any = this.#definitions('organizations');
+    return withTexts(value, (text) => shownText(this.#marks.size === 0 ? text : marked(text), any));
   }
 }
 

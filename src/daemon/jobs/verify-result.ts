@@ -1,6 +1,5 @@
 /** A verification of the mirror and its stored result, by the daemon or the command line. */
-import { definitionOf } from '../../catalog/catalog.ts';
-import { MASK, withoutUrlSecrets } from '../../catalog/masks.ts';
+import { shownText } from '../../catalog/masks.ts';
 import type { Config } from '../../config/config.ts';
 import { areBackupsEncrypted } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
@@ -89,11 +88,14 @@ function pinningAgain(problems: readonly Pick<VerifyProblem, 'again'>[]): string
 export function withMaskedId(problem: VerifyProblem, config: Config): VerifyProblem {
   const { id, recordKind, name } = problem;
   if (id === undefined || recordKind === undefined) return problem;
-  const named = name === undefined ? problem : { ...problem, name: withoutUrlSecrets(name, MASK) };
   const definitions = [
-    definitionOf(recordKind),
+    definitionsFor(config, '')(recordKind),
     ...config.configured.map(({ name }) => definitionsFor(config, name)(recordKind)),
   ];
+  const named =
+    name === undefined
+      ? problem
+      : { ...problem, name: shownText(name, definitionsFor(config, '')(recordKind)) };
   const secret = definitions.find(isSecretId);
   return secret === undefined ? named : { ...named, id: maskedId(id, secret) };
 }
