@@ -23,6 +23,7 @@ import {
 } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { paramsOf, prepared } from './query.ts';
+import { damagedRow } from './stored-names.ts';
 import { auditLog } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
 
@@ -161,7 +162,10 @@ function addEntry(
   const before = LAST_ENTRY(writer).get();
   const root = LAST_ROOT(writer).get()?.root ?? null;
   const facts = { entry: (before?.entry ?? 0) + 1, ...recordedActor(actor), ...recorded, root };
-  ADD_ENTRY(writer).run({ ...facts, hash: entryHash(facts, before?.hash ?? null) });
+  const added = ADD_ENTRY(writer).run({ ...facts, hash: entryHash(facts, before?.hash ?? null) });
+  // Such as by a trigger: what is not recorded is not done.
+  if (added.changes !== 1)
+    throw damagedRow('no entry can be added to the audit log: another program keeps it from that');
 }
 
 const LAST_ENTRY = prepared((db) => {

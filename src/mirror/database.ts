@@ -167,6 +167,12 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
         return damagedMirror(path, (thrown as Error).message, cause);
       }
       return defect(path, code, thrown);
+    case 'SQLITE_CONSTRAINT':
+      // Rows that were altered may contradict what is written.
+      return new TidemarkError('internal', `${path}: ${code}: ${(thrown as Error).message}`, {
+        hint: `\`tidemark verify\` says whether another program altered the mirror (then ${RESTORE_HINT}); if it finds nothing, report this error with what --log-level debug prints`,
+        cause,
+      });
     default:
       return defect(path, code, thrown);
   }
@@ -242,6 +248,17 @@ export function valuesOfWrongType(connection: Connection): string[] {
       return [];
     }
   });
+}
+
+/** What is wrong with the numbers that SQLite gave out last; null where more can follow. Without this, it calls the disk full. */
+export function spentNumbersText(connection: Connection): string | null {
+  const table = connection
+    .prepare<[number], string>('SELECT name FROM sqlite_sequence WHERE seq >= ? ORDER BY name LIMIT 1')
+    .pluck()
+    .get(Number.MAX_SAFE_INTEGER);
+  return table === undefined
+    ? null
+    : `no row of ${table} can be added, as another program altered its last number in sqlite_sequence`;
 }
 
 /** The error for a mirror that is damaged: where, if that is known, and how to replace it. */

@@ -22,6 +22,8 @@ import {
   type Connection,
   connect,
   createPrivateFile,
+  damagedMirror,
+  spentNumbersText,
   sqliteCode,
   translated,
   withoutVerifyHint,
@@ -182,6 +184,8 @@ function openWriter(path: string, hasViews = true): Connection {
     connection.pragma(`journal_size_limit = ${JOURNAL_LIMIT_BYTES}`);
     configure(connection, WRITER_CACHE_KIB);
     migrate(connection, path);
+    const spent = spentNumbersText(connection);
+    if (spent !== null) throw damagedMirror(path, spent);
     if (hasViews) makeKindViews(connection);
     removeStage(path);
     // Of a restore of a backup that was killed here, before this mirror was made: it held the lock too.

@@ -8,7 +8,13 @@ import { isKind } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { type Connection, isOfWrongType, sqliteCode, valuesOfWrongType } from './database.ts';
+import {
+  type Connection,
+  isOfWrongType,
+  spentNumbersText,
+  sqliteCode,
+  valuesOfWrongType,
+} from './database.ts';
 import type { ShapeCounts } from './field-shapes-store.ts';
 import { openKindShapes, parsed, readShapes } from './field-shapes-store.ts';
 import { type JsonType, type KindShapes, JSON_TYPES, UNWATCHED } from './field-shapes.ts';
@@ -380,7 +386,14 @@ function rowParts(connection: Connection, findings: Findings): Iterator<undefine
   return [
     ...SEALED_SETS.map((set) => verifyRows(connection, set, findings)),
     verifyNewIds(connection, findings),
+    verifyNumbers(connection, findings),
   ];
+}
+
+function* verifyNumbers(connection: Connection, findings: Findings): Generator<undefined> {
+  const message = spentNumbersText(connection);
+  if (message !== null) findings.add({ kind: 'index', message });
+  yield undefined;
 }
 
 function* verifyRows(connection: Connection, set: SealedSet, findings: Findings): Generator<undefined> {

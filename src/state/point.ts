@@ -4,6 +4,7 @@ import { NEW_BASELINE_HINT } from '../core/hints.ts';
 import { suggest } from '../core/suggest.ts';
 import { plural } from '../core/wording.ts';
 import { AuditLogContradicted } from '../mirror/audited-rows.ts';
+import { damagedMirror } from '../mirror/database.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RetentionStore } from '../mirror/retention-store.ts';
 import type { RunFilter, RunRow } from '../mirror/run-rows.ts';
@@ -101,7 +102,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
           { hint: '`tidemark snapshots` lists them; `tidemark snapshots pin NAME` makes one' },
         );
       }
-      return pointAt(mirror, text, publishedRun(mirror, text, found.run), choice);
+      return pointAt(mirror, text, pinnedRun(mirror, text, found.run), choice);
     }
     case 'baseline': {
       const baseline = mirror.snapshots.baseline();
@@ -111,7 +112,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
         });
       }
       requireAsPinned(baseline.contradiction ?? null, BASELINE_UNUSABLE);
-      return pointAt(mirror, text, publishedRun(mirror, text, baseline.run), choice);
+      return pointAt(mirror, text, pinnedRun(mirror, text, baseline.run), choice);
     }
     case 'latest': {
       requireNewestOf(mirror, choice);
@@ -254,6 +255,16 @@ function published(
   filter: Pick<RunFilter, 'endedBy' | 'upTo' | 'limit'> = {},
 ): RunRow[] {
   return mirror.runs.list({ ...filter, ...(source === undefined ? {} : { source }), isPublished: true });
+}
+
+/** @throws TidemarkError `mirror_corrupt` where the row of the run that somebody pinned is gone, or says that it was not published */
+function pinnedRun(mirror: PointSource, text: string, number: number): RunRow {
+  const run = mirror.runs.get(number);
+  if (run === undefined || !isPublished(run)) {
+    const [altered] = mirror.runs.unlikeSealed({ from: number, upTo: number });
+    if (altered !== undefined) throw damagedMirror(mirror.path, `${altered.line}, and ${text} is that run`);
+  }
+  return publishedRun(mirror, text, number);
 }
 
 function publishedRun(mirror: PointSource, text: string, number: number): RunRow {
