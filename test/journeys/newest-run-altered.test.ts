@@ -61,6 +61,15 @@ it('whatever compares, exports or plans with the newest run refuses a mirror in 
   }
 });
 
+it('status and health say so without a baseline too', async () => {
+  const story = await Story.start();
+  await story.expectRun(0, 'sync', '--quiet');
+  expect((await story.run('status')).stdout).not.toContain('is damaged');
+  alter(story, 'DELETE FROM runs WHERE run = 2');
+  expect((await story.run('status')).stdout).toContain('is damaged: the row of run 2 is gone');
+  expect((await story.expectRun(1, 'doctor')).stdout).toContain('is damaged: the row of run 2 is gone');
+});
+
 it('the next sync takes no number again, and what shows the alteration stays', async () => {
   const { story } = await drifted();
   const whole = readFileSync(story.file('mirror.db'));

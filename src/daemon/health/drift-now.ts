@@ -8,7 +8,7 @@ import { formatInteger } from '../../core/wording.ts';
 import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
-import { requireNewest } from '../../state/newest-run.ts';
+import { hiddenNewest, requireNewest } from '../../state/newest-run.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import type { DaemonView } from '../view.ts';
 import { pointOf } from '../../state/point.ts';
@@ -92,8 +92,13 @@ export class DriftNow {
     }
   }
 
-  /** What the latest comparison of a source found damaged, until another one finds it intact or a verification has been made since. */
+  /**
+   * What the latest comparison of a source found damaged, until another one finds it intact or a verification has been made since; and
+   * a newest run that is hidden, also without a comparison.
+   */
   damage(mirror: Mirror): string | null {
+    const [hidden] = mirror.runs.sources().flatMap((source) => hiddenNewest(mirror, source) ?? []);
+    if (hidden !== undefined) return hidden.message;
     const verify = lastVerification(mirror);
     const found = [...(this.#damaged.get(mirror)?.values() ?? [])];
     return found.find((each) => each.verify === verify)?.message ?? null;
