@@ -14,7 +14,7 @@ import { asId } from '../plan/references.ts';
 import { managedDigest } from '../records.ts';
 import { hiddenFields } from '../secrets.ts';
 import { differencesFrom } from './differences.ts';
-import { type ReadyStep, type LookUpContext } from './ready-step.ts';
+import { type ReadyStep, type LookUpContext, afterAction } from './ready-step.ts';
 import { createdRecords } from './lost-response.ts';
 import { absentKey } from './precondition.ts';
 
@@ -137,20 +137,4 @@ function followedReferences(
       followed = withMember(followed ?? {}, splitPointer(pointer), asId(now, value)) ?? null;
   }
   return followed;
-}
-
-/**
- * What was sent, as the plan leaves it: with the state of the action that follows the step, such as the start of an export
- * that was created stopped, and without what the service sets on that.
- */
-function afterAction(
-  { actions }: LookUpContext,
-  { step, definition: { restore } }: ReadyStep,
-  sent: JsonValue,
-): JsonValue {
-  const act = actions.get(step.n)?.request?.act;
-  const action = restore.state?.actions.find((each) => each.action === act);
-  if (restore.state === null || action === undefined) return sent;
-  const others = action.alsoSets.reduce((body, name) => withMember(body, [name], undefined) ?? {}, sent);
-  return withMember(others, [restore.state.field], action.value) ?? {};
 }

@@ -27,7 +27,13 @@ import { naturalKeyDigest } from '../records.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
 import { RestoreJournal } from './journal.ts';
 import { LiveRecords, isRetrieved } from './live-records.ts';
-import type { ApplyEvents, DesiredLookup, LookUpContext, StepContext } from './ready-step.ts';
+import {
+  type ApplyEvents,
+  type DesiredLookup,
+  type LookUpContext,
+  type StepContext,
+  sharedNames,
+} from './ready-step.ts';
 import {
   type RestoreReport,
   isAlreadyApplied,
@@ -211,6 +217,10 @@ export function lookUpContext(
     namesakes: namesakesIn(options.mirror.records, source.name),
     adopted: new Set(plan.adopted.map(({ kind, live_id }) => `${kind} ${live_id}`)),
     replaced: replacedIds(plan, definitions),
+    leaving: new Set(
+      plan.steps.flatMap(({ kind, id, request }) => (request?.role === 'remove' ? [`${kind} ${id}`] : [])),
+    ),
+    sharedNames: sharedNames(plan.steps, definitions),
     claims,
     persons: personSteps(plan.steps),
     actions: followingActions(plan.steps),

@@ -7,11 +7,21 @@ import { resolvePointer } from '../../core/json-pointer.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { equalValues } from '../../diff/canonical.ts';
 import { topMember } from '../places.ts';
-import { managedDigest } from '../records.ts';
+import { managedDigest, naturalKeyDigest } from '../records.ts';
 import { HIDDEN } from '../secrets.ts';
 import { holdsContent, differencesFrom } from './differences.ts';
 import { isRetrieved } from './live-records.ts';
-import { type ReadyStep, type LookUpContext, isTaken, keyOfStep, claim, logStep } from './ready-step.ts';
+import { bySendableKey } from '../plan/settings.ts';
+import {
+  type ReadyStep,
+  type LookUpContext,
+  bodiesLeft,
+  isTaken,
+  keyOfStep,
+  nameOfStep,
+  claim,
+  logStep,
+} from './ready-step.ts';
 import type { StepError } from './report.ts';
 import {
   fieldsChangedSincePlan,
@@ -30,14 +40,17 @@ type Found =
 
 type LookUp =
   | Found
-  /** Not found in a list that does not show everything that is there: whether it was done is not known. */
-  | { readonly found: 'unproven'; readonly error: StepError };
+  /**
+   * Whether it was done is not known: not found in a list that does not show everything that is there, or one of its name
+   * is there that is not as sent. `next` says how to go on with the restore.
+   */
+  | { readonly found: 'unproven'; readonly error: StepError; readonly next: string };
 
 /**
  * Looks it up, without writing anything.
  * @throws TidemarkError when the look-up fails
  */
-export async function lookUp(context: LookUpContext, ready: ReadyStep): Promise<Found> {
+export async function lookUp(context: LookUpContext, ready: ReadyStep): Promise<LookUp> {
   const { step, definition, scope, id } = ready;
   if (ready.request.role === 'create' || id === null) return await lookUpCreated(context, ready);
   const body = await context.live.read(definition, scope, id, true);
@@ -81,40 +94,80 @@ function holdsSome({ step, request, sent }: ReadyStep, body: JsonValue): boolean
   });
 }
 
-async function lookUpCreated(context: LookUpContext, ready: ReadyStep): Promise<Found> {
+async function lookUpCreated(context: LookUpContext, ready: ReadyStep): Promise<LookUp> {
   const found = await createdRecords(context, ready);
   if (found === null) return { found: 'neither', error: withoutParentError(context, ready) };
   const { equal, namesake } = found;
   if (equal !== null) return { found: 'done', id: equal };
+  if (namesake === null) return { found: 'not_done' };
   // Without a natural key only equal content identifies it.
-  const hasKey = keyOfStep(ready) !== null && ready.request.kind === ready.step.kind;
-  if (hasKey && namesake !== null && claim(context, ready, namesake)) return { found: 'done', id: namesake };
-  return { found: 'not_done' };
+  if (keyOfStep(ready) === null) return unlikeSent(context, ready, namesake);
+  const isOwn = ready.request.kind === ready.step.kind && claim(context, ready, namesake.id);
+  return isOwn ? { found: 'done', id: namesake.id } : { found: 'not_done' };
 }
 
-/** Records that the creation may have made: one that is equal to what it sends, which is then this step's, or else one of its name; null without its collection. */
+interface CreatedRecords {
+  /** One that is equal to what the creation sends, or to what the plan leaves: it is this step's from now on. */
+  readonly equal: string | null;
+  /** Without one, another record of its name. */
+  readonly namesake: { readonly id: string; readonly body: JsonValue } | null;
+}
+
+/** Records that the creation may have made; null without its collection. */
 export async function createdRecords(
   context: LookUpContext,
   ready: ReadyStep,
-): Promise<{ readonly equal: string | null; readonly namesake: string | null } | null> {
-  const { step, definition, scope, sent } = ready;
+): Promise<CreatedRecords | null> {
+  const { step, definition, scope } = ready;
   const key = keyOfStep(ready);
   const ids = await context.live.idsOf(definition, scope, key, true);
   if (ids === null) return null;
-  let namesake: string | null = null;
+  const name = nameOfStep(context, ready);
+  const byName = bySendableKey(definition);
+  const bodies = bodiesLeft(context, ready);
+  let namesake: CreatedRecords['namesake'] = null;
+  const left: string[] = [];
   for (const id of ids) {
     if (isTaken(context, ready, id)) continue;
     const body = await context.live.read(definition, scope, id, true);
     // Another step may have taken it meanwhile.
     if (body === undefined || isTaken(context, ready, id) || !isOpen(ready, body)) continue;
-    const isEqual =
+    const equal = bodies.findIndex((wanted) =>
       key === null
-        ? holdsContent(definition, step, sent, body)
-        : differencesFrom(definition, step, sent ?? {}, body).length === 0;
-    if (isEqual && claim(context, ready, id)) return { equal: id, namesake: null };
-    namesake ??= id;
+        ? holdsContent(definition, step, wanted, body)
+        : differencesFrom(definition, step, wanted, body).length === 0,
+    );
+    if (equal === 0 && claim(context, ready, id)) return { equal: id, namesake: null };
+    if (equal > 0) left.push(id);
+    const isNamesake = key !== null || (name !== null && naturalKeyDigest(byName, body) === name);
+    if (isNamesake) namesake ??= { id, body };
   }
-  return { equal: null, namesake };
+  const equal = left.find((id) => claim(context, ready, id)) ?? null;
+  return { equal, namesake: equal === null ? namesake : null };
+}
+
+const PATHS_SHOWN = 3;
+
+/** What is said of a record of the creation's name that is not as sent: sent again, there might be two. */
+function unlikeSent(
+  context: LookUpContext,
+  ready: ReadyStep,
+  { id, body }: NonNullable<CreatedRecords['namesake']>,
+): LookUp {
+  const { step, definition, sent } = ready;
+  const { restore } = context.journal;
+  const paths = differencesFrom(definition, step, sent ?? {}, body).map(({ path }) => path);
+  const more = paths.length > PATHS_SHOWN ? ', …' : '';
+  const which = paths.length === 0 ? '' : ` (${paths.slice(0, PATHS_SHOWN).join(', ')}${more})`;
+  const whose = 'the restore or somebody else may have created it';
+  return {
+    found: 'unproven',
+    error: {
+      code: 'moved',
+      message: `there is a ${definition.title.one} of that name already${idSuffix(definition, id)}, which is not as sent${which}: ${whose}`,
+    },
+    next: `if it is to stay, \`tidemark restore --abandon ${restore}\` ends this restore, and a new plan compares it; if not, rename or remove it, and \`tidemark restore --resume ${restore}\` sends this step`,
+  };
 }
 
 /** A record that had ended before (an expired invite) is not the one just created. */
@@ -152,7 +205,9 @@ export async function effectOf(
   }
   if (looked.found !== 'not_done') return looked;
   late = await lateRecordOf(context, ready);
-  return late === null ? looked : { found: 'unproven', error: lateListError(ready, late) };
+  if (late === null) return looked;
+  const next = `\`tidemark restore --resume ${journal.restore}\` in some minutes looks it up, and sends it only if it is not there`;
+  return { found: 'unproven', error: lateListError(ready, late), next };
 }
 
 /** For a creation: a record that the list it was looked for in should show and does not; null without one. */

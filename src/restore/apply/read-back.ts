@@ -5,13 +5,22 @@ import type { FieldChange } from '../../diff/compare.ts';
 import type { RestoreStepRow } from '../../mirror/restores.ts';
 import type { PlanStep } from '../plan/plan.ts';
 import { reasonWithRecord } from '../plan/steps.ts';
-import { managedDigest } from '../records.ts';
+import { bySendableKey } from '../plan/settings.ts';
+import { managedDigest, naturalKeyDigest } from '../records.ts';
 import { differencesFrom, unsentDifferences, holdsContent } from './differences.ts';
 import type { NewId } from './journal.ts';
 import { isRetrieved } from './live-records.ts';
 import { lookUp, readBackDelays } from './lost-response.ts';
 import { idSuffix, withoutParentError } from './precondition.ts';
-import { type ReadyStep, type LookUpContext, claim, isTaken, keyOfStep } from './ready-step.ts';
+import {
+  type ReadyStep,
+  type LookUpContext,
+  bodiesLeft,
+  claim,
+  isTaken,
+  keyOfStep,
+  nameOfStep,
+} from './ready-step.ts';
 import { type StepError, PERHAPS_SENT, errorColumns, stepError } from './report.ts';
 
 /** Journals the success and the new id; resolves once that is on disk. */
@@ -76,11 +85,23 @@ async function comparison(context: LookUpContext, ready: ReadyStep): Promise<Com
     body = await context.live.read(definition, scope, id, true, context.grace);
   }
   notifyPersons(context, ready, body);
-  const differences = [differencesFrom, unsentDifferences].flatMap((each) =>
-    each(definition, step, ready.sent ?? {}, body),
-  );
+  const differences = [
+    ...differencesFromLeft(context, ready, body),
+    ...unsentDifferences(definition, step, ready.sent ?? {}, body),
+  ];
   const verified = differences.length === 0;
   return { verified, differences, digest: managedDigest(definition, body), error: null };
+}
+
+/** How the record differs from what was sent; empty also where somebody did by now what the next step would do. */
+export function differencesFromLeft(
+  context: LookUpContext,
+  ready: ReadyStep,
+  body: JsonValue,
+): readonly FieldChange[] {
+  const { step, definition } = ready;
+  const found = bodiesLeft(context, ready).map((left) => differencesFrom(definition, step, left, body));
+  return found.find(({ length }) => length === 0) ?? found[0] ?? [];
 }
 
 /** Applied, but not read back: a resumed restore does that. */
@@ -133,15 +154,21 @@ export async function reportDuplicate(context: LookUpContext, ready: ReadyStep, 
   const { journal, live, log, grace } = context;
   const { step, definition, scope } = ready;
   const key = keyOfStep(ready);
-  const holdsSame = (body: JsonValue): boolean => holdsContent(definition, step, ready.sent, body);
+  const name = nameOfStep(context, ready);
+  const byName = bySendableKey(definition);
+  const bodies = bodiesLeft(context, ready);
+  const isSame = (body: JsonValue): boolean =>
+    name === null
+      ? bodies.some((wanted) => holdsContent(definition, step, wanted, body))
+      : naturalKeyDigest(byName, body) === name;
   try {
     const ids = await (key === null
-      ? live.idsWhere(definition, scope, holdsSame, grace)
+      ? live.idsWhere(definition, scope, isSame, grace)
       : live.idsOf(definition, scope, key, true, grace));
     const counterpart = ids?.find((each) => each !== id && !isTaken(context, ready, each));
     if (counterpart === undefined) return;
     const which = `${idSuffix(definition, id)}${idSuffix(definition, counterpart)}`;
-    const message = `there are two ${key === null ? 'of that content' : 'of that name'} now${which}: a request that was given up was done after all; remove one of them`;
+    const message = `there are two ${key === null && name === null ? 'of that content' : 'of that name'} now${which}: a request that was given up was done after all; remove one of them`;
     journal.readBack(step.n, { verified: false, ...errorColumns({ code: 'rejected', message }) });
   } catch (error) {
     // The record exists, as sent; only whether there are two is unknown, and the next plan shows it.

@@ -15,7 +15,7 @@ import type { ParsedRecord } from '../../diff/change.ts';
 import type { RestoreStepRow } from '../../mirror/restores.ts';
 import { withMember } from '../places.ts';
 import type { PlannedRequest, PlanStep, PathPlan, SecretLookup } from '../plan/plan.ts';
-import { unsendableReferences } from '../plan/settings.ts';
+import { bySendableKey, unsendableReferences } from '../plan/settings.ts';
 import { naturalKeyDigest } from '../records.ts';
 import type { RestoreJournal } from './journal.ts';
 import type { LiveRecords } from './live-records.ts';
@@ -43,6 +43,10 @@ export interface LookUpContext {
   readonly adopted: ReadonlySet<string>;
   /** Live ids that the plan removes when what takes their place is there, as `kind id`. */
   readonly replaced: ReadonlySet<string>;
+  /** Live ids that the plan removes, as `kind id`: what it creates may have their names. */
+  readonly leaving: ReadonlySet<string>;
+  /** Names (`namePlace`) that several creations of the plan send: they do not tell one from another. */
+  readonly sharedNames: ReadonlySet<string>;
   /** Records that steps found to be theirs, as `kind id`, by step: two steps of one name never take the same one. */
   readonly claims: Map<string, number>;
   /** Steps for persons, by the step that creates their record. */
@@ -143,6 +147,64 @@ export function keyOfStep({ step, definition, sent, request }: ReadyStep): strin
   const chosen = request.role === 'create' ? unsendableReferences(definition) : [];
   if (definition.naturalKey.some((pointer) => chosen.includes(pointer))) return null;
   return step.precondition?.state === 'absent' ? step.precondition.digest : null;
+}
+
+/**
+ * Digest of the name of a creation without a natural key, since the service chooses a part of that: another record of
+ * the name may be its own, changed since. Null for other steps, and where several creations of the plan have the name.
+ */
+export function nameOfStep(context: LookUpContext, ready: ReadyStep): string | null {
+  const { step, definition, request } = ready;
+  if (request.role !== 'create' || request.kind !== step.kind || keyOfStep(ready) !== null) return null;
+  const name = nameSent(definition, request);
+  return name === null || context.sharedNames.has(namePlace(definition, request, name)) ? null : name;
+}
+
+/** Digest of the part of the natural key that the request of a creation says; null where it says all of it, or nothing. */
+function nameSent(definition: ResourceDefinition, { body }: PlannedRequest): string | null {
+  const byName = bySendableKey(definition);
+  return byName === definition || body === null ? null : naturalKeyDigest(byName, body);
+}
+
+function namePlace(definition: ResourceDefinition, { parameters }: PlannedRequest, name: string): string {
+  const within = definition.scope.map((key) => parameters.find((each) => each.name === key));
+  return JSON.stringify([definition.kind, within, name]);
+}
+
+/** The names that several of the steps create, for `LookUpContext`. */
+export function sharedNames(
+  steps: readonly PlanStep[],
+  definitions: LookUpContext['definitions'],
+): ReadonlySet<string> {
+  const places = steps.flatMap(({ kind, request }) => {
+    if (request?.role !== 'create' || request.kind !== kind) return [];
+    const definition = definitions(kind);
+    const name = nameSent(definition, request);
+    return name === null ? [] : [namePlace(definition, request, name)];
+  });
+  return new Set(places.filter((place, index) => places.indexOf(place) !== index));
+}
+
+/** What was sent, and the same as the plan leaves it where an action follows the step. */
+export function bodiesLeft(context: LookUpContext, ready: ReadyStep): readonly JsonValue[] {
+  const sent = ready.sent ?? {};
+  return context.actions.has(ready.step.n) ? [sent, afterAction(context, ready, sent)] : [sent];
+}
+
+/**
+ * What was sent, as the plan leaves it: with the state of the action that follows the step, such as the start of an export
+ * that was created stopped, and without what the service sets on that.
+ */
+export function afterAction(
+  { actions }: LookUpContext,
+  { step, definition: { restore } }: ReadyStep,
+  sent: JsonValue,
+): JsonValue {
+  const act = actions.get(step.n)?.request?.act;
+  const action = restore.state?.actions.find((each) => each.action === act);
+  if (restore.state === null || action === undefined) return sent;
+  const others = action.alsoSets.reduce((body, name) => withMember(body, [name], undefined) ?? {}, sent);
+  return withMember(others, [restore.state.field], action.value) ?? {};
 }
 
 /**

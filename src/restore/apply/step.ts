@@ -345,8 +345,7 @@ class StepRun {
       if (looked.found === 'done') return this.#recordApplied(looked.id, status);
       if (looked.found === 'neither') return fail(this.#context, step, looked.error, status);
       if (looked.found === 'unproven') {
-        const later = `\`tidemark restore --resume ${journal.restore}\` in some minutes looks it up, and sends it only if it is not there`;
-        const message = `${looked.error.message}; ${later}`;
+        const message = `${looked.error.message}; ${looked.next}`;
         journal.note(step.n, { outcome: 'sent', ...errorColumns({ ...looked.error, message }) });
         return 'unknown';
       }

@@ -1,0 +1,151 @@
+/** Exports that no request can name wholly (the service chooses their project), and what others did with them since. */
+import { describe, expect, it } from 'vitest';
+import { CATALOG } from '../../src/catalog/catalog.ts';
+import type { Kind } from '../../src/catalog/kinds.ts';
+import { applyProfile, profileOption } from '../../src/config/profile.ts';
+import type { JsonObject } from '../../src/core/json.ts';
+import { restoreExitCode, type RestoreReport } from '../../src/restore/apply/report.ts';
+import type { Plan } from '../../src/restore/plan/plan.ts';
+import { FakeClock } from '../faults/fake-clock.ts';
+import { SOURCE } from './apply-source.ts';
+import { nativeWorld, startRig, without, type Rig } from './apply-rig.ts';
+
+const definitionsOfSvc = applyProfile(CATALOG, profileOption('svc-writable', '.'), {});
+const SVC = { ...SOURCE, definitions: definitionsOfSvc } as const;
+const definitions = (kind: Kind) => {
+  const found = definitionsOfSvc.find((each) => each.kind === kind);
+  if (found === undefined) throw new Error(`there is no definition of ${kind}`);
+  return found;
+};
+const NOW = '2026-07-01T12:00:00.000Z';
+
+const writes = (rig: Rig): number => rig.proxy.requests.filter(({ method }) => method !== 'GET').length;
+const namesakes = (rig: Rig, name: string): JsonObject[] =>
+  rig
+    .live()
+    .filter(({ kind, body }) => kind === 'batch_exports' && (body as JsonObject)['name'] === name)
+    .map(({ body }) => body as JsonObject);
+
+/** A running export is gone; what its creation sends, and how to make one by hand. */
+async function lostExport() {
+  const rig = await startRig();
+  const native = await nativeWorld(rig);
+  const one = native.find(
+    ({ kind, body }) => kind === 'batch_exports' && (body as JsonObject)['paused'] === false,
+  );
+  if (one === undefined) throw new Error('no export runs');
+  rig.put(without(native, ({ id }) => id === one.id));
+  const path = `/api/organizations/${one.scope.organization_id}/batch_exports/`;
+  const plan = rig.plan(native, { definitions });
+  const name = (one.body as { readonly name: string }).name;
+  const make = async (body: JsonObject): Promise<string> => {
+    const { status, json } = await rig.running.call('POST', path, body);
+    expect(status).toBe(201);
+    return json['id'] as string;
+  };
+  const unpause = async (id: string): Promise<void> => {
+    expect((await rig.running.call('POST', `${path}${id}/unpause/`, {})).status).toBe(200);
+  };
+  const sent = plan.steps.find(({ action }) => action === 'create')?.request?.body as JsonObject;
+  expect(sent).not.toHaveProperty('team_id');
+  const clock = new FakeClock({ epochMs: Date.parse(NOW) });
+  return { rig, native, one, path, plan, name, sent, make, unpause, clock };
+}
+
+type Lost = Awaited<ReturnType<typeof lostExport>>;
+
+/** Killed while its creation was under way, and the service creates it (or not) after that. */
+async function killed({ rig, plan, clock }: Lost): Promise<number> {
+  const client = new Proxy(rig.client(), {
+    get: (target, key) => {
+      if (key === 'create') return () => Promise.reject(new Error('killed'));
+      const value: unknown = Reflect.get(target, key, target);
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+    },
+  });
+  await expect(rig.apply(plan, { client, clock, source: SVC })).rejects.toThrow('killed');
+  rig.reopen();
+  return rig.mirror().restores.list()[0]?.restore ?? 0;
+}
+
+const resume = ({ rig, plan }: { rig: Rig; plan: Plan }, restore: number): Promise<RestoreReport> =>
+  rig.apply(plan, { restore, source: SVC });
+
+describe('an export whose creation had no answer', () => {
+  it('and that somebody unpaused since is the restore’s: --resume creates no second one', async () => {
+    const lost = await lostExport();
+    const restore = await killed(lost);
+    const id = await lost.make(lost.sent);
+    await lost.unpause(id);
+    const from = writes(lost.rig);
+    const resumed = await resume(lost, restore);
+    expect(resumed.outcome).toBe('complete');
+    expect(resumed.steps).toMatchObject([
+      { action: 'create', outcome: 'applied', verified: true, new_id: id, differences: [] },
+      { action: 'act', outcome: 'skipped', error: { code: 'as_desired' } },
+    ]);
+    expect(restoreExitCode(resumed, false)).toBe(0);
+    expect(writes(lost.rig)).toBe(from);
+    expect(namesakes(lost.rig, lost.name)).toHaveLength(1);
+  });
+
+  it.each([{ interval: 'week' }, { paused: false, interval: 'week' }])(
+    'is not sent again where one of its name is there that is not as sent: %o',
+    async (other) => {
+      const lost = await lostExport();
+      const restore = await killed(lost);
+      const id = await lost.make({ ...lost.sent, ...other });
+      const from = writes(lost.rig);
+      for (let time = 0; time < 2; time += 1) {
+        const resumed = await resume(lost, restore);
+        expect(resumed.steps).toMatchObject([{ outcome: 'sent', new_id: null }, { outcome: 'skipped' }]);
+        const message = resumed.steps[0]?.error?.message ?? '';
+        expect(message).toContain(
+          `there is a batch export of that name already: ${id}, which is not as sent`,
+        );
+        expect(message).toContain('/interval');
+        expect(message).toContain(`\`tidemark restore --abandon ${restore}\``);
+        expect(message).toContain(`\`tidemark restore --resume ${restore}\``);
+        expect(restoreExitCode(resumed, false)).toBe(3);
+      }
+      expect(writes(lost.rig)).toBe(from);
+      expect(namesakes(lost.rig, lost.name)).toHaveLength(1);
+      // Somebody gives way to it.
+      await lost.rig.running.call('PATCH', `${lost.path}${id}/`, { name: 'of somebody else' });
+      const resumed = await resume(lost, restore);
+      expect(resumed.steps).toMatchObject([{ outcome: 'applied' }, { outcome: 'applied' }]);
+      expect(namesakes(lost.rig, lost.name)).toMatchObject([{ paused: false }]);
+    },
+  );
+
+  it('and that was not read back is as sent where somebody unpaused it since', async () => {
+    const lost = await lostExport();
+    const { rig } = lost;
+    rig.proxy.setRules([
+      {
+        // The first one is the look before the write.
+        ...{ method: 'GET', path: /batch_exports\/[^?/]/, nth: [2, 3, 4] },
+        fault: { kind: 'answer', status: 403, body: {} },
+      },
+    ]);
+    const first = await rig.apply(lost.plan, { source: SVC });
+    rig.proxy.setRules([]);
+    expect(first.steps).toMatchObject([{ outcome: 'applied', verified: null }, { outcome: 'skipped' }]);
+    await lost.unpause(first.steps[0]?.new_id ?? '');
+    const resumed = await resume(lost, first.restore);
+    expect(resumed.outcome).toBe('complete');
+    expect(resumed.steps).toMatchObject([
+      { outcome: 'applied', verified: true, differences: [] },
+      { outcome: 'skipped', error: { code: 'as_desired' } },
+    ]);
+  });
+
+  it('is renamed since: it is not found, and is created with what there is to look at', async () => {
+    const lost = await lostExport();
+    const restore = await killed(lost);
+    await lost.make({ ...lost.sent, name: 'renamed' });
+    const resumed = await resume(lost, restore);
+    expect(resumed.steps[0]?.warning).toContain('see whether it is there twice');
+    expect(restoreExitCode(resumed, false)).toBe(3);
+  });
+});
