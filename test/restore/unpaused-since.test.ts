@@ -4,11 +4,15 @@ import { CATALOG } from '../../src/catalog/catalog.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import { applyProfile, profileOption } from '../../src/config/profile.ts';
 import type { JsonObject } from '../../src/core/json.ts';
+import { silentLogger } from '../../src/core/logger.ts';
 import { restoreExitCode, type RestoreReport } from '../../src/restore/apply/report.ts';
 import type { Plan } from '../../src/restore/plan/plan.ts';
+import { NO_SECRETS } from '../../src/restore/secrets.ts';
+import { LookedUpRestores, lookUpAnswers } from '../../src/restore/undo/unanswered.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { SOURCE } from './apply-source.ts';
 import { nativeWorld, startRig, without, type Rig } from './apply-rig.ts';
+import { undoPlan } from './undo-plan.ts';
 
 const definitionsOfSvc = applyProfile(CATALOG, profileOption('svc-writable', '.'), {});
 const SVC = { ...SOURCE, definitions: definitionsOfSvc } as const;
@@ -70,6 +74,19 @@ async function killed({ rig, plan, clock }: Lost): Promise<number> {
 
 const resume = ({ rig, plan }: { rig: Rig; plan: Plan }, restore: number): Promise<RestoreReport> =>
   rig.apply(plan, { restore, source: SVC });
+
+async function answers({ rig, plan, clock }: Lost, restore: number) {
+  const { restores: stored, acceptances } = rig.mirror();
+  const row = stored.get(restore);
+  if (row === undefined) throw new Error('there is no restore');
+  const restores = new LookedUpRestores(stored);
+  const found = await lookUpAnswers({
+    ...{ row, plan, restores, acceptances, source: SVC, reader: rig.client().reader },
+    ...{ clock, log: silentLogger, secrets: NO_SECRETS, desired: () => undefined, concurrency: 2 },
+    signal: new AbortController().signal,
+  });
+  return { found, restores };
+}
 
 describe('an export whose creation had no answer', () => {
   it('and that somebody unpaused since is the restore’s: --resume creates no second one', async () => {
@@ -147,5 +164,31 @@ describe('an export whose creation had no answer', () => {
     const resumed = await resume(lost, restore);
     expect(resumed.steps[0]?.warning).toContain('see whether it is there twice');
     expect(restoreExitCode(resumed, false)).toBe(3);
+  });
+
+  it('and that somebody unpaused since is taken back by an undo', async () => {
+    const lost = await lostExport();
+    const restore = await killed(lost);
+    const id = await lost.make(lost.sent);
+    await lost.unpause(id);
+    const { found, restores } = await answers(lost, restore);
+    expect(found).toMatchObject({ done: 1, notDone: 0, unknown: [], remarks: [] });
+    expect(restores.steps(restore)[0]).toMatchObject({ outcome: 'applied', newId: id, verified: true });
+    restores.record(restore, found.outcome);
+    const undo = undoPlan(lost.rig, restore, false, { definitions });
+    expect(undo.steps).toMatchObject([{ action: 'remove', id }]);
+  });
+
+  it('is not known to an undo where one of its name is not as sent', async () => {
+    const lost = await lostExport();
+    const restore = await killed(lost);
+    const id = await lost.make({ ...lost.sent, paused: false, interval: 'week' });
+    const { found, restores } = await answers(lost, restore);
+    expect(found).toMatchObject({ done: 0, notDone: 0, remarks: [], outcome: 'interrupted' });
+    expect(found.unknown).toHaveLength(1);
+    expect(found.unknown[0]?.message).toContain(
+      `there is a batch export of that name already: ${id}, which is not as sent`,
+    );
+    expect(restores.steps(restore)[0]).toMatchObject({ outcome: 'sent', newId: null });
   });
 });

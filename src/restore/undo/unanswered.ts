@@ -10,11 +10,17 @@ import type { JsonValue } from '../../core/json.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { IdMapping, JournalEntry, RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
 import { type LookUpOptions, NO_EVENTS, lookUpContext, outcomeOf } from '../apply/apply.ts';
-import { differencesFrom, holdsUnsent } from '../apply/differences.ts';
+import { holdsUnsent } from '../apply/differences.ts';
 import { type JournalStore, RestoreJournal } from '../apply/journal.ts';
 import { AT_WORK_MS, effectOf } from '../apply/lost-response.ts';
 import { idSuffix, plannedDigest } from '../apply/precondition.ts';
-import { readBack, recordApplied, reportDuplicate, rethrowLocalError } from '../apply/read-back.ts';
+import {
+  differencesFromLeft,
+  readBack,
+  recordApplied,
+  reportDuplicate,
+  rethrowLocalError,
+} from '../apply/read-back.ts';
 import { type LookUpContext, type ReadyStep, readyStep } from '../apply/ready-step.ts';
 import { errorColumns, mayHaveActed } from '../apply/report.ts';
 import type { Inverse, PlanStep } from '../plan/plan.ts';
@@ -265,7 +271,7 @@ function isAsLeft(context: LookUpContext, ready: ReadyStep, body: JsonValue | un
   const { step, definition, request, sent } = ready;
   // Somebody else created again what is there again.
   if (request.role === 'remove') return body === undefined;
-  if (body === undefined || differencesFrom(definition, step, sent ?? {}, body).length > 0) return false;
+  if (body === undefined || differencesFromLeft(context, ready, body).length > 0) return false;
   if (request.role === 'create') return holdsUnsent(definition, step, sent ?? {}, body);
   const { status, inverse } = context.journal.row(step.n);
   const before = plannedDigest(context, step);
@@ -291,12 +297,12 @@ const CLOCKS_DIFFER_MS = 60_000;
  * @throws TidemarkError when that cannot be found out
  */
 async function doubtOf(context: LookUpContext, ready: ReadyStep, id: string): Promise<string | null> {
-  const { step, definition, scope, sent } = ready;
+  const { step, definition, scope } = ready;
   const body = await context.live.read(definition, scope, id, true, context.signal);
   const found = `there is a ${definition.title.one} of that name${idSuffix(definition, id)}`;
   const whose = 'the restore or somebody else may have created it';
   if (body === undefined) return `${found}, which was removed meanwhile`;
-  const [difference] = differencesFrom(definition, step, sent ?? {}, body);
+  const [difference] = differencesFromLeft(context, ready, body);
   if (difference !== undefined)
     return `${found}, but ${difference.path} is not as the restore sent it: ${whose}`;
   const { sentAt } = context.journal.row(step.n);
