@@ -1,5 +1,5 @@
 /** Exports that no request can name wholly (the service chooses their project), and what others did with them since. */
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import { applyProfile, profileOption } from '../../src/config/profile.ts';
@@ -135,6 +135,26 @@ describe('an export whose creation had no answer', () => {
     },
   );
 
+  it('and that was created elsewhere and unpaused is found, where the mirror is from a backup of the time before', async () => {
+    const lost = await lostExport();
+    const { rig } = lost;
+    const stop = new AbortController();
+    stop.abort();
+    const { restore } = await rig.apply(lost.plan, { source: SVC, signal: stop.signal });
+    const id = await lost.make(lost.sent);
+    await lost.unpause(id);
+    const { restores } = rig.mirror();
+    vi.spyOn(restores, 'backupSince').mockReturnValue(NOW);
+    const from = writes(rig);
+    const resumed = await resume(lost, restore);
+    expect(resumed.steps).toMatchObject([
+      { outcome: 'skipped', new_id: id, error: { code: 'as_desired' } },
+      { outcome: 'skipped', error: { code: 'as_desired' } },
+    ]);
+    expect(writes(rig)).toBe(from);
+    expect(namesakes(rig, lost.name)).toHaveLength(1);
+  });
+
   it('and that was not read back is as sent where somebody unpaused it since', async () => {
     const lost = await lostExport();
     const { rig } = lost;
@@ -190,5 +210,55 @@ describe('an export whose creation had no answer', () => {
       `there is a batch export of that name already: ${id}, which is not as sent`,
     );
     expect(restores.steps(restore)[0]).toMatchObject({ outcome: 'sent', newId: null });
+  });
+});
+
+describe('an export that was not sent, or refused', () => {
+  it.each(['refused', 'never sent'])(
+    '%s: one that somebody recreated with other settings blocks it',
+    async (how) => {
+      const lost = await lostExport();
+      const stop = new AbortController();
+      if (how === 'refused')
+        lost.rig.proxy.setRules([
+          { method: 'POST', fault: { kind: 'answer', status: 403, body: { detail: 'no' } } },
+        ]);
+      else stop.abort();
+      const first = await lost.rig.apply(lost.plan, { source: SVC, signal: stop.signal });
+      lost.rig.proxy.setRules([]);
+      const id = await lost.make({ ...lost.sent, paused: false, interval: 'week' });
+      const from = writes(lost.rig);
+      const resumed = await resume(lost, first.restore);
+      expect(resumed.steps).toMatchObject([
+        { outcome: 'failed', error: { code: 'moved' } },
+        { outcome: 'skipped' },
+      ]);
+      expect(resumed.steps[0]?.error?.message).toBe(`there is a batch export of that name already: ${id}`);
+      expect(restoreExitCode(resumed, false)).toBe(6);
+      expect(writes(lost.rig)).toBe(from);
+      expect(namesakes(lost.rig, lost.name)).toHaveLength(1);
+    },
+  );
+
+  it('two of one name that the state has are both created', async () => {
+    const lost = await lostExport();
+    const { rig, native, one } = lost;
+    const twin = {
+      ...one,
+      id: one.id.replace(/.$/, (last) => (last === '0' ? '1' : '0')),
+    };
+    const both = [
+      ...native,
+      {
+        ...twin,
+        body: { ...(one.body as JsonObject), id: twin.id, team_id: 987_654, interval: 'week' },
+      },
+    ];
+    rig.put(without(native, ({ id }) => id === one.id));
+    const plan = rig.plan(both, { definitions });
+    expect(plan.steps.filter(({ action }) => action === 'create')).toHaveLength(2);
+    const report = await rig.apply(plan, { source: SVC });
+    expect(report.steps.map(({ outcome }) => outcome)).toEqual(plan.steps.map(() => 'applied'));
+    expect(namesakes(rig, lost.name)).toHaveLength(2);
   });
 });

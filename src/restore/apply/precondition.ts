@@ -18,7 +18,14 @@ import { managedDigest, naturalKeyDigest } from '../records.ts';
 import { HIDDEN } from '../secrets.ts';
 import { holdsContent } from './differences.ts';
 import { isRetrieved } from './live-records.ts';
-import { type ReadyStep, type LookUpContext, isTaken, keyOfStep } from './ready-step.ts';
+import {
+  type ReadyStep,
+  type LookUpContext,
+  bodiesLeft,
+  isTaken,
+  keyOfStep,
+  nameOfStep,
+} from './ready-step.ts';
 import type { StepError } from './report.ts';
 
 const MOVED_HINT = 'look at what changed with `tidemark diff latest live`, then make a new plan';
@@ -136,19 +143,28 @@ async function unlistedNamesake(context: LookUpContext, ready: ReadyStep): Promi
   return null;
 }
 
-/** What has no name is recognized by its content. */
+/**
+ * What has no natural key is recognized by its name, whatever its settings are by now, as where a plan is made; and by its
+ * content where it has no name of its own.
+ */
 async function matchByContent(context: LookUpContext, ready: ReadyStep): Promise<StepError | null> {
-  const { step, scope, definition, sent, request } = ready;
+  const { step, scope, definition, request } = ready;
   if (step.kind !== request.kind) return null;
-  const isSame = (body: JsonValue): boolean => holdsContent(definition, step, sent, body);
+  const name = nameOfStep(context, ready);
+  const byName = bySendableKey(definition);
+  const bodies = bodiesLeft(context, ready);
+  const isSame = (body: JsonValue): boolean =>
+    name === null
+      ? bodies.some((wanted) => holdsContent(definition, step, wanted, body))
+      : naturalKeyDigest(byName, body) === name;
   const ids = await context.live.idsWhere(definition, scope, isSame, context.signal);
   if (ids === null) return withoutParentError(context, ready);
-  const counterpart = ids.find((id) => !isTaken(context, ready, id));
+  const isLeaving = (id: string): boolean => name !== null && context.leaving.has(`${step.kind} ${id}`);
+  const counterpart = ids.find((id) => !isTaken(context, ready, id) && !isLeaving(id));
+  const what = name === null ? 'the same content' : 'that name';
   return counterpart === undefined
     ? null
-    : movedError(
-        `there is a ${definition.title.one} of the same content already${idSuffix(definition, counterpart)}`,
-      );
+    : movedError(`there is a ${definition.title.one} of ${what} already${idSuffix(definition, counterpart)}`);
 }
 
 /** Refuses a removal if the record has children that the plan does not remove; those that it removes are gone by now. */

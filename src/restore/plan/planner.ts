@@ -30,6 +30,7 @@ import {
 } from './plan.ts';
 import { referencesOf } from './references.ts';
 import { planDependentRemovals, planRemovals } from './removals.ts';
+import { bySendableKey } from './settings.ts';
 import { blocked, draftOf, type Planning } from './steps.ts';
 
 const NAMES_SHOWN = 10;
@@ -219,17 +220,20 @@ function listedAdoptions({ input, matching }: Planning, steps: readonly PlanStep
   const nameOf = (kind: Kind, scope: Scope, digest: string | null): string =>
     `${kind} ${scopeKey(scope)} ${digest ?? 'without a name'}`;
   const created = new Set(
-    steps.flatMap(({ kind, scope, precondition, request }) =>
-      precondition?.state === 'absent'
-        ? // Another kind's request may stand for the record: an invite for a member.
-          [kind, request?.kind ?? kind].map((each) => nameOf(each, scope, precondition.digest))
-        : [],
-    ),
+    steps.flatMap(({ kind, scope, precondition, request }) => {
+      if (precondition?.state !== 'absent') return [];
+      const byName = bySendableKey(input.definitions(kind));
+      const isPart = request?.kind === kind && byName !== input.definitions(kind);
+      const digest = isPart ? naturalKeyDigest(byName, request.body ?? {}) : precondition.digest;
+      // Another kind's request may stand for the record: an invite for a member.
+      return [kind, request?.kind ?? kind].map((each) => nameOf(each, scope, digest));
+    }),
   );
   return all
     .filter(({ adoption: { kind, live_id: id }, desired, live }) => {
       if (isInScope(desired) || isInScope(live) || parents.has(`${kind} ${id}`)) return true;
-      return created.has(nameOf(kind, live.scope, naturalKeyDigest(input.definitions(kind), live.body)));
+      const byName = bySendableKey(input.definitions(kind));
+      return created.has(nameOf(kind, live.scope, naturalKeyDigest(byName, live.body)));
     })
     .map(({ adoption }) => adoption);
 }

@@ -147,12 +147,18 @@ export function unsendableReferences(definition: ResourceDefinition): string[] {
 
 /** The definition with the part of its natural key that a creation can say: all of it, unless the service chooses where the record hangs. */
 export function bySendableKey(definition: ResourceDefinition): ResourceDefinition {
+  const known = sendable.get(definition);
+  if (known !== undefined) return known;
   const unsendable = unsendableReferences(definition);
   const naturalKey = definition.naturalKey.filter((pointer) => !unsendable.includes(pointer));
-  return naturalKey.length === definition.naturalKey.length
-    ? definition
-    : changedDefinition(definition, { naturalKey });
+  const isWhole = naturalKey.length === definition.naturalKey.length;
+  const found = isWhole ? definition : changedDefinition(definition, { naturalKey });
+  sendable.set(definition, found);
+  return found;
 }
+
+/** Asked for record by record. */
+const sendable = new WeakMap<ResourceDefinition, ResourceDefinition>();
 
 /**
  * Fields that no request accepts although a difference in them matters, by the severity of drift (the address of a

@@ -16,6 +16,7 @@ import {
   type SecretLookup,
 } from '../plan/plan.ts';
 import { planRestore } from '../plan/planner.ts';
+import { bySendableKey } from '../plan/settings.ts';
 import { NOTHING_PLANNED } from '../plan/steps.ts';
 import { naturalKeyDigest, recordKey } from '../records.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
@@ -183,8 +184,8 @@ const UNENDED: ReadonlySet<string> = new Set(['interrupted', 'running']);
 // none of them may be taken for the record that it created. Records created later are not in it.
 
 /**
- * The places of the desired records that a creation of the plan could be taken for: those of its natural key, or all of
- * its kind where that has none. To be kept with the restore as it was approved.
+ * The places of the desired records that a creation of the plan could be taken for: those of its name, or all of its
+ * kind where it has none. To be kept with the restore as it was approved.
  */
 export function existingNamesakes(
   plan: Pick<Plan, 'steps'>,
@@ -197,7 +198,7 @@ export function existingNamesakes(
   const created = new Set(made.map(recordKey));
   const kinds = new Set(made.map(({ kind }) => kind));
   const nameOf = ({ kind, body }: ParsedRecord): string =>
-    `${kind} ${naturalKeyDigest(definitions(kind), body)}`;
+    `${kind} ${naturalKeyDigest(bySendableKey(definitions(kind)), body)}`;
   const isMade = (record: ParsedRecord): boolean => created.has(recordKey(record));
   const ofKinds = desired.filter(({ kind }) => kinds.has(kind));
   const names = new Set(ofKinds.filter(isMade).map(nameOf));
