@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { JobEnd, JobName, JobTrigger } from '../../src/mirror/daemon-store.ts';
 import { addToRestored } from '../../src/mirror/backup.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
@@ -11,6 +11,7 @@ import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
 import { openBySource } from '../../src/daemon/health/status-answers.ts';
 import { restoredStates } from '../../src/daemon/notices/perhaps-open.ts';
 import { METRICS } from '../../src/daemon/http/metrics.ts';
+import { DRIFT_JOB } from '../../src/daemon/jobs/drift-job.ts';
 import type { FindingSummary } from '../../src/daemon/jobs/summaries.ts';
 import { isoTime } from '../../src/core/clock.ts';
 import { starterText } from '../../src/daemon/http/wording.ts';
@@ -375,14 +376,16 @@ describe('a tick that falls while the daemon stops', () => {
 describe('a sync after a restore', () => {
   /** As a command beside the daemon: one step that was applied. */
   function restore(rig: Rig, at = isoTime(rig.clock.now())): void {
-    write(rig, ({ restores }) => {
-      const step = { n: 1, outcome: 'planned', inverse: null, errorCode: null, error: null } as const;
-      const start = { planHash: 'h', plan: '{"steps":[]}', from: 'run:1', approved: {}, startedAt: at };
-      const number = restores.begin({ ...start, source: 'a', steps: [step] });
-      const [row] = restores.steps(number);
-      restores.journal([{ row: { ...row!, outcome: 'applied', status: 200, sentAt: at, endedAt: at } }]);
-      restores.finish(number, 'complete', at);
-    });
+    write(rig, (mirror) => restoreIn(mirror, at));
+  }
+
+  function restoreIn({ restores }: Mirror, at: string): void {
+    const step = { n: 1, outcome: 'planned', inverse: null, errorCode: null, error: null } as const;
+    const start = { planHash: 'h', plan: '{"steps":[]}', from: 'run:1', approved: {}, startedAt: at };
+    const number = restores.begin({ ...start, source: 'a', steps: [step] });
+    const [row] = restores.steps(number);
+    restores.journal([{ row: { ...row!, outcome: 'applied', status: 200, sentAt: at, endedAt: at } }]);
+    restores.finish(number, 'complete', at);
   }
 
   it('is begun once by the daemon that works beside it, and not again where it fails', async () => {
@@ -489,8 +492,49 @@ describe('a sync after a restore', () => {
     expect(outcomes(rig)).toEqual(['request done']);
   });
 
-  /** Drift that a sync has read and a restore reverted; no daemon runs, and a drift job is due. */
-  async function revertedDrift(): Promise<Rig> {
+  it('is waited for by drift that was due while the restore held the mirror', async () => {
+    const rig = await readDrift();
+    rig.configure({ ...YEARLY, drift: '0 * * * *' });
+    await rig.start();
+    rig.service.set('domains', [{ id: 'd1', domain: 'harbor.example' }]);
+    const mirror = openMirror(rig.mirrorPath, { mode: 'write', command: 'restore', clock: rig.clock });
+    try {
+      await rig.advanceMinutes(61);
+      restoreIn(mirror, isoTime(rig.clock.now()));
+    } finally {
+      mirror.close();
+    }
+    await rig.advanceMinutes(5);
+    expect(rig.lines.some(({ message }) => message.startsWith('drift is left out: restore 1'))).toBe(true);
+    expect(outcomes(rig, 'sync').at(-1)).toBe('after_restore done');
+    expect(outcomes(rig)).toEqual(['overdue done', 'after_run done']);
+    expect(rig.jobs({ name: 'drift' })[1]?.summary).toMatchObject({ to: 3, open: 0 });
+  });
+
+  it('is waited for by drift that was at work when the restore was applied: nobody is told of what it found', async () => {
+    const rig = await readDrift();
+    rig.configure({ ...YEARLY, drift: '0 * * * *' });
+    await rig.start();
+    rig.service.set('domains', [{ id: 'd1', domain: 'harbor.example' }]);
+    const { run } = DRIFT_JOB;
+    const work = vi.spyOn(DRIFT_JOB, 'run').mockImplementationOnce(async (context) => {
+      const found = await run(context);
+      restore(rig);
+      return found;
+    });
+    await rig.advanceMinutes(61);
+    expect(work).toHaveBeenCalled();
+    await rig.advanceMinutes(5);
+    expect(outcomes(rig)).toEqual(['overdue done', 'schedule interrupted', 'after_run done']);
+    const [, ...jobs] = rig.jobs({ name: 'drift' });
+    expect(jobs.map(({ summary }) => summary)).toMatchObject([{}, { to: 3, open: 0 }]);
+    expect(jobs[0]).toMatchObject({
+      error: 'restore 1 was applied after run 2: `tidemark sync` of all kinds reads what it changed',
+    });
+  });
+
+  /** Drift that a sync has read; no daemon runs. */
+  async function readDrift(): Promise<Rig> {
     const rig = await Rig.create(HOURLY);
     const syncAs = async (domain: string): Promise<void> => {
       rig.service.set('domains', [{ id: 'd1', domain }]);
@@ -504,6 +548,12 @@ describe('a sync after a restore', () => {
       mirror.snapshots.setBaseline('start');
     });
     await syncAs('quay.example');
+    return rig;
+  }
+
+  /** Drift that a sync has read and a restore reverted; no daemon runs, and a drift job is due. */
+  async function revertedDrift(): Promise<Rig> {
+    const rig = await readDrift();
     rig.service.set('domains', [{ id: 'd1', domain: 'harbor.example' }]);
     await rig.advanceMinutes(1);
     restore(rig);

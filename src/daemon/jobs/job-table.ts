@@ -59,7 +59,7 @@ export function jobWorks(backup: JobWork | null): ReadonlyMap<JobName, JobWork> 
       'drift',
       {
         ...lazy(OF_SOURCE, async () => (await import('./drift-job.ts')).DRIFT_JOB),
-        isWanted: isLatestRead,
+        leftOut: sinceRestore,
       },
     ],
     [
@@ -76,12 +76,10 @@ export function jobWorks(backup: JobWork | null): ReadonlyMap<JobName, JobWork> 
   ]);
 }
 
-/** False where a restore changed the source since its latest state was read: drift that it reverted would be reported as new. */
-const isLatestRead: NonNullable<JobWork['isWanted']> = ({ job, mirror, effects }) => {
-  const [restored] = job.source === null ? [] : unreadRestores(mirror, job.source);
-  if (restored !== undefined)
-    effects.log.info({ source: job.source }, `drift is left out: ${unreadRestoreText(restored)}`);
-  return Promise.resolve(restored === undefined);
+/** Where a restore changed the source since its latest state was read: drift that it reverted would be reported as new. */
+const sinceRestore: NonNullable<JobWork['leftOut']> = (mirror, { source }) => {
+  const [restored] = source === null ? [] : unreadRestores(mirror, source);
+  return restored === undefined ? null : unreadRestoreText(restored);
 };
 
 /** Retention, as `tidemark forget` does it, by the rules of the configuration. */

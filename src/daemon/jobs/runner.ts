@@ -7,7 +7,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { Config, ScheduleName, SourceConfig } from '../../config/config.ts';
 import { requestTrigger } from '../../core/actor.ts';
 import { isoTime, settlesWithin } from '../../core/clock.ts';
-import { asTidemarkError, exitCodeFor, TidemarkError, type ExitCode } from '../../core/errors.ts';
+import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../../core/errors.ts';
 import { duration } from '../../core/wording.ts';
 import type { JobName, JobRow } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -369,7 +369,10 @@ export class JobRunner implements SlotUser {
     let turn: WriterTurn | null = null;
     try {
       turn = await this.#options.mirrorAccess.turn(this.#abort.signal);
-      await this.#begin(current, turn);
+      if (!(await this.#begin(current, turn, work))) {
+        turn.release();
+        return;
+      }
       // Only a job that writes keeps others of this process waiting.
       if (work.holds === 'reader') {
         turn.release();
@@ -395,7 +398,7 @@ export class JobRunner implements SlotUser {
         current.waitsFor = address;
       },
     };
-    await this.#end(current, this.#resultOf(current, await executor.perform(task)), turn);
+    await this.#end(current, this.#resultOf(current, await executor.perform(task)), turn, work);
   }
 
   /** The result of the job; one that was cancelled for other jobs, or at its time limit, has failed, without a retry at once. */
@@ -455,11 +458,13 @@ export class JobRunner implements SlotUser {
   }
 
   async #isWanted(job: QueuedJob, work: JobWork, config: Config): Promise<boolean> {
-    if (work.isWanted === undefined) return true;
+    if (work.isWanted === undefined && work.leftOut === undefined) return true;
     const { effects, mirrorAccess } = this.#options;
     const release = mirrorAccess.hold();
     try {
-      return await work.isWanted({ job, config, effects, mirror: mirrorAccess.reader() });
+      const mirror = mirrorAccess.reader();
+      if (this.#isLeftOut(mirror, job, work)) return false;
+      return (await work.isWanted?.({ job, config, effects, mirror })) ?? true;
     } catch {
       // The same error will make the job fail, which reports it.
       return true;
@@ -468,8 +473,18 @@ export class JobRunner implements SlotUser {
     }
   }
 
-  /** Records the job's start. @throws TidemarkError where the mirror cannot be written; then it has not started */
-  async #begin(current: Current, turn: WriterTurn): Promise<void> {
+  #isLeftOut(mirror: Mirror, job: QueuedJob, work: JobWork): boolean {
+    const reason = leftOutReason(mirror, job, work);
+    if (reason !== null)
+      this.#options.effects.log.info({ source: job.source }, `${job.name} is left out: ${reason}`);
+    return reason !== null;
+  }
+
+  /**
+   * Records the job's start; false where it is left out after all, as another program has written while this waited.
+   * @throws TidemarkError where the mirror cannot be written; then it has not started
+   */
+  async #begin(current: Current, turn: WriterTurn, work: JobWork): Promise<boolean> {
     const { job } = current;
     const { saveSchedule, observers, problems } = this.#options;
     const { name, source } = job;
@@ -477,15 +492,17 @@ export class JobRunner implements SlotUser {
     const record = (mirror: Mirror): void => {
       this.#writeEnds(mirror);
       saveSchedule(mirror);
-      current.number = mirror.daemon.beginJob(start);
+      if (!this.#isLeftOut(mirror, job, work)) current.number = mirror.daemon.beginJob(start);
     };
     // Only a sync may create a mirror: other jobs would find it empty.
     await turn.write(commandOf(job), this.#abort.signal, record, name === 'sync');
+    if (current.number === 0) return false;
     this.#beginnings.note(job, current.startedAt);
     problems.end('mirror', 'the mirror can be written again');
     const row: JobRow = { ...start, ...UNENDED, job: current.number };
     this.#jobLog.began(row);
     observers.began({ row, kinds: current.kinds });
+    return true;
   }
 
   /** Otherwise a later daemon would take these jobs for ones that its predecessor died of. */
@@ -502,23 +519,35 @@ export class JobRunner implements SlotUser {
   }
 
   /** Records the job's end, if the mirror can be written, and notifies the observers. */
-  async #end(current: Current, result: JobResult, held: WriterTurn | null): Promise<void> {
+  async #end(
+    current: Current,
+    performed: JobResult,
+    held: WriterTurn | null,
+    work: JobWork | null = null,
+  ): Promise<void> {
     const { job } = current;
     const { effects, observers, problems, saveSchedule, mirrorAccess } = this.#options;
     if (job.schedule !== null) {
-      if (result.outcome === 'interrupted') this.#options.cutShort(job.schedule);
+      if (performed.outcome === 'interrupted') this.#options.cutShort(job.schedule);
       else if (current.number === 0) this.#options.notBegun(job.schedule);
     }
-    const end = endOf(result, isoTime(effects.clock.now()));
     const { name, source } = job;
+    const finishedAt = isoTime(effects.clock.now());
     const start = { name, source, trigger: storedTrigger(job), startedAt: current.startedAt };
-    const row: JobRow = { job: current.number, ...start, ...end };
-    const ended: EndedJob = { row, kinds: current.kinds, report: result.report };
+    const endedWith = (result: JobResult) => {
+      const end = endOf(result, finishedAt);
+      const row: JobRow = { job: current.number, ...start, ...end };
+      const ended: EndedJob = { row, kinds: current.kinds, report: result.report };
+      return { result, end, row, ended };
+    };
+    let known = endedWith(performed);
     const record = (mirror: Mirror): void => {
       this.#writeEnds(mirror);
-      mirror.daemon.finishJob(current.number, end);
+      const reason = work === null ? null : leftOutReason(mirror, job, work);
+      if (reason !== null && performed.error === null) known = endedWith(leftOutResult(reason));
+      mirror.daemon.finishJob(current.number, known.end);
       saveSchedule(mirror);
-      observers.recorded(ended, mirror);
+      observers.recorded(known.ended, mirror);
     };
     let turn = held;
     try {
@@ -533,19 +562,30 @@ export class JobRunner implements SlotUser {
       }
       problems.end('bookkeeping', 'what jobs do is written down again');
     } catch (error) {
-      this.#unwrittenEnds = [...this.#unwrittenEnds, row].slice(-UNWRITTEN_KEPT);
+      this.#unwrittenEnds = [...this.#unwrittenEnds, known.row].slice(-UNWRITTEN_KEPT);
       // A missing mirror is reported by MirrorConnections.
       if (mirrorAccess.isThere()) problems.begin('bookkeeping', unwritten(name, asTidemarkError(error)));
     } finally {
       turn?.release();
       mirrorAccess.isThere();
     }
+    const { result, row, ended } = known;
     this.#tickets.end(current, result.error);
     noteJobProblem(problems, row, result.error);
     this.#jobLog.ended(row, result.error, mirrorAccess.isGone());
     observers.ended(ended);
     this.#options.onEnd(job, ended, result.exitCode);
   }
+}
+
+function leftOutReason(mirror: Mirror, job: QueuedJob, work: JobWork): string | null {
+  return job.trigger === 'request' ? null : (work.leftOut?.(mirror, job) ?? null);
+}
+
+/** Of a job whose result does not count any more: nobody is notified of it, and it is due again as if it had not been done. */
+function leftOutResult(reason: string): JobResult {
+  const error = new TidemarkError('interrupted', reason);
+  return { outcome: 'interrupted', exitCode: EXIT.done, run: null, summary: {}, error, report: null };
 }
 
 /** The share of the grace period in which the running job may finish; the rest is for aborting it cleanly. */

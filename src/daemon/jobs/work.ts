@@ -70,6 +70,12 @@ export interface JobWork {
   readonly sendsRequests?: boolean;
   /** False if there is nothing to do now; then no row is written. Not called for a requested job. */
   isWanted?(context: Pick<JobContext, 'job' | 'config' | 'mirror' | 'effects'>): Promise<boolean>;
+  /**
+   * Why the job is left out, as the mirror is now; null where it is not. Asked before it begins, and again under the
+   * writer's lock when its beginning and its end are recorded: another program may have written while it waited or worked.
+   * Not called for a requested job.
+   */
+  leftOut?(mirror: Mirror, job: QueuedJob): string | null;
   /** @throws TidemarkError; the runner records it */
   run(context: JobContext): Promise<JobResult>;
 }
