@@ -165,6 +165,13 @@ describe('undo of a restore that was killed with requests under way', () => {
     const { name, model, interval, destination } =
       original.find((each) => !names.includes(each['name'])) ?? {};
     const made = await story.call('POST', EXPORTS, { name, model, interval, destination, paused: true });
+    const lookedUp = story.writes().length;
+    const named = await story.expectRun(4, 'undo', '1', '--apply', '--yes');
+    expect(named.stderr).toContain(
+      `there is a batch export of that name already: ${String(made['id'])}, which is not as sent`,
+    );
+    expect(story.writes()).toHaveLength(lookedUp);
+    await story.call('PATCH', `${EXPORTS}${String(made['id'])}/`, { name: 'of somebody else' });
     await story.expectRun(0, 'undo', '1', '--apply', '--yes');
     expect(ids(await story.list('batch_exports'))).toEqual([...ids(before.exports), made['id']].sort());
     await story.expectRun(0, 'verify');
