@@ -192,11 +192,16 @@ describe('an export whose creation had no answer', () => {
     const id = await lost.make(lost.sent);
     await lost.unpause(id);
     const { found, restores } = await answers(lost, restore);
-    expect(found).toMatchObject({ done: 1, notDone: 0, unknown: [], remarks: [] });
+    expect(found).toMatchObject({ done: 1, notDone: 0, unknown: [] });
+    expect(found.remarks).toMatchObject([
+      { step: { name: lost.name }, message: `found by a look-up: its creation had no answer: ${id}` },
+    ]);
     expect(restores.steps(restore)[0]).toMatchObject({ outcome: 'applied', newId: id, verified: true });
     restores.record(restore, found.outcome);
     const undo = undoPlan(lost.rig, restore, false, { definitions });
-    expect(undo.steps).toMatchObject([{ action: 'remove', id }]);
+    expect(undo.steps).toMatchObject([
+      { action: 'remove', id, reason: 'found by a look-up: its creation had no answer' },
+    ]);
   });
 
   it('is not known to an undo where one of its name is not as sent', async () => {

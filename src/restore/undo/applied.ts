@@ -99,6 +99,11 @@ function appliedStep(
   return { row, name, inverse, request, kind: request.kind, scope: within, id };
 }
 
+/** True for the status of a request that the service said it had executed. */
+export function isAnswered(status: number | null): boolean {
+  return status !== null && status < 300;
+}
+
 export interface UndoChain {
   /** The undos of the restore, their undos and so on, oldest first, of those that had an effect. */
   readonly links: readonly { readonly restore: number; readonly takesBack: boolean }[];

@@ -25,8 +25,9 @@ import { type LookUpContext, type ReadyStep, readyStep } from '../apply/ready-st
 import { errorColumns, mayHaveActed } from '../apply/report.ts';
 import type { Inverse, PlanStep } from '../plan/plan.ts';
 import { managedDigest } from '../records.ts';
-import { chainOf, type RestoreRows } from './applied.ts';
+import { chainOf, isAnswered, type RestoreRows } from './applied.ts';
 import { beforeStep } from './state.ts';
+import { FOUND_BY_LOOK_UP } from './undo.ts';
 
 /** The restores that an undo of `row` is planned from: it, its undos and theirs, oldest first. */
 export function chainRows(rows: RestoreRows, row: RestoreRow): RestoreRow[] {
@@ -241,8 +242,9 @@ async function answerOf(context: LookUpContext, step: PlanStep): Promise<Answer>
     if (looked.id !== null && attempts > 1) await reportDuplicate(context, ready, looked.id);
     const { errorCode, error } = journal.row(step.n);
     if (errorCode === 'rejected') return { end: 'done', message: error };
-    const isOwn = isRead || ready.request.role === 'create';
-    return { end: 'done', message: isOwn ? null : PERHAPS_OTHERS };
+    if (looked.id !== null)
+      return { end: 'done', message: `${FOUND_BY_LOOK_UP}${idSuffix(ready.definition, looked.id)}` };
+    return { end: 'done', message: isRead ? null : PERHAPS_OTHERS };
   } catch (error) {
     if (signal.aborted) return { end: 'unknown', message: null };
     const { message } = rethrowLocalError(error);
@@ -279,11 +281,6 @@ function isAsLeft(context: LookUpContext, ready: ReadyStep, body: JsonValue | un
   const taken = inverse as unknown as Inverse;
   if (taken.action !== 'update' && taken.action !== 'act') return false;
   return managedDigest(definition, beforeStep(definition, { body }, taken)) === before;
-}
-
-/** True for the status of a request that the service said it had executed. */
-function isAnswered(status: number | null): boolean {
-  return status !== null && status < 300;
 }
 
 /** Where most kinds show when a record was created. */

@@ -17,10 +17,10 @@ import {
 } from '../plan/plan.ts';
 import { planRestore } from '../plan/planner.ts';
 import { bySendableKey } from '../plan/settings.ts';
-import { NOTHING_PLANNED } from '../plan/steps.ts';
-import { naturalKeyDigest, recordKey } from '../records.ts';
+import { NOTHING_PLANNED, joinedReasons } from '../plan/steps.ts';
+import { familyRecordKey, naturalKeyDigest, recordKey } from '../records.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
-import { appliedSteps, type AppliedSteps, type RestoreRows, undoChain } from './applied.ts';
+import { appliedSteps, type AppliedSteps, isAnswered, type RestoreRows, undoChain } from './applied.ts';
 import {
   undoneState,
   type ChangedSince,
@@ -98,14 +98,31 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
   });
   extent.require(plan);
   const left = [...plan.left, ...notTakenBack(plan, applied, { gone, settled }, options)];
-  if (changed.length === 0 && left.length === plan.left.length) return plan;
+  const found = lookedUp(applied, options.definitions);
+  if (changed.length === 0 && left.length === plan.left.length && found.size === 0) return plan;
   const steps = [
-    ...plan.steps,
+    ...plan.steps.map((step) =>
+      step.action === 'remove' && found.has(familyRecordKey(options.definitions(step.kind), step))
+        ? { ...step, reason: joinedReasons([step.reason, FOUND_BY_LOOK_UP]) }
+        : step,
+    ),
     ...changed.map((each, index) => refusal(plan.steps.length + index + 1, each)),
   ];
   const summary = { ...plan.summary, blocked: plan.summary.blocked + changed.length };
   const whole = { ...plan, steps, left, summary };
   return { ...whole, hash: planHash(whole) };
+}
+
+/** Of a record that is taken for the restore's, and may be somebody else's who created the very same at that time. */
+export const FOUND_BY_LOOK_UP = 'found by a look-up: its creation had no answer';
+
+/** Keys of the created records of which no answer gave the id. */
+function lookedUp({ steps }: AppliedSteps, definitions: UndoOptions['definitions']): ReadonlySet<string> {
+  return new Set(
+    steps
+      .filter(({ request, row: { status } }) => request.role === 'create' && !isAnswered(status))
+      .map((each) => familyRecordKey(definitions(each.kind), each)),
+  );
 }
 
 /** Notes about effects of the restore that the plan does not undo. */
