@@ -177,6 +177,27 @@ describe('an export whose creation had no answer', () => {
     ]);
   });
 
+  it('and that was removed before it was unpaused is said to be removed', async () => {
+    const lost = await lostExport();
+    const { rig } = lost;
+    const client = new Proxy(rig.client(), {
+      get: (target, key) => {
+        if (key === 'act') return () => Promise.reject(new Error('killed'));
+        const value: unknown = Reflect.get(target, key, target);
+        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+      },
+    });
+    await expect(rig.apply(lost.plan, { client, source: SVC })).rejects.toThrow('killed');
+    rig.reopen();
+    const [made] = rig.mirror().restores.steps(rig.mirror().restores.list()[0]?.restore ?? 0);
+    await rig.running.call('DELETE', `${lost.path}${made?.newId ?? ''}/`);
+    const resumed = await resume(lost, made?.restore ?? 0);
+    expect(resumed.steps[1]).toMatchObject({
+      outcome: 'failed',
+      error: { code: 'moved', message: 'the batch export was removed meanwhile' },
+    });
+  });
+
   it('is renamed since: it is not found, and is created with what there is to look at', async () => {
     const lost = await lostExport();
     const restore = await killed(lost);

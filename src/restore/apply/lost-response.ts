@@ -57,7 +57,7 @@ export async function lookUp(context: LookUpContext, ready: ReadyStep): Promise<
   if (ready.request.role === 'remove') {
     if (body === undefined) return { found: 'done', id: null };
   } else if (body === undefined) {
-    return { found: 'neither', error: neitherError(ready) };
+    return { found: 'neither', error: movedError(`the ${definition.title.one} was removed meanwhile`) };
   } else if (differencesFrom(definition, step, ready.sent ?? {}, body).length === 0) {
     return { found: 'done', id: null };
   }

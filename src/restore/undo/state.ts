@@ -235,7 +235,7 @@ class BeforeRestore {
     if (now !== digest) return `it was changed since restore ${this.#restore}`;
     if (first === undefined) return null;
     const { one, many } = this.#options.definitions(first.kind).title;
-    return `it has ${more.length + 1} ${more.length === 0 ? one : many} since restore ${this.#restore}`;
+    return `it got ${more.length + 1} ${more.length === 0 ? one : many} since restore ${this.#restore}`;
   }
 
   /** What is in a created record by now that the restore did not put there: it would go with it. */
