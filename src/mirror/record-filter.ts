@@ -141,6 +141,17 @@ export function readCountsBelowOrganizations(
   return counts;
 }
 
+/** Of each project that a source's collections are below, the organizations that it is in, or was at any time. */
+export function readOrganizationsOfProjects(
+  connection: Connection,
+  source: string,
+  run = LATEST,
+): ReadonlyMap<string, readonly string[]> {
+  const organizationsOf = projectParents(connection, run);
+  const projects = readCollections(connection, source).flatMap(({ scope }) => scope.project_id ?? []);
+  return new Map([...new Set(projects)].map((project) => [project, organizationsOf(source, project)]));
+}
+
 function common(ids: readonly string[] | null, allowed: readonly string[]): readonly string[] {
   return ids === null ? sortedIds(allowed) : ids.filter((id) => allowed.includes(id));
 }

@@ -2,7 +2,7 @@
 import type { MirrorAccess } from './access.ts';
 import { readChangesBetween, readCountsAt, readMiscounts } from './changes-between.ts';
 import { isBodyIntact } from './intact.ts';
-import { readCountsBelowOrganizations } from './record-filter.ts';
+import { readCountsBelowOrganizations, readOrganizationsOfProjects } from './record-filter.ts';
 import { locateRecord, readListedCollections, readListRows, readMeanBytes } from './record-lists.ts';
 import {
   type PageReader,
@@ -61,6 +61,7 @@ export function recordStore(access: MirrorAccess) {
     countsAt: readCountsAt,
     miscounts: readMiscounts,
     countsBelowOrganizations: readCountsBelowOrganizations,
+    organizationsOfProjects: readOrganizationsOfProjects,
     dueForCheck,
     uncheckedParents,
   });

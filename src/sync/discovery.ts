@@ -30,13 +30,19 @@ const EVERYTHING: ParentLimits = { organizations: 'all', projects: 'all', arePro
 /** The parent records found so far in this run, and those that earlier runs knew. */
 export class Discovery {
   readonly #limits: ParentLimits;
+  readonly #organizationsOf: (project: string) => readonly string[];
   /** By kind, then by scope and id. */
   readonly #parents = new Map<Kind, Map<string, Parent>>(
     Object.values(SCOPE_KIND).map((kind) => [kind, new Map()]),
   );
 
-  constructor(limits: ParentLimits = EVERYTHING) {
+  /** `organizationsOf`: the organizations in which earlier runs knew a project; recordings name only their project. */
+  constructor(
+    limits: ParentLimits = EVERYTHING,
+    organizationsOf: (project: string) => readonly string[] = () => [],
+  ) {
     this.#limits = limits;
+    this.#organizationsOf = organizationsOf;
   }
 
   /** Takes a record that the service showed in this run. Kinds without collections below them are ignored. */
@@ -102,7 +108,10 @@ export class Discovery {
     const { organizations, projects, areProjectsTrusted } = this.#limits;
     if (organization !== undefined && !isWithin(organizations, organization)) return false;
     if (project === undefined) return true;
-    return isWithin(projects, project) && (areProjectsTrusted || origin === 'live');
+    if (!isWithin(projects, project)) return false;
+    // What this run saw of projects, it saw within the organizations.
+    if (areProjectsTrusted || origin === 'live') return true;
+    return this.#organizationsOf(project).some((id) => isWithin(organizations, id));
   }
 }
 

@@ -20,7 +20,7 @@ export interface ParentFilter {
 export interface ParentLimits {
   readonly organizations: 'all' | readonly string[];
   readonly projects: 'all' | readonly string[];
-  /** False where a project counts only when this run sees it within the organizations: anything else may be outside. */
+  /** False where a project counts only when it is known to be within the organizations: anything else may be outside. */
   readonly areProjectsTrusted: boolean;
 }
 
@@ -34,8 +34,7 @@ export function parentLimits(
     projects: common(source.projects, only.projects),
     // A project that the configuration names is allowed wherever it is listed; the caller only narrows that.
     areProjectsTrusted:
-      only.organizations === undefined &&
-      (only.projects === undefined || source.organizations === 'all' || source.projects !== 'all'),
+      only.organizations === undefined && (source.organizations === 'all' || source.projects !== 'all'),
   };
 }
 

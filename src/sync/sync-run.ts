@@ -32,6 +32,8 @@ export class SyncRun {
   readonly #options: SyncOptions;
   readonly #limits: ParentLimits;
   readonly #discovery: Discovery;
+  /** By project, as earlier runs knew it; read when first needed. */
+  #organizationsOf: ReadonlyMap<string, readonly string[]> | undefined;
   readonly #mirrored: readonly CollectionRow[];
   readonly #gone: ReadonlySet<string>;
   readonly #reports: SweepReport[] = [];
@@ -65,7 +67,15 @@ export class SyncRun {
     );
     this.#waiting = new Set(options.mirror.runs.heldRemovals(options.source.name).map(collectionKey));
     this.#limits = parentLimits(options.source, options.only);
-    this.#discovery = new Discovery(this.#limits);
+    this.#discovery = this.#newDiscovery();
+  }
+
+  #newDiscovery(): Discovery {
+    const { mirror, source } = this.#options;
+    return new Discovery(this.#limits, (project) => {
+      this.#organizationsOf ??= mirror.records.organizationsOfProjects(source.name);
+      return this.#organizationsOf.get(project) ?? [];
+    });
   }
 
   async sweepAll(): Promise<SweepReport[]> {
@@ -131,7 +141,7 @@ export class SyncRun {
 
   /** The collections as earlier runs left them. */
   #remembered(): Discovery {
-    const discovery = new Discovery(this.#limits);
+    const discovery = this.#newDiscovery();
     for (const { scope } of this.#mirrored) discovery.knew(scope);
     return discovery;
   }

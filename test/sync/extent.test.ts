@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -12,7 +12,7 @@ import { openMirror } from '../../src/mirror/open.ts';
 import { silentEvents } from '../../src/sync/events.ts';
 import { type ParentFilter, narrowedKinds, parentLimits } from '../../src/sync/run-extent.ts';
 import { syncSource, type RunReport } from '../../src/sync/run.ts';
-import { FakeService, organizationPaths, projectPaths } from '../journeys/service.ts';
+import { FakeService, organizationPaths, projectPaths, respond } from '../journeys/service.ts';
 
 interface Reading {
   readonly report: RunReport;
@@ -39,15 +39,20 @@ async function service(): Promise<FakeService> {
   return far;
 }
 
-/** One run into a mirror of its own. */
+function place(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'tidemark-extent-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+/** One run, into a mirror of its own unless the directory has one. */
 async function read(
   far: FakeService,
   kinds: readonly Kind[] | null,
   only?: ParentFilter,
   configured: Partial<SourceConfig> = {},
+  directory = place(),
 ): Promise<Reading> {
-  const directory = mkdtempSync(join(tmpdir(), 'tidemark-extent-'));
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
   const env = { TIDEMARK_BASE_URL: far.url, TIDEMARK_API_KEY: 'test-key-of-some-length' };
   const source = { ...loadConfig({ env, cwd: directory }).sources[0]!, ...configured };
   const clock = systemClock;
@@ -192,10 +197,98 @@ describe('what a run asks for', () => {
   });
 });
 
+describe('a mirror of everything, of which the configuration leaves out a part by now', () => {
+  /** As `service`, where `teams` name all projects and each organization has a role. */
+  async function everything(): Promise<FakeService> {
+    const far = await service();
+    far.lists.set('/api/organizations/', [
+      '{"id":"a","teams":[{"id":1},{"id":2}]}',
+      '{"id":"b","teams":[{"id":3}]}',
+    ]);
+    for (const organization of ['a', 'b']) {
+      far.lists.set(`/api/organizations/${organization}/roles/`, [`{"id":"role-${organization}"}`]);
+      far.lists.set(`/api/organizations/${organization}/roles/role-${organization}/role_memberships/`, []);
+    }
+    return far;
+  }
+
+  const PARENTS: readonly Partial<SourceConfig>[] = [
+    {},
+    { organizations: ['a'] },
+    { organizations: ['b'] },
+    { organizations: ['a', 'b'] },
+    { projects: ['2'] },
+    { organizations: ['a'], projects: ['2', '3'] },
+  ];
+  const ALL: SourceConfig['kinds'] = { include: null, exclude: [] };
+  const CHOICES: readonly SourceConfig['kinds'][] = [
+    ALL,
+    ...(['organizations', 'projects', 'roles', 'session_recordings'] as const).map((kind) => ({
+      include: null,
+      exclude: [kind],
+    })),
+    { include: ['session_recordings'], exclude: [] },
+    { include: ['recording_sharing'], exclude: ['projects'] },
+    { include: ['role_memberships', 'domains'], exclude: [] },
+  ];
+  const CALLERS: readonly ParentFilter[] = [
+    { organizations: ['a'] },
+    { projects: ['3'] },
+    { organizations: ['a'], projects: ['2', '3'] },
+  ];
+  const NARROWINGS = [
+    ...CHOICES.map((kinds) => ({ kinds, only: undefined })),
+    ...CALLERS.map((only) => ({ kinds: ALL, only })),
+  ];
+
+  it.each(PARENTS)('asks for what a new mirror asks for: %j', async (parents) => {
+    const far = await everything();
+    const before = place();
+    await read(far, null, undefined, {}, before);
+    for (const { kinds, only } of NARROWINGS) {
+      const directory = place();
+      copyFileSync(join(before, 'mirror.db'), join(directory, 'mirror.db'));
+      const narrowed = await read(far, null, only, { ...parents, kinds }, directory);
+      const fresh = await read(far, null, only, { ...parents, kinds });
+      expect(narrowed.asked, JSON.stringify({ kinds, only })).toEqual(fresh.asked);
+    }
+  });
+
+  it('still asks below projects of the organizations that it names where their lists cannot be read', async () => {
+    const far = await everything();
+    const directory = place();
+    await read(far, null, undefined, {}, directory);
+    far.lists.set('/api/organizations/', ['{"id":"a"}', '{"id":"b"}']);
+    far.quirks.push(({ path }, response) =>
+      path.endsWith('/projects/') ? respond(response, 403, '{"detail":"no"}') : false,
+    );
+    const { asked } = await read(far, null, undefined, { organizations: ['a'] }, directory);
+    expect(asked.filter((path) => path.startsWith('/api/projects/'))).toEqual(
+      [...belowProject(1), ...belowProject(2)].sort(),
+    );
+  });
+
+  it('still removes what went with a project of an organization that it names', async () => {
+    const far = await everything();
+    const directory = place();
+    await read(far, null, undefined, {}, directory);
+    far.lists.set('/api/organizations/', ['{"id":"a","teams":[{"id":1}]}', '{"id":"b"}']);
+    far.lists.set('/api/organizations/a/projects/', ['{"id":1}']);
+    for (const path of projectPaths('2')) far.lists.delete(path);
+    const { report } = await read(far, null, undefined, { organizations: ['a'] }, directory);
+    const below = report.sweeps.filter(({ scope }) => scope.project_id === '2');
+    expect(below.map(({ kind, outcome, removed }) => [kind, outcome, removed])).toEqual([
+      ['session_recordings', 'complete', 1],
+      ['recording_sharing', 'complete', 1],
+    ]);
+  });
+});
+
 describe('limits of parents', () => {
   it.each([
     [{ organizations: 'all', projects: 'all' }, {}, 'all', 'all', true],
-    [{ organizations: ['a'], projects: 'all' }, {}, ['a'], 'all', true],
+    [{ organizations: ['a'], projects: 'all' }, {}, ['a'], 'all', false],
+    [{ organizations: ['a'], projects: ['1'] }, {}, ['a'], ['1'], true],
     [{ organizations: 'all', projects: 'all' }, { organizations: ['a', 'a'] }, ['a'], 'all', false],
     [{ organizations: ['a'], projects: ['1'] }, { projects: ['1', '2'] }, ['a'], ['1'], true],
     [{ organizations: ['a'], projects: 'all' }, { projects: ['1'] }, ['a'], ['1'], false],
