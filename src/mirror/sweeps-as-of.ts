@@ -19,6 +19,7 @@ import {
 import type { ErrorCode } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
+import { readOrganizationsOfProjects } from './record-filter.ts';
 import { type CollectionRow, readCollections, readRuns } from './run-rows.ts';
 import { carriedSweeps, runs, sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
@@ -84,8 +85,8 @@ export function readSweepsAsOf(connection: Connection, source: string, run: numb
 
 /** A collection that the newest run of all kinds did not ask for, although it is there: the configuration had left it out. */
 export interface UnaskedCollection extends CollectionKey {
-  /** What leaves it out: its kind, or the parent in its path of which that run asked for nothing. */
-  readonly by: 'kind' | 'organization_id' | 'project_id';
+  /** What leaves it out: its kind, the parent in its path of which that run asked for nothing, or its project's organization. */
+  readonly by: 'kind' | 'organization_id' | 'project_id' | 'organization_of_project';
   /** The last published run that read it; null if none did. */
   readonly readRun: number | null;
 }
@@ -123,12 +124,25 @@ export function readUnaskedCollections(
     scope[key] !== undefined &&
     asked.some((each) => each.scope[key] !== undefined) &&
     !asked.some((each) => each.scope[key] === scope[key]);
-  return there
-    .filter((each) => !isAsked(each))
-    .map((each) => {
-      const by = (['organization_id', 'project_id'] as const).find((key) => isLeftOut(each, key)) ?? 'kind';
-      return { kind: each.kind, scope: each.scope, by, readRun: each.readRun };
-    });
+  const unasked = there.filter((each) => !isAsked(each));
+  const ofProjects = unasked.some(({ scope }) => scope.project_id !== undefined)
+    ? readOrganizationsOfProjects(connection, source, run)
+    : undefined;
+  // By their own lists: a run that asked for none of any organization may have had no need to.
+  const organizations = new Set(asked.flatMap(({ scope }) => scope.organization_id ?? []));
+  const isOfLeftOut = ({ scope: { project_id: project } }: SeenCollection): boolean => {
+    const own = project === undefined ? [] : (ofProjects?.get(project) ?? []);
+    return organizations.size > 0 && own.length > 0 && !own.some((id) => organizations.has(id));
+  };
+  const leftOutBy = (each: SeenCollection): UnaskedCollection['by'] => {
+    if (isLeftOut(each, 'organization_id')) return 'organization_id';
+    if (isOfLeftOut(each)) return 'organization_of_project';
+    return isLeftOut(each, 'project_id') ? 'project_id' : 'kind';
+  };
+  return unasked.map((each) => ({
+    ...{ kind: each.kind, scope: each.scope },
+    ...{ by: leftOutBy(each), readRun: each.readRun },
+  }));
 }
 
 /** What a run of all kinds read of a list's records by their ids. */

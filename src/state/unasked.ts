@@ -21,6 +21,7 @@ const REASON: Readonly<Record<UnaskedCollection['by'], string>> = {
   kind: EXCLUDED,
   organization_id: 'outside the organizations that the configuration names',
   project_id: 'outside the projects that the configuration names',
+  organization_of_project: 'outside the organizations that the configuration names',
 };
 
 /** A state of the mirror, as far as it matters. */
@@ -122,8 +123,16 @@ export function unaskedInRun(
 
 /** True where the filter names what the configuration leaves out: then it is compared as it was last read. */
 export function isNamedAnyway(filter: StateFilter, { by }: Pick<Unasked, 'by'>): boolean {
-  if (by === 'kind') return filter.kinds !== undefined;
-  return by === 'organization_id' ? filter.organizations !== undefined : filter.projects !== undefined;
+  switch (by) {
+    case 'kind':
+      return filter.kinds !== undefined;
+    case 'organization_id':
+      return filter.organizations !== undefined;
+    case 'project_id':
+      return filter.projects !== undefined;
+    case 'organization_of_project':
+      return filter.organizations !== undefined || filter.projects !== undefined;
+  }
 }
 
 /** Records of one kind that are left out for one reason. */

@@ -197,6 +197,60 @@ describe('an organization that the configuration no longer names', () => {
     );
   });
 
+  it('is no longer asked for what is below its projects, which is named with the others', async () => {
+    const here = await world();
+    setOrganizations(here, 'Harbor');
+    for (const path of organizationPaths(OTHER)) here.service.lists.set(path, []);
+    here.service.lists.set(`/api/organizations/${OTHER}/projects/`, ['{"id":2,"name":"App"}']);
+    for (const project of ['1', '2']) {
+      here.service.lists.set(`/api/projects/${project}/session_recordings/`, [`{"id":"r${project}"}`]);
+      here.service.objects.set(
+        `/api/projects/${project}/session_recordings/r${project}/sharing/`,
+        '{"enabled":true}',
+      );
+    }
+    await here.expectRun(0, 'sync', '--quiet');
+    await here.expectRun(0, 'snapshots', 'pin', 'base', '--baseline');
+    const own = { ...here.env, TIDEMARK_ORGANIZATIONS: ORG };
+    const now = async (code: number, ...args: string[]): Promise<Ended> => {
+      const ended = await commandLine(args, { env: own, cwd: here.directory });
+      expect(ended.code, `${args.join(' ')}\n${ended.stdout}${ended.stderr}`).toBe(code);
+      return ended;
+    };
+    const json = async <T>(code: number, ...args: string[]): Promise<T> =>
+      JSON.parse((await now(code, ...args, '--json')).stdout) as T;
+    await now(0, 'sync', '--quiet', '--full');
+    here.service.seen.length = 0;
+    await now(0, 'estimate', '--json');
+    await now(0, 'sync', '--quiet', '--full');
+    const kinds = ['--kind', 'session_recordings', '--kind', 'recording_sharing'];
+    const live = await json<DiffJson>(0, 'diff', 'latest', 'live', ...kinds);
+    await now(0, 'drift', '--live', ...kinds);
+    await now(0, 'doctor', '--json');
+    await now(0, 'restore', 'baseline');
+    expect(here.service.seen.filter(({ url }) => url.includes('/projects/2/'))).toEqual([]);
+    const elsewhere = 'not in the organizations that the configuration names';
+    expect(leftOut(live)).toEqual([`session_recordings: ${elsewhere}`, `recording_sharing: ${elsewhere}`]);
+    const { sources } = await json<{ sources: { not_read: { kind: string }[] }[] }>(0, 'status');
+    const below = { reason: OUTSIDE, collections: 1, records: 1, run: 1 };
+    expect(sources[0]!.not_read.filter(({ kind }) => kind.includes('recording'))).toEqual([
+      { kind: 'session_recordings', ...below },
+      { kind: 'recording_sharing', ...below },
+    ]);
+    const { stdout } = await now(0, 'status', '--verbose');
+    expect(stdout).toMatch(/session_recordings\s+1\s+1\s+run 1\s+no longer read/);
+    // Named by its organization or by its own id, it is compared as it was last read.
+    for (const parent of [
+      ['--organization', 'Quay'],
+      ['--project', '2'],
+    ]) {
+      const named = await json<DiffJson>(3, 'diff', 'run:1', 'latest', ...parent, ...kinds);
+      expect(named.stale.map(({ reason }) => reason)).toEqual(Array(2).fill(`${OUTSIDE}; as of run 1`));
+    }
+    const first = await json<DiffJson>(0, 'diff', 'run:1', 'latest', '--project', '1', ...kinds);
+    expect(leftOut(first)).toEqual([]);
+  });
+
   it('does not hide that what was accepted of a remaining organization no longer drifts', async () => {
     const here = await without();
     const { json, now } = here;
