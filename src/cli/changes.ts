@@ -135,7 +135,10 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const text = ((): string => {
       if (format === 'json')
         return escapeForTerminal(`${JSON.stringify(document(period, found, [...altered, ...deleted]))}\n`);
-      if (format === 'csv') return [...changesCsv(found)].join('');
+      if (format === 'csv') {
+        const places = new Map(sources.map((source) => [source, mirror.records.listedOrganizations(source)]));
+        return [...changesCsv(found, (source, project) => places.get(source)?.get(project))].join('');
+      }
       if (format === 'html') return renderHtml(report);
       return renderText(report, {
         ...lineOptions(context, { isFile: options.output !== undefined }),

@@ -1,5 +1,7 @@
 /** `tidemark export --history`: every revision with what it changed, for programs that read NDJSON or Parquet. */
 import type { Kind } from '../catalog/kinds.ts';
+import { parentId } from '../catalog/lineage.ts';
+import type { RecordKey } from '../catalog/order.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -108,6 +110,14 @@ function* withChanges(
     references.set(key, own);
     return parseLossless(own.renamed({ kind, body: recreated.before }));
   };
+  const organizations = new Map<string, ReadonlyMap<string, string>>();
+  const organizationOf = (source: string, key: RecordKey): string | null => {
+    const { project_id: project } = key.scope;
+    if (project === undefined) return parentId('organization_id', key) ?? null;
+    const own = organizations.get(source) ?? mirror.records.listedOrganizations(source);
+    organizations.set(source, own);
+    return own.get(project) ?? null;
+  };
   const unknownOf = new Map<string, ReturnType<typeof notKept>>();
   const unknown = (source: string, definition: ResourceDefinition): ReturnType<typeof notKept> => {
     const key = JSON.stringify([source, definition.kind]);
@@ -155,7 +165,12 @@ function* withChanges(
     if (!hasNewText) yield* asked(newest);
     const more = unknownThen.length === 0 ? {} : { volatile_unknown: unknownThen.sort() };
     const head: ExportRevision =
-      hasNewText && newest !== null ? newest : { ...revision, change, name, changes, ...more };
+      hasNewText && newest !== null
+        ? newest
+        : {
+            ...{ ...revision, organization: organizationOf(source, revision) },
+            ...{ change, name, changes, ...more },
+          };
     newest = { ...head, name, body: revision.body };
   }
   yield* asked(newest);

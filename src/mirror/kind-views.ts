@@ -143,6 +143,19 @@ const ORGANIZATION_ID = `CAST(ifnull(l.organization_id, ${ORGANIZATION_OF_PROJEC
 /** The same of a collection that is not listed by project. SQLite parses all views for each connection, so they are short. */
 const LISTED_ORGANIZATION_ID = 'CAST(l.organization_id AS TEXT)';
 
+/** By project that a source's lists are below, its organization as the views have it. */
+export function readListedOrganizations(connection: Connection, source: string): ReadonlyMap<string, string> {
+  const rows = connection
+    .prepare<[string], { project: string; organization: string | null }>(
+      `SELECT DISTINCT l.project_id AS project, ${ORGANIZATION_OF_PROJECT} AS organization
+FROM collections l JOIN sources s ON s.id = l.source WHERE s.name = ? AND l.project_id IS NOT NULL`,
+    )
+    .all(source);
+  return new Map(
+    rows.flatMap(({ project, organization }) => (organization === null ? [] : [[project, organization]])),
+  );
+}
+
 /** Of one that is gone the last: what went with it belonged to it. */
 function organizationName(id: string): string {
   return `(SELECT CAST(iif(o.hash IS NULL, o.last_name, ${nameValue(definitionOf(SCOPE_KIND.organization_id).nameFrom, 'o.body')}) AS TEXT) FROM records o JOIN collections ol ON ol.id = o.collection

@@ -2,6 +2,7 @@
 import type { MirrorAccess } from './access.ts';
 import { readChangesBetween, readCountsAt, readMiscounts } from './changes-between.ts';
 import { isBodyIntact } from './intact.ts';
+import { readListedOrganizations } from './kind-views.ts';
 import { readCountsBelowOrganizations, readOrganizationsOfProjects } from './record-filter.ts';
 import { locateRecord, readListedCollections, readListRows, readMeanBytes } from './record-lists.ts';
 import {
@@ -62,6 +63,7 @@ export function recordStore(access: MirrorAccess) {
     miscounts: readMiscounts,
     countsBelowOrganizations: readCountsBelowOrganizations,
     organizationsOfProjects: readOrganizationsOfProjects,
+    listedOrganizations: readListedOrganizations,
     dueForCheck,
     uncheckedParents,
   });

@@ -12,6 +12,9 @@ interface ChangedRun {
   readonly diff: Pick<DiffDocument, 'changes'> | null;
 }
 
+/** The organization of a project of a source, as the views have it; undefined where none is known. */
+type OrganizationOf = (source: string, project: string) => string | undefined;
+
 const COLUMNS = [
   ...['run', 'at', 'source', 'kind', 'organization_id', 'project_id', 'role_id', 'id', 'name', 'change'],
   ...['path', 'from', 'to', 'restore', 'by', 'via', 'id_before'],
@@ -21,17 +24,23 @@ const COLUMNS = [
  * A line for each changed field, and one for each record that was added or removed; times in UTC, values as JSON like those of the
  * audit log's CSV, empty where there was none; safe to open in a spreadsheet. The restore is named only beside the fields that it wrote.
  */
-export function* changesCsv(runs: Iterable<ChangedRun>): Generator<string> {
+export function* changesCsv(runs: Iterable<ChangedRun>, organizationOf: OrganizationOf): Generator<string> {
   yield csvLine(COLUMNS);
   for (const { run, diff } of runs) {
     for (const change of diff?.changes ?? []) {
-      if (change.change !== 'changed' || change.fields.length === 0) yield line(run, change, undefined);
-      else for (const field of change.fields) yield line(run, change, field);
+      if (change.change !== 'changed' || change.fields.length === 0)
+        yield line(run, change, undefined, organizationOf);
+      else for (const field of change.fields) yield line(run, change, field, organizationOf);
     }
   }
 }
 
-function line(run: ChangedRun['run'], change: RecordChange, field: FieldChange | undefined): string {
+function line(
+  run: ChangedRun['run'],
+  change: RecordChange,
+  field: FieldChange | undefined,
+  organizationOf: OrganizationOf,
+): string {
   const { kind, scope, id, name, created_again: again, changed_by: writer } = change;
   const isWritten = field === undefined || writer?.paths?.includes(field.path) !== false;
   const restore = again ?? (isWritten ? writer : undefined);
@@ -40,7 +49,10 @@ function line(run: ChangedRun['run'], change: RecordChange, field: FieldChange |
     at: run.finishedAt ?? run.startedAt,
     source: run.source,
     ...{ kind, id, name: name === id ? '' : name, change: change.change },
-    organization_id: parentId('organization_id', change) ?? '',
+    organization_id:
+      (scope.project_id === undefined
+        ? parentId('organization_id', change)
+        : organizationOf(run.source, scope.project_id)) ?? '',
     project_id: parentId('project_id', change) ?? '',
     role_id: scope.role_id ?? '',
     path: field === undefined ? '' : placeOf(field),

@@ -355,6 +355,39 @@ describe('the history', () => {
     expect(viewed).toContainEqual({ kind: 'projects', id: '1', organization_id: ORG, project_id: '1' });
   });
 
+  it('has the organization of recordings and their sharing, which is that of the project, as every other place has it', async () => {
+    const { service, expectRun, directory, env } = await world();
+    const list = '/api/projects/1/session_recordings/';
+    service.lists.set(list, ['{"id":"r1"}', '{"id":"r2"}']);
+    for (const id of ['r1', 'r2']) service.objects.set(`${list}${id}/sharing/`, '{"enabled":true}');
+    await expectRun(0, 'sync', '--quiet');
+    service.lists.set(list, ['{"id":"r1","viewed":true,"distinct_id":"d"}']);
+    await expectRun(0, 'sync', '--quiet', '--full');
+    const columns = 'run, kind, id, organization_id, project_id';
+    const of = "kind IN ('session_recordings', 'recording_sharing')";
+    const mirror = new Database(join(directory, 'mirror.db'), { readonly: true });
+    const viewed = mirror
+      .prepare<[], Record<string, unknown>>(
+        `SELECT ${columns} FROM changes WHERE ${of} ORDER BY kind, id, run`,
+      )
+      .all();
+    const gone = mirror.prepare(`SELECT ${columns} FROM gone ORDER BY kind, id, run`).all();
+    mirror.close();
+    expect(viewed.map((row) => row['organization_id'])).toEqual(Array(7).fill(ORG));
+    expect(gone).toEqual(viewed.filter(({ id, run }) => id === 'r2' && run === 2));
+    const file = join(directory, 'history.parquet');
+    writeFileSync(file, bytesOf(['export', '--history', '--format', 'parquet'], env));
+    const inFile = `SELECT CAST(run AS INTEGER) AS run, kind, id, organization_id, project_id FROM '${file}'`;
+    expect(await ask(`${inFile} WHERE ${of} ORDER BY kind, id, run`)).toEqual(viewed);
+    const { stdout } = await expectRun(0, 'export', '--history', '--kind', 'session_recordings');
+    for (const line of stdout.trimEnd().split('\n')) {
+      expect(JSON.parse(line)).toMatchObject({ organization_id: ORG, scope: { project_id: '1' } });
+    }
+    const csv = await expectRun(0, 'changes', '--format', 'csv');
+    expect(csv.stdout).toContain(`,session_recordings,${ORG},1,,r1,`);
+    expect(csv.stdout).toContain(`,recording_sharing,${ORG},1,,r2,`);
+  });
+
   it('has of each change what `log` has: the place of an element by its id, its pointer before, and moves', async () => {
     const { service, expectRun } = await world();
     const domain = (steps: readonly object[]): object => ({ id: 'd1', domain: 'one.example', steps });

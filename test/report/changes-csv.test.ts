@@ -6,8 +6,11 @@ import { parseLossless } from '../../src/core/json.ts';
 const RUN = { run: 3, source: 'production', startedAt: 'start', finishedAt: '2026-03-01T10:00:00.000Z' };
 const HEAD = `3,${RUN.finishedAt},production`;
 
+const organizationOf = (source: string, project: string): string | undefined =>
+  source === 'production' && project === '2' ? 'o' : undefined;
+
 function linesOf(...changes: RecordChange[]): string[] {
-  const lines = [...changesCsv([{ run: RUN, diff: { changes } }])].join('').split('\r\n');
+  const lines = [...changesCsv([{ run: RUN, diff: { changes } }], organizationOf)].join('').split('\r\n');
   expect(lines[0]).toMatch(/^run,at,source,kind,.*,path,from,to,restore,by,via,id_before$/);
   expect(lines.at(-1)).toBe('');
   return lines.slice(1, -1);
@@ -63,13 +66,17 @@ it('has the own id of an organization and of a project in the column of that par
     linesOf(
       { kind: 'organizations', scope: {}, id: 'o', name: 'Harbor', ...changed },
       { kind: 'projects', scope: { organization_id: 'o' }, id: '2', name: 'Web', ...changed },
+      { kind: 'session_recordings', scope: { project_id: '2' }, id: 'r', name: 'r', ...changed },
+      { kind: 'session_recordings', scope: { project_id: '3' }, id: 'r', name: 'r', ...changed },
     ),
   ).toEqual([
     `${HEAD},organizations,o,,,o,Harbor,removed,,,,,,,`,
     `${HEAD},projects,o,2,,2,Web,removed,,,,,,,`,
+    `${HEAD},session_recordings,o,2,,r,,removed,,,,,,,`,
+    `${HEAD},session_recordings,,3,,r,,removed,,,,,,,`,
   ]);
 });
 
 it('has nothing but its heading for a run with nothing before it', () => {
-  expect([...changesCsv([{ run: RUN, diff: null }])]).toHaveLength(1);
+  expect([...changesCsv([{ run: RUN, diff: null }], organizationOf)]).toHaveLength(1);
 });

@@ -23,6 +23,8 @@ export interface DatedExportRecord extends ExportRecord {
 /** One revision of a record, with what it changed. */
 export interface ExportRevision extends Omit<ExportRecord, 'body' | 'source'> {
   readonly source: string;
+  /** That it belongs to, as the views have it: of what is listed by project that of the project. Null where none is known. */
+  readonly organization: string | null;
   /** Null where the record has none; of a removal the last. */
   readonly name: string | null;
   readonly run: number;
@@ -40,9 +42,9 @@ export interface ExportRevision extends Omit<ExportRecord, 'body' | 'source'> {
 /** One revision a line. */
 export function* revisionLines(revisions: Iterable<ExportRevision>): Generator<string> {
   for (const { source, kind, scope, id, name, run, at, change, changes, body, ...more } of revisions) {
-    const { volatile_unknown: unknown } = more;
+    const { volatile_unknown: unknown, organization } = more;
     const head = JSON.stringify({
-      ...{ source, kind, scope, id, name, run, at, change, changes },
+      ...{ source, kind, organization_id: organization, scope, id, name, run, at, change, changes },
       ...(unknown === undefined ? {} : { volatile_unknown: unknown }),
     });
     yield `${head.slice(0, -1)},"body":${body === null ? 'null' : oneLine(body)}}\n`;

@@ -1,7 +1,7 @@
 /** Records and revisions as Parquet, a group of rows at a time: memory holds one group. */
 import { ByteWriter, ParquetWriter, type BasicType, schemaFromColumnData } from 'hyparquet-writer';
 import { definitionOf } from '../../catalog/catalog.ts';
-import { type FieldType, SCOPE_KEYS } from '../../catalog/definition.ts';
+import type { FieldType } from '../../catalog/definition.ts';
 import { type KindColumn, kindColumns, projectPointer } from '../../catalog/kind-columns.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { parentId, SCOPE_KIND } from '../../catalog/lineage.ts';
@@ -186,9 +186,9 @@ export function parquetOfHistory(revisions: Iterable<ExportRevision>): Generator
     [
       text('source', ({ source }) => source),
       text('kind', ({ kind }) => kind),
-      ...SCOPE_KEYS.map((key) =>
-        text(key, (revision) => (key === 'role_id' ? revision.scope[key] : parentId(key, revision)) ?? null),
-      ),
+      text('organization_id', ({ organization }) => organization),
+      text('project_id', (revision) => parentId('project_id', revision) ?? null),
+      text('role_id', ({ scope }) => scope.role_id ?? null),
       text('id', ({ id }) => id),
       text('name', ({ name }) => name),
       { name: 'run', type: 'INT64', cell: ({ run }) => BigInt(run) },
