@@ -7,6 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress, createZstdDecompress, type ZstdOptions } from 'node:zlib';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
+import { BACKUP_DAMAGED_HINT } from '../core/hints.ts';
 import type { Secret } from '../core/secret.ts';
 import { AGE_MAGIC, decryption, encryption, type Stage } from './encryption.ts';
 
@@ -192,6 +193,15 @@ export function damaged(path: string, cause?: unknown): TidemarkError {
     hint: 'fetch it again from where backups are kept, or take another one (`tidemark backup list`)',
     cause,
   });
+}
+
+/** Where a backup that was just written is not what is read back: what is wrong is where it was written to, and not the mirror. */
+export function readsBackOtherwise(path: string): TidemarkError {
+  return new TidemarkError(
+    'backup_damaged',
+    `${path} does not read back as it was written: it was not stored`,
+    { hint: BACKUP_DAMAGED_HINT },
+  );
 }
 
 /** Counts and hashes what passes. */

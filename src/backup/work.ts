@@ -8,7 +8,7 @@ import { duration } from '../core/wording.ts';
 import { emptiedError, holdsBackupOf, holdsBackups } from './list.ts';
 import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from './manifest.ts';
 import { backupName, manifestName } from './name.ts';
-import { type Digests, damaged, digestOf, pack, unpack } from './packing.ts';
+import { type Digests, digestOf, pack, readsBackOtherwise, unpack } from './packing.ts';
 import { takePlainBackup, type PlainFacts } from './plain-backup.ts';
 import { requireOne, type StoredBackup } from './stored-backup.ts';
 import { openTarget } from './targets/open.ts';
@@ -266,8 +266,16 @@ function freeName(
 
 /** Checks that the disk has what was written and, without encryption, that it unpacks to what was verified. */
 async function readBack(path: string, written: Digests, isEncrypted: boolean): Promise<void> {
-  const packed = isEncrypted ? await digestOf(path) : (await unpack(path, null, { identities: [] })).packed;
-  if (packed.sha256 !== written.packed.sha256) throw damaged(path);
+  const read = async (): Promise<Digests['packed']> => {
+    if (isEncrypted) return await digestOf(path);
+    try {
+      return (await unpack(path, null, { identities: [] })).packed;
+    } catch (error) {
+      const isDamaged = ['mirror_corrupt', 'usage'].includes(asTidemarkError(error).code);
+      throw isDamaged ? readsBackOtherwise(path) : error;
+    }
+  };
+  if ((await read()).sha256 !== written.packed.sha256) throw readsBackOtherwise(path);
 }
 
 function manifestOf(

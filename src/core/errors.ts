@@ -32,6 +32,7 @@ export type ErrorCode =
   | 'mirror_foreign'
   | 'mirror_corrupt'
   | 'mirror_missing'
+  | 'backup_damaged' // a target, or the disk, does not have what was written to it
   | 'disk_full'
   | 'read_only'
   | 'file_system'

@@ -1,4 +1,5 @@
 /** What several errors tell the reader to do. */
+import type { ErrorCode } from './errors.ts';
 
 /** As a POSIX shell takes it for one word, for commands that are printed: quoted only where it must be. */
 export function shellWord(text: string): string {
@@ -87,6 +88,27 @@ export function goneHint(place: MirrorPlace, backup: string | null): string {
     place.isEncrypted ?? false,
   );
   return `mount the volume that it belongs to, or put the file back; if it is lost, ${restore}. A restart of the daemon, or \`tidemark sync\`, begins a new mirror instead, without history`;
+}
+
+/** What to do about a backup that is not what was written, when it is read back. */
+export const BACKUP_DAMAGED_HINT =
+  'check its disk, or the bucket and a proxy before it, and the space there; the mirror and earlier backups are not affected';
+
+const BACKUP_HINTS: Partial<Record<ErrorCode, string>> = {
+  disk_full: 'free space there, or enlarge the volume',
+  backup_damaged: BACKUP_DAMAGED_HINT,
+  rejected: 'check the credentials of the bucket, and what their policy allows',
+  config_invalid: 'correct the section `backup` of the configuration, or the credentials of the bucket',
+  read_only: 'check the owner and mode of that directory, and whether its disk is mounted read-only',
+  file_system: 'check that the directory or bucket is there, and that its disk is mounted',
+  unreachable: 'check the endpoint and the network',
+  server_error: 'check that the storage works',
+  timeout: 'check that the target works and can be reached from this machine',
+};
+
+/** What to do about a backup that failed with this code, before the next one; null for another code. */
+export function backupHint(errorCode: string | null): string | null {
+  return BACKUP_HINTS[errorCode as ErrorCode] ?? null;
 }
 
 /** What to do about a directory that has none of the backups that were stored in it. */

@@ -214,7 +214,7 @@ describe('a backup in S3', () => {
       return method === 'GET' && path.includes('.db.zst') ? 'corrupt' : null;
     };
     const failing = writer({ backups: { targets: [s3()] } }).make(never);
-    await expect(failing).rejects.toMatchObject({ code: 'mirror_corrupt' });
+    await expect(failing).rejects.toMatchObject({ code: 'backup_damaged' });
     fault = () => null;
     expect(await listBackups(await opened(s3())), 'no manifest, no backup').toEqual([]);
     expect(await (await opened(s3())).list()).toHaveLength(1);

@@ -466,7 +466,7 @@ describe('what goes wrong', () => {
     const backup = { name, path, bytes: 8, sha256: '0'.repeat(64), manifest: '{}' };
     const options = { owner, signal: never, onBytes: () => undefined };
     await expect(directoryTarget(directory).store(backup, options)).rejects.toMatchObject({
-      code: 'mirror_corrupt',
+      code: 'backup_damaged',
     });
     expect(readdirSync(directory)).toEqual([other]);
   });

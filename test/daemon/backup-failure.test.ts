@@ -1,8 +1,11 @@
 /** A backup that failed, and what ends that besides the next backup of the daemon: one made by hand, or another configuration. */
 import Database from 'better-sqlite3';
 import { mkdirSync } from 'node:fs';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { expect, it } from 'vitest';
+import { startFauxqs } from 'fauxqs';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { backUpHere } from '../../src/backup/work.ts';
 import { createBackupWriter } from '../../src/backup/writer.ts';
 import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
@@ -29,7 +32,12 @@ interface Failing {
 }
 
 /** @param missing targets whose directory does not exist */
-async function failing(targets: readonly string[], missing: readonly string[], more = ''): Promise<Failing> {
+async function failing(
+  targets: readonly string[],
+  missing: readonly string[],
+  more = '',
+  buckets: readonly string[] = [],
+): Promise<Failing> {
   const rig = await Rig.create({});
   const path = (target: string): string => join(rig.directory, target);
   for (const target of targets) if (!missing.includes(target)) mkdirSync(path(target));
@@ -42,7 +50,7 @@ async function failing(targets: readonly string[], missing: readonly string[], m
         ...(some.length === 0
           ? []
           : [
-              `backup: { targets: ${JSON.stringify(some.map(path))}, ${settings.includes('every') ? '' : 'every: 24h'}${settings} }`,
+              `backup: { targets: ${JSON.stringify([...some.map(path), ...buckets])}, ${settings.includes('every') ? '' : 'every: 24h'}${settings} }`,
             ]),
       ].join('\n'),
     );
@@ -95,6 +103,36 @@ async function failing(targets: readonly string[], missing: readonly string[], m
       };
     },
   };
+}
+
+/** The address of a bucket that reads back otherwise than it was written. */
+async function damagingBucket(): Promise<string> {
+  const server = await startFauxqs({ port: 0, logger: false });
+  server.createBucket('backups');
+  const proxy = createServer((incoming, outgoing) => {
+    const { method, url: path = '', headers } = incoming;
+    const isBackup = method === 'GET' && path.includes('.db.zst');
+    const onward = request({ port: server.port, method, path, headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
+      answer.on('data', (chunk: Buffer) => {
+        if (isBackup) chunk[0] = (chunk[0] ?? 0) ^ 1;
+        outgoing.write(chunk);
+      });
+      answer.on('end', () => outgoing.end());
+    });
+    incoming.pipe(onward);
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  vi.stubEnv('AWS_ACCESS_KEY_ID', 'test');
+  vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'test');
+  onTestFinished(async () => {
+    vi.unstubAllEnvs();
+    proxy.closeAllConnections();
+    await new Promise((resolve) => proxy.close(resolve));
+    await server.stop();
+  });
+  const { port } = proxy.address() as AddressInfo;
+  return `s3://backups/p?endpoint=http://127.0.0.1:${port}&region=us-east-1`;
 }
 
 /** As `tidemark backup create` does where it cannot record itself. */
@@ -243,6 +281,36 @@ it('of a damaged mirror stays with health, answers and metric until a verificati
   rig.view.request('verify', null);
   await rig.advanceMinutes(2);
   expect(told()).toEqual(['ok', 'Yes', 0]);
+});
+
+it('of a target that damages what it stores is no damage of the mirror', async () => {
+  const address = await damagingBucket();
+  const given = await failing(['a'], [], '', [address]);
+  const { rig } = given;
+  const last = (): unknown => rig.jobs({ name: 'backup' }).at(-1);
+  const told = (): unknown => {
+    const snapshot = readHealthSnapshot(rig.view, rig.clock.now());
+    const { word } = fiveAnswers(snapshot, null).find(({ question }) => question === 'Verified')!;
+    return [snapshot.health.state, word === 'No', knownProblems(snapshot, null)];
+  };
+  expect(last()).toMatchObject({ outcome: 'partial', errorCode: 'backup_damaged' });
+  expect(told()).toEqual(['degraded', false, null]);
+  const { reasons } = readHealthSnapshot(rig.view, rig.clock.now()).health;
+  expect(reasons).toMatchObject([
+    {
+      code: 'job_failed',
+      message: expect.stringMatching(
+        /^the last backup was not completed everywhere: s3:\/\/backups\/p\/\S+ does not read back as .*; the newest backup, of .*\/a$/,
+      ) as string,
+      hint: expect.stringMatching(/^check .*space.*; then `tidemark backup create`$/) as string,
+    },
+  ]);
+  // The other target has its backup: the next ones are for this one alone.
+  await rig.advanceMinutes(13 * 60);
+  expect(rig.jobs({ name: 'backup' }).length).toBeGreaterThan(1);
+  expect(last()).toMatchObject({ outcome: 'partial', errorCode: 'backup_damaged' });
+  expect(told()).toEqual(['degraded', false, null]);
+  expect(given.sent).toEqual(['backup_failed']);
 });
 
 it('of which the mirror that was restored from a backup knows no target is judged by those that are configured', async () => {

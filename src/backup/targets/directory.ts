@@ -21,7 +21,7 @@ import { pipeline } from 'node:stream/promises';
 import { TidemarkError } from '../../core/errors.ts';
 import { asFileError } from '../../core/file-errors.ts';
 import { backupOfManifest, finishedName, manifestName, parseBackupName, partialName } from '../name.ts';
-import { damaged, digestOf } from '../packing.ts';
+import { digestOf, readsBackOtherwise } from '../packing.ts';
 import type { BackupTarget, LocalBackup, StoreOptions } from './target.ts';
 
 interface DirectoryTarget extends BackupTarget {
@@ -136,7 +136,7 @@ async function store(
     throw asFileError(error, partial, 'written');
   }
   const readBack = await digestOf(partial, { signal, onBytes: (read) => onBytes(bytes + read) });
-  if (readBack.sha256 !== sha256) throw damaged(partial);
+  if (readBack.sha256 !== sha256) throw readsBackOtherwise(join(directory, name));
   try {
     await writeFile(partialManifest, manifest, { flag: 'wx', mode: 0o600, flush: true });
   } catch (error) {

@@ -30,7 +30,7 @@ import type { Clock } from '../../core/clock.ts';
 import { systemCodeOf, TidemarkError } from '../../core/errors.ts';
 import { asFileError } from '../../core/file-errors.ts';
 import { backupOfManifest, manifestName, parseBackupName } from '../name.ts';
-import { damaged, digestOfStream, release } from '../packing.ts';
+import { digestOfStream, readsBackOtherwise, release } from '../packing.ts';
 import { addressOf, type BackupTarget, type LocalBackup, type StoreOptions } from './target.ts';
 
 const MEBIBYTE = 1024 * 1024;
@@ -175,7 +175,7 @@ export class S3Target implements BackupTarget {
       if (readBack.sha256 !== sha256) {
         // Where it cannot be removed it has no manifest, and so is not a backup.
         await this.#delete(name).catch(() => undefined);
-        throw damaged(this.pathOf(name));
+        throw readsBackOtherwise(this.pathOf(name));
       }
       await this.#put(manifestName(name), Buffer.from(manifest), signal);
     });
@@ -385,7 +385,7 @@ async function fill(buffer: Buffer, file: FileHandle, path: string, start: numbe
   let filled = 0;
   while (filled < buffer.length) {
     const { bytesRead } = await file.read(buffer, filled, buffer.length - filled, start + filled);
-    if (bytesRead === 0) throw damaged(path);
+    if (bytesRead === 0) throw readsBackOtherwise(path);
     filled += bytesRead;
   }
 }

@@ -49,7 +49,7 @@ export interface BackupTarget {
   readText(name: string): Promise<string | null>;
   /** A path where the file can be read: its own, or where it was fetched to in `directory`. */
   fetch(name: string, directory: string, signal: AbortSignal): Promise<string>;
-  /** Writes the file and reads it back, then makes it and its manifest visible. @throws `mirror_corrupt` if it reads back otherwise */
+  /** Writes the file and reads it back, then makes it and its manifest visible. @throws `backup_damaged` if it reads back otherwise */
   store(backup: LocalBackup, options: StoreOptions): Promise<void>;
   /** Removes a backup and its manifest, so that no half of it counts as one at any time. */
   remove(name: string, owner: string): Promise<void>;

@@ -5,7 +5,7 @@
 import { emptiedError } from '../../backup/list.ts';
 import { namesOf } from '../../config/mirrors.ts';
 import type { ErrorCode } from '../../core/errors.ts';
-import { EMPTIED_HINT, RESTORE_HINT, resumeHint } from '../../core/hints.ts';
+import { backupHint, EMPTIED_HINT, RESTORE_HINT, resumeHint } from '../../core/hints.ts';
 import { type UnendedRestore, unendedText } from '../../mirror/unfinished-restore.ts';
 import { byteSize, duration, durationBeyond, localTime, percent, plural } from '../../core/wording.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
@@ -366,7 +366,8 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
 function againHint({ name, errorCode }: HealthFacts['failedJobs'][number]): string {
   const command = `\`tidemark ${name === 'backup' ? 'backup create' : name}\``;
   const isFull = errorCode === ('disk_full' satisfies ErrorCode);
-  return isFull ? `free space there, or enlarge the volume; then ${command}` : command;
+  const first = name === 'backup' || isFull ? backupHint(errorCode) : null;
+  return first === null ? command : `${first}; then ${command}`;
 }
 
 /** One reason, however many rows: what one hand did. None where the last check found it: that has the same remedy. */

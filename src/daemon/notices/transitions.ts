@@ -6,7 +6,7 @@ import type { ErrorCode } from '../../core/errors.ts';
 import { formatInteger, percent, plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { NoticeState, Notice } from '../../mirror/daemon-store.ts';
-import { EMPTIED_HINT, NEW_BASELINE_HINT, RESTORE_HINT } from '../../core/hints.ts';
+import { backupHint, EMPTIED_HINT, NEW_BASELINE_HINT, RESTORE_HINT } from '../../core/hints.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
 import {
   hasEmptiedTarget,
@@ -135,6 +135,9 @@ function workHint(job: JobObservation['job']): string {
     return 'free space on the volume that is full, or enlarge it; `tidemark backup create` makes the backup now, the daemon after the next complete run';
   const local = localHint(errorCode);
   if (local !== null) return local;
+  const first = name === 'backup' ? backupHint(errorCode) : null;
+  if (first !== null)
+    return `${first}; then \`tidemark backup create\`, or wait: the daemon tries again after the next complete run`;
   if (lacksBaseline(job)) return NEW_BASELINE_HINT;
   const of = source === null ? '' : ` --source ${source}`;
   switch (name) {

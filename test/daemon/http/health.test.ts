@@ -593,6 +593,17 @@ it('says of a backup that failed in one target which other target has the newest
   );
 });
 
+it.each([
+  ['rejected', 'check the credentials of the bucket, and what their policy allows'],
+  ['file_system', 'check that the directory or bucket is there, and that its disk is mounted'],
+  [null, null],
+] as const)('says first what to do about a backup that failed (%s)', (errorCode, hint) => {
+  const failed = { ...FAILED, name: 'backup', source: null, errorCode } as const;
+  const [reason] = assessHealth({ ...FACTS, failedJobs: [failed] }).reasons;
+  const command = '`tidemark backup create`';
+  expect(reason?.hint).toBe(hint === null ? command : `${hint}; then ${command}`);
+});
+
 describe('an overdue backup', () => {
   const reasonOf = (
     more: Partial<NonNullable<HealthFacts['backups']>>,

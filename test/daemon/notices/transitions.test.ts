@@ -354,6 +354,7 @@ describe('the other jobs', () => {
     ['forget', null, /^`tidemark forget --dry-run` says why/],
     ['backup', null, /^`tidemark backup create` tries again.*`tidemark backup list`/],
     ['backup', 'disk_full', /^free space on the volume that is full.*`tidemark backup create`/],
+    ['backup', 'backup_damaged', /^check .*; then `tidemark backup create`/],
     ['drift', 'mirror_corrupt', /^`tidemark verify`.*`tidemark backup restore latest/],
     ['drift', 'reference_unknown', /^`tidemark snapshots pin NAME --baseline` makes/],
   ] as const)('%s that failed (%s) say what to do', (name, errorCode, hint) => {
