@@ -20,7 +20,7 @@ import { begunAnew } from '../../backup/earlier.ts';
 import { mirrorId } from '../../backup/plain-backup.ts';
 import type { Config } from '../../config/config.ts';
 import { areBackupsEncrypted, namesOf, placeOf } from '../../config/mirrors.ts';
-import { TidemarkError } from '../../core/errors.ts';
+import { asTidemarkError, isLocalError, TidemarkError } from '../../core/errors.ts';
 import { goneHint, LATEST_BACKUP, namingBackup } from '../../core/hints.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -134,6 +134,7 @@ class NotifyingObserver implements JobObserver {
       channels: () => options.config().notices,
       mirror: () => this.#view().mirror(),
       openWriter: (work) => this.#write(work),
+      writeNow: (work) => this.#writeNow(work),
       nameBackup: (hint) => this.#namingBackup(hint),
     });
   }
@@ -145,7 +146,9 @@ class NotifyingObserver implements JobObserver {
 
   hasUnwritten(): boolean {
     const isTold = this.#isToldGone || this.#isToldBegunAnew || this.#unwritten.size > 0;
-    return this.#isAfterCut || isTold || this.#notifier.outbox.hasUnstored();
+    return (
+      this.#isAfterCut || isTold || this.#notifier.hasRemembered() || this.#notifier.outbox.hasUnstored()
+    );
   }
 
   /**
@@ -198,7 +201,7 @@ class NotifyingObserver implements JobObserver {
   async finish(context: ObserverContext): Promise<void> {
     await this.#whereThere(context, async () => {
       await this.#endRemoved();
-      await this.#checkFreshness();
+      await this.#checkFreshness(undefined, true);
       await this.#checkRestores();
     });
   }
@@ -302,16 +305,19 @@ class NotifyingObserver implements JobObserver {
     this.#removedOf = config;
   }
 
-  /** Of these sources, or of all. */
-  async #checkFreshness(names?: readonly string[]): Promise<void> {
+  /** Of these sources, or of all. @param isLast true where no check follows */
+  async #checkFreshness(names?: readonly string[], isLast = false): Promise<void> {
     const now = this.#options.clock.now();
     const view = this.#view();
     const known = readFreshness(view, now, names);
     if (known === null) return;
     const checked = known.filter((each) => !each.isFirstSyncAtWork && !isCatchingUp(view, each, now));
-    await this.#notifier.checkFreshness(checked);
-    if (names !== undefined) return;
     const config = view.config();
+    // What ends can wait for the next check: other notices must not wait for a sync with it.
+    const isWriting = view.running().some(({ name }) => name === 'sync' || name === 'forget');
+    const mayWait = isLast || names !== undefined || (!isWriting && writerOf(config.mirror) === null);
+    await this.#notifier.checkFreshness(checked, mayWait);
+    if (names !== undefined) return;
     const overdueAt = known.map(({ completeAt, expectedSince, allowedMs }) => {
       return Date.parse(completeAt ?? expectedSince) + allowedMs;
     });
@@ -329,7 +335,8 @@ class NotifyingObserver implements JobObserver {
     const isComing =
       view.running().some(({ name }) => name === 'backup') ||
       isBackupOnItsWay(queued?.since || null, backup?.everyMs ?? 0, now);
-    if (overdue === null || !isComing) await this.#notifier.checkBackups(overdue);
+    if (overdue === null ? mayWait : !isComing) await this.#notifier.checkBackups(overdue);
+    if (!mayWait) return;
     await this.#notifier.checkBackupFailure(
       (mirror, since) =>
         isBackupFailureOver(mirror, backup, view.backups.remembered(backup?.targets ?? []), since),
@@ -473,6 +480,16 @@ class NotifyingObserver implements JobObserver {
     if (first === undefined)
       throw new TidemarkError('mirror_locked', 'the mirror is held while the daemon ends');
     return first.value;
+  }
+
+  /** False where the mirror is held, or cannot be written. */
+  #writeNow(work: (mirror: Mirror) => void): boolean {
+    try {
+      return this.#options.context().mirrorAccess.writeNow('daemon notices', null, work);
+    } catch (error) {
+      if (isLocalError(asTidemarkError(error).code)) return false;
+      throw error;
+    }
   }
 
   /** Reports the failure of a job that could not be stored, unless it was reported before. */

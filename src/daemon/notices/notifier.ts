@@ -33,9 +33,13 @@ export interface Notifier {
    * @param assumed states that were reported but could not be stored
    */
   recordJob(mirror: Mirror, job: JobRow, details?: JobDetails, assumed?: readonly NoticeState[]): number;
-  /** Checks whether a sync is overdue, or no longer; writes only changes. To be called regularly. */
-  checkFreshness(sources: readonly Freshness[]): Promise<number>;
-  /** Checks whether backups are overdue, or no longer. @param overdue why they are; null where they are not */
+  /**
+   * Checks whether a sync is overdue, or no longer; writes only changes. To be called regularly. That one is overdue does not wait
+   * for whoever has the mirror: the sync that is late may have it for hours. What cannot be written is remembered until it can be.
+   * @param mayWait false where an end that cannot be written now is left to the next check
+   */
+  checkFreshness(sources: readonly Freshness[], mayWait?: boolean): Promise<number>;
+  /** Checks whether backups are overdue, or no longer, likewise. @param overdue why they are; null where they are not */
   checkBackups(overdue: HealthReason | null): Promise<number>;
   /**
    * Ends what was reported of a failed backup once nothing is left of the failure, though no backup job of the daemon says so.
@@ -51,6 +55,8 @@ export interface Notifier {
    * @returns how many notices there are to send
    */
   endRemoved(isRemoved: (source: string) => boolean): Promise<number>;
+  /** True while overdue syncs or backups were reported that the mirror does not know of yet. */
+  hasRemembered(): boolean;
   /** Where its notices wait for `Deliveries`. */
   readonly outbox: Outbox;
 }
@@ -59,6 +65,8 @@ interface NotifierOptions extends Pick<OutboxOptions, 'owner' | 'mirror' | 'open
   /** A hint, with the backup to restore in place of `latest` where that may be of another mirror. */
   readonly nameBackup?: (hint: string) => string;
   readonly deliveries: Deliveries;
+  /** As `openWriter`, without waiting: false where the mirror cannot be written now. If left out, `openWriter` does not wait long. */
+  readonly writeNow?: (work: (mirror: Mirror) => void) => boolean;
   /** Those of the configuration in force. */
   readonly channels: () => readonly ChannelConfig[];
   readonly clock: Clock;
@@ -93,11 +101,61 @@ export function createNotifier(options: NotifierOptions): Notifier {
       outbox.changed();
     }
   };
+  /** Of overdue syncs and backups, by source and subject: what was reported while the mirror could not be written. */
+  const remembered = new Map<string, NoticeState>();
+  const statesOf = (mirror: Mirror, source?: string): NoticeState[] => {
+    const own = [...remembered.values()].filter((state) => source === undefined || state.source === source);
+    const isOwn = (state: NoticeState): boolean => remembered.has(keyOf(state));
+    return [...own, ...mirror.daemon.noticeStates(source).filter((state) => !isOwn(state))];
+  };
+  /** The change together with what is remembered, which is in the mirror then. */
+  const recordAll = (mirror: Mirror, change: Transition, channels: ChannelsOf): number => {
+    const moved = new Set([...change.states, ...change.cleared].map(keyOf));
+    const kept = [...remembered.values()].filter((state) => !moved.has(keyOf(state)));
+    const count = recordTransition(mirror, { ...change, states: [...kept, ...change.states] }, (notice) =>
+      channels(notice, mirror),
+    );
+    remembered.clear();
+    return count;
+  };
+  const remember = (change: Transition, channels: ChannelsOf): number => {
+    const mirror = options.mirror();
+    const told = change.notices.map((notice) => ({ notice, names: channels(notice, mirror) }));
+    for (const state of change.states) {
+      const names = told.flatMap(({ notice, names: own }) => (keyOf(notice) === keyOf(state) ? own : []));
+      const reportedTo = [...new Set([...reportedToOf(state), ...names])];
+      remembered.set(keyOf(state), { ...state, detail: { ...state.detail, reportedTo } });
+    }
+    for (const { notice, names } of told) outbox.addUnstored(notice, names);
+    return told.length;
+  };
+  /** Of syncs or backups: what begins is reported at once, what ends waits for the mirror. */
+  const check = async (
+    transition: (mirror: Mirror) => Transition,
+    channels: ChannelsOf = channelsOf,
+    mayWait = true,
+  ): Promise<number> => {
+    const { states, cleared } = transition(options.mirror());
+    if (states.length + cleared.length + remembered.size === 0) return 0;
+    const { writeNow } = options;
+    const all = (mirror: Mirror): number => recordAll(mirror, transition(mirror), channels);
+    try {
+      let count = 0;
+      if (writeNow?.((mirror) => void (count = all(mirror))) === true) return count;
+      if (writeNow === undefined) return await openWriter(all);
+      const change = transition(options.mirror());
+      const begins = { ...change, cleared: [], notices: change.notices.filter(isBegin) };
+      const begun = change.states.length === 0 ? 0 : remember(begins, channels);
+      return change.cleared.length === 0 || !mayWait ? begun : begun + (await openWriter(all));
+    } finally {
+      outbox.changed();
+    }
+  };
   const freshness = (mirror: Mirror, sources: readonly Freshness[]): Transition =>
     joined(
       sources.map((each) => {
         const { source } = each;
-        const states = mirror.daemon.noticeStates(source);
+        const states = statesOf(mirror, source);
         const change = freshnessTransition(states, each, clock.now());
         const ends = settled(states, { source, at: isoTime(clock.now()), run: null }, ['fresh'], change);
         return joined([change, ends]);
@@ -115,11 +173,11 @@ export function createNotifier(options: NotifierOptions): Notifier {
     );
   const overdueBackups = (mirror: Mirror, overdue: HealthReason | null): Transition => {
     const at = isoTime(clock.now());
-    const states = mirror.daemon.noticeStates('');
+    const states = statesOf(mirror, '');
     const told = stateOf(states, '', 'backup');
     const before = reportedCause(told);
     const cause = overdue?.follows;
-    const follows = cause !== undefined && openCauses(mirror, cause).length > 0 ? cause : null;
+    const follows = cause !== undefined && openCauses(statesOf(mirror), cause).length > 0 ? cause : null;
     // To a channel that got the cause alone, the backup is reported once it is overdue for another reason.
     const isNew = told === undefined || (before !== null && follows !== before);
     const change =
@@ -128,17 +186,20 @@ export function createNotifier(options: NotifierOptions): Notifier {
           ? NO_TRANSITION
           : backupTransition(null, null, at)
         : isNew
-          ? backupTransition(overdue, follows, at, told?.since)
+          ? backupTransition(overdue, follows, at, told)
           : NO_TRANSITION;
     return joined([change, settled(states, { source: '', at, run: null }, ['backup'], change)]);
   };
   /** Each gets it once, and not while the cause was reported to it; the end goes to those that got it. */
   const backupChannels = (notice: Notice, mirror: Mirror, cause: BackupCause | undefined): string[] => {
-    const told = stateOf(mirror.daemon.noticeStates(''), '', 'backup');
-    const reportedTo = told === undefined ? [] : mirror.daemon.channelsReportedTo('', 'backup', told.since);
+    const told = stateOf(statesOf(mirror, ''), '', 'backup');
+    const reportedTo =
+      told === undefined
+        ? []
+        : [...mirror.daemon.channelsReportedTo('', 'backup', told.since), ...reportedToOf(told)];
     const names = channelsOf(notice);
     if (notice.event === 'backup_overdue') {
-      const knowing = openCauses(mirror, cause).flatMap((of) => channelsOf({ ...notice, ...of }));
+      const knowing = openCauses(statesOf(mirror), cause).flatMap((of) => channelsOf({ ...notice, ...of }));
       return names.filter((name) => !reportedTo.includes(name) && !knowing.includes(name));
     }
     if (reportedCause(told) === null) return names;
@@ -162,20 +223,12 @@ export function createNotifier(options: NotifierOptions): Notifier {
   return {
     afterJob: (job, details) => openWriter((mirror) => recordJob(mirror, job, details)),
     recordJob,
-    checkFreshness: async (sources) => {
-      if (sources.length === 0) return 0;
-      const { states, cleared } = freshness(options.mirror(), sources);
-      if (states.length + cleared.length === 0) return 0;
-      return write((mirror) => freshness(mirror, sources));
-    },
-    checkBackups: async (overdue) => {
-      const { states, cleared } = overdueBackups(options.mirror(), overdue);
-      if (states.length + cleared.length === 0) return 0;
-      return write(
+    checkFreshness: (sources, mayWait) => check((mirror) => freshness(mirror, sources), channelsOf, mayWait),
+    checkBackups: (overdue) =>
+      check(
         (mirror) => overdueBackups(mirror, overdue),
         (notice, mirror) => backupChannels(notice, mirror, overdue?.follows),
-      );
-    },
+      ),
     checkBackupFailure: async (isOver, line) => {
       const { cleared } = failedBackup(options.mirror(), isOver, line);
       if (cleared.length === 0) return 0;
@@ -197,18 +250,36 @@ export function createNotifier(options: NotifierOptions): Notifier {
       const at = isoTime(clock.now());
       const removed = (mirror: Mirror): Transition =>
         removedTransition(
-          mirror.daemon.noticeStates().filter(({ source }) => isRemoved(source)),
+          statesOf(mirror).filter(({ source }) => isRemoved(source)),
           at,
           ({ source, subject }) => mirror.daemon.channelsReportedTo(source, subject).length > 0,
         );
       if (removed(options.mirror()).cleared.length === 0) return 0;
-      return write(removed, (notice, mirror) => {
+      const count = await write(removed, (notice, mirror) => {
         const reportedTo = mirror.daemon.channelsReportedTo(notice.source, notice.subject);
         return channelsFor(notice, options.channels(), owner, reportedTo);
       });
+      for (const [key, { source }] of remembered) if (isRemoved(source)) remembered.delete(key);
+      return count;
     },
+    hasRemembered: () => remembered.size > 0,
     outbox,
   };
+}
+
+type ChannelsOf = (notice: Notice, mirror: Mirror) => readonly string[];
+
+function keyOf({ source, subject }: Pick<NoticeState, 'source' | 'subject'>): string {
+  return `${subject} ${source}`;
+}
+
+function isBegin({ event }: Notice): boolean {
+  return event === 'sync_overdue' || event === 'backup_overdue';
+}
+
+/** Channels that were told from memory: the mirror has no delivery for them. */
+function reportedToOf({ detail: { reportedTo } }: NoticeState): readonly string[] {
+  return Array.isArray(reportedTo) ? reportedTo.map(String) : [];
 }
 
 // Subject `backup`: `overdue` while health says so, which knows when a backup was due. If its cause is reported, `follows` is that event.
@@ -225,22 +296,22 @@ function reportedCause(told: NoticeState | undefined): BackupCause | null {
   return follows === 'sync_overdue' || follows === 'backup_failed' ? follows : null;
 }
 
-/** What is reported of the cause and is not over. */
+/** What is reported of the cause and is not over. @param states all of the mirror */
 function openCauses(
-  mirror: Mirror,
+  states: readonly NoticeState[],
   cause: BackupCause | undefined,
 ): Pick<Notice, 'event' | 'source' | 'subject'>[] {
   if (cause === undefined) return [];
-  const open = mirror.daemon.noticeStates().filter(({ subject }) => subject === CAUSES[cause]);
+  const open = states.filter(({ subject }) => subject === CAUSES[cause]);
   return open.map(({ source, subject }) => ({ event: cause, source, subject }));
 }
 
-/** @param since when it was reported first */
+/** @param told what was reported before */
 function backupTransition(
   overdue: HealthReason | null,
   follows: BackupCause | null,
   at: string,
-  since = at,
+  told?: NoticeState,
 ): Transition {
   const of = { at, source: '', subject: 'backup' };
   if (overdue === null) {
@@ -251,8 +322,12 @@ function backupTransition(
   const { message, hint } = overdue;
   const title = `${subjectName('')}: ${message}`;
   const late = noticeOf({ ...of, event: 'backup_overdue' }, { severity: 'high', title, hint, job: 'backup' });
-  const detail = follows === null ? {} : { follows };
-  const state = { source: '', subject: 'backup', state: 'overdue', since, detail };
+  const reportedTo = told === undefined ? [] : reportedToOf(told);
+  const detail = {
+    ...(follows === null ? {} : { follows }),
+    ...(reportedTo.length === 0 ? {} : { reportedTo: [...reportedTo] }),
+  };
+  const state = { source: '', subject: 'backup', state: 'overdue', since: told?.since ?? at, detail };
   return { states: [state], cleared: [], notices: [late] };
 }
 
@@ -376,7 +451,9 @@ export function freshnessTransition(
     },
   );
   return {
-    states: [{ source, subject: 'fresh', state: 'overdue', since: at, detail: {} }],
+    states: [
+      { source, subject: 'fresh', state: 'overdue', since: isoTime(nowMs - oldMs + allowedMs), detail: {} },
+    ],
     cleared: [],
     notices: [overdue],
   };

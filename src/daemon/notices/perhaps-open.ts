@@ -21,11 +21,10 @@ import {
 const PREFIX = 'perhaps:';
 
 /** Subjects of each source, and of the mirror as a whole, that are reported from memory where the mirror cannot be written. */
-const JOBS_OF_SOURCE = ['run', 'job:drift', 'job:drill', 'job:git'];
-const JOBS_OF_MIRROR = ['mirror', ...CONTENT_SUBJECTS, 'job:verify', 'job:backup', 'job:forget'];
+const JOBS_OF_SOURCE = ['run', 'fresh', 'job:drift', 'job:drill', 'job:git'];
+const JOBS_OF_MIRROR = ['mirror', 'backup', ...CONTENT_SUBJECTS, 'job:verify', 'job:backup', 'job:forget'];
 /** The others. */
-const STORED_OF_SOURCE = ['fresh', 'removals', 'restore', 'drift', 'drill'];
-const STORED_OF_MIRROR = ['backup'];
+const STORED_OF_SOURCE = ['removals', 'restore', 'drift', 'drill'];
 
 /** Why nobody knows what is open. */
 type Reason = 'restored' | 'replaced' | 'cut short' | 'failed start';
@@ -43,7 +42,7 @@ export function failedStartOf(sources: readonly string[]): Pick<Notice, 'source'
 export function restoredStates(sources: readonly string[], run: number, at: string): NoticeState[] {
   const mark = markOf('restored', at, { run });
   return [
-    ...[...JOBS_OF_MIRROR, ...STORED_OF_MIRROR].map(mark('')),
+    ...[...JOBS_OF_MIRROR].map(mark('')),
     ...sources.flatMap((source) => [...JOBS_OF_SOURCE, ...STORED_OF_SOURCE].map(mark(source))),
   ];
 }

@@ -4,6 +4,7 @@ import type { ChannelConfig } from '../../../src/config/channels.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import type { Logger } from '../../../src/core/logger.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
+import type { HealthReason } from '../../../src/daemon/health/health.ts';
 import type { Message } from '../../../src/daemon/notices/message.ts';
 import { type Notifier, createNotifier } from '../../../src/daemon/notices/notifier.ts';
 import { Deliveries, waitAfter } from '../../../src/daemon/notices/deliveries.ts';
@@ -365,6 +366,42 @@ describe('who is notified', () => {
       'backups backup_on_time',
       'others backup_on_time',
     ]);
+  });
+
+  it('hears of both while the mirror cannot be written, each once, and of their ends', async () => {
+    const { start, clock, sent, mirror } = rig();
+    let isHeld = true;
+    const backups = webhook('backups', 'http://b', { on: ['backup_overdue', 'backup_on_time'] });
+    const notifier = start([webhook('all', 'http://a'), backups], {
+      writeNow: (work: (open: Mirror) => void) => {
+        if (!isHeld) work(mirror);
+        return !isHeld;
+      },
+    });
+    const told = async (): Promise<string[]> => {
+      await notifier.deliverDue(never);
+      return sent
+        .splice(0)
+        .map(({ channel, event }) => `${channel} ${event}`)
+        .toSorted();
+    };
+    const check = async (completeAt: string | null, overdue: HealthReason | null): Promise<string[]> => {
+      await notifier.checkFreshness([{ ...FRESH, completeAt }]);
+      await notifier.checkBackups(overdue);
+      return await told();
+    };
+    const overdue = { ...OVERDUE, follows: 'sync_overdue' } as const;
+    clock.advance(2 * HOUR);
+    expect(await check(null, overdue)).toEqual(['all sync_overdue', 'backups backup_overdue']);
+    expect(await check(null, overdue)).toEqual([]);
+    expect([notifier.hasRemembered(), mirror.daemon.noticeStates()]).toEqual([true, []]);
+    isHeld = false;
+    expect(await check(null, overdue)).toEqual([]);
+    expect(notifier.hasRemembered()).toBe(false);
+    expect(mirror.daemon.noticeStates().map(({ subject }) => subject)).toEqual(['backup', 'fresh']);
+    const now = new Date(clock.now()).toISOString();
+    expect(await check(now, null)).toEqual(['all sync_on_time', 'backups backup_on_time']);
+    expect(mirror.daemon.noticeStates()).toEqual([]);
   });
 
   it('hears of a backup that is overdue for another reason than the one it heard of', async () => {

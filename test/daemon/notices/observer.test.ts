@@ -284,14 +284,14 @@ describe('the observer', () => {
     expect(sent).toEqual(['job_failed']);
     expect(observer.hasUnwritten!()).toBe(true);
     await end(job('sync', 'done'));
-    expect(sent.slice(1).toSorted()).toEqual(['mirror_back', 'run_recovered']);
+    expect(sent.slice(1).toSorted()).toEqual(['mirror_back', 'run_recovered', 'sync_on_time']);
     // Of the drift job that could not be written down, the mirror knows only with the next.
     expect(observer.hasUnwritten!()).toBe(true);
     await end(job('drift', 'done'));
-    expect(sent.slice(3)).toEqual(['job_recovered']);
+    expect(sent.slice(4)).toEqual(['job_recovered']);
     expect(observer.hasUnwritten!()).toBe(false);
     await end(job('sync', 'done'));
-    expect(sent).toHaveLength(4);
+    expect(sent).toHaveLength(5);
   });
 
   it('ends what a daemon before has reported of the mirror, also of one that is of one source', async () => {
@@ -313,7 +313,7 @@ describe('the observer', () => {
     mirrorAccess.isThere();
     await observer.wake!(context);
     await end(job('sync', 'done'));
-    expect(sent).toEqual(['mirror_gone', 'mirror_back', 'run_recovered']);
+    expect(sent).toEqual(['mirror_gone', 'mirror_back', 'run_recovered', 'sync_on_time']);
     expect(observer.hasUnwritten!()).toBe(false);
   });
 
@@ -677,6 +677,38 @@ describe('the observer', () => {
     other.close();
     await end(job('sync', 'done'));
     expect(sent).toEqual(['sync_overdue', 'sync_on_time']);
+  });
+
+  it('says so while the sync runs that is late, with the time since when, and at its end that it is over', async () => {
+    const { observer, context, clock, sent, texts, running, mirrorAccess, end, mirror } = rig();
+    await old(mirrorAccess, context);
+    clock.advance(20 * 60_000);
+    running.push({ name: 'sync', source: 'production' });
+    const turn = await mirrorAccess.turn(context.signal);
+    for (let minutes = 20; minutes <= 50; minutes += 1) {
+      if (observer.wakeAt!()! <= clock.now()) await observer.wake!(context);
+      clock.advance(60_000);
+    }
+    expect(sent).toEqual(['sync_overdue']);
+    expect(observer.hasUnwritten!()).toBe(true);
+    turn.release();
+    // It was partial: the source stays overdue, and now the mirror knows it.
+    await end(job('sync', 'partial'));
+    const since = (): unknown => {
+      const states = mirrorAccess.reader().daemon.noticeStates('production');
+      return states.find(({ subject }) => subject === 'fresh')?.since;
+    };
+    const overdueAt = since();
+    expect(Date.parse(String(overdueAt))).toBeLessThan(clock.now() - 10 * 60_000);
+    expect(observer.hasUnwritten!()).toBe(false);
+    expect(sent.filter((event) => event === 'sync_overdue')).toHaveLength(1);
+    const other = openMirror(mirror, { mode: 'write', command: 'test', clock });
+    await begin(other).publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+    other.close();
+    await end(job('sync', 'done'));
+    expect(sent.filter((event) => event.startsWith('sync_'))).toEqual(['sync_overdue', 'sync_on_time']);
+    expect(texts.at(-1)).toContain(`one was overdue since ${String(overdueAt)}`);
+    expect(since()).toBeUndefined();
   });
 
   it('reads a mirror whose reader is closed whenever the observer waits, as with many mirrors', async () => {

@@ -284,7 +284,7 @@ describe('a mirror whose daemon was killed', () => {
   it('has at most one mark of a topic and source, however often it is killed', () => {
     const sources = Array.from({ length: 500 }, (_each, index) => `s${index}`);
     const mirror = marked(sources);
-    expect(mirror.daemon.noticeStates()).toHaveLength(6 + 4 * 500);
+    expect(mirror.daemon.noticeStates()).toHaveLength(7 + 5 * 500);
     expect(cutShortStates(mirror.daemon.noticeStates(), sources, AT)).toEqual([]);
     // What a restore has marked keeps its reason.
     const restored = restoredStates(['a'], 0, AT);

@@ -639,8 +639,10 @@ describe('time alone', () => {
     const back = freshnessTransition(states, { ...source, completeAt: new Date(now).toISOString() }, now);
     expect(back.notices.map(({ event }) => event)).toEqual(events.length === 0 ? [] : ['sync_on_time']);
     const time = new Date(now).toISOString();
+    // Not since it was noticed, which may be later.
+    const since = new Date(Date.parse(completeAt ?? source.expectedSince) + source.allowedMs).toISOString();
     for (const { content } of back.notices)
-      expect(content['lines']).toEqual([`the last one ended at ${time}; one was overdue since ${time}`]);
+      expect(content['lines']).toEqual([`the last one ended at ${time}; one was overdue since ${since}`]);
   });
 
   it('names the job that the next sync waits for, where it is overdue', () => {
@@ -665,12 +667,13 @@ describe('time alone', () => {
     'ends without a sync (%s) where the schedule allows more, and does not speak of one',
     (_, completeAt, last) => {
       const late = { ...source, completeAt };
-      const since = '2026-03-01T13:00:00.000Z';
-      const states = after([], freshnessTransition([], late, Date.parse(since)));
+      const now = Date.parse('2026-03-01T13:00:00.000Z');
+      const since = new Date(Date.parse(completeAt ?? source.expectedSince) + source.allowedMs).toISOString();
+      const states = after([], freshnessTransition([], late, now));
       const { notices, cleared } = freshnessTransition(
         states,
         { ...late, allowedMs: 30 * 3_600_000 },
-        Date.parse(since) + 60_000,
+        now + 60_000,
       );
       expect([notices.map(({ event }) => event), cleared]).toMatchObject([
         ['sync_on_time'],
