@@ -43,6 +43,7 @@ export function createView(parts: DaemonParts): DaemonView {
     schedules,
     intervalChange: parts.intervalChange,
     running: () => runner.running(),
+    unwritten: () => runner.unwritten(),
     queued: () =>
       runner.queued().map((job) => {
         const { name, source, trigger } = job;

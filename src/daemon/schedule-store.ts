@@ -1,9 +1,9 @@
 /** What the daemon stores in the mirror besides its jobs: due times, intervals, and which jobs never ended. */
 import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
-import { asTidemarkError } from '../core/errors.ts';
+import { asTidemarkError, EXIT, exitCodeFor } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import type { IntervalRow, JobName, JobRow, ScheduleRow } from '../mirror/daemon-store.ts';
+import type { IntervalRow, JobEnd, JobName, JobRow, ScheduleRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { DaemonEffects } from './effects.ts';
 import { limitHolderText } from './health/health.ts';
@@ -54,8 +54,9 @@ export class ScheduleStore {
   /** What an earlier daemon left: nothing where the mirror cannot be read. Call it when no other daemon can be at work. */
   load(): StoredSchedules {
     try {
-      const state = this.#mirrorAccess.reader().daemon;
-      const dead = state.jobs({ limit: RECENT_JOBS }).filter(({ outcome }) => outcome === 'running');
+      const mirror = this.#mirrorAccess.reader();
+      const state = mirror.daemon;
+      const dead = unendedJobs(mirror).filter((row) => endByRun(mirror, row) === null);
       // One that was made up for already is not tried again, but for what is pending: it may be what the process dies of.
       const cutShort = SCHEDULE_NAMES.filter((schedule) =>
         dead.some(({ name, trigger }) => name === schedule && trigger === 'schedule'),
@@ -100,6 +101,10 @@ export class ScheduleStore {
   keep(mirror: Mirror): void {
     const state = mirror.daemon;
     if (!this.#hasMarkedDeadJobs) {
+      for (const row of unendedJobs(mirror)) {
+        const end = endByRun(mirror, row);
+        if (end !== null) state.finishJob(row.job, end);
+      }
       state.endDeadJobs(isoTime(this.#effects.clock.now()));
       this.#hasMarkedDeadJobs = true;
     }
@@ -121,9 +126,35 @@ export class ScheduleStore {
     try {
       this.#mirrorAccess.writeNow('daemon', null, (mirror) => this.keep(mirror));
     } catch (error) {
-      this.#problems.begin('bookkeeping', asTidemarkError(error));
+      this.#problems.begin('records', asTidemarkError(error));
     }
   }
+}
+
+function unendedJobs({ daemon }: Mirror): JobRow[] {
+  return daemon.jobs({ limit: RECENT_JOBS }).filter(({ outcome }) => outcome === 'running');
+}
+
+/** The end of a sync whose run ended, though its own end could not be written down, as on a full disk; null for another job. */
+function endByRun(mirror: Mirror, { name, source, startedAt }: JobRow): JobEnd | null {
+  if (name !== 'sync' || source === null) return null;
+  const others = mirror.daemon.jobs({ name, source, limit: RECENT_JOBS });
+  const isOfOther = ({ run: own }: { readonly run: number }): boolean =>
+    others.some((job) => job.run === own);
+  const run = mirror.runs
+    .list({ source, limit: RECENT_JOBS })
+    .findLast(
+      (each) => each.startedAt >= startedAt && !each.trigger.startsWith('command') && !isOfOther(each),
+    );
+  if (run === undefined || run.finishedAt === null || run.outcome === 'running') return null;
+  const { finishedAt, errorCode, error } = run;
+  const isRefused = errorCode !== null && exitCodeFor(errorCode) === EXIT.refused;
+  const byOutcome = {
+    complete: 'done',
+    partial: 'partial',
+    failed: isRefused ? 'refused' : 'failed',
+  } as const;
+  return { finishedAt, outcome: byOutcome[run.outcome], run: run.run, summary: {}, errorCode, error };
 }
 
 // What a schedule does whose time has come: its jobs wait for their turn, but for sources whose last one is still at it.

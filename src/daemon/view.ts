@@ -6,7 +6,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { Config, ScheduleName } from '../config/config.ts';
 import type { Actor } from '../core/actor.ts';
 import type { TidemarkError } from '../core/errors.ts';
-import type { JobName, JobTrigger } from '../mirror/daemon-store.ts';
+import type { JobName, JobRow, JobTrigger } from '../mirror/daemon-store.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { BackupCatalog } from '../backup/known-backups.ts';
@@ -49,6 +49,13 @@ export interface RunningJob {
   readonly waitsFor?: string | null;
 }
 
+/** A job that ended and that the mirror does not have so, as on a full disk. */
+export interface UnwrittenJob {
+  /** `job` is 0 where its begin could not be written down either. */
+  readonly row: JobRow;
+  readonly isOfAllKinds: boolean;
+}
+
 export interface ScheduleView {
   readonly schedule: ScheduleName;
   readonly cron: string;
@@ -75,7 +82,7 @@ export interface SourceRequestStats {
 
 /** Something that is wrong at this moment, as long as it lasts. It is reported in the log when it begins and when it ends. */
 export interface DaemonProblem {
-  /** `config`, `lock`, `mirror`, `http`, `registration`, `bookkeeping`, `rate:` with a source, or `job:` with name and source. */
+  /** `config`, `lock`, `mirror`, `http`, `registration`, `records`, `rate:` with a source, or `job:` with name and source. */
   readonly about: string;
   /** ISO 8601. */
   readonly since: string;
@@ -144,6 +151,8 @@ export interface DaemonView {
   /** That it was changed, and when; null if it never was. */
   intervalChange(name: IntervalName): IntervalChange | null;
   running(): readonly RunningJob[];
+  /** Jobs that ended and could not be written down, the latest of each name and source; left out where none is known. */
+  unwritten?(): readonly UnwrittenJob[];
   /** Waiting for their turn, first to start first. */
   queued(): readonly (Pick<RunningJob, 'name' | 'source' | 'trigger'> & {
     /** Of a backup: since when it waits, ISO 8601. */

@@ -172,6 +172,45 @@ describe('this machine', () => {
     expect(await lastOutcome()).toBe('complete');
   });
 
+  describe('a full disk after a sync published its run', () => {
+    /** The end of the first sync by schedule cannot be written down, and nothing after it. */
+    async function unendedSync(): Promise<Rig> {
+      const rig = await Rig.create(EVERY_TEN);
+      await rig.start();
+      let writes = 0;
+      rig.onOpen = (mode) => {
+        if (mode === 'write' && (writes += 1) > 2)
+          throw new TidemarkError('disk_full', 'the disk is full', { hint: 'make room' });
+      };
+      await rig.advanceMinutes(10);
+      expect(outcomes(rig)).toEqual(['overdue done', 'schedule running']);
+      expect(rig.read((mirror) => mirror.runs.list({ source: 'a' }).map(({ outcome }) => outcome))).toEqual([
+        'complete',
+        'complete',
+      ]);
+      return rig;
+    }
+
+    it('the job has its end once there is room', async () => {
+      const rig = await unendedSync();
+      rig.onOpen = () => undefined;
+      await rig.advanceMinutes(10);
+      expect(outcomes(rig)).toEqual(['overdue done', 'schedule done', 'schedule done']);
+      expect(rig.jobs().map(({ run }) => run)).toEqual([1, 2, 3]);
+    });
+
+    it('a daemon that starts then ends it as its run says', async () => {
+      const rig = await unendedSync();
+      await rig.daemon.stop();
+      rig.onOpen = () => undefined;
+      await rig.start();
+      await rig.advanceMinutes(10);
+      expect(outcomes(rig).slice(0, 2)).toEqual(['overdue done', 'schedule done']);
+      expect(rig.jobs()[1]).toMatchObject({ run: 2, errorCode: null });
+      expect(rig.lines.filter(({ message }) => message.includes('its process died'))).toEqual([]);
+    });
+  });
+
   it('a mirror that was deleted: told once, no new one is begun, and work goes on when it is back', async () => {
     const rig = await Rig.create({ sync: '0 * * * *', verify: '30 * * * *' });
     await rig.start();

@@ -15,7 +15,7 @@ import { narrowedKinds } from '../../sync/run-extent.ts';
 import type { DaemonEffects } from '../effects.ts';
 import type { MirrorConnections, WriterTurn } from '../mirror-access.ts';
 import { type ActiveProblems, hourProblem, hourProblemOf } from '../problems.ts';
-import type { JobIdentity, JobProgress, RequestStatus, RunningJob } from '../view.ts';
+import type { JobIdentity, JobProgress, RequestStatus, RunningJob, UnwrittenJob } from '../view.ts';
 import { type Task, type JobExecutor, commandOf } from './executor.ts';
 import { endOf, failedResult, JobLog, jobKey, noteJobProblem, UNENDED, unwritten } from './job-log.ts';
 import type { EndedJob, Observers } from './observers.ts';
@@ -78,8 +78,8 @@ export class JobRunner implements SlotUser {
   readonly #jobLog: JobLog;
   /** Jobs that were left out, since their sources have no first sync yet, by `jobKey`. */
   readonly #leftOut = new Set<string>();
-  /** Ends that could not be written down yet, as on a full disk. */
-  #unwrittenEnds: readonly JobRow[] = [];
+  /** Jobs whose end the mirror does not have, as on a full disk. */
+  #unwritten: readonly UnwrittenJob[] = [];
   #current: Current | null = null;
   #isStopping = false;
   #onIdle: (() => void)[] = [];
@@ -259,6 +259,28 @@ export class JobRunner implements SlotUser {
   /** Since when a queued backup waits, ISO 8601. */
   waitsSince(backup: QueuedJob): string {
     return this.#beginnings.of(backup);
+  }
+
+  /** Jobs that ended and could not be written down, until a later one of the same name and source is: the latest of each. */
+  unwritten(): readonly UnwrittenJob[] {
+    return [...new Map(this.#unwritten.map((each) => [jobKey(each.row), each])).values()];
+  }
+
+  /** Ends the rows of jobs that ended: otherwise a later daemon would take these for jobs that its predecessor died of. */
+  #writeEnds(mirror: Mirror): void {
+    for (const { row } of this.#unwritten) {
+      const { job, name, startedAt, finishedAt, outcome, run, summary, errorCode, error } = row;
+      if (job === 0 || finishedAt === null || outcome === 'running') continue;
+      const stored = mirror.daemon.job(job);
+      // Another mirror may be in its place by now.
+      if (stored?.outcome !== 'running' || stored.name !== name || stored.startedAt !== startedAt) continue;
+      mirror.daemon.finishJob(job, { finishedAt, outcome, run, summary, errorCode, error });
+    }
+  }
+
+  /** @param key of a job that is written down now; null for none */
+  #wereWritten(key: string | null): void {
+    this.#unwritten = this.#unwritten.filter(({ row }) => row.job === 0 && jobKey(row) !== key);
   }
 
   running(): RunningJob[] {
@@ -496,6 +518,7 @@ export class JobRunner implements SlotUser {
     };
     // Only a sync may create a mirror: other jobs would find it empty.
     await turn.write(commandOf(job), this.#abort.signal, record, name === 'sync');
+    this.#wereWritten(null);
     if (current.number === 0) return false;
     this.#beginnings.note(job, current.startedAt);
     problems.end('mirror', 'the mirror can be written again');
@@ -503,19 +526,6 @@ export class JobRunner implements SlotUser {
     this.#jobLog.began(row);
     observers.began({ row, kinds: current.kinds });
     return true;
-  }
-
-  /** Otherwise a later daemon would take these jobs for ones that its predecessor died of. */
-  #writeEnds(mirror: Mirror): void {
-    for (const { job, name, startedAt, ...row } of this.#unwrittenEnds) {
-      const stored = mirror.daemon.job(job);
-      // Another mirror may be in its place by now.
-      if (stored?.outcome !== 'running' || stored.name !== name || stored.startedAt !== startedAt) continue;
-      const { finishedAt, outcome, run, summary, errorCode, error } = row;
-      if (finishedAt === null || outcome === 'running') continue;
-      mirror.daemon.finishJob(job, { finishedAt, outcome, run, summary, errorCode, error });
-    }
-    this.#unwrittenEnds = [];
   }
 
   /** Records the job's end, if the mirror can be written, and notifies the observers. */
@@ -541,6 +551,7 @@ export class JobRunner implements SlotUser {
       return { result, end, row, ended };
     };
     let known = endedWith(performed);
+    let isWritten = false;
     const record = (mirror: Mirror): void => {
       this.#writeEnds(mirror);
       const reason = work === null ? null : leftOutReason(mirror, job, work);
@@ -548,6 +559,7 @@ export class JobRunner implements SlotUser {
       mirror.daemon.finishJob(current.number, known.end);
       saveSchedule(mirror);
       observers.recorded(known.ended, mirror);
+      isWritten = true;
     };
     let turn = held;
     try {
@@ -560,16 +572,23 @@ export class JobRunner implements SlotUser {
           await turn.write(commandOf(job), signal, record);
         }
       }
-      problems.end('bookkeeping', 'what jobs do is written down again');
+      if (isWritten) {
+        this.#wereWritten(jobKey(job));
+        problems.end('records', 'what jobs do is written down again');
+      }
     } catch (error) {
-      this.#unwrittenEnds = [...this.#unwrittenEnds, known.row].slice(-UNWRITTEN_KEPT);
       // A missing mirror is reported by MirrorConnections.
-      if (mirrorAccess.isThere()) problems.begin('bookkeeping', unwritten(name, asTidemarkError(error)));
+      if (mirrorAccess.isThere()) problems.begin('records', unwritten(name, asTidemarkError(error)));
     } finally {
       turn?.release();
       mirrorAccess.isThere();
     }
     const { result, row, ended } = known;
+    if (!isWritten && result.outcome !== 'interrupted') {
+      // Of those that have no row in the mirror, the latest is enough.
+      const kept = this.#unwritten.filter((each) => each.row.job !== 0 || jobKey(each.row) !== jobKey(row));
+      this.#unwritten = [...kept, { row, isOfAllKinds: current.kinds === null }];
+    }
     this.#tickets.end(current, result.error);
     noteJobProblem(problems, row, result.error);
     this.#jobLog.ended(row, result.error, mirrorAccess.isGone());
@@ -592,8 +611,6 @@ function leftOutResult(reason: string): JobResult {
 const FINISH_SHARE = 0.7;
 /** How long a cancelled job may take to end; then its process is killed. */
 const CANCEL_MS = 10_000;
-/** Ends that are kept in memory: a job that cannot be begun has none. */
-const UNWRITTEN_KEPT = 100;
 /** How long a killed process may take to be gone. */
 const KILL_MS = 1_000;
 

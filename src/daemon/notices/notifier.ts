@@ -277,7 +277,7 @@ function isBegin({ event }: Notice): boolean {
   return event === 'sync_overdue' || event === 'backup_overdue';
 }
 
-/** Channels that were told from memory: the mirror has no delivery for them. */
+/** Channels to which it was reported from memory: the mirror has no delivery for them. */
 function reportedToOf({ detail: { reportedTo } }: NoticeState): readonly string[] {
   return Array.isArray(reportedTo) ? reportedTo.map(String) : [];
 }
@@ -306,7 +306,7 @@ function openCauses(
   return open.map(({ source, subject }) => ({ event: cause, source, subject }));
 }
 
-/** @param told what was reported before */
+/** @param before the reported state */
 function backupTransition(
   overdue: HealthReason | null,
   follows: BackupCause | null,
