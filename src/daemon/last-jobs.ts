@@ -53,6 +53,26 @@ export function readLastJobs(mirror: Mirror, sources?: readonly string[]): LastJ
   };
 }
 
+/** The same with jobs that ended and could not be written down, in the order of `of`. */
+export function withUnwritten(jobs: LastJobs, unwritten: readonly JobRow[]): LastJobs {
+  const isSame = (a: JobRow, b: JobRow): boolean => a.name === b.name && a.source === b.source;
+  const of = (name: JobName): readonly JobRow[] => {
+    const written = jobs.of(name);
+    const newer = unwritten.filter((row) => {
+      const known = written.find((each) => isSame(each, row));
+      return row.name === name && (known === undefined || known.startedAt <= row.startedAt);
+    });
+    return [...written.filter((row) => !newer.some((each) => isSame(each, row))), ...newer].toSorted(
+      (a, b) => ((a.source ?? '') < (b.source ?? '') ? -1 : 1),
+    );
+  };
+  return {
+    ...jobs,
+    of,
+    one: (name, source) => of(name).find((row) => row.source === source) ?? null,
+  };
+}
+
 /** What a drill of a source would restore, 0 to 1, and what the one before would have; null where there was none. */
 export interface DrillScores {
   readonly last: number | null;

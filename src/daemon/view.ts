@@ -151,7 +151,7 @@ export interface DaemonView {
   /** That it was changed, and when; null if it never was. */
   intervalChange(name: IntervalName): IntervalChange | null;
   running(): readonly RunningJob[];
-  /** Jobs that ended and could not be written down, the latest of each name and source; left out where none is known. */
+  /** Jobs that ended and could not be written down, the latest of each name and source. Without a daemon, none is known. */
   unwritten?(): readonly UnwrittenJob[];
   /** Waiting for their turn, first to start first. */
   queued(): readonly (Pick<RunningJob, 'name' | 'source' | 'trigger'> & {

@@ -9,6 +9,7 @@ import { expect, it, onTestFinished, vi } from 'vitest';
 import { backUpHere } from '../../src/backup/work.ts';
 import { createBackupWriter } from '../../src/backup/writer.ts';
 import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
+import { TidemarkError } from '../../src/core/errors.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { standingFailure } from '../../src/daemon/backup-failure.ts';
 import { readHealthInputs, readHealthSnapshot, snapshotOf } from '../../src/daemon/health/health-facts.ts';
@@ -311,6 +312,24 @@ it('of a target that damages what it stores is no damage of the mirror', async (
   expect(last()).toMatchObject({ outcome: 'partial', errorCode: 'backup_damaged' });
   expect(told()).toEqual(['degraded', false, null]);
   expect(given.sent).toEqual(['backup_failed']);
+});
+
+it('that could not be written down is why a backup is overdue', async () => {
+  const { rig, shown } = await failing(['a'], []);
+  rig.onOpen = (mode, command) => {
+    if (mode === 'write' && command === 'daemon backup')
+      throw new TidemarkError('disk_full', 'the disk is full', { hint: 'make room' });
+  };
+  await rig.advanceMinutes(49 * 60);
+  const { reasons, outcomes } = shown();
+  expect(reasons).toEqual([
+    expect.stringMatching(/^the last backup failed: the disk is full; the newest backup, /),
+    expect.stringMatching(/^no backup of the mirror was made for .*: the last one failed$/),
+  ]);
+  expect(outcomes).toEqual(['failed']);
+  rig.onOpen = () => undefined;
+  await rig.advanceMinutes(6 * 60);
+  expect(shown()).toEqual({ reasons: [], outcomes: ['done'] });
 });
 
 it('of which the mirror that was restored from a backup knows no target is judged by those that are configured', async () => {

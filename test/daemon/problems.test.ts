@@ -148,12 +148,18 @@ describe('this machine', () => {
   it('a full disk that lets no job begin is a reason of health until one begins again', async () => {
     const rig = await Rig.create(EVERY_TEN);
     await rig.start();
-    const reasons = (): string[] =>
-      readHealthSnapshot(rig.view, rig.clock.now()).health.reasons.map(
+    const reasons = (): string[] => {
+      const { health } = readHealthSnapshot(rig.view, rig.clock.now());
+      return [...health.reasons, ...health.sources.flatMap((source) => source.reasons)].map(
         ({ code, message }) => `${code} ${message}`,
       );
+    };
     const metrics = createMetrics(rig.daemon.cells, new DriftNow());
     onTestFinished(() => metrics.close());
+    const jobOutcome = async (): Promise<string | undefined> =>
+      /^tidemark_job_timestamp_seconds\{name="sync",source="a",outcome="(\w+)"\} /m.exec(
+        await metrics.scrape(rig.clock.now()),
+      )?.[1];
     const lastOutcome = async (): Promise<string | undefined> =>
       /^tidemark_last_run_outcome\{source="a",outcome="(\w+)"\} 1$/m.exec(
         await metrics.scrape(rig.clock.now()),
@@ -164,12 +170,12 @@ describe('this machine', () => {
       if (mode === 'write') throw new TidemarkError('disk_full', 'the disk is full', { hint: 'make room' });
     };
     await rig.advanceMinutes(10);
-    expect(reasons()).toEqual(['daemon_problem the last sync of a failed: the disk is full']);
-    expect(await lastOutcome()).toBe('failed');
+    expect(reasons()).toEqual(['run_failed the last sync failed before its run began: the disk is full']);
+    expect([await lastOutcome(), await jobOutcome()]).toEqual(['failed', 'failed']);
     rig.onOpen = () => undefined;
     await rig.advanceMinutes(10);
     expect(reasons()).toEqual([]);
-    expect(await lastOutcome()).toBe('complete');
+    expect([await lastOutcome(), await jobOutcome()]).toEqual(['complete', 'done']);
   });
 
   describe('a full disk after a sync published its run', () => {

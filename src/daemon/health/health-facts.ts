@@ -36,7 +36,13 @@ import {
   isFirstSyncAtWork,
   isInterrupted,
 } from './health.ts';
-import { type DrillScores, type LastJobs, readDrillScores, readLastJobs } from '../last-jobs.ts';
+import {
+  type DrillScores,
+  type LastJobs,
+  readDrillScores,
+  readLastJobs,
+  withUnwritten,
+} from '../last-jobs.ts';
 import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { lastCompleteRun } from '../../state/runs.ts';
 import { type SourceStatus, readSourceStatuses } from '../../state/source-status.ts';
@@ -144,6 +150,7 @@ export type HealthView = Pick<
   | 'schedules'
   | 'intervalChange'
   | 'running'
+  | 'unwritten'
   | 'queued'
   | 'problems'
 >;
@@ -248,10 +255,11 @@ function driftWaitsOf({ schedules }: Config, mirror: Mirror): HealthInputs['drif
 /** The state as of now, from what was read of the mirror now or before. @param mirror null if it is not open any more */
 export function snapshotOf(
   view: HealthView,
-  inputs: HealthInputs,
+  read: HealthInputs,
   now: number,
   mirror: Mirror | null,
 ): HealthSnapshot {
+  const inputs = withUnwrittenJobs(view, read);
   const { damaged } = inputs.lastJobs;
   const isOver = (row: JobRow): boolean =>
     hasBackupFailed(row) && standingOf(view, row) === null && !damaged.some(({ job }) => job === row.job);
@@ -262,6 +270,27 @@ export function snapshotOf(
       .map(({ source }) => source ?? ''),
   );
   return { now, health: healthFrom(view, inputs, now), mirror, madeGood, ...inputs };
+}
+
+/** What was read, and beside it the jobs that ended since and could not be written down. */
+function withUnwrittenJobs(view: HealthView, inputs: HealthInputs): HealthInputs {
+  const names = view.config().sources.map(({ name }) => name);
+  const own = (view.unwritten?.() ?? []).filter(
+    ({ row: { source } }) => source === null || names.includes(source),
+  );
+  // A mirror that is back was read.
+  const unwritten = own.filter(({ row }) => row.errorCode !== 'mirror_missing');
+  if (unwritten.length === 0) return inputs;
+  const lastJobs = withUnwritten(
+    inputs.lastJobs,
+    unwritten.map(({ row }) => row),
+  );
+  const syncs = unwritten.flatMap(({ row, isOfAllKinds }) =>
+    isOfAllKinds && row.source !== null && lastJobs.one('sync', row.source) === row
+      ? [[row.source, row] as const]
+      : [],
+  );
+  return { ...inputs, lastJobs, wholeSyncs: new Map([...inputs.wholeSyncs, ...syncs]) };
 }
 
 function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health {

@@ -134,6 +134,7 @@ class NotifyingObserver implements JobObserver {
       channels: () => options.config().notices,
       mirror: () => this.#view().mirror(),
       openWriter: (work) => this.#write(work),
+      unwritten: () => [...this.#unwritten.values()],
       writeNow: (work) => this.#writeNow(work),
       nameBackup: (hint) => this.#namingBackup(hint),
     });

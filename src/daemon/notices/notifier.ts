@@ -64,6 +64,8 @@ export interface Notifier {
 interface NotifierOptions extends Pick<OutboxOptions, 'owner' | 'mirror' | 'openWriter' | 'log'> {
   /** A hint, with the backup to restore in place of `latest` where that may be of another mirror. */
   readonly nameBackup?: (hint: string) => string;
+  /** What the jobs reported while the mirror could not be written. */
+  readonly unwritten?: () => readonly NoticeState[];
   readonly deliveries: Deliveries;
   /** As `openWriter`, without waiting: false where the mirror cannot be written now. If left out, `openWriter` does not wait long. */
   readonly writeNow?: (work: (mirror: Mirror) => void) => boolean;
@@ -108,6 +110,10 @@ export function createNotifier(options: NotifierOptions): Notifier {
     const isOwn = (state: NoticeState): boolean => remembered.has(keyOf(state));
     return [...own, ...mirror.daemon.noticeStates(source).filter((state) => !isOwn(state))];
   };
+  const allStates = (mirror: Mirror): NoticeState[] => [
+    ...statesOf(mirror),
+    ...(options.unwritten?.() ?? []),
+  ];
   /** The change together with what is remembered, which is in the mirror then. */
   const recordAll = (mirror: Mirror, change: Transition, channels: ChannelsOf): number => {
     const moved = new Set([...change.states, ...change.cleared].map(keyOf));
@@ -177,7 +183,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
     const told = stateOf(states, '', 'backup');
     const before = reportedCause(told);
     const cause = overdue?.follows;
-    const follows = cause !== undefined && openCauses(statesOf(mirror), cause).length > 0 ? cause : null;
+    const follows = cause !== undefined && openCauses(allStates(mirror), cause).length > 0 ? cause : null;
     // To a channel that got the cause alone, the backup is reported once it is overdue for another reason.
     const isNew = told === undefined || (before !== null && follows !== before);
     const change =
@@ -199,7 +205,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
         : [...mirror.daemon.channelsReportedTo('', 'backup', told.since), ...reportedToOf(told)];
     const names = channelsOf(notice);
     if (notice.event === 'backup_overdue') {
-      const knowing = openCauses(statesOf(mirror), cause).flatMap((of) => channelsOf({ ...notice, ...of }));
+      const knowing = openCauses(allStates(mirror), cause).flatMap((of) => channelsOf({ ...notice, ...of }));
       return names.filter((name) => !reportedTo.includes(name) && !knowing.includes(name));
     }
     if (reportedCause(told) === null) return names;

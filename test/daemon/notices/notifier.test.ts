@@ -404,6 +404,19 @@ describe('who is notified', () => {
     expect(mirror.daemon.noticeStates()).toEqual([]);
   });
 
+  it('hears once of a backup that failed, and is overdue, while the mirror cannot be written', async () => {
+    const { start, sent } = rig();
+    const backups = webhook('backups', 'http://b', { on: ['backup_overdue', 'backup_on_time'] });
+    const failed = { source: '', subject: 'job:backup', state: 'failed', since: '2026-03-01', detail: {} };
+    const notifier = start([webhook('all', 'http://a'), backups], {
+      writeNow: () => false,
+      unwritten: () => [failed],
+    });
+    await notifier.checkBackups({ ...OVERDUE, follows: 'backup_failed' });
+    await notifier.deliverDue(never);
+    expect(sent.map(({ channel, event }) => `${channel} ${event}`)).toEqual(['backups backup_overdue']);
+  });
+
   it('hears of a backup that is overdue for another reason than the one it heard of', async () => {
     const { start, clock, sent } = rig();
     const ends = ['backup_overdue', 'backup_on_time'] as const;
