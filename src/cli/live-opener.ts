@@ -43,7 +43,12 @@ export async function openLive(
     });
   } else if (command !== 'restore') {
     // Not for the dashboard, which shows what `restore` prints, nor for MCP.
-    progress = logProgress(context, { clock: systemClock, source, isLive: true });
+    progress = logProgress(context, {
+      clock: systemClock,
+      source,
+      stats: () => client.stats(),
+      isLive: true,
+    });
   }
   try {
     return await readLive({

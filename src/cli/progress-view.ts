@@ -33,6 +33,8 @@ export interface ProgressView {
   /** `isLeast`: at least that long. Null if unknown. */
   readonly left: { readonly ms: number; readonly isLeast: boolean } | null;
   readonly waiting: { readonly ms: number; readonly on: 'service' | 'limit' } | null;
+  /** For how long the service has not answered; left out where it has. */
+  readonly silentMs?: number;
   /** What happens once everything is read; null before. */
   readonly lastPhase: 'publishing' | 'comparing' | null;
 }

@@ -5,6 +5,7 @@ import type { SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import { type Logger, LOG_LEVELS, type LogLevel, type WrittenLevel } from '../core/logger.ts';
 import { count, duration } from '../core/wording.ts';
+import { AnswerWatch } from '../daemon/jobs/queue.ts';
 import type { SyncEvents } from '../sync/events.ts';
 import type { CommandContext } from './context.ts';
 import { RunProgress, progressView, type KindView, type ProgressView } from './progress-view.ts';
@@ -13,6 +14,8 @@ import { RunProgress, progressView, type KindView, type ProgressView } from './p
 const FRAME_MS = 125;
 /** Of lines in a log: a short run has none, and one of an hour a page. */
 const LINE_MS = 30_000;
+/** A service that has not answered for so long is named. */
+const SILENT_MS = 30_000;
 
 export interface Progress {
   readonly events: SyncEvents;
@@ -37,22 +40,38 @@ export function logProgress(
     clock,
     source,
     isLive = false,
-  }: Pick<ProgressOptions, 'clock' | 'isLive'> & { readonly source: { readonly name: string } },
+    stats,
+  }: Pick<ProgressOptions, 'clock' | 'isLive'> &
+    Partial<Pick<ProgressOptions, 'stats'>> & { readonly source: { readonly name: string } },
 ): Progress {
   const progress = new RunProgress();
   const over = new AbortController();
+  const silence = stats === undefined ? () => null : silenceOf(clock, progress, stats);
+  silence();
   const line = (): void => {
     const { sweeps } = progress;
     const records = sweeps.reduce((sum, { received }) => sum + received, 0);
     const done = sweeps.filter(({ phase }) => phase === 'ended').length;
     const known = `${count(sweeps.length)} ${progress.isPlanWhole ? '' : 'known '}lists`;
     const then = progress.isPublishing ? (isLive ? '; comparing' : '; publishing') : '';
+    const silentMs = silence();
+    const silent = silentMs === null ? '' : `no answer for ${brief(silentMs)}; `;
     stderr.write(
-      `tidemark: reading ${source.name}: ${count(records)} records, ${count(done)} of ${known} read${then}\n`,
+      `tidemark: reading ${source.name}: ${silent}${count(records)} records, ${count(done)} of ${known} read${then}\n`,
     );
   };
   if (!isSilent(options)) void repeatLine(clock, over.signal, line);
   return { events: progress.events, clear: () => undefined, stop: () => over.abort() };
+}
+
+/** For how long the service has not answered, once that is long: milliseconds, else null. To be called regularly. */
+function silenceOf(clock: Clock, progress: RunProgress, stats: () => RequestStats): () => number | null {
+  const answers = new AnswerWatch(clock);
+  return () => {
+    const records = progress.sweeps.reduce((sum, { received }) => sum + received, 0);
+    const silentMs = answers.check(stats(), records, progress.isPublishing);
+    return silentMs < SILENT_MS ? null : silentMs;
+  };
 }
 
 /** True where only a terminal gets progress: cron mails whatever is printed. */
@@ -82,6 +101,7 @@ export function showProgress(
   const progress = new RunProgress();
   const pace = new PaceMeter();
   const over = new AbortController();
+  const silence = silenceOf(clock, progress, options.stats);
 
   const frame = (): void => {
     const stats = options.stats();
@@ -99,8 +119,9 @@ export function showProgress(
       perMinute: source.rate.perMinute,
       isLive: options.isLive === true,
     });
+    const silentMs = silence();
     const { columns, rows } = painter.size;
-    painter.paint(progressLines(view, columns, rows));
+    painter.paint(progressLines(silentMs === null ? view : { ...view, silentMs }, columns, rows));
   };
 
   const onAbort = (): void => {
@@ -254,8 +275,12 @@ function wholeLine(view: ProgressView, width: number): string {
 }
 
 /** Waiting and time left, which are never dropped. */
-function describe({ waiting, left, lastPhase }: ProgressView, form: 'long' | 'short' | 'least'): string {
+function describe(
+  { waiting, left, lastPhase, silentMs }: ProgressView,
+  form: 'long' | 'short' | 'least',
+): string {
   if (lastPhase !== null) return lastPhase;
+  if (silentMs !== undefined) return `no answer for ${brief(silentMs)}`;
   const isLong = form === 'long';
   const parts: string[] = [];
   if (waiting !== null) {

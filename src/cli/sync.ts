@@ -173,7 +173,7 @@ async function syncHere(
       const client = openReadClient(source, log, config.rateLogBeside);
       progress = hasBars(context)
         ? showProgress(context, { clock: systemClock, source, stats: () => client.stats() })
-        : logProgress(context, { clock: systemClock, source });
+        : logProgress(context, { clock: systemClock, source, stats: () => client.stats() });
       try {
         const report = await syncSource({
           mirror,

@@ -224,7 +224,38 @@ it('is a line each half minute where there is no terminal, and none in a short r
   expect(written.match(/\n/g)).toHaveLength(1);
 });
 
+it('says in a log for how long there was no answer, and not that it reads', async () => {
+  let written = '';
+  const clock = steppedClock();
+  const stderr = { write: (text: string) => ((written += text), true) };
+  const context = { stderr, options: {} } as unknown as Parameters<typeof logProgress>[0];
+  let own = stats;
+  const progress = logProgress(context, { clock, source: { name: 'acme' }, stats: () => own });
+  for (let lines = 0; lines < 2; lines += 1) await clock.step();
+  own = { ...stats, bytes: 500 };
+  await clock.step();
+  // A wait for a limit is no silence of the service.
+  own = { ...own, waitingUntil: 1_000_000 };
+  for (let lines = 0; lines < 2; lines += 1) await clock.step();
+  progress.stop();
+  const reading = 'tidemark: reading acme: 0 records, 0 of 0 known lists read';
+  expect(written.trimEnd().split('\n')).toEqual([
+    'tidemark: reading acme: no answer for 30 s; 0 records, 0 of 0 known lists read',
+    'tidemark: reading acme: no answer for 60 s; 0 records, 0 of 0 known lists read',
+    reading,
+    reading,
+    reading,
+  ]);
+});
+
 describe('bars on a terminal', () => {
+  it('say for how long there was no answer', async () => {
+    const { clock, take, progress } = show();
+    for (let frames = 0; frames < 240; frames += 1) await clock.step();
+    expect(take()).toContain('no answer for 30 s');
+    progress.stop();
+  });
+
   it('are drawn over and over, fit to its size at each time, and go when stopped', async () => {
     const { progress, clock, stderr, take } = show();
     expect(take()).toContain('time left unknown yet');

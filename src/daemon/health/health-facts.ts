@@ -605,6 +605,7 @@ export function unreadSource(view: SourceView, config: Config, source: string): 
             sourceSince: view.scheduledAt(source),
           },
     isSyncing: sync !== undefined,
+    sync: sync === undefined ? null : { startedAt: sync.startedAt, silentMs: sync.silentMs ?? 0 },
     isSilent: (sync?.silentMs ?? 0) >= SILENT_MS,
     behind: behindOf(view, source),
     isQueued: queuedSync(view, source) !== undefined,

@@ -73,6 +73,8 @@ export interface SourceFacts {
     readonly sourceSince: string | null;
   } | null;
   readonly isSyncing: boolean;
+  /** Of that sync: when it began, ISO 8601, and for how long nothing was received; left out where that is not known. */
+  readonly sync?: { readonly startedAt: string; readonly silentMs: number } | null;
   /** True where the service has not answered that sync for a while. */
   readonly isSilent: boolean;
   /** The job of the mirror that its next sync waits for; null if it waits for nothing. */
@@ -632,11 +634,19 @@ function sourceReasons(facts: SourceFacts, allowedMs: number | null, now: number
 function freshness(facts: SourceFacts, allowedMs: number | null, now: number): HealthReason[] {
   const { lastComplete, source, isSyncing } = facts;
   const waits = behindText(facts, now) ?? facts.hourUsedUp?.message;
-  const held = waits === undefined ? '' : `; ${waits}`;
+  const { sync = null } = facts;
+  const runs = sync === null ? undefined : syncText(sync, now);
+  const held = [waits, runs].map((text) => (text === undefined ? '' : `; ${text}`)).join('');
+  const isSilent = sync !== null && sync.silentMs >= SILENT_MS;
+  const ofSync = isSilent
+    ? `\`tidemark doctor --source ${source}\` shows whether the service responds`
+    : null;
   const hint =
     facts.hourUsedUp?.hint ??
     waitHint(facts) ??
-    `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`;
+    (isSyncing
+      ? ofSync
+      : `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`);
   if (lastComplete === null) {
     // A new source gets the same time; a restart of the daemon does not extend it.
     const since = expectedSince(facts);
@@ -658,7 +668,7 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
         // Without a schedule, `starting` would never end.
         state: allowedMs === null ? 'degraded' : 'starting',
         message: isSyncing
-          ? 'the first sync is under way'
+          ? `the first sync is under way${isSilent ? `; nothing received for ${duration(sync.silentMs)}` : ''}`
           : `no run of all kinds has been complete yet${isAtWork ? held : ''}`,
         since,
         hint:
@@ -728,6 +738,14 @@ function waitHint(facts: Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy'
   if (facts.limitHeldBy !== null)
     return 'sources with one address and key are synced one at a time: sync them less often';
   return waitsForSlot(facts) ? SLOT_HINT : null;
+}
+
+/** As a person would call a service silent; most answers take less. */
+const SILENT_MS = 30_000;
+
+function syncText({ startedAt, silentMs }: NonNullable<SourceFacts['sync']>, now: number): string {
+  const silent = silentMs < SILENT_MS ? '' : `; nothing received for ${duration(silentMs)}`;
+  return `a sync has run for ${duration(now - Date.parse(startedAt))}${silent}`;
 }
 
 const SLOT_HINT = 'raise `daemon.slots`, or sync less often';

@@ -223,7 +223,7 @@ describe('the overview', () => {
     // The same in words and for Prometheus: of the mirror, and not of its source.
     const text = await (await fetch(`${url}/readyz`, { headers: { accept: 'text/plain' } })).text();
     expect(text).toMatch(
-      /^degraded\n {2}degraded: the last backup was not completed everywhere: .* → `tidemark backup create`\ndefault: ok\n$/,
+      /^degraded\n {2}degraded: the last backup was not completed everywhere: .* → check the endpoint and the network; then `tidemark backup create`\ndefault: ok\n$/,
     );
     const metrics = await (await fetch(`${url}/metrics`)).text();
     for (const labels of ['source="",state="degraded"', 'source="default",state="ok"'])

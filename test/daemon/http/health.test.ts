@@ -604,6 +604,28 @@ it.each([
   expect(reason?.hint).toBe(hint === null ? command : `${hint}; then ${command}`);
 });
 
+it('names the sync that runs, and since when it received nothing, in place of advice to start another', () => {
+  const reasonOf = (more: Partial<SourceFacts>, silentMs: number) => {
+    const sync = { startedAt: new Date(NOW - 9 * MINUTE_MS).toISOString(), silentMs };
+    const late = source({ lastComplete: run(90), lastEnded: run(90), ...more, isSyncing: true, sync });
+    return assessHealth(late).sources[0]?.reasons[0];
+  };
+  expect(reasonOf({}, 0)).toMatchObject({
+    code: 'stale',
+    message: expect.stringMatching(/^the last complete run ended .*; a sync has run for 9 min$/) as string,
+    hint: null,
+  });
+  expect(reasonOf({}, 5 * MINUTE_MS)).toMatchObject({
+    message: expect.stringMatching(/; a sync has run for 9 min; nothing received for 5 min$/) as string,
+    hint: '`tidemark doctor --source a` shows whether the service responds',
+  });
+  const isEnded = { firstSync: { hasEnded: true, wasInterrupted: false } };
+  expect(reasonOf({ ...NEVER, ...isEnded }, 5 * MINUTE_MS)).toMatchObject({
+    code: 'never_complete',
+    message: expect.stringMatching(/; a sync has run for 9 min; nothing received for 5 min$/) as string,
+  });
+});
+
 describe('an overdue backup', () => {
   const reasonOf = (
     more: Partial<NonNullable<HealthFacts['backups']>>,
