@@ -165,7 +165,7 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
         markup`<li><span class="tag">left</span> ${plural(count, definitions(kind).title.one, definitions(kind).title.many)}: ${reason}</li>`,
     );
     const again = adoptionLines(plan, { definitions, isWhole: true }).map(
-      (line) => markup`<li><span class="tag">same</span> ${line}</li>`,
+      (line) => markup`<li><span class="tag">new id</span> ${line}</li>`,
     );
     const why =
       continuedIds(plan) === 0
