@@ -503,7 +503,7 @@ export class JobRunner implements SlotUser {
   }
 
   /**
-   * Records the job's start; false where it is left out after all, as another program has written while this waited.
+   * Records the job's start; false if it is left out after all, as another program has written while this waited.
    * @throws TidemarkError where the mirror cannot be written; then it has not started
    */
   async #begin(current: Current, turn: WriterTurn, work: JobWork): Promise<boolean> {
