@@ -315,13 +315,14 @@ it('of a target that damages what it stores is no damage of the mirror', async (
 });
 
 it('that could not be written down is why a backup is overdue', async () => {
-  const { rig, shown } = await failing(['a'], []);
+  const given = await failing(['a'], []);
+  const { rig } = given;
   rig.onOpen = (mode, command) => {
     if (mode === 'write' && command === 'daemon backup')
       throw new TidemarkError('disk_full', 'the disk is full', { hint: 'make room' });
   };
   await rig.advanceMinutes(49 * 60);
-  const { reasons, outcomes } = shown();
+  const { reasons, outcomes } = given.shown();
   expect(reasons).toEqual([
     expect.stringMatching(/^the last backup failed: the disk is full; the newest backup, /),
     expect.stringMatching(/^no backup of the mirror was made for .*: the last one failed$/),
@@ -329,7 +330,7 @@ it('that could not be written down is why a backup is overdue', async () => {
   expect(outcomes).toEqual(['failed']);
   rig.onOpen = () => undefined;
   await rig.advanceMinutes(6 * 60);
-  expect(shown()).toEqual({ reasons: [], outcomes: ['done'] });
+  expect(given.shown()).toEqual({ reasons: [], outcomes: ['done'] });
 });
 
 it('of which the mirror that was restored from a backup knows no target is judged by those that are configured', async () => {

@@ -548,10 +548,9 @@ export class JobRunner implements SlotUser {
       const end = endOf(result, finishedAt);
       const row: JobRow = { job: current.number, ...start, ...end };
       const ended: EndedJob = { row, kinds: current.kinds, report: result.report };
-      return { result, end, row, ended };
+      return { result, end, row, ended, isWritten: false };
     };
     let known = endedWith(performed);
-    let isWritten = false;
     const record = (mirror: Mirror): void => {
       this.#writeEnds(mirror);
       const reason = work === null ? null : leftOutReason(mirror, job, work);
@@ -559,7 +558,7 @@ export class JobRunner implements SlotUser {
       mirror.daemon.finishJob(current.number, known.end);
       saveSchedule(mirror);
       observers.recorded(known.ended, mirror);
-      isWritten = true;
+      known = { ...known, isWritten: true };
     };
     let turn = held;
     try {
@@ -572,7 +571,7 @@ export class JobRunner implements SlotUser {
           await turn.write(commandOf(job), signal, record);
         }
       }
-      if (isWritten) {
+      if (known.isWritten) {
         this.#wereWritten(jobKey(job));
         problems.end('records', 'what jobs do is written down again');
       }
@@ -583,7 +582,7 @@ export class JobRunner implements SlotUser {
       turn?.release();
       mirrorAccess.isThere();
     }
-    const { result, row, ended } = known;
+    const { result, row, ended, isWritten } = known;
     if (!isWritten && result.outcome !== 'interrupted') {
       // Of those that have no row in the mirror, the latest is enough.
       const kept = this.#unwritten.filter((each) => each.row.job !== 0 || jobKey(each.row) !== jobKey(row));
