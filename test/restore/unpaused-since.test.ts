@@ -266,6 +266,23 @@ describe('an export that was not sent, or refused', () => {
     },
   );
 
+  it('one of its name that the plan removes makes room', async () => {
+    const lost = await lostExport();
+    const { rig, native, one } = lost;
+    const other = one.id.replace(/.$/, (last) => (last === '0' ? '1' : '0'));
+    const body = { ...(one.body as JsonObject), id: other, team_id: 987_654 };
+    rig.put([...without(native, ({ id }) => id === one.id), { ...one, id: other, body }]);
+    const plan = rig.plan(native, { definitions, options: { prune: { maxRemovals: 1 } } });
+    expect(plan.steps.map(({ action }) => action).sort()).toEqual(['act', 'create', 'remove']);
+    rig.proxy.setRules([
+      { method: 'POST', path: /batch_exports\/$/, nth: 1, fault: { kind: 'reset-after' } },
+    ]);
+    const report = await rig.apply(plan, { source: SVC });
+    expect(report.outcome).toBe('complete');
+    expect(namesakes(rig, lost.name)).toHaveLength(1);
+    expect(namesakes(rig, lost.name)[0]?.['id']).not.toBe(other);
+  });
+
   it('two of one name that the state has are both created', async () => {
     const lost = await lostExport();
     const { rig, native, one } = lost;

@@ -140,12 +140,12 @@ export class LiveRecords {
   async idsWhere(
     definition: ResourceDefinition,
     scope: Scope,
-    isMeant: (body: JsonValue) => boolean,
+    isMeant: (body: JsonValue, id: string) => boolean,
     signal?: AbortSignal,
   ): Promise<string[] | null> {
     const ids = new Set<string>();
     const records = await this.#walk(definition, scope, signal, (id, text) => {
-      if (isMeant(this.#parsed(definition, text))) ids.add(id);
+      if (isMeant(this.#parsed(definition, text), id)) ids.add(id);
       else ids.delete(id);
     });
     return records && [...ids].filter((id) => records.has(id));

@@ -7,18 +7,17 @@ import { resolvePointer } from '../../core/json-pointer.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { equalValues } from '../../diff/canonical.ts';
 import { topMember } from '../places.ts';
-import { managedDigest, naturalKeyDigest } from '../records.ts';
+import { managedDigest } from '../records.ts';
 import { HIDDEN } from '../secrets.ts';
 import { holdsContent, differencesFrom } from './differences.ts';
 import { isRetrieved } from './live-records.ts';
-import { bySendableKey } from '../plan/settings.ts';
 import {
   type ReadyStep,
   type LookUpContext,
   bodiesLeft,
+  hasNameOf,
   isTaken,
   keyOfStep,
-  nameOfStep,
   claim,
   logStep,
 } from './ready-step.ts';
@@ -122,8 +121,7 @@ export async function createdRecords(
   const key = keyOfStep(ready);
   const ids = await context.live.idsOf(definition, scope, key, true);
   if (ids === null) return null;
-  const name = nameOfStep(context, ready);
-  const byName = bySendableKey(definition);
+  const isNamed = hasNameOf(context, ready);
   const bodies = bodiesLeft(context, ready);
   let namesake: CreatedRecords['namesake'] = null;
   const left: string[] = [];
@@ -139,8 +137,7 @@ export async function createdRecords(
     );
     if (equal === 0 && claim(context, ready, id)) return { equal: id, namesake: null };
     if (equal > 0) left.push(id);
-    const isNamesake = key !== null || (name !== null && naturalKeyDigest(byName, body) === name);
-    if (isNamesake) namesake ??= { id, body };
+    if (key !== null || isNamed?.(id, body) === true) namesake ??= { id, body };
   }
   const equal = left.find((id) => claim(context, ready, id)) ?? null;
   return { equal, namesake: equal === null ? namesake : null };

@@ -22,9 +22,9 @@ import {
   type ReadyStep,
   type LookUpContext,
   bodiesLeft,
+  hasNameOf,
   isTaken,
   keyOfStep,
-  nameOfStep,
 } from './ready-step.ts';
 import type { StepError } from './report.ts';
 
@@ -150,18 +150,14 @@ async function unlistedNamesake(context: LookUpContext, ready: ReadyStep): Promi
 async function matchByContent(context: LookUpContext, ready: ReadyStep): Promise<StepError | null> {
   const { step, scope, definition, request } = ready;
   if (step.kind !== request.kind) return null;
-  const name = nameOfStep(context, ready);
-  const byName = bySendableKey(definition);
+  const isNamed = hasNameOf(context, ready);
   const bodies = bodiesLeft(context, ready);
-  const isSame = (body: JsonValue): boolean =>
-    name === null
-      ? bodies.some((wanted) => holdsContent(definition, step, wanted, body))
-      : naturalKeyDigest(byName, body) === name;
+  const isSame = (body: JsonValue, id: string): boolean =>
+    isNamed?.(id, body) ?? bodies.some((wanted) => holdsContent(definition, step, wanted, body));
   const ids = await context.live.idsWhere(definition, scope, isSame, context.signal);
   if (ids === null) return withoutParentError(context, ready);
-  const isLeaving = (id: string): boolean => name !== null && context.leaving.has(`${step.kind} ${id}`);
-  const counterpart = ids.find((id) => !isTaken(context, ready, id) && !isLeaving(id));
-  const what = name === null ? 'the same content' : 'that name';
+  const counterpart = ids.find((id) => !isTaken(context, ready, id));
+  const what = isNamed === null ? 'the same content' : 'that name';
   return counterpart === undefined
     ? null
     : movedError(`there is a ${definition.title.one} of ${what} already${idSuffix(definition, counterpart)}`);

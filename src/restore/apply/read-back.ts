@@ -5,8 +5,7 @@ import type { FieldChange } from '../../diff/compare.ts';
 import type { RestoreStepRow } from '../../mirror/restores.ts';
 import type { PlanStep } from '../plan/plan.ts';
 import { reasonWithRecord } from '../plan/steps.ts';
-import { bySendableKey } from '../plan/settings.ts';
-import { managedDigest, naturalKeyDigest } from '../records.ts';
+import { managedDigest } from '../records.ts';
 import { differencesFrom, unsentDifferences, holdsContent } from './differences.ts';
 import type { NewId } from './journal.ts';
 import { isRetrieved } from './live-records.ts';
@@ -17,9 +16,9 @@ import {
   type LookUpContext,
   bodiesLeft,
   claim,
+  hasNameOf,
   isTaken,
   keyOfStep,
-  nameOfStep,
 } from './ready-step.ts';
 import { type StepError, PERHAPS_SENT, errorColumns, stepError } from './report.ts';
 
@@ -154,13 +153,10 @@ export async function reportDuplicate(context: LookUpContext, ready: ReadyStep, 
   const { journal, live, log, grace } = context;
   const { step, definition, scope } = ready;
   const key = keyOfStep(ready);
-  const name = nameOfStep(context, ready);
-  const byName = bySendableKey(definition);
+  const isNamed = hasNameOf(context, ready);
   const bodies = bodiesLeft(context, ready);
-  const isSame = (body: JsonValue): boolean =>
-    name === null
-      ? bodies.some((wanted) => holdsContent(definition, step, wanted, body))
-      : naturalKeyDigest(byName, body) === name;
+  const isSame = (body: JsonValue, other: string): boolean =>
+    isNamed?.(other, body) ?? bodies.some((wanted) => holdsContent(definition, step, wanted, body));
   try {
     const ids = await (key === null
       ? live.idsWhere(definition, scope, isSame, grace)
@@ -168,7 +164,7 @@ export async function reportDuplicate(context: LookUpContext, ready: ReadyStep, 
     const counterpart = ids?.find((each) => each !== id && !isTaken(context, ready, each));
     if (counterpart === undefined) return;
     const which = `${idSuffix(definition, id)}${idSuffix(definition, counterpart)}`;
-    const message = `there are two ${key === null && name === null ? 'of that content' : 'of that name'} now${which}: a request that was given up was done after all; remove one of them`;
+    const message = `there are two ${key === null && isNamed === null ? 'of that content' : 'of that name'} now${which}: a request that was given up was done after all; remove one of them`;
     journal.readBack(step.n, { verified: false, ...errorColumns({ code: 'rejected', message }) });
   } catch (error) {
     // The record exists, as sent; only whether there are two is unknown, and the next plan shows it.

@@ -153,7 +153,7 @@ export function keyOfStep({ step, definition, sent, request }: ReadyStep): strin
  * Digest of the name of a creation without a natural key, since the service chooses a part of that: another record of
  * the name may be its own, changed since. Null for other steps, and where several creations of the plan have the name.
  */
-export function nameOfStep(context: LookUpContext, ready: ReadyStep): string | null {
+function nameOfStep(context: LookUpContext, ready: ReadyStep): string | null {
   const { step, definition, request } = ready;
   if (request.role !== 'create' || request.kind !== step.kind || keyOfStep(ready) !== null) return null;
   const name = nameSent(definition, request);
@@ -182,7 +182,23 @@ export function sharedNames(
     const name = nameSent(definition, request);
     return name === null ? [] : [namePlace(definition, request, name)];
   });
-  return new Set(places.filter((place, index) => places.indexOf(place) !== index));
+  const byPlace = Map.groupBy(places, (place) => place);
+  return new Set([...byPlace].flatMap(([place, { length }]) => (length > 1 ? [place] : [])));
+}
+
+/**
+ * Tells the live records that have the name of the step (`nameOfStep`), but for what the plan removes; null where no name
+ * tells them.
+ */
+export function hasNameOf(
+  context: LookUpContext,
+  ready: ReadyStep,
+): ((id: string, body: JsonValue) => boolean) | null {
+  const name = nameOfStep(context, ready);
+  const byName = bySendableKey(ready.definition);
+  if (name === null) return null;
+  return (id, body) =>
+    !context.leaving.has(`${byName.kind} ${id}`) && naturalKeyDigest(byName, body) === name;
 }
 
 /** What was sent, and the same as the plan leaves it where an action follows the step. */
