@@ -187,8 +187,8 @@ export function sharedNames(
 }
 
 /**
- * Tells the live records that have the name of the step (`nameOfStep`), but for what the plan removes; null where no name
- * tells them.
+ * Whether a live record has the name of the step (`nameOfStep`) and is not one that the plan removes; null if its name does
+ * not identify it.
  */
 export function hasNameOf(
   context: LookUpContext,
