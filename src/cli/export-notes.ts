@@ -1,5 +1,5 @@
 /** What a reader of an export should know of it: which of its collections are not as fresh as the rest. */
-import { scopeKey } from '../catalog/catalog.ts';
+import { collectionKey, scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { plural, duration } from '../core/wording.ts';
@@ -16,7 +16,7 @@ export interface StaleCollection {
   readonly kind: Kind;
   readonly scope: CollectionRow['scope'];
   readonly outcome: SweepOutcome | null;
-  /** The latest complete reading: null if there never was one, or if it is not known for an earlier state. */
+  /** The latest complete reading up to the state; null if there was none. */
   readonly lastComplete: { readonly run: number; readonly at: string | null } | null;
 }
 
@@ -36,10 +36,17 @@ export function staleCollections(
   const isAsked = askedCollections(mirror, sources, options, run);
   if (run !== null) {
     const source = mirror.runs.get(run)?.source ?? '';
-    return mirror.runs
+    const stale = mirror.runs
       .sweeps(run)
-      .filter((sweep) => sweep.outcome !== 'complete' && isAsked({ ...sweep, source }))
-      .map(({ kind, scope, outcome }) => ({ source, kind, scope, outcome, lastComplete: null }));
+      .filter((sweep) => sweep.outcome !== 'complete' && isAsked({ ...sweep, source }));
+    if (stale.length === 0) return [];
+    const seen = new Map(mirror.runs.sweepsAsOf(source, run).map((each) => [collectionKey(each), each]));
+    return stale.map(({ kind, scope, outcome }) => {
+      const complete = seen.get(collectionKey({ kind, scope }))?.completeRun ?? null;
+      const lastComplete =
+        complete === null ? null : { run: complete, at: mirror.runs.get(complete)?.finishedAt ?? null };
+      return { source, kind, scope, outcome, lastComplete };
+    });
   }
   return mirror.runs
     .collections()
@@ -120,12 +127,12 @@ export function staleText(
 }
 
 function wholeText(group: readonly StaleCollection[], run: number | null, now: number): string {
-  if (run !== null) return '';
+  const then = run === null ? '' : 'until then ';
   const oldest = oldestOf(group.map(({ lastComplete }) => lastComplete?.at ?? null));
-  if (oldest !== null) return `; last read completely ${age(oldest, now)}`;
+  if (oldest !== null) return `; ${then}last read completely ${age(oldest, now)}`;
   return group.every(({ lastComplete }) => lastComplete === null)
-    ? '; never read completely'
-    : '; some never read completely';
+    ? `; ${then}never read completely`
+    : `; ${then}some never read completely`;
 }
 
 // What an export was asked for, held against what the mirror knows: nothing unknown is passed over in silence.

@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { environment, program, scratch, start, tidemark } from './harness.ts';
-import { FakeService, forbidden, ORG } from './service.ts';
+import { type Quirk, FakeService, forbidden, ORG } from './service.ts';
 
 interface Mirrored {
   readonly service: FakeService;
@@ -426,5 +426,28 @@ describe('what was asked for', () => {
       /1 collection could not be read completely .*\n {2}domains \(organization .*\): denied; last read completely (just now|\d+ s ago)/,
     );
     expect([earlier.stderr, quiet.stderr, unconcerned.stderr]).toEqual(['', '', '']);
+  });
+
+  it('says of an earlier state when such a collection had been read completely before', async () => {
+    const { service, env } = await mirrored();
+    const quirk: Quirk = ({ path }, response) =>
+      path.endsWith('/domains/') ? forbidden(response, 'organization:read') : false;
+    service.quirks.push(quirk);
+    for (const run of [2, 3]) expect((await tidemark(['sync'], { env })).code, `run ${run}`).toBe(3);
+    service.quirks.length = 0;
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    for (const run of [2, 3]) {
+      const output = join(scratch(), 'out');
+      const directory = ['export', '--at', `run:${run}`, '--kind', 'domains', '--output', output];
+      const { stdout, stderr } = await tidemark([...directory, '--json'], { env });
+      expect(JSON.parse(stdout)).toMatchObject({
+        stale: [
+          { kind: 'domains', outcome: 'denied', last_complete: { run: 1, at: expect.any(String) as string } },
+        ],
+      });
+      const said =
+        /domains \(organization .*\): denied; until then last read completely (just now|\d+ s ago)/;
+      expect(stderr + (await tidemark(directory, { env })).stderr).toMatch(said);
+    }
   });
 });
