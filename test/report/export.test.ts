@@ -78,6 +78,17 @@ describe('CSV', () => {
     return [...csvLines('roles', false, [record], [record])].join('');
   };
 
+  it('has no column twice: a field with the name of one of the first columns is field_NAME', () => {
+    const body = '{"_id":"x","_source":"s","_organization_id":1,"field__id":2}';
+    const record = { kind: 'roles', scope: { organization_id: 'o' }, id: 'r', body, source: 'one' } as const;
+    expect([...csvLines('roles', true, [record], [record])]).toEqual([
+      '_source,_organization_id,_id,name,field__organization_id,field_field__id,field__source,field__id\r\n',
+      'one,o,r,,1,x,s,2\r\n',
+    ]);
+    const alone = { ...record, source: null };
+    expect([...csvLines('roles', false, [alone], [alone])][0]).toContain(',_source,');
+  });
+
   it('has a column per field, and tells absent, null and empty apart where CSV can', () => {
     const body = '{"id":"d","domain":"x.example","verified_at":null,"zeta":[1.10]}';
     const record = { kind: 'domains', scope: { organization_id: 'o' }, id: 'd', body, source: null } as const;

@@ -145,14 +145,20 @@ class CsvColumns {
     return [...this.#definition.fields.map(({ name }) => name), ...[...this.#others].sort()];
   }
 
-  /** The heading line. Key columns begin with an underscore, so that no field can collide with them. */
+  /** The heading line. A field with the name of a key column is `field_NAME`, as in the views. */
   header(): string {
     const keys = [
       ...(this.#hasSource ? ['_source'] : []),
       ...this.#definition.scope.map((key) => `_${key}`),
       '_id',
     ];
-    return csvLine([...keys, ...this.fields]);
+    const { fields } = this;
+    const columnOf = (name: string): string => {
+      let column = name;
+      while (keys.includes(column) || (column !== name && fields.includes(column))) column = `field_${column}`;
+      return column;
+    };
+    return csvLine([...keys, ...fields.map(columnOf)]);
   }
 
   /** One record. Absent is empty, null is `null`, objects and arrays are JSON. */
