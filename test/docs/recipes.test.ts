@@ -70,6 +70,17 @@ describe('the recipes', () => {
     },
   );
 
+  it('say where data is sent also beside an export whose destination is text, as of a service that masks it', async () => {
+    const { service, directory: place, expectRun } = await world();
+    service.set('batch_exports', [
+      { id: 'e1', name: 'a', paused: false, destination: { type: 'S3', config: { bucket_name: 'b' } } },
+      { id: 'e2', name: 'b', paused: true, destination: 'hidden' },
+    ]);
+    await expectRun(0, 'sync', '--quiet');
+    const { rows } = openMirrorToRead(join(place, 'mirror.db'), recipes.get(6) ?? '');
+    expect(rows).toEqual([' |  | 1 | 1', 'S3 | b | 1 | 0']);
+  });
+
   it('begin with no comment, which sqlite3 takes for an option when the query is its argument', () => {
     const blocks = [...page.matchAll(/^```sql\n([^]*?)```/gm)].map(([, sql = '']) => sql);
     expect(blocks.filter((sql) => /^--(?! (?:DuckDB|Grafana)\n)/.test(sql))).toEqual([]);

@@ -82,8 +82,8 @@ describe('CSV', () => {
     const body = '{"_id":"x","_source":"s","_organization_id":1,"field__id":2}';
     const record = { kind: 'roles', scope: { organization_id: 'o' }, id: 'r', body, source: 'one' } as const;
     expect([...csvLines('roles', true, [record], [record])]).toEqual([
-      '_source,_organization_id,_id,name,field__organization_id,field_field__id,field__source,field__id\r\n',
-      'one,o,r,,1,x,s,2\r\n',
+      '_source,_organization_id,_id,field_field__id,field__organization_id,field__source,field__id\r\n',
+      'one,o,r,x,1,s,2\r\n',
     ]);
     const alone = { ...record, source: null };
     expect([...csvLines('roles', false, [alone], [alone])][0]).toContain(',_source,');

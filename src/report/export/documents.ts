@@ -155,7 +155,8 @@ class CsvColumns {
     const { fields } = this;
     const columnOf = (name: string): string => {
       let column = name;
-      while (keys.includes(column) || (column !== name && fields.includes(column))) column = `field_${column}`;
+      while (keys.includes(column) || (column !== name && fields.includes(column)))
+        column = `field_${column}`;
       return column;
     };
     return csvLine([...keys, ...fields.map(columnOf)]);
