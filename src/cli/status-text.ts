@@ -72,7 +72,9 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
     ...(twice === undefined ? [] : wrapText(`(${twice})`, width ?? Infinity)),
     ...(left === null ? [] : wrapText(left, width ?? Infinity)),
     ...needsLines(facts),
-    ...(isVerbose ? snapshot.sourceStatuses : own).flatMap((status) => sourceLines(status, facts, isVerbose)),
+    ...(isVerbose ? snapshot.sourceStatuses : own)
+      .flatMap((status) => sourceLines(status, facts, isVerbose))
+      .map((line) => withConfigOption(line, context.options.config)),
     '',
     withConfigOption(nextLine(facts), context.options.config),
     withConfigOption(backupLine(facts), context.options.config),

@@ -22,6 +22,7 @@ import {
   printReason,
   type CommandContext,
   terminalWidth,
+  toRun,
 } from './context.ts';
 import { otherSourcesNote } from './other-sources.ts';
 import { logProgress, showProgress, type Progress } from './progress.ts';
@@ -137,7 +138,8 @@ async function printRun(context: CommandContext, mirrorPath: string, run: Report
   // All of it is on stderr: cron would mail it twice.
   if (isQuietFailure(context, run)) return;
   const isVerbose = context.options.verbose === true;
-  await print(context, renderRun(run, { mirrorPath, isQuiet, isVerbose, width: terminalWidth(context) }));
+  const text = renderRun(run, { mirrorPath, isQuiet, isVerbose, width: terminalWidth(context) });
+  await print(context, toRun(text, context.options));
 }
 
 function isQuietFailure({ options }: CommandContext, { report }: ReportedRun): boolean {

@@ -268,6 +268,29 @@ describe('status', () => {
     expect(stdout).toMatch(/^Next: no daemon is running; due: sync in /m);
   });
 
+  it('held removals: the commands that sync and status name take the configuration file that was given', async () => {
+    const service = await FakeService.start();
+    const domains = Array.from({ length: 30 }, (_each, index) => ({ id: `d${index}`, domain: 'x' }));
+    service.set('domains', domains);
+    const directory = scratch();
+    const config = join(directory, 'own.yaml');
+    const env = environment(service.url, directory);
+    writeFileSync(
+      config,
+      'mirror: ./own.db\nsources: [{ name: one, baseUrl: "${TIDEMARK_BASE_URL}", apiKey: "${TIDEMARK_API_KEY}" }]\n',
+    );
+    const run = (...args: string[]): ReturnType<typeof tidemark> =>
+      tidemark([...args, '--config', config], { env });
+    expect((await run('sync')).code).toBe(0);
+    service.set('domains', domains.slice(0, 10));
+    for (const { code, stdout } of [await run('sync'), await run('runs', 'show', '2'), await run('status')]) {
+      const commands = [...stdout.matchAll(/`tidemark [^`]*`/g)].map(([command]) => command);
+      expect([0, 3]).toContain(code);
+      expect(commands.filter((command) => !command.includes(` --config ${config}`))).toEqual([]);
+      expect(stdout).toMatch(/--accept-removals|^run/m);
+    }
+  });
+
   it('held removals wait through a run that could not look', async () => {
     const service = await FakeService.start();
     service.set('domains', [{ id: 'd1', domain: 'x' }]);
