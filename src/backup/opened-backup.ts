@@ -209,9 +209,12 @@ function refuseContradiction(
   if (facts !== null) {
     const { audit_log: entry, sources, versions } = manifest;
     // The mirror does not know which version of the program backed it up.
-    const { tidemark: said } = (versions as BackupManifest['versions'] | null) ?? {};
-    const tidemark = isVersion(said) ? said : 'a version';
-    differs('versions', ordered(versions), ordered({ tidemark, schema: facts.schema }));
+    const { tidemark: said, schema } = (versions as BackupManifest['versions'] | null) ?? {};
+    // A later version of the program may say more.
+    if (!isVersion(said) || schema !== facts.schema) {
+      const tidemark = isVersion(said) ? said : 'a version';
+      differs('versions', ordered(versions), ordered({ tidemark, schema: facts.schema }));
+    }
     differs('mirror', manifest.mirror, facts.mirror);
     differs('run', manifest.run, facts.run);
     differs('root', manifest.root, facts.root);

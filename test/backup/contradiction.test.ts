@@ -84,6 +84,10 @@ it('is refused, naming the field', async () => {
     );
   }
   expect(existsSync(to)).toBe(false);
+  // What a later version of the program adds to the versions says nothing of this mirror.
+  const more = { ...manifest.versions, node: '26.0.0' };
+  writeFileSync(`${file}.json`, JSON.stringify({ ...manifest, versions: more }));
+  await story.expectRun(0, 'backup', 'verify', file);
   // Keys in another order say the same.
   writeFileSync(`${file}.json`, JSON.stringify(Object.fromEntries(Object.entries(manifest).reverse())));
   await story.expectRun(0, 'backup', 'verify', file);
