@@ -4,8 +4,9 @@
  * them `first_read`. `state/unknown-records.ts` decides the same between any two states, with the reasons. By hand: the
  * view is text, and both have to agree.
  */
-import { CATALOG } from '../catalog/catalog.ts';
+import { CATALOG, scopeKey } from '../catalog/catalog.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
+import type { CollectionKey } from '../catalog/order.ts';
 import type { Connection } from './database.ts';
 
 /** Later than every run. */
@@ -57,6 +58,25 @@ reading AS MATERIALIZED (SELECT l.id AS collection, ifnull(b.run, 0) AS after,
         `WHEN '${kind}' THEN (SELECT t.id FROM collections t WHERE t.source = l.source AND t.kind = '${discovery.from}' AND t.scope = l.scope)`,
     ).join(' ')} END AS turns
   FROM collections l LEFT JOIN parent b ON b.id = l.id)`;
+
+/** For each of these collections of a source: the first published run after one that read it; null if none has. */
+export function readFirstSweepsAfter(
+  connection: Connection,
+  source: string,
+  run: number,
+  asked: readonly CollectionKey[],
+): (number | null)[] {
+  const keys = asked.map(({ kind, scope }) => [kind, scopeKey(scope)]);
+  const rows = connection
+    .prepare<[object], { place: number; run: number | null }>(
+      `SELECT asked.key AS place, ${firstSweep(IS_READ, ':run + 1', 'l.last_run')} AS run
+       FROM json_each(:keys) asked JOIN sources s ON s.name = :source
+         JOIN collections l ON l.source = s.id AND l.kind = asked.value ->> 0 AND l.scope = asked.value ->> 1`,
+    )
+    .all({ keys: JSON.stringify(keys), source, run });
+  const found = new Map(rows.map((row) => [row.place, row.run]));
+  return asked.map((_, place) => found.get(place) ?? null);
+}
 
 /** A condition on an addition of a run, in a collection with these columns of `reading`. */
 export function isFirstReading(columns: string, id: string, run: string): string {

@@ -9,6 +9,7 @@ import {
   readFirstReads,
   readRepeatedChanges,
 } from './change-counts.ts';
+import { readFirstSweepsAfter } from './first-readings.ts';
 import { hiddenRuns } from './hidden-runs.ts';
 import { readHeldRecords, readHeldRemovals, readHeldSince } from './held-removals.ts';
 import {
@@ -49,6 +50,7 @@ export function runStore(access: MirrorAccess) {
     hasChangesAfter,
     countChangesBetween,
     firstReads: readFirstReads,
+    firstSweepsAfter: readFirstSweepsAfter,
     heldRemovals: readHeldRemovals,
     heldRecords: readHeldRecords,
     heldSince: readHeldSince,

@@ -20,7 +20,7 @@ import type { ChangedRecord } from '../mirror/changes-between.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord } from '../mirror/records.ts';
-import { READ, type SeenCollection } from '../mirror/sweeps-as-of.ts';
+import type { SeenCollection } from '../mirror/sweeps-as-of.ts';
 import type { StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
 import { projectsIn } from './live-parents.ts';
@@ -252,16 +252,8 @@ class MirrorState implements LoadedState {
     return { how: 'read', stale: `${why}${since}` };
   }
 
-  firstReadAfter(kind: Kind): number | null {
-    const { runs } = this.#mirror;
-    const later = runs
-      .list({ source: this.source, isPublished: true })
-      .filter(({ run }) => run > this.point.run)
-      .toReversed();
-    const first = later.find(({ run }) =>
-      runs.sweeps(run).some((sweep) => sweep.kind === kind && READ.includes(sweep.outcome)),
-    );
-    return first?.run ?? null;
+  firstReadsAfter(asked: readonly CollectionKey[]): readonly (number | null)[] {
+    return this.#mirror.runs.firstSweepsAfter(this.source, this.point.run, asked);
   }
 
   wasReadWhole(kind: Kind, scope: Scope): boolean {

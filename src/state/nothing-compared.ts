@@ -1,4 +1,6 @@
 /** A comparison that compared nothing is an error, never "no changes" (design.md, Never broken 10). */
+import { scopeText } from '../catalog/catalog.ts';
+import type { CollectionKey } from '../catalog/order.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { StateFilter } from './filter.ts';
@@ -78,19 +80,16 @@ export function neverRead(
         : null;
   if (lacking === null || lacking.point === null) return undefined;
   const { ref, run } = lacking.point;
-  const kinds = [...new Set(skipped.map(({ kind }) => kind))].map((kind) => ({
-    kind,
-    since: lacking.firstReadAfter?.(kind) ?? null,
-  }));
-  const named = kinds.map(({ kind, since }) =>
-    since === null ? `${kind} (nor does a later run)` : `${kind} (first read by run ${since})`,
+  const runs = lacking.firstReadsAfter?.(skipped) ?? skipped.map(() => null);
+  const named = notRead(
+    lacking,
+    skipped.map(({ kind, scope }, index) => ({ kind, scope, since: runs[index] ?? null })),
   );
-  const runs = kinds.map(({ since }) => since);
   const all = runs.every((since) => since !== null) ? Math.max(...runs) : null;
   const state = ref === `run:${run}` ? ref : `${ref} (run ${run})`;
   return new TidemarkError(
     'never_read',
-    `nothing was compared: ${state} holds no reading of ${named.join(', ')}`,
+    `nothing was compared: ${state} holds no reading of ${listed(named)}`,
     {
       hint:
         all === null
@@ -98,6 +97,37 @@ export function neverRead(
           : `compare with run:${all} or a later run, or make such a run the baseline: \`tidemark snapshots pin NAME run:${all} --baseline\``,
     },
   );
+}
+
+/** More are counted. */
+const MOST_NAMED = 5;
+
+interface NotRead extends CollectionKey {
+  readonly since: number | null;
+}
+
+function listed(named: readonly string[]): string {
+  const more = named.length - MOST_NAMED;
+  return `${named.slice(0, MOST_NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+/** A kind stands for its collections where the state has read none of it, and one run was the first to read them all. */
+function notRead(lacking: LoadedState, all: readonly NotRead[]): string[] {
+  const readBefore = new Set(
+    lacking.collections().flatMap(({ kind, scope }) => {
+      return lacking.coverage(kind, scope).how === 'read' ? [kind] : [];
+    }),
+  );
+  const first = (since: number | null): string =>
+    since === null ? '(nor does a later run)' : `(first read by run ${since})`;
+  return [...Map.groupBy(all, ({ kind }) => kind)].flatMap(([kind, own]) => {
+    const isWhole = !readBefore.has(kind) && own.every(({ since }) => since === own[0]?.since);
+    if (isWhole) return [`${kind} ${first(own[0]?.since ?? null)}`];
+    return own.map(({ scope, since }) => {
+      const where = scopeText(scope);
+      return `${kind}${where === '' ? '' : ` of ${where}`} ${first(since)}`;
+    });
+  });
 }
 
 /** The filter as it was written on the command line. */

@@ -115,8 +115,8 @@ export interface LoadedState {
    * no longer names. Null where it did; left out where a state has no such records.
    */
   unaskedRecord?(key: RecordKey): string | null;
-  /** For a state of the mirror: the first run after its own that read a collection of the kind; null if none has. */
-  firstReadAfter?(kind: Kind): number | null;
+  /** For a state of the mirror: for each of these collections, the first run after its own that read it; null if none has. */
+  firstReadsAfter?(asked: readonly CollectionKey[]): readonly (number | null)[];
   /** In the order of `compareKeys`. For one of the parts of a filter. */
   records(filter: StateFilter): Iterable<RecordState>;
   /** The same without bodies, where that is cheaper; if missing, use `records`. */

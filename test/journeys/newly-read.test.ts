@@ -200,6 +200,32 @@ it('of a kind that is named is told where the baseline is from before it: since 
   await expectRun(5, 'diff', 'baseline', 'live', '--kind', 'domains');
 });
 
+it('of one organization of a kind that another one has names the organization, and the run that read it there', async () => {
+  const { service, expectRun } = await world();
+  const other = '01900000-0000-7000-8000-000000000002';
+  const organizations = service.lists.get('/api/organizations/') ?? [];
+  service.lists.set('/api/organizations/', [
+    ...organizations,
+    JSON.stringify({ id: other, name: 'Second' }),
+  ]);
+  for (const [path] of [...service.lists])
+    if (path.startsWith(`/api/organizations/${ORG}/`)) service.lists.set(path.replace(ORG, other), []);
+  service.set('roles', [{ id: 'r1', name: 'Editors' }]);
+  service.lists.set(`/api/organizations/${ORG}/roles/r1/role_memberships/`, []);
+  service.quirks.push(({ path }, r) => path.includes(`${other}/roles/`) && forbidden(r, 'organization:read'));
+  await expectRun(3, 'sync', '--quiet');
+  await expectRun(3, 'sync', '--quiet');
+  const of = ['--kind', 'roles', '--organization', other];
+  service.quirks.pop();
+  await expectRun(0, 'sync', '--quiet');
+  const { stderr } = await expectRun(3, 'diff', 'run:1', 'latest', ...of);
+  expect(stderr).toContain(
+    `nothing was compared: run:1 holds no reading of roles of organization ${other} (first read by run 3)\n`,
+  );
+  expect(stderr).toContain('compare with run:3 or a later run');
+  await expectRun(0, 'diff', 'run:3', 'latest', ...of);
+});
+
 async function baselineWithoutDomains() {
   const place = await world();
   const { service, expectRun, run } = place;
