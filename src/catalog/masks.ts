@@ -165,6 +165,14 @@ const YAML_LINE =
 /** Such a value without quotes that stands for something else: an alias, a tag, a block, a flow, a path, a reference. */
 const YAML_OTHER = /^(?:[*&!|>{[%@#/]|\.{1,2}\/|[a-z][\w+.-]{0,20}:)|[,;({[|]$|\)[,;]?$/i;
 const TIME_OR_NUMBER = /^(?:\d{4}-\d\d-\d\d.*|\d{1,5})$/;
+/** What a program takes from an object whose name has a number: `user2.token`. */
+const NUMBERED_MEMBER = /^(?:[a-z_$]{1,40}\d{0,3}\.){1,8}[a-z_$]{1,40}$/i;
+/** Words that hyphens join, and small numbers between them: `min-8-chars`, `2FA-app`. */
+const HYPHENED_WORDS =
+  /^(?=.*[a-z]{2})(?:(?:[A-Z]?(?=[a-z]*[aeiouy])[a-z]{1,20}|\d{1,2}(?:FA)?)(?:-(?!$)|$)){2,6}$/;
+
+/** Signs that lines are not those of YAML: a block, or what programs have. */
+const BLOCK = /[{(]\s{0,9}\r?\n|^[ \t]{0,60}[})]/m;
 
 /** Without quotes, one word of letters may be prose (`token: expired`) or a name in a program (`token: apiToken`). */
 function isYamlSecret(text: string): boolean {
@@ -173,6 +181,7 @@ function isYamlSecret(text: string): boolean {
   if (NO_VALUE.test(value) || PLACEHOLDER.test(value) || isPlaceholder(value)) return false;
   if (quote !== '') return true;
   if (YAML_OTHER.test(value) || TIME_OR_NUMBER.test(value) || EXPRESSION.test(value)) return false;
+  if (NUMBERED_MEMBER.test(value) || HYPHENED_WORDS.test(value)) return false;
   return value.length >= 4 && /[^a-z_.-]/i.test(value) && !/^\$[a-z_]\w*$/i.test(value);
 }
 
@@ -188,11 +197,16 @@ const TOKEN_USER = /(:\/\/)[^\s/:@?#"'`,(]{16,}@/g;
  * one; also where JSON pointers have them (`/jobs/https:~1~1…`). The same text if there is none.
  */
 export function withoutUrlSecrets(text: string, mask: string): string {
-  const shown = withoutPlainSecrets(text, mask);
+  return withoutSecrets(text, mask, false);
+}
+
+/** @param isStrict true where a value without quotes in a program is none, though it may be one */
+function withoutSecrets(text: string, mask: string, isStrict: boolean): string {
+  const shown = withoutPlainSecrets(text, mask, isStrict);
   if (!shown.includes('~1')) return shown;
   // As if the names of members were written as they are, with a space before each.
   const named = shown.replaceAll('/', '\u2028').replaceAll('~1', '/');
-  const clean = withoutPlainSecrets(named, mask);
+  const clean = withoutPlainSecrets(named, mask, isStrict);
   return clean === named ? shown : clean.replaceAll('/', '~1').replaceAll('\u2028', '/');
 }
 
@@ -208,12 +222,13 @@ export function shownText(text: string, { withheld = [] }: Pick<KindRow, 'withhe
   return withoutUrlSecrets(open, MASK);
 }
 
-function withoutPlainSecrets(text: string, mask: string): string {
+function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): string {
   const open = CREDENTIAL_WORD.test(text)
     ? CREDENTIALS.reduce((rest, credential) => rest.replaceAll(credential, `$1${mask}`), text)
     : text;
   const named = open.includes('":') || open.includes('" :') ? withoutNamedSecrets(open, mask) : open;
-  const lines = named.includes(': ') || named.includes(':\t') ? withoutYamlSecrets(named, mask) : named;
+  const lines =
+    named.includes(': ') || named.includes(':\t') ? withoutYamlSecrets(named, mask, isStrict) : named;
   const clean = lines.includes('=') ? withoutConnectionSecrets(lines, mask) : lines;
   if (!clean.includes('/')) return clean;
   const shown = SECRET_PATHS.reduce((rest, path) => rest.replaceAll(path, `$1${mask}`), clean);
@@ -250,12 +265,14 @@ function withoutNamedSecrets(text: string, mask: string): string {
   );
 }
 
-function withoutYamlSecrets(text: string, mask: string): string {
-  return text.replaceAll(YAML_LINE, (whole: string, before: string, name: string, value: string) =>
-    isSecretName(name) && !(mask !== '' && value.includes(mask)) && isYamlSecret(value)
-      ? `${before}${mask}`
-      : whole,
-  );
+function withoutYamlSecrets(text: string, mask: string, isStrict: boolean): string {
+  let program: boolean | undefined;
+  const isProgram = (): boolean => (program ??= BLOCK.test(text) || PROGRAM.test(text));
+  return text.replaceAll(YAML_LINE, (whole: string, before: string, name: string, value: string) => {
+    if (!isSecretName(name) || (mask !== '' && value.includes(mask)) || !isYamlSecret(value)) return whole;
+    const isPerhapsCode = isStrict && !/^["']/.test(value) && isProgram();
+    return isPerhapsCode ? whole : `${before}${mask}`;
+  });
 }
 
 function withoutConnectionSecrets(text: string, mask: string): string {
@@ -369,6 +386,14 @@ export function hasUrlPassword(text: string): boolean {
 /** True for a text in which `withoutUrlSecrets` finds a secret. */
 export function hasUrlSecret(text: string): boolean {
   return withoutUrlSecrets(text, '') !== text;
+}
+
+/**
+ * The same for whoever keeps nothing of such a text: a value without quotes in a program, which may be the name of another one, does
+ * not count.
+ */
+export function hasCertainSecret(text: string): boolean {
+  return withoutSecrets(text, '', true) !== text;
 }
 
 /** `token`, `x[token]`, `token[]` and the like, also percent-encoded. */

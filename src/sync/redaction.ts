@@ -4,7 +4,7 @@
  * trying values. A fingerprint counts as masked (`catalog/masks.ts`): a restore never sends it.
  */
 import { createHmac } from 'node:crypto';
-import { hasUrlSecret, isMask, isSecretName, maySecretsBeIn } from '../catalog/masks.ts';
+import { hasCertainSecret, isMask, isSecretName, maySecretsBeIn } from '../catalog/masks.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
@@ -88,7 +88,7 @@ export function redactionWith(key: Uint8Array): Redaction {
     };
     const name = (path: readonly string[]): string | null => {
       const own = path.at(-1) ?? '';
-      if (!maySecretsBeIn(own) || !hasUrlSecret(own)) return null;
+      if (!maySecretsBeIn(own) || !hasCertainSecret(own)) return null;
       return replaced(path.length > 1 ? path[0] : undefined, JSON.stringify(own));
     };
     return replaceValues(text, value, name);
@@ -129,5 +129,5 @@ function isSecretValue(valueText: string, isPlace: boolean): boolean {
 function isWithUrlSecret(valueText: string): boolean {
   if (!valueText.startsWith('"') || !maySecretsBeIn(valueText)) return false;
   const value = parseLossless(valueText);
-  return typeof value === 'string' && hasUrlSecret(value);
+  return typeof value === 'string' && hasCertainSecret(value);
 }

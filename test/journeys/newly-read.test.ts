@@ -204,10 +204,7 @@ it('of one organization of a kind that another one has names the organization, a
   const { service, expectRun } = await world();
   const other = '01900000-0000-7000-8000-000000000002';
   const organizations = service.lists.get('/api/organizations/') ?? [];
-  service.lists.set('/api/organizations/', [
-    ...organizations,
-    JSON.stringify({ id: other, name: 'Second' }),
-  ]);
+  service.lists.set('/api/organizations/', [...organizations, JSON.stringify({ id: other, name: 'Second' })]);
   for (const [path] of [...service.lists])
     if (path.startsWith(`/api/organizations/${ORG}/`)) service.lists.set(path.replace(ORG, other), []);
   service.set('roles', [{ id: 'r1', name: 'Editors' }]);

@@ -170,6 +170,9 @@ describe('secrets that nothing but their name tells of', () => {
       'db:\n  host: h\n  password: [secret] # old\n  - api_key: [secret]\ntoken: [secret]\r\nx: y',
     ],
     ['clientSecret: a1-b2-c3', 'clientSecret: [secret]'],
+    ['token: a1b2.c3d4', 'token: [secret]'],
+    ['token: summer.dev1\nsecret: sk-live-42', 'token: [secret]\nsecret: [secret]'],
+    ['password: winter-2024\nsecret: kfb-xkq-7', 'password: [secret]\nsecret: [secret]'],
     ['aws_secret_access_key=wJalrXUtnFEMI/K7MDENG', 'aws_secret_access_key=[secret]'],
     ['AWS_SECRET_ACCESS_KEY: wJalrXUtnFEMI/K7MDENG', 'AWS_SECRET_ACCESS_KEY: [secret]'],
     ['{"user": "u", "password": "hunter2", "a":1}', '{"user": "u", "password": "[secret]", "a":1}'],
@@ -186,6 +189,10 @@ describe('secrets that nothing but their name tells of', () => {
       'token: "{{ vault.token2 }}"\npassword: *anchor1\npassword: <your-password>',
       'login({\n  user,\n  password: getPassword2(),\n  token: req.body.token,\n  secret: apiSecret\n})',
       'type T = {\n  password: string;\n  token?: string | null2;\n}',
+      'apiKey: inputs2.apiKey',
+      'token: user2.token',
+      '{\n  apiKey: s3.key\n}',
+      'Secret: 2FA-app\nPassword: min-8-chars\ncredentials: team-42',
       'max_tokens: 4096\ntoken_count: 12345678\ntokens: 1234567',
       'token: /run/secrets/token1\nsecret: arn:aws:secretsmanager:eu-1:x',
       'token: 2026-01-01T00:00:00Z\nsecret: 12',
@@ -277,6 +284,18 @@ describe('secrets that nothing but their name tells of', () => {
           .flat()
           .filter((each) => each === text),
       ).toEqual([]);
+  });
+
+  it('a value without quotes in a program does not make a redaction of all of it, though reports mask it', () => {
+    const line = (value: string): string => `send({\n  user,\n  token: ${value}\n})`;
+    expect(withoutUrlSecrets(line('key2'), MASK)).toBe(line(MASK));
+    const stored = (text: string): unknown =>
+      (JSON.parse(redaction.text(definitionOf('roles'), JSON.stringify({ name: text }))) as { name: string })
+        .name;
+    expect(stored(line('key2'))).toBe(line('key2'));
+    expect(stored('const a = read(1)\ntoken: key2')).toBe('const a = read(1)\ntoken: key2');
+    for (const text of [line('"key2"'), line('glpat-abcdefghijklmnopqrst'), 'a: {b: c}\ntoken: key2'])
+      expect(stored(text)).toMatch(/^\[redacted:/);
   });
 
   it.each(
