@@ -40,7 +40,7 @@ export interface DaemonLockfile {
 export interface DaemonRegistration {
   /** A file was there: the daemon before was killed, could not write down in the mirror what it had reported, or could not start. */
   readonly isAfterCut: boolean;
-  /** That one could not start, and said so to each channel. */
+  /** That one, or one before it, could not start, and said so to each channel; the end of that is not stored. */
   readonly isAfterFailedStart: boolean;
   readonly token: Secret;
   /** The lock that shows that the process runs is beside this path. */
@@ -109,8 +109,6 @@ export async function registerDaemon(
     isAfterFailedStart = !isMissing(failedStartPath(mirror));
     isAfterCut = readCard(path) !== null || isAfterFailedStart;
     write();
-    // From here on the file of this daemon says the same.
-    unmarkFailedStart(mirror);
     // Of its own it needed the lock only to write: two daemons that start at once must not both find no file.
     if (lockPath !== path) {
       lock.release();
@@ -235,7 +233,7 @@ export function mayHaveDaemon(
   return !isLockKnown && !isMissing(cardPath(mirror));
 }
 
-// A mark beside the mirror that a failed start was reported: an empty file, which a full disk takes.
+// A mark beside the mirror that a failed start was reported: an empty file, which a full disk takes. It stays until its end is stored.
 
 /** `unknown` where it cannot be written. */
 export function markFailedStart(mirror: string): 'marked' | 'marked before' | 'unknown' {

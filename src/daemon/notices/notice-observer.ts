@@ -33,6 +33,7 @@ import { isBackupOnItsWay } from '../health/health.ts';
 import type { BegunJob, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import { isBackupFailureOver } from '../backup-failure.ts';
+import { unmarkFailedStart } from '../lockfile.ts';
 import type { DaemonView } from '../view.ts';
 import {
   cutShortStates,
@@ -176,11 +177,14 @@ class NotifyingObserver implements JobObserver {
     this.#markReplaced(mirror);
     const assumed = [...this.#unwrittenOf(keys), ...this.#perhapsOpen(mirror)];
     this.#notifier.recordJob(mirror, row, detailsOf(ended), assumed);
-    [this.#isAfterCut, this.#isAfterFailedStart] = [false, false];
+    this.#isAfterCut = false;
     this.#recorded.add(row);
     for (const key of keys) this.#unwritten.delete(key);
     this.#ofContents = mirror.daemon.noticeStates('').filter(isOfContents);
     if (!this.#isToldGone) this.#known = { path: mirror.path, id: mirrorId(mirror) };
+    if (!this.#isAfterFailedStart) return;
+    this.#isAfterFailedStart = false;
+    unmarkFailedStart(this.#options.config().mirror);
   }
 
   async ended(ended: EndedJob, context: ObserverContext): Promise<void> {

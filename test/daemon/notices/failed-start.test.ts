@@ -1,0 +1,52 @@
+/** A start that failed is over with everybody once a job has ended, also where a daemon stopped before that. */
+import { existsSync } from 'node:fs';
+import { expect, it } from 'vitest';
+import { silentLogger } from '../../../src/core/logger.ts';
+import { markFailedStart } from '../../../src/daemon/lockfile.ts';
+import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
+import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
+import type { ObservedMirror } from '../../../src/daemon/jobs/observers.ts';
+import { Rig } from '../rig.ts';
+import { slack } from './channel.ts';
+
+it('ends with a chat, also where the daemon after it stopped before a job of it had ended', async () => {
+  const rig = await Rig.create({ sync: '0 * * * *' });
+  const sent: string[] = [];
+  const start = async (): Promise<void> => {
+    const deliveries = new Deliveries({
+      channels: () => [slack('chat', 'http://chat')],
+      sources: () => [{ name: 'a', origin: rig.service.url }],
+      times: () => null,
+      file: () => '',
+      publicUrl: () => null,
+      clock: rig.clock,
+      random: () => 0.5,
+      log: silentLogger,
+      send: (_channel, { title }) => {
+        sent.push(title);
+        return Promise.resolve();
+      },
+    });
+    const observers = ({ view, owner, context }: ObservedMirror) => [
+      createNoticeObserver({
+        ...{ clock: rig.clock, log: silentLogger, view, owner, context, deliveries },
+        config: () => ({ ...view().config(), notices: [slack('chat', 'http://chat')] }),
+      }),
+    ];
+    await rig.start({ observers });
+  };
+  await start();
+  await rig.daemon.stop();
+  const jobs = rig.jobs().length;
+  expect(markFailedStart(rig.mirrorPath)).toBe('marked');
+  await start();
+  await rig.daemon.stop();
+  expect(rig.jobs()).toHaveLength(jobs);
+  expect(sent).toEqual([]);
+  await start();
+  await rig.advanceMinutes(61);
+  expect(sent).toEqual(['a: the sync works; the daemon could not start before']);
+  expect(existsSync(`${rig.mirrorPath}.daemon-failed`)).toBe(false);
+  await rig.advanceMinutes(61);
+  expect(sent).toHaveLength(1);
+});
