@@ -22,15 +22,8 @@ import { type Wait, whenFree } from './when-free.ts';
 /** Without a word: the command has done its work. */
 const WAIT: Wait = { mostMs: 3_000, retryMs: 200, quietMs: 0, note: null, undone: 'it was not recorded' };
 
-const UNRECORDED = {
-  verify: '`tidemark status` will not know of this verification',
-  drill: '`tidemark status` will not know of this drill',
-  // Its targets have it.
-  backup: 'this backup could not be recorded in the mirror',
-} as const;
-
 interface ManualJob {
-  readonly name: keyof typeof UNRECORDED;
+  readonly name: 'verify' | 'drill' | 'backup';
   /** Null for the mirror as a whole. */
   readonly source: string | null;
   /** Milliseconds since the epoch. */
@@ -55,7 +48,22 @@ export async function recordJob(context: CommandContext, config: Config, job: Ma
   } catch (error) {
     const { code, message } = asTidemarkError(error);
     if (code === 'read_only' && context.options.verbose !== true) return;
-    printNote(context, [`${UNRECORDED[job.name]}: ${message}`]);
+    printNote(context, [`${unrecordedText(job)}: ${message}`]);
+  }
+}
+
+function unrecordedText({ name, result }: ManualJob): string {
+  const isMade = result.outcome === 'done' || result.outcome === 'partial';
+  switch (name) {
+    case 'verify':
+      return '`tidemark status` will not know of this verification';
+    case 'drill':
+      return '`tidemark status` will not know of this drill';
+    case 'backup':
+      // One that was made is in its targets.
+      return isMade
+        ? 'this backup could not be recorded in the mirror'
+        : '`tidemark status` will not know that this backup failed';
   }
 }
 

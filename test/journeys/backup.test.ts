@@ -611,6 +611,19 @@ pings: [{ success: "\${PING}" }]
     expect(stdout.split('Needs attention:')[1]).toMatch(/the last backup failed: .*\n +→ `tidemark verify`/);
   });
 
+  it('made by hand, that find the mirror damaged while another process writes it, do not say that one was made', async () => {
+    const { run, path } = await mirrored();
+    const other = new Database(path);
+    other.prepare('UPDATE records SET body = replace(body, ?, ?)').run('"B"', '"X"');
+    other.close();
+    const writer = open({ path, clock: systemClock });
+    const failed = await run('backup', 'create');
+    writer.close();
+    expect(failed).toMatchObject({ code: 1, stdout: '' });
+    expect(failed.stderr).toContain('`tidemark status` will not know that this backup failed: ');
+    expect(failed.stderr).not.toContain('could not be recorded');
+  });
+
   it('made by hand, end the failure of the daemon; so does a configuration without the target that failed', async () => {
     const { run, directory, path } = await mirrored();
     const at = new Date(systemClock.now() - 60_000).toISOString();
