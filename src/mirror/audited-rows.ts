@@ -259,19 +259,27 @@ export function contradictionOf(
 
 /**
  * A row of which an entry is not as it was written, or cannot be checked: the latest one proves nothing of the row then, and an
- * earlier one says who made it. Null where all are.
+ * earlier one says who made it. Null where all are, back to the last entry that ended an earlier row with this key.
  */
 function entryContradiction(
   connection: Connection,
   about: AuditedTable,
   member: string,
 ): Contradiction | null {
-  for (const written of ENTRIES(connection).all({ about, member })) {
-    if (isAsWritten(connection, written)) continue;
+  const entries = ENTRIES(connection).all({ about, member });
+  for (const [place, written] of entries.entries()) {
+    if (isAsWritten(connection, written)) {
+      if (isEnding(written)) return null;
+      continue;
+    }
     const { entry } = written;
     const isFollowing = entry === 1 || HASH_OF(connection).get({ entry: entry - 1 }) !== undefined;
     const why = isFollowing ? 'is not as it was written' : `cannot be checked: entry ${entry - 1} is gone`;
-    const what = `rests on entry ${entry} of the audit log, which ${why}`;
+    // The entries of a restore continue each other; of all else the latest has the entire row.
+    const isOfRow = place === 0 || about === 'restores';
+    const what = isOfRow
+      ? `rests on entry ${entry} of the audit log, which ${why}`
+      : `has an earlier entry in the audit log, entry ${entry}, which ${why}`;
     return { ...namedRow(about, member), what };
   }
   return null;

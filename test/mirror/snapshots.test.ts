@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { ORG, begin, open, sync, testClock } from './fixture.ts';
@@ -25,6 +26,24 @@ describe('snapshots', () => {
     expect(mirror.snapshots.list()).toEqual([{ ...pinned, name: 'a', run: 2 }, pinned]);
     expect(mirror.snapshots.unpin('b')).toEqual(pinned);
     expect(mirror.snapshots.list().map(({ name }) => name)).toEqual(['a']);
+  });
+
+  it('do not rest on entries from before they were unpinned; earlier ones since then are named as such', async () => {
+    const mirror = await twoRuns();
+    mirror.snapshots.pin('a', 1);
+    mirror.snapshots.unpin('a');
+    mirror.snapshots.pin('a', 2);
+    mirror.snapshots.pin('b', 1);
+    mirror.snapshots.setBaseline('b');
+    const file = new Database(mirror.path);
+    file.exec(`UPDATE audit_log SET via = 'eve@there' WHERE entry IN (1, 4)`);
+    file.close();
+    const lines = mirror.snapshots.contradictions().flatMap(({ name, line }) => (name === 'a' ? [line] : []));
+    expect(lines).toEqual([]);
+    expect(mirror.snapshots.unpin('a')).toMatchObject({ run: 2 });
+    expect(() => mirror.snapshots.unpin('b')).toThrow(
+      'snapshot "b" has an earlier entry in the audit log, entry 4, which is not as it was written',
+    );
   });
 
   it('have at most one baseline', async () => {
