@@ -247,8 +247,13 @@ function schemaTransition(states: readonly NoticeState[], seen: JobObservation):
   };
 }
 
-/** How many removals have waited in all, beside the collections in the detail of `removals`. */
+// Beside the collections in the detail of `removals`:
+/** How many removals have waited in all. */
 const WAITED = 'waited';
+/** The collections of which fewer had waited at some time than before. */
+const FALLEN = 'fallen';
+/** True where more waited again in one of these: they may be the same records, of which only the number is known. */
+const IS_AT_MOST = 'isAtMost';
 
 /** Subject `removals`: `held` while removals wait, with how many by collection; 0 where one has none left. */
 function removalTransition(
@@ -278,12 +283,19 @@ function removalTransition(
     ...Object.keys(waitingIn(known)).map((key) => [key, 0] as const),
     ...held.map((each) => [heldKey(each), each.records] as const),
   ]);
-  const added = [...counts].reduce(
-    (sum, [key, records]) => sum + Math.max(0, records - (waitingIn(known)[key] ?? 0)),
-    0,
-  );
+  const more = [...counts].map(([key, records]) => [key, records - (waitingIn(known)[key] ?? 0)] as const);
+  const added = more.reduce((sum, [, each]) => sum + Math.max(0, each), 0);
+  const fallenBefore = fallenIn(known);
+  const fallen = [...new Set([...fallenBefore, ...more.flatMap(([key, each]) => (each < 0 ? [key] : []))])];
+  const isAtMost =
+    known[IS_AT_MOST] === true || more.some(([key, each]) => each > 0 && fallenBefore.includes(key));
   const isNew = added > 0;
-  const now = { ...Object.fromEntries(counts), [WAITED]: waitedIn(known) + added };
+  const now = {
+    ...Object.fromEntries(counts),
+    [WAITED]: waitedIn(known) + added,
+    ...(fallen.length === 0 ? {} : { [FALLEN]: fallen }),
+    ...(isAtMost ? { [IS_AT_MOST]: true } : {}),
+  };
   const isMoved = isNew || JSON.stringify(sorted(known)) !== JSON.stringify(sorted(now));
   const state = { source, subject: 'removals', state: 'held', since: before?.since ?? at, detail: now };
   return {
@@ -299,6 +311,10 @@ function waitingIn(detail: NoticeState['detail']): Record<string, number> {
     (each): each is [string, number] => each[0] !== WAITED && typeof each[1] === 'number',
   );
   return Object.fromEntries(counts);
+}
+
+function fallenIn({ [FALLEN]: fallen }: NoticeState['detail']): readonly string[] {
+  return Array.isArray(fallen) ? fallen.map(String) : [];
 }
 
 function waitedIn(detail: NoticeState['detail']): number {
@@ -318,14 +334,15 @@ function settledLines(
   const confirmed = Math.min(settled.confirmed, Math.max(0, waited - approved - restored));
   const back = Math.max(0, waited - approved - restored - confirmed);
   const are = (count: number): string => plural(count, 'record was', 'records were');
+  const atMost = detail[IS_AT_MOST] === true ? 'at most ' : '';
   return [
-    `${plural(waited, 'removal')} had waited since ${since}`,
+    `${atMost}${plural(waited, 'removal')} had waited since ${since}`,
     ...settled.accepted.map(
       ({ records, run, ...who }) => `${are(records)} removed: accepted by ${whoText(who)} in run ${run}`,
     ),
     ...(restored === 0 ? [] : [`${are(restored)} created again by a restore`]),
     ...(confirmed === 0 ? [] : [`${are(confirmed)} removed: a later run did not find them either`]),
-    ...(back === 0 ? [] : [`${are(back)} seen again in the service`]),
+    ...(back === 0 ? [] : [`${atMost}${are(back)} seen again in the service`]),
   ];
 }
 

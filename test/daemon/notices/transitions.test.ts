@@ -164,6 +164,19 @@ describe('a sync', () => {
       '3 records were removed: a later run did not find them either',
       '18 records were seen again in the service',
     ]);
+    // What is missing again may be the same records.
+    let again = transitionsOf([], waits).states;
+    for (const records of [4, 12])
+      again = transitionsOf(again, { ...waits, held: [{ ...held[0]!, records }] }).states;
+    const [twice] = transitionsOf(again, {
+      ...sync('done'),
+      settled: { accepted: [], restored: 0, confirmed: 3 },
+    }).notices;
+    expect(contentOf(twice!).lines).toEqual([
+      expect.stringMatching(/^at most 20 removals had waited since 2/),
+      '3 records were removed: a later run did not find them either',
+      'at most 17 records were seen again in the service',
+    ]);
     const [notice] = transitionsOf([], waits).notices;
     const { hint, lines } = contentOf(notice!);
     expect(lines).toEqual([expect.stringMatching(/: 12 records: A, B and 10 more$/)]);
