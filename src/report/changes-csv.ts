@@ -12,7 +12,7 @@ interface ChangedRun {
   readonly diff: Pick<DiffDocument, 'changes'> | null;
 }
 
-/** The organization of a project of a source, as the views have it; undefined if it is not known. */
+/** The organization of a project of a source, as the views have it; undefined if unknown. */
 type OrganizationOf = (source: string, project: string) => string | undefined;
 
 const COLUMNS = [

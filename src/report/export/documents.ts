@@ -23,7 +23,7 @@ export interface DatedExportRecord extends ExportRecord {
 /** One revision of a record, with what it changed. */
 export interface ExportRevision extends Omit<ExportRecord, 'body' | 'source'> {
   readonly source: string;
-  /** That it belongs to, as the views have it: of what is listed by project that of the project. Null if it is not known. */
+  /** That it belongs to, as the views have it: of what is listed by project that of the project. Null if unknown. */
   readonly organization: string | null;
   /** Null where the record has none; of a removal the last. */
   readonly name: string | null;
