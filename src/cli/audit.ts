@@ -1,9 +1,11 @@
 /** `tidemark audit`: who accepted, pinned, restored, undid and forgot what, and when; newest first. */
 import { resolve } from 'node:path';
+import type { Config } from '../config/config.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import { localTime } from '../core/wording.ts';
+import { shellWord } from '../core/hints.ts';
+import { formatInteger, localTime } from '../core/wording.ts';
 import { AuditWalk, contradictedLines, damageNotes, plainLines } from '../daemon/http/audit-entries.ts';
 import type { AuditAction } from '../mirror/audit-actions.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -57,6 +59,7 @@ export async function audit(context: CommandContext, options: AuditOptions): Pro
       format,
     );
     printNote(context, damageNotes(walk.damage));
+    if (walk.count === 0) printNote(context, otherOriginNotes(mirror, config, { period, options }, context));
     const contradicted = contradictedLines(walk.altered, mirror);
     const isShown = format === 'text' && options.output === undefined && walk.count > 0;
     if (isShown && isOneOutput(context)) context.onReasonPrinted?.();
@@ -66,6 +69,25 @@ export async function audit(context: CommandContext, options: AuditOptions): Pro
   } finally {
     mirror.close();
   }
+}
+
+/** Where nothing is found: the names with @ that people gave, which are found with their origin only. */
+function otherOriginNotes(
+  mirror: Mirror,
+  config: Config,
+  { period, options }: { readonly period: Period; readonly options: AuditOptions },
+  context: CommandContext,
+): string[] {
+  return (options.by ?? []).flatMap((name) => {
+    if (!name.includes('@')) return [];
+    const ofAny = `${name} (*)`;
+    const { count } = new AuditWalk(mirror, config, {
+      ...{ period, actions: options.action, by: [ofAny], sources: context.options.source },
+    }).survey();
+    if (count === 0) return [];
+    const are = count === 1 ? 'is 1 entry' : `are ${formatInteger(count)} entries`;
+    return [`of the name ${name} there ${are}, whoever gave it: \`tidemark audit --by ${shellWord(ofAny)}\``];
+  });
 }
 
 async function write(

@@ -214,6 +214,22 @@ describe('the audit log', () => {
     };
     // The user of another machine did nothing here: somebody gave that name.
     expect(await pins('eve@elsewhere')).toEqual([]);
+    for (const format of ['text', 'csv']) {
+      const none = await story.expectRun(
+        0,
+        'audit',
+        '--format',
+        format,
+        '--by',
+        'eve@elsewhere',
+        '--by',
+        'x@y',
+      );
+      expect(none.stderr).toBe(
+        "tidemark: of the name eve@elsewhere there is 1 entry, whoever gave it: `tidemark audit --by 'eve@elsewhere (*)'`\n",
+      );
+    }
+    expect((await story.expectRun(0, 'audit', '--by', 'x@y')).stderr).toBe('');
     expect(await pins(`eve@elsewhere (${via})`)).toEqual(['a']);
     expect(await pins('EVE@elsewhere (*)')).toEqual(['a']);
     expect(await pins(`${via} (*)`)).toEqual(['b']);
