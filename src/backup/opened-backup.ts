@@ -209,7 +209,7 @@ function refuseContradiction(
   if (facts !== null) {
     const { audit_log: entry, sources, versions } = manifest;
     // The mirror does not know which version of the program backed it up.
-    const { tidemark: said, schema } = versions ?? {};
+    const { tidemark: said, schema }: Partial<BackupManifest['versions']> = { ...versions };
     // A later version of the program may say more.
     if (!isVersion(said) || schema !== facts.schema) {
       const tidemark = isVersion(said) ? said : 'a version';

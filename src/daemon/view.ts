@@ -54,6 +54,8 @@ export interface UnwrittenJob {
   /** `job` is 0 where its begin could not be written down either. */
   readonly row: JobRow;
   readonly isOfAllKinds: boolean;
+  /** When the first of those ended that went so one after the other; ISO 8601. */
+  readonly since: string;
 }
 
 export interface ScheduleView {

@@ -216,7 +216,7 @@ describe('status', () => {
       commandLine(args, { env: {}, cwd: directory });
     expect((await run('sync')).code).toBe(0);
     const { stdout } = await run('status', '--verbose');
-    expect(stdout).toMatch(/Complete +All but samples +.*sharings sampled \(2 of 5\), as of run 1/);
+    expect(stdout).toMatch(/Complete +Yes, with samples +.*sharings sampled \(2 of 5\), as of run 1/);
     expect(stdout).toMatch(/recording_sharing +1 +2 of 5 +.*sampled$/m);
     const document = JSON.parse((await run('status', '--json')).stdout) as {
       sources: { sampled: object[] }[];

@@ -25,6 +25,7 @@ import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
 
 const EVERY_TEN = { sync: '*/10 * * * *' };
+const REFUSED = '{"type":"authentication_error","code":"authentication_failed","detail":"no"}';
 const EVERY_TWO_HOURS = { sync: '0 */2 * * *' };
 
 function outcomes(rig: Rig): string[] {
@@ -143,6 +144,41 @@ describe('this machine', () => {
     await rig.advanceMinutes(10);
     expect(rig.view.problems()).toEqual([]);
     expect(outcomes(rig)).toEqual(['overdue done', 'schedule done']);
+  });
+
+  it.each([
+    [
+      'key_refused',
+      (rig: Rig): void => void rig.service.quirks.push((_seen, response) => respond(response, 401, REFUSED)),
+    ],
+    [
+      'run_failed',
+      (rig: Rig): void => void rig.service.quirks.push((_seen, response) => respond(response, 400, '{}')),
+    ],
+    [
+      'run_failed',
+      (rig: Rig) => {
+        rig.onOpen = (mode) => {
+          if (mode === 'write')
+            throw new TidemarkError('disk_full', 'the disk is full', { hint: 'make room' });
+        };
+      },
+    ],
+  ] as const)('%s is a reason of health since the first sync that failed so', async (code, fail) => {
+    const rig = await Rig.create(EVERY_TEN);
+    await rig.start();
+    const since = (): string | null | undefined => {
+      const [source] = readHealthSnapshot(rig.view, rig.clock.now()).health.sources;
+      return source?.reasons.find((reason) => reason.code === code)?.since;
+    };
+    await rig.advanceMinutes(15);
+    expect(since()).toBeUndefined();
+    fail(rig);
+    await rig.advanceMinutes(10);
+    const first = since();
+    expect(first).toEqual(expect.any(String));
+    await rig.advanceMinutes(20);
+    expect(since()).toBe(first);
   });
 
   it('a full disk that lets no job begin is a reason of health until one begins again', async () => {

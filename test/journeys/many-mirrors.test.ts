@@ -301,6 +301,15 @@ describe('the process of a job', () => {
 });
 
 describe('HTTP over many mirrors', () => {
+  it('has the dashboard at its root, whatever the client accepts', async () => {
+    const story = await Story.create(2);
+    story.start();
+    await story.until(() => story.said(/^daemon started/).length > 0);
+    const { status, text } = await story.ask('/');
+    expect([status, text.includes('<h1')], text).toEqual([200, true]);
+    await story.stop();
+  });
+
   it('answers for all from memory, for one from its mirror, and starts syncs by the token for webhooks', async () => {
     const before = descriptors();
     const opened = (): string[] =>

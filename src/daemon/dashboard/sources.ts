@@ -282,9 +282,10 @@ function rowOf(summary: CellSummary, now: number): HtmlPart[] {
   const code = lastErrorCode === null ? NOTHING : markup`<code>${lastErrorCode}</code> `;
   return [
     markup`<a href="${withSource('/', name)}">${nameHtml(name)}</a> ${faint(group)}`,
-    running === null
-      ? badge(stateOf(summary).tone, state ?? 'not read yet')
-      : badge('plain', `${running.name} runs`),
+    [
+      badge(stateOf(summary).tone, state ?? 'not read yet'),
+      running === null ? NOTHING : faint(` ${running.name} runs`),
+    ],
     ...QUESTIONS.map(([question]) => answer(question)),
     answer('drift'),
     isKnown ? ageHtml(lastCompleteAt, now) : faint('not known'),

@@ -33,6 +33,7 @@ import {
   allowedAgeMs,
   assessHealth,
   expectedSince,
+  failureCode,
   isFirstSyncAtWork,
   isInterrupted,
 } from './health.ts';
@@ -67,6 +68,8 @@ interface HealthInputs extends MirrorFacts {
   readonly begunAnew: BegunAnew | null;
   /** The latest syncs of all kinds, by source. */
   readonly wholeSyncs: ReadonlyMap<string, JobRow | null>;
+  /** By source, as in `SourceFacts`. */
+  readonly failingSince: ReadonlyMap<string, string | null>;
   /** By source. */
   readonly firstSyncs: ReadonlyMap<string, SourceFacts['firstSync']>;
   /** By source, its latest restore that has not ended. */
@@ -199,6 +202,7 @@ export function readHealthInputs(
       wholeSyncs: new Map(
         sourceStatuses.map((status) => [status.source, lastWholeSync(mirror, status.source, lastJobs)]),
       ),
+      failingSince: new Map(configured.map((source) => [source, failingSince(mirror, source)])),
       firstSyncs: new Map(
         sourceStatuses.map(({ source, lastComplete }) => [source, firstSyncOf(mirror, source, lastComplete)]),
       ),
@@ -290,7 +294,17 @@ function withUnwrittenJobs(view: HealthView, inputs: HealthInputs): HealthInputs
       ? [[row.source, row] as const]
       : [],
   );
-  return { ...inputs, lastJobs, wholeSyncs: new Map([...inputs.wholeSyncs, ...syncs]) };
+  const failing = unwritten.flatMap(({ row: { source }, since }) =>
+    source === null || !syncs.some(([name]) => name === source)
+      ? []
+      : [[source, inputs.failingSince.get(source) ?? since] as const],
+  );
+  return {
+    ...inputs,
+    lastJobs,
+    wholeSyncs: new Map([...inputs.wholeSyncs, ...syncs]),
+    failingSince: new Map([...inputs.failingSince, ...failing]),
+  };
 }
 
 function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health {
@@ -436,6 +450,26 @@ export function readFreshness(
   }
 }
 
+/** When the first of the latest syncs of all kinds ended that failed in the same way one after the other, ISO 8601; null where the latest did not. */
+function failingSince(mirror: Mirror, source: string): string | null {
+  const attempts = (limit: number): (RunRow | JobRow)[] => {
+    const runs = mirror.runs.list({ source, isOfAllKinds: true, limit });
+    // Of one with a run, the run says how it ended.
+    const jobs = mirror.daemon.jobs({ name: 'sync', source, limit }).filter(({ run }) => run === null);
+    return [...runs, ...jobs]
+      .filter(({ outcome }) => outcome !== 'running')
+      .toSorted((a, b) => (a.startedAt > b.startedAt ? -1 : 1));
+  };
+  // One of each may be at work.
+  const [latest] = attempts(2);
+  const code = latest === undefined ? null : failureCode(latest);
+  if (code === null) return null;
+  const all = attempts(ATTEMPTS_READ);
+  const other = all.findIndex((each) => failureCode(each) !== code);
+  const first = other === -1 ? all.at(-1) : all[other - 1];
+  return first?.finishedAt ?? first?.startedAt ?? null;
+}
+
 function firstSyncOf(
   mirror: Mirror,
   source: string,
@@ -562,10 +596,11 @@ function sourceFacts(
   sourceStatus: SourceStatus,
   {
     wholeSyncs,
+    failingSince: failing,
     firstSyncs,
     restores,
     driftWaits,
-  }: Pick<HealthInputs, 'wholeSyncs' | 'firstSyncs' | 'restores' | 'driftWaits'>,
+  }: Pick<HealthInputs, 'wholeSyncs' | 'failingSince' | 'firstSyncs' | 'restores' | 'driftWaits'>,
 ): SourceFacts {
   const { source, lastComplete, lastEnded, lastWholeEnded, firstTriedAt, held, unreadCount } = sourceStatus;
   const narrowed = lastEnded?.kinds ?? null;
@@ -576,6 +611,7 @@ function sourceFacts(
     lastComplete,
     lastEnded: lastWholeEnded,
     lastSync: wholeSyncs.get(source) ?? null,
+    failingSince: failing.get(source) ?? null,
     firstSync: firstSyncs.get(source) ?? NO_ATTEMPTS,
     interrupted,
     driftWaitsSince: driftWaits.get(source) ?? null,

@@ -95,6 +95,8 @@ export interface SourceFacts {
   readonly lastEnded: EndedRun | null;
   /** The latest sync job that ended: it may have failed before a run came about. */
   readonly lastSync: EndedJob | null;
+  /** Since when syncs of all kinds fail as the last one did, ISO 8601; null, or left out, where that is not known. */
+  readonly failingSince?: string | null;
   /** How the syncs of all kinds went while none was complete; neither once one was. */
   readonly firstSync: {
     /** True where one came to its own end: it failed, was refused or partial. */
@@ -502,7 +504,7 @@ function overdueCause(
   if (hasFailed)
     return {
       why: 'the last one failed',
-      hint: '`tidemark backup create` makes one once what it failed of is mended',
+      hint: '`tidemark backup create` makes one once the cause is fixed',
       follows: 'backup_failed',
     };
   if (waits !== null) {
@@ -761,7 +763,17 @@ function waitsForSlot({
 
 const REFUSED: ReadonlySet<string> = new Set<ErrorCode>(['unauthorized', 'forbidden']);
 
-function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthReason[] {
+/** What is wrong with an attempt that brought nothing; null for one that brought something. */
+export function failureCode({
+  outcome,
+  errorCode,
+}: Pick<EndedJob, 'outcome' | 'errorCode'>): 'key_refused' | 'run_failed' | null {
+  if (outcome === 'refused' || (outcome === 'failed' && errorCode !== null && REFUSED.has(errorCode)))
+    return 'key_refused';
+  return outcome === 'failed' || outcome === 'interrupted' ? 'run_failed' : null;
+}
+
+function lastRun({ lastEnded, lastSync, failingSince, unread, source }: SourceFacts): HealthReason[] {
   // A job without a run ended after the last run.
   const isJobNewer =
     lastSync !== null &&
@@ -772,27 +784,25 @@ function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthRe
   // A job that failed before its run began is in no list of runs.
   const run = last.run ?? null;
   const why = last.error === null ? '' : `: ${last.error}`;
-  if (
-    last.outcome === 'refused' ||
-    (last.outcome === 'failed' && last.errorCode !== null && REFUSED.has(last.errorCode))
-  ) {
+  const code = failureCode(last);
+  if (code === 'key_refused') {
     return [
       {
         code: 'key_refused',
         state: 'degraded',
         message: `the last sync failed${why === '' ? ': the service refused the key' : why}`,
-        since,
+        since: failingSince ?? since,
         hint: `give ${source} a valid key; \`tidemark doctor --source ${source}\` tries it`,
       },
     ];
   }
-  if (last.outcome === 'failed' || last.outcome === 'interrupted') {
+  if (code === 'run_failed') {
     return [
       {
         code: 'run_failed',
         state: 'degraded',
         message: `the last sync ${isInterrupted(last) ? 'was interrupted' : 'failed'}${run === null ? ' before its run began' : ''}${why}`,
-        since,
+        since: failingSince ?? since,
         hint:
           run === null
             ? `no run was begun${last.errorCode === ('disk_full' satisfies ErrorCode) ? ': free space on the volume of the mirror' : ''}; the next sync retries`

@@ -155,7 +155,7 @@ function complete(snapshot: HealthSnapshot): Answered {
       return { tone: 'warn', word: 'Not all', line };
     }
     const oldest = since.map((run) => run?.finishedAt ?? '').toSorted()[0] ?? '';
-    const word = own.length === 1 ? `As of run ${first?.run ?? 0}` : 'As of before';
+    const word = own.length === 1 ? `Not since run ${first?.run ?? 0}` : 'Not now';
     const why = attempt ?? `the last run left out ${plural(unread, 'collection')}`;
     return { tone: 'warn', word, line: `complete ${age(oldest, now)}; ${why}` };
   }
@@ -170,7 +170,7 @@ function complete(snapshot: HealthSnapshot): Answered {
   const unasked = own.flatMap((each) => unaskedLines(each.unasked)).map((line) => `; ${line}`);
   return {
     tone: 'good',
-    word: sampled.length === 0 ? 'Yes' : 'All but samples',
+    word: sampled.length === 0 ? 'Yes' : 'Yes, with samples',
     line: `${records} in ${plural(collections, 'collection')}${apart.join('')}${when}${unasked.join('')}`,
   };
 }

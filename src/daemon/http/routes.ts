@@ -138,7 +138,9 @@ export function createRoutes(
     // The pages of one mirror, chosen by `?source=NAME`; without it the page of all.
     application.use('*', async (context: Context<{ Bindings: HttpBindings }>) => {
       const { pathname, searchParams } = new URL(context.req.url);
-      if (!searchParams.has('source') && cells.cells().length !== 1 && wantsPage(context)) {
+      // Whatever is accepted, `/` is a page.
+      const isPage = pathname === '/' || wantsPage(context);
+      if (!searchParams.has('source') && cells.cells().length !== 1 && isPage) {
         if (pathname === '/') return allSourcesPage(pages, context, cells.summaries());
         return context.redirect('/', 303);
       }

@@ -582,11 +582,13 @@ export class JobRunner implements SlotUser {
       turn?.release();
       mirrorAccess.isThere();
     }
-    const { result, row, ended, isWritten } = known;
+    const { result, end, row, ended, isWritten } = known;
     if (!isWritten && result.outcome !== 'interrupted') {
+      const before = this.#unwritten.findLast((each) => jobKey(each.row) === jobKey(row));
+      const since = before?.row.outcome === row.outcome ? before.since : end.finishedAt;
       // Of those that have no row in the mirror, the latest is enough.
       const kept = this.#unwritten.filter((each) => each.row.job !== 0 || jobKey(each.row) !== jobKey(row));
-      this.#unwritten = [...kept, { row, isOfAllKinds: current.kinds === null }];
+      this.#unwritten = [...kept, { row, isOfAllKinds: current.kinds === null, since }];
     }
     this.#tickets.end(current, result.error);
     noteJobProblem(problems, row, result.error);

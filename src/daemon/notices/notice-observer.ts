@@ -29,7 +29,7 @@ import { movedAway, MOVED_SUFFIX } from '../../mirror/open.ts';
 import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { mirrorFileState } from '../cell-status.ts';
 import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from '../health/health-facts.ts';
-import { isBackupOnItsWay } from '../health/health.ts';
+import { allowedBackupAgeMs, isBackupOnItsWay } from '../health/health.ts';
 import type { BegunJob, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import { isBackupFailureOver } from '../backup-failure.ts';
@@ -340,7 +340,8 @@ class NotifyingObserver implements JobObserver {
     const isComing =
       view.running().some(({ name }) => name === 'backup') ||
       isBackupOnItsWay(queued?.since || null, backup?.everyMs ?? 0, now);
-    if (overdue === null ? mayWait : !isComing) await this.#notifier.checkBackups(overdue);
+    if (overdue === null ? mayWait : !isComing)
+      await this.#notifier.checkBackups(overdue, laggingTargets(view, now));
     if (!mayWait) return;
     await this.#notifier.checkBackupFailure(
       (mirror, since) =>
@@ -466,7 +467,7 @@ class NotifyingObserver implements JobObserver {
     this.#missed = problem.missed;
     this.#options.log.warn({ hint }, message);
     const of = { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_gone' } as const;
-    const title = `${subjectName('')}: it was begun without its history`;
+    const title = `${subjectName('')}: a new mirror without the history of the earlier one`;
     this.#sendUnstored(noticeOf(of, { severity: 'critical', title, lines: [message], hint }));
     return true;
   }
@@ -562,6 +563,22 @@ function readUnfinished(
   }
 }
 
+/** Targets whose newest backup is older than a backup may be. */
+function laggingTargets(view: DaemonView, now: number): readonly string[] {
+  const { backup } = view.config();
+  if (backup === null || backup.everyMs === 0) return [];
+  const { everyMs, targets } = backup;
+  const change = view.intervalChange('backup');
+  const syncsMs = view
+    .schedules()
+    .flatMap(({ schedule, intervalMs }) => (schedule === 'sync' ? [intervalMs] : []));
+  return view.backups.remembered(targets).flatMap(({ address, newest }) => {
+    if (newest === null) return [address];
+    const allowedMs = allowedBackupAgeMs(newest.madeAt, { everyMs, change }, syncsMs);
+    return now - Date.parse(newest.madeAt) > allowedMs ? [address] : [];
+  });
+}
+
 function isOfContents({ subject }: NoticeState): boolean {
   return CONTENT_SUBJECTS.some((each) => each === subject);
 }
@@ -624,7 +641,7 @@ function replaced(now: number, config: Config, backup: string | null): Notice {
       severity: 'critical',
       title: `${subjectName('')}: another mirror is in its place`,
       lines: [
-        `${mirror} (${namesOf(sources.map(({ name }) => name))}) is another mirror than the one that is gone: it was begun without that history`,
+        `${mirror} (${namesOf(sources.map(({ name }) => name))}) is a new mirror, without the history of the one that is gone`,
       ],
       hint: `move the new mirror away, then ${goneHint(placeOf(config), backup)}. To continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
     },

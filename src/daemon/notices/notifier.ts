@@ -39,8 +39,8 @@ export interface Notifier {
    * @param mayWait false where an end that cannot be written now is left to the next check
    */
   checkFreshness(sources: readonly Freshness[], mayWait?: boolean): Promise<number>;
-  /** Checks whether backups are overdue, or no longer, likewise. @param overdue why they are; null where they are not */
-  checkBackups(overdue: HealthReason | null): Promise<number>;
+  /** Checks whether backups are overdue, or no longer, likewise. @param overdue why they are; null where they are not @param lagging targets whose newest backup is older than allowed */
+  checkBackups(overdue: HealthReason | null, lagging?: readonly string[]): Promise<number>;
   /**
    * Ends what was reported of a failed backup once nothing is left of the failure, though no backup job of the daemon says so.
    * @param isOver as `isBackupFailureOver`
@@ -177,7 +177,11 @@ export function createNotifier(options: NotifierOptions): Notifier {
         return joined([change, settled(states, { source, at, run: null }, ['restore'], change)]);
       }),
     );
-  const overdueBackups = (mirror: Mirror, overdue: HealthReason | null): Transition => {
+  const overdueBackups = (
+    mirror: Mirror,
+    overdue: HealthReason | null,
+    lagging: readonly string[] = [],
+  ): Transition => {
     const at = isoTime(clock.now());
     const states = statesOf(mirror, '');
     const told = stateOf(states, '', 'backup');
@@ -190,7 +194,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
       overdue === null
         ? told === undefined
           ? NO_TRANSITION
-          : backupTransition(null, null, at)
+          : onTimeTransition(at, lagging)
         : isNew
           ? backupTransition(overdue, follows, at, told)
           : NO_TRANSITION;
@@ -230,9 +234,9 @@ export function createNotifier(options: NotifierOptions): Notifier {
     afterJob: (job, details) => openWriter((mirror) => recordJob(mirror, job, details)),
     recordJob,
     checkFreshness: (sources, mayWait) => check((mirror) => freshness(mirror, sources), channelsOf, mayWait),
-    checkBackups: (overdue) =>
+    checkBackups: (overdue, lagging) =>
       check(
-        (mirror) => overdueBackups(mirror, overdue),
+        (mirror) => overdueBackups(mirror, overdue, lagging),
         (notice, mirror) => backupChannels(notice, mirror, overdue?.follows),
       ),
     checkBackupFailure: async (isOver, line) => {
@@ -312,28 +316,33 @@ function openCauses(
   return open.map(({ source, subject }) => ({ event: cause, source, subject }));
 }
 
+/** @param lagging targets whose newest backup is older than allowed, though another target has a newer one */
+function onTimeTransition(at: string, lagging: readonly string[]): Transition {
+  const of = { at, source: '', subject: 'backup', event: 'backup_on_time' } as const;
+  const what =
+    lagging.length === 0
+      ? 'no backup is overdue any more'
+      : `a backup was made again, but ${lagging.join(', ')} still ${lagging.length === 1 ? 'lacks' : 'lack'} one`;
+  const onTime = noticeOf(of, { severity: 'low', title: `${subjectName('')}: ${what}`, job: 'backup' });
+  return { states: [], cleared: [{ source: '', subject: 'backup' }], notices: [onTime] };
+}
+
 /** @param before the reported state */
 function backupTransition(
-  overdue: HealthReason | null,
+  { message, hint }: HealthReason,
   follows: BackupCause | null,
   at: string,
-  told?: NoticeState,
+  before?: NoticeState,
 ): Transition {
   const of = { at, source: '', subject: 'backup' };
-  if (overdue === null) {
-    const title = `${subjectName('')}: no backup is overdue any more`;
-    const onTime = noticeOf({ ...of, event: 'backup_on_time' }, { severity: 'low', title, job: 'backup' });
-    return { states: [], cleared: [{ source: '', subject: 'backup' }], notices: [onTime] };
-  }
-  const { message, hint } = overdue;
   const title = `${subjectName('')}: ${message}`;
   const late = noticeOf({ ...of, event: 'backup_overdue' }, { severity: 'high', title, hint, job: 'backup' });
-  const reportedTo = told === undefined ? [] : reportedToOf(told);
+  const reportedTo = before === undefined ? [] : reportedToOf(before);
   const detail = {
     ...(follows === null ? {} : { follows }),
     ...(reportedTo.length === 0 ? {} : { reportedTo: [...reportedTo] }),
   };
-  const state = { source: '', subject: 'backup', state: 'overdue', since: told?.since ?? at, detail };
+  const state = { source: '', subject: 'backup', state: 'overdue', since: before?.since ?? at, detail };
   return { states: [state], cleared: [], notices: [late] };
 }
 

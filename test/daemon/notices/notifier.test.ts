@@ -368,6 +368,16 @@ describe('who is notified', () => {
     ]);
   });
 
+  it('hears that a backup was made again, and which target has none so new', async () => {
+    const { start, mirror } = rig();
+    const notifier = start([webhook('a', 'http://a')]);
+    await notifier.checkBackups(OVERDUE);
+    await notifier.checkBackups(null, ['s3://bucket']);
+    expect(mirror.daemon.deliveries(1)[0]?.about.content['title']).toMatch(
+      /: a backup was made again, but s3:\/\/bucket still lacks one$/,
+    );
+  });
+
   it('hears of both while the mirror cannot be written, each once, and of their ends', async () => {
     const { start, clock, sent, mirror } = rig();
     let isHeld = true;
