@@ -641,7 +641,7 @@ function replaced(now: number, config: Config, backup: string | null): Notice {
       severity: 'critical',
       title: `${subjectName('')}: another mirror is in its place`,
       lines: [
-        `${mirror} (${namesOf(sources.map(({ name }) => name))}) is a new mirror, without the history of the one that is gone`,
+        `${mirror} (${namesOf(sources.map(({ name }) => name))}) is another mirror than the one that is gone, and does not have its history`,
       ],
       hint: `move the new mirror away, then ${goneHint(placeOf(config), backup)}. To continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
     },

@@ -322,7 +322,7 @@ function onTimeTransition(at: string, lagging: readonly string[]): Transition {
   const what =
     lagging.length === 0
       ? 'no backup is overdue any more'
-      : `a backup was made again, but ${lagging.join(', ')} still ${lagging.length === 1 ? 'lacks' : 'lack'} one`;
+      : `there is a new backup, but ${lagging.join(', ')} still ${lagging.length === 1 ? 'lacks' : 'lack'} one`;
   const onTime = noticeOf(of, { severity: 'low', title: `${subjectName('')}: ${what}`, job: 'backup' });
   return { states: [], cleared: [{ source: '', subject: 'backup' }], notices: [onTime] };
 }

@@ -374,7 +374,7 @@ describe('who is notified', () => {
     await notifier.checkBackups(OVERDUE);
     await notifier.checkBackups(null, ['s3://bucket']);
     expect(mirror.daemon.deliveries(1)[0]?.about.content['title']).toMatch(
-      /: a backup was made again, but s3:\/\/bucket still lacks one$/,
+      /: there is a new backup, but s3:\/\/bucket still lacks one$/,
     );
   });
 
