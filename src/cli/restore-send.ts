@@ -92,7 +92,9 @@ function withResuming(thrown: unknown, restore: number, sent: number): TidemarkE
   const steps = `restore ${restore} is interrupted: ${plural(sent, 'step')} ${sent === 1 ? 'was' : 'were'} sent`;
   const defect = error.code === 'internal' && error.hint !== undefined ? `${error.hint}; ` : '';
   const then =
-    error.code === 'disk_full' ? `free space, then ${resume}` : `once the cause is fixed, ${resume} continues it`;
+    error.code === 'disk_full'
+      ? `free space, then ${resume}`
+      : `once the cause is fixed, ${resume} continues it`;
   return new TidemarkError(error.code, error.message, { hint: `${defect}${steps}; ${then}`, cause: error });
 }
 
