@@ -148,6 +148,8 @@ function endByRun(mirror: Mirror, { name, source, startedAt }: JobRow): JobEnd |
     );
   if (run === undefined || run.finishedAt === null || run.outcome === 'running') return null;
   const { finishedAt, errorCode, error } = run;
+  // The run of a job that died is ended by whoever opens the mirror next.
+  if (errorCode === 'interrupted') return null;
   const isRefused = errorCode !== null && exitCodeFor(errorCode) === EXIT.refused;
   const byOutcome = {
     complete: 'done',

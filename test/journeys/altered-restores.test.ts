@@ -34,10 +34,10 @@ it('a restore whose plan was edited is listed and shown, with a warning, and not
   alter(story, `UPDATE restores SET plan = replace(plan, 'Gone A', 'Gone X')`);
   const line = 'restore 1 is not as it was recorded';
   for (const command of [['restores'], ['restores', 'show', '1']]) {
-    const { stdout, stderr } = await story.expectRun(0, ...command);
+    const { stdout, stderr } = await story.expectRun(1, ...command);
     expect(stderr).toContain(line);
     expect(stdout).toContain(command.length === 1 ? 'complete' : 'Gone X');
-    const shown = JSON.parse((await story.expectRun(0, ...command, '--json')).stdout) as {
+    const shown = JSON.parse((await story.expectRun(1, ...command, '--json')).stdout) as {
       warnings: string[];
     };
     expect(shown.warnings).toEqual([expect.stringContaining(line)]);

@@ -428,7 +428,8 @@ describe('a mirror that goes away under the daemon', () => {
       await story.until(() => story.lines(0, /^daemon started/).length === 1);
       expect((await story.cli('sync')).code).toBe(0);
       await story.stop();
-      expect(story.events().toSorted()).toEqual(['mirror_back', 'mirror_gone', 'run_recovered']);
+      const events = ['mirror_back', 'mirror_gone', 'run_recovered', 'sync_on_time'];
+      expect(story.events().toSorted()).toEqual(events);
     },
   );
 });

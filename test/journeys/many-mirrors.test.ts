@@ -230,9 +230,11 @@ describe('an outage of many sources', () => {
     // One incident from the first word to the last.
     expect(new Set(ofOutage().flatMap(({ group }) => group?.key ?? [])).size).toBe(1);
     // What the killed daemon may have reported from memory ends too: once for each source, in a few notices.
-    await story.until(() => sourcesTold(hook, 'mirror_back').length >= 8);
-    expect(sourcesTold(hook, 'mirror_back')).toEqual(story.names);
-    expect(told(hook).length - ofOutage().length).toBeLessThanOrEqual(3);
+    for (const event of ['mirror_back', 'sync_on_time'] as const) {
+      await story.until(() => sourcesTold(hook, event).length >= 8);
+      expect(sourcesTold(hook, event)).toEqual(story.names);
+      expect(told(hook).filter((each) => each.event === event).length).toBeLessThanOrEqual(3);
+    }
     // Nothing is told again.
     await story.until(() => story.said(/^delivered a notice/).length >= told(hook).length);
     await story.stop();

@@ -28,8 +28,14 @@ async function differences(story: Story, code: number, ...args: string[]): Promi
 function journal(story: Story, restore: number): string {
   const mirror = openMirror(story.file('mirror.db'), { mode: 'read', command: 'test', clock: systemClock });
   try {
-    const config: Pick<Config, 'configured'> = { configured: [] };
-    const facts = { mirror, config: config as Config, now: systemClock.now() };
+    const config = {
+      configured: [],
+      http: { token: null, triggerToken: null },
+      replica: { token: null },
+      notices: [],
+      pings: [],
+    } as unknown as Config;
+    const facts = { mirror, config, now: systemClock.now() };
     return journalPage(facts, String(restore)).body.text;
   } finally {
     mirror.close();

@@ -106,12 +106,12 @@ describe('undo of a restore that was killed with requests under way', () => {
     const dry = await story.expectRun(2, 'undo', '1');
     expect(dry.stderr).toContain('had an effect');
     expect(dry.stdout).toContain('3 to remove');
-    // Of the three, one was answered: the others may be somebody else's.
+    // Of the three, the kill left one an answer at most: the others may be somebody else's.
     const found = 'found by a look-up: its creation had no answer';
-    expect(dry.stdout.split(found)).toHaveLength(3);
-    expect(
-      dry.stderr.match(/step \d+ \(create batch export .+\): found by a look-up: .+: [0-9a-f-]{36}/g),
-    ).toHaveLength(2);
+    const named =
+      dry.stderr.match(/step \d+ \(create batch export .+\): found by a look-up: .+: [0-9a-f-]{36}/g) ?? [];
+    expect([2, 3]).toContain(named.length);
+    expect(dry.stdout.split(found)).toHaveLength(named.length + 1);
     expect(await outcomes(story)).toEqual(journal);
     expect(await actions(story)).toEqual(['abandon', 'end', 'restore']);
     expect(story.writes()).toHaveLength(from);

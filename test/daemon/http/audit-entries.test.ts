@@ -6,7 +6,13 @@ import { AuditWalk, findAuditEntries } from '../../../src/daemon/http/audit-entr
 import type { Mirror } from '../../../src/mirror/mirror.ts';
 import { open, ORG, sync } from '../../mirror/fixture.ts';
 
-const CONFIG = { configured: [] } as unknown as Config;
+const CONFIG = {
+  configured: [],
+  http: { token: null, triggerToken: null },
+  replica: { token: null },
+  notices: [],
+  pings: [],
+} as unknown as Config;
 const ALL = { period: { since: { at: '' }, until: { at: '9999' }, notes: [] } };
 
 function accept(mirror: Mirror, count: number): void {
