@@ -73,8 +73,8 @@ describe('tidemark drill', () => {
     expect(found.remaining.some(({ kind }) => kind === 'session_recordings')).toBe(false);
   });
 
-  it('brings back what the profile knows to be writable, as docs/restoring.md says', async () => {
-    const page = readFileSync(new URL('../../docs/restoring.md', import.meta.url), 'utf8');
+  it('brings back what the profile knows to be writable, as docs/restore-cases.md says', async () => {
+    const page = readFileSync(new URL('../../docs/restore-cases.md', import.meta.url), 'utf8');
     const text = readFileSync(join(directory, 'tidemark.yaml'), 'utf8');
     for (const profile of ['svc', 'svc-writable', 'posthog']) {
       const config = `${profile}.yaml`;
