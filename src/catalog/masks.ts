@@ -210,14 +210,16 @@ function withoutSecrets(text: string, mask: string, isStrict: boolean): string {
   return clean === named ? shown : clean.replaceAll('/', '~1').replaceAll('\u2028', '/');
 }
 
-/** A value as short as these occurs in other ones by chance. */
-const LEAST_CHARACTERS = 8;
+/** A secret of fewer characters occurs in other texts by chance. */
+export const LEAST_CHARACTERS = 8;
 
 /** A text of a record as reports show it: as `withoutUrlSecrets`, and without the secrets of the configuration. */
 export function shownText(text: string, { withheld = [] }: Pick<KindRow, 'withheld'>): string {
-  const known = withheld.map((secret) => secret.reveal());
-  const open = known
+  const open = withheld
+    .map((secret) => secret.reveal())
     .filter((secret) => secret.length >= LEAST_CHARACTERS)
+    // One may be a part of another.
+    .sort((one, other) => other.length - one.length)
     .reduce((rest, secret) => rest.replaceAll(secret, MASK), text);
   return withoutUrlSecrets(open, MASK);
 }

@@ -48,10 +48,8 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
     const rows = withInterrupted(mirror, found.sort((a, b) => b.run - a.run).slice(0, limit));
     // What is older than those shown is not looked at.
     const oldest = found.length < limit ? 0 : (rows.at(-1)?.run ?? 0);
-    const shown = new Set(rows.map(({ run }) => run));
-    const unlike = mirror.runs
-      .unlikeSealed({ from: oldest })
-      .filter(({ run, isGone }) => isGone || shown.has(run));
+    // Those that are not shown, too: another program may have given them to another source.
+    const unlike = mirror.runs.unlikeSealed({ from: oldest });
     const warnings = unlike.map(({ line }) => line);
     const exit = printAltered(context, warnings);
     const progress = await progressInDaemon(context, config, rows);

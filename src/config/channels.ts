@@ -2,6 +2,7 @@
  * The channels of `notices[]`, a row for each type: the keys that it has beside those of every channel, and which of them hold secrets.
  * Validation, documentation, masking and what a hook does not get follow from these rows; `daemon/notices/channels/` has a sender for each.
  */
+import { LEAST_CHARACTERS } from '../catalog/masks.ts';
 import * as z from 'zod';
 import { SEVERITIES } from '../catalog/definition.ts';
 import { Secret } from '../core/secret.ts';
@@ -269,9 +270,6 @@ function withSecrets<T extends object>(
   }
   return { ...parsed, ...read, problem: problems.length === 0 ? null : problems.join('; ') };
 }
-
-/** A value as short as these occurs in other ones by chance. */
-const LEAST_CHARACTERS = 8;
 
 /** The secrets of a channel: those of its keys, and the longer ones among the variables of its command. */
 export function secretsOf(config: ChannelConfig): Secret[] {

@@ -1,10 +1,8 @@
 /** What a configuration has of secrets: no command gets them, and no report shows them. */
+import { LEAST_CHARACTERS } from '../catalog/masks.ts';
 import type { Secret } from '../core/secret.ts';
 import { secretsOf } from './channels.ts';
 import type { Config } from './config.ts';
-
-/** A value as short as these occurs in other ones by chance. */
-const LEAST_CHARACTERS = 8;
 
 /** All secrets of a configuration: of the sources, of the daemon's own doors, of notices and pings. */
 export function knownSecrets({

@@ -77,7 +77,9 @@ it('the next sync takes no number again, and what shows the alteration stays', a
     writeFileSync(story.file('mirror.db'), whole);
     alter(story, sql);
     await story.expectRun(0, 'sync', '--quiet');
-    const { stdout } = await story.expectRun(1, 'runs', '--json');
+    // Without its seal, or its root hash, only the chain of all runs shows it then.
+    const code = /row_seals|root = NULL/.test(sql) ? 0 : 1;
+    const { stdout } = await story.expectRun(code, 'runs', '--json');
     const { runs } = JSON.parse(stdout) as { runs: readonly { run: number }[] };
     expect(runs[0]?.run, sql).toBe(3);
     expect((await story.expectRun(1, 'verify')).stdout, sql).toMatch(/run 2/);

@@ -283,6 +283,34 @@ describe('an export that was not sent, or refused', () => {
     expect(namesakes(rig, lost.name)[0]?.['id']).not.toBe(other);
   });
 
+  it('one that is equal and that the plan removes is not taken for what a lost creation made', async () => {
+    const lost = await lostExport();
+    const { rig, native, one } = lost;
+    const other = one.id.replace(/.$/, (last) => (last === '0' ? '1' : '0'));
+    // As a creation sends it: paused.
+    const body = { ...(one.body as JsonObject), id: other, team_id: 987_654, paused: true };
+    rig.put([...without(native, ({ id }) => id === one.id), { ...one, id: other, body }]);
+    const plan = rig.plan(native, { definitions, options: { prune: { maxRemovals: 1 } } });
+    // The removal waits until the lost creation was looked up.
+    const looked = Promise.withResolvers<undefined>();
+    rig.proxy.setRules([
+      { method: 'POST', path: /batch_exports\/$/, nth: 1, fault: { kind: 'reset' } },
+      {
+        method: 'DELETE',
+        fault: {
+          kind: 'gate',
+          until: looked.promise,
+          reached: () => setTimeout(() => looked.resolve(undefined), 1000),
+        },
+      },
+    ]);
+    const report = await rig.apply(plan, { source: SVC });
+    expect(report.outcome).toBe('complete');
+    expect(namesakes(rig, lost.name)).toHaveLength(1);
+    expect(namesakes(rig, lost.name)[0]).toMatchObject({ paused: false });
+    expect(namesakes(rig, lost.name)[0]?.['id']).not.toBe(other);
+  });
+
   it('two of one name that the state has are both created', async () => {
     const lost = await lostExport();
     const { rig, native, one } = lost;

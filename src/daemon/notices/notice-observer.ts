@@ -331,7 +331,7 @@ class NotifyingObserver implements JobObserver {
     // What the targets hold depends on others.
     const hasFailed = stateOf(view.mirror().daemon.noticeStates(''), '', 'job:backup') !== undefined;
     const until = Math.min(...overdueAt, now + (config.backup === null ? QUIET_MS : BACKUP_QUIET_MS));
-    this.#quiet = isOver || hasFailed ? null : { until, config };
+    this.#quiet = isOver || hasFailed || !mayWait ? null : { until, config };
     const { backup } = config;
     const { reasons } = backup === null ? { reasons: [] } : readHealthSnapshot(view, now).health;
     const overdue = reasons.find(({ code }) => code === 'backup_overdue') ?? null;
@@ -341,7 +341,7 @@ class NotifyingObserver implements JobObserver {
       view.running().some(({ name }) => name === 'backup') ||
       isBackupOnItsWay(queued?.since || null, backup?.everyMs ?? 0, now);
     if (overdue === null ? mayWait : !isComing)
-      await this.#notifier.checkBackups(overdue, laggingTargets(view, now));
+      await this.#notifier.checkBackups(overdue, laggingTargets(view, now), mayWait);
     if (!mayWait) return;
     await this.#notifier.checkBackupFailure(
       (mirror, since) =>
@@ -524,9 +524,9 @@ class NotifyingObserver implements JobObserver {
     const states = mirror.daemon.noticeStates('');
     const isOther = mirror.path === known.path && mirrorId(mirror) !== known.id;
     if (!isOther && !isJustRestored(states)) return;
-    for (const key of CONTENT_KEYS) this.#unwritten.delete(key);
     const marks = replacedStates(states, told, isoTime(this.#options.clock.now()));
     mirror.daemon.recordNotices({ states: marks, cleared: [], notices: [] });
+    for (const key of CONTENT_KEYS) this.#unwritten.delete(key);
   }
 
   /** What the daemon before may have reported from memory. */

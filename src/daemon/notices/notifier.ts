@@ -40,7 +40,7 @@ export interface Notifier {
    */
   checkFreshness(sources: readonly Freshness[], mayWait?: boolean): Promise<number>;
   /** Checks whether backups are overdue, or no longer, likewise. @param overdue why they are; null where they are not @param lagging targets whose newest backup is older than allowed */
-  checkBackups(overdue: HealthReason | null, lagging?: readonly string[]): Promise<number>;
+  checkBackups(overdue: HealthReason | null, lagging?: readonly string[], mayWait?: boolean): Promise<number>;
   /**
    * Ends what was reported of a failed backup once nothing is left of the failure, though no backup job of the daemon says so.
    * @param isOver as `isBackupFailureOver`
@@ -157,6 +157,15 @@ export function createNotifier(options: NotifierOptions): Notifier {
       outbox.changed();
     }
   };
+  /** Channels to which it was reported, from memory too. */
+  const reportedTo = (
+    mirror: Mirror,
+    { source, subject }: Pick<NoticeState, 'source' | 'subject'>,
+  ): string[] => {
+    const told = stateOf(statesOf(mirror, source), source, subject);
+    const stored = mirror.daemon.channelsReportedTo(source, subject);
+    return told === undefined ? stored : [...stored, ...reportedToOf(told)];
+  };
   const freshness = (mirror: Mirror, sources: readonly Freshness[]): Transition =>
     joined(
       sources.map((each) => {
@@ -234,10 +243,11 @@ export function createNotifier(options: NotifierOptions): Notifier {
     afterJob: (job, details) => openWriter((mirror) => recordJob(mirror, job, details)),
     recordJob,
     checkFreshness: (sources, mayWait) => check((mirror) => freshness(mirror, sources), channelsOf, mayWait),
-    checkBackups: (overdue, lagging) =>
+    checkBackups: (overdue, lagging, mayWait) =>
       check(
         (mirror) => overdueBackups(mirror, overdue, lagging),
         (notice, mirror) => backupChannels(notice, mirror, overdue?.follows),
+        mayWait,
       ),
     checkBackupFailure: async (isOver, line) => {
       const { cleared } = failedBackup(options.mirror(), isOver, line);
@@ -262,12 +272,11 @@ export function createNotifier(options: NotifierOptions): Notifier {
         removedTransition(
           statesOf(mirror).filter(({ source }) => isRemoved(source)),
           at,
-          ({ source, subject }) => mirror.daemon.channelsReportedTo(source, subject).length > 0,
+          (state) => reportedTo(mirror, state).length > 0,
         );
       if (removed(options.mirror()).cleared.length === 0) return 0;
       const count = await write(removed, (notice, mirror) => {
-        const reportedTo = mirror.daemon.channelsReportedTo(notice.source, notice.subject);
-        return channelsFor(notice, options.channels(), owner, reportedTo);
+        return channelsFor(notice, options.channels(), owner, reportedTo(mirror, notice));
       });
       for (const [key, { source }] of remembered) if (isRemoved(source)) remembered.delete(key);
       return count;

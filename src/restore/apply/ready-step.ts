@@ -232,6 +232,8 @@ export function isTaken(context: LookUpContext, { step, definition }: ReadyStep,
   if (claimedBy !== undefined) return claimedBy !== step.n;
   if (context.replaced.has(`${definition.kind} ${id}`)) return true;
   if (context.adopted.has(`${definition.kind} ${id}`)) return true;
+  // One that this plan removes may be there until then.
+  if (context.leaving.has(`${definition.kind} ${id}`)) return true;
   if (step.desired === null || step.desired.id === id) return false;
   const { kind, scope } = step.desired;
   return context.desired({ kind, scope, id }) !== undefined;
