@@ -397,13 +397,13 @@ export function printRunChanges(
 
 // Notes to a run's counts: how many of its added and removed records were created again by restores.
 
-/** A line a restore: `2 of the added and 2 of the removed are records that restore 1 created again: projects, roles`. */
+/** A line a restore: `2 of the added and 2 of the removed are the same records, under a new id since restore 1: projects (1), roles (1)`. */
 export function recreatedLines(counts: readonly RecreatedCount[]): string[] {
   return [...Map.groupBy(counts, ({ restore }) => restore)].map(([restore, own]) => {
     const records = own.reduce((sum, each) => sum + each.records, 0);
     const what = records === 1 ? 'is one record' : 'are the same records';
     const kinds = own.map((each) => `${each.kind} (${count(each.records)})`).join(', ');
-    return `${count(records)} of the added and ${count(records)} of the removed ${what} that restore ${restore} created again under a new id: ${kinds}`;
+    return `${count(records)} of the added and ${count(records)} of the removed ${what}, under a new id since restore ${restore}: ${kinds}`;
   });
 }
 

@@ -243,7 +243,9 @@ function pinSnapshot(
       if (known !== undefined) {
         if (known.run === run) return known;
         throw new TidemarkError('usage', `${quoted(name)} is pinned to run ${known.run} already`, {
-          hint: 'a snapshot does not move: `tidemark snapshots unpin NAME` first, or choose another name',
+          hint: known.isBaseline
+            ? 'it is the baseline already; to compare with a later run, pin that under another name with --baseline'
+            : 'a snapshot does not move: `tidemark snapshots unpin NAME` first, or choose another name',
         });
       }
       requireRecordedRun(writer, name, run);

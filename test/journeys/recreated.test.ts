@@ -73,7 +73,7 @@ describe('records that a restore created again', () => {
     const { story, project, exported } = await restored();
     const synced = await story.expectRun(0, 'sync');
     expect(synced.stdout).toMatch(
-      /^\d of the added and \d of the removed are the same records that restore 1 created again under a new id: .*projects \(1\)/m,
+      /^\d of the added and \d of the removed are the same records, under a new id since restore 1: .*projects \(1\)/m,
     );
 
     const diff = await json<Compared>(story, 2, 'diff', 'run:2', 'run:3');

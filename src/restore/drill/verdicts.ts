@@ -185,7 +185,12 @@ function failuresOf({ reports }: Restored): ReadonlyMap<string, string> {
 }
 
 function reasonOf(step: PlanStep, failures: ReadonlyMap<string, string>): string {
-  if (step.obstacle !== null) return IN_GENERAL[step.obstacle] ?? step.reason ?? step.obstacle;
+  if (step.obstacle !== null) {
+    const unset = step.needs.find((need) => need.unset !== undefined)?.unset;
+    if (unset !== undefined)
+      return `the API does not return one of its secrets, which is under secrets in the configuration, but ${unset}`;
+    return IN_GENERAL[step.obstacle] ?? step.reason ?? step.obstacle;
+  }
   const failure = failures.get(`${step.kind} ${step.name}`);
   return failure === undefined
     ? 'the request was accepted, but the record differs from it'
