@@ -133,6 +133,22 @@ describe('undo of a restore that was killed with requests under way', () => {
     expect(again.stdout).toContain('nothing to do');
   });
 
+  it('that was undone itself lets the restore continue, with the new ids of what is there again', async () => {
+    const story = await Story.start();
+    const original = await story.list('batch_exports');
+    await damage(story);
+    await killed(story, [2, 4]);
+    await story.expectRun(0, 'undo', '1', '--apply', '--yes');
+    await story.expectRun(0, 'undo', '2', '--apply', '--yes');
+    const resumed = await story.run('restore', '--resume', '1');
+    expect(resumed.stdout).not.toContain('is gone');
+    const now = await story.list('batch_exports');
+    const shown = (records: readonly Body[]): unknown[] =>
+      records.map(({ name, paused }) => `${String(name)} ${String(paused)}`).sort();
+    expect(shown(now)).toEqual(shown(original));
+    expect([0, 3]).toContain(resumed.code);
+  });
+
   it('of one that nobody abandoned does the same; it stays interrupted until the undo came after it', async () => {
     const story = await damaged();
     const before = await held(story);

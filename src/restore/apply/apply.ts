@@ -197,12 +197,21 @@ export function lookUpContext(
     pageSize: source.pageSize,
     redaction: source.redact === true ? redactionWith(options.mirror.acceptances.fingerprintKey()) : null,
   });
-  for (const { n, request } of plan.steps) {
+  const idMap = idLookup(options.mirror.restores.idMap(source.name));
+  const kinds = new Map(
+    plan.steps.flatMap(({ n, request }) => (request === null ? [] : [[n, request.kind]])),
+  );
+  const newIdOf = (n: number): string | null => {
     const { newId } = journal.row(n);
+    const kind = kinds.get(n);
+    return newId === null || kind === undefined ? newId : (idMap(kind, newId) ?? newId);
+  };
+  for (const { n, request } of plan.steps) {
+    const newId = newIdOf(n);
     if (request === null || newId === null) continue;
     claims.set(`${request.kind} ${newId}`, n);
     const definition = definitions(request.kind);
-    const scope = scopeOfRequest(request, definition, journal);
+    const scope = scopeOfRequest(request, definition, newIdOf);
     // One that can only be listed may have been removed since.
     if (scope !== null && isRetrieved(definition)) live.created(definition, scope, newId);
   }
@@ -213,7 +222,7 @@ export function lookUpContext(
     definitions,
     secrets,
     desired,
-    idMap: idLookup(options.mirror.restores.idMap(source.name)),
+    ...{ idMap, newIdOf },
     namesakes: namesakesIn(options.mirror.records, source.name),
     adopted: new Set(plan.adopted.map(({ kind, live_id }) => `${kind} ${live_id}`)),
     replaced: replacedIds(plan, definitions),
@@ -242,12 +251,12 @@ export function lookUpContext(
 function scopeOfRequest(
   { parameters }: PlannedRequest,
   { scope }: ResourceDefinition,
-  journal: RestoreJournal,
+  newIdOf: LookUpContext['newIdOf'],
 ): Scope | null {
   const ids = scope.map((key) => {
     const found = parameters.find(({ name }) => name === key);
     if (found === undefined) return null;
-    return 'value' in found ? found.value : journal.row(found.step).newId;
+    return 'value' in found ? found.value : newIdOf(found.step);
   });
   return ids.includes(null) ? null : (Object.fromEntries(scope.map((key, at) => [key, ids[at]])) as Scope);
 }

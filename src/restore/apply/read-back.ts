@@ -64,7 +64,7 @@ async function comparison(context: LookUpContext, ready: ReadyStep): Promise<Com
   const end = (error: StepError | null): Comparison => ({
     ...{ verified: error === null, differences: [], digest: null, error },
   });
-  const id = ready.id ?? context.journal.row(step.n).newId ?? (await lookedUpId(context, ready));
+  const id = ready.id ?? context.newIdOf(step.n) ?? (await lookedUpId(context, ready));
   if (id === null) {
     const message = 'the service returned no id, and the new record was not found';
     return end({ code: 'malformed', message });

@@ -37,6 +37,8 @@ export interface LookUpContext {
   readonly desired: DesiredLookup;
   /** The id that a record has since an earlier restore recreated it; undefined if none did. */
   readonly idMap: (kind: Kind, id: string) => string | undefined;
+  /** The id that the record of a step has now: where an undo was undone since, it was created again. Null for a step that created none. */
+  readonly newIdOf: (n: number) => string | null;
   /** Ids under which the mirror's newest run has records of that natural key (its digest) in a live collection. */
   readonly namesakes: (definition: ResourceDefinition, scope: Scope, key: string) => readonly string[];
   /** Live ids that the plan found to be desired records under another id, as `kind id`. */
@@ -105,9 +107,8 @@ export interface ReadyStep {
  * @throws TidemarkError when a value that the plan does not hold cannot be found: nothing was sent
  */
 export function readyStep(context: LookUpContext, step: PlanStep, request: PlannedRequest): ReadyStep {
-  const { journal } = context;
   const definition = context.definitions(request.kind);
-  const idOf = (n: number): string | undefined => journal.row(n).newId ?? undefined;
+  const idOf = (n: number): string | undefined => context.newIdOf(n) ?? undefined;
   const parameter = (name: string, what: string): string => {
     const found = request.parameters.find((each) => each.name === name);
     if (found === undefined || 'value' in found) return known(found?.value, what);
