@@ -330,7 +330,10 @@ function scrubbed(text: string, values: readonly string[]): string {
     const parts = value.split(BREAKS).filter((part) => part !== '');
     // Only marks: unchanged.
     const pattern = (parts.length === 0 ? [value] : parts).map(escaped).join(BETWEEN);
-    clean = clean.replaceAll(new RegExp(pattern, 'giu'), HIDDEN);
+    const hidden = new RegExp(pattern, 'giu');
+    // A secret may be a part of the mark itself.
+    const pieces = clean.split(HIDDEN);
+    clean = pieces.map((piece) => piece.replaceAll(hidden, HIDDEN)).join(HIDDEN);
   }
   return clean.endsWith('…') ? longestFirst.reduce(withoutStart, clean) : clean;
 }

@@ -26,6 +26,10 @@ describe('what a service says', () => {
     expect(scrubbed('abc-def', ['abc', 'abc-def'])).toBe('[secret]');
   });
 
+  it('is readable where secrets are letters of the mark', () => {
+    expect(scrubbed('no: hunter2', ['hunter2', 'e', 't'])).toBe('no: [secret]');
+  });
+
   it('keeps all else of an error, and an answer without one', () => {
     const error = new TidemarkError('rejected', 'no: hunter2', { status: 400, field: 'x', hint: 'look' });
     const clean = scrubbedOutcome({ outcome: 'refused', error }, ['hunter2']).error;
