@@ -567,7 +567,8 @@ export function recordJobNotices(
   const backupRun = job.name === 'drift' ? runOfBackup(states, source) : null;
   const isOfBackup = backupRun !== null && !isReadAfter(mirror, source, backupRun);
   const accepted = job.name === 'drift' ? acceptedAt(mirror, source, at) : undefined;
-  const seen = { job, details, held, settled, schemaChanges, isOfBackup, at };
+  const unfinishedRestore = job.name === 'drift' ? newestUnfinished(mirror, source)?.restore : undefined;
+  const seen = { job, details, held, settled, schemaChanges, isOfBackup, unfinishedRestore, at };
   const change = transitionsOf(states, { ...seen, ...(accepted === undefined ? {} : { accepted }) });
   const moved = [...change.states, ...change.cleared];
   const kept = assumed.filter(

@@ -407,6 +407,8 @@ export interface JobObservation {
   readonly schemaChanges?: readonly SchemaChange[];
   /** Of drift: true for the state of a restored backup, which may be older than what was reported. */
   readonly isOfBackup?: boolean;
+  /** Of drift: number of a restore that has not ended. */
+  readonly unfinishedRestore?: number | undefined;
   /** Of drift: fingerprints of what is accepted at that time. */
   readonly accepted?: ReadonlySet<string>;
   /** ISO 8601. */

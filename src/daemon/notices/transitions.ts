@@ -494,7 +494,7 @@ function driftHint(job: JobObservation['job']): string {
 
 /** One notice for all findings of an event; none for no findings. The title is made of what each channel gets. */
 function driftNotice(
-  { at, job }: JobObservation,
+  { at, job, unfinishedRestore }: JobObservation,
   event: DriftEvent,
   findings: readonly FindingSummary[],
   {
@@ -508,13 +508,19 @@ function driftNotice(
   const count = SEVERITIES.reduce((sum, severity) => sum + severities[severity], 0);
   if (count === 0) return [];
   const ordered = findings.toSorted((a, b) => compareSeverities(a.severity, b.severity));
+  const ofRestore =
+    event === 'drift_new' && unfinishedRestore !== undefined
+      ? [
+          `restore ${unfinishedRestore} has not ended: what it created without an answer counts as added, and its original as removed, until it is continued or undone`,
+        ]
+      : [];
   return [
     noticeOf(
       { at, source: job.source ?? '', subject: MASS, event },
       {
         severity: worst(SEVERITIES.filter((severity) => severities[severity] > 0)),
         title: '',
-        lines,
+        lines: [...lines, ...ofRestore],
         hint: event === 'drift_resolved' ? null : driftHint(job),
         job: 'drift',
         count,

@@ -238,6 +238,13 @@ describe('drift', () => {
     expect(told(...jobs)).toEqual(events);
   });
 
+  it('that is new beside a restore that has not ended names it', () => {
+    const lines = (jobs: JobObservation): string =>
+      JSON.stringify(transitionsOf([], jobs).notices.map(({ content }) => content));
+    expect(lines({ ...drift(['a']), unfinishedRestore: 4 })).toContain('restore 4 has not ended');
+    expect(lines(drift(['a']))).not.toContain('has not ended');
+  });
+
   it('keeps since when it is open under the fingerprint that a restore gave it', () => {
     const first = after([], transitionsOf([], drift(['a'])));
     const later = { ...again(), at: '2026-03-02T12:00:00.000Z' };
