@@ -8,7 +8,7 @@ import type { RecordState } from '../diff/states.ts';
 import { Discovery } from '../sync/discovery.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import type { StateFilter } from './filter.ts';
-import type { Coverage } from './state.ts';
+import type { Coverage, LoadedState } from './state.ts';
 
 type ParentStatus = 'there' | 'gone' | Exclude<Coverage, { how: 'read' | 'absent' }>;
 
@@ -22,16 +22,21 @@ export class LiveParents {
   readonly #source: SourceConfig;
   readonly #sweepOf: (kind: Kind, scope: Scope) => SweepReport | undefined;
   readonly #records: (filter: StateFilter) => Iterable<RecordState>;
+  readonly #against: LoadedState | undefined;
   #found: KnownParents | null = null;
+  #outside: ReadonlySet<string> | null = null;
 
+  /** `against`: the state that live is compared with, which knows parents that no list of live shows. */
   constructor(
     source: SourceConfig,
     sweepOf: (kind: Kind, scope: Scope) => SweepReport | undefined,
     records: (filter: StateFilter) => Iterable<RecordState>,
+    against: LoadedState | undefined,
   ) {
     this.#source = source;
     this.#sweepOf = sweepOf;
     this.#records = records;
+    this.#against = against;
   }
 
   /** Of the records that the scope names, outermost first: the first that is not there decides. */
@@ -53,10 +58,22 @@ export class LiveParents {
     }
     if (this.#known().ids.get(kind)?.has(id) === true) return 'there';
     const status = this.#listed(kind, below);
-    // It may have been removed, or belong to another organization.
-    return status === 'gone' && isAnywhere(kind, below) && organizations !== 'all'
+    if (status === 'there' || !isAnywhere(kind, below) || organizations === 'all') return status;
+    // Gone, it may have been removed, or belong to another organization.
+    return status === 'gone' || this.#isOutside(id, organizations)
       ? { how: 'left_out', reason: 'not in the organizations that the configuration names' }
       : status;
+  }
+
+  /** True for a project that the other state knows, and in none of these organizations. */
+  #isOutside(project: string, organizations: readonly string[]): boolean {
+    if (this.#outside === null) {
+      const kind = SCOPE_KIND.project_id;
+      const kinds = [SCOPE_KIND.organization_id, kind];
+      const known = discoveryOf(this.#against?.records({ kinds }) ?? []).idsOf(kind);
+      this.#outside = known.difference(new Set(this.#against?.projectsOf(organizations)));
+    }
+    return this.#outside.has(project);
   }
 
   /** By the lists that could show a record of the kind: `gone` only if all of them are complete. */

@@ -174,6 +174,7 @@ class LiveState implements LoadedState, LiveLists {
       this.#options.source,
       (kind, scope) => this.#sweeps.get(collectionKey({ kind, scope })),
       (filter) => this.records(filter),
+      this.#options.against,
     );
   }
 

@@ -251,6 +251,34 @@ describe('an organization that the configuration no longer names', () => {
     expect(leftOut(first)).toEqual([]);
   });
 
+  it('is left out too where the projects, which tell what is within it, are excluded', async () => {
+    const { json, now } = await narrowed({ TIDEMARK_ORGANIZATIONS: ORG, TIDEMARK_KINDS_EXCLUDE: 'projects' });
+    const elsewhere = 'not in the organizations that the configuration names';
+    const recordings = [`session_recordings: ${elsewhere}`, `recording_sharing: ${elsewhere}`];
+    for (const [code, ...states] of [
+      [0, 'latest', 'live'],
+      [2, 'run:1', 'live'],
+    ] as const) {
+      const live = await json(code, 'diff', ...states);
+      expect(live).toMatchObject({ skipped: [], stale: [] });
+      expect(leftOut(live)).toEqual(expect.arrayContaining(recordings));
+    }
+    await now(0, 'diff');
+  });
+
+  it('is not taken for the one of a project that a named organization no longer shows', async () => {
+    const { service, json } = await narrowed({
+      TIDEMARK_ORGANIZATIONS: ORG,
+      TIDEMARK_KINDS_EXCLUDE: 'projects',
+    });
+    service.lists.set('/api/organizations/', [JSON.stringify({ id: ORG, name: 'Harbor', teams: [] })]);
+    const live = await json(3, 'diff', 'run:1', 'live');
+    expect(live.skipped.map(({ kind, scope }) => [kind, scope])).toEqual([
+      ['session_recordings', { project_id: '1' }],
+      ['recording_sharing', { project_id: '1' }],
+    ]);
+  });
+
   it('does not hide that what was accepted of a remaining organization no longer drifts', async () => {
     const here = await without();
     const { json, now } = here;
