@@ -48,7 +48,6 @@ export function extentOf(
     return { whole: named(own.whole), stale: named(own.stale) };
   });
   const whole = found.flatMap((each) => each.whole);
-  const stale = found.flatMap((each) => each.stale);
   const unknown =
     point === null ? [] : mirror.records.unknownFields(point.run, recordFilter(sources, options));
   const [first, ...others] = points.map(({ source, at }) => unreadKinds(mirror, source, at));
@@ -56,6 +55,7 @@ export function extentOf(
     (each) =>
       (kind?.includes(each) ?? true) && first?.has(each) === true && others.every((kinds) => kinds.has(each)),
   );
+  const stale = found.flatMap((each) => each.stale).filter((each) => !unread.includes(each.kind));
   return {
     filter,
     whole,

@@ -380,8 +380,8 @@ function hasUnaskedRecords(state: LoadedState, kind: Kind): boolean {
 
 /**
  * `whole`: the collections of a source of which the mirror holds every record that there was at the point. `stale`: those
- * that the last run up to the point could not read completely, so that records of an earlier one stand for them; not
- * those that it did not ask for.
+ * that the last run up to the point could not read completely, so that records of an earlier one stand for them, or none
+ * where no run could; not those that it did not ask for.
  */
 export function extentCollections(
   mirror: Mirror,
@@ -396,6 +396,8 @@ export function extentCollections(
     if (!isAsked(collection)) continue;
     const { kind, scope } = collection;
     const coverage = state.coverage(kind, scope);
+    if (coverage.how === 'unread' && coverage.unasked === undefined && coverage.code !== null)
+      stale.push(collection);
     if (coverage.how !== 'read' || coverage.unasked !== undefined || coverage.hasUnnamed === true) continue;
     if (coverage.stale !== undefined) stale.push(collection);
     else if (!hasUnaskedRecords(state, kind) && state.unknownIn(kind, scope) === null) whole.push(collection);

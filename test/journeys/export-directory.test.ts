@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { environment, program, scratch, start, tidemark } from './harness.ts';
-import { type Quirk, FakeService, forbidden, ORG } from './service.ts';
+import { type Quirk, FakeService, forbidden, ORG, organizationPaths } from './service.ts';
 
 interface Mirrored {
   readonly service: FakeService;
@@ -357,6 +357,39 @@ describe('files of kinds', () => {
     expect(code, stdout).toBe(3);
     expect(JSON.parse(stdout)).toMatchObject({
       skipped: [{ kind: 'domains', reason: expect.stringContaining('the mirror had not read it') as string }],
+    });
+  });
+
+  it('a list that every run was denied, of a kind that was read elsewhere, is stale; a comparison says so', async () => {
+    const service = await FakeService.start();
+    const other = '0190aaaa-0000-7000-8000-000000000002';
+    service.lists.set('/api/organizations/', [
+      JSON.stringify({ id: ORG, name: 'Harbor', teams: [] }),
+      JSON.stringify({ id: other, name: 'Quay', teams: [] }),
+    ]);
+    for (const path of organizationPaths(other)) service.lists.set(path, []);
+    service.quirks.push(
+      ({ path }, response) => path.includes(`${other}/roles/`) && forbidden(response, 'role:read'),
+    );
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    const tree = join(directory, 'tree');
+    await tidemark(['sync', '--quiet'], { env });
+    const said = await ok(['export', '--output', tree], env);
+    expect(said).toMatch(/roles .*: denied; never read completely\n/);
+    const { stdout: whole } = await tidemark(['export', '--format', 'json'], { env });
+    const manifest = readFileSync(join(tree, '.tidemark-export.json'), 'utf8');
+    for (const text of [whole, manifest]) {
+      const document = JSON.parse(text) as Record<string, unknown>;
+      expect(document['stale']).toEqual([{ kind: 'roles', scopes: [{ organization_id: other }] }]);
+      expect(document['unread']).toBeUndefined();
+    }
+    service.quirks.length = 0;
+    await tidemark(['sync', '--quiet'], { env });
+    const { code, stdout } = await tidemark(['diff', `file:${tree}`, 'latest', '--json'], { env });
+    expect(code, stdout).toBe(3);
+    expect(JSON.parse(stdout)).toMatchObject({
+      stale: [{ kind: 'roles', scope: { organization_id: other } }],
     });
   });
 
