@@ -17,7 +17,14 @@ import { targetsOf } from './backup.ts';
 import { groupAlike } from './plan-reason.ts';
 import { recordJob } from './record-job.ts';
 import { compareAuditFile, partOf, readAuditFile } from './verify-audit-file.ts';
-import { isInteractive, print, printReason, printShownReason, type CommandContext } from './context.ts';
+import {
+  isInteractive,
+  print,
+  printReason,
+  printShownReason,
+  toRun,
+  type CommandContext,
+} from './context.ts';
 import { listBackups } from '../backup/list.ts';
 import { lackOf, type BackupManifest } from '../backup/manifest.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
@@ -134,7 +141,7 @@ async function verifyConfigured(
           ? []
           : [`audit log up to entry ${audited.entry}: ${audited.hash}`]),
         ...noted.flatMap((each) => each.lines),
-        ...(problems.length === 0 ? [] : [`→ ${mendingOf(problems, config)}`]),
+        ...(problems.length === 0 ? [] : [toRun(`→ ${mendingOf(problems, config)}`, context.options)]),
       ];
       await print(context, `${lines.map((line) => escapeControlCharacters(line)).join('\n')}\n`);
     }

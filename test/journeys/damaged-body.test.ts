@@ -1,6 +1,6 @@
 /** A stored body that is not what was stored: nothing that shows, hands on or rehearses it believes it. */
 import Database from 'better-sqlite3';
-import { existsSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { KITTIWAKE_ID, TERN_ID } from '../../src/server/seed/demo.ts';
 import { Story } from './restore-story.ts';
@@ -61,6 +61,15 @@ it('is refused wherever it would be shown, handed on or rehearsed', async () => 
     expect(code, what).toBe(1);
   }
   expect(existsSync(story.file('imports.tf'))).toBe(false);
+});
+
+it('is found by verify, which names the configuration that it was given in what to do about it', async () => {
+  const { story } = await damaged();
+  writeFileSync(story.file('other.yaml'), `mirror: ${story.file('mirror.db')}\n`);
+  const { stdout, stderr } = await story.expectRun(1, 'verify', '--config', 'other.yaml');
+  const advice = /→ restore a backup \(`tidemark backup restore latest --to \S+ --config other\.yaml`\)/;
+  expect(stderr).toMatch(advice);
+  expect(stdout).toMatch(advice);
 });
 
 it('is said where no record has a name, beside the one that may be meant', async () => {
