@@ -71,7 +71,8 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
   ] as const;
   if (filter.organizations !== undefined) for (const side of sides) requireOrganization(side);
 
-  const excluded = filter.kinds === undefined ? excludedKinds(kinds, sides) : [];
+  const excluded =
+    filter.kinds === undefined ? excludedKinds(kinds, sides) : excludedByBoth(filter.kinds, sides);
   const reported = new Set(
     (filter.kinds ?? kinds).filter(
       (kind) => !unmanaged.has(kind) && !excluded.some((each) => each.kind === kind),
@@ -165,6 +166,13 @@ function excludedKinds(kinds: readonly Kind[], sides: readonly [Side, Side]): Le
     const [side] = sides.filter(({ excluded }) => excluded.has(kind));
     return side === undefined ? [] : [{ kind, scope: {}, reason: `${nameOf(side)}: ${EXCLUDED}` }];
   });
+}
+
+/** Kinds that both configurations exclude and neither state ever read. */
+function excludedByBoth(kinds: readonly Kind[], sides: readonly [Side, Side]): LeftOut[] {
+  return kinds
+    .filter((kind) => sides.every(({ state, excluded }) => excluded.has(kind) && !hasKind(state, kind)))
+    .map((kind) => ({ kind, scope: {}, reason: `${sides.map(nameOf).join(', ')}: ${EXCLUDED}` }));
 }
 
 function nameOf({ state }: Side): string {

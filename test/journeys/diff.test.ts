@@ -504,6 +504,32 @@ describe('diff over several sources', () => {
     expect(named.stdout).toContain('the configuration excludes the kind');
   });
 
+  it('names both configurations where they exclude the kind that is asked for', async () => {
+    const { directory, run } = await twoServices();
+    const file = join(directory, 'tidemark.yaml');
+    const text = readFileSync(file, 'utf8');
+    writeFileSync(
+      file,
+      text.replaceAll(/name: (one|two),/g, 'name: $1, kinds: { exclude: [session_recordings] },'),
+    );
+    expect((await run('sync', '--quiet')).code).toBe(0);
+    const between = ['--source', 'one', '--to-source', 'two'];
+    const alone = await run('diff', ...between, '--kind', 'session_recordings');
+    expect(alone.code).toBe(1);
+    expect(alone.stderr).toContain(
+      'nothing was compared: session_recordings: one, two: the configuration excludes the kind\n',
+    );
+    const kinds = ['--kind', 'session_recordings', '--kind', 'domains'];
+    const { code, stdout } = await run('diff', ...between, ...kinds, '--json');
+    expect(code, stdout).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      skipped: [],
+      left_out: [
+        { kind: 'session_recordings', scope: {}, reason: 'one, two: the configuration excludes the kind' },
+      ],
+    });
+  });
+
   it('counts a component in two lists once, and shows both lists where plugins are asked for', async () => {
     const { first, second, other, run } = await twoServices();
     const lists = (id: number, description: string): [listed: object, all: object[]] => {
