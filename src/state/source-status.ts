@@ -331,10 +331,11 @@ export function sourceDocuments(
       .collections(status.source)
       .filter(({ retiredRun }) => retiredRun === null);
     const sizes = new Map(collections.map((each) => [collectionKey(each), each.records]));
+    const leftOut = unaskedInRun(mirror, status.source, mirror.runs.latest(status.source)?.run ?? 0);
     return {
       ...sourceSummary(withDeadRun(mirror, status), hasOthers, living),
       schema_changes: recentSchemaChanges(mirror, status.source, now).map(schemaChangeDocument),
-      collections: collections.map((each) => collectionDocument(each, sizes)),
+      collections: collections.map((each) => collectionDocument(each, sizes, leftOut)),
     };
   });
 }
@@ -373,19 +374,25 @@ function schemaChangeDocument({ run, at, kind, field, change, before, after }: D
   return { run, ...(at === undefined ? {} : { at }), kind, field, change, before, after };
 }
 
-function collectionDocument(collection: CollectionRow, sizes: ReadonlyMap<string, number>): object {
+function collectionDocument(
+  collection: CollectionRow,
+  sizes: ReadonlyMap<string, number>,
+  leftOut: UnaskedInRun,
+): object {
   const { reading, discovery } = definitionOf(collection.kind);
   const of =
     reading === 'each' && discovery.from !== 'root'
       ? (sizes.get(collectionKey({ kind: discovery.from, scope: collection.scope })) ?? 0)
       : 0;
   const { lastCompleteRun, lastFullRun, lastErrorCode, lastError } = collection;
+  const unasked = leftOut.of(collection.kind, collection.scope);
   return {
     kind: collection.kind,
     scope: collection.scope,
     records: collection.records,
     sampled_of: collection.records < of ? of : null,
     outcome: collection.lastOutcome,
+    not_read: unasked === undefined ? null : { reason: unasked.reason, run: unasked.readRun },
     last_complete: lastCompleteRun === null ? null : { run: lastCompleteRun, at: collection.lastCompleteAt },
     last_full: lastFullRun === null ? null : { run: lastFullRun, at: collection.lastFullAt },
     error: errorDocument({ errorCode: lastErrorCode, error: lastError }),

@@ -195,6 +195,14 @@ describe('an organization that the configuration no longer names', () => {
     expect(stdout.replaceAll(/\s+/g, ' ')).toContain(
       'of organizations, projects, members no longer read, as of run 1',
     );
+    const { sources } = await json<{
+      sources: { collections: { kind: string; scope: object; not_read: object | null }[] }[];
+    }>(0, 'status');
+    const members = sources[0]!.collections.filter(({ kind }) => kind === 'members');
+    expect(members.map(({ scope, not_read: notRead }) => [scope, notRead])).toEqual([
+      [{ organization_id: ORG }, null],
+      [{ organization_id: OTHER }, { reason: OUTSIDE, run: 1 }],
+    ]);
   });
 
   it('is no longer asked for what is below its projects, which is named with the others', async () => {
