@@ -79,7 +79,7 @@ function writtenByRestores(
       const applied = new Set(
         restores.steps(restore).flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])),
       );
-      return shownPlan({ plan }).steps.flatMap(({ n, id }) => (applied.has(n) ? [id] : []));
+      return (shownPlan({ plan })?.steps ?? []).flatMap(({ n, id }) => (applied.has(n) ? [id] : []));
     }),
   );
 }

@@ -67,7 +67,7 @@ export async function abandonRestore(context: CommandContext, options: AbandonOp
         : renderText(
             resultReport(report, {
               definitions,
-              plan: shownPlan(row),
+              plan: shownPlan(row) ?? undefined,
               isVerbose: context.options.verbose === true,
             }),
             lineOptions(context),

@@ -124,7 +124,7 @@ export async function showRestore(
       context.options.json === true
         ? `${JSON.stringify({ ...maskedRestore(report, definitions), is_altered: warnings.length > 0, warnings })}\n`
         : renderText(
-            resultReport(report, { definitions, plan: shownPlan(row), isWhole: true }),
+            resultReport(report, { definitions, plan: shownPlan(row) ?? undefined, isWhole: true }),
             lineOptions(context),
           ),
     );

@@ -15,8 +15,10 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
 
-/** Milliseconds → `0.4 s`, `12 s`, `3 min`, `5 h`, `4 d`. */
+/** Milliseconds → `0.4 s`, `12 s`, `3 min`, `5 h`, `4 d`; `unknown` where they are not a number. */
 export function duration(ms: number): string {
+  // Of times that another program made unreadable.
+  if (Number.isNaN(ms)) return 'unknown';
   const seconds = ms / 1000;
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
   // Rounded before the unit is chosen: 119.6 s and 120.4 s are both 2 min.
@@ -73,11 +75,12 @@ export function formatInteger(value: number): string {
 
 /**
  * A time as people read it, in the zone of this process (TZ): `2026-03-01T08:00:00+01:00`, in UTC with `Z`. It is a
- * reference that commands take.
+ * reference that commands take. A text that is not a time, as another program may have stored it, stays as it is.
  * @param at ISO 8601
  */
 export function localTime(at: string): string {
   const date = new Date(at);
+  if (Number.isNaN(date.getTime())) return at;
   const east = -date.getTimezoneOffset();
   const local = new Date(date.getTime() + east * 60_000).toISOString().slice(0, 19);
   if (east === 0) return `${local}Z`;
@@ -87,14 +90,13 @@ export function localTime(at: string): string {
 
 /** A text that was stored, with its instants (ISO 8601 in UTC) as `localTime` shows them: who wrote it had another zone. */
 export function withLocalTimes(text: string): string {
-  return text.replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (at) =>
-    Number.isNaN(Date.parse(at)) ? at : localTime(at),
-  );
+  return text.replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (at) => localTime(at));
 }
 
 /** The same to the minute, for columns: `2026-03-01 08:00`. */
 export function localMinute(at: string): string {
-  return localTime(at).slice(0, 16).replace('T', ' ');
+  const text = localTime(at);
+  return Number.isNaN(Date.parse(text)) ? text : text.slice(0, 16).replace('T', ' ');
 }
 
 function twoDigits(value: number): string {

@@ -21,7 +21,7 @@ import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { param, prepared } from './query.ts';
 import { isMove, lastMove } from './verify-chain.ts';
-import { knownKind, storedScope } from './stored-names.ts';
+import { knownKind, storedScope, textOf } from './stored-names.ts';
 import { auditLog } from './schema/retention-tables.ts';
 
 /** What an entry is about, as it was after the entry; after `unaccept` and `unpin`, as it was until then. */
@@ -78,6 +78,8 @@ export type AuditSubject =
       readonly isMove: boolean;
     }
   | RemovalsSubject
+  /** Of an entry that another program altered so that it cannot be read. */
+  | { readonly about: 'unreadable' }
   | (Omit<RestoredBackup, 'run'> & {
       readonly about: 'backup';
       /** The number that it has by now; null where the mirror was moved, and what it was moved into does not know the run. */
@@ -119,7 +121,7 @@ const NEWEST = prepared((db) =>
 
 /**
  * All entries, newest first, read page by page: what is written meanwhile is left out, and nothing is held open between two
- * pages. @throws TidemarkError `mirror_corrupt` for one that cannot be read
+ * pages. @throws TidemarkError `mirror_corrupt` for one that cannot be read though it is as it was written
  */
 export function* readAuditLog(access: Pick<MirrorAccess, 'read'>): Generator<AuditLogEntry, undefined> {
   const move = access.read(lastMove);
@@ -129,19 +131,32 @@ export function* readAuditLog(access: Pick<MirrorAccess, 'read'>): Generator<Aud
     const start: number = from;
     const rows = access.read((connection) => NEWEST(connection).all({ from: start }));
     for (const [index, row] of rows.slice(0, PAGE).entries()) {
-      const { entry, at, by, via, action, hash } = row;
-      const subject = subjectOf(row, {
-        move,
-        isRenumbered: renumbered.has(row.member),
-        via: access.read((connection) => madeViaUntil(connection, row)),
-        run: row.about === 'backups' ? access.read((connection) => runOfBackup(connection, entry)) : null,
-      });
+      const { entry, hash } = row;
       const isAltered = !entryHash(row, rows[index + 1]?.hash ?? null).equals(hash);
-      yield { entry, at, by, via, action, hash: hash.toString('hex'), subject, isAltered };
+      const subject = orUnreadable(isAltered, () =>
+        subjectOf(row, {
+          move,
+          isRenumbered: renumbered.has(row.member),
+          via: access.read((connection) => madeViaUntil(connection, row)),
+          run: row.about === 'backups' ? access.read((connection) => runOfBackup(connection, entry)) : null,
+        }),
+      );
+      const texts = { at: textOf(row.at), by: textOf(row.by), via: textOf(row.via) };
+      const action = textOf(row.action) as AuditLogEntry['action'];
+      yield { entry, ...texts, action, hash: hash.toString('hex'), subject, isAltered };
     }
     from = rows[PAGE]?.entry;
   }
   return undefined;
+}
+
+function orUnreadable(isAltered: boolean, read: () => AuditSubject): AuditSubject {
+  try {
+    return read();
+  } catch (error) {
+    if (!isAltered || !(error instanceof TidemarkError) || error.code !== 'mirror_corrupt') throw error;
+    return { about: 'unreadable' };
+  }
 }
 
 /** Members of the restores that were there before the latest move, which leaves an entry of each that it takes. */
@@ -208,75 +223,83 @@ interface Numbers {
   readonly via: string | undefined;
 }
 
+/** @throws TidemarkError `mirror_corrupt` */
 function subjectOf(stored: AuditEntry, numbers: Numbers): AuditSubject {
-  const { entry, about, member, row } = stored;
-  const { via } = numbers;
+  const { entry } = stored;
   try {
     if (hasWrongType(stored)) throw new TypeError('not stored as text');
-    const key = JSON.parse(member) as readonly (string | number)[];
-    const [first = ''] = key;
-    const stated: unknown = JSON.parse(row);
-    switch (about) {
-      case 'acceptances': {
-        const [source = '', kind = '', scope = '', id = '', path = ''] = key.map(String);
-        const { accepted_at: acceptedAt, accepted_by: by, ...rest } = stated as Stored['acceptances'];
-        const place = { source, kind: knownKind(kind), scope: storedScope(scope), id, path };
-        const measured = measuredIn({ entry, row }, numbers.move);
-        return { about: 'acceptance', ...place, ...rest, acceptedAt, by, via, measured };
-      }
-      case 'snapshots': {
-        const { run, pinned_at: pinnedAt, pinned_by: by, is_baseline: mark } = stated as Stored['snapshots'];
-        return { about: 'snapshot', name: String(first), run, pinnedAt, by, via, isBaseline: mark === 1 };
-      }
-      case 'restores': {
-        const { source, undoes, outcome, ...rest } = stated as Stored['restores'];
-        return {
-          about: 'restore',
-          restore: Number(first),
-          source,
-          planHash: rest.plan_hash,
-          from: rest.from_ref,
-          isRenumbered: numbers.isRenumbered,
-          undoes,
-          startedAt: rest.started_at,
-          by: rest.started_by,
-          via,
-          finishedAt: rest.finished_at,
-          outcome,
-        };
-      }
-      case 'forgets': {
-        const { sources, policy, runs, run_count: runCount } = stated as Stored['forgets'];
-        return {
-          about: 'forget',
-          forget: Number(first),
-          sources: JSON.parse(sources) as string[],
-          policy: JSON.parse(policy) as unknown,
-          isMove: isMove({ policy }),
-          runs: JSON.parse(runs) as [number, number][],
-          runCount,
-        };
-      }
-      case 'removals': {
-        const { source, at_most: atMost, collections } = stated as Stored['removals'];
-        return {
-          ...{ about: 'removals', run: Number(first), source, atMost },
-          collections: collections.map(({ kind, scope, ...numbers }) => ({
-            ...{ kind: knownKind(kind), scope: storedScope(scope), ...numbers },
-          })),
-        };
-      }
-      case 'backups': {
-        const { root, made_at: madeAt, sources } = stated as Stored['backups'];
-        return { about: 'backup', name: String(first), run: numbers.run, root, madeAt, sources };
-      }
-    }
+    const subject = statedSubject(stored, numbers);
+    if (Object.entries(subject).some(([name, value]) => value === undefined && name !== 'via'))
+      throw new TypeError('a part of it is missing');
+    return subject;
   } catch (cause) {
     if (cause instanceof TidemarkError) throw cause;
     throw new TidemarkError('mirror_corrupt', `entry ${entry} of the audit log cannot be read`, {
       hint: `\`tidemark verify\` says what else is damaged; ${RESTORE_HINT}`,
       cause,
     });
+  }
+}
+
+function statedSubject({ entry, about, member, row }: AuditEntry, numbers: Numbers): AuditSubject {
+  const { via } = numbers;
+  const key = JSON.parse(member) as readonly (string | number)[];
+  const [first = ''] = key;
+  const stated: unknown = JSON.parse(row);
+  switch (about) {
+    case 'acceptances': {
+      const [source = '', kind = '', scope = '', id = '', path = ''] = key.map(String);
+      const { accepted_at: acceptedAt, accepted_by: by, ...rest } = stated as Stored['acceptances'];
+      const place = { source, kind: knownKind(kind), scope: storedScope(scope), id, path };
+      const measured = measuredIn({ entry, row }, numbers.move);
+      return { about: 'acceptance', ...place, ...rest, acceptedAt, by, via, measured };
+    }
+    case 'snapshots': {
+      const { run, pinned_at: pinnedAt, pinned_by: by, is_baseline: mark } = stated as Stored['snapshots'];
+      return { about: 'snapshot', name: String(first), run, pinnedAt, by, via, isBaseline: mark === 1 };
+    }
+    case 'restores': {
+      const { source, undoes, outcome, ...rest } = stated as Stored['restores'];
+      return {
+        about: 'restore',
+        restore: Number(first),
+        source,
+        planHash: rest.plan_hash,
+        from: rest.from_ref,
+        isRenumbered: numbers.isRenumbered,
+        undoes,
+        startedAt: rest.started_at,
+        by: rest.started_by,
+        via,
+        finishedAt: rest.finished_at,
+        outcome,
+      };
+    }
+    case 'forgets': {
+      const { sources, policy, runs, run_count: runCount } = stated as Stored['forgets'];
+      return {
+        about: 'forget',
+        forget: Number(first),
+        sources: JSON.parse(sources) as string[],
+        policy: JSON.parse(policy) as unknown,
+        isMove: isMove({ policy }),
+        runs: JSON.parse(runs) as [number, number][],
+        runCount,
+      };
+    }
+    case 'removals': {
+      const { source, at_most: atMost, collections } = stated as Stored['removals'];
+      return {
+        ...{ about: 'removals', run: Number(first), source, atMost },
+        collections: collections.map(({ kind, scope, ...numbers }) => ({
+          ...{ kind: knownKind(kind), scope: storedScope(scope), ...numbers },
+        })),
+      };
+    }
+    case 'backups': {
+      const { root, made_at: madeAt, sources } = stated as Stored['backups'];
+      return { about: 'backup', name: String(first), run: numbers.run, root, madeAt, sources };
+    }
   }
 }
 

@@ -5,9 +5,9 @@
 import { familyKinds, scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import { parseLossless } from '../core/json.ts';
 import { isAsRecorded } from './audited-rows.ts';
 import type { Connection } from './database.ts';
+import { storedSteps } from './restores.ts';
 import { knownKind } from './stored-names.ts';
 
 /** The part of a stored plan that says what a step removes. */
@@ -61,8 +61,7 @@ export function removedByRestores(connection: Connection, collection: number): s
     .flatMap(({ restore, plan }) => {
       const done = new Set(removedSince.all({ restore, at: looked.at }));
       // Written by the planner, and stored as it was approved.
-      const { steps = [] } = parseLossless(plan) as { readonly steps?: readonly object[] };
-      return (steps as readonly PlannedStep[])
+      return (storedSteps(plan) as object[] as PlannedStep[])
         .filter(({ n, action }) => action === 'remove' && done.has(n))
         .filter(({ kind, scope }) => kinds.includes(kind) && scopeKey(scope) === looked.scope)
         .map(({ id }) => id);

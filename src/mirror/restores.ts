@@ -25,7 +25,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { Actor } from '../core/actor.ts';
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { type JsonValue, parseLossless } from '../core/json.ts';
+import { type JsonObject, type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
 import type { MirrorAccess } from './access.ts';
 import type { AuditAction } from './audit-actions.ts';
 import { recordAction } from './audit-log.ts';
@@ -33,7 +33,7 @@ import { contradictedRows, isAsRecorded, madeVia, requireAsRecorded } from './au
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { rowSealer } from './row-seals.ts';
-import { knownKind, storedScope } from './stored-names.ts';
+import { knownKind, storedScope, textOf } from './stored-names.ts';
 import { auditLog } from './schema/retention-tables.ts';
 import { idMap, restoreSteps, restores } from './schema/restore-tables.ts';
 import { runs } from './schema/run-tables.ts';
@@ -210,9 +210,15 @@ export class RestoreStore {
     return rows.map(({ step, differences, inverse, ...row }) => ({
       ...row,
       n: step,
-      differences: parseLossless(differences) as unknown as StoredDifference[],
-      inverse: inverse === null ? null : parseLossless(inverse),
+      differences: storedList(differences) as unknown as StoredDifference[],
+      // As a text it is what no step overwrote: nothing is undone by it.
+      inverse: inverse === null ? null : (storedValue(inverse) ?? textOf(inverse)),
     }));
+  }
+
+  /** Restores whose plan another program made unreadable: what they wrote is not known. */
+  withoutPlan(): number[] {
+    return this.#access.read((connection) => WITHOUT_PLAN(connection).all()).map(({ restore }) => restore);
   }
 
   /** Which records of a source came back under which ids, oldest first, so that a later one follows what it continues. */
@@ -391,9 +397,48 @@ export function readRestores(
       ...row,
       ...(via === null ? {} : { via }),
       from: fromRef,
-      approved: parseLossless(approved) as RestoreRow['approved'],
+      approved: storedObject(approved),
     }));
 }
+
+// Where another program made a text unreadable, the rest of the row is shown even so: the audit log says that it was altered.
+
+/** Undefined where it is not JSON. */
+function storedValue(text: string): JsonValue | undefined {
+  try {
+    return parseLossless(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function storedObject(text: string): Readonly<Record<string, JsonValue>> {
+  const value = storedValue(text);
+  return isJsonObject(value) ? value : {};
+}
+
+/** The objects of a list. */
+function storedList(text: string): JsonObject[] {
+  const value = storedValue(text);
+  return Array.isArray(value) ? value.filter(isJsonObject) : [];
+}
+
+/** The steps of a plan as it is stored; none where it cannot be read. */
+export function storedSteps(plan: string): readonly JsonObject[] {
+  const { steps } = storedObject(plan);
+  return Array.isArray(steps) ? steps.filter(isJsonObject) : [];
+}
+
+const WITHOUT_PLAN = prepared((db) =>
+  db
+    .select({ restore: restores.restore })
+    .from(restores)
+    .where(
+      sql`CASE WHEN json_valid(${restores.plan}) THEN json_type(${restores.plan}, '$.steps') IS NOT 'array' ELSE true END`,
+    )
+    .orderBy(asc(restores.restore))
+    .prepare(),
+);
 
 const BETWEEN = prepared((db) =>
   db

@@ -20,6 +20,11 @@ export function storedScope(text: string): Scope {
   }
 }
 
+/** SQLite does not keep another program from storing a number or a BLOB in a column of texts. */
+export function textOf(stored: unknown): string {
+  return String(stored);
+}
+
 function damagedName(what: string, text: string, cause?: unknown): TidemarkError {
   return damagedRow(`there is no ${what} ${JSON.stringify(text)}`, cause);
 }

@@ -122,6 +122,8 @@ export function subjectText({ subject, recordName, definitions }: ShownEntry): s
       return `run ${subject.run}`;
     case 'backup':
       return `backup ${nameText(subject.name)}`;
+    case 'unreadable':
+      return 'not readable';
   }
 }
 
@@ -160,6 +162,8 @@ export function detailText(
       return removalsText(subject, definitions);
     case 'backup':
       return `${subject.run === null ? '' : `run ${subject.run}, `}root ${subject.root}, said to be made ${timeText(subject.madeAt)}`;
+    case 'unreadable':
+      return '';
   }
 }
 
@@ -285,14 +289,17 @@ export function* auditCsv(entries: Iterable<ShownEntry | null>): Generator<strin
   }
 }
 
-/** `{entry, at, by, via, action, source, acceptance?, snapshot?, restore?, forget?, removals?, backup?, hash, is_altered}`. */
+/** `{entry, at, by, via, action, source, acceptance?, snapshot?, restore?, forget?, removals?, backup?, hash, is_altered}`; of one that cannot be read without what it is about. */
 export function auditEntryDocument(shown: ShownEntry): object {
   const { entry, at, by, via, action, source, hash, subject, isAltered } = shown;
-  const about = { [subject.about]: subjectDocument(shown, subject) };
+  const about = subject.about === 'unreadable' ? {} : { [subject.about]: subjectDocument(shown, subject) };
   return { entry, at, by, via, action, source, ...about, hash, is_altered: isAltered };
 }
 
-function subjectDocument({ recordName, source, fromRun }: ShownEntry, subject: AuditSubject): object {
+function subjectDocument(
+  { recordName, source, fromRun }: ShownEntry,
+  subject: Exclude<AuditSubject, { readonly about: 'unreadable' }>,
+): object {
   switch (subject.about) {
     case 'acceptance': {
       const { kind, scope, id, path, fingerprint, reason, acceptedAt, by, until, measured } = subject;

@@ -24,12 +24,15 @@ import { leftText, MANUAL, obstructedPart, secretLines, SECRETS_INTRO } from './
 
 interface RestoreOptions extends Pick<ReportOptions, 'definitions'> {
   /** The plan: its steps have the names of their actions, and the secrets that they lack. */
-  readonly plan?: Pick<Plan, 'steps'> & Partial<Pick<Plan, 'from' | 'to'>>;
+  readonly plan?: (Pick<Plan, 'steps'> & Partial<Pick<Plan, 'from' | 'to'>>) | undefined;
   /** True lists what was applied as planned, too. */
   readonly isWhole?: boolean;
   /** True names every record, where a line is about many. */
   readonly isVerbose?: boolean;
 }
+
+/** Of a restore whose plan another program made unreadable. */
+export const PLAN_UNREADABLE = 'its plan is not readable, so that its steps cannot be listed';
 
 const SECRET_LINES_SHOWN = 20; // the plan has shown them all
 const NAMES_SHOWN = 10;
@@ -45,6 +48,7 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
   const isApplied = (step: StepReport): boolean => step.outcome === 'applied';
   const unsent = (end: StepReport['outcome']) => steps.filter((step) => step.outcome === end);
   const parts: Part[] = [
+    ...(report.is_plan_unreadable === true ? [noticePart('warning', `! ${PLAN_UNREADABLE}`, [])] : []),
     ...groupedNotes('not compared, so this may not be everything', skipped, definitions).map((line) =>
       noticePart('warning', `! ${line}`, []),
     ),

@@ -113,7 +113,10 @@ export function alteredAuthors(
     named.size === 0
       ? []
       : mirror.runs.unlikeSealed({ from }).filter(({ run, isGone }) => !isGone && named.has(run));
-  const contradicted = [...new Set(restores)].flatMap((restore) => mirror.restores.contradictions(restore));
+  // One without a readable plan may have made any of the changes.
+  const contradicted = [...new Set([...restores, ...mirror.restores.withoutPlan()])].flatMap((restore) =>
+    mirror.restores.contradictions(restore),
+  );
   return [...unlike, ...contradicted].map(({ line }) => line);
 }
 

@@ -3,12 +3,12 @@
  * sight of the record as it was and the run that found it changed. No run reads while a restore writes: both hold the lock.
  */
 import { familyKinds, scopeKey } from '../catalog/catalog.ts';
-import { type JsonValue, parseLossless } from '../core/json.ts';
+import type { JsonValue } from '../core/json.ts';
 import { canonicalText } from '../diff/canonical.ts';
 import type { RecordChange, WrittenBy } from '../diff/change.ts';
 import { type FieldChange, placeOf } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RestoreRow } from '../mirror/restores.ts';
+import { type RestoreRow, storedSteps } from '../mirror/restores.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 
 /** The part of a stored plan that says what a step wrote. */
@@ -75,9 +75,10 @@ export class RestoreWrites {
     const known = this.#read.get(restore);
     if (known !== undefined) return known;
     const row = this.#mirror.restores.get(restore);
-    const plan = parseLossless(row?.plan ?? '{}') as { readonly steps?: readonly JsonValue[] };
-    // Written by the planner, and stored as it was approved.
-    const planned = (plan.steps ?? []) as object[] as WrittenStep[];
+    const planned = (storedSteps(row?.plan ?? '{}') as object[] as WrittenStep[]).filter(
+      // Written by the planner, unless another program altered it.
+      ({ scope, fields }) => scope instanceof Object && Array.isArray(fields),
+    );
     const applied = new Map(
       this.#mirror.restores
         .steps(restore)

@@ -127,6 +127,12 @@ it('warns of a restore that is not as the audit log has it, and of one that is g
     /^body: the stored content does not match its hash \(roles \S.* [0-9a-f-]{36}, organization .*, run \d+\)$/m,
   );
 
+  for (const plan of [`''`, `'{'`, `replace(plan, '{', '[')`]) {
+    alter(story, `UPDATE restores SET plan = ${plan}, started_at = 'noon'`);
+    expect(shown.restores()).toContain(line);
+    expect(shown.restore()).toContain('its plan is not readable');
+  }
+
   alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM restore_steps; DELETE FROM restores');
   expect((await story.expectRun(1, 'restores')).stderr).toContain('restore 1 is gone, though entry');
   expect((await story.expectRun(4, 'restores', 'show', '1')).stderr).toContain('restore 1 is gone, though');

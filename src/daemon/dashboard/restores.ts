@@ -8,7 +8,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { maskedFields } from '../../report/mask.ts';
 import { maskedPlan, maskedRestore } from '../../report/plan-mask.ts';
 import { acceptedLines, adoptionLines, leftText, verbOf } from '../../report/plan-report.ts';
-import { handLines } from '../../report/restore-report.ts';
+import { handLines, PLAN_UNREADABLE } from '../../report/restore-report.ts';
 import { byText, nameText } from '../../report/value-text.ts';
 import { type RestoreReport, restoreReport } from '../../restore/apply/report.ts';
 import { type Plan, type PlanStep, isExecutable, shownPlan } from '../../restore/plan/plan.ts';
@@ -264,7 +264,9 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
   const definitions = definitionsFor(config, found.source);
   const report = maskedRestore(found, definitions);
   const row = mirror.restores.get(found.restore);
-  const planned = new Map(row === undefined ? [] : shownPlan(row).steps.map((step) => [step.n, step]));
+  const planned = new Map(
+    (row === undefined ? [] : (shownPlan(row)?.steps ?? [])).map((step) => [step.n, step]),
+  );
   // The outcome beside it says whether a step is blocked, or to be done by hand.
   const verb = ({ n, action }: RestoreReport['steps'][number]): string => {
     const step = planned.get(n);
@@ -331,7 +333,7 @@ export function journalPage({ mirror, config, now }: RestoreFacts, number: strin
   const more = report.steps.length - rows.length;
   const unread = unreadRestores(mirror, found.source).find((each) => each.restore === found.restore);
   const next = markup`${unreadRestoreHtml(unread)}${nextHtml(report)}`;
-  const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${unlikeHtml(unlike)}${facts}${next}
+  const body = markup`${CRUMBS}<h1>Restore ${restore}</h1>${unlikeHtml([...unlike, ...(found.is_plan_unreadable === true ? [PLAN_UNREADABLE] : [])])}${facts}${next}
 ${handHtml(report, definitions)}${section('journal', 'Journal', NOTHING, tableHtml('Steps of the restore', columns, rows), more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING)}`;
   return { title: `Restore ${restore}`, body, isWorking: outcome === 'running' };
 }

@@ -192,6 +192,8 @@ function isAskedFor(
   { at, action, by, via, subject }: AuditLogEntry,
   { period, actions, by: people, sources }: AuditFilter,
 ): boolean {
+  // What it was about, and when, is not known.
+  if (subject.about === 'unreadable') return true;
   return (
     isWithin(period, at) &&
     actions?.includes(action) !== false &&
@@ -200,8 +202,10 @@ function isAskedFor(
   );
 }
 
+type Readable = Exclude<AuditSubject, { readonly about: 'unreadable' }>;
+
 /** A snapshot is a state of every source. */
-function isAbout(subject: AuditSubject, source: string): boolean {
+function isAbout(subject: Readable, source: string): boolean {
   if (subject.about === 'snapshot') return true;
   return 'sources' in subject ? subject.sources.includes(source) : subject.source === source;
 }
@@ -285,6 +289,7 @@ function shownEntry(
 
 /** The one source that an entry is about; null for several. */
 function sourceOf(mirror: Mirror, subject: AuditSubject): string | null {
+  if (subject.about === 'unreadable') return null;
   if ('source' in subject) return subject.source;
   // A snapshot is the state of every source as of its run, whosever that run was.
   const [only = null, ...others] = subject.about === 'snapshot' ? mirror.runs.sources() : subject.sources;

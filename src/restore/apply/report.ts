@@ -100,6 +100,8 @@ export interface RestoreReport {
   readonly abandoned_by?: Actor;
   readonly finished_at: string | null;
   readonly steps: readonly StepReport[];
+  /** True where another program made its plan unreadable: `steps` is empty then, `summary` is that of the journal; else left out. */
+  readonly is_plan_unreadable?: true;
   readonly summary: RestoreSummary;
   /** For a resumed restore: `summary` without the steps that were applied before. Else left out. */
   readonly this_time?: RestoreSummary;
@@ -184,15 +186,15 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   const plan = shownPlan(row);
   const rows = new Map(mirror.restores.steps(restore).map((step) => [step.n, step]));
   const newId = (n: number): string | null => rows.get(n)?.newId ?? null;
-  const steps = plan.steps.flatMap((step) => {
+  const steps = (plan?.steps ?? []).flatMap((step) => {
     const journaled = rows.get(step.n);
     return journaled === undefined ? [] : [stepReport(step, journaled, newId)];
   });
   // What the plan took for missing without a look-up is a step of it, which looked again before it made the record.
-  const uncompared = (plan.skipped ?? []).filter(({ unconfirmed }) => unconfirmed !== true);
+  const uncompared = (plan?.skipped ?? []).filter(({ unconfirmed }) => unconfirmed !== true);
   const undo = undoOf(mirror, row.source, restore);
   const byHand = handWork(plan, steps);
-  const continued = continuedIds(plan);
+  const continued = plan === null ? 0 : continuedIds(plan);
   const { via } = row;
   const resumedBy = mirror.restores.resumedBy(restore);
   const abandonedBy = mirror.restores.abandonedBy(restore);
@@ -210,19 +212,21 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     ...(abandonedBy === null ? {} : { abandoned_by: abandonedBy }),
     finished_at: row.finishedAt,
     steps,
-    summary: summaryOf(steps),
+    ...(plan === null ? { is_plan_unreadable: true as const } : {}),
+    summary: summaryOf(plan === null ? [...rows.values()] : steps),
     ...(undo === undefined ? {} : { undone_by: undo }),
     ...(undo === undefined || mirror.restores.get(undo)?.outcome === 'complete'
       ? {}
       : { undone_in_part: true as const }),
     ...(uncompared.length === 0 ? {} : { skipped: uncompared }),
-    ...(plan.left.length === 0 ? {} : { left: plan.left }),
+    ...(plan === null || plan.left.length === 0 ? {} : { left: plan.left }),
     ...(continued === 0 ? {} : { continued }),
     ...(byHand.length === 0 ? {} : { by_hand: byHand }),
   };
 }
 
-function handWork({ lacking = [] }: Plan, steps: readonly StepReport[]): HandWork[] {
+function handWork(plan: Plan | null, steps: readonly StepReport[]): HandWork[] {
+  const { lacking = [] } = plan ?? {};
   const reasons = new Map(
     lacking.flatMap(({ kinds, reason }) => kinds.map((kind) => [kind, reason] as const)),
   );
@@ -285,7 +289,9 @@ export function undoOf(mirror: Mirror, source: string, restore: number): number 
     const last = Math.max(0, ...by);
     return last === 0 ? undefined : last;
   } catch (error) {
-    if (error instanceof TidemarkError && error.code === 'usage') return applying.restore;
+    // Nor is it known where another program altered their rows.
+    if (error instanceof TidemarkError && ['usage', 'mirror_corrupt'].includes(error.code))
+      return applying.restore;
     throw error;
   }
 }
@@ -357,7 +363,7 @@ function scopeOf({ scope, request }: PlanStep, newIdOf: (n: number) => string | 
   return changed;
 }
 
-function summaryOf(steps: readonly StepReport[]): RestoreReport['summary'] {
+function summaryOf(steps: readonly Pick<StepReport, 'outcome' | 'verified'>[]): RestoreReport['summary'] {
   const count = (...outcomes: StepReport['outcome'][]): number =>
     steps.filter(({ outcome }) => outcomes.includes(outcome)).length;
   return {

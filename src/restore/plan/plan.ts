@@ -283,11 +283,15 @@ export function readPlan(text: string): Plan {
 
 /**
  * The plan of a restore in the mirror, for showing it: also one that another program edited, of which the comparison with the audit log
- * warns. Nothing is sent for it.
- * @throws TidemarkError `usage` when nothing of a plan is left
+ * warns. Nothing is sent for it. Null when nothing of a plan is left.
  */
-export function shownPlan({ plan }: { readonly plan: string }): Plan {
-  return planIn(plan, false);
+export function shownPlan({ plan }: { readonly plan: string }): Plan | null {
+  try {
+    return planIn(plan, false);
+  } catch (error) {
+    if (error instanceof TidemarkError && error.code === 'usage') return null;
+    throw error;
+  }
 }
 
 function planIn(text: string, isChecked: boolean): Plan {

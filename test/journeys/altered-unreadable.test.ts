@@ -1,0 +1,115 @@
+/** Values that another program made unreadable in one row: the lists are shown even so, with a warning. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import Database from 'better-sqlite3';
+import { expect, it } from 'vitest';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+const LIST: readonly string[] = ['restores'];
+const SHOWN: readonly string[] = ['restores', 'show', '1'];
+const UNDO: readonly string[] = ['undo', '1'];
+
+/** The alteration, the commands that show the rest with exit code 1, what each prints of it, and those that refuse. */
+const CASES: readonly (readonly [
+  sql: string,
+  shown: readonly (readonly [command: readonly string[], text: string])[],
+  refused: readonly (readonly string[])[],
+])[] = [
+  ...[`''`, `'{'`, `replace(plan, '{', '[')`, `x'00ff'`].map(
+    (plan) =>
+      [
+        `UPDATE restores SET plan = ${plan}`,
+        [
+          [LIST, 'complete'],
+          [SHOWN, 'its plan is not readable'],
+          [['changes'], 'Gone A'],
+          [['runs', 'show', '3'], 'Gone A'],
+        ],
+        [UNDO],
+      ] as const,
+  ),
+  ...['inverse', 'differences'].map(
+    (column) =>
+      [
+        `UPDATE restore_steps SET ${column} = '{' WHERE step = 1`,
+        [
+          [LIST, 'complete'],
+          [SHOWN, 'Gone B'],
+        ],
+        column === 'inverse' ? [UNDO] : [],
+      ] as const,
+  ),
+  [`UPDATE restores SET plan = '{', outcome = 'interrupted'`, [], [['restore', '--resume', '1']]],
+  [
+    `UPDATE restores SET approved = '{'`,
+    [
+      [LIST, 'complete'],
+      [SHOWN, 'Gone B'],
+    ],
+    [],
+  ],
+  [
+    `UPDATE restores SET started_at = 'noon'`,
+    [
+      [LIST, 'noon'],
+      [SHOWN, 'Gone B'],
+    ],
+    [],
+  ],
+  [`UPDATE runs SET started_at = 'noon' WHERE run = 2`, [[['runs'], 'noon']], []],
+  [`UPDATE acceptances SET accepted_at = 'noon'`, [[['drift', 'accepted'], 'noon']], []],
+  [`UPDATE acceptances SET until = 'noon'`, [[['drift', 'accepted'], 'noon']], []],
+  [`UPDATE snapshots SET pinned_at = 'noon'`, [[['snapshots'], 'noon']], []],
+  ...[`"row" = '{'`, `"row" = '7'`, `member = '{'`, `at = 'noon'`].map(
+    (value) => [`UPDATE audit_log SET ${value} WHERE entry = 5`, [[['audit'], 'ALTERED']], []] as const,
+  ),
+];
+
+it('a value that cannot be read does not take away the list that it is in', async () => {
+  const story = await Story.start();
+  const settings = {
+    model: 'events',
+    interval: 'day',
+    paused: true,
+    destination: { type: 'NoOp', config: {} },
+  };
+  const created = async (name: string): Promise<string> => {
+    const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, { name, ...settings });
+    return String(id);
+  };
+  const [first, second, other] = [await created('Gone A'), await created('Gone B'), await created('Other')];
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.expectRun(0, 'snapshots', 'pin', 'base', 'run:2', '--baseline');
+  for (const id of [first, second]) await story.call('DELETE', `${ORGANIZATION}batch_exports/${id}/`);
+  await story.applied(0, 'restore', 'run:2', '--apply', '--kind', 'batch_exports');
+  await story.call('PATCH', `${ORGANIZATION}batch_exports/${other}/`, { paused: false });
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.expectRun(0, 'drift', 'accept', 'batch_exports', other, '--reason', 'agreed');
+  const whole = readFileSync(story.file('mirror.db'));
+  const found: string[] = [];
+  for (const [sql, shown, refused] of CASES) {
+    writeFileSync(story.file('mirror.db'), whole);
+    const file = new Database(story.file('mirror.db'));
+    expect(file.prepare(sql).run().changes, sql).toBeGreaterThan(0);
+    file.close();
+    for (const [command, text] of shown) {
+      const { code, stdout, stderr } = await story.run(...command);
+      if (code !== 1 || !stdout.includes(text) || /defect|file is not a plan/.test(stderr))
+        found.push(`${sql}: ${command.join(' ')}: ${code}\n${stdout.slice(0, 300)}${stderr.slice(0, 600)}`);
+      const json = await story.run(...command, '--json');
+      if (
+        json.code !== 1 ||
+        !json.stdout.startsWith('{') ||
+        !/"(?:warnings":\["|contradiction":")/.test(json.stdout)
+      )
+        found.push(
+          `${sql}: ${command.join(' ')} --json: ${json.code}\n${json.stdout.slice(0, 300)}${json.stderr.slice(0, 300)}`,
+        );
+    }
+    for (const command of refused) {
+      const { code, stderr } = await story.run(...command);
+      if (code !== 1 || !stderr.includes('restore 1') || /defect/.test(stderr))
+        found.push(`${sql}: ${command.join(' ')}: ${code}\n${stderr.slice(0, 600)}`);
+    }
+  }
+  expect(found.join('\n\n')).toBe('');
+}, 300_000);
