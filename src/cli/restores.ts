@@ -1,6 +1,6 @@
 /** `tidemark restores` and `tidemark restores show N`: what restores did, step by step. */
 import { definitionsFor } from '../config/source.ts';
-import { TidemarkError, type ExitCode } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
 import { count, duration, localTime } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
@@ -8,6 +8,7 @@ import { maskedRestore } from '../report/plan-mask.ts';
 import { renderText } from '../report/render-text.ts';
 import { resultReport } from '../report/restore-report.ts';
 import { byText } from '../report/value-text.ts';
+import { unknownRestore } from '../restore/apply/resume.ts';
 import { restoreReport } from '../restore/apply/report.ts';
 import { newestUnfinished, restoreNow, unendedText } from '../mirror/unfinished-restore.ts';
 import { shownPlan } from '../restore/plan/plan.ts';
@@ -107,13 +108,8 @@ export async function showRestore(
   const mirror = openConfiguredMirror(config, 'read', 'restores show', context.pid);
   try {
     const found = mirror.restores.get(number);
+    if (found === undefined) throw unknownRestore(mirror, number);
     const warnings = mirror.restores.contradictions(number).map(({ line }) => line);
-    if (found === undefined) {
-      printNote(context, warnings);
-      throw new TidemarkError('reference_unknown', `there is no restore ${number}`, {
-        hint: '`tidemark restores` lists them',
-      });
-    }
     const exit = printAltered(context, warnings);
     const row = restoreNow(mirror, found);
     noteBackup(context, mirror, row);

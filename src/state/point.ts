@@ -280,7 +280,7 @@ function publishedRun(mirror: PointSource, text: string, number: number): RunRow
 
 /**
  * Why the mirror has no such run: retention dropped it, another program deleted it, or there never was one; and which runs there
- * are. `named`: how it was asked for, after its number.
+ * are. `mirror_corrupt` where another program deleted or altered its row. `named`: how it was asked for, after its number.
  */
 export function missingRun(
   mirror: Pick<PointSource, 'runs' | 'retention'>,
@@ -301,13 +301,17 @@ export function missingRun(
       hint: `${where}; ${kept}`,
     });
   }
-  const isDeleted = mirror.runs.unlikeSealed({ from: number, upTo: number }).some(({ isGone }) => isGone);
-  if (isDeleted)
-    return new TidemarkError(
-      'reference_unknown',
-      `run ${number} was deleted by another program: its seal is left`,
-      { hint: `\`tidemark verify\` names everything that was changed; ${kept}` },
-    );
+  const [unlike] = mirror.runs.unlikeSealed({ from: number, upTo: number });
+  // Of a run without a seal, at most what it read is left.
+  const hidden = unlike === undefined && number > (latest?.run ?? 0) ? mirror.runs.hidden(null) : [];
+  const altered =
+    unlike?.isGone === true
+      ? `run ${number} was deleted by another program: its seal is left`
+      : (unlike?.line ?? hidden[0]);
+  if (altered !== undefined)
+    return new TidemarkError('mirror_corrupt', altered, {
+      hint: `\`tidemark verify\` names everything that was changed; ${kept}`,
+    });
   // A program that deleted its seal as well leaves a gap, which also a run of another mirror may have left (`mirror move`).
   const isGap = latest !== undefined && number > 0 && number < latest.run;
   return new TidemarkError('reference_unknown', `there is no run ${number}${named}`, {

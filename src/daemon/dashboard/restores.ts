@@ -10,6 +10,7 @@ import { maskedPlan, maskedRestore } from '../../report/plan-mask.ts';
 import { acceptedLines, adoptionLines, leftText, verbOf } from '../../report/plan-report.ts';
 import { handLines, PLAN_UNREADABLE } from '../../report/restore-report.ts';
 import { byText, nameText } from '../../report/value-text.ts';
+import { unknownRestore } from '../../restore/apply/resume.ts';
 import { type RestoreReport, restoreReport } from '../../restore/apply/report.ts';
 import { type Plan, type PlanStep, isExecutable, shownPlan } from '../../restore/plan/plan.ts';
 import { unreadRestores } from '../../state/runs.ts';
@@ -254,12 +255,11 @@ ${unlikeHtml(mirror.restores.contradictions().map(({ line }) => line))}
   return { title: 'Restores', body };
 }
 
-/** @throws TidemarkError `reference_unknown` for an unknown restore */
+/** @throws TidemarkError `reference_unknown` for an unknown restore, `mirror_corrupt` for one that another program deleted */
 export function journalPage({ mirror, config, now }: RestoreFacts, number: string): PageContent {
   if (!/^\d{1,15}$/.test(number)) throw new TidemarkError('reference_unknown', 'there is no such restore');
+  if (mirror.restores.get(Number(number)) === undefined) throw unknownRestore(mirror, Number(number));
   const unlike = mirror.restores.contradictions(Number(number)).map(({ line }) => line);
-  if (mirror.restores.get(Number(number)) === undefined && unlike.length > 0)
-    throw new TidemarkError('reference_unknown', unlike.join('; '));
   const found = restoreReport(mirror, Number(number));
   const definitions = definitionsFor(config, found.source);
   const report = maskedRestore(found, definitions);
