@@ -2,6 +2,7 @@
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
+import { AuditLogContradicted } from '../mirror/audited-rows.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow } from '../mirror/restores.ts';
 import { lookAtRestore } from '../mirror/unfinished-restore.ts';
@@ -78,6 +79,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
       altered.map(({ line }) => line),
     );
     const mirror = await withAnswers(session, row, options.apply === true);
+    if (options.apply === true) requireUnaltered(session, number);
     if (undoKinds(mirror, number, definitions).length === 0) {
       throw new TidemarkError('usage', `restore ${number} applied nothing: there is nothing to take back`, {
         hint: `\`tidemark restores show ${number}\` shows its result; new ids that it only recorded stay recorded`,
@@ -116,6 +118,12 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     // That nothing is to be taken back is not known from altered rows.
     return altered.length > 0 && exit === EXIT.done ? EXIT.partial : exit;
   });
+}
+
+/** @throws TidemarkError `mirror_corrupt`, also where nothing is left to send */
+function requireUnaltered(session: RestoreSession, restore: number): void {
+  const [altered] = journalOf(session).restores.contradictions(restore);
+  if (altered !== undefined) throw new AuditLogContradicted(altered.line);
 }
 
 /** The state before a restore, of which is known what is known of live. */

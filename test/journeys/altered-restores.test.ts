@@ -46,6 +46,17 @@ it('a restore whose plan was edited is listed and shown, with a warning, and not
   expect(stderr).toContain('its plan does not match its hash');
 });
 
+it('a restore that somebody else is said to have begun is not undone with --apply, also where nothing is left to send', async () => {
+  const story = await restored();
+  for (const { id, name } of await story.list('batch_exports'))
+    if (String(name).startsWith('Gone'))
+      await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
+  await story.expectRun(0, 'undo', '1', '--apply', '--yes');
+  alter(story, `UPDATE restores SET started_by = 'eve'`);
+  const { stderr } = await story.expectRun(1, 'undo', '1', '--apply', '--yes');
+  expect(stderr).toContain('restore 1 is not as it was recorded');
+});
+
 it('a restore of which rows are gone or altered is not undone by what is left, and is not called unknown', async () => {
   const story = await restored();
   await story.expectRun(2, 'undo', '1');
