@@ -12,21 +12,30 @@ import { fileState } from './verify-chain.ts';
  * a mirror that only Tidemark wrote. Reads the seals again only after the file changed.
  */
 export function hiddenRuns(connection: Connection, source: string | null): readonly string[] {
+  return foundOnce(connection, `hidden:${source ?? ''}`, () => findHidden(connection, source));
+}
+
+/** The lines of all rows of runs that do not match their seals. Reads them again only after the file changed. */
+export function alteredRunLines(connection: Connection): readonly string[] {
+  return foundOnce(connection, 'altered', () => runsUnlikeSealed(connection, {}).map(({ line }) => line));
+}
+
+function foundOnce(connection: Connection, what: string, find: () => readonly string[]): readonly string[] {
   // As of one moment: a run is published with its seal.
   return connection.transaction(() => {
     const state = fileState(connection);
     const known = FOUND.get(connection);
-    const bySource = known?.state === state ? known.bySource : new Map<string | null, readonly string[]>();
-    const lines = bySource.get(source) ?? findHidden(connection, source);
-    bySource.set(source, lines);
-    FOUND.set(connection, { state, bySource });
+    const found = known?.state === state ? known.found : new Map<string, readonly string[]>();
+    const lines = found.get(what) ?? find();
+    found.set(what, lines);
+    FOUND.set(connection, { state, found });
     return lines;
   })();
 }
 
 const FOUND = new WeakMap<
   Connection,
-  { readonly state: string; readonly bySource: Map<string | null, readonly string[]> }
+  { readonly state: string; readonly found: Map<string, readonly string[]> }
 >();
 
 function findHidden(connection: Connection, source: string | null): readonly string[] {

@@ -10,7 +10,7 @@ import {
   readRepeatedChanges,
 } from './change-counts.ts';
 import { readFirstSweepsAfter } from './first-readings.ts';
-import { hiddenRuns } from './hidden-runs.ts';
+import { alteredRunLines, hiddenRuns } from './hidden-runs.ts';
 import { readHeldRecords, readHeldRemovals, readHeldSince } from './held-removals.ts';
 import {
   type RunRow,
@@ -57,6 +57,7 @@ export function runStore(access: MirrorAccess) {
     schemaChanges: readSchemaChanges,
     unlikeSealed: runsUnlikeSealed,
     hidden: hiddenRuns,
+    alteredLines: alteredRunLines,
     alteredChangesText,
   });
   return {

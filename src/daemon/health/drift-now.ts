@@ -4,8 +4,9 @@
  */
 import type { Config } from '../../config/config.ts';
 import { TidemarkError, asTidemarkError } from '../../core/errors.ts';
-import { formatInteger } from '../../core/wording.ts';
+import { formatInteger, plural } from '../../core/wording.ts';
 import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
+import { damagedMirror } from '../../mirror/database.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { hiddenNewest, requireNewest } from '../../state/newest-run.ts';
@@ -32,6 +33,9 @@ interface FoundDamage {
   readonly message: string;
   readonly verify: number | undefined;
 }
+
+/** Rows of runs that are named where several were altered. */
+const ROWS_NAMED = 3;
 
 export class DriftNow {
   /** Least recently used first. */
@@ -94,11 +98,17 @@ export class DriftNow {
 
   /**
    * What the latest comparison of a source found damaged, until another one finds it intact or a verification has been made since; and
-   * a newest run that is hidden, also without a comparison.
+   * a newest run that is hidden, and rows of runs that do not match their seals, also without a comparison.
    */
   damage(mirror: Mirror): string | null {
     const [hidden] = mirror.runs.sources().flatMap((source) => hiddenNewest(mirror, source) ?? []);
     if (hidden !== undefined) return hidden.message;
+    const altered = mirror.runs.alteredLines();
+    if (altered.length > 0) {
+      const more = altered.length - ROWS_NAMED;
+      const others = more > 0 ? [`so it is with ${plural(more, 'more row')}`] : [];
+      return damagedMirror(mirror.path, [...altered.slice(0, ROWS_NAMED), ...others].join('; ')).message;
+    }
     const verify = lastVerification(mirror);
     const found = [...(this.#damaged.get(mirror)?.values() ?? [])];
     return found.find((each) => each.verify === verify)?.message ?? null;
