@@ -14,6 +14,7 @@ import {
   onlyMirrorConfig,
   sourcesWithMirror,
 } from './config/mirrors.ts';
+import { requireNameWithoutSecret } from './config/known-secrets.ts';
 import type { Actor } from './core/actor.ts';
 import { systemClock } from './core/clock.ts';
 import { TidemarkError } from './core/errors.ts';
@@ -87,6 +88,7 @@ export function locateMirrors(surroundings: Surroundings, choice: ConfigChoice):
 /**
  * The mirror of this configuration, for reading (no lock) or for writing (the one writer, `actor`, or the user of this process).
  * @param mayCreate false where making an empty mirror would be a mistake
+ * @throws TidemarkError `usage` where the actor's name holds a secret of the configuration
  */
 export function openConfiguredMirror(
   config: Config,
@@ -96,6 +98,7 @@ export function openConfiguredMirror(
   actor?: Actor,
   mayCreate = true,
 ): Mirror {
+  if (actor !== undefined) requireNameWithoutSecret(config, actor);
   const who = actor === undefined ? {} : { actor };
   const options = { mode, command, clock: systemClock, host: hostname(), pid, mayCreate, ...who };
   return openMirror(config.mirror, options);

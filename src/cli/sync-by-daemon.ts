@@ -4,6 +4,7 @@ import { collectionKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
+import { requireNameWithoutSecret } from '../config/known-secrets.ts';
 import { commandActor } from '../core/actor.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
@@ -58,6 +59,8 @@ export async function syncByDaemon(
   const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
   const card = findDaemon(config.mirror, looker);
   if (card === null) return null;
+  const actor = commandActor(wanted.as);
+  requireNameWithoutSecret(config, actor);
   let queued: readonly QueuedRequest[];
   const askedAt = isoTime(systemClock.now());
   try {
@@ -66,7 +69,7 @@ export async function syncByDaemon(
       sources: config.sources.map(({ name }) => name),
       full: wanted.full === true,
       kinds: wanted.kind ?? null,
-      ...commandActor(wanted.as),
+      ...actor,
     });
   } catch (error) {
     const problem = asTidemarkError(error);

@@ -36,3 +36,23 @@ it('the key, or a token, that a record holds is masked in what is shown of it, a
   }
   expect((await story.expectRun(0, 'export')).stdout).toContain(KEY);
 });
+
+it('a name that holds a key is refused, and not recorded', async () => {
+  const story = await Story.start();
+  await story.expectRun(0, 'sync', '--quiet');
+  const commands = [
+    ['sync', '--as', KEY],
+    ['sync', '--as', `ann ${KEY}`],
+    ['snapshots', 'pin', 'a', '--as', KEY],
+  ];
+  for (const command of commands) {
+    const { stdout, stderr } = await story.expectRun(4, ...command);
+    expect(stderr, command.join(' ')).toContain(
+      'the name of a person holds a key or token of the configuration',
+    );
+    expect(`${stdout}${stderr}`, command.join(' ')).not.toContain(KEY);
+  }
+  await story.expectRun(0, 'sync', '--quiet', '--as', 'ann');
+  for (const command of [['runs'], ['audit']])
+    expect((await story.run(...command)).stdout).not.toContain(KEY);
+});

@@ -43,6 +43,7 @@ import {
   sweepDocument,
   statusDocument,
 } from './documents.ts';
+import { requireNameWithoutSecret } from '../../config/known-secrets.ts';
 import type { DriftNow } from '../health/drift-now.ts';
 import type { EventStreams } from './events.ts';
 import { driftStatus } from '../health/status-answers.ts';
@@ -121,6 +122,7 @@ export function createApi(parts: ApiParts): Hono {
       throw new Refusal(415, 'usage', 'the request must be JSON', 'send Content-Type: application/json');
     }
     const { job, sources, ...how } = parseRunRequest(await requestText(context), token);
+    requireNameWithoutSecret(cells.config(), how.actor);
     const asked = cells.request(job, sources, how);
     const queued = asked.map(({ name, source, request }) => {
       const status = cells.requested(request);
