@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import { type Logger, silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
-import { LOCAL_TOKEN, MINUTE_MS, World } from './world.ts';
+import { FULL_KEY, LOCAL_TOKEN, MINUTE_MS, World } from './world.ts';
 
 const TOKEN = 'a-token-of-some-length';
 
@@ -135,6 +135,7 @@ describe('without a token', () => {
     ['nobody', '{"job":"sync","by":" "}'],
     ['somebody of two lines', '{"job":"sync","by":"a\\nb"}'],
     ['a number', '{"job":"sync","by":7}'],
+    ['a name that holds a key', JSON.stringify({ job: 'sync', by: `ann ${FULL_KEY}` })],
     ['an unknown kind', '{"job":"sync","kinds":["members","x"]}'],
     ['kinds of a drill', '{"job":"drill","kinds":["members"]}'],
   ])('refuses %s with what to send', async (_name, body) => {
