@@ -345,7 +345,11 @@ export class Cell {
   leave(): void {
     this.#mirrorAccess.closeReader();
     // What stays shows the next daemon that the end has to be sent.
-    if (!this.observers.hasUnwritten()) this.#registration?.leave();
+    try {
+      if (!this.observers.hasUnwritten()) this.#registration?.leave();
+    } catch (error) {
+      this.#problems.begin('registration', asTidemarkError(error));
+    }
     this.#registration = null;
   }
 

@@ -59,7 +59,11 @@ export class HttpEndpoint {
     const server = this.#server;
     this.#server = null;
     if (server === null) return;
-    this.#registration.setUrl(null);
+    try {
+      this.#registration.setUrl(null);
+    } catch {
+      // A full disk: the file keeps a URL where nothing answers, until it is removed, or the check of the files writes it again.
+    }
     await server.close();
   }
 }

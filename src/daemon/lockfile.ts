@@ -60,7 +60,7 @@ export interface DaemonRegistration {
    * @throws TidemarkError `mirror_locked` if another daemon came first
    */
   ensure(): void;
-  /** Removes the file. */
+  /** Removes the file. @throws TidemarkError as a file cannot be removed */
   leave(): void;
   /** Of the first mirror of the process: gives up the lock, when all files are removed. */
   release(): void;
@@ -101,6 +101,7 @@ export async function registerDaemon(
       writeFileSync(temporary, `${text}\n`, { mode: 0o600, flag: 'wx' });
       renameSync(temporary, path);
     } catch (error) {
+      removeLeft(temporary);
       throw asFileError(error, path, 'written');
     }
   };
@@ -157,9 +158,24 @@ export async function registerDaemon(
       refuseOther(path, lockPath, holder);
       write();
     },
-    leave: () => rmSync(path, { force: true }),
+    leave: () => {
+      try {
+        rmSync(path, { force: true });
+      } catch (error) {
+        throw asFileError(error, path, 'removed');
+      }
+    },
     release: () => lock?.release(),
   };
+}
+
+/** What was written of it before the disk was full. */
+function removeLeft(temporary: string): void {
+  try {
+    rmSync(temporary, { force: true });
+  } catch {
+    // The error that is reported is the one that came first.
+  }
 }
 
 /** Which file it is, whatever its name; null without one. */

@@ -1,6 +1,7 @@
 /** What goes wrong around a daemon: told once when it begins and once when it ends, and gone on from without a restart. */
 import {
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -487,5 +488,24 @@ describe('this machine', () => {
       url: 'http://127.0.0.1:8787',
     });
     expect(rig.view.problems()).toEqual([]);
+  });
+
+  it('a registration that cannot be written as the daemon stops, as on a full disk: it stops as usual, and leaves nothing half written', async () => {
+    const rig = await Rig.create(EVERY_TEN);
+    let isClosed = false;
+    const close = (): Promise<void> => {
+      isClosed = true;
+      return Promise.resolve();
+    };
+    await rig.start({ startHttp: () => Promise.resolve({ url: 'http://127.0.0.1:8787', close }) });
+    const card = `${rig.mirrorPath}.daemon`;
+    rmSync(card);
+    // What cannot be replaced by a file.
+    mkdirSync(card);
+    await rig.daemon.stop();
+    expect(await rig.daemon.done).toBe(0);
+    expect(isClosed).toBe(true);
+    expect(rig.lines.at(-1)?.message).toBe('daemon stopped');
+    expect(readdirSync(rig.directory).filter((name) => name.includes('.daemon.'))).toEqual([]);
   });
 });
