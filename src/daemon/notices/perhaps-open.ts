@@ -1,7 +1,7 @@
 /**
  * What the mirror does not know would stay open with the receivers: what was reported after the backup was made that it
  * is restored from, and what a daemon had reported from memory that was killed. So every subject that can be open is marked
- * (`perhaps:SUBJECT`), and the first good job of each sends its end. Ends of what nobody may have opened go to programs
+ * (`perhaps:SUBJECT`), and the first good job of each sends its end. Most ends of what nobody may have opened go to programs
  * alone: they ignore a key that they do not know.
  */
 import type { NoticeEvent } from '../../config/notice-events.ts';
@@ -285,6 +285,14 @@ const GOOD: Readonly<Record<string, string>> = {
   mirror: 'it is in its place',
 };
 
+/**
+ * After a restore people hear once of each source that it works, and of the mirror that it is whole, as damage is what most backups
+ * are restored for: the rest may never have been reported.
+ */
+function isForPeople(subject: string): boolean {
+  return subject === 'run' || subject === 'verify';
+}
+
 function endNotice(
   { source, at, run }: { readonly source: string; readonly at: string; readonly run: number | null },
   mark: NoticeState,
@@ -309,8 +317,7 @@ function endNotice(
       lines: [`whatever was reported of it before ${mark.since} is over`],
       job,
       run,
-      // After a restore people hear once of each source that it works: the rest may never have been reported.
-      isAssumed: !isOfStart && mark.detail['isTold'] !== true && (isCutShort(mark) || subject !== 'run'),
+      isAssumed: !isOfStart && mark.detail['isTold'] !== true && (isCutShort(mark) || !isForPeople(subject)),
     },
   );
 }
