@@ -316,7 +316,8 @@ class NotifyingObserver implements JobObserver {
     const view = this.#view();
     const known = readFreshness(view, now, names);
     if (known === null) return;
-    const checked = known.filter((each) => !each.isFirstSyncAtWork && !isCatchingUp(view, each, now));
+    const catchingUp = known.filter((each) => isCatchingUp(view, each, now));
+    const checked = known.filter((each) => !each.isFirstSyncAtWork && !catchingUp.includes(each));
     const config = view.config();
     // What ends can wait for the next check: other notices must not wait for a sync with it.
     const isWriting = view.running().some(({ name }) => name === 'sync' || name === 'forget');
@@ -335,10 +336,11 @@ class NotifyingObserver implements JobObserver {
     const { backup } = config;
     const { reasons } = backup === null ? { reasons: [] } : readHealthSnapshot(view, now).health;
     const overdue = reasons.find(({ code }) => code === 'backup_overdue') ?? null;
-    // One that is being made now will show, as will one that is queued only now.
+    // One that is being made now will show, as will one that is queued only now, or that comes after a sync that makes up for a missed one.
     const queued = view.queued().find(({ name }) => name === 'backup');
     const isComing =
       view.running().some(({ name }) => name === 'backup') ||
+      (overdue?.follows === 'sync_overdue' && catchingUp.length > 0) ||
       isBackupOnItsWay(queued?.since || null, backup?.everyMs ?? 0, now);
     if (overdue === null ? mayWait : !isComing)
       await this.#notifier.checkBackups(overdue, laggingTargets(view, now), mayWait);

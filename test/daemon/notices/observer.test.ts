@@ -660,6 +660,31 @@ describe('the observer', () => {
     expect(sent).toEqual(['sync_overdue']);
   });
 
+  it('says neither of a sync nor of the backup that follows it that it is overdue, while missed syncs are caught up', async () => {
+    const { observer, context, clock, sent, running, mirrorAccess, view } = rig();
+    await old(mirrorAccess, context);
+    const { targets, backups } = withEarlierBackup(view, clock, mirrorId(mirrorAccess.reader()));
+    const config = view.config();
+    Object.assign(view, { config: () => ({ ...config, kinds: null }) });
+    backups.known(targets, mirrorAccess.reader());
+    await expect.poll(() => backups.remembered(targets)).toHaveLength(1);
+    clock.advance(3 * 86_400_000);
+    const startedAt = new Date(clock.now()).toISOString();
+    Object.assign(view, { startedAt });
+    running.push(Object.assign({ name: 'sync', source: 'production' }, { startedAt, silentMs: 0 }));
+    clock.advance(121_000);
+    await observer.wake!(context);
+    expect(sent).toEqual([]);
+    clock.advance(15 * 60_000);
+    await observer.wake!(context);
+    expect(sent).toEqual(['sync_overdue']);
+    // It did not catch up: the backup is overdue because of it.
+    const { reasons } = readHealthSnapshot(view, clock.now()).health;
+    expect(reasons).toContainEqual(
+      expect.objectContaining({ code: 'backup_overdue', follows: 'sync_overdue' }),
+    );
+  });
+
   it('says with the run that ends it that it is over, also soon after a start, and how short it was', async () => {
     const { clock, sent, texts, running, mirrorAccess, context, view, end, observer, mirror } = rig();
     Object.assign(view, {
