@@ -507,14 +507,29 @@ class NotifyingObserver implements JobObserver {
     if (row.errorCode === 'mirror_missing' && isMirrorGone(this.#view())) return;
     const own = subjectOf(row);
     const unwritten = this.#unwrittenOf([keyOf(row, own), ...CONTENT_KEYS]);
-    const stored = this.#ofContents.filter((state) => !this.#unwritten.has(keyOf(state, state.subject)));
-    const known = [...unwritten, ...stored];
+    const stored = [...this.#ofContents, ...this.#storedOf(row, own)];
+    const known = [
+      ...unwritten,
+      ...stored.filter((state) => !this.#unwritten.has(keyOf(state, state.subject))),
+    ];
     const seen = { job: row, details, held: [], at: isoTime(clock.now()) };
     const { states, notices } = transitionsOf(known, seen);
     for (const state of states) {
       if (state.subject !== own && !isOfContents(state)) continue;
       this.#unwritten.set(keyOf(state, state.subject), state);
       for (const notice of notices) if (notice.subject === state.subject) this.#sendUnstored(notice);
+    }
+  }
+
+  /** What a job that could be stored has reported of the same; none where the mirror cannot be read. */
+  #storedOf({ source }: JobRow, subject: string): readonly NoticeState[] {
+    try {
+      const states = this.#view()
+        .mirror()
+        .daemon.noticeStates(source ?? '');
+      return states.filter((state) => state.subject === subject);
+    } catch {
+      return [];
     }
   }
 

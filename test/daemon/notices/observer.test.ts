@@ -167,6 +167,20 @@ function withEarlierBackup(view: DaemonView, clock: FakeClock, mirror = 'another
 const full = job('sync', 'failed', { errorCode: 'disk_full', error: 'no space' });
 
 describe('the observer', () => {
+  it('tells once of a disk that is full, whether the job before could be written down or not', async () => {
+    const { end, endUnwritten, sent } = rig();
+    await end({ ...full });
+    await endUnwritten(
+      job('sync', 'failed', { errorCode: 'disk_full', error: 'm.db-lock could not be written' }),
+    );
+    expect(sent).toEqual(['run_failed']);
+    await end(job('sync', 'done'));
+    expect(sent).toEqual(['run_failed', 'run_recovered']);
+    await endUnwritten({ ...full });
+    await end({ ...full });
+    expect(sent).toEqual(['run_failed', 'run_recovered', 'run_failed']);
+  });
+
   it('tells of a job as soon as its lock is given back, once', async () => {
     const { end, sent, mirrorAccess } = rig();
     await end({ ...full });
