@@ -62,7 +62,10 @@ export class ScheduleStore {
         dead.some(({ name, trigger }) => name === schedule && trigger === 'schedule'),
       );
       for (const { job, name, startedAt } of dead) {
-        this.#effects.log.warn({ job, startedAt }, `${name} was cut short: its process died`);
+        this.#effects.log.warn(
+          { job, startedAt },
+          `${name} was cut short: its process died, or its end could not be written down`,
+        );
       }
       return { rows: state.schedules(), intervals: state.intervals(), dead, cutShort };
     } catch (error) {
