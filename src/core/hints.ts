@@ -94,6 +94,10 @@ export function goneHint(place: MirrorPlace, backup: string | null): string {
 export const BACKUP_DAMAGED_HINT =
   'check its disk, or the bucket and a proxy before it, and the space there; the mirror and earlier backups are not affected';
 
+/** What to do about a sync that failed as the disk was full. */
+export const DISK_FULL_HINT =
+  'free space on the volume of the mirror; what was published before is intact, and the next sync continues from it';
+
 const BACKUP_HINTS: Partial<Record<ErrorCode, string>> = {
   disk_full: 'free space there, or enlarge the volume',
   backup_damaged: BACKUP_DAMAGED_HINT,

@@ -5,7 +5,7 @@
 import { emptiedError } from '../../backup/list.ts';
 import { namesOf } from '../../config/mirrors.ts';
 import type { ErrorCode } from '../../core/errors.ts';
-import { backupHint, EMPTIED_HINT, RESTORE_HINT, resumeHint } from '../../core/hints.ts';
+import { backupHint, DISK_FULL_HINT, EMPTIED_HINT, RESTORE_HINT, resumeHint } from '../../core/hints.ts';
 import { type UnendedRestore, unendedText } from '../../mirror/unfinished-restore.ts';
 import { byteSize, duration, durationBeyond, localTime, percent, plural } from '../../core/wording.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
@@ -369,8 +369,7 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
 
 function againHint({ name, errorCode }: HealthFacts['failedJobs'][number]): string {
   const command = `\`tidemark ${name === 'backup' ? 'backup create' : name}\``;
-  const isFull = errorCode === ('disk_full' satisfies ErrorCode);
-  const first = name === 'backup' || isFull ? backupHint(errorCode) : null;
+  const first = name === 'backup' || isDiskFull({ errorCode }) ? backupHint(errorCode) : null;
   return first === null ? command : `${first}; then ${command}`;
 }
 
@@ -477,10 +476,11 @@ function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthF
   if (ageMs <= allowedBackupAgeMs(since, backups, syncsMs)) return [];
   const dueAt = lastAt === null ? 0 : Date.parse(lastAt) + backups.everyMs;
   const isRunDone = completeAt.some((at) => Date.parse(at) >= dueAt);
-  const hasFailed = failedJobs.some(({ name, isBefore }) => name === 'backup' && isBefore !== true);
+  const failed = failedJobs.find(({ name, isBefore }) => name === 'backup' && isBefore !== true);
   const waiting = sources.find((source) => source.limitHeldBy !== null || waitsForSlot(source));
   const isSyncing = sources.some((source) => source.isSyncing && !source.isSilent);
-  const { why, ...more } = overdueCause(backups, { isRunDone, hasFailed, waiting, isSyncing, now });
+  const isFull = sources.some(wasDiskFull);
+  const { why, ...more } = overdueCause(backups, { isRunDone, failed, waiting, isSyncing, isFull, now });
   const age = lastAt === null ? 'yet' : `for ${duration(ageMs)}`;
   const message = `no backup of the mirror was made ${age}, one is due ${backupInterval(backups.everyMs)}: ${why}`;
   return [{ code: 'backup_overdue', state: 'degraded', message, since, ...more }];
@@ -490,21 +490,26 @@ function overdueCause(
   { everyMs, isBeingMade, waits }: NonNullable<HealthFacts['backups']>,
   {
     isRunDone,
-    hasFailed,
+    failed,
     waiting,
     isSyncing,
+    isFull,
     now,
-  }: Record<'isRunDone' | 'hasFailed' | 'isSyncing', boolean> & {
+  }: Record<'isRunDone' | 'isSyncing' | 'isFull', boolean> & {
+    /** The last backup, if it failed. */
+    readonly failed: HealthFacts['failedJobs'][number] | undefined;
     /** A source whose next sync waits for others. */
     readonly waiting: SourceFacts | undefined;
     readonly now: number;
   },
 ): Pick<HealthReason, 'hint' | 'follows'> & { readonly why: string } {
   if (isBeingMade) return { why: 'it is being made now', hint: null };
-  if (hasFailed)
+  if (failed !== undefined)
     return {
-      why: 'the last one failed',
-      hint: '`tidemark backup create` makes one once the cause is fixed',
+      why: `the last one failed${isDiskFull(failed) ? ': the disk is full' : ''}`,
+      hint: isDiskFull(failed)
+        ? againHint(failed)
+        : '`tidemark backup create` makes one once the cause is fixed',
       follows: 'backup_failed',
     };
   if (waits !== null) {
@@ -529,6 +534,12 @@ function overdueCause(
     return {
       why: `no run was complete since it was due: ${behindText(waiting, now) ?? ''}`,
       hint: waitHint(waiting),
+      follows: 'sync_overdue',
+    };
+  if (isFull && !isSyncing)
+    return {
+      why: `no run was complete since it was due: ${WAS_FULL}`,
+      hint: DISK_FULL_HINT,
       follows: 'sync_overdue',
     };
   return {
@@ -638,7 +649,10 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
   const waits = behindText(facts, now) ?? facts.hourUsedUp?.message;
   const { sync = null } = facts;
   const runs = sync === null ? undefined : syncText(sync, now);
-  const held = [waits, runs].map((text) => (text === undefined ? '' : `; ${text}`)).join('');
+  const isFull = !isSyncing && wasDiskFull(facts);
+  const held = [waits, runs, isFull ? WAS_FULL : undefined]
+    .map((text) => (text === undefined ? '' : `; ${text}`))
+    .join('');
   const isSilent = sync !== null && sync.silentMs >= SILENT_MS;
   const ofSync = isSilent
     ? `\`tidemark doctor --source ${source}\` shows whether the service responds`
@@ -646,6 +660,7 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
   const hint =
     facts.hourUsedUp?.hint ??
     waitHint(facts) ??
+    (isFull ? DISK_FULL_HINT : null) ??
     (isSyncing
       ? ofSync
       : `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`);
@@ -773,12 +788,32 @@ export function failureCode({
   return outcome === 'failed' || outcome === 'interrupted' ? 'run_failed' : null;
 }
 
-function lastRun({ lastEnded, lastSync, failingSince, unread, source }: SourceFacts): HealthReason[] {
+/** The latest sync of all kinds: its run, or the job where that had none. */
+function latestSync({
+  lastEnded,
+  lastSync,
+}: Pick<SourceFacts, 'lastEnded' | 'lastSync'>): (EndedJob & { readonly run?: number | null }) | null {
   // A job without a run ended after the last run.
   const isJobNewer =
     lastSync !== null &&
     (lastEnded === null || lastSync.startedAt > (lastEnded.finishedAt ?? lastEnded.startedAt));
-  const last: (EndedJob & { readonly run?: number | null }) | null = isJobNewer ? lastSync : lastEnded;
+  return isJobNewer ? lastSync : lastEnded;
+}
+
+function isDiskFull({ errorCode }: Pick<EndedJob, 'errorCode'>): boolean {
+  return errorCode === ('disk_full' satisfies ErrorCode);
+}
+
+const WAS_FULL = 'the disk was full at the last sync';
+
+function wasDiskFull(facts: SourceFacts): boolean {
+  const last = latestSync(facts);
+  return last !== null && isDiskFull(last);
+}
+
+function lastRun(facts: SourceFacts): HealthReason[] {
+  const { lastEnded, failingSince, unread, source } = facts;
+  const last = latestSync(facts);
   if (last === null) return [];
   const since = last.finishedAt ?? last.startedAt;
   // A job that failed before its run began is in no list of runs.
@@ -805,7 +840,7 @@ function lastRun({ lastEnded, lastSync, failingSince, unread, source }: SourceFa
         since: failingSince ?? since,
         hint:
           run === null
-            ? `no run was begun${last.errorCode === ('disk_full' satisfies ErrorCode) ? ': free space on the volume of the mirror' : ''}; the next sync retries`
+            ? `no run was begun${isDiskFull(last) ? ': free space on the volume of the mirror' : ''}; the next sync retries`
             : `\`tidemark runs show ${run}\` shows the reason; the next sync retries`,
       },
     ];

@@ -9,7 +9,7 @@ import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import { isLocalError, type ErrorCode } from '../../core/errors.ts';
-import { RESTORE_HINT } from '../../core/hints.ts';
+import { DISK_FULL_HINT, RESTORE_HINT } from '../../core/hints.ts';
 import { formatInteger, plural } from '../../core/wording.ts';
 import type { NoticeState, JobRow, Notice } from '../../mirror/daemon-store.ts';
 import type { SchemaChange } from '../../mirror/schema-changes.ts';
@@ -209,7 +209,7 @@ export function localHint(errorCode: string | null): string | null {
     case 'mirror_missing':
       return RESTORE_HINT;
     case 'disk_full':
-      return 'free space on the volume of the mirror; what was published before is intact, and the next sync continues from it';
+      return DISK_FULL_HINT;
     default:
       return null;
   }

@@ -652,6 +652,33 @@ describe('an overdue backup', () => {
     expect(reason?.follows).toBeUndefined();
   });
 
+  it('advises to make room where the disk was full at the last sync, or at the last backup', () => {
+    const full = { errorCode: 'disk_full', error: 'the disk is full: m.db could not be written' };
+    const failed = { ...source({ lastComplete: run(900), lastSync: { ...FAILED, ...full } }) };
+    const waits = reasonOf({}, failed);
+    expect(waits?.message).toMatch(
+      /no run was complete since it was due: the disk was full at the last sync$/,
+    );
+    expect(waits?.hint).toMatch(/^free space on the volume of the mirror/);
+    expect(waits?.hint).not.toContain('backup create');
+    expect(waits?.follows).toBe('sync_overdue');
+    const stale = assessHealth(failed).sources[0]?.reasons.find(({ code }) => code === 'stale');
+    expect(stale?.message).toMatch(/; the disk was full at the last sync$/);
+    expect(stale?.hint).toMatch(/^free space on the volume of the mirror/);
+    const ofBackup = reasonOf(
+      {},
+      {
+        ...source({ lastComplete: run(10) }),
+        failedJobs: [{ ...FAILED, ...full, name: 'backup', source: null }],
+      },
+    );
+    expect(ofBackup?.message).toMatch(/: the last one failed: the disk is full$/);
+    expect(ofBackup?.hint).toBe('free space there, or enlarge the volume; then `tidemark backup create`');
+    // A later run failed for another reason.
+    const since = source({ lastComplete: run(900), lastSync: { ...FAILED, errorCode: 'unreachable' } });
+    expect(reasonOf({}, since)?.hint).toContain('`tidemark status`');
+  });
+
   it('advises against the syncs once it has waited for as long as two are apart', () => {
     const hintAt = (minutes: number) =>
       reasonOf({ waits: { since: run(minutes).finishedAt, behind } })?.hint ?? '';
