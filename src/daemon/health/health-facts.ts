@@ -389,7 +389,7 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
 }
 
 /** The age of a source's last complete run, and the allowed one. */
-export interface Freshness extends Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy'> {
+export interface Freshness extends Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy' | 'sync'> {
   readonly source: string;
   /** When its last complete run ended, ISO 8601; null without one. */
   readonly completeAt: string | null;
@@ -432,13 +432,13 @@ export function readFreshness(
           const facts = { ...unreadSource(view, config, source), ...tried };
           const allowedMs = allowedAgeMs(facts);
           if (allowedMs === null) return [];
-          const { behind, isQueued, limitHeldBy } = facts;
+          const { behind, isQueued, limitHeldBy, sync = null } = facts;
           const expected = expectedSince(facts);
           const completeAt = lastComplete?.finishedAt ?? null;
           return [
             {
               ...{ source, completeAt, expectedSince: expected, allowedMs },
-              ...{ behind, isQueued, limitHeldBy },
+              ...{ behind, isQueued, limitHeldBy, sync },
               isFirstSyncAtWork: isFirstSyncAtWork(facts, now),
             },
           ];

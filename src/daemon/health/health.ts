@@ -80,7 +80,10 @@ export interface SourceFacts {
   /** The job of the mirror that its next sync waits for; null if it waits for nothing. */
   readonly behind: {
     readonly name: string;
+    readonly source?: string | null;
     readonly startedAt: string;
+    /** Of a sync: as of `sync`. */
+    readonly silentMs?: number | null;
     /** Address of the target that it waits for itself. */
     readonly waitsFor?: string | null;
   } | null;
@@ -733,14 +736,20 @@ export function isInterrupted({ outcome, errorCode }: Pick<EndedJob, 'outcome' |
 
 /** The job of the mirror that the next sync of a source waits for, as a mirror has one at a time; null if it waits for nothing. */
 export function behindText(
-  facts: Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy'>,
+  facts: Pick<SourceFacts, 'source' | 'behind' | 'isQueued' | 'limitHeldBy'>,
   now: number,
 ): string | null {
   const { behind, limitHeldBy } = facts;
   if (limitHeldBy !== null) return `the next sync waits for ${limitHolderText(limitHeldBy)}`;
   if (waitsForSlot(facts)) return 'the next sync waits for a free slot';
   if (behind === null) return null;
-  const { name, startedAt, waitsFor = null } = behind;
+  const { name, source = null, startedAt, silentMs, waitsFor = null } = behind;
+  if (name === 'sync') {
+    // Of the source's own sync it is said that it runs.
+    if (source === facts.source) return null;
+    const runs = syncText({ startedAt, silentMs: silentMs ?? 0 }, now);
+    return source === null ? runs : `the next sync waits for that of ${source}: ${runs}`;
+  }
   const target = waitsFor === null ? '' : `, and waits for ${waitsFor} to answer`;
   return `the next sync waits for the ${name} job, which has run for ${duration(now - Date.parse(startedAt))}${target}`;
 }
@@ -760,7 +769,8 @@ function waitHint(facts: Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy'
 /** As a person would call a service silent; most answers take less. */
 const SILENT_MS = 30_000;
 
-function syncText({ startedAt, silentMs }: NonNullable<SourceFacts['sync']>, now: number): string {
+/** How long a running sync has run, and for how long it has received nothing. */
+export function syncText({ startedAt, silentMs }: NonNullable<SourceFacts['sync']>, now: number): string {
   const silent = silentMs < SILENT_MS ? '' : `; nothing received for ${duration(silentMs)}`;
   return `a sync has run for ${duration(now - Date.parse(startedAt))}${silent}`;
 }

@@ -12,7 +12,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { type latestUnfinished, newestUnfinished, unendedText } from '../../mirror/unfinished-restore.ts';
 import { resumeHint } from '../../core/hints.ts';
 import type { Freshness } from '../health/health-facts.ts';
-import { behindText, type HealthReason } from '../health/health.ts';
+import { behindText, type HealthReason, syncText } from '../health/health.ts';
 import { contentOf, noticeOf, sourceOf, span, subjectName } from './message.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { Outbox, OutboxOptions } from './outbox.ts';
@@ -458,7 +458,9 @@ export function freshnessTransition(
     );
     return { states: [], cleared: [{ source, subject: 'fresh' }], notices: [onTime] };
   }
-  const waits = behindText(work, nowMs);
+  const waits = behindText({ source, ...work }, nowMs);
+  const { sync = null } = work;
+  const runs = sync === null ? null : syncText(sync, nowMs);
   const [age, allowed] = durationBeyond(oldMs, allowedMs, span);
   const overdue = noticeOf(
     { ...of, event: 'sync_overdue' },
@@ -468,7 +470,7 @@ export function freshnessTransition(
       lines: [
         completeAt === null ? `expected since ${expectedSince}` : `the last one ended at ${completeAt}`,
         `the schedule allows ${completeAt === null ? span(allowedMs) : allowed}`,
-        ...(waits === null ? [] : [waits]),
+        ...[waits, runs].filter((text) => text !== null),
       ],
       job: 'sync',
       hint: `\`tidemark status --source ${source}\` shows what is stale and why`,

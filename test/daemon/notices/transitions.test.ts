@@ -681,6 +681,27 @@ describe('time alone', () => {
   });
 
   it.each([
+    ['its own', 'production', 'a sync has run for 5 min; nothing received for 4 min'],
+    [
+      'that of another source',
+      'other',
+      'the next sync waits for that of other: a sync has run for 5 min; nothing received for 4 min',
+    ],
+  ])(
+    'says of a sync that hangs (%s) how long it has run, where the next one waits for it',
+    (_, running, line) => {
+      const sync = { startedAt: new Date(at - 300_000).toISOString(), silentMs: 240_000 };
+      const behind = { name: 'sync', source: running, ...sync };
+      const late = {
+        ...{ ...source, completeAt: null, isQueued: true, behind },
+        sync: running === source.source ? sync : null,
+      };
+      const [notice] = freshnessTransition([], late, at).notices;
+      expect(contentOf(notice!).lines.slice(2)).toEqual([line]);
+    },
+  );
+
+  it.each([
     ['none', null, 'no sync was complete yet'],
     ['an old one', '2026-03-01T10:30:00.000Z', 'the last one ended at 2026-03-01T10:30:00.000Z'],
   ])(
