@@ -150,7 +150,8 @@ function sourceLines(
   const { lastRun } = status;
   const writer = lastRun?.outcome === 'running' ? ofMirror : undefined;
   const settled = writer === null && lastRun !== null ? { ...status, lastRun: ifDead(lastRun) } : status;
-  const steps = nextSteps(settled, hasOthers).map((step) => `  → ${step}`);
+  const isAtWork = lastRun !== null && writer !== null && writer !== undefined && !isStuck(lastRun, now);
+  const steps = nextSteps(settled, hasOthers, isAtWork).map((step) => `  → ${step}`);
   const isTold = isVerbose || steps.length > 0 || writer === null;
   const changes = recentSchemaChanges(mirror, status.source, now);
   return [

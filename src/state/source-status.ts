@@ -228,13 +228,13 @@ export function hasOtherSources(config: MirrorOwnership, statuses: readonly Sour
   return ownerOf(config) !== null || statuses.length > 1;
 }
 
-/** Empty if no action is needed. `hasOthers`: commands then name the source. */
-export function nextSteps(status: SourceStatus, hasOthers: boolean): string[] {
-  const steps = stepsFor(status, hasOthers);
+/** Empty if no action is needed. `hasOthers`: commands then name the source. `isAtWork`: its last run is known to be under way. */
+export function nextSteps(status: SourceStatus, hasOthers: boolean, isAtWork = false): string[] {
+  const steps = stepsFor(status, hasOthers, isAtWork);
   return hasOthers ? steps.map((step) => withSource(step, status.source)) : steps;
 }
 
-function stepsFor(status: SourceStatus, hasOthers: boolean): string[] {
+function stepsFor(status: SourceStatus, hasOthers: boolean, isAtWork: boolean): string[] {
   const sync = `tidemark sync${hasOthers ? ` --source ${status.source}` : ''}`;
   if (!status.isConfigured)
     return [
@@ -280,7 +280,7 @@ function stepsFor(status: SourceStatus, hasOthers: boolean): string[] {
     const remedy = each === null ? undefined : REMEDY[each];
     if (remedy !== undefined) steps.push(`${remedy}run \`${sync}\` again`);
   }
-  if (steps.length === 0) steps.push(`run \`${sync}\` again`);
+  if (steps.length === 0 && !isAtWork) steps.push(`run \`${sync}\` again`);
   if (status.lastEnded !== null && status.lastEnded.outcome !== 'complete')
     steps.push(`\`tidemark runs show ${status.lastEnded.run}\` has every collection of that run`);
   return steps;

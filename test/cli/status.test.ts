@@ -88,6 +88,25 @@ describe('status', () => {
     expect(stderr).toContain('→ run `tidemark sync --source default`');
   });
 
+  it('a run that is at work after one that failed: no advice to sync', async () => {
+    const directory = scratch();
+    const mirror = open({ path: join(directory, 'mirror.db'), clock: systemClock });
+    const source = { name: 'default', baseUrl: 'http://127.0.0.1:1' };
+    await begin(mirror, { source }).publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+    begin(mirror, { source }).abandon({ code: 'timeout', message: 'no answer' });
+    const env = environment('http://127.0.0.1:1', directory);
+    const told = async (): Promise<string> => {
+      const { stdout, stderr } = await commandLine(['status'], { env, cwd: directory });
+      return stdout + stderr;
+    };
+    expect(await told()).toContain('→ run `tidemark sync` again');
+    begin(mirror, { source });
+    const text = await told();
+    expect(text).toMatch(/run 3 began .* and is running/);
+    expect(text).not.toContain('→ run `tidemark sync` again');
+    expect(text).toContain('→ `tidemark runs show 2` has every collection of that run');
+  });
+
   it('a run that ends while the daemon is asked for its progress did not die', async () => {
     const directory = scratch();
     const path = join(directory, 'mirror.db');
