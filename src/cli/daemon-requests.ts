@@ -37,6 +37,8 @@ export interface RequestState {
   /** Of the job in the mirror; null if it has not started. */
   readonly number: number | null;
   readonly error: { readonly code: string; readonly message: string } | null;
+  /** While it waits: the running job and those before it. An earlier version does not say. */
+  readonly behind?: readonly { readonly job: string; readonly source: string | null }[];
 }
 
 interface DaemonAnswer {
@@ -88,8 +90,8 @@ export async function lookUpRequest(
   const { status, text } = await call(card, signal, 'GET', `/api/v1/requests/${request}`, null);
   if (status === 404) return null;
   if (status !== 200) throw daemonUnreachable(card, `it answered ${status}`);
-  const { state, number, error } = documentIn(text, card) as unknown as RequestState;
-  return { state, number, error };
+  const { state, number, error, behind = [] } = documentIn(text, card) as unknown as RequestState;
+  return { state, number, error, behind };
 }
 
 /** The part of `tidemark.status/1` with the running jobs. */

@@ -8,7 +8,7 @@ import { requireNameWithoutSecret } from '../config/known-secrets.ts';
 import { commandActor } from '../core/actor.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { plural } from '../core/wording.ts';
+import { duration, plural } from '../core/wording.ts';
 import { summaryOf, type SyncSummary } from '../daemon/jobs/summaries.ts';
 import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
 import type { JobRow } from '../mirror/daemon-store.ts';
@@ -105,6 +105,33 @@ function followingText({ pid }: DaemonLockfile, behind: readonly string[]): stri
   return `the daemon (pid ${pid}) is running a ${first}${more}: this sync waits for its turn`;
 }
 
+/** Until it is said again what a sync waits for. */
+const SAY_MS = 30_000;
+
+/** What a request waits for, every half minute from `sinceMs` on. @internal */
+export class WaitNotes {
+  readonly #sinceMs: number;
+  #saidMs: number;
+
+  constructor(sinceMs: number) {
+    this.#sinceMs = sinceMs;
+    this.#saidMs = sinceMs;
+  }
+
+  /** Null where nothing is to be said now. @param state null where it is not known at the moment */
+  textAt(state: Pick<RequestState, 'state' | 'behind'> | null, nowMs: number): string | null {
+    if (state?.state !== 'waiting' || nowMs - this.#saidMs < SAY_MS) return null;
+    this.#saidMs = nowMs;
+    const [first] = state.behind ?? [];
+    const source = first?.source ?? null;
+    const what =
+      first === undefined
+        ? 'its turn'
+        : `the ${first.job}${source === null ? '' : ` of ${source}`} in the daemon`;
+    return `this sync has waited for ${duration(nowMs - this.#sinceMs)}, now for ${what}`;
+  }
+}
+
 /** A request, and when it was made (ISO 8601). */
 interface Asked extends Pick<QueuedRequest, 'request' | 'source'> {
   readonly askedAt: string;
@@ -118,6 +145,7 @@ async function followed(
   asked: Asked,
 ): Promise<RequestState> {
   let number: number | null = null;
+  const waitNotes = new WaitNotes(systemClock.monotonicMs());
   for (;;) {
     const state = await stateOf(context, config, card, asked.request);
     if (state === 'gone') {
@@ -127,6 +155,8 @@ async function followed(
     }
     if (state?.state === 'ended') return state;
     number = state?.number ?? number;
+    const waits = waitNotes.textAt(state, systemClock.monotonicMs());
+    if (waits !== null) printNote(context, [waits]);
     try {
       await systemClock.sleep(POLL_MS, context.signal);
     } catch (error) {

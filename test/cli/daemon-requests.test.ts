@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { askDaemon, daemonNowIn } from '../../src/cli/daemon-requests.ts';
+import { WaitNotes } from '../../src/cli/sync-by-daemon.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { assessHealth } from '../../src/daemon/health/health.ts';
 import { NOTHING_READ } from '../../src/daemon/health/health-facts.ts';
@@ -55,6 +56,25 @@ describe('a daemon', () => {
     const card = { url, pid: 1, token: new Secret('t') };
     return askDaemon(card as never, new AbortController().signal, { ...wanted, ...actor });
   }
+});
+
+it('that a sync waits is said every half minute, with the job that it waits for', () => {
+  const notes = new WaitNotes(0);
+  const waiting = { state: 'waiting', behind: [{ job: 'sync', source: 'a' }] } as const;
+  const said = [29_000, 30_000, 31_000, 59_900, 60_000].map((at) => notes.textAt(waiting, at));
+  expect(said).toEqual([
+    null,
+    'this sync has waited for 30 s, now for the sync of a in the daemon',
+    null,
+    null,
+    'this sync has waited for 60 s, now for the sync of a in the daemon',
+  ]);
+  expect(notes.textAt({ state: 'running', behind: [] }, 300_000)).toBeNull();
+  expect(notes.textAt(null, 300_000)).toBeNull();
+  expect(notes.textAt({ state: 'waiting' }, 300_000)).toMatch(/for 5 min, now for its turn$/);
+  expect(notes.textAt({ state: 'waiting', behind: [{ job: 'backup', source: null }] }, 330_000)).toMatch(
+    /, now for the backup in the daemon$/,
+  );
 });
 
 describe('what a daemon does now', () => {
