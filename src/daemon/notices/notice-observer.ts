@@ -336,7 +336,7 @@ class NotifyingObserver implements JobObserver {
     const { backup } = config;
     const { reasons } = backup === null ? { reasons: [] } : readHealthSnapshot(view, now).health;
     const overdue = reasons.find(({ code }) => code === 'backup_overdue') ?? null;
-    // One that is being made now will show, as will one that is queued only now, or that comes after a sync that makes up for a missed one.
+    // One that is being made now will show, as will one that is queued only now, or that comes after a sync that catches up.
     const queued = view.queued().find(({ name }) => name === 'backup');
     const isComing =
       view.running().some(({ name }) => name === 'backup') ||

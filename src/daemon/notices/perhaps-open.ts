@@ -286,8 +286,8 @@ const GOOD: Readonly<Record<string, string>> = {
 };
 
 /**
- * After a restore people hear once of each source that it works, and of the mirror that its contents match, as damage is what most backups
- * are restored for: the rest may never have been reported.
+ * After a restore people hear once of each source that it works, and of the mirror that its contents match, as damage is what
+ * most backups are restored for: the rest may never have been reported.
  */
 function isForPeople(subject: string): boolean {
   return subject === 'run' || subject === 'verify';
