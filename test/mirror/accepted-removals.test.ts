@@ -174,8 +174,7 @@ describe('accepted removals', () => {
     change(mirror.path, (file) => file.prepare(`UPDATE audit_log SET "${column}" = ?`).run(text));
     expect(await problems(mirror.path)).toContainEqual(expect.stringContaining('is not as it was written'));
     const damaged = open({ path: mirror.path, mode: 'read' });
-    expect(() => [...damaged.auditLog()]).toThrow(
-      expect.objectContaining({ code: 'mirror_corrupt' }) as Error,
-    );
+    // The list goes on after it.
+    expect([...damaged.auditLog()]).toMatchObject([{ isAltered: true, subject: { about: 'unreadable' } }]);
   });
 });
