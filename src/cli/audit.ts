@@ -157,9 +157,11 @@ function reportPieces(
   const { count, of, sources } = walk.survey();
   if (format === 'text' && options.output === undefined && count === 0) {
     return [
-      of === 0
-        ? 'the audit log is empty: nothing was accepted, pinned, restored or forgotten yet\n'
-        : `no entry of the audit log matches, of ${of}\n`,
+      of === 0 && contradictedLines(walk.altered, mirror).length > 0
+        ? 'the audit log is empty, and another program altered it\n'
+        : of === 0
+          ? 'the audit log is empty: nothing was accepted, pinned, restored or forgotten yet\n'
+          : `no entry of the audit log matches, of ${of}\n`,
     ];
   }
   const contradicted = contradictedLines(walk.altered, mirror);

@@ -72,7 +72,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     const removed = newest?.body === null ? { run: newest.run, at: newest.at } : null;
     const body = revisions.find((revision) => revision.body !== null)?.body;
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
-    const altered = history.altered(log);
+    const altered = history.altered();
     const exit = printAltered(context, altered);
     const unknown = [...(revisions.find((revision) => revision.body !== null)?.notKept ?? [])]
       .flatMap(([field, kept]) => (kept === null ? [field] : []))

@@ -16,13 +16,7 @@ import { renderHtml } from '../report/render-html.ts';
 import { renderText } from '../report/render-text.ts';
 import { type Timeline, type TimelineEvent, timelineReport } from '../report/timeline-report.ts';
 import { type ForgottenRuns, forgottenInto, forgottenTexts, isPublished } from '../state/runs.ts';
-import {
-  alteredAuthors,
-  alteredRuns,
-  deletedRunsNote,
-  requireCountedWithin,
-  restoresIn,
-} from '../state/intact.ts';
+import { alteredAuthors, alteredRuns, deletedRunsNote, requireCountedWithin } from '../state/intact.ts';
 import { choosePeriod, isWithin, type Period } from '../state/period.ts';
 import { readConfig } from '../wire.ts';
 import { openForReading, printAltered } from './verification-note.ts';
@@ -103,13 +97,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
         });
       })
       .sort((a, b) => a.run.run - b.run.run);
-    const altered = [
-      ...alteredRuns(mirror),
-      ...alteredAuthors(mirror, {
-        runs: [],
-        restores: restoresIn(found.flatMap(({ diff }) => diff?.changes ?? [])),
-      }),
-    ];
+    const altered = [...alteredRuns(mirror), ...alteredAuthors(mirror, [])];
     const deleted = deletedRunsNote(mirror);
     const exit = printAltered(context, altered);
     printNote(context, deleted);

@@ -54,7 +54,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const shown = entries.slice(0, options.limit ?? entries.length);
     const body = history.revisions.find((revision) => revision.body !== null)?.body;
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
-    const altered = history.altered(entries);
+    const altered = history.altered();
     const exit = printAltered(context, altered);
     printNote(context, notesOf(found.note));
     if (context.options.json === true) {

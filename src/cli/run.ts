@@ -18,7 +18,7 @@ import { formChangeText, groupedNotes, staleFromLines } from '../report/notes.ts
 import { diffReport } from '../report/diff-report.ts';
 import { renderText } from '../report/render-text.ts';
 import { maskedDocument } from '../report/mask.ts';
-import { requireCountedWithin, restoresIn } from '../state/intact.ts';
+import { requireCountedWithin } from '../state/intact.ts';
 import { openMirrorState, diffPoints } from '../state/mirror-diff.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../state/newly-read.ts';
 import { newlyReadRecords } from '../state/unknown-records.ts';
@@ -347,13 +347,10 @@ export interface PrintedChanges {
   readonly summary: DiffDocument['summary'] | null;
   readonly firstReads: readonly FirstRead[];
   readonly createdAgain: readonly RecreatedCount[];
-  /** Numbers of the restores that are named in it. */
-  readonly restores: ReadonlySet<number>;
 }
 
 const NOTHING_COMPARED = {
   ...{ summary: null, firstReads: [], createdAgain: [] },
-  restores: new Set<number>(),
 } as const satisfies Omit<PrintedChanges, 'text'>;
 
 export function printRunChanges(
@@ -391,7 +388,6 @@ export function printRunChanges(
     summary: document.summary,
     firstReads: document.first_read ?? [],
     createdAgain: recreatedIn(mirror, { from, to: run }),
-    restores: restoresIn(document.changes),
   };
 }
 

@@ -31,7 +31,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import { collectionOutcome, sampledByRun } from '../state/source-status.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { placeText } from '../report/notes.ts';
-import { alteredAuthors, restoresIn } from '../state/intact.ts';
+import { alteredAuthors } from '../state/intact.ts';
 
 /** Exit code 1 where another program altered, inserted or deleted the row of a run: shown even so. */
 export async function runs(context: CommandContext, options: { readonly limit?: number }): Promise<ExitCode> {
@@ -116,10 +116,8 @@ export async function showRun(
     );
     if (run === undefined) throw missingRun(mirror, number);
     const unlike = mirror.runs.unlikeSealed({ from: number, upTo: number }).map(({ line }) => line);
-    const warningsWith = (restores: Iterable<number>): string[] => [
-      ...unlike,
-      ...alteredAuthors(mirror, { runs: [], restores }),
-    ];
+    const warnings = [...unlike, ...alteredAuthors(mirror, [])];
+    const exit = printAltered(context, warnings);
     const progress = (await progressInDaemon(context, config, [run])).get(run.source);
     const sweeps = mirror.runs.sweeps(run.run);
     const schemaChanges = mirror.runs.schemaChanges({ run: run.run });
@@ -127,8 +125,6 @@ export async function showRun(
     const accepted = mirror.acceptedRemovals(run.run);
     if (context.options.json === true) {
       const compared = runChangesDocument(mirror, config, run, { showsSecrets });
-      const warnings = warningsWith(restoresIn(compared?.changes ?? []));
-      const exit = printAltered(context, warnings);
       await print(
         context,
         `${JSON.stringify({
@@ -155,7 +151,6 @@ export async function showRun(
       placeText(scope, { definitions, parentName }, { hasIds });
     const sampled = sampledByRun(mirror, { source: run.source, run: run.run, sweeps });
     const printed = printRunChanges(context, mirror, config, run, { showsSecrets });
-    const exit = printAltered(context, warningsWith(printed.restores));
     const lines = [
       `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${starterText(run)}`,
       ...(run.error === null ? [] : [run.error]),

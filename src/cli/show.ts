@@ -16,7 +16,7 @@ import { unknownFieldsText } from '../report/notes.ts';
 import { renderText } from '../report/render-text.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { folded } from '../report/value-text.ts';
-import { alteredAuthors, alteredHistory, requireIntact, restoresIn } from '../state/intact.ts';
+import { alteredAuthors, alteredHistory, requireIntact } from '../state/intact.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
 import { lastSeen, idChangesAt, type NotReadSince, notReadSince } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
@@ -88,10 +88,10 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
         ...{ since: shown.firstSeen?.run ?? 0, upTo: point.run },
         collections: new Set([found.row.collection]),
       }),
-      ...alteredAuthors(mirror, {
-        runs: sightings.flatMap((each) => each?.run ?? []),
-        restores: restoresIn(idChanges),
-      }),
+      ...alteredAuthors(
+        mirror,
+        sightings.flatMap((each) => each?.run ?? []),
+      ),
     ];
     const exit = printAltered(context, altered);
     printNote(context, notesOf(found.note, point.note));

@@ -25,7 +25,7 @@ import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { RecreatedIds } from './recreated-ids.ts';
 import { readIdMap } from './restores.ts';
 import { sealRow } from './row-seals.ts';
-import { knownKind, storedScope } from './stored-names.ts';
+import { knownKind, storedPath, storedScope } from './stored-names.ts';
 import { acceptances, fingerprintKey } from './schema/retention-tables.ts';
 import { alteredLogText, lastMove } from './verify-chain.ts';
 
@@ -379,12 +379,13 @@ function dropAcceptances(
 function acceptanceOf(
   row: typeof acceptances.$inferSelect & { readonly via: string | null },
 ): DriftAcceptance {
-  const { kind, scope, remoteId, until, via, ...rest } = row;
+  const { kind, scope, remoteId, path, until, via, ...rest } = row;
   return {
     ...rest,
     kind: knownKind(kind),
     scope: storedScope(scope),
     id: remoteId,
+    path: storedPath(path),
     ...(via === null ? {} : { via }),
     ...(until === null ? {} : { until }),
   };

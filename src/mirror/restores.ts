@@ -216,11 +216,6 @@ export class RestoreStore {
     }));
   }
 
-  /** Restores whose plan another program made unreadable: what they wrote is not known. */
-  withoutPlan(): number[] {
-    return this.#access.read((connection) => WITHOUT_PLAN(connection).all()).map(({ restore }) => restore);
-  }
-
   /** Which records of a source came back under which ids, oldest first, so that a later one follows what it continues. */
   idMap(source: string): IdMapping[] {
     return this.#access.read((connection) => readIdMap(connection, source));
@@ -428,17 +423,6 @@ export function storedSteps(plan: string): readonly JsonObject[] {
   const { steps } = storedObject(plan);
   return Array.isArray(steps) ? steps.filter(isJsonObject) : [];
 }
-
-const WITHOUT_PLAN = prepared((db) =>
-  db
-    .select({ restore: restores.restore })
-    .from(restores)
-    .where(
-      sql`CASE WHEN json_valid(${restores.plan}) THEN json_type(${restores.plan}, '$.steps') IS NOT 'array' ELSE true END`,
-    )
-    .orderBy(asc(restores.restore))
-    .prepare(),
-);
 
 const BETWEEN = prepared((db) =>
   db

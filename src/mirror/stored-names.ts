@@ -1,4 +1,5 @@
 /** Kinds and scopes as rows hold them. */
+import { splitPointer } from '../core/json-pointer.ts';
 import { isKind } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -9,6 +10,16 @@ import { RESTORE_HINT } from '../core/hints.ts';
 export function knownKind(kind: string): Kind {
   if (!isKind(kind)) throw damagedName('kind', kind);
   return kind;
+}
+
+/** @throws TidemarkError `mirror_corrupt` for a text that is not a JSON pointer */
+export function storedPath(text: string): string {
+  try {
+    splitPointer(text);
+    return text;
+  } catch (error) {
+    throw damagedName('path', text, error);
+  }
 }
 
 /** @throws TidemarkError `mirror_corrupt` */

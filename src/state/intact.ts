@@ -3,7 +3,6 @@ import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
-import type { RecordChange } from '../diff/change.ts';
 import { damagedMirror } from '../mirror/database.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
@@ -100,40 +99,23 @@ export function alteredHistory(
 }
 
 /**
- * What shows that the rows of runs and restores that a history names are not as they were recorded, a line each: when it was, and who
- * did it, may be false then. Rows of runs that are gone are left out: `alteredHistory` has them.
+ * What shows that the rows of the runs that a history names, and those of restores, are not as they were recorded, a line each: when it
+ * was, and who did it, may be false then. Of all restores, since one that is gone or altered is not named any more by what it
+ * changed. Rows of runs that are gone are left out: `alteredHistory` has them.
  */
-export function alteredAuthors(
-  mirror: Pick<Mirror, 'runs' | 'restores'>,
-  { runs, restores }: { readonly runs: Iterable<number>; readonly restores: Iterable<number> },
-): string[] {
+export function alteredAuthors(mirror: Pick<Mirror, 'runs' | 'restores'>, runs: Iterable<number>): string[] {
   const named = new Set(runs);
   const from = Math.min(...named);
   const unlike =
     named.size === 0
       ? []
       : mirror.runs.unlikeSealed({ from }).filter(({ run, isGone }) => !isGone && named.has(run));
-  // One without a readable plan may have made any of the changes.
-  const contradicted = [...new Set([...restores, ...mirror.restores.withoutPlan()])].flatMap((restore) =>
-    mirror.restores.contradictions(restore),
-  );
-  return [...unlike, ...contradicted].map(({ line }) => line);
+  return [...unlike, ...mirror.restores.contradictions()].map(({ line }) => line);
 }
 
 /** The same of all runs, gone ones too: an altered time may have moved a run out of a period. */
 export function alteredRuns(mirror: Pick<Mirror, 'runs'>): string[] {
   return mirror.runs.unlikeSealed({}).map(({ line }) => line);
-}
-
-/** Numbers of the restores that made these changes, or created their records again. */
-export function restoresIn(
-  changes: Iterable<Pick<RecordChange, 'created_again' | 'changed_by'>>,
-): Set<number> {
-  return new Set(
-    [...changes].flatMap(({ created_again: again, changed_by: by }) =>
-      [again, by].flatMap((each) => each?.restore ?? []),
-    ),
-  );
 }
 
 /** The error for records that are fewer, or more, than the mirror counts. */

@@ -11,7 +11,7 @@ import type { HistoryRevision, IdChange, LogEntry, Sighting } from '../diff/hist
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow, Revision } from '../mirror/records.ts';
 import { READ } from '../mirror/sweeps-as-of.ts';
-import { alteredAuthors, alteredHistory, restoresIn } from './intact.ts';
+import { alteredAuthors, alteredHistory } from './intact.ts';
 import { unaskedInRun } from './unasked.ts';
 import { RecreatedBetween } from './recreated.ts';
 import { RestoreWrites } from './written-by-restore.ts';
@@ -34,10 +34,9 @@ interface RecordHistory {
   readonly withRestores: (log: readonly LogEntry[]) => LogEntry[];
   /**
    * What shows that another program altered what the runs since the first revision changed, the runs that its revisions are of, or
-   * the restores that are named in it; none where all is as it was recorded.
-   * @param log as `withRestores` returned it
+   * restores; none where all is as it was recorded.
    */
-  readonly altered: (log: readonly LogEntry[]) => string[];
+  readonly altered: () => string[];
 }
 
 /**
@@ -74,16 +73,16 @@ export function recordHistory(
         : lastSeen(mirror, { collection: written.collection }, { written, removed }, until),
     idChanges: changes,
     withRestores: (log) => withRestores(mirror, row, found, log),
-    altered: (log) => [
+    altered: () => [
       ...alteredHistory(mirror, {
         since: found.at(-1)?.run ?? 0,
         upTo: until,
         collections: new Set([row, ...found].map(({ collection }) => collection)),
       }),
-      ...alteredAuthors(mirror, {
-        runs: found.map(({ run }) => run),
-        restores: restoresIn([...changes, ...log]),
-      }),
+      ...alteredAuthors(
+        mirror,
+        found.map(({ run }) => run),
+      ),
     ],
   };
 }

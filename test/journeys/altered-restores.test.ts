@@ -57,6 +57,30 @@ it('a restore that somebody else is said to have begun is not undone with --appl
   expect(stderr).toContain('restore 1 is not as it was recorded');
 });
 
+it('where a restore is gone or altered, who made a change is not known: what names it says so', async () => {
+  const story = await restored();
+  const whole = readFileSync(story.file('mirror.db'));
+  expect((await story.expectRun(0, 'log', 'batch_exports', 'Gone A')).stdout).toContain('restore 1');
+  for (const sql of [
+    'DELETE FROM restores; DELETE FROM restore_steps',
+    'DELETE FROM restore_steps',
+    `UPDATE restores SET started_at = 'x'`,
+    `UPDATE restores SET source = 'other'`,
+  ]) {
+    writeFileSync(story.file('mirror.db'), whole);
+    alter(story, sql);
+    for (const command of [
+      ['log', 'batch_exports', 'Gone A'],
+      ['blame', 'batch_exports', 'Gone A'],
+      ['changes', '--since', 'run:1'],
+      ['runs', 'show', '3'],
+    ]) {
+      const { stderr } = await story.expectRun(1, ...command);
+      expect(stderr, `${sql}: ${command.join(' ')}`).toContain('restore 1');
+    }
+  }
+});
+
 it('a restore of which rows are gone or altered is not undone by what is left, and is not called unknown', async () => {
   const story = await restored();
   await story.expectRun(2, 'undo', '1');

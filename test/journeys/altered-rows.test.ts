@@ -275,9 +275,9 @@ it('warns of who made a change, where the row of that restore or the entry of it
       expect(document.warnings, command.join(' ')).toEqual([expect.stringMatching(line)]);
     }
     for (const page of await shownPages()) expect(page.replaceAll('&quot;', '"')).toMatch(line);
-    // It names no restore.
-    await story.expectRun(0, 'log', 'domains', String((await story.list('domains'))[0]?.['id']));
-    await story.expectRun(0, 'runs', 'show', '3');
+    // Also where no restore is named: an altered one may have made the change nevertheless.
+    await story.expectRun(1, 'log', 'domains', String((await story.list('domains'))[0]?.['id']));
+    await story.expectRun(1, 'runs', 'show', '3');
   }
 });
 

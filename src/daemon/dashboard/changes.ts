@@ -6,7 +6,7 @@ import { definitionsFor } from '../../config/source.ts';
 import { count, plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { parentNames } from '../../state/parent-names.ts';
-import { alteredAuthors, deletedRunsNote, restoresIn } from '../../state/intact.ts';
+import { alteredAuthors, deletedRunsNote } from '../../state/intact.ts';
 import type { DayOfChanges, FoundChanges, RunChanges } from '../http/changes.ts';
 import { changeChart } from './charts.ts';
 import {
@@ -49,10 +49,10 @@ export function changesPage(facts: ChangesFacts): PageContent {
   const hidden = kind === null ? '. Recordings are hidden unless selected' : '';
   const unlike = [
     ...deletedRunsNote(facts.mirror),
-    ...alteredAuthors(facts.mirror, {
-      runs: found.runs.map(({ run }) => run.run),
-      restores: restoresIn(found.runs.flatMap(({ changes }) => changes ?? [])),
-    }),
+    ...alteredAuthors(
+      facts.mirror,
+      found.runs.map(({ run }) => run.run),
+    ),
   ];
   const body = markup`<h1>Changes</h1><p class="faint">Changes found by each sync, newest first${hidden}.</p>
 ${unlikeHtml(unlike)}${chooser(facts)}${chart}${found.runs.length === 0 ? nothingChanged(facts) : NOTHING}

@@ -115,7 +115,7 @@ export function recordPage(asked: RecordFacts): PageContent {
   const asOf = `${row.isRemoved || held !== undefined ? 'as last seen' : 'current values'}, and since when`;
   const content = markup`<p class="crumbs faint"><a href="/records">Records</a> / ${kinds}</p>
 <h1>${nameHtml(shownAs.name)}</h1><p class="faint">${definition.title.one}${state}</p>
-${unlikeHtml(alteredLines(mirror, row, isPoll, () => history.altered(log)))}
+${unlikeHtml(alteredLines(mirror, row, isPoll, () => history.altered()))}
 ${facts}
 <nav class="contents" aria-label="On this page">
 <a href="#fields">Fields</a><a href="#versions">Versions</a><a href="#history">History</a>

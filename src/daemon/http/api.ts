@@ -32,7 +32,7 @@ import type { DaemonCells } from '../cells.ts';
 import { unknownSource } from '../daemon-view.ts';
 import type { DaemonView } from '../view.ts';
 import type { ActingToken } from './access.ts';
-import { alteredAuthors, deletedRunsNote, restoresIn } from '../../state/intact.ts';
+import { alteredAuthors, deletedRunsNote } from '../../state/intact.ts';
 import { countChanges, type ChangesCache, changesOf, findChanges } from './changes.ts';
 import {
   type AskedJob,
@@ -397,10 +397,7 @@ async function runShown(view: DaemonView, mirror: Mirror, run: RunRow): Promise<
     previous === null
       ? null
       : await changesOf(mirror, view.config(), { run, previous }, { kinds: null, limit: MOST_CHANGES });
-  const warnings = alteredAuthors(mirror, {
-    runs: [run.run],
-    restores: restoresIn(changes?.changes ?? []),
-  });
+  const warnings = alteredAuthors(mirror, [run.run]);
   return {
     schema: 'tidemark.run/1',
     ...runDocument(run, progressOf(view, run.source)),
@@ -497,10 +494,10 @@ async function changesShown(
     })),
     warnings: [
       ...deletedRunsNote(mirror),
-      ...alteredAuthors(mirror, {
-        runs: runs.map(({ run }) => run.run),
-        restores: restoresIn(runs.flatMap(({ changes }) => changes ?? [])),
-      }),
+      ...alteredAuthors(
+        mirror,
+        runs.map(({ run }) => run.run),
+      ),
     ],
   };
 }
