@@ -38,16 +38,23 @@ import { openForReading, printAltered } from './verification-note.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { ExportContent, extentOf, extentOfKind } from './export-content.ts';
 import { historyPieces, requireHistoryOptions, runsSince } from './export-history.ts';
-import { writeDirectory, type DirectoryOutcome, type ExportFile } from './export-directory.ts';
-import type { ExportFormat } from './export-directory.ts';
-import { staleCollections, staleText, unaskedNotes, type StaleCollection } from './export-notes.ts';
+import {
+  writeDirectory,
+  type DirectoryOutcome,
+  type ExportFile,
+  type ExportFormat,
+} from './export-directory.ts';
 import {
   askedCollections,
   filterText,
   recordFilter,
   requireKnown,
+  staleCollections,
+  staleText,
+  unaskedNotes,
   unpublishedSources,
   type FilterOptions,
+  type StaleCollection,
 } from './export-notes.ts';
 import { statesAt } from './named-parents.ts';
 import { withRealIds } from './real-ids.ts';

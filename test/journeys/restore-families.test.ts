@@ -1,6 +1,6 @@
 /** Kinds that show the same record: planned whichever of them is named, and one history under all of them. */
 import { expect, it, describe } from 'vitest';
-import type { Config } from '../../src/config/config.ts';
+import { EMPTY_CONFIG } from '../config/empty-config.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { journalPage } from '../../src/daemon/dashboard/restores.ts';
 import { openMirror } from '../../src/mirror/open.ts';
@@ -28,14 +28,7 @@ async function differences(story: Story, code: number, ...args: string[]): Promi
 function journal(story: Story, restore: number): string {
   const mirror = openMirror(story.file('mirror.db'), { mode: 'read', command: 'test', clock: systemClock });
   try {
-    const config = {
-      configured: [],
-      http: { token: null, triggerToken: null },
-      replica: { token: null },
-      notices: [],
-      pings: [],
-    } as unknown as Config;
-    const facts = { mirror, config, now: systemClock.now() };
+    const facts = { mirror, config: EMPTY_CONFIG, now: systemClock.now() };
     return journalPage(facts, String(restore)).body.text;
   } finally {
     mirror.close();

@@ -1,18 +1,11 @@
 /** The entries of the audit log with the names of their records: what finding them costs. */
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
-import type { Config } from '../../../src/config/config.ts';
 import { AuditWalk, findAuditEntries } from '../../../src/daemon/http/audit-entries.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
+import { EMPTY_CONFIG } from '../../config/empty-config.ts';
 import { open, ORG, sync } from '../../mirror/fixture.ts';
 
-const CONFIG = {
-  configured: [],
-  http: { token: null, triggerToken: null },
-  replica: { token: null },
-  notices: [],
-  pings: [],
-} as unknown as Config;
 const ALL = { period: { since: { at: '' }, until: { at: '9999' }, notes: [] } };
 
 function accept(mirror: Mirror, count: number): void {
@@ -35,7 +28,7 @@ it('reads of thousands of collections only that of the record', async () => {
   file.close();
   expect(damaged.changes).toBe(1);
   expect(() => [...mirror.records.read({ kinds: ['roles'] })]).toThrow('no_kind');
-  const { entries } = await findAuditEntries(mirror, CONFIG, ALL);
+  const { entries } = await findAuditEntries(mirror, EMPTY_CONFIG, ALL);
   expect(entries).toMatchObject([{ action: 'accept', recordName: 'Readers', damage: null }]);
 });
 
@@ -50,7 +43,7 @@ it('lets other work continue while many entries are looked up', async () => {
     if (!isOver) setImmediate(count);
   };
   setImmediate(count);
-  const { entries, count: found } = await findAuditEntries(mirror, CONFIG, ALL);
+  const { entries, count: found } = await findAuditEntries(mirror, EMPTY_CONFIG, ALL);
   isOver = true;
   expect(entries).toHaveLength(400);
   expect(found).toBe(400);
@@ -61,7 +54,7 @@ it('walks more entries than a page has, each once, and says which were altered',
   const mirror = open();
   await sync(mirror, 'roles', ORG, ['{"id":"r1","name":"Readers"}']);
   accept(mirror, 1101);
-  const walk = new AuditWalk(mirror, CONFIG, ALL);
+  const walk = new AuditWalk(mirror, EMPTY_CONFIG, ALL);
   const numbers = (): number[] => [...walk].map(({ entry }) => entry);
   const all = Array.from({ length: 1101 }, (_, index) => 1101 - index);
   expect(numbers()).toEqual(all);
@@ -82,7 +75,7 @@ it('leaves out what is written during a walk', async () => {
   const mirror = open();
   await sync(mirror, 'roles', ORG, ['{"id":"r1","name":"Readers"}']);
   accept(mirror, 600);
-  const walk = new AuditWalk(mirror, CONFIG, ALL);
+  const walk = new AuditWalk(mirror, EMPTY_CONFIG, ALL);
   const numbers: number[] = [];
   for (const { entry } of walk) {
     if (numbers.push(entry) === 1) mirror.snapshots.pin('meanwhile', 1);
@@ -96,7 +89,7 @@ it('leaves out of all later walks what was written after its survey', async () =
   const mirror = open();
   await sync(mirror, 'roles', ORG, ['{"id":"r1","name":"Readers"}']);
   accept(mirror, 600);
-  const walk = new AuditWalk(mirror, CONFIG, ALL);
+  const walk = new AuditWalk(mirror, EMPTY_CONFIG, ALL);
   expect(walk.survey()).toEqual({ count: 600, of: 600, sources: new Set(['production']) });
   mirror.snapshots.pin('meanwhile', 1);
   expect([...walk]).toHaveLength(600);
