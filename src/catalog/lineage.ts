@@ -10,6 +10,12 @@ export function parentsOf(definition: KindRow): readonly Kind[] {
   return from === 'root' ? [] : [...parentsOf(definitionOf(from)), from];
 }
 
+/** The kinds whose lists lead to the collections of these, in the order of the catalog: one of these only if it leads to another. */
+export function kindsAbove(kinds: Iterable<Kind>): Kind[] {
+  const all = new Set([...kinds].flatMap((kind) => parentsOf(definitionOf(kind))));
+  return CATALOG.map(({ kind }) => kind).filter((kind) => all.has(kind));
+}
+
 /** The catalog's kinds by how deep they hang: each level's collections are found in the records of those before it. */
 export const LEVELS: readonly (readonly Kind[])[] = levels();
 

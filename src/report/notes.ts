@@ -156,7 +156,7 @@ export function staleFromLines(
   definitions: Definitions,
 ): string[] {
   return groupedNotes(
-    'not fresh in FROM',
+    'older than the rest of FROM',
     stale.filter((each) => !mayHide(each)),
     definitions,
   );

@@ -1,11 +1,12 @@
 /** Two sources compared (`diff --source A --to-source B`): counterparts by natural key, since every id differs. */
 import type { CollectionKey } from '../catalog/order.ts';
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
+import { kindsAbove } from '../catalog/lineage.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
-import type { DiffDocument, LeftOut, RecordChange, Skipped, Stale } from '../diff/change.ts';
+import type { DiffDocument, LeftOut, RecordChange, Skipped } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import { diffSources } from '../diff/sources.ts';
 import type { RecordState } from '../diff/states.ts';
@@ -17,7 +18,7 @@ import {
 } from './compared-fields.ts';
 import { type StateFilter, filterParts, selectsCollection } from './filter.ts';
 import { nothingCompared } from './nothing-compared.ts';
-import type { Coverage, LoadedState } from './state.ts';
+import { type Coverage, isByChoice, type LoadedState, staleReading } from './state.ts';
 import { EXCLUDED } from './unasked.ts';
 
 interface SourceComparisonRequest {
@@ -78,10 +79,15 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
       (kind) => !unmanaged.has(kind) && !excluded.some((each) => each.kind === kind),
     ),
   );
+  const leading = new Set(kindsAbove(reported).filter((kind) => !reported.has(kind)));
   const unread: Unread[] = [];
-  const skipped = kinds
-    .flatMap((kind) => skippedKind(kind, sides, unread))
-    .filter(({ kind }) => reported.has(kind));
+  const skipped = kinds.flatMap((kind) =>
+    reported.has(kind)
+      ? skippedKind(kind, sides, unread)
+      : leading.has(kind)
+        ? unreadLists(kind, sides, unread)
+        : [],
+  );
   const state = ({
     state: { reference, source },
     records,
@@ -96,10 +102,10 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
   const options = { mode, fields, definitions, kinds: reported, skipped, isOnce };
   const document: DiffDocument = {
     ...withoutUnknown(diffSources(state(sides[0]), state(sides[1]), options), sides),
-    stale: sides.flatMap(({ stale }, index) =>
-      stale
-        .filter(({ kind }) => reported.has(kind))
-        .map((each) => ({ ...each, side: index === 0 ? 'from' : 'to' })),
+    stale: sides.flatMap(({ known }, index) =>
+      known
+        .filter(({ kind, coverage }) => reported.has(kind) || (leading.has(kind) && !isByChoice(coverage)))
+        .flatMap((each) => staleReading(each, index === 0 ? 'from' : 'to', each.coverage)),
     ),
     left_out: [...leftOut, ...excluded.filter(({ kind }) => !unmanaged.has(kind)), ...feeds],
     ...unknownVolatile(mode, { from, to }, request.definitions, filter.kinds),
@@ -118,7 +124,6 @@ interface Side {
   /** Those that could be read. */
   readonly collections: readonly CollectionKey[];
   readonly known: readonly (CollectionKey & { readonly coverage: Coverage })[];
-  readonly stale: readonly Omit<Stale, 'side'>[];
   /** Kinds that the configuration excludes, unless the state is of a run that was to read them. */
   readonly excluded: ReadonlySet<Kind>;
 }
@@ -138,16 +143,6 @@ function sideOf(state: LoadedState, filter: StateFilter, excludedNow: ReadonlySe
       .filter(({ coverage }) => coverage.how === 'read')
       .map(({ kind, scope }) => ({ kind, scope })),
     known,
-    stale: known.flatMap(({ kind, scope, coverage }) =>
-      coverage.how === 'read' && coverage.stale !== undefined
-        ? [
-            {
-              ...{ kind, scope, reason: coverage.stale },
-              ...(coverage.isPartial === true ? { is_partial: true as const } : {}),
-            },
-          ]
-        : [],
-    ),
     excluded: new Set(
       (filter.kinds ?? []).filter((kind) => {
         const own = known.filter((each) => each.kind === kind);
@@ -246,6 +241,18 @@ function skippedKind(kind: Kind, sides: readonly [Side, Side], unread: Unread[])
       return [
         { kind, scope: {}, reason: `${who}: ${side.excluded.has(kind) ? EXCLUDED : 'it was not read'}` },
       ];
+  }
+  return [];
+}
+
+/** The same for a kind that only leads to others. */
+function unreadLists(kind: Kind, sides: readonly [Side, Side], unread: Unread[]): Skipped[] {
+  for (const side of sides) {
+    for (const { kind: own, coverage } of side.known) {
+      if (own !== kind || coverage.how !== 'unread' || isByChoice(coverage)) continue;
+      unread.push(coverage);
+      return [{ kind, scope: {}, reason: `${nameOf(side)}: ${coverage.reason}` }];
+    }
   }
   return [];
 }

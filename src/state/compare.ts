@@ -23,11 +23,23 @@ import {
   requireComparedFields,
   unknownVolatile,
 } from './compared-fields.ts';
-import { type StateFilter, filterParts, isSearched, selectsCollection } from './filter.ts';
+import {
+  type StateFilter,
+  filterParts,
+  isSearched,
+  leadingFilter,
+  selectsCollection,
+} from './filter.ts';
 import { unmanagedKinds } from './compare-sources.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
 import { neverRead, nothingCompared } from './nothing-compared.ts';
-import type { Coverage, LoadedState, UnknownRecord } from './state.ts';
+import {
+  type Coverage,
+  isByChoice,
+  type LoadedState,
+  staleReading,
+  type UnknownRecord,
+} from './state.ts';
 import { isNamedAnyway } from './unasked.ts';
 import { UnknownRecords } from './unknown-records.ts';
 import type { Scope } from '../catalog/definition.ts';
@@ -209,21 +221,12 @@ function comparableCollections(
       continue;
     }
     compared.push({ kind, scope });
-    for (const [side, coverage] of [
-      ['from', sides[0]],
-      ['to', sides[1]],
-    ] as const) {
-      if (coverage.how !== 'read' || coverage.stale === undefined) continue;
-      const isPartial = coverage.isPartial === true;
-      stale.push({
-        kind,
-        scope,
-        side,
-        ...(isPartial ? { is_partial: true as const } : {}),
-        reason: coverage.stale,
-      });
-    }
+    stale.push(...staleSides({ kind, scope }, sides));
   }
+  const leading = leadingLists(request, { compared, skipped, leftOut });
+  skipped.push(...leading.skipped);
+  stale.push(...leading.stale);
+  unread.push(...leading.unread);
   const comparedKeys = new Set(compared.map(collectionKey));
   const unknownIn: ConstructorParameters<typeof UnknownRecords>[0] = (side, collection) => {
     if (!comparedKeys.has(collectionKey(collection))) return null;
@@ -239,6 +242,48 @@ function comparableCollections(
     unread,
     unknownRecords: new UnknownRecords(unknownIn),
   };
+}
+
+function staleSides(collection: CollectionKey, [from, to]: readonly [Coverage, Coverage]): Stale[] {
+  return [...staleReading(collection, 'from', from), ...staleReading(collection, 'to', to)];
+}
+
+/**
+ * What is wrong with lists that are not compared themselves, but in which a record may be missing that has others below it which are.
+ * What is left out by choice leaves out what is below it.
+ */
+function leadingLists(
+  { from, to, filter, leaveOut = new Map<Kind, string>() }: ComparisonRequest,
+  { compared, skipped, leftOut }: Pick<ComparableCollections, 'compared' | 'skipped' | 'leftOut'>,
+): Pick<ComparableCollections, 'skipped' | 'stale' | 'unread'> {
+  const apart = new Set(leftOut.map(({ kind }) => kind));
+  const about = [
+    ...[...compared, ...skipped].map(({ kind }) => kind),
+    // Of which no state may know a collection, for want of a parent.
+    ...(filter.kinds ?? []).filter((kind) => !leaveOut.has(kind) && !apart.has(kind)),
+  ];
+  const leading = leadingFilter({ ...filter, kinds: about });
+  const parts = leading === null ? [] : recreatedParts(from, filterParts(leading, from, to));
+  const known = new Set([...compared, ...skipped].map(collectionKey));
+  const found = {
+    skipped: new Array<Skipped>(),
+    stale: new Array<Stale>(),
+    unread: new Array<Extract<Coverage, { how: 'unread' }>>(),
+  };
+  for (const { kind, scope } of collectionsOf(from, to)) {
+    if (known.has(collectionKey({ kind, scope }))) continue;
+    if (!parts.some((part) => selectsCollection(part, kind, scope))) continue;
+    const sides = [from.coverage(kind, scope), to.coverage(kind, scope)] as const;
+    if (sides.some(isByChoice)) continue;
+    found.stale.push(...staleSides({ kind, scope }, sides));
+    const unread = sides.filter((side) => side.how === 'unread');
+    const [one, other] = unread;
+    if (one === undefined || (other !== undefined && unread.every(({ code }) => code === 'not_found')))
+      continue;
+    found.skipped.push({ kind, scope, reason: (other ?? one).reason });
+    found.unread.push(...unread);
+  }
+  return found;
 }
 
 /** Records of the part that TO holds and its run did not ask for, though it read others of their collection. */

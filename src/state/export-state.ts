@@ -220,24 +220,34 @@ class ExportState implements LoadedState {
 
   coverage(kind: Kind, scope: Scope): Coverage {
     const own = this.#held(kind, scope);
-    if (own.how !== 'left_out' || this.#against === null || !this.#hasOther(kind, this.#against)) return own;
+    const isAsked = this.#against?.filter.kinds?.includes(kind) !== false;
+    if (own.how !== 'left_out' || this.#against === null || !isAsked || !this.#hasOther(kind, this.#against))
+      return own;
     const reason = `${this.reference.ref} holds none of them, and does not say whether it left them out (an export as json says it; --kind and --organization narrow the comparison)`;
     return { how: 'unread', reason, code: null };
   }
 
   #held(kind: Kind, scope: Scope): Coverage {
     const read: Coverage = this.#knowsAll(kind, scope) ? { how: 'read' } : { how: 'read', isPartial: true };
-    if (this.#stale.has(collectionKey({ kind, scope }))) return { ...read, stale: STALE };
+    if (this.#stale.has(collectionKey({ kind, scope })))
+      return this.#holds(kind) ? { ...read, stale: STALE } : { how: 'unread', reason: STALE, code: null };
     if (this.#collections.has(collectionKey({ kind, scope }))) return read;
     if (this.#facts.extents.some(({ unread }) => unread?.includes(kind) === true))
       return { how: 'unread', reason: 'the mirror had not read it by the run of the export', code: null };
-    if (!this.#kinds.has(kind)) return { how: 'left_out', reason: 'the export holds none of this kind' };
+    if (!this.#kinds.has(kind))
+      return { how: 'left_out', reason: 'the export holds none of this kind', isOfKind: true };
     const key = SCOPE_KEYS.findLast((each) => scope[each] !== undefined);
     const parent = key === undefined ? undefined : scope[key];
     if (key === undefined || parent === undefined) return read;
     return this.#keys.has(`${SCOPE_KIND[key]} ${parent}`) || this.#lacksParent(scope)
       ? read
       : { how: 'left_out', reason: 'the export does not hold the record that it belongs to' };
+  }
+
+  /** False for a kind that it only names as one whose list was not read: it leads to those that it holds. */
+  #holds(kind: Kind): boolean {
+    const { extents } = this.#facts;
+    return extents.some(({ filter }) => filter.kinds?.includes(kind) !== false);
   }
 
   unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {
@@ -254,7 +264,7 @@ class ExportState implements LoadedState {
         reason: 'the export was narrowed to some of them',
       };
     const isStale = this.#stale.has(collectionKey({ kind, scope }));
-    const reason = isStale ? STALE : 'the export could not hold all of them when it was written';
+    const reason = isStale ? STALE : 'the mirror did not have all of them when the export was written';
     return { covers, reason, isUnproven: true };
   }
 

@@ -2,7 +2,7 @@
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Scope, ScopeKey } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
-import { isWithin, scopeKeyNaming } from '../catalog/lineage.ts';
+import { isWithin, kindsAbove, scopeKeyNaming } from '../catalog/lineage.ts';
 import type { RecordKey } from '../catalog/order.ts';
 
 /** What is not named is not narrowed. Fits the mirror's `RecordFilter`. */
@@ -39,6 +39,16 @@ export function filterParts(
     parts.push({ ...rest, projects, kinds: group });
   }
   return parts;
+}
+
+/**
+ * The lists that lead to those of the filter: an answer within the filter depends on them too, since nobody knows what is below a
+ * record that no list showed. Null where none does: ids are found or not, whatever else there is.
+ */
+export function leadingFilter(filter: StateFilter): StateFilter | null {
+  const { kinds = KINDS, ids } = filter;
+  const above = ids === undefined ? kindsAbove(kinds) : [];
+  return above.length === 0 ? null : { ...filter, kinds: above };
 }
 
 /** Neighbours that both hang from projects, or both do not. */

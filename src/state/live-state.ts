@@ -223,7 +223,7 @@ class LiveState implements LoadedState, LiveLists {
   }
 
   collections(): readonly CollectionKey[] {
-    return [...this.#sweeps.values()].filter(({ kind }) => this.#asked.has(kind));
+    return [...this.#sweeps.values()];
   }
 
   coverage(kind: Kind, scope: Scope): Coverage {
@@ -232,7 +232,8 @@ class LiveState implements LoadedState, LiveLists {
     const sweep = this.#sweeps.get(collectionKey({ kind, scope }));
     if (sweep?.outcome === 'complete')
       return { how: 'read', ...staleness(this.#absences.get(collectionKey({ kind, scope }))) };
-    if (!this.#asked.has(kind)) return { how: 'left_out', reason: EXCLUDED };
+    if (!this.#asked.has(kind) && sweep === undefined)
+      return { how: 'left_out', reason: EXCLUDED, isOfKind: true };
     const parent = this.#parents.of(scope);
     if (parent === 'gone') return { how: 'absent' };
     if (sweep !== undefined) return unread(sweep);

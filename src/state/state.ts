@@ -5,7 +5,7 @@
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ErrorCode } from '../core/errors.ts';
-import type { StateReference } from '../diff/change.ts';
+import type { Stale, StateReference } from '../diff/change.ts';
 import { compareKeys, type CollectionKey, type RecordKey } from '../catalog/order.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { UnaskedCollection } from '../mirror/sweeps-as-of.ts';
@@ -40,7 +40,29 @@ export type Coverage =
       readonly unasked?: Unasked;
     }
   /** Nobody asked for it. */
-  | { readonly how: 'left_out'; readonly reason: string };
+  | {
+      readonly how: 'left_out';
+      readonly reason: string;
+      /** True where it is left out for its kind: what is below it may have been asked for. */
+      readonly isOfKind?: true;
+    };
+
+/** True for a list that nobody was to read, so that nobody looked for what is below its records either. */
+export function isByChoice(coverage: Coverage): boolean {
+  if (coverage.how === 'left_out') return coverage.isOfKind !== true;
+  return (coverage.how === 'read' || coverage.how === 'unread') && coverage.unasked !== undefined;
+}
+
+/** How a document names a collection that is older than its state, or not beyond doubt; empty for any other. */
+export function staleReading(
+  { kind, scope }: CollectionKey,
+  side: Stale['side'],
+  coverage: Coverage,
+): Stale[] {
+  if (coverage.how !== 'read' || coverage.stale === undefined) return [];
+  const partial = coverage.isPartial === true ? { is_partial: true as const } : {};
+  return [{ kind, scope, side, ...partial, reason: coverage.stale }];
+}
 
 /** Why the state's run did not ask for a collection that earlier ones knew: nothing is known of it as of that run. */
 export interface Unasked {

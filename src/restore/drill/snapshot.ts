@@ -6,8 +6,14 @@ import { resolvePointer } from '../../core/json-pointer.ts';
 import type { ParsedRecord, Skipped } from '../../diff/change.ts';
 import type { RecordKey } from '../../catalog/order.ts';
 import { type RecordState, parseState } from '../../diff/states.ts';
-import { type StateFilter, filterParts, selectsCollection, selectsRecord } from '../../state/filter.ts';
-import type { LoadedState } from '../../state/state.ts';
+import {
+  type StateFilter,
+  filterParts,
+  leadingFilter,
+  selectsCollection,
+  selectsRecord,
+} from '../../state/filter.ts';
+import { isByChoice, type LoadedState } from '../../state/state.ts';
 import { kindsToRead } from '../plan/dependents.ts';
 import type { PlanState } from '../plan/plan.ts';
 
@@ -64,6 +70,9 @@ export function drillSnapshot(
   const parsed = all
     .filter(({ kind }) => kinds.includes(kind))
     .map((received) => ({ received, record: parseState(received) }));
+  const named = filter.kinds?.filter(isWritten) ?? [];
+  const leading = leadingFilter({ ...filter, kinds: named });
+  const above = leading === null ? [] : filterParts(leading, state);
   const isOwn = ({ record }: { readonly record: ParsedRecord }): boolean =>
     !isForeign(definitions(record.kind), record);
   const known = state
@@ -93,11 +102,11 @@ export function drillSnapshot(
     foreign: parsed.flatMap((each) => (!isOwn(each) && isAsked(each.record) ? [each.record] : [])),
     never,
     skipped: known.flatMap(({ kind, scope, coverage }): Skipped[] =>
-      isWritten(kind) &&
       coverage.how === 'unread' &&
       // Not offered by the service: there is nothing to bring back.
       coverage.code !== 'not_found' &&
-      parts.some((part) => selectsCollection(part, kind, scope))
+      ((isWritten(kind) && parts.some((part) => selectsCollection(part, kind, scope))) ||
+        (!isByChoice(coverage) && above.some((part) => selectsCollection(part, kind, scope))))
         ? [{ kind, scope, reason: coverage.reason }]
         : [],
     ),

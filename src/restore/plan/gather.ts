@@ -20,13 +20,14 @@ import { requireKnownFields } from '../../state/compared-fields.ts';
 import {
   type StateFilter,
   filterParts,
+  leadingFilter,
   selectsCollection,
   selectsRecord,
   isSearched,
 } from '../../state/filter.ts';
 import { readNamed } from '../../state/named-organizations.ts';
 import { nothingCompared } from '../../state/nothing-compared.ts';
-import type { UnknownRecord, LoadedState, Coverage } from '../../state/state.ts';
+import { type UnknownRecord, type LoadedState, type Coverage, isByChoice } from '../../state/state.ts';
 import type { Redaction } from '../../sync/redaction.ts';
 import { wantedKinds } from '../../sync/run-extent.ts';
 import { topMember } from '../places.ts';
@@ -74,6 +75,8 @@ export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
     ),
     ...doubtfulCollections(options, live, asked, parts, () => extraIn(wanted, there)),
   ];
+  if (idsOf === null && request.filter.kinds !== undefined)
+    skipped.push(...leadingLists(options, live, asked));
   if (idsOf !== null && skipped.length === 0) {
     const found = [...wanted, ...there].filter(isWithin).flatMap(idsOf);
     requireFound(ids ?? [], new Set(found), request);
@@ -458,6 +461,31 @@ function doubtfulCollections(
     doubtful.push({ kind, scope, name, reason: `what only live has is not removed: ${reason}` });
   }
   return doubtful;
+}
+
+/** Lists in which a record may be missing that others which were asked for are below. */
+function leadingLists(
+  { desired, definitions, request, idMap }: GatherOptions,
+  live: LoadedState,
+  asked: ReadonlySet<Kind>,
+): Skipped[] {
+  const kinds = [...asked];
+  const leading = leadingFilter({ ...everyName(request.filter, idMap), kinds });
+  const above = leading?.kinds?.filter((kind) => !asked.has(kind)) ?? [];
+  const parts = above.length === 0 ? [] : filterParts({ ...leading, kinds: above }, desired, live);
+  return [...collectionsOf(desired, live)].flatMap(({ kind, scope }): Skipped[] => {
+    if (!parts.some((part) => selectsCollection(part, kind, scope))) return [];
+    const sides = [desired.coverage(kind, scope), live.coverage(kind, scope)] as const;
+    if (sides.some(isByChoice)) return [];
+    const failed = sides.filter((each) => each.how === 'unread');
+    if (failed.length === 2 && failed.every(({ code }) => code === 'not_found')) return [];
+    const reason = failed.at(-1)?.reason;
+    if (reason !== undefined) return [{ kind, scope, reason }];
+    const [, now] = sides;
+    if (now.how !== 'read' || now.stale === undefined) return [];
+    const unconfirmed = now.isUnconfirmed === true ? { unconfirmed: true as const } : {};
+    return [{ kind, scope, name: definitions(kind).title.many, reason: now.stale, ...unconfirmed }];
+  });
 }
 
 function collectionsOf(...states: readonly LoadedState[]): Iterable<CollectionKey> {
