@@ -1,6 +1,6 @@
 /** What an export holds: its records, read and counted, and how complete they are. */
 import { KINDS, type Kind } from '../catalog/kinds.ts';
-import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { kindsAbove, SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord } from '../mirror/records.ts';
@@ -8,10 +8,10 @@ import type { DatedExportRecord, ExportRecord } from '../report/export/documents
 import type { ExportExtent } from '../state/export.ts';
 import { extentCollections, unreadKinds } from '../state/export-state.ts';
 import { miscounted, requireCountedWithin } from '../state/intact.ts';
-import { isSearched } from '../state/filter.ts';
+import { isSearched, leadingFilter } from '../state/filter.ts';
 import { type Point, pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
-import { askedCollections, type FilterOptions, recordFilter } from './export-notes.ts';
+import { askedCollections, type FilterOptions, leadingCollections, recordFilter } from './export-notes.ts';
 
 // How complete an export is, so that a reader knows what the absence of a record means.
 
@@ -33,17 +33,16 @@ export function extentOf(
     ...(id === undefined ? {} : { ids: id }),
   };
   const isAsked = askedCollections(mirror, sources, options, point?.run ?? null);
+  const leads = leadingCollections(mirror, sources, options, point?.run ?? null);
   const points = sources
     .filter((source) => mirror.runs.latest(source) !== undefined)
     .map((source) => ({ source, at: point ?? pointOf(mirror, LATEST, { source, isEvidence: true }) }));
   const found = points.map(({ source, at }) => {
-    const own = extentCollections(
-      mirror,
-      source,
-      at,
-      ({ kind: each, scope }) => isAsked({ source, kind: each, scope }) && !isSearched(filter, each),
-    );
-    const named = (collections: ExportExtent['whole']): ExportExtent['whole'] =>
+    const own = extentCollections(mirror, source, at, {
+      isAsked: (place) => isAsked({ source, ...place }) && !isSearched(filter, place.kind),
+      leads: (place) => leads({ source, ...place }),
+    });
+    const named = <T extends object>(collections: readonly T[]): T[] =>
       collections.map((each) => ({ ...(namesSource ? { source } : {}), ...each }));
     return { whole: named(own.whole), stale: named(own.stale) };
   });
@@ -51,9 +50,9 @@ export function extentOf(
   const unknown =
     point === null ? [] : mirror.records.unknownFields(point.run, recordFilter(sources, options));
   const [first, ...others] = points.map(({ source, at }) => unreadKinds(mirror, source, at));
+  const dependedOn = new Set([...(kind ?? KINDS), ...(leadingFilter(filter)?.kinds ?? [])]);
   const unread = KINDS.filter(
-    (each) =>
-      (kind?.includes(each) ?? true) && first?.has(each) === true && others.every((kinds) => kinds.has(each)),
+    (each) => dependedOn.has(each) && first?.has(each) === true && others.every((kinds) => kinds.has(each)),
   );
   const stale = found.flatMap((each) => each.stale).filter((each) => !unread.includes(each.kind));
   return {
@@ -67,17 +66,20 @@ export function extentOf(
 
 /** The same of one kind. */
 export function extentOfKind(
-  { filter, whole, stale = [], volatile_unknown: unknown = [] }: ExportExtent,
+  { filter, whole, stale = [], volatile_unknown: unknown = [], unread = [] }: ExportExtent,
   kind: Kind,
 ): ExportExtent {
   const isOwn = (each: { readonly kind: Kind }): boolean => each.kind === kind;
-  const ownStale = stale.filter(isOwn);
+  const above = kindsAbove([kind]);
+  const ownStale = stale.filter((each) => isOwn(each) || above.includes(each.kind));
+  const unreadAbove = unread.filter((each) => above.includes(each));
   const own = unknown.filter(isOwn);
   return {
     filter: { ...filter, kinds: KINDS.filter((each) => each === kind) },
     whole: whole.filter(isOwn),
     ...(ownStale.length === 0 ? {} : { stale: ownStale }),
     ...(own.length === 0 ? {} : { volatile_unknown: own }),
+    ...(unreadAbove.length === 0 ? {} : { unread: unreadAbove }),
   };
 }
 

@@ -1,5 +1,5 @@
 /** What a reader of an export should know of it: which of its collections are not as fresh as the rest. */
-import { collectionKey, scopeKey } from '../catalog/catalog.ts';
+import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { plural, duration } from '../core/wording.ts';
@@ -7,6 +7,9 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
+import type { LastComplete } from '../state/export.ts';
+import { lastComplete } from '../state/export-state.ts';
+import { leadingFilter } from '../state/filter.ts';
 import { unaskedInRun, unaskedKinds, unaskedLines } from '../state/unasked.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 
@@ -17,15 +20,18 @@ export interface StaleCollection {
   readonly scope: CollectionRow['scope'];
   readonly outcome: SweepOutcome | null;
   /** The latest complete reading up to the state; null if there was none. */
-  readonly lastComplete: { readonly run: number; readonly at: string | null } | null;
+  readonly lastComplete: LastComplete | null;
+  readonly error: string | null;
+  /** True where the export has none of its records, but is of what is found through it. */
+  readonly leads: boolean;
 }
 
 /** Collections named at most; `status` has the rest. */
 const NAMED = 8;
 
 /**
- * The collections within the filter that the state of `run` (null for the latest) does not hold completely, or not as of that run. For
- * an earlier state only that run's own sweeps are known.
+ * The collections within the filter, or that lead to these, that the state of `run` (null for the latest) does not hold completely, or
+ * not as of that run. For an earlier state only that run's own sweeps are known.
  */
 export function staleCollections(
   mirror: Mirror,
@@ -34,29 +40,28 @@ export function staleCollections(
   run: number | null,
 ): StaleCollection[] {
   const isAsked = askedCollections(mirror, sources, options, run);
+  const isLeading = leadingCollections(mirror, sources, options, run);
+  const isDependedOn = (place: Place): boolean => isAsked(place) || isLeading(place);
   if (run !== null) {
     const source = mirror.runs.get(run)?.source ?? '';
     const stale = mirror.runs
       .sweeps(run)
-      .filter((sweep) => sweep.outcome !== 'complete' && isAsked({ ...sweep, source }));
+      .filter((sweep) => sweep.outcome !== 'complete' && isDependedOn({ ...sweep, source }));
     if (stale.length === 0) return [];
-    const seen = new Map(mirror.runs.sweepsAsOf(source, run).map((each) => [collectionKey(each), each]));
-    return stale.map(({ kind, scope, outcome }) => {
-      const complete = seen.get(collectionKey({ kind, scope }))?.completeRun ?? null;
-      const lastComplete =
-        complete === null ? null : { run: complete, at: mirror.runs.get(complete)?.finishedAt ?? null };
-      return { source, kind, scope, outcome, lastComplete };
-    });
+    const complete = lastComplete(mirror, source, run);
+    return stale.map(({ kind, scope, outcome, error }) => ({
+      ...{ source, kind, scope, outcome, error },
+      lastComplete: complete({ kind, scope }),
+      leads: !isAsked({ source, kind, scope }),
+    }));
   }
   return mirror.runs
     .collections()
     .filter((row) => row.retiredRun === null && row.lastOutcome !== 'complete')
-    .filter(isAsked)
-    .map(({ source, kind, scope, lastOutcome, lastCompleteRun, lastCompleteAt }) => ({
-      source,
-      kind,
-      scope,
-      outcome: lastOutcome,
+    .filter(isDependedOn)
+    .map(({ source, kind, scope, lastOutcome, lastError, lastCompleteRun, lastCompleteAt }) => ({
+      ...{ source, kind, scope, outcome: lastOutcome, error: lastError },
+      leads: !isAsked({ source, kind, scope }),
       lastComplete: lastCompleteRun === null ? null : { run: lastCompleteRun, at: lastCompleteAt },
     }));
 }
@@ -103,6 +108,20 @@ export function askedCollections(
   return (place) => asked.has(nameOf(place));
 }
 
+/** True for the collections that lead to these. */
+export function leadingCollections(
+  mirror: Mirror,
+  sources: readonly string[],
+  options: FilterOptions,
+  run: number | null,
+): (place: Place) => boolean {
+  const { sources: _, ...filter } = recordFilter(sources, options);
+  const kinds = leadingFilter(filter)?.kinds;
+  return kinds === undefined
+    ? () => false
+    : askedCollections(mirror, sources, { ...options, kind: kinds }, run);
+}
+
 /** As lines for stderr; none where everything is fresh. */
 export function staleText(
   stale: readonly StaleCollection[],
@@ -114,8 +133,9 @@ export function staleText(
   const when = run === null ? 'when last asked for' : `in run ${run}`;
   const groups = groupAlike(stale, ({ source, kind, outcome }) => JSON.stringify([source, kind, outcome]));
   const them = stale.length === 1 ? 'it' : 'them';
+  const below = stale.some(({ leads }) => leads) ? `, or found through ${them},` : '';
   return [
-    `${plural(stale.length, 'collection')} could not be read completely ${when}: what is exported of ${them} may be old or incomplete`,
+    `${plural(stale.length, 'collection')} could not be read completely ${when}: what is exported of ${them}${below} may be old or incomplete`,
     ...groups.slice(0, NAMED).map((group) => {
       const source = isSourceNamed ? `${group[0].source}: ` : '';
       return `  ${source}${groupText(group)}: ${group[0].outcome ?? 'never read'}${wholeText(group, run, now)}`;
@@ -126,11 +146,27 @@ export function staleText(
   ];
 }
 
+/** Why nothing of these kinds is in the export, where no run could read the list that they are found through; undefined for another reason. */
+export function neverFoundText(
+  kinds: readonly Kind[],
+  stale: readonly StaleCollection[],
+  run: number | null,
+): string | undefined {
+  const unread = stale.filter(({ leads, lastComplete: complete }) => leads && complete === null);
+  const [first] = unread;
+  if (first === undefined) return undefined;
+  const parents = [...new Set(unread.map(({ kind }) => kind))].join(', ');
+  const when = run === null ? 'were never read' : `had never been read by run ${run}`;
+  const why =
+    first.error === null ? (first.outcome ?? 'not asked for') : `${first.outcome ?? ''}: ${first.error}`;
+  return `nothing of ${kinds.join(', ')}: the ${parents} that lead there ${when} (${why})`;
+}
+
 function wholeText(group: readonly StaleCollection[], run: number | null, now: number): string {
   const then = run === null ? '' : 'until then ';
-  const oldest = oldestOf(group.map(({ lastComplete }) => lastComplete?.at ?? null));
+  const oldest = oldestOf(group.map(({ lastComplete: complete }) => complete?.at ?? null));
   if (oldest !== null) return `; ${then}last read completely ${age(oldest, now)}`;
-  return group.every(({ lastComplete }) => lastComplete === null)
+  return group.every(({ lastComplete: complete }) => complete === null)
     ? `; ${then}never read completely`
     : `; ${then}some never read completely`;
 }

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import { kindsAbove } from '../catalog/lineage.ts';
 import type { Embedding, ResourceDefinition } from '../catalog/resource-definition.ts';
 import { changesInside, volatileFields } from '../catalog/volatile-names.ts';
 import type { GitConfig } from '../config/git.ts';
@@ -91,9 +92,11 @@ export class RecordTree {
   /** What the tree says of itself, as `export --output` does: which kinds, and which collections are complete. */
   manifest(kinds: ReadonlySet<Kind>): string {
     const { name: source } = this.#source;
-    const { whole, stale } = extentCollections(this.#mirror, source, this.point, ({ kind }) =>
-      this.kinds.includes(kind),
-    );
+    const above = kindsAbove(this.kinds);
+    const { whole, stale } = extentCollections(this.#mirror, source, this.point, {
+      isAsked: ({ kind }) => this.kinds.includes(kind),
+      leads: ({ kind }) => above.includes(kind),
+    });
     const document = {
       schema: 'tidemark.export_manifest/1',
       format: 'yaml',

@@ -23,23 +23,11 @@ import {
   requireComparedFields,
   unknownVolatile,
 } from './compared-fields.ts';
-import {
-  type StateFilter,
-  filterParts,
-  isSearched,
-  leadingFilter,
-  selectsCollection,
-} from './filter.ts';
+import { type StateFilter, filterParts, isSearched, leadingFilter, selectsCollection } from './filter.ts';
 import { unmanagedKinds } from './compare-sources.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
 import { neverRead, nothingCompared } from './nothing-compared.ts';
-import {
-  type Coverage,
-  isByChoice,
-  type LoadedState,
-  staleReading,
-  type UnknownRecord,
-} from './state.ts';
+import { type Coverage, isByChoice, type LoadedState, staleReading, type UnknownRecord } from './state.ts';
 import { isNamedAnyway } from './unasked.ts';
 import { UnknownRecords } from './unknown-records.ts';
 import type { Scope } from '../catalog/definition.ts';

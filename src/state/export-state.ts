@@ -11,7 +11,7 @@ import type { StateReference } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
 import { pointerTo, resolvePointer } from '../core/json-pointer.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';
-import { type ExportExtent, extentIn, findExport } from './export.ts';
+import { type ExportExtent, extentIn, findExport, type LastComplete } from './export.ts';
 import { type StateFilter, isSearched, selectsRecord, filterParts } from './filter.ts';
 import { projectsIn } from './live-parents.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -388,6 +388,14 @@ function hasUnaskedRecords(state: LoadedState, kind: Kind): boolean {
   return [...(state.keys?.({ kinds }) ?? [])].some((key) => typeof state.unaskedRecord?.(key) === 'string');
 }
 
+/** Which collections an export is of. */
+interface ExtentChoice {
+  /** True for one whose records it has. */
+  readonly isAsked: (collection: CollectionKey) => boolean;
+  /** True for one through which these are found. */
+  readonly leads: (collection: CollectionKey) => boolean;
+}
+
 /**
  * `whole`: the collections of a source of which the mirror holds every record that there was at the point. `stale`: those
  * that the last run up to the point could not read completely, so that records of an earlier one stand for them, or none
@@ -397,22 +405,49 @@ export function extentCollections(
   mirror: Mirror,
   source: string,
   at: Point,
-  isAsked: (collection: CollectionKey) => boolean,
+  { isAsked, leads }: ExtentChoice,
 ): Required<Pick<ExportExtent, 'whole' | 'stale'>> {
   const state = openMirrorState(mirror, source, at);
   const whole: CollectionKey[] = [];
   const stale: CollectionKey[] = [];
   for (const collection of state.collections()) {
-    if (!isAsked(collection)) continue;
+    const isHeld = isAsked(collection);
+    if (!isHeld && !leads(collection)) continue;
     const { kind, scope } = collection;
     const coverage = state.coverage(kind, scope);
     if (coverage.how === 'unread' && coverage.unasked === undefined && coverage.code !== null)
       stale.push(collection);
     if (coverage.how !== 'read' || coverage.unasked !== undefined || coverage.hasUnnamed === true) continue;
     if (coverage.stale !== undefined) stale.push(collection);
-    else if (!hasUnaskedRecords(state, kind) && state.unknownIn(kind, scope) === null) whole.push(collection);
+    else if (isHeld && !hasUnaskedRecords(state, kind) && state.unknownIn(kind, scope) === null)
+      whole.push(collection);
   }
-  return { whole: byKind(whole), stale: byKind(stale) };
+  const complete = stale.length === 0 ? () => null : lastComplete(mirror, source, at.run);
+  const alike = Map.groupBy(stale, (each) => JSON.stringify([each.kind, complete(each)]));
+  return {
+    whole: byKind(whole),
+    stale: [...alike.values()].flatMap((own) =>
+      byKind(own).map((each) => ({ ...each, last_complete: own[0] === undefined ? null : complete(own[0]) })),
+    ),
+  };
+}
+
+/** The last run up to this one that read a collection of the source completely; null if none did. */
+export function lastComplete(
+  mirror: Mirror,
+  source: string,
+  run: number,
+): (collection: CollectionKey) => LastComplete | null {
+  const seen = new Map(mirror.runs.sweepsAsOf(source, run).map((each) => [collectionKey(each), each]));
+  const rows = new Map(mirror.runs.collections(source).map((each) => [collectionKey(each), each]));
+  return (collection) => {
+    const complete = seen.get(collectionKey(collection))?.completeRun ?? null;
+    if (complete === null) return null;
+    const row = rows.get(collectionKey(collection));
+    // Of a run that retention dropped, the collection knows when it was.
+    const known = row?.lastCompleteRun === complete ? row.lastCompleteAt : null;
+    return { run: complete, at: known ?? mirror.runs.get(complete)?.finishedAt ?? null };
+  };
 }
 
 function byKind(collections: readonly CollectionKey[]): ExportExtent['whole'] {

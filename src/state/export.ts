@@ -314,15 +314,29 @@ interface ExtentCollections {
   readonly scopes: readonly Scope[];
 }
 
+/** The same collections, and the last run up to the state that read them completely: null if none did, left out by an older export. */
+interface StaleExtent extends ExtentCollections {
+  readonly last_complete?: LastComplete | null;
+}
+
+export interface LastComplete {
+  readonly run: number;
+  /** ISO 8601; null if retention dropped the run. */
+  readonly at: string | null;
+}
+
 export interface ExportExtent {
   readonly filter: StateFilter;
   /** Those that the export holds completely. */
   readonly whole: readonly ExtentCollections[];
-  /** Those that the last run up to the state could not read completely; left out if there are none. */
-  readonly stale?: readonly ExtentCollections[];
+  /**
+   * Those that the last run up to the state could not read completely, also of kinds that only lead to those of the filter; left out if
+   * there are none.
+   */
+  readonly stale?: readonly StaleExtent[];
   /** Fields that records of the kind would have, and the state has no values of; left out where it has all. */
   readonly volatile_unknown?: readonly { readonly kind: Kind; readonly fields: readonly string[] }[];
-  /** Kinds that no run up to the state had read; left out if all were read. */
+  /** Kinds that no run up to the state had read, also such ones; left out if all were read. */
   readonly unread?: readonly Kind[];
 }
 

@@ -381,7 +381,9 @@ describe('files of kinds', () => {
     const manifest = readFileSync(join(tree, '.tidemark-export.json'), 'utf8');
     for (const text of [whole, manifest]) {
       const document = JSON.parse(text) as Record<string, unknown>;
-      expect(document['stale']).toEqual([{ kind: 'roles', scopes: [{ organization_id: other }] }]);
+      expect(document['stale']).toEqual([
+        { kind: 'roles', scopes: [{ organization_id: other }], last_complete: null },
+      ]);
       expect(document['unread']).toBeUndefined();
     }
     service.quirks.length = 0;

@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type DiffJson, type World, world } from './comparison.ts';
-import { forbidden, ORG, type Quirk } from './service.ts';
+import { forbidden, ORG, organizationPaths, type Quirk } from './service.ts';
 
 const ROLES = `/api/organizations/${ORG}/roles/`;
 
@@ -38,23 +38,21 @@ function named(entries: readonly { readonly kind: string }[]): string[] {
 }
 
 describe('a list of parents that was denied since the earlier run', () => {
-  it.each([
-    ['diff', 'run:1', 'latest'],
-    ['diff', 'run:1', 'live'],
-    ['drift'],
-    ['drift', '--live'],
-  ])('speaks against "no differences" below it: %s %s %s', async (...command) => {
-    const { expectRun } = await deniedSince();
-    const filtered = [...command.filter((word) => word !== undefined), '--kind', 'role_memberships'];
-    const { stdout, stderr } = await expectRun(3, ...filtered);
-    expect(stdout).not.toMatch(/No differences(?! in what could be compared)/);
-    expect(`${stdout}${stderr}`).toMatch(/roles.*(denied|required scope)/);
-    const json = await expectRun(3, ...filtered, '--json');
-    const document = JSON.parse(json.stdout) as DiffJson;
-    expect(named([...document.skipped, ...document.stale])).toEqual(['roles']);
-    // What does not hang from the roles is not in doubt.
-    await expectRun(0, ...filtered.slice(0, -1), 'domains');
-  });
+  it.each([[['diff', 'run:1', 'latest']], [['drift']]])(
+    'speaks against "no differences" below it: %j',
+    async (command) => {
+      const { expectRun } = await deniedSince();
+      const filtered = [...command, '--kind', 'role_memberships'];
+      const { stdout, stderr } = await expectRun(3, ...filtered);
+      expect(stdout).not.toMatch(/No differences(?! in what could be compared)/);
+      expect(`${stdout}${stderr}`).toMatch(/roles.*denied in run 2/);
+      const json = await expectRun(3, ...filtered, '--json');
+      const document = JSON.parse(json.stdout) as DiffJson;
+      expect(named([...document.skipped, ...document.stale])).toEqual(['roles']);
+      // What does not hang from the roles is not in doubt.
+      await expectRun(0, ...filtered.slice(0, -1), 'domains');
+    },
+  );
 
   it('counts for members where it is that of organizations', async () => {
     const made = await world();
@@ -65,22 +63,26 @@ describe('a list of parents that was denied since the earlier run', () => {
     expect(named(stale)).toContain('organizations');
   });
 
-  it('counts in the comparison of two sources', async () => {
+  it('is named by an export of what is below it, and counts when that is compared', async () => {
     const made = await deniedSince();
-    const copy = join(made.directory, 'copy.json');
-    const { stdout } = await made.expectRun(0, 'export', '--kind', 'role_memberships', '--format', 'json');
-    writeFileSync(copy, stdout);
-    const document = JSON.parse(stdout) as { stale?: readonly { kind: string }[] };
-    expect(named(document.stale ?? [])).toEqual(['roles']);
+    const { stdout, stderr } = await made.expectRun(
+      ...([0, 'export', '--kind', 'role_memberships', '--format', 'json'] as const),
+    );
+    writeFileSync(join(made.directory, 'copy.json'), stdout);
+    const { stale } = JSON.parse(stdout) as { stale: unknown };
+    expect(stale).toEqual([
+      {
+        kind: 'roles',
+        scopes: [{ organization_id: ORG }],
+        last_complete: { run: 1, at: expect.stringMatching(/^2/) as string },
+      },
+    ]);
+    expect(stderr).toMatch(/roles .*: denied; last read completely/);
     // The export says so itself, to whoever compares it later.
-    const { skipped } = await made.diff(3, 'run:1', 'file:copy.json', '--kind', 'role_memberships');
-    expect(named(skipped)).toEqual(['roles']);
-  });
-
-  it('counts in a plan', async () => {
-    const { expectRun } = await deniedSince();
-    const { stdout } = await expectRun(3, 'restore', 'run:1', '--kind', 'role_memberships');
-    expect(stdout).toMatch(/roles.*(denied|required scope)/);
+    for (const filter of [[], ['--kind', 'role_memberships']]) {
+      const { skipped } = await made.diff(3, 'run:1', 'file:copy.json', ...filter);
+      expect(named(skipped)).toEqual(['roles']);
+    }
   });
 });
 
@@ -97,17 +99,74 @@ describe('a list of parents that could never be read', () => {
     const { expectRun } = await deniedFromTheFirst();
     for (const to of ['latest', 'live']) {
       const { stderr } = await expectRun(5, 'diff', 'latest', to, '--kind', 'role_memberships');
-      expect(stderr, to).toMatch(/nothing was compared: roles: .*(denied|required scope)/);
+      expect(stderr, to).toMatch(/nothing was compared: roles: .*required scope/);
       expect(stderr, to).not.toContain('correct the filter');
     }
   });
 
   it('is the reason why an export of what is below it is empty', async () => {
     const { expectRun } = await deniedFromTheFirst();
-    const { stdout, stderr } = await expectRun(0, 'export', '--kind', 'role_memberships', '--format', 'json');
-    expect(JSON.parse(stdout)).toMatchObject({ unread: ['roles'], records: [] });
-    expect(stderr).not.toContain('nothing matches');
-    expect(stderr).toMatch(/never read.*roles|roles.*never read/);
-    expect(stderr).toMatch(/denied/);
+    for (const at of [[], ['--at', 'run:1']]) {
+      const { stdout, stderr } = await expectRun(
+        ...([0, 'export', '--kind', 'role_memberships', '--format', 'json', ...at] as const),
+      );
+      expect(JSON.parse(stdout)).toMatchObject({ unread: ['roles'], records: [] });
+      expect(stderr).not.toContain('nothing matches');
+      expect(stderr).toMatch(
+        /nothing of role_memberships: the roles .* never .*read.*denied.*required scope/,
+      );
+    }
+  });
+});
+
+describe('a list of parents that one of two organizations does not show', () => {
+  const OTHER = '0190aaaa-0000-7000-8000-000000000002';
+
+  async function deniedInOther(): Promise<World> {
+    const made = await world();
+    const { service } = made;
+    service.lists.set('/api/organizations/', [
+      JSON.stringify({ id: ORG, name: 'Harbor', teams: [] }),
+      JSON.stringify({ id: OTHER, name: 'Quay', teams: [] }),
+    ]);
+    for (const path of organizationPaths(OTHER)) service.lists.set(path, []);
+    service.quirks.push(deniedList(`/api/organizations/${OTHER}/roles/`));
+    hold(made, 'r1');
+    await made.expectRun(3, 'sync', '--quiet');
+    await made.expectRun(0, 'snapshots', 'pin', 'start', '--baseline');
+    return made;
+  }
+
+  it.each([[['diff', 'latest', 'live']], [['diff', 'latest', 'latest']], [['drift']], [['drift', '--live']]])(
+    'speaks against "no differences" below it: %j',
+    async (command) => {
+      const { expectRun } = await deniedInOther();
+      const filtered = [...command, '--kind', 'role_memberships'];
+      const { stdout, stderr } = await expectRun(3, ...filtered);
+      expect(`${stdout}${stderr}`).toMatch(/roles.*required scope/);
+      const json = await expectRun(3, ...filtered, '--json');
+      const { skipped } = JSON.parse(json.stdout) as DiffJson;
+      expect(skipped).toMatchObject([{ kind: 'roles', scope: { organization_id: OTHER } }]);
+      await expectRun(0, ...filtered, '--organization', ORG);
+    },
+  );
+
+  it('is not the mistake of whoever asks for that organization', async () => {
+    const { expectRun } = await deniedInOther();
+    for (const to of ['latest', 'live']) {
+      const asked = ['latest', to, '--kind', 'role_memberships', '--organization', OTHER];
+      const { stderr } = await expectRun(5, 'diff', ...asked);
+      expect(stderr, to).toMatch(/nothing was compared: roles: .*required scope/);
+      expect(stderr, to).not.toContain('correct the filter');
+    }
+  });
+
+  it('counts in a plan', async () => {
+    const { expectRun } = await deniedInOther();
+    const { stdout, stderr } = await expectRun(3, 'restore', 'run:1', '--kind', 'role_memberships');
+    expect(`${stdout}${stderr}`).toMatch(/roles.*required scope/);
+    await expectRun(
+      ...([0, 'restore', 'run:1', '--kind', 'role_memberships', '--organization', ORG] as const),
+    );
   });
 });
