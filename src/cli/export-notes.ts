@@ -146,20 +146,23 @@ export function staleText(
   ];
 }
 
-/** Why nothing of these kinds is in the export, where no run could read the list that they are found through; undefined for another reason. */
-export function neverFoundText(
-  kinds: readonly Kind[],
+/**
+ * Why the export is empty, where no run could read a list that it would be in, or one that leads there; undefined where nothing of that
+ * was in the way.
+ */
+export function unreadText(
+  options: FilterOptions,
   stale: readonly StaleCollection[],
   run: number | null,
 ): string | undefined {
-  const unread = stale.filter(({ leads, lastComplete: complete }) => leads && complete === null);
-  const [first] = unread;
+  const unread = stale.filter(({ lastComplete: complete }) => complete === null);
+  const first = unread.find(({ leads }) => !leads) ?? unread[0];
   if (first === undefined) return undefined;
-  const parents = [...new Set(unread.map(({ kind }) => kind))].join(', ');
-  const when = run === null ? 'were never read' : `had never been read by run ${run}`;
-  const why =
-    first.error === null ? (first.outcome ?? 'not asked for') : `${first.outcome ?? ''}: ${first.error}`;
-  return `nothing of ${kinds.join(', ')}: the ${parents} that lead there ${when} (${why})`;
+  const { kind, outcome, error, leads } = first;
+  const why = [outcome ?? 'not asked for', ...(error === null ? [] : [error])].join(': ');
+  if (!leads) return `nothing that matches ${filterText(options)} could be read (${kind}: ${why})`;
+  const upTo = run === null ? '' : ` up to run ${run}`;
+  return `nothing of ${(options.kind ?? []).join(', ')}: no run${upTo} could read all of the ${kind} that lead there (${why})`;
 }
 
 function wholeText(group: readonly StaleCollection[], run: number | null, now: number): string {

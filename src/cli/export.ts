@@ -47,13 +47,13 @@ import {
 import {
   askedCollections,
   filterText,
-  neverFoundText,
   recordFilter,
   requireKnown,
   staleCollections,
   staleText,
   unaskedNotes,
   unpublishedSources,
+  unreadText,
   type FilterOptions,
   type StaleCollection,
 } from './export-notes.ts';
@@ -205,7 +205,12 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...(point?.note === undefined ? [] : [point.note]),
       ...unknownNote(run, shape.extent),
       ...unpublished.map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``),
-      ...(content.count > 0 ? [] : [neverFoundText(options.kind ?? [], stale, run) ?? nothingText(options)]),
+      ...(content.count > 0
+        ? []
+        : [
+            (filterText(options) === '' ? undefined : unreadText(options, stale, run)) ??
+              nothingText(options),
+          ]),
       ...(isDirectory && format !== 'yaml' ? notMirrored(config, options.kind ?? KINDS, held) : []),
       ...unreadNote(run, unread),
       ...unaskedNotes(mirror, sources, run, recordFilter(sources, options)),

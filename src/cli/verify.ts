@@ -19,6 +19,7 @@ import { recordJob } from './record-job.ts';
 import { compareAuditFile, partOf, readAuditFile } from './verify-audit-file.ts';
 import {
   isInteractive,
+  isOneOutput,
   print,
   printReason,
   printShownReason,
@@ -147,8 +148,11 @@ async function verifyConfigured(
     }
     await recordJob(context, config, { name: 'verify', source: null, startedAt, result });
     if (problems.length > 0) {
+      const what = isOfAuditLog(problems)
+        ? `${mirror.path} does not match its audit log`
+        : `the contents of ${mirror.path} do not match the stored hashes`;
       printShownReason(context, [
-        `${isOfAuditLog(problems) ? `${mirror.path} does not match its audit log` : `the contents of ${mirror.path} do not match the stored hashes`}: ${plural(problems.length, 'problem')}`,
+        isOneOutput(context) ? what : `${what}: ${plural(problems.length, 'problem')}`,
         ...problemLines(problems)
           .slice(0, PLACES)
           .map((line) => `  ${line}`),

@@ -424,7 +424,13 @@ describe('an export of a run that was denied a list', () => {
       readonly whole: readonly { readonly kind: string }[];
       readonly stale?: unknown;
     };
-    expect(stale).toEqual([{ kind: 'batch_exports', scopes: [{ organization_id: ORG }] }]);
+    expect(stale).toEqual([
+      {
+        kind: 'batch_exports',
+        scopes: [{ organization_id: ORG }],
+        last_complete: { run: 1, at: expect.stringMatching(/^2\d{3}-.*Z$/) as string },
+      },
+    ]);
     expect(whole.map(({ kind }) => kind)).not.toContain('batch_exports');
     await found.expectRun(0, 'sync');
     const fresh = (await found.expectRun(0, 'export', '--format', 'json')).stdout;

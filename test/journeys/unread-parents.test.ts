@@ -113,7 +113,7 @@ describe('a list of parents that could never be read', () => {
       expect(JSON.parse(stdout)).toMatchObject({ unread: ['roles'], records: [] });
       expect(stderr).not.toContain('nothing matches');
       expect(stderr).toMatch(
-        /nothing of role_memberships: the roles .* never .*read.*denied.*required scope/,
+        /nothing of role_memberships: no run .*the roles that lead there \(denied: .*required scope/,
       );
     }
   });
@@ -159,6 +159,19 @@ describe('a list of parents that one of two organizations does not show', () => 
       expect(stderr, to).toMatch(/nothing was compared: roles: .*required scope/);
       expect(stderr, to).not.toContain('correct the filter');
     }
+  });
+
+  it('is the reason why an export of that organization is empty', async () => {
+    const made = await deniedInOther();
+    const paths = organizationPaths(OTHER);
+    made.service.quirks.push(
+      ({ path }, response) => paths.includes(path) && forbidden(response, 'organization:read'),
+    );
+    made.env['TIDEMARK_MIRROR'] = join(made.directory, 'other.db');
+    await made.expectRun(3, 'sync', '--quiet');
+    const { stderr } = await made.expectRun(0, 'export', '--organization', OTHER, '--kind', 'members');
+    expect(stderr).not.toContain('nothing matches');
+    expect(stderr).toMatch(/nothing that matches .* could be read \(members: denied: .*required scope/);
   });
 
   it('counts in a plan', async () => {
