@@ -244,7 +244,15 @@ function leadingLists(
   { from, to, filter, leaveOut = new Map<Kind, string>() }: ComparisonRequest,
   { compared, skipped, leftOut }: Pick<ComparableCollections, 'compared' | 'skipped' | 'leftOut'>,
 ): Pick<ComparableCollections, 'skipped' | 'stale' | 'unread'> {
-  const apart = new Set(leftOut.map(({ kind }) => kind));
+  const apart = new Set(
+    leftOut.flatMap(({ kind, scope }) => {
+      const isOfKind = [from, to].some((side) => {
+        const coverage = side.coverage(kind, scope);
+        return coverage.how === 'left_out' && coverage.isOfKind === true;
+      });
+      return isOfKind ? [kind] : [];
+    }),
+  );
   const about = [
     ...[...compared, ...skipped].map(({ kind }) => kind),
     // Of which no state may know a collection, for want of a parent.
@@ -263,9 +271,9 @@ function leadingLists(
     if (!parts.some((part) => selectsCollection(part, kind, scope))) continue;
     const sides = [from.coverage(kind, scope), to.coverage(kind, scope)] as const;
     if (sides.some(isByChoice)) continue;
-    found.stale.push(...staleSides({ kind, scope }, sides));
     const unread = sides.filter((side) => side.how === 'unread');
     const [one, other] = unread;
+    if (one === undefined) found.stale.push(...staleSides({ kind, scope }, sides));
     if (one === undefined || (other !== undefined && unread.every(({ code }) => code === 'not_found')))
       continue;
     found.skipped.push({ kind, scope, reason: (other ?? one).reason });
