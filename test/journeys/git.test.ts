@@ -9,7 +9,7 @@ import { hasOpenssl, selfSigned } from '../faults/certificate.ts';
 import { environment, mirrorOnce, nextSecond, scratch, tidemark } from './harness.ts';
 import type { Ended } from './command-line.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
-import { FakeService, ORG } from './service.ts';
+import { FakeService, ORG, forbidden } from './service.ts';
 
 const SECRET = 'clear-secret-of-monday';
 const HOOK_RECORD = {
@@ -393,6 +393,26 @@ describe('the repository of a source', () => {
     story.env = { ...story.env, TIDEMARK_GIT_INCLUDE: 'roles' };
     await story.ok('git');
     expect(git(story.clone, 'log', '-1', '--format=%s')).toBe('default: 2 no longer included in domains');
+  });
+
+  it('says of a list that no run could read that it is not in it, also of one that leads to the chosen kinds', async () => {
+    const service = await FakeService.start();
+    service.quirks.push(
+      ({ path }, response) => path.endsWith('/roles/') && forbidden(response, 'organization:read'),
+    );
+    const directory = scratch();
+    const env = environment(service.url, directory, {
+      ...localGit(directory),
+      TIDEMARK_GIT_PATH: '.',
+      TIDEMARK_GIT_INCLUDE: 'role_memberships,domains',
+    });
+    await tidemark(['sync', '--quiet'], { env, cwd: directory });
+    const ended = await tidemark(['git'], { env, cwd: directory });
+    expect(ended.code, ended.stdout + ended.stderr).toBe(0);
+    const manifest = readFileSync(join(directory, 'clone', '.tidemark-export.json'), 'utf8');
+    expect(JSON.parse(manifest)).toMatchObject({
+      stale: [{ kind: 'roles', scopes: [{ organization_id: ORG }], last_complete: null }],
+    });
   });
 });
 
