@@ -95,6 +95,15 @@ export interface IdMapping extends Readonly<
   readonly newScope: Scope;
 }
 
+/** A time at which a restore was begun, or was continued. */
+export interface RestoreBegin {
+  readonly restore: number;
+  /** Number of its entry in the audit log: of two restores, the later one has the higher. */
+  readonly entry: number;
+  /** ISO 8601. */
+  readonly at: string;
+}
+
 /** A step's new row, and the new id that it gave: of the record as it was desired, and as an earlier restore left it. */
 export interface JournalEntry {
   readonly row: RestoreStepRow;
@@ -214,6 +223,11 @@ export class RestoreStore {
       // As a text it is what no step overwrote: nothing is undone by it.
       inverse: inverse === null ? null : (storedValue(inverse) ?? textOf(inverse)),
     }));
+  }
+
+  /** When each restore of a source was begun and resumed, in that order, whatever the clock said. */
+  begins(source: string): RestoreBegin[] {
+    return this.#access.read((connection) => BEGINS(connection).all({ source }));
   }
 
   /** Which records of a source came back under which ids, oldest first, so that a later one follows what it continues. */
@@ -478,6 +492,20 @@ const SENT_AFTER = prepared((db) => {
     )
     .groupBy(restore)
     .orderBy(desc(restore))
+    .prepare();
+});
+
+const BEGINS = prepared((db) => {
+  const { entry, at, about, member, action } = auditLog;
+  const { restore, source } = restores;
+  return db
+    .select({ restore, entry, at })
+    .from(auditLog)
+    .innerJoin(restores, eq(member, sql`json_array(${restore})`))
+    .where(
+      and(eq(about, 'restores'), inArray(action, ['restore', 'undo', 'resume']), eq(source, param('source'))),
+    )
+    .orderBy(asc(entry))
     .prepare();
 });
 

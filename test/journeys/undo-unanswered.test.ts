@@ -87,6 +87,15 @@ async function outcomes(story: Story): Promise<string[]> {
   return (JSON.parse(stdout) as RestoreJson).steps.map(({ outcome }) => outcome).sort();
 }
 
+/** What the restore is said to have created is there under the ids that it names. */
+async function expectIdsOfNow(story: Story, kind: string): Promise<void> {
+  const { stdout } = await story.expectRun(0, 'restores', 'show', '1', '--json');
+  const { steps } = JSON.parse(stdout) as { steps: { kind: string; new_id: string | null }[] };
+  const named = steps.flatMap((step) => (step.kind === kind && step.new_id !== null ? [step.new_id] : []));
+  expect(named.length).toBeGreaterThan(1);
+  expect(ids(await story.list(kind))).toEqual(expect.arrayContaining(named));
+}
+
 async function actions(story: Story): Promise<string[]> {
   const { stdout } = await story.expectRun(0, 'audit', '--json');
   return (JSON.parse(stdout) as { entries: { action: string }[] }).entries.map(({ action }) => action);
@@ -137,6 +146,7 @@ describe('undo of a restore that was killed with requests under way', () => {
     const story = await Story.start();
     const original = await story.list('batch_exports');
     await damage(story);
+    const before = await held(story);
     await killed(story, [2, 4]);
     await story.expectRun(0, 'undo', '1', '--apply', '--yes');
     await story.expectRun(0, 'undo', '2', '--apply', '--yes');
@@ -147,6 +157,46 @@ describe('undo of a restore that was killed with requests under way', () => {
       records.map(({ name, paused }) => `${String(name)} ${String(paused)}`).sort();
     expect(shown(now)).toEqual(shown(original));
     expect([0, 3]).toContain(resumed.code);
+    await expectIdsOfNow(story, 'batch_exports');
+    await story.expectRun(0, 'undo', '1', '--apply', '--yes');
+    expect(ids(await story.list('batch_exports'))).toEqual(ids(before.exports));
+    const last = await story.expectRun(0, 'undo', '1');
+    expect(last.stdout).toContain('nothing to do');
+  });
+
+  it('that was undone itself, and continued: an undo takes back what was created in what is there again', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'svc-writable' });
+    const original = await story.list('roles');
+    for (const { id } of original.slice(0, 2))
+      await story.call('DELETE', `${ORGANIZATION}roles/${String(id)}/`);
+    const before = ids(await story.list('roles'));
+    await killedInside(story, ['roles', 'role_memberships'], {
+      ...{ method: 'POST', path: /role_memberships/, nth: 2 },
+    });
+    await story.expectRun(0, 'undo', '1', '--apply', '--yes');
+    await story.expectRun(0, 'undo', '2', '--apply', '--yes');
+    const resumed = await story.run('restore', '--resume', '1');
+    expect([0, 3]).toContain(resumed.code);
+    await expectIdsOfNow(story, 'roles');
+    expect(await story.list('roles')).toHaveLength(original.length);
+    await story.expectRun(0, 'undo', '1', '--apply', '--yes');
+    expect(ids(await story.list('roles'))).toEqual(before);
+  });
+
+  it('that was undone itself, and continued: what somebody changed after that is still kept', async () => {
+    const story = await Story.start();
+    await damage(story);
+    const before = await held(story);
+    await killed(story, [2, 4]);
+    await story.expectRun(0, 'undo', '1', '--apply', '--yes');
+    await story.expectRun(0, 'undo', '2', '--apply', '--yes');
+    await story.run('restore', '--resume', '1');
+    const known = ids(before.exports);
+    const [one] = (await story.list('batch_exports')).filter(({ id }) => !known.includes(id));
+    await story.call('PATCH', `${EXPORTS}${String(one?.['id'])}/`, { name: 'of a colleague' });
+    const plan = await story.expectRun(3, 'undo', '1', '--apply', '--yes');
+    expect(plan.stdout).toContain('it was changed since restore 1; add --force-changed');
+    expect(ids(await story.list('batch_exports'))).toEqual([...known, one?.['id']].sort());
   });
 
   it('of one that nobody abandoned does the same; it stays interrupted until the undo came after it', async () => {

@@ -16,6 +16,7 @@ import {
   planExitCode,
   shownPlan,
 } from '../plan/plan.ts';
+import { idLookup } from '../../state/recreated-ids.ts';
 import { appliedSteps, undoChain } from '../undo/applied.ts';
 
 /**
@@ -47,7 +48,7 @@ export interface StepReport {
   readonly n: number;
   readonly action: StepAction;
   readonly kind: Kind;
-  /** With the new ids of parents that were created. */
+  /** With the new ids of parents that were created, the latest ones. */
   readonly scope: Scope;
   /** The live id; for a creation the desired record's. */
   readonly id: string;
@@ -56,7 +57,7 @@ export interface StepReport {
   readonly outcome: 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual' | 'planned' | 'sent';
   /** HTTP status of the last answer; null if none came. */
   readonly status: number | null;
-  /** The id that the service gave to a created record. */
+  /** The id that the service gave to a created record; the latest one, where a later restore created it again. */
   readonly new_id: string | null;
   /** The kind of `new_id`, if it is not the step's kind: an invite, for a member. */
   readonly new_kind?: Kind;
@@ -185,7 +186,13 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
   }
   const plan = shownPlan(row);
   const rows = new Map(mirror.restores.steps(restore).map((step) => [step.n, step]));
-  const newId = (n: number): string | null => rows.get(n)?.newId ?? null;
+  const idMap = idLookup(mirror.restores.idMap(row.source));
+  const kinds = new Map(plan?.steps.map(({ n, kind, request }) => [n, request?.kind ?? kind]));
+  // Where an undo was undone since, or a later restore created the record again, it has another id by now.
+  const newId = (n: number): string | null => {
+    const [id, kind] = [rows.get(n)?.newId ?? null, kinds.get(n)];
+    return id === null || kind === undefined ? id : (idMap(kind, id) ?? id);
+  };
   const steps = (plan?.steps ?? []).flatMap((step) => {
     const journaled = rows.get(step.n);
     return journaled === undefined ? [] : [stepReport(step, journaled, newId)];
@@ -308,7 +315,8 @@ export function mayHaveActed({ outcome }: RestoreStepRow): boolean {
 
 /** A step's report from the journal. */
 function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) => string | null): StepReport {
-  const { outcome, status, newId, verified, differences, errorCode, error } = row;
+  const { outcome, status, verified, differences, errorCode, error } = row;
+  const newId = newIdOf(row.n);
   const { n, action, kind, id, name } = step;
   const isUnsent = outcome === 'blocked' || outcome === 'manual';
   const code = errorCode === PERHAPS_SENT ? null : (errorCode as StepErrorCode | null);

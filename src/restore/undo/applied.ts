@@ -5,7 +5,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import type { RecordKey } from '../../catalog/order.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { RecreatedIds } from '../../mirror/recreated-ids.ts';
-import type { RestoreRow, RestoreStepRow, IdMapping } from '../../mirror/restores.ts';
+import type { IdMapping, RestoreBegin, RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
 import { canonicalText } from '../../diff/canonical.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { Inverse, PlannedRequest, PlanStep } from '../plan/plan.ts';
@@ -14,7 +14,7 @@ import { recordKey } from '../records.ts';
 
 /** What an undo is planned from: the mirror's restores, or these with what was looked up since (`unanswered.ts`). */
 export interface RestoreRows {
-  readonly restores: Pick<Mirror['restores'], 'get' | 'list' | 'steps' | 'idMap'>;
+  readonly restores: Pick<Mirror['restores'], 'get' | 'list' | 'steps' | 'idMap' | 'begins'>;
 }
 
 /** A step that was applied, with the record that it was about. */
@@ -23,6 +23,8 @@ export interface AppliedStep extends RecordKey {
   readonly name: string;
   readonly inverse: Inverse | null;
   readonly request: PlannedRequest;
+  /** Of the begin of its restore that sent it, the entry of the audit log: what was sent later has a higher one. */
+  readonly begun: number;
 }
 
 export interface AppliedSteps {
@@ -51,13 +53,21 @@ export function appliedSteps(mirror: RestoreRows, restore: number): AppliedSteps
   }
   const steps: AppliedStep[] = [];
   const unknown: { kind: Kind; name: string }[] = [];
-  for (const step of storedPlan(row).steps) {
+  const sent = new SentOrder(mirror, row);
+  const planned = storedPlan(row).steps;
+  const kinds = new Map(planned.map(({ n, kind, request }) => [n, request?.kind ?? kind]));
+  for (const step of planned) {
     const journaled = rows.get(step.n);
     if (journaled?.outcome !== 'applied' || step.request === null) continue;
     // The plan's hash covers what the step overwrote, the journal's copy of it has none.
     if (canonicalText(journaled.inverse) !== canonicalText(step.inverse as object as JsonValue | null))
       throw damagedRestore(restore, `what step ${step.n} overwrote is not as planned`);
-    const applied = appliedStep(step, step.request, journaled, rows);
+    const begun = sent.begunFor(journaled);
+    const idOf = (n: number): string | undefined => {
+      const [id, kind] = [rows.get(n)?.newId ?? undefined, kinds.get(n)];
+      return id === undefined || kind === undefined ? id : sent.idAt(begun, kind, id);
+    };
+    const applied = appliedStep(step, step.request, journaled, { begun, idOf });
     if (applied === null) unknown.push({ kind: step.request.kind, name: step.name });
     else steps.push(applied);
   }
@@ -78,16 +88,56 @@ export function requireWholeJournal(mirror: RestoreRows, row: RestoreRow): void 
     );
 }
 
+/** When the steps of a restore were sent: where it was resumed, other restores may have come before some of them. */
+class SentOrder {
+  readonly #begins: readonly RestoreBegin[];
+  readonly #own: readonly RestoreBegin[];
+  readonly #idMap: () => readonly IdMapping[];
+  /** By begin, the ids that records had then. */
+  readonly #ids = new Map<number, RecreatedIds>();
+
+  constructor({ restores }: RestoreRows, { restore, source }: RestoreRow) {
+    this.#begins = restores.begins(source);
+    this.#own = this.#begins.filter((begin) => begin.restore === restore);
+    this.#idMap = () => restores.idMap(source);
+  }
+
+  begunFor({ sentAt }: RestoreStepRow): number {
+    const [first] = this.#own;
+    const last = this.#own.findLast(({ at }) => sentAt !== null && at <= sentAt);
+    return (last ?? first)?.entry ?? 0;
+  }
+
+  /** The id that the record of an earlier step had when one of this begin was sent: other restores may have created it again. */
+  idAt(begun: number, kind: Kind, id: string): string {
+    if (begun === (this.#own[0]?.entry ?? 0)) return id;
+    const ids = this.#ids.get(begun) ?? new RecreatedIds(this.#idMap().filter(this.#isBefore(begun)));
+    this.#ids.set(begun, ids);
+    return ids.latest(kind, id) ?? id;
+  }
+
+  #isBefore(begun: number): (mapping: IdMapping) => boolean {
+    const before = new Set(this.#begins.filter(({ entry }) => entry <= begun).map(({ restore }) => restore));
+    return ({ restore }) => before.has(restore);
+  }
+}
+
+interface Sent {
+  readonly begun: number;
+  /** The id of the record that a step created, as it was then. */
+  readonly idOf: (n: number) => string | undefined;
+}
+
 /** Null where the record's id is not known. */
 function appliedStep(
   { scope, name }: PlanStep,
   request: PlannedRequest,
   row: RestoreStepRow,
-  rows: ReadonlyMap<number, RestoreStepRow>,
+  { begun, idOf }: Sent,
 ): AppliedStep | null {
   const values: Record<string, string | undefined> = {};
   for (const each of request.parameters) {
-    values[each.name] = 'value' in each ? each.value : (rows.get(each.step)?.newId ?? undefined);
+    values[each.name] = 'value' in each ? each.value : idOf(each.step);
   }
   const within = Object.fromEntries(
     Object.keys(scope).map((key) => [key, values[key] ?? scope[key as keyof Scope]]),
@@ -96,7 +146,7 @@ function appliedStep(
   const id = request.role === 'create' ? row.newId : own === undefined ? undefined : values[own];
   if (id === null || id === undefined) return null;
   const inverse = row.inverse as unknown as Inverse | null;
-  return { row, name, inverse, request, kind: request.kind, scope: within, id };
+  return { row, name, inverse, request, kind: request.kind, scope: within, id, begun };
 }
 
 /** True for the status of a request that the service said it had executed. */
@@ -137,21 +187,19 @@ export function undoChain(
 ): UndoChain {
   const depths = chainOf(mirror, row, before);
   const digests = new Map<string, string | null>();
-  const steps = [...depths].map(([restore, depth]) => {
-    const applied = appliedSteps(mirror, restore).steps;
-    const effective = depth === 0 ? applied : applied.filter((step) => hadEffect(step, digests));
-    for (const each of effective) digests.set(recordKey(each), each.row.digest);
-    return { restore, takesBack: depth % 2 === 1, steps: effective };
-  });
-  const mappings = mirror.restores.idMap(row.source).filter(({ restore }) => restore < before);
-  const next = recreated(steps, mappings);
+  const effective: LinkStep[] = [];
   const last = new Map<string, { restore: number; takesBack: boolean; isGone: boolean }>();
-  for (const { steps: applied, ...link } of steps) {
-    for (const each of applied) {
-      const isGone = each.request.role === 'remove' && each.row.verified === true;
-      last.set(recordKey(each), { ...link, isGone });
-    }
+  for (const each of stepsInOrder(mirror, depths)) {
+    const { restore, takesBack, step } = each;
+    if (restore !== row.restore && !hadEffect(step, digests)) continue;
+    effective.push(each);
+    digests.set(recordKey(step), step.row.digest);
+    const isGone = step.request.role === 'remove' && step.row.verified === true;
+    last.set(recordKey(step), { restore, takesBack, isGone });
   }
+  const mappings = mirror.restores.idMap(row.source).filter(({ restore }) => restore < before);
+  const next = recreated(effective, mappings);
+  const linked = new Set(effective.map(({ restore }) => restore));
   const places = ({ kind, scope, id }: RecordKey): RecordKey[] => {
     const found = new Map<string, RecordKey>();
     for (let at: RecordKey | undefined = { kind, scope, id }; at !== undefined;) {
@@ -165,9 +213,9 @@ export function undoChain(
   const latest = (record: RecordKey): string => recordKey(places(record).at(-1) ?? record);
   const recreatedIds = new RecreatedIds(mappings);
   return {
-    links: steps
-      .filter(({ restore, steps: applied }) => restore !== row.restore && applied.length > 0)
-      .map(({ restore, takesBack }) => ({ restore, takesBack })),
+    links: [...depths]
+      .filter(([restore]) => restore !== row.restore && linked.has(restore))
+      .map(([restore, depth]) => ({ restore, takesBack: depth % 2 === 1 })),
     places,
     left: (record) => {
       const place = latest(record);
@@ -185,6 +233,22 @@ export function undoChain(
         .filter((place) => place.id !== id)
         .map((place) => ({ kind, ...place })),
   };
+}
+
+/** A step of a restore or of one of its undos. */
+interface LinkStep {
+  readonly restore: number;
+  readonly takesBack: boolean;
+  readonly step: AppliedStep;
+}
+
+/** What a restore and its undos applied, in the order in which it was sent: the restore may have been continued after them. */
+function stepsInOrder(mirror: RestoreRows, depths: ReadonlyMap<number, number>): LinkStep[] {
+  return [...depths]
+    .flatMap(([restore, depth]) =>
+      appliedSteps(mirror, restore).steps.map((step) => ({ restore, takesBack: depth % 2 === 1, step })),
+    )
+    .sort((a, b) => a.step.begun - b.step.begun);
 }
 
 /** False for a step of an undo that the service answered and did not do: read back, the record was as before. */
@@ -210,13 +274,13 @@ export function chainOf(
 
 /** What the chain's own creations continue. What a restore merely found under another id is not what it made. */
 function recreated(
-  chain: readonly { readonly restore: number; readonly steps: readonly AppliedStep[] }[],
+  chain: readonly LinkStep[],
   mappings: readonly IdMapping[],
 ): ReadonlyMap<string, RecordKey> {
   const made = new Set(
-    chain.flatMap(({ restore, steps }) =>
-      steps.filter(({ request }) => request.role === 'create').map((each) => `${restore} ${recordKey(each)}`),
-    ),
+    chain
+      .filter(({ step }) => step.request.role === 'create')
+      .map(({ restore, step }) => `${restore} ${recordKey(step)}`),
   );
   return new Map(
     mappings

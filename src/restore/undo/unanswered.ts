@@ -85,6 +85,10 @@ export class LookedUpRestores implements JournalStore {
     return this.#stored.steps(restore).map((row) => found?.get(row.n) ?? row);
   }
 
+  begins(source: string): ReturnType<Restores['begins']> {
+    return this.#stored.begins(source);
+  }
+
   /** Oldest first. */
   idMap(source: string): IdMapping[] {
     const found = this.#mappings.filter((each) => each.source === source);
