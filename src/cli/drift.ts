@@ -14,6 +14,7 @@ import { type Finding, withThreshold } from '../diff/drift.ts';
 import { changeSeverity } from '../diff/severity.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
+import { interruptedRestore, type UnendedRestore, unendedText } from '../mirror/unfinished-restore.ts';
 import { CONTRADICTED, driftDocument } from '../report/drift-document.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { byText, nameText } from '../report/value-text.ts';
@@ -124,18 +125,21 @@ function driftReport(
   const noted = { ...document, left_out: leftOut.filter(({ kind }) => !activity.has(kind)) };
   const besideHere = comparisonNotes(noted, definitions);
   const isForPeople = CHANGES_SHOWN.includes(formatOf(context, options));
-  printNote(context, isForPeople ? besideHere : [...all.warnings, ...besideHere]);
-  printNote(context, all.contradictions);
   const failed = isOfLatest && mirror !== null ? newestRunIfFailed(mirror, source) : null;
   const failedRun = failed === null ? null : failedRunDocument(failed);
   const failedLines = failed === null ? [] : failedRunLines(failed);
   const restored = isOfLatest && mirror !== null ? unreadRestores(mirror, source)[0] : undefined;
   const restoredLines = restored === undefined ? [] : [unreadRestoreText(restored)];
+  const interrupted = mirror === null ? null : interruptedRestore(mirror, source);
+  const interruptedLines = interrupted === null ? [] : [interruptedText(interrupted)];
+  printNote(context, isForPeople ? besideHere : [...all.warnings, ...interruptedLines, ...besideHere]);
+  printNote(context, all.contradictions);
   const unread = [...failedLines, ...restoredLines];
   const notes = (isActivityNamed: boolean): string[] => [
     ...all.warnings,
     ...failedLines.slice(0, 1),
     ...restoredLines,
+    ...interruptedLines,
     ...driftNotes(found, below, options, isActivityLeftOut && !isActivityNamed),
   ];
   const shared = {
@@ -193,6 +197,11 @@ function neverMirrored(config: Config, mirror: Mirror | null, source: string): R
   const counts = mirror.records.countsAt(latest.run, { sources: [source], kinds: excluded });
   const held = new Set(counts.filter(({ records }) => records > 0).map(({ kind }) => kind));
   return new Set(excluded.filter((kind) => !held.has(kind)));
+}
+
+function interruptedText(row: UnendedRestore): string {
+  const name = `restore ${row.restore}`;
+  return `${unendedText(name, row)}, so some of this may be its own: \`tidemark restore --resume ${row.restore}\` continues it`;
 }
 
 /** The newest attempt to read the source failed: its latest state is older than that. */

@@ -35,11 +35,12 @@ import { type ResumableRestore, sourceOfRestore, unknownRestore } from '../resto
 import { acceptedBetween } from '../state/drift.ts';
 import { type LoadedState, stateOfRecords } from '../state/state.ts';
 import { openReadClient } from '../wire-client.ts';
-import { printNote, type CommandContext } from './context.ts';
+import { isInteractive, printNote, type CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
 import { planFormat, type PlanFormat } from './plan.ts';
 import { desiredOf, lookupIn, showAndSend } from './plan.ts';
 import { contradictionText } from '../report/drift-document.ts';
+import { isSilent, keepDrawing, loggingAbove, Painter, repeatLine } from './progress.ts';
 import { restoreNumber } from './restore-session.ts';
 import { type RestoreSession, journalOf, openSession, closedAfter } from './restore-session.ts';
 import { commandLog } from './source-probe.ts';
@@ -206,7 +207,9 @@ async function withAnswers(
   });
   if (open.length === 0) return mirror;
   const restores = new LookedUpRestores(mirror.restores);
-  const log = commandLog(context);
+  let progress: ReturnType<typeof showLookUps> | null = null;
+  const level = context.options.logLevel ?? 'warn';
+  const log = loggingAbove(commandLog(context), level, () => progress?.clear());
   const client = openReadClient(source, log, config.rateLogBeside);
   try {
     for (const row of open) {
@@ -220,11 +223,13 @@ async function withAnswers(
       // The other steps may want secrets that are not configured any more.
       const steps = stored.steps.filter(({ n }) => unanswered.has(n) || unread.has(n));
       const desired = await desiredFor(session, { restores }, { row, plan: { ...stored, steps } });
+      progress = showLookUps(context, row.restore, steps.length);
       const answers = await lookUpAnswers({
         ...{ row, plan: stored, restores, acceptances: mirror.acceptances, source, reader: client },
         ...{ clock: systemClock, log, secrets: configuredSecrets(source.secrets), desired },
         ...{ concurrency: applyConcurrency(source.rate), signal: context.signal },
-      });
+        stepEnded: progress.stepEnded,
+      }).finally(progress.stop);
       if (isRecorded) restores.record(row.restore, answers.outcome);
       printNote(context, answerLines(session, answers));
       requireAnswers(session, row, answers);
@@ -233,6 +238,38 @@ async function withAnswers(
     await client.close();
   }
   return { restores };
+}
+
+/** A line on a terminal while a restore's steps are looked up, elsewhere one each half minute: one may take that long. */
+function showLookUps(
+  context: CommandContext,
+  restore: number,
+  steps: number,
+): { readonly stepEnded: () => void; readonly clear: () => void; readonly stop: () => void } {
+  const over = new AbortController();
+  const painter = new Painter(context.stderr);
+  const since = systemClock.monotonicMs();
+  let done = 0;
+  const text = (): string => {
+    const seconds = Math.floor((systemClock.monotonicMs() - since) / 1000);
+    const waits = done < steps ? `, ${seconds} s: one that is not there is looked for several times` : '';
+    return `restore ${restore}: ${done} of ${plural(steps, 'step')} looked up${waits}`;
+  };
+  const fitting = (line: string): string => line.slice(0, Math.max(1, painter.size.columns - 1));
+  if (isInteractive(context) && context.env['TERM'] !== 'dumb')
+    void keepDrawing(systemClock, over.signal, () => painter.paint([fitting(text())]));
+  else if (!isSilent(context.options))
+    void repeatLine(systemClock, over.signal, () => printNote(context, [text()]));
+  return {
+    stepEnded: () => {
+      done += 1;
+    },
+    clear: () => painter.clear(),
+    stop: () => {
+      over.abort();
+      painter.clear();
+    },
+  };
 }
 
 function isRunning(mirror: Mirror, row: RestoreRow): boolean {

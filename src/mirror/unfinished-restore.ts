@@ -44,11 +44,33 @@ export function restoreNow(mirror: Mirror, found: RestoreRow): RestoreRow {
   return row.outcome === 'running' && isAtWork === false ? { ...row, outcome: 'interrupted' } : row;
 }
 
-/** The source's latest restore, if it has not ended; it may still be running. */
+/**
+ * The source's latest restore, if it has not ended; it may still be running. Where the latest is an undo that undid an undo, the
+ * restore that is in effect again with it.
+ */
 export function newestUnfinished(mirror: Mirror, source: string): UnendedRestore | null {
   const [newest] = mirror.restores.list({ source, limit: 1 });
-  if (newest === undefined || !isUnended(newest)) return null;
-  return { ...newest, backupMadeAt: mirror.restores.backupSinceResumed(newest.restore) };
+  let found = newest;
+  while (newest !== undefined && found !== undefined && !isUnended(found))
+    found = againInEffect(mirror, found, newest);
+  if (found === undefined) return null;
+  return { ...found, backupMadeAt: mirror.restores.backupSinceResumed(found.restore) };
+}
+
+/** The restore whose undo a complete restore undid; undefined where it did not, or where other restores came in between. */
+function againInEffect(
+  { restores }: Mirror,
+  { outcome, undoes, source }: RestoreRow,
+  newest: RestoreRow,
+): RestoreRow | undefined {
+  const undo = undoes === null || outcome !== 'complete' ? undefined : restores.get(undoes);
+  const undone = undo === undefined || undo.undoes === null ? undefined : restores.get(undo.undoes);
+  if (undone === undefined) return undefined;
+  const { restore: first } = undone;
+  const later = restores
+    .list({ source, limit: newest.restore - first })
+    .filter(({ restore }) => restore > first);
+  return later.every((row) => row.undoes !== null && row.undoes >= first) ? undone : undefined;
 }
 
 /** A restore that has not ended. */

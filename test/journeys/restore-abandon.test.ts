@@ -48,8 +48,8 @@ async function interrupted(
 }
 
 /** Restore 1 was killed before its first request was answered. */
-async function killed(story: Story): Promise<void> {
-  const held = gate(story);
+async function killed(story: Story, method = 'PATCH'): Promise<void> {
+  const held = gate(story, method);
   const { child, ended } = start(RESTORE, { env: story.env, cwd: story.directory });
   await Promise.race([held.reached, ended.then(({ stderr }) => expect(stderr).toBe('still running'))]);
   child.kill('SIGKILL');
@@ -267,6 +267,20 @@ describe('restore --abandon', () => {
   });
 });
 
+it('is named by drift until it has ended, also once the mirror has what it did', async () => {
+  const story = await damaged();
+  await story.expectRun(0, 'snapshots', 'pin', 'good', '--baseline');
+  await interrupted(story);
+  await story.run('sync', '--quiet');
+  const named = 'restore 1 was interrupted, so some of this may be its own: `tidemark restore --resume 1`';
+  for (const asked of [['drift'], ['drift', '--live'], ['drift', '--json']]) {
+    const { stdout, stderr } = await story.run(...asked);
+    expect((stdout + stderr).replaceAll(/\s+/g, ' '), asked.join(' ')).toContain(named);
+  }
+  await story.expectRun(0, 'restore', '--abandon', '--yes');
+  expect((await story.run('drift')).stdout).not.toContain('restore 1');
+});
+
 describe('an interrupted restore that was undone', () => {
   it('is over: nothing offers to resume it, and it is refused, until the undo is undone', async () => {
     const story = await damaged();
@@ -298,8 +312,13 @@ describe('an interrupted restore that was undone', () => {
     expect(undo.stderr).toMatch(
       /restore 2 was undone by restore 3: .*\n.*`tidemark undo 1` makes a new plan/,
     );
+    for (const asked of [['status'], ['doctor'], ['restore', '--kind', 'roles']]) {
+      const said = await story.run(...asked);
+      expect(said.stdout + said.stderr, asked.join(' ')).toMatch(/restore 1 .*(interrupted|unfinished)/);
+    }
     const { stdout } = await story.expectRun(0, 'restore', '--resume', '1', '--json');
     expect(JSON.parse(stdout)).toMatchObject({ outcome: 'complete', summary: { applied: 2 } });
+    expect((await story.run('status')).stdout).not.toContain('restore 1');
   });
 
   it('is over too while its undo is unfinished, and once it is abandoned', async () => {
@@ -323,6 +342,16 @@ describe('an interrupted restore that was undone', () => {
     const bare = await story.expectRun(1, 'restore', '--resume');
     expect(bare.stderr).not.toContain('--resume');
   });
+});
+
+it('an undo on a terminal shows how far it is with looking up', async () => {
+  const story = await damaged();
+  const [{ id } = {}] = await story.list('domains');
+  await story.call('DELETE', `${ORGANIZATION}domains/${String(id)}/`);
+  await killed(story, 'POST');
+  const { code, text } = await onTerminal(story, ['undo', '1'], '');
+  expect([2, 3], text).toContain(code);
+  expect(text).toMatch(/restore 1: 0 of \d+ steps? looked up, 1 s/);
 });
 
 /** Applies a restore to its end, and makes a backup while its first such request is held back. Its exit code. */

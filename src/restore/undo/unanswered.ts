@@ -128,6 +128,8 @@ interface AnswerOptions extends Omit<LookUpOptions, 'events' | 'restore' | 'mirr
   readonly concurrency: number;
   /** Ends the look-ups. */
   readonly signal: AbortSignal;
+  /** Called after each step that was looked up, or read back. */
+  readonly stepEnded?: () => void;
 }
 
 /** What the look-ups of a restore showed. */
@@ -185,6 +187,7 @@ export async function lookUpAnswers(options: AnswerOptions): Promise<Answers> {
     else if (found.end === 'not_done') result.notDone += 1;
     else if (found.end === 'gone') result.gone += 1;
     else if (found.end === 'read_back') result.readBack += 1;
+    options.stepEnded?.();
     const { message } = found;
     if (message !== null) result[found.end === 'unknown' ? 'unknown' : 'remarks'].push({ step, message });
   };
