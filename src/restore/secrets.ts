@@ -321,16 +321,27 @@ const BREAKS = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\s"'\\/]+/u;
 /** The shortest start of a secret at the end of a shortened message that is one beyond doubt, characters. */
 const LEAST_START = 4;
 
+/** A value of fewer characters is a part of other words, those of Tidemark included. */
+const LEAST_ANYWHERE = 4;
+
+/** Finds a value: one of few characters only where it stands for itself, not within the words of a sentence. */
+function patternOf(value: string): RegExp {
+  const parts = value.split(BREAKS).filter((part) => part !== '');
+  // Only marks: unchanged.
+  const pattern = (parts.length === 0 ? [value] : parts).map(escaped).join(BETWEEN);
+  const text = parts.join('');
+  if (text.length >= LEAST_ANYWHERE || parts.length === 0) return new RegExp(pattern, 'giu');
+  // In quotes or brackets, or after a mark.
+  return new RegExp(String.raw`(?<=["'=:([{<\x60]|[:=] )${pattern}(?![\p{L}\p{N}])`, 'giu');
+}
+
 /** The text without these values, also one that is cut off at the end of the text. */
 function scrubbed(text: string, values: readonly string[]): string {
   const known = [...new Set(values)].filter((value) => value.trim() !== '');
   const longestFirst = known.sort((a, b) => b.length - a.length);
   let clean = text;
   for (const value of longestFirst) {
-    const parts = value.split(BREAKS).filter((part) => part !== '');
-    // Only marks: unchanged.
-    const pattern = (parts.length === 0 ? [value] : parts).map(escaped).join(BETWEEN);
-    const hidden = new RegExp(pattern, 'giu');
+    const hidden = patternOf(value);
     // A secret may be a part of the mark itself.
     const pieces = clean.split(HIDDEN);
     clean = pieces.map((piece) => piece.replaceAll(hidden, HIDDEN)).join(HIDDEN);

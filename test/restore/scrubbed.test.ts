@@ -30,6 +30,20 @@ describe('what a service says', () => {
     expect(scrubbed('no: hunter2', ['hunter2', 'e', 't'])).toBe('no: [secret]');
   });
 
+  it.each([
+    ['it is not there (any more): its role e was removed', 'it is not there (any more): its role e was removed'],
+    ["400: 'e' is not valid for token=e", "400: '[secret]' is not valid for token=[secret]"],
+    ['rejected: e', 'rejected: [secret]'],
+    ['rejected: "E", at 7', 'rejected: "[secret]", at 7'],
+    ['step 17 of x7y has no answer', 'step 17 of x7y has no answer'],
+    ['no: 4$ of 14$', 'no: [secret] of 14$'],
+    ['user=root1 latest', 'user=[secret] latest'],
+    ['sextest', 's[secret]'],
+    ['too bad', 'too bad'],
+  ])('of %j, values of few characters are hidden only where they stand for themselves', (text, kept) => {
+    expect(scrubbed(text, ['e', '7', '4$', 'root1', 'extest', 'o b'])).toBe(kept);
+  });
+
   it('keeps all else of an error, and an answer without one', () => {
     const error = new TidemarkError('rejected', 'no: hunter2', { status: 400, field: 'x', hint: 'look' });
     const clean = scrubbedOutcome({ outcome: 'refused', error }, ['hunter2']).error;
