@@ -357,7 +357,7 @@ function warningOf(
   return {
     warning: isNameless
       ? `${why}, and it has no name to find it by: see whether it is there twice now`
-      : `${why}, and the service may do that late: see whether it is there twice after a while`,
+      : `${why}, and the service may do that late: see whether it is there twice after a while, also under another name: somebody may have renamed the first one`,
   };
 }
 
