@@ -53,6 +53,41 @@ describe('a creation with a name', () => {
     expect(restoreExitCode(report, false)).toBe(3);
   });
 
+  it('whose record somebody renamed before it was looked up is not sent a second time: a person decides', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const lost = native.find(isKind('batch_exports'));
+    rig.put(without(native, ({ id }) => id === lost?.id));
+    const known = new Set(rig.live().map(({ id }) => id));
+    const plan = rig.plan(native, { isInScope: ({ id }) => id === lost?.id });
+    const killed = wrapped(
+      rig.client(),
+      (create) =>
+        async (...sending: Parameters<WriteClient['create']>) => {
+          await create(...sending);
+          throw new Error('killed');
+        },
+    );
+    const clock = new FakeClock({ epochMs: rig.running.clock.now() });
+    await expect(rig.apply(plan, { client: killed, clock })).rejects.toThrow('killed');
+    const made = rig.live().filter((record) => isKind('batch_exports')(record) && !known.has(record.id));
+    expect(made).toHaveLength(1);
+    rig.put(altered(rig.live(), ({ id }) => id === made[0]?.id, { name: 'of a colleague' }));
+    rig.reopen();
+    const from = writes(rig);
+    const restore = rig.mirror().restores.list()[0]?.restore ?? 0;
+    const resumed = await rig.apply(plan, { restore, clock });
+    expect(writes(rig)).toBe(from);
+    expect(resumed.outcome).toBe('interrupted');
+    expect(resumed.steps[0]).toMatchObject({ outcome: 'sent' });
+    expect(resumed.steps[0]?.error?.message).toContain(`of another name: ${made[0]?.id}, created when`);
+    rig.put(
+      altered(rig.live(), ({ id }) => id === made[0]?.id, { name: (lost!.body as JsonObject)['name']! }),
+    );
+    const found = await rig.apply(plan, { restore, clock });
+    expect(found.steps[0]).toMatchObject({ outcome: 'applied', new_id: made[0]?.id });
+  });
+
   it('that failed with a 500 and had to wait too long after its look-ups counts as sent once', async () => {
     const { rig, native } = await lostRole();
     rig.proxy.setRules([{ method: 'POST', nth: 1, fault: { kind: 'answer', status: 500, body: {} } }]);

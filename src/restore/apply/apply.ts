@@ -23,6 +23,7 @@ import {
   planHash,
   type SecretLookup,
 } from '../plan/plan.ts';
+import { bySendableKey } from '../plan/settings.ts';
 import { naturalKeyDigest } from '../records.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
 import { RestoreJournal } from './journal.ts';
@@ -230,6 +231,12 @@ export function lookUpContext(
       plan.steps.flatMap(({ kind, id, request }) => (request?.role === 'remove' ? [`${kind} ${id}`] : [])),
     ),
     sharedNames: sharedNames(plan.steps, definitions),
+    plannedNames: new Set(
+      plan.steps.flatMap(({ kind, request }) => {
+        if (request?.role !== 'create' || request.kind !== kind || request.body === null) return [];
+        return [`${kind} ${naturalKeyDigest(bySendableKey(definitions(kind)), request.body)}`];
+      }),
+    ),
     claims,
     persons: personSteps(plan.steps),
     actions: followingActions(plan.steps),

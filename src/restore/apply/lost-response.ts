@@ -3,11 +3,12 @@
  */
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { TidemarkError } from '../../core/errors.ts';
-import { resolvePointer } from '../../core/json-pointer.ts';
+import { resolvePointer, splitPointer } from '../../core/json-pointer.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { equalValues } from '../../diff/canonical.ts';
-import { topMember } from '../places.ts';
-import { managedDigest } from '../records.ts';
+import { topMember, withMember } from '../places.ts';
+import { bySendableKey } from '../plan/settings.ts';
+import { managedDigest, naturalKeyDigest } from '../records.ts';
 import { HIDDEN } from '../secrets.ts';
 import { holdsContent, differencesFrom } from './differences.ts';
 import { isRetrieved } from './live-records.ts';
@@ -202,9 +203,62 @@ export async function effectOf(
   }
   if (looked.found !== 'not_done') return looked;
   late = await lateRecordOf(context, ready);
-  if (late === null) return looked;
+  if (late === null) {
+    const renamed = await renamedSince(context, ready);
+    return renamed === null ? looked : otherName(context, ready, renamed);
+  }
   const next = `\`tidemark restore --resume ${journal.restore}\` in some minutes looks it up, and sends it only if it is not there`;
   return { found: 'unproven', error: lateListError(ready, late), next };
+}
+
+/** How far the clocks of this machine and the service may differ, beside the time that a request may take. */
+export const CLOCKS_DIFFER_MS = 60_000;
+
+/** Where most kinds show when a record was created. */
+export const CREATED_AT = '/created_at';
+
+/**
+ * A record that was created about when the creation was sent and holds all that it sends but the name, and that no other step
+ * creates: somebody may have renamed what the lost request created. Null without one, and for kinds of which that cannot be told.
+ * @throws TidemarkError when that cannot be found out
+ */
+async function renamedSince(context: LookUpContext, ready: ReadyStep): Promise<string | null> {
+  const { step, definition, scope, request } = ready;
+  const sentAt = Date.parse(context.journal.row(step.n).sentAt ?? '');
+  if (request.role !== 'create' || request.kind !== step.kind) return null;
+  const byName = bySendableKey(definition);
+  if (byName.naturalKey.length === 0) return null;
+  const bodies = bodiesLeft(context, ready).map((body) =>
+    byName.naturalKey.reduce<JsonValue>(
+      (rest, pointer) => withMember(rest, splitPointer(pointer), undefined) ?? {},
+      body,
+    ),
+  );
+  const isCandidate = (body: JsonValue, id: string): boolean => {
+    const created = resolvePointer(body, definition.createdAt ?? CREATED_AT);
+    const lateMs = typeof created === 'string' ? Date.parse(created) - sentAt : Number.NaN;
+    if (!(lateMs >= -CLOCKS_DIFFER_MS && lateMs <= AT_WORK_MS + CLOCKS_DIFFER_MS)) return false;
+    const name = naturalKeyDigest(byName, body);
+    if (name === null || context.plannedNames.has(`${definition.kind} ${name}`)) return false;
+    if (isTaken(context, ready, id) || !isOpen(ready, body)) return false;
+    return bodies.some((wanted) => holdsContent(definition, step, wanted, body));
+  };
+  const ids = await context.live.idsWhere(definition, scope, isCandidate, context.grace);
+  return ids?.[0] ?? null;
+}
+
+/** What is said of a record that may be what the creation made, under the name that somebody gave it since. */
+function otherName(context: LookUpContext, { definition }: ReadyStep, id: string): LookUp {
+  const { restore } = context.journal;
+  const { one } = definition.title;
+  return {
+    found: 'unproven',
+    error: {
+      code: 'moved',
+      message: `there is a ${one} of another name${idSuffix(definition, id)}, created when this was sent and equal but for the name: somebody may have renamed what the restore created`,
+    },
+    next: `if it is the same, give it its name back, and \`tidemark restore --resume ${restore}\` finds it, or end this restore with \`tidemark restore --abandon ${restore}\`; if not, change it otherwise too, and \`--resume ${restore}\` sends this step`,
+  };
 }
 
 /** For a creation: a record that the list it was looked for in should show and does not; null without one. */

@@ -49,6 +49,8 @@ export interface LookUpContext {
   readonly leaving: ReadonlySet<string>;
   /** Names (`namePlace`) that several creations of the plan send: they do not tell one from another. */
   readonly sharedNames: ReadonlySet<string>;
+  /** Names that creations of the plan send, as `kind digest`. */
+  readonly plannedNames: ReadonlySet<string>;
   /** Records that steps found to be theirs, as `kind id`, by step: two steps of one name never take the same one. */
   readonly claims: Map<string, number>;
   /** Steps for persons, by the step that creates their record. */

@@ -12,7 +12,7 @@ import type { IdMapping, JournalEntry, RestoreRow, RestoreStepRow } from '../../
 import { type LookUpOptions, NO_EVENTS, lookUpContext, outcomeOf } from '../apply/apply.ts';
 import { holdsUnsent } from '../apply/differences.ts';
 import { type JournalStore, RestoreJournal } from '../apply/journal.ts';
-import { AT_WORK_MS, effectOf } from '../apply/lost-response.ts';
+import { AT_WORK_MS, CLOCKS_DIFFER_MS, CREATED_AT, effectOf } from '../apply/lost-response.ts';
 import { idSuffix, plannedDigest } from '../apply/precondition.ts';
 import {
   differencesFromLeft,
@@ -289,11 +289,6 @@ function isAsLeft(context: LookUpContext, ready: ReadyStep, body: JsonValue | un
   if (taken.action !== 'update' && taken.action !== 'act') return false;
   return managedDigest(definition, beforeStep(definition, { body }, taken)) === before;
 }
-
-/** Where most kinds show when a record was created. */
-const CREATED_AT = '/created_at';
-/** How far the clocks of this machine and the service may differ, beside the time that a request may take. */
-const CLOCKS_DIFFER_MS = 60_000;
 
 /**
  * Why the record that was found may not be the one that the step created; null where it was created about when the request was
