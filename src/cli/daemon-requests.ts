@@ -171,8 +171,12 @@ function queuedJobIn(value: unknown): DaemonNow['queued'][number] | null {
   const trigger = JOB_TRIGGERS.find((each) => each === memberOf(value, 'trigger'));
   if (name === undefined || trigger === undefined || (source !== null && typeof source !== 'string'))
     return null;
-  const waitsFor = memberOf(value, 'waits_for');
-  return { name, source, trigger, ...(typeof waitsFor === 'string' ? { waitsFor } : {}) };
+  const [waitsFor, since] = [memberOf(value, 'waits_for'), memberOf(value, 'since')];
+  return {
+    ...{ name, source, trigger },
+    ...(typeof waitsFor === 'string' ? { waitsFor } : {}),
+    ...(typeof since === 'string' ? { since } : {}),
+  };
 }
 
 function memberOf(value: unknown, name: string): unknown {

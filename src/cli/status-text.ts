@@ -126,9 +126,11 @@ function needsLines({ snapshot, hasDaemon }: StatusFacts): string[] {
       const since = sinceOf(need);
       const ago = since === null ? '' : age(since, snapshot.now);
       const when = ago === '' ? '' : message.endsWith('?') ? ` (${ago})` : `, ${ago}`;
+      // Without a daemon the last line says what starts a sync.
+      const isExplained = WITH_HINT.has(code) || (code === 'stale' && hasDaemon);
       return [
         `  ${source === null ? '' : `${source}: `}${message.replace(/\.$/, '')}${when}`,
-        ...(hint === null || (source !== null && !WITH_HINT.has(code)) ? [] : [`    → ${hint}`]),
+        ...(hint === null || (source !== null && !isExplained) ? [] : [`    → ${hint}`]),
       ];
     }),
     ...(isFailing ? [hasDaemon ? ASK_DAEMON : NO_DAEMON] : []),

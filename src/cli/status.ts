@@ -20,6 +20,7 @@ import {
   driftCounts,
   driftStatus,
   fiveAnswers,
+  needsOf,
 } from '../daemon/health/status-answers.ts';
 import { type Health, worst } from '../daemon/health/health.ts';
 import {
@@ -166,15 +167,21 @@ async function lookAtHealth(
       ...(context.options.source === undefined ? {} : { others: [] }),
     }),
   );
-  // Of a source that was complete once, the mirror knows enough.
+  // Where nothing is late, the mirror knows enough. Why something is, such as a service that hangs, only the daemon knows.
   const isFirst = configuredOf(inputs).some(({ lastComplete }) => lastComplete === null);
-  if (daemon === undefined && hasDaemon && isFirst) living = await lookAtDaemon(context, config);
+  const isAsked = daemon === undefined && hasDaemon;
+  if (isAsked && (isFirst || isLate(snapshotOf(view, inputs, now, mirror))))
+    living = await lookAtDaemon(context, config);
   const drift = new DriftNow();
   const names = configuredOf(inputs).map(({ source }) => source);
   const found = await drift.ofAll(mirror, config, names, now);
   const seen = snapshotOf(view, { ...inputs, damage: drift.damage(mirror) }, now, mirror);
   const snapshot = { ...seen, health: withDisk(seen.health, mirror.path) };
   return { view, snapshot, found, writer, backups, hasDaemon };
+}
+
+function isLate(snapshot: HealthSnapshot): boolean {
+  return needsOf(snapshot).some(({ code }) => code === 'stale' || code === 'backup_overdue');
 }
 
 /** Everything is read again if a run has ended before the lock was looked at: what it left is in no part of the rest. */

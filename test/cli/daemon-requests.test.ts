@@ -110,7 +110,7 @@ describe('what a daemon does now', () => {
       snapshot as never,
     );
     const { states, ...now } = daemonNowIn(JSON.parse(JSON.stringify(document)));
-    expect(now).toEqual({ running, queued: [{ ...sync, waitsFor: 'b' }] });
+    expect(now).toEqual({ running, queued: [{ ...sync, since: startedAt, waitsFor: 'b' }] });
     expect(states.size).toBe(0);
   });
 

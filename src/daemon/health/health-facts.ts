@@ -580,7 +580,7 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthInput
 type BackupWork = Pick<NonNullable<HealthFacts['backups']>, 'isBeingMade' | 'waits' | 'change'>;
 
 /** What the daemon does about backups now: not kept with what was read of the mirror. */
-function backupWork(view: HealthView): BackupWork {
+export function backupWork(view: HealthView): BackupWork {
   const running = view.running();
   const queued = view.queued().find(({ name }) => name === 'backup');
   return {

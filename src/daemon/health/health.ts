@@ -4,12 +4,14 @@
  */
 import { emptiedError } from '../../backup/list.ts';
 import { namesOf } from '../../config/mirrors.ts';
+import { isoTime } from '../../core/clock.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { backupHint, DISK_FULL_HINT, EMPTIED_HINT, RESTORE_HINT, resumeHint } from '../../core/hints.ts';
 import { type UnendedRestore, unendedText } from '../../mirror/unfinished-restore.ts';
 import { byteSize, duration, durationBeyond, localTime, percent, plural } from '../../core/wording.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
 import { backupInterval, tookMs } from '../http/wording.ts';
+import { LONGEST_SILENCE_MS } from '../jobs/queue.ts';
 import { allowedAge, allowedBackupMs, allowedSyncMs, type IntervalChange } from '../schedule/intervals.ts';
 
 /** `failing` and `starting` (no run has been complete yet, and none is late) answer 503, the others 200. */
@@ -125,6 +127,15 @@ export interface SourceFacts {
   readonly unread: number;
 }
 
+interface WaitingBackup {
+  /** ISO 8601; null for not known. */
+  readonly since: string | null;
+  /** The job of the mirror that it waits for; null for none. */
+  readonly behind:
+    | (Pick<NonNullable<SourceFacts['behind']>, 'name' | 'silentMs'> & { readonly source: string | null })
+    | null;
+}
+
 interface EndedJob {
   readonly startedAt: string;
   readonly finishedAt: string | null;
@@ -161,11 +172,8 @@ export interface HealthFacts {
     /** When the newest one was made, ISO 8601; null for none that is known. */
     readonly lastAt: string | null;
     readonly isBeingMade: boolean;
-    /** Of one that is queued: since when (ISO 8601, null for not known), and the job of the mirror that it waits for; null for none. */
-    readonly waits: {
-      readonly since: string | null;
-      readonly behind: { readonly name: string; readonly source: string | null } | null;
-    } | null;
+    /** Of one that is queued; null for none. */
+    readonly waits: WaitingBackup | null;
     /** The newest one that a target has, and its address; null for none that is known. */
     readonly newest: { readonly address: string; readonly madeAt: string } | null;
     /** The targets on volumes of their own: the space left there, and the size of the newest backup. */
@@ -486,7 +494,8 @@ function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthF
   const { why, ...more } = overdueCause(backups, { isRunDone, failed, waiting, isSyncing, isFull, now });
   const age = lastAt === null ? 'yet' : `for ${duration(ageMs)}`;
   const message = `no backup of the mirror was made ${age}, one is due ${backupInterval(backups.everyMs)}: ${why}`;
-  return [{ code: 'backup_overdue', state: 'degraded', message, since, ...more }];
+  const overdueSince = lastAt === null ? since : isoTime(dueAt);
+  return [{ code: 'backup_overdue', state: 'degraded', message, since: overdueSince, ...more }];
 }
 
 function overdueCause(
@@ -518,11 +527,16 @@ function overdueCause(
   if (waits !== null) {
     const { since, behind } = waits;
     const span = since === null ? '' : ` for ${duration(now - Date.parse(since))}`;
-    const what = behind === null ? 'a free slot' : `the ${behind.name} job${of(behind.source)}`;
+    const hangs = hangHint(behind);
+    const silent =
+      hangs === null ? '' : `, which has received nothing for ${duration(behind?.silentMs ?? 0)}`;
+    const what = behind === null ? 'a free slot' : `the ${behind.name} job${of(behind.source)}${silent}`;
     const remedy = behind === null ? SLOT_HINT : 'sync less often';
-    const advice = isBackupOnItsWay(since, everyMs, now)
-      ? 'it is made after the jobs that are due'
-      : `${remedy}: a backup waits for the syncs that are due`;
+    const advice =
+      hangs ??
+      (isBackupOnItsWay(waits, everyMs, now)
+        ? 'it is made after the jobs that are due'
+        : `${remedy}: a backup waits for the syncs that are due`);
     return {
       why: `complete runs were made; the backup has waited${span}, now for ${what}`,
       hint: `${advice}; \`tidemark backup create\` makes one now`,
@@ -597,11 +611,12 @@ export function allowedBackupAgeMs(
 }
 
 /**
- * True of a queued backup that has waited for less than the time between two: other jobs may only be before it.
- * @param since ISO 8601; null for not known
+ * True of a queued backup that has waited for less than the time between two: other jobs may only be before it. Behind a sync that
+ * hangs it has as long as that may take to be given up.
  */
-export function isBackupOnItsWay(since: string | null, everyMs: number, now: number): boolean {
-  return since !== null && now - Date.parse(since) < everyMs;
+export function isBackupOnItsWay({ since, behind }: WaitingBackup, everyMs: number, now: number): boolean {
+  const allowedMs = hangHint(behind) === null ? everyMs : Math.max(everyMs, LONGEST_SILENCE_MS);
+  return since !== null && now - Date.parse(since) < allowedMs;
 }
 
 /**
@@ -657,16 +672,14 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
     .map((text) => (text === undefined ? '' : `; ${text}`))
     .join('');
   const isSilent = sync !== null && sync.silentMs >= SILENT_MS;
-  const ofSync = isSilent
-    ? `\`tidemark doctor --source ${source}\` shows whether the service responds`
-    : null;
+  // One that is asked for would wait for it too.
+  const start = facts.behind === null ? `, \`tidemark sync --source ${source}\` starts one now` : '';
   const hint =
     facts.hourUsedUp?.hint ??
     waitHint(facts) ??
+    hangingSyncHint(facts) ??
     (isFull ? DISK_FULL_HINT : null) ??
-    (isSyncing
-      ? ofSync
-      : `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`);
+    (isSyncing ? null : `\`tidemark runs\` shows the runs${start}`);
   if (lastComplete === null) {
     // A new source gets the same time; a restart of the daemon does not extend it.
     const since = expectedSince(facts);
@@ -773,6 +786,23 @@ const SILENT_MS = 30_000;
 export function syncText({ startedAt, silentMs }: NonNullable<SourceFacts['sync']>, now: number): string {
   const silent = silentMs < SILENT_MS ? '' : `; nothing received for ${duration(silentMs)}`;
   return `a sync has run for ${duration(now - Date.parse(startedAt))}${silent}`;
+}
+
+/** What to do about a sync that receives nothing, whether it is the source's own or the next one waits for it; null for none. */
+export function hangingSyncHint({
+  source,
+  sync = null,
+  behind,
+}: Pick<SourceFacts, 'source' | 'sync' | 'behind'>): string | null {
+  return hangHint(sync === null ? behind : { name: 'sync', source, silentMs: sync.silentMs });
+}
+
+function hangHint(
+  job: Pick<NonNullable<SourceFacts['behind']>, 'name' | 'source' | 'silentMs'> | null,
+): string | null {
+  if (job?.name !== 'sync' || (job.silentMs ?? 0) < SILENT_MS) return null;
+  const of = job.source === null || job.source === undefined ? '' : ` --source ${job.source}`;
+  return `\`tidemark doctor${of}\` shows whether the service responds`;
 }
 
 const SLOT_HINT = 'raise `daemon.slots`, or sync less often';

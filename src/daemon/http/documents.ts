@@ -151,7 +151,10 @@ export function statusDocument(view: StatusView, snapshot: HealthSnapshot): obje
         silent_seconds: job.silentMs === undefined || job.silentMs === null ? null : job.silentMs / 1000,
         waits_for: job.waitsFor ?? null,
       })),
-      queued: view.queued().map((job) => ({ ...queuedJobDocument(job), waits_for: job.waitsFor ?? null })),
+      queued: view.queued().map((job) => ({
+        ...queuedJobDocument(job),
+        ...{ waits_for: job.waitsFor ?? null, since: job.since ?? null },
+      })),
       requests: view.stats().map((stats) => ({
         source: stats.source,
         requests: stats.requests,

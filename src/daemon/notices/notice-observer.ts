@@ -28,7 +28,13 @@ import { writerOf } from '../../mirror/lock.ts';
 import { movedAway, MOVED_SUFFIX } from '../../mirror/open.ts';
 import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { mirrorFileState } from '../cell-status.ts';
-import { type Freshness, isMirrorGone, readFreshness, readHealthSnapshot } from '../health/health-facts.ts';
+import {
+  backupWork,
+  type Freshness,
+  isMirrorGone,
+  readFreshness,
+  readHealthSnapshot,
+} from '../health/health-facts.ts';
 import { allowedBackupAgeMs, isBackupOnItsWay } from '../health/health.ts';
 import type { BegunJob, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
@@ -337,11 +343,11 @@ class NotifyingObserver implements JobObserver {
     const { reasons } = backup === null ? { reasons: [] } : readHealthSnapshot(view, now).health;
     const overdue = reasons.find(({ code }) => code === 'backup_overdue') ?? null;
     // One that is being made now will show, as will one that is queued only now, or that comes after a sync that catches up.
-    const queued = view.queued().find(({ name }) => name === 'backup');
+    const { isBeingMade, waits } = backupWork(view);
     const isComing =
-      view.running().some(({ name }) => name === 'backup') ||
+      isBeingMade ||
       (overdue?.follows === 'sync_overdue' && catchingUp.length > 0) ||
-      isBackupOnItsWay(queued?.since || null, backup?.everyMs ?? 0, now);
+      (waits !== null && isBackupOnItsWay(waits, backup?.everyMs ?? 0, now));
     if (overdue === null ? mayWait : !isComing)
       await this.#notifier.checkBackups(overdue, laggingTargets(view, now), mayWait);
     if (!mayWait) return;

@@ -12,7 +12,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { type latestUnfinished, newestUnfinished, unendedText } from '../../mirror/unfinished-restore.ts';
 import { resumeHint } from '../../core/hints.ts';
 import type { Freshness } from '../health/health-facts.ts';
-import { behindText, type HealthReason, syncText } from '../health/health.ts';
+import { behindText, hangingSyncHint, type HealthReason, syncText } from '../health/health.ts';
 import { contentOf, noticeOf, sourceOf, span, subjectName } from './message.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { Outbox, OutboxOptions } from './outbox.ts';
@@ -473,7 +473,9 @@ export function freshnessTransition(
         ...[waits, runs].filter((text) => text !== null),
       ],
       job: 'sync',
-      hint: `\`tidemark status --source ${source}\` shows what is stale and why`,
+      hint:
+        hangingSyncHint({ source, ...work }) ??
+        `\`tidemark status --source ${source}\` shows what is stale and why`,
     },
   );
   return {

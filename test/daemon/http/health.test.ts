@@ -626,6 +626,22 @@ it('names the sync that runs, and since when it received nothing, in place of ad
   });
 });
 
+it('points at the sync that hangs, where the next one waits for that of another source', () => {
+  const hintBehind = (behind: NonNullable<SourceFacts['behind']>) => {
+    const late = source({ lastComplete: run(90), lastEnded: run(90), isQueued: true, behind });
+    return assessHealth(late).sources[0]?.reasons[0]?.hint;
+  };
+  const startedAt = run(9).finishedAt ?? '';
+  expect(hintBehind({ name: 'sync', source: 'b', startedAt, silentMs: 5 * MINUTE_MS })).toBe(
+    '`tidemark doctor --source b` shows whether the service responds',
+  );
+  // What is asked for waits for it too.
+  expect(hintBehind({ name: 'sync', source: 'b', startedAt, silentMs: 0 })).toBe(
+    '`tidemark runs` shows the runs',
+  );
+  expect(hintBehind({ name: 'drill', source: 'b', startedAt })).toBe('`tidemark runs` shows the runs');
+});
+
 describe('an overdue backup', () => {
   const reasonOf = (
     more: Partial<NonNullable<HealthFacts['backups']>>,
@@ -684,7 +700,34 @@ describe('an overdue backup', () => {
       reasonOf({ waits: { since: run(minutes).finishedAt, behind } })?.hint ?? '';
     expect(hintAt(61)).toContain('sync less often: ');
     expect(hintAt(59)).toBe('it is made after the jobs that are due; `tidemark backup create` makes one now');
-    expect(isBackupOnItsWay(null, MINUTE_MS, 0)).toBe(false);
+    expect(isBackupOnItsWay({ since: null, behind: null }, MINUTE_MS, 0)).toBe(false);
+  });
+
+  it('names the sync that hangs before it, which is given up in a quarter of an hour at most', () => {
+    const hangs = { name: 'sync', source: 'b', silentMs: 2 * MINUTE_MS };
+    const everyMs = MINUTE_MS;
+    const reasonAt = (minutes: number) =>
+      reasonOf({
+        everyMs,
+        lastAt: run(70).finishedAt,
+        waits: { since: run(minutes).finishedAt, behind: hangs },
+      });
+    expect(reasonAt(3)).toMatchObject({
+      message: expect.stringMatching(
+        /the backup has waited for 3 min, now for the sync job of b, which has received nothing for 2 min$/,
+      ) as string,
+      hint: '`tidemark doctor --source b` shows whether the service responds; `tidemark backup create` makes one now',
+    });
+    const isOnItsWay = (minutes: number, behind: typeof hangs | null) =>
+      isBackupOnItsWay({ since: run(minutes).finishedAt, behind }, everyMs, NOW);
+    expect(isOnItsWay(14, hangs)).toBe(true);
+    expect(isOnItsWay(15, hangs)).toBe(false);
+    expect(isOnItsWay(3, { ...hangs, silentMs: 0 })).toBe(false);
+    expect(isOnItsWay(3, null)).toBe(false);
+  });
+
+  it('counts from when it was due', () => {
+    expect(reasonOf({})?.since).toBe(run(440).finishedAt);
   });
 
   it('is said to be due as often as is configured, also where syncs are further apart', () => {

@@ -699,6 +699,40 @@ describe('the observer', () => {
     );
   });
 
+  it('gives a backup that waits behind a sync that hangs a quarter of an hour, and then names that sync', async () => {
+    const { observer, context, clock, sent, titles, texts, running, mirrorAccess, view, mirror } = rig();
+    await old(mirrorAccess, context);
+    const { targets, backups } = withEarlierBackup(view, clock, mirrorId(mirrorAccess.reader()));
+    const config = view.config();
+    const backup = { ...config.backup, everyMs: 60_000 };
+    Object.assign(view, { config: () => ({ ...config, kinds: null, backup }) });
+    const schedules = view.schedules();
+    Object.assign(view, { schedules: () => schedules.map((each) => ({ ...each, intervalMs: 60_000 })) });
+    backups.known(targets, mirrorAccess.reader());
+    await expect.poll(() => backups.remembered(targets)).toHaveLength(1);
+    clock.advance(60_000);
+    const writer = openMirror(mirror, { mode: 'write', command: 'sync', clock });
+    const run = begin(writer, { source: { name: 'production', baseUrl: 'http://service' } });
+    await run.publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+    writer.close();
+    const since = new Date(clock.now()).toISOString();
+    Object.assign(view, { queued: () => [{ name: 'backup', source: null, trigger: 'followup', since }] });
+    const sync = Object.assign({ name: 'sync', source: 'two' }, { startedAt: since, silentMs: 0 });
+    running.push(sync);
+    // Of the source's own runs it says the same in any case.
+    const ofBackup = (): string[] => sent.filter((event) => event === 'backup_overdue');
+    for (let minutes = 1; minutes <= 16; minutes += 1) {
+      clock.advance(60_000);
+      sync.silentMs = minutes * 60_000;
+      await observer.wake!(context);
+      if (minutes === 14) expect(ofBackup()).toEqual([]);
+    }
+    expect(ofBackup()).toEqual(['backup_overdue']);
+    const at = sent.indexOf('backup_overdue');
+    expect(titles[at]).toMatch(/now for the sync job of two, which has received nothing for 1[56] min$/);
+    expect(texts[at]).toContain('`tidemark doctor --source two`');
+  });
+
   it('says with the run that ends it that it is over, also soon after a start, and how short it was', async () => {
     const { clock, sent, texts, running, mirrorAccess, context, view, end, observer, mirror } = rig();
     Object.assign(view, {
