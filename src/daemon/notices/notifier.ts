@@ -38,7 +38,7 @@ export interface Notifier {
    * for whoever has the mirror: the sync that is late may have it for hours. What cannot be written is remembered until it can be.
    * @param mayWait false where an end that cannot be written now is left to the next check
    */
-  checkFreshness(sources: readonly Freshness[], mayWait?: boolean): Promise<number>;
+  checkFreshness(sources: readonly CheckedFreshness[], mayWait?: boolean): Promise<number>;
   /** Checks whether backups are overdue, or no longer, likewise. @param overdue why they are; null where they are not @param lagging targets whose newest backup is older than allowed */
   checkBackups(overdue: HealthReason | null, lagging?: readonly string[], mayWait?: boolean): Promise<number>;
   /**
@@ -110,9 +110,10 @@ export function createNotifier(options: NotifierOptions): Notifier {
     const isOwn = (state: NoticeState): boolean => remembered.has(keyOf(state));
     return [...own, ...mirror.daemon.noticeStates(source).filter((state) => !isOwn(state))];
   };
-  const allStates = (mirror: Mirror): NoticeState[] => [
-    ...statesOf(mirror),
-    ...(options.unwritten?.() ?? []),
+  const allStates = (mirror: Mirror, source?: string): NoticeState[] => [
+    // What could not be written is newer.
+    ...(options.unwritten?.() ?? []).filter((state) => source === undefined || state.source === source),
+    ...statesOf(mirror, source),
   ];
   /** The change together with what is remembered, which is in the mirror then. */
   const recordAll = (mirror: Mirror, change: Transition, channels: ChannelsOf): number => {
@@ -166,11 +167,11 @@ export function createNotifier(options: NotifierOptions): Notifier {
     const stored = mirror.daemon.channelsReportedTo(source, subject);
     return told === undefined ? stored : [...stored, ...reportedToOf(told)];
   };
-  const freshness = (mirror: Mirror, sources: readonly Freshness[]): Transition =>
+  const freshness = (mirror: Mirror, sources: readonly CheckedFreshness[]): Transition =>
     joined(
       sources.map((each) => {
         const { source } = each;
-        const states = statesOf(mirror, source);
+        const states = allStates(mirror, source);
         const change = freshnessTransition(states, each, clock.now());
         const ends = settled(states, { source, at: isoTime(clock.now()), run: null }, ['fresh'], change);
         return joined([change, ends]);
@@ -209,13 +210,23 @@ export function createNotifier(options: NotifierOptions): Notifier {
           : NO_TRANSITION;
     return joined([change, settled(states, { source: '', at, run: null }, ['backup'], change)]);
   };
+  /** Channels to which what is open of a subject was reported. */
+  const knowingOf = (mirror: Mirror, source: string, subject: string): string[] => {
+    const told = stateOf(statesOf(mirror, source), source, subject);
+    if (told === undefined) return [];
+    return [...mirror.daemon.channelsReportedTo(source, subject, told.since), ...reportedToOf(told)];
+  };
+  /** What was not reported to a channel, as the failed sync was, is reported to that one alone. */
+  const freshnessChannels = (notice: Notice, mirror: Mirror): string[] => {
+    const names = channelsOf(notice);
+    if (notice.event !== 'sync_overdue') return names;
+    const reportedTo = knowingOf(mirror, notice.source, 'fresh');
+    return names.filter((name) => !reportedTo.includes(name));
+  };
   /** Each gets it once, and not while the cause was reported to it; the end goes to those that got it. */
   const backupChannels = (notice: Notice, mirror: Mirror, cause: BackupCause | undefined): string[] => {
     const told = stateOf(statesOf(mirror, ''), '', 'backup');
-    const reportedTo =
-      told === undefined
-        ? []
-        : [...mirror.daemon.channelsReportedTo('', 'backup', told.since), ...reportedToOf(told)];
+    const reportedTo = knowingOf(mirror, '', 'backup');
     const names = channelsOf(notice);
     if (notice.event === 'backup_overdue') {
       const knowing = openCauses(allStates(mirror), cause).flatMap((of) => channelsOf({ ...notice, ...of }));
@@ -242,7 +253,8 @@ export function createNotifier(options: NotifierOptions): Notifier {
   return {
     afterJob: (job, details) => openWriter((mirror) => recordJob(mirror, job, details)),
     recordJob,
-    checkFreshness: (sources, mayWait) => check((mirror) => freshness(mirror, sources), channelsOf, mayWait),
+    checkFreshness: (sources, mayWait) =>
+      check((mirror) => freshness(mirror, sources), freshnessChannels, mayWait),
     checkBackups: (overdue, lagging, mayWait) =>
       check(
         (mirror) => overdueBackups(mirror, overdue, lagging),
@@ -425,18 +437,37 @@ function restoreTransition(
   return { states: [state], cleared: [], notices: [interrupted] };
 }
 
-// Transitions by time. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows.
+// Transitions by time. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows. Where the sync that
+// just failed was reported, `follows` is that event: a channel that has it gets no second notice of the same moment.
+
+/** After a sync, with the time at which that ended: ISO 8601. */
+type CheckedFreshness = Freshness & { readonly endedAt?: string };
+
+/** The event by which a sync that ended then was reported as failed; null for none. */
+function failureAt(
+  states: readonly NoticeState[],
+  source: string,
+  endedAt: string | undefined,
+): 'run_failed' | 'key_refused' | null {
+  const run = stateOf(states, source, 'run');
+  if (run === undefined || run.state === 'partial' || endedAt === undefined || run.since < endedAt)
+    return null;
+  return run.state === 'refused' ? 'key_refused' : 'run_failed';
+}
 
 /** @internal */
 export function freshnessTransition(
   states: readonly NoticeState[],
-  { source, completeAt, expectedSince, allowedMs, ...work }: Freshness,
+  { source, completeAt, expectedSince, allowedMs, endedAt, ...work }: CheckedFreshness,
   nowMs: number,
 ): Transition {
   const before = stateOf(states, source, 'fresh');
   const oldMs = nowMs - Date.parse(completeAt ?? expectedSince);
   const isOverdue = oldMs > allowedMs;
-  if (isOverdue === (before !== undefined)) return NO_TRANSITION;
+  const followed = followedFailure(before);
+  // What was reported has ended, and still no sync was complete, as while removals are held.
+  const isLeft = isOverdue && followed !== null && stateOf(states, source, 'run') === undefined;
+  if (isOverdue === (before !== undefined) && !isLeft) return NO_TRANSITION;
   const at = new Date(nowMs).toISOString();
   const of = { at, source, subject: 'fresh' };
   const name = subjectName(source);
@@ -454,6 +485,7 @@ export function freshnessTransition(
         title: `${name}: ${title}`,
         lines: [`${last}${why}; one was overdue since ${since}`],
         job: 'sync',
+        follows: followed,
       },
     );
     return { states: [], cleared: [{ source, subject: 'fresh' }], notices: [onTime] };
@@ -462,6 +494,7 @@ export function freshnessTransition(
   const { sync = null } = work;
   const runs = sync === null ? null : syncText(sync, nowMs);
   const [age, allowed] = durationBeyond(oldMs, allowedMs, span);
+  const follows = isLeft ? null : failureAt(states, source, endedAt);
   const overdue = noticeOf(
     { ...of, event: 'sync_overdue' },
     {
@@ -473,6 +506,7 @@ export function freshnessTransition(
         ...[waits, runs].filter((text) => text !== null),
       ],
       job: 'sync',
+      follows,
       hint:
         hangingSyncHint({ source, ...work }) ??
         `\`tidemark status --source ${source}\` shows what is stale and why`,
@@ -480,11 +514,22 @@ export function freshnessTransition(
   );
   return {
     states: [
-      { source, subject: 'fresh', state: 'overdue', since: isoTime(nowMs - oldMs + allowedMs), detail: {} },
+      {
+        ...{ source, subject: 'fresh', state: 'overdue', since: isoTime(nowMs - oldMs + allowedMs) },
+        detail: {
+          ...(follows === null ? {} : { follows }),
+          ...(before === undefined ? {} : { reportedTo: [...reportedToOf(before)] }),
+        },
+      },
     ],
     cleared: [],
     notices: [overdue],
   };
+}
+
+function followedFailure(told: NoticeState | undefined): 'run_failed' | 'key_refused' | null {
+  const follows = told?.detail['follows'];
+  return follows === 'run_failed' || follows === 'key_refused' ? follows : null;
 }
 
 // Sources that are configured no longer: no job comes any more that would end what was reported of them.

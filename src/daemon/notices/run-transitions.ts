@@ -73,12 +73,15 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
   const of = { at, source, subject: 'run' };
   if (matter === null) {
     if (before === undefined) return NO_TRANSITION;
+    const begun = begunAt(before);
     const recovered = noticeOf(
       { ...of, event: 'run_recovered' },
       {
         severity: 'low',
         title: `${subjectName(source)}: the sync ${before.state === 'partial' ? 'reads again what it could not read' : 'works again'}`,
-        lines: [`it had ${before.state === 'partial' ? 'been incomplete' : 'failed'} since ${before.since}`],
+        lines: [
+          `${begun === before.since ? '' : `no sync had read everything since ${begun}; `}it had ${before.state === 'partial' ? 'been incomplete' : 'failed'} since ${before.since}`,
+        ],
         job: 'sync',
         run: job.run,
         follows,
@@ -92,18 +95,29 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
   const known = isSame ? aspectsOf(before) : [];
   const isNew = !isSame || matter.aspects.some((aspect) => !known.includes(aspect));
   const isMoved = isNew || known.length !== matter.aspects.length;
+  const since = goesOn ? before.since : at;
+  const begun = before === undefined ? since : begunAt(before);
   const state: NoticeState = {
     source,
     subject: 'run',
     state: matter.state,
-    since: goesOn ? before.since : at,
-    detail: { aspects: [...matter.aspects], ...(follows === null ? {} : { follows }) },
+    since,
+    detail: {
+      aspects: [...matter.aspects],
+      ...(begun === since ? {} : { begun }),
+      ...(follows === null ? {} : { follows }),
+    },
   };
   return {
     states: isMoved ? [state] : [],
     cleared: [],
     notices: isNew ? [matterNotice(seen, matter, { unread, follows })] : [],
   };
+}
+
+/** When the first sync failed or was incomplete of those that were so one after the other, also where failed ones became partial. */
+function begunAt({ since, detail: { begun } }: NoticeState): string {
+  return typeof begun === 'string' ? begun : since;
 }
 
 function aspectsOf(state: NoticeState): readonly string[] {

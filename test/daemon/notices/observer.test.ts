@@ -784,6 +784,29 @@ describe('the observer', () => {
     expect(since()).toBeUndefined();
   });
 
+  it('sends one notice of a sync that fails and is overdue by then, and one end', async () => {
+    const both = webhook('a', 'http://a');
+    const overdue = { ...webhook('b', 'http://b'), on: ['sync_overdue', 'sync_on_time'] as const };
+    const { clock, sent, mirrorAccess, context, end, mirror } = rig([both, overdue]);
+    await old(mirrorAccess, context);
+    clock.advance(24 * 3_600_000);
+    const at = (): Partial<JobRow> => {
+      const now = new Date(clock.now()).toISOString();
+      return { startedAt: now, finishedAt: now };
+    };
+    await end(job('sync', 'failed', { ...at(), error: 'no answer', errorCode: 'unreachable' }));
+    expect(sent.toSorted()).toEqual(['run_failed', 'sync_overdue']);
+    clock.advance(60_000);
+    await end(job('sync', 'failed', { ...at(), error: 'no answer', errorCode: 'unreachable' }));
+    expect(sent).toHaveLength(2);
+    const writer = openMirror(mirror, { mode: 'write', command: 'sync', clock });
+    const run = begin(writer, { source: { name: 'production', baseUrl: 'http://service' } });
+    await run.publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+    writer.close();
+    await end(job('sync', 'done', at()));
+    expect(sent.slice(2).toSorted()).toEqual(['run_recovered', 'sync_on_time']);
+  });
+
   it('reads a mirror whose reader is closed whenever the observer waits, as with many mirrors', async () => {
     const { observer, context, clock, sent, mirrorAccess, view } = rig();
     const closing = (): Mirror => {

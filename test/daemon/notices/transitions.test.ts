@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/catalog/kinds.ts';
+import type { NoticeEvent } from '../../../src/config/notice-events.ts';
 import type { JobName, JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon-store.ts';
 import type { NamedRemovals } from '../../../src/state/held-names.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
@@ -74,13 +75,33 @@ describe('a sync', () => {
   it.each<[JobOutcome, JobOutcome, string]>([
     ['refused', 'failed', 'it had failed since 2026-03-01'],
     ['failed', 'refused', 'it had failed since 2026-03-01'],
-    ['partial', 'failed', 'it had failed since 2026-03-02'],
-    ['failed', 'partial', 'it had been incomplete since 2026-03-02'],
+    ['partial', 'failed', 'no sync had read everything since 2026-03-01; it had failed since 2026-03-02'],
+    [
+      'failed',
+      'partial',
+      'no sync had read everything since 2026-03-01; it had been incomplete since 2026-03-02',
+    ],
   ])('that was %s and then %s says since when', (first, second, line) => {
     const { states } = transitionsOf([], { ...sync(first, ['plugins', 'denied']), at: '2026-03-01' });
     const next = transitionsOf(states, { ...sync(second, ['plugins', 'denied']), at: '2026-03-02' });
     const [recovered] = transitionsOf(after(states, next), sync('done')).notices;
     expect(contentOf(recovered!).lines).toEqual([line]);
+  });
+
+  it('that failed, was partial and failed again says since when in all', () => {
+    const stages: readonly [JobOutcome, string][] = [
+      ['failed', '2026-03-01'],
+      ['partial', '2026-03-02'],
+      ['refused', '2026-03-03'],
+      ['failed', '2026-03-04'],
+    ];
+    let states: NoticeState[] = [];
+    for (const [outcome, at] of stages)
+      states = after(states, transitionsOf(states, { ...sync(outcome, ['plugins', 'denied']), at }));
+    const [recovered] = transitionsOf(states, sync('done')).notices;
+    expect(contentOf(recovered!).lines).toEqual([
+      'no sync had read everything since 2026-03-01; it had failed since 2026-03-03',
+    ]);
   });
 
   it('that was narrowed to some kinds neither fails nor recovers the whole', () => {
@@ -663,6 +684,34 @@ describe('time alone', () => {
     const since = new Date(Date.parse(completeAt ?? source.expectedSince) + source.allowedMs).toISOString();
     for (const { content } of back.notices)
       expect(content['lines']).toEqual([`the last one ended at ${time}; one was overdue since ${since}`]);
+  });
+
+  it.each([
+    ['failed', 'run_failed', 'run_failed'],
+    ['refused', 'key_refused', 'key_refused'],
+    ['partial', 'run_partial', null],
+  ] as const)('follows the sync that %s and was reported just now', (state, event, follows) => {
+    const late = { ...source, completeAt: null };
+    const time = new Date(at).toISOString();
+    const run = { source: source.source, subject: 'run', state, since: time, detail: {} };
+    const first = freshnessTransition([run], { ...late, endedAt: time }, at);
+    expect(contentOf(first.notices[0]!).follows).toBe(follows);
+    const [known, alone] = [['sync_overdue', event], ['sync_overdue']].map((on) =>
+      channelsFor(first.notices[0]!, [{ ...webhook('a', 'http://a'), on: on as NoticeEvent[] }], null),
+    );
+    expect([known, alone]).toEqual([follows === null ? ['a'] : [], ['a']]);
+    const states = after([run], first);
+    const back = freshnessTransition(states, { ...late, completeAt: time }, at);
+    expect(contentOf(back.notices[0]!).follows).toBe(follows);
+    // What was reported before has an end of its own, which this would not be.
+    const earlier = { ...run, since: new Date(at - 60_000).toISOString() };
+    const other = freshnessTransition([earlier], { ...late, endedAt: time }, at);
+    expect(contentOf(other.notices[0]!).follows).toBeNull();
+    expect(freshnessTransition(states, late, at)).toMatchObject({ notices: [] });
+    // It works again, but read nothing completely, as where removals are held.
+    const again = freshnessTransition(after([], first), late, at);
+    expect(again.notices.map(({ event: of }) => of)).toEqual(follows === null ? [] : ['sync_overdue']);
+    for (const notice of again.notices) expect(contentOf(notice).follows).toBeNull();
   });
 
   it('names the job that the next sync waits for, where it is overdue', () => {
