@@ -47,8 +47,12 @@ export function standingFailure(
       ...row,
       summary: storedSummary({ job: 'backup', file: null, ...summary, targets: left }),
     };
-    if (first === failed[0]) return narrowed;
-    if (first !== undefined) return { ...narrowed, errorCode: null, error: first.error };
+    if (first === failed[0] && left.length === 1) return narrowed;
+    if (first !== undefined) {
+      // The job has the code of the first that failed.
+      const errorCode = first === failed[0] ? row.errorCode : null;
+      return { ...narrowed, errorCode, error: errorsText(left) };
+    }
     // What a target holds does not say whether the command after the backup would succeed now.
     const isOver = summary?.command === undefined || summary.command === null || summary.command === 'done';
     return isOver ? null : { ...narrowed, errorCode: null, error: 'the command after the backup failed' };
@@ -64,6 +68,15 @@ export function standingFailure(
     return newest < begunMs && wasDue;
   });
   return isLacking ? row : null;
+}
+
+/** Of each target; with several, each has its address. */
+function errorsText(failed: readonly { readonly address: string; readonly error: string | null }[]): string {
+  const errors = failed.map(({ address, error }) => {
+    const text = error ?? '';
+    return failed.length === 1 || text.includes(address) ? text : `${address}: ${text}`;
+  });
+  return errors.join('; ');
 }
 
 /**

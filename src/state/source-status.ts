@@ -302,10 +302,22 @@ const REMEDY: Partial<Record<ErrorCode, string>> = {
  * it was, like the rest. Not to be called within `atOnce`.
  */
 export function withDeadRun(mirror: Mirror, status: SourceStatus): SourceStatus {
-  if (status.lastRun === null) return status;
+  return withLiveness(mirror, status).status;
+}
+
+/** `isAtWork` as of `nextSteps`. */
+function withLiveness(
+  mirror: Mirror,
+  status: SourceStatus,
+): { readonly status: SourceStatus; readonly isAtWork: boolean } {
+  if (status.lastRun === null) return { status, isAtWork: false };
   const { rows, writer } = withWriter(mirror.path, [status.lastRun], ({ run }) => mirror.runs.get(run));
-  const isDead = writer === null && rows[0]?.outcome === 'running';
-  return isDead ? { ...status, lastRun: ifDead(status.lastRun) } : status;
+  const isUnended = rows[0]?.outcome === 'running';
+  const isDead = isUnended && writer === null;
+  return {
+    status: isDead ? { ...status, lastRun: ifDead(status.lastRun) } : status,
+    isAtWork: isUnended && !isDead && writer !== undefined,
+  };
 }
 
 /** What a source's document has beside its status. */
@@ -332,19 +344,22 @@ export function sourceDocuments(
       .filter(({ retiredRun }) => retiredRun === null);
     const sizes = new Map(collections.map((each) => [collectionKey(each), each.records]));
     const leftOut = unaskedInRun(mirror, status.source, mirror.runs.latest(status.source)?.run ?? 0);
+    const known = withLiveness(mirror, status);
+    const isAtWork = known.isAtWork && status.lastRun !== null && !isStuck(status.lastRun, now);
     return {
-      ...sourceSummary(withDeadRun(mirror, status), hasOthers, living),
+      ...sourceSummary(known.status, hasOthers, living, isAtWork),
       schema_changes: recentSchemaChanges(mirror, status.source, now).map(schemaChangeDocument),
       collections: collections.map((each) => collectionDocument(each, sizes, leftOut)),
     };
   });
 }
 
-/** The same without the mirror: null for what would have to be read from it. */
+/** The same without the mirror: null for what would have to be read from it. `isAtWork` as of `nextSteps`: without it, what a daemon does. */
 export function sourceSummary(
   status: SourceStatus,
   hasOthers: boolean,
   { progressOf, driftOf }: LivingFacts,
+  isAtWork = progressOf(status.source) !== null,
 ): object {
   const progress = progressOf(status.source);
   const runOf = (run: RunRow | null): object | null => (run === null ? null : runDocument(run, progress));
@@ -365,7 +380,7 @@ export function sourceSummary(
     })),
     drift: driftOf(status.source),
     schema_changes: null,
-    next_steps: nextSteps(status, hasOthers),
+    next_steps: nextSteps(status, hasOthers, isAtWork),
     collections: null,
   };
 }

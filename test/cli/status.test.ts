@@ -99,12 +99,18 @@ describe('status', () => {
       const { stdout, stderr } = await commandLine(['status'], { env, cwd: directory });
       return stdout + stderr;
     };
+    const steps = async (): Promise<readonly string[]> => {
+      const { stdout } = await commandLine(['status', '--json'], { env, cwd: directory });
+      return (JSON.parse(stdout) as Document).sources[0]?.next_steps ?? [];
+    };
     expect(await told()).toContain('→ run `tidemark sync` again');
+    expect(await steps()).toContain('run `tidemark sync` again');
     begin(mirror, { source });
     const text = await told();
     expect(text).toMatch(/run 3 began .* and is running/);
     expect(text).not.toContain('→ run `tidemark sync` again');
     expect(text).toContain('→ `tidemark runs show 2` has every collection of that run');
+    expect(await steps()).toEqual(['`tidemark runs show 2` has every collection of that run']);
   });
 
   it('a run that ends while the daemon is asked for its progress did not die', async () => {
