@@ -202,8 +202,7 @@ class NotifyingObserver implements JobObserver {
     this.#tellAbsence();
     await this.#whereThere(context, async () => {
       // The others are checked once a minute (`wake`).
-      if (row.name === 'sync' && row.source !== null)
-        await this.#checkFreshness({ source: row.source, endedAt: row.finishedAt });
+      if (row.name === 'sync' && row.source !== null) await this.#checkFreshness([row.source]);
       await this.#checkRestores();
       if (this.#isToldBegunAnew) this.#tellBegunAnew();
     });
@@ -213,7 +212,7 @@ class NotifyingObserver implements JobObserver {
   async finish(context: ObserverContext): Promise<void> {
     await this.#whereThere(context, async () => {
       await this.#endRemoved();
-      await this.#checkFreshness(null, true);
+      await this.#checkFreshness(undefined, true);
       await this.#checkRestores();
     });
   }
@@ -317,27 +316,20 @@ class NotifyingObserver implements JobObserver {
     this.#removedOf = config;
   }
 
-  /** Of all sources, or of the one whose sync ended. @param isLast true where no check follows */
-  async #checkFreshness(
-    ended: { readonly source: string; readonly endedAt: string | null } | null = null,
-    isLast = false,
-  ): Promise<void> {
+  /** Of these sources, or of all. @param isLast true where no check follows */
+  async #checkFreshness(names?: readonly string[], isLast = false): Promise<void> {
     const now = this.#options.clock.now();
     const view = this.#view();
-    const known = readFreshness(view, now, ended === null ? undefined : [ended.source]);
+    const known = readFreshness(view, now, names);
     if (known === null) return;
     const catchingUp = known.filter((each) => isCatchingUp(view, each, now));
     const checked = known.filter((each) => !each.isFirstSyncAtWork && !catchingUp.includes(each));
     const config = view.config();
     // What ends can wait for the next check: other notices must not wait for a sync with it.
     const isWriting = view.running().some(({ name }) => name === 'sync' || name === 'forget');
-    const mayWait = isLast || ended !== null || (!isWriting && writerOf(config.mirror) === null);
-    const endedAt = ended?.endedAt ?? null;
-    await this.#notifier.checkFreshness(
-      checked.map((each) => (endedAt === null ? each : { ...each, endedAt })),
-      mayWait,
-    );
-    if (ended !== null) return;
+    const mayWait = isLast || names !== undefined || (!isWriting && writerOf(config.mirror) === null);
+    await this.#notifier.checkFreshness(checked, mayWait);
+    if (names !== undefined) return;
     const overdueAt = known.map(({ completeAt, expectedSince, allowedMs }) => {
       return Date.parse(completeAt ?? expectedSince) + allowedMs;
     });

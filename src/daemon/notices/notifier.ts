@@ -38,7 +38,7 @@ export interface Notifier {
    * for whoever has the mirror: the sync that is late may have it for hours. What cannot be written is remembered until it can be.
    * @param mayWait false where an end that cannot be written now is left to the next check
    */
-  checkFreshness(sources: readonly CheckedFreshness[], mayWait?: boolean): Promise<number>;
+  checkFreshness(sources: readonly Freshness[], mayWait?: boolean): Promise<number>;
   /** Checks whether backups are overdue, or no longer, likewise. @param overdue why they are; null where they are not @param lagging targets whose newest backup is older than allowed */
   checkBackups(overdue: HealthReason | null, lagging?: readonly string[], mayWait?: boolean): Promise<number>;
   /**
@@ -167,7 +167,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
     const stored = mirror.daemon.channelsReportedTo(source, subject);
     return told === undefined ? stored : [...stored, ...reportedToOf(told)];
   };
-  const freshness = (mirror: Mirror, sources: readonly CheckedFreshness[]): Transition =>
+  const freshness = (mirror: Mirror, sources: readonly Freshness[]): Transition =>
     joined(
       sources.map((each) => {
         const { source } = each;
@@ -440,25 +440,24 @@ function restoreTransition(
 // Transitions by time. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows. Where the sync that
 // just failed was reported, `follows` is that event: a channel that has it gets no second notice of the same moment.
 
-/** After a sync, with the time at which that ended: ISO 8601. */
-type CheckedFreshness = Freshness & { readonly endedAt?: string };
+/** A failure that was reported no longer ago is that of the same moment: the next look at what is overdue comes up to so much later. */
+const JUST_MS = 2 * 60_000;
 
-/** The event by which a sync that ended then was reported as failed; null for none. */
-function failureAt(
+/** The event by which a sync was reported as failed just now; null for none. */
+function justFailed(
   states: readonly NoticeState[],
   source: string,
-  endedAt: string | undefined,
+  nowMs: number,
 ): 'run_failed' | 'key_refused' | null {
   const run = stateOf(states, source, 'run');
-  if (run === undefined || run.state === 'partial' || endedAt === undefined || run.since < endedAt)
-    return null;
+  if (run === undefined || run.state === 'partial' || nowMs - Date.parse(run.since) > JUST_MS) return null;
   return run.state === 'refused' ? 'key_refused' : 'run_failed';
 }
 
 /** @internal */
 export function freshnessTransition(
   states: readonly NoticeState[],
-  { source, completeAt, expectedSince, allowedMs, endedAt, ...work }: CheckedFreshness,
+  { source, completeAt, expectedSince, allowedMs, ...work }: Freshness,
   nowMs: number,
 ): Transition {
   const before = stateOf(states, source, 'fresh');
@@ -494,7 +493,7 @@ export function freshnessTransition(
   const { sync = null } = work;
   const runs = sync === null ? null : syncText(sync, nowMs);
   const [age, allowed] = durationBeyond(oldMs, allowedMs, span);
-  const follows = isLeft ? null : failureAt(states, source, endedAt);
+  const follows = isLeft ? null : justFailed(states, source, nowMs);
   const overdue = noticeOf(
     { ...of, event: 'sync_overdue' },
     {

@@ -807,6 +807,28 @@ describe('the observer', () => {
     expect(sent.slice(2).toSorted()).toEqual(['run_recovered', 'sync_on_time']);
   });
 
+  it('sends one notice where the check after a sync that failed finds it overdue, and a second one only where that is later', async () => {
+    const eventsAfter = async (minutes: number): Promise<string[]> => {
+      const { clock, sent, mirrorAccess, context, end, observer } = rig();
+      await old(mirrorAccess, context);
+      clock.advance(37 * 60_000);
+      await end(job('sync', 'failed', { error: 'no answer', errorCode: 'unreachable' }));
+      for (let minute = 0; minute < minutes; minute += 1) {
+        clock.advance(60_000);
+        await observer.wake!(context);
+      }
+      return sent;
+    };
+    expect(await eventsAfter(2)).toEqual(['run_failed']);
+    const { clock, sent, mirrorAccess, context, end, observer } = rig();
+    await old(mirrorAccess, context);
+    clock.advance(30 * 60_000);
+    await end(job('sync', 'failed', { error: 'no answer', errorCode: 'unreachable' }));
+    clock.advance(10 * 60_000);
+    await observer.wake!(context);
+    expect(sent).toEqual(['run_failed', 'sync_overdue']);
+  });
+
   it('reads a mirror whose reader is closed whenever the observer waits, as with many mirrors', async () => {
     const { observer, context, clock, sent, mirrorAccess, view } = rig();
     const closing = (): Mirror => {

@@ -694,7 +694,7 @@ describe('time alone', () => {
     const late = { ...source, completeAt: null };
     const time = new Date(at).toISOString();
     const run = { source: source.source, subject: 'run', state, since: time, detail: {} };
-    const first = freshnessTransition([run], { ...late, endedAt: time }, at);
+    const first = freshnessTransition([run], late, at);
     expect(contentOf(first.notices[0]!).follows).toBe(follows);
     const [known, alone] = [['sync_overdue', event], ['sync_overdue']].map((on) =>
       channelsFor(first.notices[0]!, [{ ...webhook('a', 'http://a'), on: on as NoticeEvent[] }], null),
@@ -704,8 +704,8 @@ describe('time alone', () => {
     const back = freshnessTransition(states, { ...late, completeAt: time }, at);
     expect(contentOf(back.notices[0]!).follows).toBe(follows);
     // What was reported before has an end of its own, which this would not be.
-    const earlier = { ...run, since: new Date(at - 60_000).toISOString() };
-    const other = freshnessTransition([earlier], { ...late, endedAt: time }, at);
+    const earlier = { ...run, since: new Date(at - 180_000).toISOString() };
+    const other = freshnessTransition([earlier], late, at);
     expect(contentOf(other.notices[0]!).follows).toBeNull();
     expect(freshnessTransition(states, late, at)).toMatchObject({ notices: [] });
     // It works again, but read nothing completely, as where removals are held.
