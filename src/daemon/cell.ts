@@ -138,6 +138,7 @@ export class Cell {
         this.#timetable.bringForward(schedule, clock.now() + BEGIN_AGAIN_MS);
         surroundings.wake();
       },
+      onReplaced: ({ name, source }) => this.#addFollowUps({ name, source, outcome: 'done' }),
       onEnd: (job, ended, code) => this.#jobEnded(job, ended, code),
     });
     this.view = createView({
@@ -354,9 +355,13 @@ export class Cell {
   }
 
   #jobEnded(job: QueuedJob, ended: EndedJob, code: ExitCode): void {
-    const { works, onEnd } = this.#surroundings;
     this.status.markOld();
-    onEnd(job.name, code);
+    this.#surroundings.onEnd(job.name, code);
+    this.#addFollowUps(ended.row);
+  }
+
+  #addFollowUps(ended: Parameters<typeof followUps>[0]): void {
+    const { works } = this.#surroundings;
     const now = this.#effects.clock.now();
     for (const next of followUps(ended, this.#config, this.#mirrorAccess, this.#problems, now)) {
       if (works.has(next.name)) this.runner.add(next);

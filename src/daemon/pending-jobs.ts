@@ -9,7 +9,6 @@ import type { JobName, JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { isReadAfter, lastCompleteRun, unreadRestores } from '../state/runs.ts';
 import type { JobRunner } from './jobs/runner.ts';
-import type { EndedJob } from './jobs/observers.ts';
 import { summaryOf } from './jobs/summaries.ts';
 import type { QueuedJob } from './jobs/work.ts';
 import type { MirrorConnections } from './mirror-access.ts';
@@ -148,13 +147,12 @@ export function syncsAfterRestores(
 
 /** The jobs that follow this one, in order. */
 export function followUps(
-  ended: EndedJob,
+  row: Pick<JobRow, 'name' | 'source' | 'outcome'>,
   config: Config,
   mirrorAccess: MirrorConnections,
   problems: ActiveProblems,
   now: number,
 ): readonly QueuedJob[] {
-  const { row } = ended;
   if (row.name !== 'sync') return [];
   const needsDrift = needsDriftJob(row.source, config, mirrorAccess, problems, now);
   const source = config.sources.find(({ name }) => name === row.source);

@@ -52,7 +52,7 @@ function ownValue(definition: ResourceDefinition, value: Exclude<KindColumn['val
 
 /**
  * Booleans are 1 and 0, objects and arrays JSON text. Absent and null are NULL, and but for columns of text so is what is of
- * another type than documented: a plain CAST would make a number of any text. A time with another offset is shown in UTC, so
+ * another type than documented: a plain CAST would make a number of any text. A time with another offset (`+02:00`, `+0200`, `+02`) is shown in UTC, so
  * that times compare as text; its milliseconds are cut as in Parquet, where SQLite would round.
  */
 function fieldValue({ name, type }: FieldDefinition): string {
@@ -67,8 +67,10 @@ function fieldValue({ name, type }: FieldDefinition): string {
       return `CAST(iif(json_type(${BODY}, ${path}) IN ('integer', 'real'), ${value}, NULL) AS REAL)`;
     case 'timestamp':
       return `CAST((SELECT CASE WHEN t GLOB '*[+-][0-9][0-9]:[0-9][0-9]' AND date(substr(t, 1, 10), '+0 days') = substr(t, 1, 10)
-    THEN ifnull(strftime('%Y-%m-%dT%H:%M:%fZ', iif(t GLOB '*.[0-9][0-9][0-9][0-9]*', substr(t, 1, 23) || substr(t, -6), t)), t) ELSE t END
-    FROM (SELECT ${value} AS t WHERE json_type(${BODY}, ${path}) = 'text')) AS TEXT)`;
+    THEN ifnull(strftime('%Y-%m-%dT%H:%M:%fZ', iif(t GLOB '*.[0-9][0-9][0-9][0-9]*', substr(t, 1, 23) || substr(t, -6), t)), v) ELSE v END
+    FROM (SELECT CASE WHEN v GLOB '*:*[+-][0-9][0-9][0-9][0-9]' THEN substr(v, 1, length(v) - 2) || ':' || substr(v, -2)
+      WHEN v GLOB '*:*[+-][0-9][0-9]' THEN v || ':00' ELSE v END AS t, v
+      FROM (SELECT ${value} AS v WHERE json_type(${BODY}, ${path}) = 'text'))) AS TEXT)`;
     case 'string':
     case 'uuid':
     case 'any':

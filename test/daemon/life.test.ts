@@ -2,9 +2,13 @@
 import { chmodSync, existsSync, readFileSync, statSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { KINDS } from '../../src/catalog/kinds.ts';
+import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import { commandActor } from '../../src/core/actor.ts';
 import type { EndedJob, JobObserver } from '../../src/daemon/jobs/observers.ts';
+import type { Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
+import { silentEvents } from '../../src/sync/events.ts';
+import { syncSource } from '../../src/sync/run.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
 
@@ -12,6 +16,27 @@ const HOURLY = { sync: '0 * * * *' };
 
 function outcomes(rig: Rig): string[] {
   return rig.jobs().map(({ name, trigger, outcome }) => `${name} ${trigger} ${outcome}`);
+}
+
+/** As `tidemark sync` of another process does, which holds the mirror. */
+async function syncByHand(rig: Rig, mirror: Mirror): Promise<void> {
+  const effects = rig.effects();
+  const config = onlyMirrorConfig(effects.loadConfig());
+  const [source] = config.sources;
+  if (source === undefined) throw new Error('no source');
+  const client = await effects.openReadClient(source, effects.log, config.rateLogBeside);
+  const { clock, log } = effects;
+  await syncSource({
+    ...{ mirror, source, client, clock, log, events: silentEvents },
+    ...{
+      signal: new AbortController().signal,
+      trigger: 'command',
+      kinds: null,
+      isFull: false,
+      acceptRemovals: 0,
+    },
+  });
+  await client.close();
 }
 
 describe('the beginning', () => {
@@ -125,6 +150,30 @@ describe('what is due, once', () => {
     await rig.daemon.done;
     expect(outcomes(rig)).toEqual(['sync schedule done', 'sync schedule done']);
   });
+
+  it.each([true, false])(
+    'is not synced again after a sync by hand that it waited for (complete: %s)',
+    async (isComplete) => {
+      const rig = await Rig.create(HOURLY);
+      const other = openMirror(rig.mirrorPath, { mode: 'write', command: 'sync', clock: rig.clock });
+      const ended = rig.start({ isOnce: true });
+      await rig.advance(20_000);
+      let isDenied = !isComplete;
+      rig.service.quirks.push(
+        ({ path }, response) => isDenied && path.endsWith('/roles/') && respond(response, 403, '{}'),
+      );
+      await syncByHand(rig, other);
+      other.close();
+      isDenied = false;
+      await rig.advanceMinutes(1);
+      expect(await (await ended).done).toBe(0);
+      expect(outcomes(rig)).toEqual(isComplete ? [] : ['sync schedule done']);
+      // The tick is served: the next one comes in its time.
+      await rig.start({ isOnce: true });
+      await rig.daemon.done;
+      expect(outcomes(rig)).toHaveLength(isComplete ? 0 : 1);
+    },
+  );
 
   it('says what is unusual in the configuration, but not where it is to be quiet', async () => {
     const rig = await Rig.create(HOURLY);

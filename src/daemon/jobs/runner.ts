@@ -11,6 +11,7 @@ import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from
 import { duration } from '../../core/wording.ts';
 import type { JobName, JobRow } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { lastCompleteRun } from '../../state/runs.ts';
 import { narrowedKinds } from '../../sync/run-extent.ts';
 import type { DaemonEffects } from '../effects.ts';
 import type { MirrorConnections, WriterTurn } from '../mirror-access.ts';
@@ -42,6 +43,8 @@ interface RunnerOptions {
   readonly cutShort: (schedule: ScheduleName) => void;
   /** Called when a local error kept a scheduled job from starting: it must be tried again before its next due time. */
   readonly notBegun: (schedule: ScheduleName) => void;
+  /** Called when a sync is left out because another process made it meanwhile: what follows a sync follows that one. */
+  readonly onReplaced: (job: QueuedJob) => void;
   /** Called after each job, with its exit code: follow-up jobs may be queued. */
   readonly onEnd: (job: QueuedJob, ended: EndedJob, exitCode: ExitCode) => void;
 }
@@ -511,14 +514,24 @@ export class JobRunner implements SlotUser {
     const { saveSchedule, observers, problems } = this.#options;
     const { name, source } = job;
     const start = { name, source, trigger: storedTrigger(job), startedAt: current.startedAt };
+    let replacedBy: number | null = null;
     const record = (mirror: Mirror): void => {
       this.#writeEnds(mirror);
       saveSchedule(mirror);
-      if (!this.#isLeftOut(mirror, job, work)) current.number = mirror.daemon.beginJob(start);
+      replacedBy = runSince(mirror, job, current.startedAt);
+      if (replacedBy === null && !this.#isLeftOut(mirror, job, work))
+        current.number = mirror.daemon.beginJob(start);
     };
     // Only a sync may create a mirror: other jobs would find it empty.
     await turn.write(commandOf(job), this.#abort.signal, record, name === 'sync');
     this.#wereWritten(null);
+    if (replacedBy !== null) {
+      this.#options.effects.log.info(
+        { source, run: replacedBy },
+        'sync is left out: another process completed one while this waited for it',
+      );
+      this.#options.onReplaced(job);
+    }
     if (current.number === 0) return false;
     this.#beginnings.note(job, current.startedAt);
     problems.end('mirror', 'the mirror can be written again');
@@ -600,6 +613,19 @@ export class JobRunner implements SlotUser {
 
 function leftOutReason(mirror: Mirror, job: QueuedJob, work: JobWork): string | null {
   return job.trigger === 'request' ? null : (work.leftOut?.(mirror, job) ?? null);
+}
+
+/** The complete run of all kinds that another process ended since `waitedSince`, which a scheduled sync need not repeat; null for none. */
+function runSince(
+  mirror: Mirror,
+  { name, source, schedule, trigger }: QueuedJob,
+  waitedSince: string,
+): number | null {
+  // After a restore, only a run that began after it will do; who asks for a sync gets one.
+  if (name !== 'sync' || source === null || schedule === null) return null;
+  if (trigger !== 'schedule' && trigger !== 'overdue') return null;
+  const run = lastCompleteRun(mirror, source);
+  return (run?.finishedAt ?? '') > waitedSince ? (run?.run ?? null) : null;
 }
 
 /** Of a job whose result does not count any more: nobody is notified of it, and it is due again as if it had not been done. */
