@@ -96,16 +96,23 @@ const PROBE_RETRY = { attempts: 2, maxWaitSeconds: 20 };
 const PROBE_WINDOW_SECONDS = 65;
 const PROBE_TIMEOUTS = { connectMs: 10_000, headersMs: 30_000, bodyMs: 15_000, totalMs: 45_000 };
 
-/** A read-only client for single answers, limited like the others, also before there is a mirror (null: nor a path for one). */
+/** For a person who has just typed an address: a wrong port that accepts and never answers must not take a minute. */
+const FIRST_TRY_TIMEOUTS = { connectMs: 5_000, headersMs: 6_000, bodyMs: 10_000, totalMs: 15_000 };
+
+/**
+ * A read-only client for single answers, limited like the others, also before there is a mirror (null: nor a path for one).
+ * @param isFirstTry nobody knows yet whether a service answers there
+ */
 export function openProbeClient(
   source: SourceConfig,
   log: Logger,
   rateLogBeside: string | null,
+  isFirstTry = false,
 ): ProbeClient {
   const { attempts, maxWaitSeconds } = source.retry;
   return createProbeClient({
     ...connectionOptions(source, log, rateLogBeside),
-    timeouts: PROBE_TIMEOUTS,
+    timeouts: isFirstTry ? FIRST_TRY_TIMEOUTS : PROBE_TIMEOUTS,
     maxWindowWaitSeconds: Math.min(source.retry.maxWaitSeconds, PROBE_WINDOW_SECONDS),
     retry: {
       attempts: Math.min(attempts, PROBE_RETRY.attempts),

@@ -277,7 +277,11 @@ async function askedBackup(
       !existsSync(path) && (await askYes(context, `${target} does not exist. Create it?`, 'No, I will'));
     if (isCreated) newDirectories.push(path);
   }
-  printNote(context, [`${UNENCRYPTED}.`, '`age-keygen` makes a key and prints its recipient, age1…']);
+  printNote(context, [
+    `${UNENCRYPTED}.`,
+    'Encryption is built in; only the key is made with age (package `age`): `age-keygen -o tidemark-backup.key` prints its recipient, age1…',
+    'Keep tidemark-backup.key in another place than the backups: nobody can read them without it',
+  ]);
   const check = (text: string): string | undefined =>
     text === NOT_ENCRYPTED || recipientsIn(text).every(isRecipient)
       ? undefined

@@ -339,7 +339,7 @@ async function look(
     printNote(context, [`looking at ${new URL(draft.url).host} with the profile ${profile} …`]);
     const source = sourceFor(context, { ...draft, profile }, key, output);
     try {
-      return await probeSource(context, source, null, null);
+      return await probeSource(context, source, null, null, null, true);
     } catch (error) {
       if (!context.signal.aborted) throw error;
       throw new TidemarkError('interrupted', 'interrupted; nothing was written', { cause: error });

@@ -27,9 +27,10 @@ export async function probeSource(
   /** As in a `Config`; null where no mirror is configured yet. */
   rateLogBeside: string | null,
   kinds: readonly Kind[] | null = null,
+  isFirstTry = false,
 ): Promise<SourceReach> {
   // What goes wrong is in the result: a log beside it would only repeat it.
-  const client = openProbeClient(source, commandLog(context, 'silent'), rateLogBeside);
+  const client = openProbeClient(source, commandLog(context, 'silent'), rateLogBeside, isFirstTry);
   try {
     const reaching = reachSource({
       source,

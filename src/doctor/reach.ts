@@ -58,6 +58,16 @@ export async function reachSource(options: ReachOptions): Promise<SourceReach> {
   return await new Reach(options).run();
 }
 
+/** Of a service that never sent a byte: it is not slow, but perhaps no HTTP service at all. */
+function withSilenceHint(fatal: TidemarkError | null): TidemarkError | null {
+  if (fatal === null || (fatal.code !== 'timeout' && fatal.code !== 'unresponsive')) return fatal;
+  return new TidemarkError(fatal.code, fatal.message, {
+    hint: 'check the host, the port, http:// or https://, and any firewall or VPN on the way',
+    isRetryable: fatal.isRetryable,
+    cause: fatal,
+  });
+}
+
 class Reach {
   readonly #options: ReachOptions;
   readonly #context: ProbeContext;
@@ -90,7 +100,7 @@ class Reach {
       organizations: organizations.map(({ id, text }) => ({ id, name: text === null ? null : nameIn(text) })),
       organizationCount: count,
       kinds: this.#kinds.toSorted((a, b) => (order.get(a.kind) ?? 0) - (order.get(b.kind) ?? 0)),
-      fatal: this.#fatal,
+      fatal: bytes === 0 ? withSilenceHint(this.#fatal) : this.#fatal,
       skew: clockSkew(client.clockSamples()),
       pageCap,
       permissions,

@@ -105,6 +105,19 @@ describe('init away from a terminal', () => {
     expect(written()).toContain('${SVC_KEY}');
   });
 
+  it('gives up soon at a port that accepts and never answers, and says what to check', async () => {
+    const { run, service, directory } = await rig();
+    service.quirks.push(() => true);
+    const startedAt = performance.now();
+    const ended = await run('init', '--url', service.url, '--key-env', 'SVC_KEY');
+    expect(ended.code).toBe(1);
+    expect(performance.now() - startedAt).toBeLessThan(25_000);
+    expect(ended.stderr).toMatch(
+      /no answer within the limit\n +→ check the host, the port, http:\/\/ or https:\/\/, and any firewall or VPN on the way; --no-check skips/,
+    );
+    expect(readdirSync(directory)).toEqual([]);
+  }, 40_000);
+
   it('is 1 at a web page, with the word to look at the address', async () => {
     const { run, service, directory } = await rig();
     service.quirks.push((_request, response) =>
