@@ -30,7 +30,7 @@ const NEEDS: Readonly<Record<string, Needs>> = {
   'docs/git.md': { notRun: 3 },
   'docs/litestream.md': { notRun: 3 },
   'docs/getting-started.md': { notRun: 1 },
-  'docs/notices.md': { notRun: 1 },
+  'docs/notice-cases.md': { notRun: 1 },
   'docs/replica.md': { notRun: 1 },
   'docs/sandbox.md': { notRun: 1 },
   'docs/troubleshooting.md': { notRun: 2 },
