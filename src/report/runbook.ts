@@ -51,12 +51,24 @@ function beforeParts({ skipped, tasks }: DrillDocument, options: ReportOptions):
       [`${options.definitions(kind).title.many}: `, ...configurationSpans(reason)],
     ]),
   );
-  const lacking = tasks.map((task) => ({ ...task, needs: task.needs.map((anyOf) => ({ anyOf })) }));
+  const lacking = tasks.map(({ needs, unset = [], ...task }) => {
+    const named = new Set(unset.map((each) => each.any_of.join(' ')));
+    return { ...task, needs: needs.filter((each) => !named.has(each.join(' '))).map((anyOf) => ({ anyOf })) };
+  });
+  const unset = tasks.flatMap((task) =>
+    (task.unset ?? []).map((each): Text => [
+      `${each.reason}: `,
+      { code: each.any_of.join(' or ') },
+      ` of ${options.definitions(task.kind).title.one} `,
+      { code: taskFacts(task, options).name },
+    ]),
+  );
   const parts: Part[] = [
     ...checklist(
       'The snapshot lacks these; let the key read them and sync, or back them up by other means:',
       skipped.map((each) => skippedText(each, options)),
     ),
+    ...checklist('Set the variables that the configuration already names:', unset),
     ...codePart(
       'Set these variables and add this to the source in the configuration; the service never shows the values, so take them from where you keep your secrets',
       'yaml',

@@ -213,3 +213,17 @@ it('the page has one bar of all verdicts, with the numbers in words', () => {
   expect(html.match(/<svg class="stacked"/g)).toHaveLength(1);
   expect(html).not.toMatch(/ style="/);
 });
+
+it('a runbook names the variables of the configuration that are not set, and proposes none for them', () => {
+  const [password] = [['/destination/config/password', '/destination/config/private_key']];
+  const tasks = document.tasks.map((each) =>
+    each.kind === 'batch_exports'
+      ? { ...each, unset: [{ any_of: password!, reason: '${EXPORT_PASSWORD} is not set' }] }
+      : each,
+  );
+  const shown = renderRunbook({ ...document, tasks }, options);
+  expect(shown).toContain('Set the variables that the configuration already names:');
+  expect(shown).toMatch(/EXPORT.?_PASSWORD\}? is not set: `\/destination\/config\/password or/);
+  expect(shown).toContain('/destination/config/token: ${');
+  expect(shown).not.toContain('/destination/config/password: ${');
+});

@@ -118,6 +118,9 @@ function tasksOf({ isAsked }: DrillSnapshot, verdicts: Verdicts): DrillTask[] {
     const { desired, name, fields, needs } = step;
     if (desired === null || !isAsked(desired)) return [];
     const { kind, scope, id } = desired;
+    const unset = needs.flatMap(({ anyOf, unset: reason }) =>
+      reason === undefined ? [] : [{ any_of: anyOf, reason }],
+    );
     const verdict = verdicts.ofStep(step);
     const reason = isExecutable(step) ? verdicts.reasonOf(step) : (step.reason ?? '');
     return [
@@ -130,6 +133,7 @@ function tasksOf({ isAsked }: DrillSnapshot, verdicts: Verdicts): DrillTask[] {
         reason,
         fields,
         needs: needs.map(({ anyOf }) => anyOf),
+        ...(unset.length === 0 ? {} : { unset }),
         waits: step.obstacle === 'depends_on_blocked',
       },
     ];
