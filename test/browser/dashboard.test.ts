@@ -576,6 +576,27 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     expect(problem).toEqual([]);
   });
 
+  it('all records with drift are selected by one box, also by the keyboard; without script there is none', async () => {
+    const { page, problem } = await open('/drift');
+    const all = page.getByLabel('Select all');
+    const boxes = page.locator('input[name=record]');
+    const isChecked = (): Promise<boolean[]> =>
+      page.evaluate("[...document.querySelectorAll('input[name=record]')].map(({ checked }) => checked)");
+    await all.focus();
+    await page.keyboard.press('Space');
+    expect(new Set(await isChecked())).toEqual(new Set([true]));
+    await boxes.first().uncheck();
+    expect(await all.isChecked()).toBe(false);
+    await boxes.first().check();
+    expect(await all.isChecked()).toBe(true);
+    await page.getByRole('button', { name: 'Plan a restore' }).click();
+    await page.waitForURL(/\/restore\?/);
+    expect(new URL(page.url()).searchParams.getAll('record').length).toBeGreaterThan(5);
+    expect(problem).toEqual([]);
+    const plain = await open('/drift', { hasScripts: false });
+    expect(await plain.page.getByLabel('Select all').isVisible()).toBe(false);
+  });
+
   it('drift by severity: boxes, counters and records count the same findings', async () => {
     const { page } = await open('/drift');
     const boxes = page.getByRole('group', { name: 'Severity' }).locator('label');

@@ -423,13 +423,14 @@ function contradictedHtml({ definitions }: SourceDrift, findings: readonly OpenF
     });
 }
 
-/** Takes the records that are selected below; without one it says what to do. */
+/** Takes the records that are selected below; without one it says what to do. The script shows the box that selects all. */
 function planForm(mirror: Mirror, drift: SourceDrift, now: number): Html {
   const { source, open, accepted } = drift;
   if (open.length === 0) return NOTHING;
   const keep = accepted.length > 0 || hasAcceptedOfRemoved(mirror, drift, now) ? keepHtml(true) : NOTHING;
   return markup`<form class="search" id="${planId(source)}" method="get" action="/restore">
-<input type="hidden" name="source" value="${source}">${keep}<button>Plan a restore of the selected records</button></form>`;
+<input type="hidden" name="source" value="${source}">${keep}<label class="pick" data-all hidden><input type="checkbox">Select all</label>
+<button>Plan a restore of the selected records</button></form>`;
 }
 
 /** Whether fields were accepted of a record that is removed: a restore creates it again with or without them. */

@@ -4,7 +4,7 @@
  * Loads the page again every few seconds while it is visible, and updates the content node by node: what did not change
  * stays, with focus, scroll position, selection and what the reader unfolded. Elements with an id are recognized by it,
  * wherever they move. It waits while a form is being filled in, except for a filter (`data-filter`), which is sent as
- * it is filled in. `/` leads to the text box of the filter, and Escape clears it.
+ * it is filled in. A box that selects all (`data-all`) works with it only. `/` leads to the text box of the filter, and Escape clears it.
  */
 export const DASHBOARD_SCRIPT = `
 'use strict';
@@ -26,6 +26,17 @@ export const DASHBOARD_SCRIPT = `
       option.textContent = option.textContent.replace(/(\\d{4}-\\d\\d-\\d\\d) (\\d\\d:\\d\\d) UTC/, (_, day, minute) => inZone(day + 'T' + minute + 'Z', 16));
   };
   localize(document);
+  const offerAll = (root) => {
+    for (const label of root.querySelectorAll('label[data-all]')) label.hidden = false;
+  };
+  offerAll(document);
+  document.addEventListener('change', ({ target }) => {
+    const all = target.form?.querySelector('label[data-all] > input');
+    if (!all) return;
+    const boxes = [...target.form.elements].filter(({ name }) => name === 'record');
+    if (target === all) for (const box of boxes) box.checked = all.checked;
+    else all.checked = boxes.length > 0 && boxes.every(({ checked }) => checked);
+  });
   const main = document.querySelector('main[data-live]');
   const lost = document.querySelector('#lost');
   if (main === null || lost === null) return;
@@ -114,6 +125,7 @@ export const DASHBOARD_SCRIPT = `
       const young = new DOMParser().parseFromString(await answer.text(), 'text/html').querySelector('main');
       if (young === null) throw new Error('no page');
       localize(young);
+      offerAll(young);
       become(main, young);
       if (main.dataset.title && document.title !== main.dataset.title) document.title = main.dataset.title;
       lost.hidden = true;

@@ -200,6 +200,7 @@ p + .action, .facts + .action { margin-top: .75rem; }
 .action label { display: grid; gap: .15rem; font-size: .875rem; color: var(--faint); min-width: 0; }
 .action label.grow { flex: 1 1 14rem; }
 .act { flex: 1 1 auto; } .act .action { margin-top: .5rem; }
+label.pick[hidden] { display: none; }
 label.pick { display: inline-flex; gap: .45rem; align-items: center; }
 .pick input { width: 1.15rem; min-height: 1.15rem; margin: 0; }
 .command { white-space: pre-wrap; }

@@ -301,7 +301,7 @@ export type Since = { readonly ageMs: number } | { readonly at: string };
 export interface ChangeFilter extends CellFilter {
   readonly since: Since;
   readonly kinds?: readonly string[] | undefined;
-  /** Ids: the organizations themselves, and what is below them and their projects. */
+  /** Ids or names: the organizations themselves, and what is below them and their projects. */
   readonly organizations?: readonly string[] | undefined;
   readonly limit: number;
 }
