@@ -92,8 +92,8 @@ export const FLEET_COMMANDS: readonly CommandRow[] = [
           cellOption,
           kindOption,
           {
-            flags: '--organization <id>',
-            description: 'only this organization and what is below it; repeatable',
+            flags: '--organization <organization>',
+            description: 'only this organization (id or name) and what is below it; repeatable',
             isRepeatable: true,
             values: 'free',
           },

@@ -383,6 +383,7 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
          INSERT INTO tidemark.changes SELECT id, 3, 'session_recordings', 'project_id=1', 's' || n, 'Session ' || n, CASE n % 10 WHEN 0 THEN 'changed' ELSE 'added' END, '[]', now() - interval '100 minutes' FROM tidemark.cells, generate_series(1, 40) n WHERE name = 'acme';
          INSERT INTO tidemark.changes SELECT id, 3, 'members', 'organization_id=o-2', 'm', 'Member M', 'added', '[]', now() - interval '2 hours' FROM tidemark.cells WHERE name = 'acme';
          INSERT INTO tidemark.records SELECT id, 'projects', 'organization_id=o-1', '1', 'Web', 'o-1', '{}' FROM tidemark.cells WHERE name = 'acme';
+         INSERT INTO tidemark.records SELECT id, 'organizations', '', 'o-2', 'Second', 'o-2', '{}' FROM tidemark.cells WHERE name = 'acme';
          INSERT INTO tidemark.findings SELECT id, 'roles', '', 'r', '/name', 'Role R', 'changed', 'high', now(), NULL, NULL FROM tidemark.cells;`,
       );
       await registry.join({ name: 'w1', host: 'here', version: '1' });
@@ -499,6 +500,7 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
       const { stdout: ofSecond } = await run('changes', '--since', '3h', '--organization', 'o-2');
       expect(ofSecond).toContain('Member M');
       expect(ofSecond).not.toMatch(/session|Role R/);
+      expect((await run('changes', '--since', '3h', '--organization', 'Second')).stdout).toBe(ofSecond);
       expect(await run('changes', '--since', 'soon')).toMatchObject({ code: 4 });
       expect(await run('drift', '--severity', 'critical')).toMatchObject({
         code: 0,

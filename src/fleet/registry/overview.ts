@@ -332,7 +332,7 @@ export interface ChangeSummary {
 
 /** Newest first, and how many there are in all. */
 export async function changeOverviews(db: Database, filter: ChangeFilter): Promise<Listed<ChangeOverview>> {
-  const where = isOfFilter(db, filter);
+  const where = isOfFilter(db, await withOrganizationIds(db, filter));
   // Two statements: counted with the rows, all of a large fleet's would be sorted for the first of them.
   const [counted] = await db
     .select({ total: rowCount() })
@@ -358,7 +358,7 @@ export async function changeSummaries(
   filter: ChangeFilter,
   most: number,
 ): Promise<Listed<ChangeOverview | ChangeSummary> & { readonly shown: number }> {
-  const where = isOfFilter(db, filter);
+  const where = isOfFilter(db, await withOrganizationIds(db, filter));
   const amount = (change: ChangeOverview['change']) =>
     sql<number>`count(*) filter (where ${eq(changes.change, change)})`.mapWith(Number);
   const at = max(changes.at);
@@ -422,6 +422,19 @@ const changeColumns = {
   change: changes.change,
   paths: changes.paths,
 } as const;
+
+/** The filter with the ids of organizations that are given by their names; those of one that is gone are in its changes. */
+async function withOrganizationIds(db: Database, filter: ChangeFilter): Promise<ChangeFilter> {
+  const { organizations: given } = filter;
+  if (given === undefined) return filter;
+  const named = (table: typeof records | typeof changes) =>
+    db
+      .select({ id: table.id })
+      .from(table)
+      .where(and(eq(table.kind, 'organizations'), inArray(table.name, [...given])));
+  const found = [...(await named(records)), ...(await named(changes))].map(({ id }) => id);
+  return { ...filter, organizations: [...new Set([...given, ...found])] };
+}
 
 function isOfFilter(
   db: Database,
