@@ -106,7 +106,7 @@ function verifiedLines(backup: Backup, { facts, isCompared }: OpenedBackup): str
   return [
     `${backup.name}: verified ${plural(records, 'record')}, ${plural(revisions, 'revision')}, ${plural(runs, 'run')}`,
     file,
-    `sealed up to run ${facts.run}: ${facts.root}`,
+    `root hash of run ${facts.run}: ${facts.root}`,
   ];
 }
 

@@ -137,7 +137,7 @@ async function verifyConfigured(
         // Seals of what does not match them are nothing to note.
         ...(latest === undefined || problems.length > 0
           ? []
-          : [`sealed up to run ${latest.run}: ${latest.root ?? ''}`]),
+          : [`root hash of run ${latest.run}: ${latest.root ?? ''}`]),
         ...(audited === null || problems.length > 0
           ? []
           : [`audit log up to entry ${audited.entry}: ${audited.hash}`]),

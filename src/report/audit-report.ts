@@ -98,7 +98,7 @@ function sealFacts(head: AuditHead | null): [label: string, hash: string][] {
   const { entry, hash, run, root } = head;
   return [
     [`audit log up to entry ${entry}`, hash],
-    ...(root === null ? [] : [[`sealed up to run ${run}`, root] as [string, string]]),
+    ...(root === null ? [] : [[`root hash of run ${run}`, root] as [string, string]]),
   ];
 }
 

@@ -289,7 +289,7 @@ describe('the audit log', () => {
     const entry = /audit log up to entry 10: ([0-9a-f]{64})/.exec(html)?.[1] ?? '';
     for (const each of [html, markdown]) {
       expect(each).toContain(`audit log up to entry 10: ${entry}`);
-      expect(each).toMatch(/sealed up to run 3: [0-9a-f]{64}/);
+      expect(each).toMatch(/root hash of run 3: [0-9a-f]{64}/);
       expect(each).toMatch(/tidemark.*verify.*--root.*HASH/);
     }
     expect((await story.expectRun(0, 'verify', '--root', entry)).stdout).toContain('is that of entry 10');

@@ -55,7 +55,7 @@ it('verify counts failed runs too: the numbers of runs add up', async () => {
   mirror.close();
   await next('B');
   const { stdout } = await run('verify');
-  expect(stdout).toMatch(/^verified: 1 record, 2 revisions, 2 runs and 1 failed run\nsealed up to run 3: /);
+  expect(stdout).toMatch(/^verified: 1 record, 2 revisions, 2 runs and 1 failed run\nroot hash of run 3: /);
 });
 
 describe('verify --root', () => {
@@ -337,5 +337,5 @@ it('verify names nothing to note where it found problems', async () => {
   const { code, stdout } = await run('verify');
   expect(code).toBe(1);
   expect(stdout).toMatch(/problems? found: /);
-  expect(stdout).not.toMatch(/sealed up to run|audit log up to entry/);
+  expect(stdout).not.toMatch(/root hash of run|audit log up to entry/);
 });
