@@ -514,20 +514,20 @@ export class JobRunner implements SlotUser {
     const { saveSchedule, observers, problems } = this.#options;
     const { name, source } = job;
     const start = { name, source, trigger: storedTrigger(job), startedAt: current.startedAt };
-    let replacedBy: number | null = null;
+    const replaced: { by: number | null } = { by: null };
     const record = (mirror: Mirror): void => {
       this.#writeEnds(mirror);
       saveSchedule(mirror);
-      replacedBy = runSince(mirror, job, current.startedAt);
-      if (replacedBy === null && !this.#isLeftOut(mirror, job, work))
+      replaced.by = runSince(mirror, job, current.startedAt);
+      if (replaced.by === null && !this.#isLeftOut(mirror, job, work))
         current.number = mirror.daemon.beginJob(start);
     };
     // Only a sync may create a mirror: other jobs would find it empty.
     await turn.write(commandOf(job), this.#abort.signal, record, name === 'sync');
     this.#wereWritten(null);
-    if (replacedBy !== null) {
+    if (replaced.by !== null) {
       this.#options.effects.log.info(
-        { source, run: replacedBy },
+        { source, run: replaced.by },
         'sync is left out: another process completed one while this waited for it',
       );
       this.#options.onReplaced(job);
