@@ -36,7 +36,7 @@ import { isAskedFor, placeByIndex } from './drift-place.ts';
 import { renderTable } from '../report/table.ts';
 import { printAltered } from './verification-note.ts';
 
-/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, via, until, is_over, contradiction, measured}]}`. Exit code 1 where one is not as the audit log has it. */
+/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, via, until, is_over, contradiction, measured}], warnings}`. Exit code 1 where one is not as the audit log has it. */
 export async function acceptedDrift(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'drift accepted', context.pid);
@@ -59,12 +59,15 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
         name: acceptedName(mirror, acceptance, definitionsFor(config, acceptance.source)(acceptance.kind)),
         isOver: acceptance.until !== undefined && !(Date.parse(acceptance.until) > now),
       }));
+    const warnings = [
+      ...accepted.flatMap(
+        (each) => contradictionText(each, each.source, definitionsFor(config, each.source)) ?? [],
+      ),
+      ...sources.flatMap((source) => mirror.acceptances.unreadable(source)),
+    ];
     const exit = printAltered(
       context,
-      accepted.flatMap((each) => {
-        const line = contradictionText(each, each.source, definitionsFor(config, each.source));
-        return line === null ? [] : [`does not count: ${line}`];
-      }),
+      warnings.map((line) => `does not count: ${line}`),
     );
     if (context.options.json === true) {
       const document = {
@@ -76,6 +79,7 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
           contradiction: each.contradiction ?? null,
           measured: each.measured,
         })),
+        warnings,
       };
       await print(context, `${JSON.stringify(document)}\n`);
       return exit;

@@ -147,7 +147,7 @@ function alteredRows(mirror: Mirror): TidemarkError[] {
   return [
     mirror.runs.unlikeSealed({}),
     mirror.restores.contradictions(),
-    acceptances.map((line) => ({ line })),
+    [...acceptances, ...mirror.acceptances.unreadable()].map((line) => ({ line })),
   ].flatMap(([first, ...more]) =>
     first === undefined
       ? []

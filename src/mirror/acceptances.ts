@@ -25,7 +25,7 @@ import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { RecreatedIds } from './recreated-ids.ts';
 import { readIdMap } from './restores.ts';
 import { sealRow } from './row-seals.ts';
-import { knownKind, storedPath, storedScope } from './stored-names.ts';
+import { DamagedRow, knownKind, storedPath, storedScope, textOf } from './stored-names.ts';
 import { acceptances, fingerprintKey } from './schema/retention-tables.ts';
 import { alteredLogText, lastMove } from './verify-chain.ts';
 
@@ -94,6 +94,11 @@ export class AcceptanceStore {
   /** As `list`, each compared with the audit log; after them, those that are gone though the log has them. */
   checked(source?: string): CheckedAcceptance[] {
     return this.#access.read((connection) => checkAcceptances(connection, source));
+  }
+
+  /** Rows, of one source or of all, whose kind, scope or path nothing can be made of: what is wrong with each, in a line. No other method has them. */
+  unreadable(source?: string): string[] {
+    return this.#access.read((connection) => unreadableLines(connection, source));
   }
 
   /** What was accepted, as `measuredIn` has it; null also where its entry was altered. */
@@ -206,10 +211,45 @@ const ACCEPTANCES = prepared((db) => {
     .prepare();
 });
 
+/** Without those that cannot be read: another program altered or inserted them, so that they count for nothing. */
 function readAcceptances(connection: Connection, source?: string): DriftAcceptance[] {
   return ACCEPTANCES(connection)
     .all({ source: source ?? null })
+    .filter((row) => placeProblem(row) === null)
     .map(acceptanceOf);
+}
+
+function unreadableLines(connection: Connection, source?: string): string[] {
+  return ACCEPTANCES(connection)
+    .all({ source: source ?? null })
+    .flatMap((row) => {
+      const problem = placeProblem(row);
+      if (problem === null) return [];
+      // Its id may be a secret.
+      return [`an acceptance of ${textOf(row.source)} cannot be read: ${problem}`];
+    });
+}
+
+/** Why nothing can be made of where a row is about; null where it is as it should be. */
+function placeProblem({
+  source,
+  kind,
+  scope,
+  remoteId,
+  path,
+}: typeof acceptances.$inferSelect): string | null {
+  const other = [source, kind, scope, remoteId, path].find((value: unknown) => typeof value !== 'string');
+  if (other !== undefined) return 'its place has a value that is not a text';
+  try {
+    knownKind(kind);
+    // Written otherwise, it would be another row of the same place, which the audit log does not know.
+    if (scopeKey(storedScope(scope)) !== scope) return `there is no scope ${JSON.stringify(scope)}`;
+    storedPath(path);
+    return null;
+  } catch (error) {
+    if (error instanceof DamagedRow) return error.what;
+    throw error;
+  }
 }
 
 function checkAcceptances(connection: Connection, source?: string): CheckedAcceptance[] {
@@ -379,14 +419,17 @@ function dropAcceptances(
 function acceptanceOf(
   row: typeof acceptances.$inferSelect & { readonly via: string | null },
 ): DriftAcceptance {
-  const { kind, scope, remoteId, path, until, via, ...rest } = row;
+  const { kind, scope, remoteId, path, until, via, reason, acceptedAt, by, fingerprint, source } = row;
   return {
-    ...rest,
+    source,
+    // Another program may have stored no texts.
+    ...{ fingerprint: textOf(fingerprint), reason: textOf(reason) },
+    ...{ acceptedAt: textOf(acceptedAt), by: textOf(by) },
     kind: knownKind(kind),
     scope: storedScope(scope),
     id: remoteId,
     path: storedPath(path),
-    ...(via === null ? {} : { via }),
-    ...(until === null ? {} : { until }),
+    ...(via === null ? {} : { via: textOf(via) }),
+    ...(until === null ? {} : { until: textOf(until) }),
   };
 }

@@ -12,7 +12,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { shellWord } from '../core/hints.ts';
 import type { AuditAction } from './audit-actions.ts';
 import type { Connection } from './database.ts';
-import { param, prepared } from './query.ts';
+import { inJson, param, prepared } from './query.ts';
 import { auditLog } from './schema/retention-tables.ts';
 
 /** An entry with the hash that chains it. */
@@ -30,9 +30,15 @@ interface AuditedRows {
 }
 
 const same = (...columns: string[]): Record<string, string> =>
-  Object.fromEntries(columns.map((column) => [column, column]));
+  Object.fromEntries(columns.map((column) => [column, inJson(column)]));
 const hex = (...columns: string[]): Record<string, string> =>
   Object.fromEntries(columns.map((column) => [column, `hex(${column})`]));
+
+/** Of each step of a restore. */
+const STEP_FACTS = [
+  ...['step', 'outcome', 'status', 'new_id', 'verified', 'differences', 'digest', 'error_code', 'error'],
+  ...['attempts', 'sent_at', 'ended_at', 'inverse'],
+];
 
 const AUDITED: Readonly<Record<AuditedTable, AuditedRows>> = {
   acceptances: {
@@ -56,8 +62,7 @@ const AUDITED: Readonly<Record<AuditedTable, AuditedRows>> = {
       ...same('approved'),
       plan: 'sha256(plan)',
       // While it runs, its journal changes with every request.
-      steps: `iif(outcome = 'running', NULL, (SELECT sha256(group_concat(json_array(step, outcome, status, new_id, verified,
-        differences, digest, error_code, error, attempts, sent_at, ended_at, inverse), char(10) ORDER BY step))
+      steps: `iif(outcome = 'running', NULL, (SELECT sha256(group_concat(json_array(${STEP_FACTS.map(inJson).join(', ')}), char(10) ORDER BY step))
         FROM restore_steps s WHERE s.restore = restores.restore))`,
     },
   },
@@ -90,7 +95,7 @@ function recordedSql(about: AuditedTable, given: number): string {
   const { key, facts } = AUDITED[about];
   const named = Object.entries(facts).map(([name, text]) => `'${name}', ${text}`);
   const where = key.slice(0, given).map((column) => `${column} = ?`);
-  return `SELECT json_array(${key.join(', ')}) AS member, json_object(${named.join(', ')}) AS row
+  return `SELECT json_array(${key.map(inJson).join(', ')}) AS member, json_object(${named.join(', ')}) AS row
     FROM ${about} WHERE ${['true', ...where].join(' AND ')}`;
 }
 
@@ -107,7 +112,7 @@ const MADE = {
  */
 export function madeVia(
   about: keyof typeof MADE,
-  member = `json_array(${AUDITED[about].key.join(', ')})`,
+  member = `json_array(${AUDITED[about].key.map(inJson).join(', ')})`,
 ): string {
   const actions = MADE[about].map((action) => `'${action}'`).join(', ');
   return `(SELECT made.via FROM audit_log made WHERE made.about = '${about}' AND made.member = ${member}
@@ -510,7 +515,7 @@ interface NamedRow {
 
 function namedRow(about: AuditedTable, member: string): NamedRow {
   const key = parsedJson(member);
-  const parts = Array.isArray(key) ? key.map(String) : [];
+  const parts = Array.isArray(key) ? key.map((part) => (typeof part === 'string' ? part : JSON.stringify(part))) : [];
   if (about === 'snapshots') return { name: `snapshot ${JSON.stringify(parts[0] ?? '')}` };
   if (about !== 'acceptances') return { name: `${about.slice(0, -1)} ${parts[0] ?? ''}` };
   const [source = '', kind = '', scope = '', id = '', path = ''] = parts;

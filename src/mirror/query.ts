@@ -36,6 +36,11 @@ export function prepared<Query>(build: (db: QueryBuilder) => Query): (connection
   };
 }
 
+/** SQL of a column within `json_array` or `json_object`, which refuse a BLOB: another program may have stored one. */
+export function inJson(column: string): string {
+  return `iif(typeof(${column}) = 'blob', json_object('blob', hex(${column})), ${column})`;
+}
+
 export interface RowQuery<Row> {
   readonly _: { readonly result: Row[]; readonly selectedFields: Record<string, unknown> };
   toSQL(): { readonly sql: string; readonly params: readonly unknown[] };

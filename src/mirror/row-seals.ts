@@ -9,6 +9,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Connection } from './database.ts';
+import { inJson } from './query.ts';
 
 /** The tables whose rows are sealed. */
 export const SEALED_SETS = ['fingerprint_key', 'runs', 'id_map'] as const;
@@ -30,7 +31,7 @@ const SETS: Readonly<Record<SealedSet, SetDefinition>> = {
     // Retention changes the digests and roots, and the chain covers them.
     columns: [
       ...[
-        '(SELECT name FROM sources o WHERE o.id = source)',
+        `(SELECT ${inJson('name')} FROM sources o WHERE o.id = source)`,
         '"trigger"',
         'kinds',
         'started_at',
@@ -70,7 +71,9 @@ type RowKey = readonly (string | number)[];
 /** Rows of a set; with `more` only those that meet that condition. */
 export function sealedRowsSql(set: SealedSet, more = 'true'): string {
   const { key, columns, where } = SETS[set];
-  return `SELECT json_array(${key.join(', ')}) AS member, json_array(${columns.join(', ')}) AS text
+  // The others are expressions, of which none is a BLOB.
+  const facts = columns.map((column) => (column.includes('(') ? column : inJson(column)));
+  return `SELECT json_array(${key.map(inJson).join(', ')}) AS member, json_array(${facts.join(', ')}) AS text
     FROM ${set} WHERE ${where} AND ${more}`;
 }
 

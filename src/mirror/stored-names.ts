@@ -22,13 +22,21 @@ export function storedPath(text: string): string {
   }
 }
 
-/** @throws TidemarkError `mirror_corrupt` */
+/** @throws TidemarkError `mirror_corrupt` for a text that is not a JSON object of ids */
 export function storedScope(text: string): Scope {
+  let scope: unknown;
   try {
-    return JSON.parse(text) as Scope;
+    scope = JSON.parse(text);
   } catch (error) {
     throw damagedName('scope', text, error);
   }
+  if (isScope(scope)) return scope;
+  throw damagedName('scope', text);
+}
+
+function isScope(value: unknown): value is Scope {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  return Object.values(value).every((id) => typeof id === 'string');
 }
 
 /** SQLite does not keep another program from storing a number or a BLOB in a column of texts. */
@@ -37,13 +45,23 @@ export function textOf(stored: unknown): string {
 }
 
 function damagedName(what: string, text: string, cause?: unknown): TidemarkError {
-  return damagedRow(`there is no ${what} ${JSON.stringify(text)}`, cause);
+  return damagedRow(`there is no ${what} ${JSON.stringify(textOf(text))}`, cause);
 }
 
 /** The error for a row that was altered. */
-export function damagedRow(what: string, cause?: unknown): TidemarkError {
-  return new TidemarkError('mirror_corrupt', `the mirror is damaged: ${what}`, {
-    hint: `\`tidemark verify\` says what else is damaged; ${RESTORE_HINT}`,
-    cause,
-  });
+export function damagedRow(what: string, cause?: unknown): DamagedRow {
+  return new DamagedRow(what, cause);
+}
+
+export class DamagedRow extends TidemarkError {
+  /** What is wrong with it, in a few words. */
+  readonly what: string;
+
+  constructor(what: string, cause?: unknown) {
+    super('mirror_corrupt', `the mirror is damaged: ${what}`, {
+      hint: `\`tidemark verify\` says what else is damaged; ${RESTORE_HINT}`,
+      cause,
+    });
+    this.what = what;
+  }
 }

@@ -58,6 +58,14 @@ const CASES: readonly (readonly [
   [`UPDATE runs SET started_at = 'noon' WHERE run = 2`, [[['runs'], 'noon']], []],
   [`UPDATE acceptances SET accepted_at = 'noon'`, [[['drift', 'accepted'], 'noon']], []],
   [`UPDATE acceptances SET until = 'noon'`, [[['drift', 'accepted'], 'noon']], []],
+  ...[
+    ...[`kind = 'nothing'`, `kind = x'00ff'`, `scope = '{'`, `scope = 'null'`, `scope = '[]'`],
+    ...[`remote_id = CAST(remote_id AS BLOB)`, `reason = x'00ff'`, `until = x'00ff'`],
+    ...[`scope = '{"organization_id":7}'`, `scope = replace(scope, ':', ': ')`, `path = 'paused'`, `path = x'00ff'`],
+  ].map(
+    (value) =>
+      [`UPDATE acceptances SET ${value} WHERE reason = 'agreed'`, [[['drift', 'accepted'], 'also agreed']], []] as const,
+  ),
   [`UPDATE snapshots SET pinned_at = 'noon'`, [[['snapshots'], 'noon']], []],
   ...[`"row" = '{'`, `"row" = '7'`, `member = '{'`, `at = 'noon'`].map(
     (value) => [`UPDATE audit_log SET ${value} WHERE entry = 5`, [[['audit'], 'ALTERED']], []] as const,
@@ -76,14 +84,19 @@ it('a value that cannot be read does not take away the list that it is in', asyn
     const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, { name, ...settings });
     return String(id);
   };
-  const [first, second, other] = [await created('Gone A'), await created('Gone B'), await created('Other')];
+  const [first, second, other, third] = [
+    ...[await created('Gone A'), await created('Gone B')],
+    ...[await created('Other'), await created('Third')],
+  ] as const;
   await story.expectRun(0, 'sync', '--quiet');
   await story.expectRun(0, 'snapshots', 'pin', 'base', 'run:2', '--baseline');
   for (const id of [first, second]) await story.call('DELETE', `${ORGANIZATION}batch_exports/${id}/`);
   await story.applied(0, 'restore', 'run:2', '--apply', '--kind', 'batch_exports');
-  await story.call('PATCH', `${ORGANIZATION}batch_exports/${other}/`, { paused: false });
+  for (const id of [other, third])
+    await story.call('PATCH', `${ORGANIZATION}batch_exports/${id}/`, { paused: false });
   await story.expectRun(0, 'sync', '--quiet');
   await story.expectRun(0, 'drift', 'accept', 'batch_exports', other, '--reason', 'agreed');
+  await story.expectRun(0, 'drift', 'accept', 'batch_exports', third, '--reason', 'also agreed');
   const whole = readFileSync(story.file('mirror.db'));
   const found: string[] = [];
   for (const [sql, shown, refused] of CASES) {
@@ -113,3 +126,33 @@ it('a value that cannot be read does not take away the list that it is in', asyn
   }
   expect(found.join('\n\n')).toBe('');
 }, 300_000);
+
+/** Every row of a place that another program wrote: one in another notation would be a second one of the same place. */
+it('an acceptance that another program inserted does not count, however its place is written', async () => {
+  const story = await Story.start();
+  const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, {
+    ...{ name: 'Kept', model: 'events', interval: 'day', paused: true },
+    destination: { type: 'NoOp', config: {} },
+  });
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.expectRun(0, 'snapshots', 'pin', 'base', 'run:2', '--baseline');
+  await story.call('PATCH', `${ORGANIZATION}batch_exports/${String(id)}/`, { paused: false });
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.expectRun(0, 'drift', 'accept', 'batch_exports', String(id), '--reason', 'agreed');
+  const kept = new Database(story.file('mirror.db'), { readonly: true });
+  const row = kept.prepare<[], Record<string, string>>('SELECT * FROM acceptances').get() ?? {};
+  kept.close();
+  await story.expectRun(0, 'drift', 'unaccept', 'batch_exports', String(id));
+  await story.expectRun(2, 'drift');
+  const whole = readFileSync(story.file('mirror.db'));
+  for (const place of [{}, { scope: row['scope']?.replace(':', ': ') }, { remote_id: Buffer.from(String(id)) }]) {
+    writeFileSync(story.file('mirror.db'), whole);
+    const file = new Database(story.file('mirror.db'));
+    const values = Object.values({ ...row, ...place });
+    file.prepare(`INSERT INTO acceptances VALUES (${values.map(() => '?').join(', ')})`).run(...values);
+    file.close();
+    await story.expectRun(2, 'drift');
+    await story.expectRun(1, 'drift', 'accepted');
+    await story.expectRun(1, 'doctor');
+  }
+});

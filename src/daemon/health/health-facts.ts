@@ -3,8 +3,7 @@ import type { Config } from '../../config/config.ts';
 import { areBackupsEncrypted, ownerOf } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
-import { asTidemarkError, type ErrorCode, isLocalError, TidemarkError } from '../../core/errors.ts';
-import type { CheckedAcceptance } from '../../mirror/acceptances.ts';
+import { asTidemarkError, type ErrorCode, isLocalError } from '../../core/errors.ts';
 import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
@@ -223,22 +222,17 @@ function rememberComplete(
   else completeRuns.set(source, run);
 }
 
-/** None where they cannot be read: the comparison that needs them says why, and all else is known. */
-function checkedAcceptances(mirror: Mirror): CheckedAcceptance[] {
-  try {
-    return mirror.acceptances.checked();
-  } catch (error) {
-    if (error instanceof TidemarkError && error.code === 'mirror_corrupt') return [];
-    throw error;
-  }
-}
-
 /** What people decided and another program wrote over, or in their name. */
 function contradictionsOf(config: Config, mirror: Mirror): HealthInputs['contradictions'] {
-  const accepted = checkedAcceptances(mirror).flatMap(
-    (acceptance) =>
-      contradictionText(acceptance, acceptance.source, definitionsFor(config, acceptance.source)) ?? [],
-  );
+  const accepted = [
+    ...mirror.acceptances
+      .checked()
+      .flatMap(
+        (acceptance) =>
+          contradictionText(acceptance, acceptance.source, definitionsFor(config, acceptance.source)) ?? [],
+      ),
+    ...mirror.acceptances.unreadable(),
+  ];
   const pinned = mirror.snapshots.contradictions();
   const tables = [
     ...accepted.map(() => ({ about: 'acceptances' }) as const),
