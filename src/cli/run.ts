@@ -349,7 +349,7 @@ export interface PrintedChanges {
   readonly createdAgain: readonly RecreatedCount[];
 }
 
-const NOTHING_COMPARED = {
+export const NOTHING_COMPARED = {
   ...{ summary: null, firstReads: [], createdAgain: [] },
 } as const satisfies Omit<PrintedChanges, 'text'>;
 

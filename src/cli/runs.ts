@@ -15,6 +15,7 @@ import { print, type CommandContext, terminalWidth } from './context.ts';
 import { printAltered } from './verification-note.ts';
 import { progressInDaemon, progressText } from './daemon-requests.ts';
 import {
+  NOTHING_COMPARED,
   recreatedLines,
   type PrintedChanges,
   runChangesDocument,
@@ -116,15 +117,19 @@ export async function showRun(
     );
     if (run === undefined) throw missingRun(mirror, number);
     const unlike = mirror.runs.unlikeSealed({ from: number, upTo: number }).map(({ line }) => line);
-    const warnings = [...unlike, ...alteredAuthors(mirror, [])];
-    const exit = printAltered(context, warnings);
+    const altered = [...unlike, ...alteredAuthors(mirror, [])];
     const progress = (await progressInDaemon(context, config, [run])).get(run.source);
     const sweeps = mirror.runs.sweeps(run.run);
     const schemaChanges = mirror.runs.schemaChanges({ run: run.run });
     const forgotten = forgottenInto(mirror, run.run);
     const accepted = mirror.acceptedRemovals(run.run);
     if (context.options.json === true) {
-      const compared = runChangesDocument(mirror, config, run, { showsSecrets });
+      const { found, damage } = unlessDamaged(() =>
+        runChangesDocument(mirror, config, run, { showsSecrets }),
+      );
+      const compared = found ?? null;
+      const warnings = [...altered, ...damage];
+      const exit = printAltered(context, warnings);
       await print(
         context,
         `${JSON.stringify({
@@ -150,7 +155,11 @@ export async function showRun(
     const placeOf = (scope: SweepRow['scope']): string =>
       placeText(scope, { definitions, parentName }, { hasIds });
     const sampled = sampledByRun(mirror, { source: run.source, run: run.run, sweeps });
-    const printed = printRunChanges(context, mirror, config, run, { showsSecrets });
+    const { found, damage } = unlessDamaged(() =>
+      printRunChanges(context, mirror, config, run, { showsSecrets }),
+    );
+    const printed = found ?? { text: 'its changes cannot be read\n', ...NOTHING_COMPARED };
+    const exit = printAltered(context, [...altered, ...damage]);
     const lines = [
       `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${starterText(run)}`,
       ...(run.error === null ? [] : [run.error]),
@@ -174,6 +183,16 @@ export async function showRun(
     return exit;
   } finally {
     mirror.close();
+  }
+}
+
+/** What is compared, or a line that says why nothing can be: all else of the run is shown even so. */
+function unlessDamaged<T>(compare: () => T): { readonly found?: T; readonly damage: readonly string[] } {
+  try {
+    return { found: compare(), damage: [] };
+  } catch (error) {
+    if (!(error instanceof TidemarkError) || error.code !== 'mirror_corrupt') throw error;
+    return { damage: [`its changes cannot be read: ${error.message}`] };
   }
 }
 

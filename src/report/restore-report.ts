@@ -262,6 +262,7 @@ function nextLines(report: RestoreReport, { plan }: RestoreOptions): Text[] {
   const isOver = outcome !== 'interrupted' && outcome !== 'running';
   const isUnknown = steps.some((step) => step.outcome === 'sent');
   const isLost = steps.every(({ outcome: end, error }) => end !== 'failed' || LOST.has(error?.code ?? ''));
+  if (report.is_plan_unreadable === true && outcome !== 'running') return withoutPlan(report);
   const lines: Text[] = [];
   if (outcome === 'running') lines.push('it is running: wait until it has ended');
   else if (undo === undefined) {
@@ -280,6 +281,29 @@ function nextLines(report: RestoreReport, { plan }: RestoreOptions): Text[] {
   }
   if (applied > 0) lines.push([{ code: 'tidemark sync' }, ' brings the mirror up to date']);
   return lines;
+}
+
+/** Neither is it continued or undone without its plan, which says what each of its requests was. */
+function withoutPlan({ summary, steps }: RestoreReport): Text[] {
+  const hasActed = summary.applied > 0 || steps.some((step) => step.outcome === 'sent');
+  return [
+    [
+      `without its plan it can be neither continued nor undone here: restore a backup of the mirror of before the alteration (`,
+      { code: 'tidemark backup list' },
+      ')',
+    ],
+    ...(hasActed
+      ? [
+          [
+            'to set back what it changed without one: ',
+            { code: 'tidemark restore run:N' },
+            ' plans the state of a run before it; ',
+            { code: 'tidemark runs' },
+            ' lists them',
+          ],
+        ]
+      : []),
+  ];
 }
 
 /** The line with the command that makes a new plan; none where the plan of this one is not known. */
