@@ -14,7 +14,7 @@ import {
   onlyMirrorConfig,
   sourcesWithMirror,
 } from './config/mirrors.ts';
-import { requireNameWithoutSecret } from './config/known-secrets.ts';
+import { knownSecrets } from './config/known-secrets.ts';
 import type { Actor } from './core/actor.ts';
 import { systemClock } from './core/clock.ts';
 import { TidemarkError } from './core/errors.ts';
@@ -98,8 +98,8 @@ export function openConfiguredMirror(
   actor?: Actor,
   mayCreate = true,
 ): Mirror {
-  if (actor !== undefined) requireNameWithoutSecret(config, actor);
   const who = actor === undefined ? {} : { actor };
-  const options = { mode, command, clock: systemClock, host: hostname(), pid, mayCreate, ...who };
+  const secrets = mode === 'write' ? knownSecrets(config) : [];
+  const options = { mode, command, clock: systemClock, host: hostname(), pid, mayCreate, secrets, ...who };
   return openMirror(config.mirror, options);
 }

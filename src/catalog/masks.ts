@@ -1,4 +1,6 @@
 /** What servers put in place of a secret (wire-notes.md, Secrets). Written back, it would destroy the real one. */
+import { TidemarkError } from '../core/errors.ts';
+import type { Secret } from '../core/secret.ts';
 import type { KindRow } from './kinds.ts';
 
 /** Replaces a secret in reports and plans. Old and new look the same: the report says that they differ. */
@@ -222,6 +224,28 @@ export function shownText(text: string, { withheld = [] }: Pick<KindRow, 'withhe
     .sort((one, other) => other.length - one.length)
     .reduce((rest, secret) => rest.replaceAll(secret, MASK), text);
   return withoutUrlSecrets(open, MASK);
+}
+
+/** True for a text that holds one of these secrets. */
+export function holdsSecret(text: string, secrets: readonly Secret[]): boolean {
+  return secrets.some((secret) => {
+    const value = secret.reveal();
+    return value.length >= LEAST_CHARACTERS && text.includes(value);
+  });
+}
+
+/**
+ * A text that a person typed, as it is recorded for good and shown: every name, reason and note passes through here.
+ * @param what begins the message: `the reason`
+ * @param secrets those of the configuration
+ * @throws TidemarkError `usage` where it holds one of them
+ */
+export function recordedText(text: string, what: string, secrets: readonly Secret[]): string {
+  if (holdsSecret(text, secrets))
+    throw new TidemarkError('usage', `${what} holds a key or token of the configuration`, {
+      hint: 'give another one; nothing was recorded',
+    });
+  return withoutUrlSecrets(text, MASK);
 }
 
 function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): string {

@@ -139,6 +139,13 @@ export function fileSecret(
   return read.value;
 }
 
+/** What a file of one secret holds; undefined where that cannot be read, which nobody needs to know. */
+export function secretInFile(checking: Checking, at: Path, file: string | undefined): string | undefined {
+  if (file === undefined) return undefined;
+  const read = readSecretFile(absolutePath(checking, at, file));
+  return 'mistake' in read ? undefined : read.value;
+}
+
 /**
  * The files that a configuration was read from, to detect that it may have changed, and one hash of their contents, by which
  * two configurations are distinguished.

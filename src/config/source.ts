@@ -10,6 +10,7 @@ import {
   type Checking,
   directoryOf,
   fileSecret,
+  secretInFile,
   type FoundProfile,
   absolutePath,
   readSecretText,
@@ -48,7 +49,11 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
   const isRead = needsKeys || (keys === 'optional' && parsed.apiKey === undefined);
   const file = isRead ? parsed.apiKeyFile : undefined;
   const onUnreadable = needsKeys ? undefined : (): void => undefined;
-  const apiKey = fileSecret(checking, at, 'apiKey', file, onUnreadable) ?? parsed.apiKey;
+  const apiKey =
+    fileSecret(checking, at, 'apiKey', file, onUnreadable) ??
+    parsed.apiKey ??
+    // Nobody sends it then, but no text may show it.
+    secretInFile(checking, [...at, 'apiKeyFile'], parsed.apiKeyFile);
   if (apiKey === undefined && needsKeys && !isWrong('apiKey') && !isWrong('apiKeyFile')) {
     mistakes.add(
       tree,

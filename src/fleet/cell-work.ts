@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { ReadClient } from '../api/read-client.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
+import { knownSecrets } from '../config/known-secrets.ts';
 import { toErrorMessage } from '../core/child-process.ts';
 import { asTidemarkError, type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
@@ -64,7 +65,7 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
       };
     const chain = await bringMirror(order, config.mirror, effects);
     noteLostRuns(order, source, effects);
-    const baselineError = setBaseline(order, config.mirror, effects);
+    const baselineError = setBaseline(order, config, effects);
     await doWhatIsDue(config, order, effects);
     // Cut short: what its mirror has by then is reported with the next work on it.
     if (effects.signal.aborted)
@@ -145,14 +146,16 @@ function countRequests(
  */
 function setBaseline(
   { cell, baseline }: CellOrder,
-  path: string,
+  config: Config,
   { clock, host, pid }: CellEffects,
 ): string | null {
   if (baseline === null) return null;
   const { name, run, time, by } = baseline;
   const actor = { by, via: `fleet baseline on ${host}` };
   try {
-    const mirror = openMirror(path, { mode: 'write', command: 'fleet', clock, host, pid, actor });
+    const mirror = openMirror(config.mirror, {
+      ...{ mode: 'write', command: 'fleet', clock, host, pid, actor, secrets: knownSecrets(config) },
+    });
     try {
       const reference = parseReference(time ?? `run:${run}`, clock.now());
       pinBaseline(mirror, name, { reference, isExact: time !== null, source: cell });

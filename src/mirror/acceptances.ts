@@ -1,5 +1,4 @@
 /** Drift that somebody accepted, with the reason: kept in the mirror, so that it goes where its backups go. */
-import { withoutUrlSecrets } from '../catalog/masks.ts';
 import { randomBytes } from 'node:crypto';
 import { and, asc, eq, getTableColumns, sql } from 'drizzle-orm';
 import { scopeKey } from '../catalog/catalog.ts';
@@ -131,7 +130,7 @@ export class AcceptanceStore {
   ): DriftAcceptance {
     const { actor } = this.#access;
     // The log is append-only: what is in it cannot be masked later.
-    const reason = withoutUrlSecrets(acceptance.reason, '[secret]');
+    const reason = this.#access.recordedText(acceptance.reason, 'the reason');
     const added = { ...acceptance, reason, by: actor.by, via: actor.via };
     const { source, acceptedAt: at } = added;
     this.#access.change((writer) =>

@@ -1,8 +1,9 @@
 /** The connections of an open mirror, as its stores use them. */
+import { recordedText } from '../catalog/masks.ts';
 import { type Actor, commandActor } from '../core/actor.ts';
-import { recordedActor } from './audit-log.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
+import type { Secret } from '../core/secret.ts';
 import { type Connection, asReadingError, translated } from './database.ts';
 import type { WriterLock } from './lock.ts';
 import { checkpointNow } from './write-ahead-log.ts';
@@ -48,7 +49,9 @@ export class MirrorAccess {
   readonly path: string;
   readonly clock: Clock;
   readonly isTemporary: boolean;
-  readonly #actor: Actor | undefined;
+  /** Who writes. */
+  readonly actor: Actor;
+  readonly #secrets: readonly Secret[];
   readonly #openReader: () => ReaderConnection;
   /**
    * Readers that are not lent. The first of them reads, and there is another one only while that is lent, or after it was:
@@ -67,8 +70,14 @@ export class MirrorAccess {
     {
       clock,
       isTemporary = false,
-      actor,
-    }: { readonly clock: Clock; readonly isTemporary?: boolean; readonly actor?: Actor },
+      actor = commandActor(),
+      secrets = [],
+    }: {
+      readonly clock: Clock;
+      readonly isTemporary?: boolean;
+      readonly actor?: Actor;
+      readonly secrets?: readonly Secret[];
+    },
     /** One that is open, or what opens one when something is read. */
     reader: ReaderConnection | (() => ReaderConnection),
     write: WriteAccess | null,
@@ -76,16 +85,19 @@ export class MirrorAccess {
     this.path = path;
     this.clock = clock;
     this.isTemporary = isTemporary;
-    this.#actor = actor;
+    this.#secrets = secrets;
+    const { by, via } = actor;
+    // What the program knows by itself is not typed: user and host.
+    this.actor = { by: by === via ? by : this.recordedText(by, 'the name of a person'), via };
     this.#first = typeof reader === 'function' ? null : reader;
     this.#openReader = typeof reader === 'function' ? reader : () => reader.another();
     this.#idle = this.#first === null ? [] : [this.#first];
     this.#write = write;
   }
 
-  /** Who writes. */
-  get actor(): Actor {
-    return recordedActor(this.#actor ?? commandActor());
+  /** As `recordedText`, with the secrets of the configuration. */
+  recordedText(text: string, what: string): string {
+    return recordedText(text, what, this.#secrets);
   }
 
   /** Closes the connections, empties the log, and releases the lock even if something fails to close. */

@@ -1,6 +1,7 @@
 /** The mirror: one SQLite file with every record, its history and its runs, behind a store for each. */
 import type { Actor } from '../core/actor.ts';
 import type { Clock } from '../core/clock.ts';
+import type { Secret } from '../core/secret.ts';
 import { AcceptanceStore } from './acceptances.ts';
 import type { MirrorAccess } from './access.ts';
 import {
@@ -32,6 +33,8 @@ export interface MirrorOptions {
   readonly pid?: number;
   /** Who does what is recorded with a name; the user of this process if omitted. */
   readonly actor?: Actor;
+  /** For writing: what no text may hold that a person typed, and that is recorded. */
+  readonly secrets?: readonly Secret[];
   /** For writing: false where making an empty mirror would be a mistake. */
   readonly mayCreate?: boolean;
   /** Deleted when it is closed: nothing of it waits for the disk, its log is never emptied, and it has no views of kinds. */

@@ -242,7 +242,8 @@ export class RestoreStore {
       const row = {
         ...rest,
         by: actor.by,
-        fromRef: from,
+        // It may be a path.
+        fromRef: this.#access.recordedText(from, 'the reference of the state to restore'),
         undoes: undoes ?? null,
         approved: JSON.stringify(approved),
       };

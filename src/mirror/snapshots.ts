@@ -106,6 +106,7 @@ export class SnapshotStore {
    * has it still), `reference_unknown` for a run that was never published
    */
   pin(name: string, run: number): SnapshotRow {
+    this.#requireNoSecret(name);
     return this.#access.change((writer) => pinSnapshot(writer, { name, run }, this.#doing()));
   }
 
@@ -114,6 +115,7 @@ export class SnapshotStore {
    * @throws TidemarkError as `pin` and `setBaseline`
    */
   pinBaseline(name: string, run: number): SnapshotRow {
+    this.#requireNoSecret(name);
     const doing = this.#doing();
     return this.#access.change((writer) =>
       writer
@@ -139,6 +141,11 @@ export class SnapshotStore {
    */
   setBaseline(name: string): SnapshotRow {
     return this.#access.change((writer) => markBaseline(writer, name, this.#doing()));
+  }
+
+  /** A name with anything else that would be masked has characters that no name has. */
+  #requireNoSecret(name: string): void {
+    this.#access.recordedText(name, 'the name of the snapshot');
   }
 
   #doing(): Doing {

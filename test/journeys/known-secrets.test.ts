@@ -1,5 +1,7 @@
 /** A record of the service that holds a secret of the configuration: reports, plans and pages have `[secret]` in its place. */
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
+import { commandLine } from './command-line.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 
 const KEY = 'test-key-of-some-length';
@@ -35,6 +37,48 @@ it('the key, or a token, that a record holds is masked in what is shown of it, a
     if (command[0] !== 'status') expect(stdout.replaceAll('\\', ''), command.join(' ')).toContain('[secret]');
   }
   expect((await story.expectRun(0, 'export')).stdout).toContain(KEY);
+});
+
+it('is masked as well by commands that send nothing, where it is in a file', async () => {
+  const story = await Story.start();
+  const env: Record<string, string> = { ...story.env, TIDEMARK_API_KEY_FILE: story.file('key') };
+  delete env['TIDEMARK_API_KEY'];
+  await story.call('PATCH', ORGANIZATION, { name: `Kitti ${KEY}` });
+  await story.expectRun(0, 'sync', '--quiet');
+  for (const command of [
+    ['changes', '--json'],
+    ['changes'],
+    ['runs', 'show', '2'],
+    ['diff', 'run:1', 'latest'],
+  ]) {
+    writeFileSync(story.file('key'), `${KEY}\n`);
+    const { stdout } = await commandLine(command, { env, cwd: story.directory });
+    expect(stdout, command.join(' ')).not.toContain(KEY);
+    expect(stdout, command.join(' ')).toContain('[secret]');
+    rmSync(story.file('key'));
+    expect((await commandLine(command, { env, cwd: story.directory })).stderr).not.toContain('key');
+  }
+});
+
+it('a reason, or the name of a snapshot, that holds a key is refused, and not recorded', async () => {
+  const story = await Story.start({ TIDEMARK_HTTP_TOKEN: MORE });
+  await story.expectRun(0, 'snapshots', 'pin', 'a', '--baseline', '--as', 'ann');
+  await story.call('PATCH', ORGANIZATION, { name: 'Kitti' });
+  await story.expectRun(0, 'sync', '--quiet');
+  const id = String((await story.call('GET', ORGANIZATION))['id']);
+  for (const secret of [KEY, MORE]) {
+    for (const [what, ...command] of [
+      ['the reason', 'drift', 'accept', 'organizations', id, '--reason', `as ${secret} has it`],
+      ['the name of the snapshot', 'snapshots', 'pin', secret],
+      ['the name of the snapshot', 'snapshots', 'pin', secret, '--baseline'],
+      ['the name of the snapshot', 'snapshots', 'pin', `before-${secret}`, 'run:1'],
+    ] as const) {
+      const { stdout, stderr } = await story.expectRun(4, ...command);
+      expect(stderr, command.join(' ')).toContain(`${what} holds a key or token of the configuration`);
+      expect(`${stdout}${stderr}`).not.toContain(secret);
+    }
+    expect(readFileSync(story.file('mirror.db')).includes(secret)).toBe(false);
+  }
 });
 
 it('a name that holds a key is refused, and not recorded', async () => {

@@ -1,6 +1,6 @@
 /** The login form: a token in, a session cookie out. Only there where a token is configured. */
 import { Hono, type Context } from 'hono';
-import { actorName, nameProblem } from '../../core/actor.ts';
+import { actorName } from '../../core/actor.ts';
 import type { Clock } from '../../core/clock.ts';
 import { plural } from '../../core/wording.ts';
 import {
@@ -23,6 +23,8 @@ interface LoginParts {
   readonly addressOf: (context: Context) => string;
   /** True for a request that shows a session or a token. */
   readonly mayRead: (context: Context) => boolean;
+  /** Why a text cannot be a name, after `it`; null where it can. */
+  readonly nameProblem: (text: string) => string | null;
   /** Why a proxy lets nobody in by the name that it sends; null without one. */
   readonly userProblemOf: (context: Context) => string | null;
   readonly endSession: (context: Context) => void;
@@ -31,7 +33,17 @@ interface LoginParts {
 }
 
 export function createLogin(parts: LoginParts): Hono {
-  const { access, clock, wrongTokens, addressOf, mayRead, userProblemOf, endSession, checkSameSite } = parts;
+  const {
+    access,
+    clock,
+    wrongTokens,
+    addressOf,
+    mayRead,
+    nameProblem,
+    userProblemOf,
+    endSession,
+    checkSameSite,
+  } = parts;
   const login = new Hono();
   login.get('/login', (context) => {
     const to = localPath(context.req.query('to'));

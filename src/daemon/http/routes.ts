@@ -1,6 +1,7 @@
 /** All routes, and the checks that every request passes before. */
 import type { HttpBindings } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
+import { knownSecrets } from '../../config/known-secrets.ts';
 import type { LoadedConfig } from '../../config/mirrors.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { TrustedProxies } from '../../server/client-address.ts';
@@ -32,7 +33,10 @@ export function createRoutes(
   drift: DriftNow,
 ): { readonly application: Application; close(): Promise<void> } {
   const { clock, log } = options;
-  const shell = createShell(options, { hold: () => cells.hold() });
+  const shell = createShell(options, {
+    hold: () => cells.hold(),
+    secrets: () => knownSecrets(cells.config()),
+  });
   const { application, access, callerOf, proxies, pages, withErrors } = shell;
   const replicas =
     options.replica === undefined ? null : new Replicas(options.replica, () => cells.config(), proxies);

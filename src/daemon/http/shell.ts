@@ -2,6 +2,8 @@
 import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context, type Next } from 'hono';
 import { METHOD_NAME_ALL } from 'hono/router';
+import { holdsSecret } from '../../catalog/masks.ts';
+import { nameProblem } from '../../core/actor.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Secret } from '../../core/secret.ts';
@@ -39,6 +41,8 @@ export interface ShellOptions {
 interface ShellParts {
   /** Called for each request; what it returns is called once that is answered. */
   readonly hold?: () => () => void;
+  /** What the name of nobody may hold. */
+  readonly secrets?: () => readonly Secret[];
   /** Of the pages; left out, the daemon's. */
   readonly navigation?: Navigation;
   /** True for a failure that is logged once, as it begins, and not with each request. */
@@ -60,21 +64,29 @@ interface Shell {
 
 export function createShell(
   options: ShellOptions,
-  { hold = () => () => undefined, navigation, isLoggedOnce = () => false }: ShellParts = {},
+  {
+    hold = () => () => undefined,
+    secrets = () => [],
+    navigation,
+    isLoggedOnce = () => false,
+  }: ShellParts = {},
 ): Shell {
   const { clock, log, userHeader = null } = options;
   const access = new Access(options);
   const proxies = new TrustedProxies(options.trustedProxies ?? []);
   const wrongTokens = new WrongTokens(clock, log);
   const addressOf = (context: Context): string => proxies.clientOf((context.env as HttpBindings).incoming);
+  const secretProblem = (name: string): string | null =>
+    holdsSecret(name, secrets()) ? 'holds a key or token of the configuration' : null;
   const callerOf = (context: Context): Caller => {
     const { incoming } = context.env as HttpBindings;
     const header = (name: string): string | undefined => context.req.header(name);
     const user = userHeader === null ? null : proxies.userOf(incoming, userHeader);
+    const problem = user?.problem ?? (user === null || user.name === null ? null : secretProblem(user.name));
     return {
       host: proxies.hostOf(incoming),
-      user: user?.name ?? null,
-      userProblem: user?.problem === undefined ? null : `the proxy's ${userHeader ?? ''} ${user.problem}`,
+      user: problem === null ? (user?.name ?? null) : null,
+      userProblem: problem === null ? null : `the proxy's ${userHeader ?? ''} ${problem}`,
       authorization: header('authorization'),
       trigger: header(TRIGGER_HEADER),
       cookie: header('cookie'),
@@ -131,6 +143,7 @@ export function createShell(
       clock,
       wrongTokens,
       addressOf,
+      nameProblem: (name) => nameProblem(name) ?? secretProblem(name),
       userProblemOf: (context) => callerOf(context).userProblem,
       mayRead: (context) => access.mayRead(callerOf(context), clock.now()),
       endSession: (context) => access.endSession(callerOf(context)),
