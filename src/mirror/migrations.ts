@@ -157,6 +157,15 @@ function apply(connection: Connection, all: readonly Migration[], from: number):
   connection.pragma(`user_version = ${all.length}`);
 }
 
+/** What is wrong with a mirror that has a trigger, in one line: no migration makes one, and it would change what is written. Null without. */
+export function triggerText(connection: Connection): string | null {
+  const names = connection.prepare<[], string>(`SELECT name FROM sqlite_master WHERE type = 'trigger'`).pluck();
+  const [first, ...more] = names.all();
+  if (first === undefined) return null;
+  const others = more.length === 0 ? '' : ` and ${more.length} more`;
+  return `another program added the trigger ${JSON.stringify(first)}${others}, which would change what is written`;
+}
+
 /** A copy beside the mirror, complete or absent. */
 function keepCopy(connection: Connection, copy: string): void {
   const unfinished = `${copy}-unfinished`;

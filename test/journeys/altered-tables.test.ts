@@ -18,13 +18,27 @@ it('a baseline whose run is gone is damage, no unknown reference', async () => {
     expect((await story.expectRun(1, ...command)).stderr).toContain('is damaged: the row of run 1 is gone');
 });
 
-it('a pin that the audit log cannot have is refused', async () => {
+it.each([
+  ['audit_log', 'BEFORE INSERT ON audit_log BEGIN SELECT RAISE(IGNORE); END'],
+  ['snapshots', `AFTER INSERT ON snapshots BEGIN UPDATE snapshots SET pinned_by = 'eve'; END`],
+  ['runs', `AFTER UPDATE ON runs BEGIN UPDATE runs SET removed = 0 WHERE run = new.run; END`],
+])('nothing is written where another program put a trigger on %s', async (_table, trigger) => {
   const story = await Story.start();
-  alter(story, 'CREATE TRIGGER planted BEFORE INSERT ON audit_log BEGIN SELECT RAISE(IGNORE); END');
-  const { stderr } = await story.expectRun(1, 'snapshots', 'pin', 'a', '--as', 'ann');
-  expect(stderr).toMatch(/audit log|planted/);
+  alter(story, `CREATE TRIGGER planted ${trigger}`);
+  for (const command of [
+    ['snapshots', 'pin', 'a', '--as', 'ann'],
+    ['sync', '--quiet'],
+    ['forget', '--keep-last', '1'],
+  ]) {
+    const { stderr } = await story.expectRun(1, ...command);
+    expect(stderr, command.join(' ')).toContain('another program added the trigger "planted"');
+  }
+  expect((await story.expectRun(1, 'verify')).stdout).toContain('planted');
+  // What only reads fires none.
+  await story.expectRun(0, 'status');
   alter(story, 'DROP TRIGGER planted');
   expect((await story.expectRun(0, 'snapshots', '--json')).stdout).not.toContain('"a"');
+  await story.expectRun(0, 'sync', '--quiet');
 });
 
 it('numbers that are spent by another program are named by verify, and not called a full disk', async () => {
