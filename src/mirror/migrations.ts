@@ -159,7 +159,9 @@ function apply(connection: Connection, all: readonly Migration[], from: number):
 
 /** What is wrong with a mirror that has a trigger, in one line: no migration makes one, and it would change what is written. Null without. */
 export function triggerText(connection: Connection): string | null {
-  const names = connection.prepare<[], string>(`SELECT name FROM sqlite_master WHERE type = 'trigger'`).pluck();
+  const names = connection
+    .prepare<[], string>(`SELECT name FROM sqlite_master WHERE type = 'trigger'`)
+    .pluck();
   const [first, ...more] = names.all();
   if (first === undefined) return null;
   const others = more.length === 0 ? '' : ` and ${more.length} more`;
