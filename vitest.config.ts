@@ -28,7 +28,7 @@ const LONG = [
   'docs/{adding-a-kind,snippets,sql-tools}',
   'fleet/work',
   'journeys/{daemon,daemon-jobs,demo,disk,drill,git,live,mcp,memory,mirror-move,page-restore,rate-limit}',
-  'journeys/{recreated-by-hand,restore-families,undo-own,undo-unanswered,unkeepable}',
+  'journeys/{recreated-by-hand,restore-families,undo-acted-since,undo-own,undo-unanswered,unkeepable}',
   'mirror/{bit-flips,crash,forget,history}',
   'properties/{churn,history-diff}',
   'restore/{apply-killed,undo-properties}',
