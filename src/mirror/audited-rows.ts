@@ -433,7 +433,7 @@ function lookUp(connection: Connection, about: AuditedTable, key: RowKey) {
   const [found] = recordedRows(connection, about, key);
   // As SQLite writes it, where the row is gone: keys have texts and whole numbers only.
   const member = found?.member ?? JSON.stringify(key);
-  return { found, member, latest: LATEST_OF(connection).get({ about, member }) };
+  return { found, member, latest: ENTRIES(connection).get({ about, member }) };
 }
 
 /** A row that is gone though the log has it, as its latest entry has it; null for any other. */
@@ -442,17 +442,6 @@ export function goneRow(connection: Connection, about: AuditedTable, key: RowKey
   if (found !== undefined || latest === undefined || isEnding(latest)) return null;
   return { member, row: latest.row };
 }
-
-const LATEST_OF = prepared((db) => {
-  const { entry, about, member } = auditLog;
-  return db
-    .select()
-    .from(auditLog)
-    .where(and(eq(about, param('about')), eq(member, param('member'))))
-    .orderBy(desc(entry))
-    .limit(1)
-    .prepare();
-});
 
 /** The latest entry about a row, be the row there or not; undefined without one. */
 export function latestEntry(
