@@ -87,7 +87,7 @@ export class MirrorAccess {
     this.isTemporary = isTemporary;
     this.#secrets = secrets;
     const { by, via } = actor;
-    // What the program knows by itself is not typed: user and host.
+    // User and host are read from the system, nobody typed them.
     this.actor = { by: by === via ? by : this.recordedText(by, 'the name of a person'), via };
     this.#first = typeof reader === 'function' ? null : reader;
     this.#openReader = typeof reader === 'function' ? reader : () => reader.another();

@@ -43,7 +43,7 @@ export function filterParts(
 
 /**
  * The lists that lead to those of the filter: an answer within the filter depends on them too, since nobody knows what is below a
- * record that no list showed. Null where none does: ids are found or not, whatever else there is.
+ * record that no list showed. Null where no list does: ids are found or not, whatever else there is.
  */
 export function leadingFilter(filter: StateFilter): StateFilter | null {
   const { kinds = KINDS, ids } = filter;

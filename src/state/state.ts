@@ -43,7 +43,7 @@ export type Coverage =
   | {
       readonly how: 'left_out';
       readonly reason: string;
-      /** True where it is left out for its kind: what is below it may have been asked for. */
+      /** True if its whole kind is left out: what is below it may have been asked for. */
       readonly isOfKind?: true;
     };
 

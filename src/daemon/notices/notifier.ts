@@ -440,7 +440,7 @@ function restoreTransition(
 // Transitions by time. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows. Where the sync that
 // just failed was reported, `follows` is that event: a channel that has it gets no second notice of the same moment.
 
-/** A failure that was reported no longer ago is that of the same moment: the next look at what is overdue comes up to so much later. */
+/** A failure that was reported no longer ago than this is the same event: the next check of what is overdue may come this much later. */
 const JUST_MS = 2 * 60_000;
 
 /** The event by which a sync was reported as failed just now; null for none. */

@@ -218,8 +218,8 @@ export const CLOCKS_DIFFER_MS = 60_000;
 export const CREATED_AT = '/created_at';
 
 /**
- * A record that was created about when the creation was sent and holds all that it sends but the name, and that no other step
- * creates: somebody may have renamed what the lost request created. Null without one, and for kinds of which that cannot be told.
+ * A record that was created about when the creation was sent, that equals it in everything it sends except the name, and that no
+ * other step creates: somebody may have renamed what the lost request created. Null without one, and for kinds where this is unknown.
  * @throws TidemarkError when that cannot be found out
  */
 async function renamedSince(context: LookUpContext, ready: ReadyStep): Promise<string | null> {
