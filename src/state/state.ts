@@ -43,7 +43,7 @@ export type Coverage =
   | {
       readonly how: 'left_out';
       readonly reason: string;
-      /** True if its whole kind is left out: what is below it may have been asked for. */
+      /** True if all of the kind is left out: what is below it may have been asked for. */
       readonly isOfKind?: true;
     };
 
