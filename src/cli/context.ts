@@ -2,6 +2,7 @@
 import type { ReadStream } from 'node:tty';
 import { createColors } from 'picocolors';
 import type { Writable } from 'node:stream';
+import type { Clock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { shellWord, withSource } from '../core/hints.ts';
 import type { LogLevel } from '../core/logger.ts';
@@ -44,6 +45,8 @@ export interface ProcessContext {
    * tests: each start takes a third of a second of the processor.
    */
   readonly isOneProcess?: boolean;
+  /** What a restore waits by until the service shows what a lost request did; the system's clock where it is left out. */
+  readonly clock?: Clock;
 }
 
 /** Options that every command takes (design.md, Commands). */

@@ -51,7 +51,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
       mirror,
       source,
       client,
-      clock: systemClock,
+      clock: context.clock ?? systemClock,
       log,
       signal: context.signal,
       events: {

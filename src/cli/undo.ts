@@ -226,7 +226,7 @@ async function withAnswers(
       progress = showLookUps(context, row.restore, steps.length);
       const answers = await lookUpAnswers({
         ...{ row, plan: stored, restores, acceptances: mirror.acceptances, source, reader: client },
-        ...{ clock: systemClock, log, secrets: configuredSecrets(source.secrets), desired },
+        ...{ clock: context.clock ?? systemClock, log, secrets: configuredSecrets(source.secrets), desired },
         ...{ concurrency: applyConcurrency(source.rate), signal: context.signal },
         stepEnded: progress.stepEnded,
       }).finally(progress.stop);

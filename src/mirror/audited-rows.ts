@@ -504,7 +504,9 @@ interface NamedRow {
 
 function namedRow(about: AuditedTable, member: string): NamedRow {
   const key = parsedJson(member);
-  const parts = Array.isArray(key) ? key.map((part) => (typeof part === 'string' ? part : JSON.stringify(part))) : [];
+  const parts = Array.isArray(key)
+    ? key.map((part) => (typeof part === 'string' ? part : JSON.stringify(part)))
+    : [];
   if (about === 'snapshots') return { name: `snapshot ${JSON.stringify(parts[0] ?? '')}` };
   if (about !== 'acceptances') return { name: `${about.slice(0, -1)} ${parts[0] ?? ''}` };
   const [source = '', kind = '', scope = '', id = '', path = ''] = parts;

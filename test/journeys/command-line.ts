@@ -1,6 +1,7 @@
 /** The command line within this process: for tables of cases, where a process for each would take too long. */
 import { Writable } from 'node:stream';
 import { runCommandLine } from '../../src/cli/program.ts';
+import type { Clock } from '../../src/core/clock.ts';
 import { inject } from 'vitest';
 
 export interface Ended {
@@ -23,6 +24,8 @@ interface Options {
   readonly cwd: string;
   /** False where jobs of a daemon and the work on a backup are to have processes of their own, as they have in earnest. */
   readonly isOneProcess?: boolean;
+  /** What a restore waits by. */
+  readonly clock?: Clock;
 }
 
 /** A command that runs until somebody stops it. */

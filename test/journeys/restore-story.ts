@@ -1,12 +1,12 @@
 /** The sandbox with the demo behind a proxy that records, a mirror of it, and short ways to damage and restore it. */
 import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
-import { systemClock } from '../../src/core/clock.ts';
+import { type Clock, systemClock } from '../../src/core/clock.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
 import { type FaultProxy, type ProxiedRequest, startFaultProxy } from '../faults/fault-proxy.ts';
 import { commandLine } from './command-line.ts';
-import { type Ended, environment, mirrorOnce, scratch } from './harness.ts';
+import { type Ended, environment, mirrorOnce, scratch, start } from './harness.ts';
 import { smallDemo } from '../server/small-demo.ts';
 
 export const ORGANIZATION = `/api/organizations/${KITTIWAKE_ID}/`;
@@ -47,6 +47,12 @@ export interface RestoreJson {
   readonly summary: Readonly<Record<string, number>>;
 }
 
+/** Waits a moment where a restore waits for half a minute: the lists of the sandbox are never late. */
+const IMPATIENT: Clock = {
+  ...systemClock,
+  sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 20), signal),
+};
+
 export class Story {
   readonly proxy: FaultProxy;
   readonly url: string;
@@ -85,7 +91,7 @@ export class Story {
   }
 
   run(...args: string[]): Promise<Ended> {
-    return commandLine(args, { env: this.env, cwd: this.directory });
+    return commandLine(args, { env: this.env, cwd: this.directory, clock: IMPATIENT });
   }
 
   async expectRun(code: number, ...args: string[]): Promise<Ended> {
@@ -154,4 +160,25 @@ export class Story {
     );
     this.env['TIDEMARK_SECRETS'] = JSON.stringify({ batch_exports: [{ values }] });
   }
+}
+
+/** Kills restore 1 while that request is under way; returns what lets the request reach the service. */
+export async function killedInside(
+  story: Story,
+  kinds: readonly string[],
+  request: { readonly method: string; readonly path: RegExp; readonly nth: number },
+): Promise<PromiseWithResolvers<undefined>> {
+  story.env['TIDEMARK_RATE_CONCURRENCY'] = '1';
+  const opened = Promise.withResolvers<undefined>();
+  const came = Promise.withResolvers<undefined>();
+  const gate = { kind: 'gate', until: opened.promise, reached: () => came.resolve(undefined) } as const;
+  story.proxy.setRules([{ ...request, fault: gate }]);
+  const command = ['restore', 'run:1', ...kinds.flatMap((kind) => ['--kind', kind]), '--apply', '--yes'];
+  const { child, ended } = start(command, { env: story.env, cwd: story.directory });
+  const failed = ended.then(({ stderr }) => expect(stderr).toBe('still running'));
+  await Promise.race([came.promise, failed]);
+  child.kill('SIGKILL');
+  expect((await ended).code).toBe(null);
+  story.proxy.setRules([]);
+  return opened;
 }

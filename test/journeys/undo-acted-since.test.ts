@@ -1,7 +1,6 @@
 /** `undo` of a restore that was killed, where somebody else may have acted since: what may be theirs is left. */
 import { describe, expect, it } from 'vitest';
-import { start } from './harness.ts';
-import { type Body, ORGANIZATION, type RestoreJson, Story } from './restore-story.ts';
+import { type Body, killedInside, ORGANIZATION, type RestoreJson, Story } from './restore-story.ts';
 
 function ids(records: readonly Body[]): unknown[] {
   return records.map(({ id }) => id).sort();
@@ -14,27 +13,6 @@ async function killedAt(story: Story, kind: string, method: string, arrives: boo
   if (!arrives) return;
   opened.resolve(undefined);
   await expect.poll(async () => (await story.list(kind)).length).toBe(before + 1);
-}
-
-/** Kills restore 1 while that request is under way; returns what lets the request reach the service. */
-async function killedInside(
-  story: Story,
-  kinds: readonly string[],
-  request: { readonly method: string; readonly path: RegExp; readonly nth: number },
-): Promise<PromiseWithResolvers<undefined>> {
-  story.env['TIDEMARK_RATE_CONCURRENCY'] = '1';
-  const opened = Promise.withResolvers<undefined>();
-  const came = Promise.withResolvers<undefined>();
-  const gate = { kind: 'gate', until: opened.promise, reached: () => came.resolve(undefined) } as const;
-  story.proxy.setRules([{ ...request, fault: gate }]);
-  const command = ['restore', 'run:1', ...kinds.flatMap((kind) => ['--kind', kind]), '--apply', '--yes'];
-  const { child, ended } = start(command, { env: story.env, cwd: story.directory });
-  const failed = ended.then(({ stderr }) => expect(stderr).toBe('still running'));
-  await Promise.race([came.promise, failed]);
-  child.kill('SIGKILL');
-  expect((await ended).code).toBe(null);
-  story.proxy.setRules([]);
-  return opened;
 }
 
 /** How restore 1 ended, once another process has opened the mirror for writing. */

@@ -2,7 +2,7 @@
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { start } from './harness.ts';
-import { type Body, ORGANIZATION, type RestoreJson, Story } from './restore-story.ts';
+import { type Body, killedInside, ORGANIZATION, type RestoreJson, Story } from './restore-story.ts';
 
 /** What the machine may take. */
 const POLL = { timeout: 60_000 };
