@@ -38,7 +38,8 @@ export function createRetryBudget(
       if (counters.retries >= most) {
         throw new TidemarkError(
           'retry_budget',
-          `too many requests failed: ${counters.retries} retries in ${counters.requests} requests; last: ${cause.message}`,
+          // Without counts, which differ in each list: what ends many lists is said once.
+          `too many requests failed; last: ${cause.message}`,
           {
             hint: 'what is left was not read; run again when the service has recovered',
             cause,

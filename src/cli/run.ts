@@ -3,7 +3,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
-import type { TidemarkError } from '../core/errors.ts';
+import type { ErrorCode, TidemarkError } from '../core/errors.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { count, duration, plural, localTime, withLocalTimes, outcomeText } from '../core/wording.ts';
 import type { FirstRead, DiffDocument } from '../diff/change.ts';
@@ -139,7 +139,7 @@ export function renderRun(
       ...recreatedLines(createdAgain),
     );
   }
-  lines.push(...shortcomings(report));
+  lines.push(...shortcomings(report, isVerbose));
   const pending = report.sweeps.reduce((sum, sweep) => sum + sweep.pending, 0);
   if (pending > 0 && !isQuiet) {
     lines.push(
@@ -163,13 +163,13 @@ export function runReason(
   if (outcome === 'complete') return [];
   return [
     `run ${run} of ${source} ${outcomeText(outcome)}`,
-    ...(isShown ? [] : shortcomings(report).map((line) => `  ${line}`)),
+    ...(isShown ? [] : shortcomings(report, false).map((line) => `  ${line}`)),
     `  → what was not read is unchanged; \`tidemark doctor --source ${source}\` shows what the key reaches`,
   ];
 }
 
-/** Errors of the run and its collections, with what to do. */
-function shortcomings({ error, sweeps }: RunReport): string[] {
+/** Errors of the run and its collections, with what to do; unless `isVerbose`, an outage is one of them. */
+function shortcomings({ error, sweeps }: RunReport, isVerbose: boolean): string[] {
   const lines: string[] = [];
   // A sweep's error is printed with its collection.
   if (error !== undefined && sweeps.every((sweep) => sweep.error === null)) {
@@ -177,9 +177,46 @@ function shortcomings({ error, sweeps }: RunReport): string[] {
     if (error.hint !== null) lines.push(`  → ${withLocalTimes(error.hint)}`);
   }
   // A message may quote an id or an answer of the service.
-  return [...lines, ...problemLines(sweeps.filter((sweep) => sweep.outcome !== 'complete'))].map((line) =>
-    escapeControlCharacters(line),
-  );
+  const unread = sweeps.filter(({ outcome }) => outcome !== 'complete');
+  const { outage, others } = isVerbose ? { outage: [], others: unread } : withoutOutage(unread);
+  return [...lines, ...outage, ...problemLines(others)].map((line) => escapeControlCharacters(line));
+}
+
+/** What a service that fails or does not answer ends a list with. */
+const OUTAGE_CODES: ReadonlySet<string> = new Set<ErrorCode>([
+  'server_error',
+  'unreachable',
+  'timeout',
+  'unresponsive',
+  'retry_budget',
+]);
+
+/**
+ * Lines for the collections that an outage left unread, where that had several errors: which one a request met is chance.
+ * `others` are the collections with other problems.
+ */
+function withoutOutage(unread: readonly SweepReport[]): {
+  readonly outage: readonly string[];
+  readonly others: readonly SweepReport[];
+} {
+  const isOutage = ({ error }: SweepReport): boolean => error !== null && OUTAGE_CODES.has(error.code);
+  const hit = unread.filter(isOutage);
+  const failed = hit.filter(({ outcome }) => outcome === 'failed');
+  const skipped = hit.filter(({ outcome }) => outcome !== 'failed');
+  const alike = groupAlike(failed, ({ error }) => error?.message ?? '');
+  if (alike.length <= 1) return { outage: [], others: unread };
+  // Spent retries are a consequence of the other errors.
+  const causes = alike.filter(([{ error }]) => error?.code !== 'retry_budget');
+  const [most, ...others] = (causes.length > 0 ? causes : alike).toSorted((a, b) => b.length - a.length);
+  const more = others.length === 0 ? '' : ` and ${plural(others.length, 'other error')}`;
+  return {
+    outage: [
+      `${collectionsText(failed)}: failed: ${most?.[0].error?.message ?? ''}${more}`,
+      '  → the next sync reads them again; -v lists each',
+      ...(skipped.length === 0 ? [] : [`${collectionsText(skipped)}: skipped for the same reason`]),
+    ],
+    others: unread.filter((sweep) => !isOutage(sweep)),
+  };
 }
 
 /** An error of several collections is printed once: a refused key is refused everywhere. */

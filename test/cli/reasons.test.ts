@@ -241,3 +241,39 @@ it('sync --quiet says of a failed run on stderr alone what cron would mail twice
   expect(stdout).toBe('');
   expect(stderr).toMatch(/default failed[^]*500/);
 });
+
+describe('an outage of the service during a sync', () => {
+  const outage = (): Quirk => {
+    let number = 0;
+    return ({ path }, response) => {
+      if (path === '/api/organizations/' || path.endsWith('/projects/')) return false;
+      number += 1;
+      return respond(response, 502 + (number % 3), '<h1>down</h1>');
+    };
+  };
+  const failing = async (...words: string[]): Promise<Ended> => {
+    const service = await FakeService.start();
+    service.quirks.push(outage());
+    const cwd = scratch();
+    const env = environment(service.url, cwd, { TIDEMARK_RETRY_ATTEMPTS: '1' });
+    return commandLine(words, { env, cwd });
+  };
+  const hints = (text: string): number => text.split('\n').filter((line) => /^ *→/.test(line)).length;
+
+  it('is named once, with the number of collections and what reads them again', async () => {
+    const { code, stdout, stderr } = await failing('sync');
+    expect(code, stderr).toBe(3);
+    expect(hints(stdout), stdout).toBe(1);
+    expect(stdout).toMatch(
+      /\d+ collections of \d+ kinds: failed: the service failed \(50\d\) and 2 other errors\n {2}→ the next sync reads them again; -v lists each/,
+    );
+    // Of the run's problems, and the last line of the reason.
+    expect(hints(stderr), stderr).toBe(2);
+  });
+
+  it('is listed for each collection with -v', async () => {
+    const { stdout } = await failing('sync', '-v');
+    for (const status of [502, 503, 504]) expect(stdout).toContain(`the service failed (${status})`);
+    expect(hints(stdout), stdout).toBe(3);
+  });
+});
