@@ -13,7 +13,8 @@ describe('a secret that the mirror never stored', () => {
     await story.call('PATCH', path, { config_schema: { api_key: 'of-monday' } });
     await story.expectRun(0, 'sync', '--quiet');
     await story.call('PATCH', path, { config_schema: { api_key: 'of-tuesday' }, tag: 'v9' });
-    const line = `the mirror never stored ${POINTER} (redact: true): add the value under secrets in the configuration`;
+    const line =
+      'the mirror never stored the secrets (redact: true): add them under secrets in the configuration';
     const variable = `${String(component?.['name'])} api_key`.replaceAll(/[^A-Za-z0-9]+/g, '_').toUpperCase();
     const rule = [
       'secrets:',

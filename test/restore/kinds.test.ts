@@ -280,7 +280,7 @@ const cases: Record<string, Case> = {
     desired: changed(exported, { destination: { type: 'HTTP', config: { url: 'good' } } }),
     changes: { definitions: svc },
     steps: [
-      'blocked batch_exports: the API does not return /destination/config/token: add the value under secrets in the configuration',
+      'blocked batch_exports: the API does not return the secrets: add them under secrets in the configuration',
       'blocked batch_exports: unpause waits: a part of the record cannot be restored',
     ],
   },

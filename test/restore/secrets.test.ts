@@ -43,10 +43,10 @@ describe('masks', () => {
 });
 
 describe('secrets that the service does not show', () => {
-  it('block a creation, and are named one by one', () => {
+  it('block a creation, and are named one by one among the needs, not again in the reason', () => {
     const plan = planOf([organization, s3], [organization]);
     expect(lines(plan)).toEqual([
-      'blocked batch_exports: the API does not return /destination/config/aws_access_key_id, /destination/config/aws_secret_access_key: add the value under secrets in the configuration',
+      'blocked batch_exports: the API does not return the secrets: add them under secrets in the configuration',
     ]);
     expect(plan.steps[0]?.needs.map(({ anyOf }) => anyOf)).toEqual([
       ['/destination/config/aws_access_key_id'],

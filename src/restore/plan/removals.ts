@@ -187,5 +187,5 @@ function finalReason({ input }: Planning, definition: ResourceDefinition, live: 
   if (writableFields(definition).length === 0) return CLOSED;
   const fields = creatableFields(definition).filter(({ requires }) => requires === null);
   const { needs } = buildBody(input, live, { body: live.body, fills: [], unknown: [] }, fields, null);
-  return needs.length === 0 ? null : needsText(needs);
+  return needs.length === 0 ? null : needsText(needs, false);
 }

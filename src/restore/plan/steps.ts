@@ -138,8 +138,11 @@ export function suppliable(needs: readonly SecretNeed[]): SecretNeed[] {
   return needs.filter(({ anyOf }) => !anyOf.some(isNameRedacted));
 }
 
-/** Why values are missing, and where they belong: names places, never values. */
-export function needsText(needs: readonly SecretNeed[]): string {
+/**
+ * Why values are missing, and where they belong: names places, never values.
+ * @param areListed true for a step with these needs, of which reports list the places together
+ */
+export function needsText(needs: readonly SecretNeed[], areListed = true): string {
   const values = suppliable(needs);
   const names = needs.filter((need) => !values.includes(need)).flatMap(({ anyOf }) => anyOf);
   const byRemedy = Map.groupBy(values, ({ unset }) => unset);
@@ -147,20 +150,20 @@ export function needsText(needs: readonly SecretNeed[]): string {
     ...(names.length === 0
       ? []
       : [`the mirror never stored the name of ${names.join(', ')} (redact: true): set it by hand`]),
-    ...[...byRemedy].map(
-      ([unset, own]) =>
-        `${lackText(own)}: ${unset === undefined ? 'add the value under secrets in the configuration' : `it is under secrets in the configuration, but ${unset}`}`,
+    ...[...byRemedy].map(([unset, own]) =>
+      unset === undefined
+        ? `${lackText(own, areListed)}: add ${areListed ? 'them' : 'the value'} under secrets in the configuration`
+        : `${lackText(own, false)}: it is under secrets in the configuration, but ${unset}`,
     ),
   ].join('; ');
 }
 
 /** Why the values are not there. */
-function lackText(values: readonly SecretNeed[]): string {
-  const placesOf = (why: SecretNeed['because']): string =>
-    values
-      .filter(({ because }) => because === why)
-      .map(({ anyOf }) => anyOf.join(' or '))
-      .join(', ');
+function lackText(values: readonly SecretNeed[], areListed: boolean): string {
+  const placesOf = (why: SecretNeed['because']): string => {
+    const places = values.filter(({ because }) => because === why).map(({ anyOf }) => anyOf.join(' or '));
+    return areListed && places.length > 0 ? 'the secrets' : places.join(', ');
+  };
   const [redacted, masked, omitted] = [placesOf('redacted'), placesOf('masked'), placesOf(undefined)];
   return [
     ...(redacted === '' ? [] : [`the mirror never stored ${redacted} (redact: true)`]),
