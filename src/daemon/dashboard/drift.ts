@@ -2,6 +2,7 @@
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import { isKind, scopeKey } from '../../catalog/catalog.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
+import { kindsAbove } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { count, plural } from '../../core/wording.ts';
 import type { RecordChange } from '../../diff/change.ts';
@@ -292,17 +293,21 @@ export function driftPage(
     return { drift, all, found, records: shownOf(found, filter) };
   });
   const hasOthers = drifts.length > 1;
-  const isNarrowed = filter.path !== '/drift';
+  // Where there are no findings, there is no filter to be seen either.
+  const isNarrowed = filter.path !== '/drift' && shown.some(({ all }) => all.length > 0);
   const sources = shown
     .filter(({ drift, records }) =>
       filter.source === null
-        ? !isNarrowed || records.length > 0 || acceptedOf(drift, filter).length > 0
+        ? !isNarrowed ||
+          records.length > 0 ||
+          acceptedOf(drift, filter).length > 0 ||
+          unknownNotice(mirror, drift, filter) !== null
         : drift.source === filter.source,
     )
     .map((each) => sourceHtml(mirror, each, { hasOthers, now, canAct, filter }));
   return {
     title,
-    body: markup`${heading}${acceptedNote(filter)}${problems}${nothing}${filterHtml(shown, filter)}${sources}`,
+    body: markup`${heading}${acceptedNote(filter)}${problems}${nothing}${filterHtml(mirror, shown, filter)}${sources}`,
   };
 }
 
@@ -316,7 +321,7 @@ function shownOf(
 }
 
 /** A form that the server answers; the script sends it while it is being filled in. */
-function filterHtml(shown: readonly ShownSource[], filter: DriftFilter): Html {
+function filterHtml(mirror: Mirror, shown: readonly ShownSource[], filter: DriftFilter): Html {
   const all = shown.flatMap((each) => each.all);
   if (all.length === 0) return NOTHING;
   const isNarrowed = filter.path !== '/drift';
@@ -349,7 +354,17 @@ function filterHtml(shown: readonly ShownSource[], filter: DriftFilter): Html {
   const status = isNarrowed
     ? markup`${findingsText(records, filter.severities)}, of ${findingsText(all)}. <a href="/drift">Show all</a>`
     : findingsText(all);
-  const none = isNarrowed && records.length === 0 ? emptyHtml('Nothing matches the filter.', '') : NOTHING;
+  const isInDoubt = shown.some(
+    ({ drift }) =>
+      (filter.source === null || filter.source === drift.source) &&
+      unknownNotice(mirror, drift, filter) !== null,
+  );
+  const none =
+    !isNarrowed || records.length > 0
+      ? NOTHING
+      : isInDoubt
+        ? emptyHtml('Nothing in what could be compared matches the filter.', 'The rest is unknown.')
+        : emptyHtml('Nothing matches the filter.', '');
   return markup`<form class="search" id="filter" method="get" action="/drift" role="search" data-filter>
 <label class="grow">Filter<input type="search" name="q" value="${filter.text}" autocomplete="off" spellcheck="false"
  maxlength="${MOST_TEXT}" placeholder="Name, kind, id, field or value" aria-keyshortcuts="/"></label>
@@ -408,7 +423,7 @@ function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: So
     },
   });
   return markup`<section id="of-${encodeURIComponent(source)}">${heading}<p class="faint">${comparedText(document)}${ignoredText}</p>
-${unreadRestoreHtml(unreadRestores(mirror, source)[0])}${severitiesHtml(records)}${resultHtml(mirror, drift, now)}${planForm(mirror, drift, now)}
+${unreadRestoreHtml(unreadRestores(mirror, source)[0])}${severitiesHtml(records)}${resultHtml(mirror, drift, options)}${planForm(mirror, drift, now)}
 ${articles}
 ${rest}${formsHtml(drift)}${acceptedHtml(drift, options)}</section>`;
 }
@@ -486,9 +501,28 @@ function severitiesHtml(records: readonly DriftRecord[]): Html {
   return markup`<div class="stats"><ul aria-label="Findings by severity">${items}</ul></div>`;
 }
 
+/** What could not be compared of the filter's kinds, and of the lists that lead to them; null for nothing. */
+function unknownNotice(
+  mirror: Mirror,
+  drift: SourceDrift,
+  { kinds }: Pick<DriftFilter, 'kinds'>,
+): ReturnType<typeof skippedNotice> {
+  const { skipped, stale } = drift.document;
+  const about = new Set([...kinds, ...kindsAbove(kinds)]);
+  const isAbout = ({ kind }: { readonly kind: Kind }): boolean => kinds.length === 0 || about.has(kind);
+  return skippedNotice(
+    { skipped: skipped.filter(isAbout), stale: (stale ?? []).filter(isAbout) },
+    optionsOf(mirror, drift),
+  );
+}
+
 /** What could not be compared, and that nothing drifted. */
-function resultHtml(mirror: Mirror, drift: SourceDrift, now: number): Html {
-  const notice = skippedNotice(drift.document, optionsOf(mirror, drift));
+function resultHtml(
+  mirror: Mirror,
+  drift: SourceDrift,
+  { now, filter }: Pick<SourceOptions, 'now' | 'filter'>,
+): Html {
+  const notice = unknownNotice(mirror, drift, filter);
   const nothing = drift.open.length === 0;
   if (notice === null) return nothing ? noDriftHtml(drift, now) : NOTHING;
   const lines = notice.items.slice(0, SKIPPED_SHOWN).map((line) => markup`<li>${line}</li>`);

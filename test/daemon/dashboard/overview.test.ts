@@ -13,6 +13,7 @@ import { BackupCatalog } from '../../../src/backup/known-backups.ts';
 import type { TargetConfig } from '../../../src/config/config.ts';
 import { ahead } from '../../../src/daemon/http/wording.ts';
 import { overwriteTable } from '../../mirror/overwrite-table.ts';
+import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { DAY_MS, HeldClock, MINUTE_MS, NARROW_KEY, World } from '../http/world.ts';
 
 const ends: (() => Promise<void>)[] = [];
@@ -339,6 +340,33 @@ describe('the drift of what was read in part', () => {
     expect(shown).toMatch(/None found \d+ collections? could not be compared, as of run 2, /);
     expect(shown).toMatch(/No drift in what could be compared\. \d+ collections? could not be\./);
     expect(shown).not.toContain('No drift as of');
+  });
+
+  it('is said of the kinds of a filter too, and of the lists that lead to them', async () => {
+    const partial = await World.create({ TIDEMARK_KINDS_INCLUDE: 'organizations,projects,batch_exports' });
+    const run = await partial.sync();
+    partial.write((mirror) => {
+      mirror.snapshots.pin('as-approved', run);
+      mirror.snapshots.setBaseline('as-approved');
+    });
+    await partial.sync(NARROW_KEY);
+    const { url: at } = await partial.listen();
+    const drift = async (query: string): Promise<string> =>
+      (await (await fetch(`${at}/drift${query}`)).text()).replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+    // Without any finding no filter is shown.
+    expect(await drift('?kind=batch_exports')).toContain('so this may not be everything');
+    await partial.send('PATCH', `/api/organizations/${KITTIWAKE_ID}/`, { enforce_2fa: false });
+    await partial.sync(NARROW_KEY);
+    expect(await drift('')).toContain('1 drift finding');
+    for (const query of ['?kind=batch_exports', '?kind=batch_exports&severity=low', '?q=nowhere']) {
+      const shown = await drift(query);
+      expect(shown).toContain('Nothing in what could be compared matches the filter.');
+      expect(shown).toContain('so this may not be everything');
+      expect(shown).not.toContain('Nothing matches');
+    }
+    const read = await drift('?kind=organizations&q=nowhere');
+    expect(read).toContain('Nothing matches the filter.');
+    expect(read).not.toContain('so this may not be everything');
   });
 });
 
