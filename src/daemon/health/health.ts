@@ -679,6 +679,7 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
     waitHint(facts) ??
     hangingSyncHint(facts) ??
     (isFull ? DISK_FULL_HINT : null) ??
+    (isSyncing ? null : unansweredHint(latestSync(facts), source)) ??
     (isSyncing ? null : `\`tidemark runs\` shows the runs${start}`);
   if (lastComplete === null) {
     // A new source gets the same time; a restart of the daemon does not extend it.
@@ -805,6 +806,17 @@ function hangHint(
   return `\`tidemark doctor${of}\` shows whether the service responds`;
 }
 
+/** What shows whether the service responds again, of a sync that failed since it did not; null for another. */
+export function unansweredHint(
+  sync: Pick<EndedJob, 'outcome' | 'errorCode'> | null,
+  source: string,
+): string | null {
+  if (sync?.outcome !== 'failed' || sync.errorCode === null || !UNANSWERED.has(sync.errorCode)) return null;
+  return `\`tidemark doctor --source ${source}\` shows whether the service responds`;
+}
+
+const UNANSWERED: ReadonlySet<string> = new Set<ErrorCode>(['unreachable', 'timeout', 'unresponsive']);
+
 const SLOT_HINT = 'raise `daemon.slots`, or sync less often';
 
 /** With a mirror for each source, those of others take the slots. */
@@ -872,6 +884,8 @@ function lastRun(facts: SourceFacts): HealthReason[] {
     ];
   }
   if (code === 'run_failed') {
+    const doctor = unansweredHint(last, source);
+    const first = doctor === null ? '' : `${doctor}; `;
     return [
       {
         code: 'run_failed',
@@ -880,8 +894,8 @@ function lastRun(facts: SourceFacts): HealthReason[] {
         since: failingSince ?? since,
         hint:
           run === null
-            ? `no run was begun${isDiskFull(last) ? ': free space on the volume of the mirror' : ''}; the next sync retries`
-            : `\`tidemark runs show ${run}\` shows the reason; the next sync retries`,
+            ? `${first}no run was begun${isDiskFull(last) ? ': free space on the volume of the mirror' : ''}; the next sync retries`
+            : `${first}\`tidemark runs show ${run}\` shows the reason; the next sync retries`,
       },
     ];
   }

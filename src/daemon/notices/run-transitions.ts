@@ -16,6 +16,7 @@ import type { SchemaChange } from '../../mirror/schema-changes.ts';
 import { formChangeText } from '../../report/notes.ts';
 import { type NamedRemovals, type SettledRemovals, namesText } from '../../state/held-names.ts';
 import { lookCommands } from '../../sync/removals.ts';
+import { unansweredHint } from '../health/health.ts';
 import { type FindingSummary, refusalOf, summaryOf, type UnreadSweep } from '../jobs/summaries.ts';
 import { noticeOf, subjectName } from './message.ts';
 
@@ -187,17 +188,21 @@ function matterNotice(
       lines: job.error === null ? [] : [job.error],
       hint: isRefused
         ? 'give the source a key that is valid and has the permissions; `tidemark doctor` checks it'
-        : failureHint(job),
+        : failureHint(job, source),
     },
   );
 }
 
-function failureHint({ errorCode, run }: JobRow): string {
+function failureHint(job: JobRow, source: string): string {
+  const { errorCode, run } = job;
   const local = localHint(errorCode);
   if (local !== null) return local;
-  const more =
-    run === null ? '`tidemark doctor` finds the cause' : `\`tidemark runs show ${run}\` shows more`;
-  return `${more}; the mirror keeps what was known`;
+  const more = [
+    unansweredHint(job, source) ??
+      (run === null ? `\`tidemark doctor --source ${source}\` finds the cause` : null),
+    run === null ? null : `\`tidemark runs show ${run}\` shows more`,
+  ].filter((each) => each !== null);
+  return [...more, 'the mirror keeps what was known'].join('; ');
 }
 
 /** A cause that says all in a few words, for a title: some receivers show nothing else. Empty for others. */

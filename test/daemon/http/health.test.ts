@@ -579,6 +579,27 @@ describe('health', () => {
   });
 });
 
+it.each(['unreachable', 'timeout', 'unresponsive'] as const)(
+  'names the command that shows whether the service responds where it did not (%s)',
+  (errorCode) => {
+    const failed = run(2, { outcome: 'failed', errorCode, error: 'no answer' });
+    const hintsOf = (more: Partial<SourceFacts>) =>
+      assessHealth(source({ lastEnded: failed, ...more })).sources[0]?.reasons.map(({ code, hint }) => [
+        code,
+        hint,
+      ]);
+    const doctor = '`tidemark doctor --source a` shows whether the service responds';
+    const again = [
+      'run_failed',
+      `${doctor}; \`tidemark runs show 7\` shows the reason; the next sync retries`,
+    ];
+    expect(hintsOf({})).toEqual([again]);
+    expect(hintsOf({ lastComplete: run(900) })).toEqual([['stale', doctor], again]);
+    const other = run(2, { outcome: 'failed', errorCode: 'malformed', error: 'no list' });
+    expect(hintsOf({ lastComplete: run(900), lastEnded: other })?.[0]?.[1]).toContain('starts one now');
+  },
+);
+
 it('says of a backup that failed in one target which other target has the newest', () => {
   const failed = { ...FAILED, name: 'backup', source: null } as const;
   const reasonOf = (newest: NonNullable<HealthFacts['backups']>['newest']) =>

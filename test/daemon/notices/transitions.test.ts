@@ -121,6 +121,17 @@ describe('a sync', () => {
     expect(told(sync('failed'), full, full)).toEqual([['run_failed'], ['run_failed'], []]);
   });
 
+  it('says how to see whether a service responds that did not', () => {
+    const hintOf = (run: number | null) =>
+      contentOf(
+        transitionsOf([], seen(job('sync', 'failed', { errorCode: 'timeout', error: 'no answer', run })))
+          .notices[0]!,
+      ).hint;
+    const doctor = '`tidemark doctor --source production` shows whether the service responds';
+    expect(hintOf(null)).toBe(`${doctor}; the mirror keeps what was known`);
+    expect(hintOf(7)).toBe(`${doctor}; \`tidemark runs show 7\` shows more; the mirror keeps what was known`);
+  });
+
   it('names the collections of a partial run with their reasons, and what to do', () => {
     const hint = 'grant plugin:read';
     const details = { unread: [sweep('plugins', 'denied', { message: 'permission missing', hint })] };
