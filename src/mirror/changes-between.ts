@@ -180,7 +180,8 @@ interface RunRange {
 
 /**
  * True for revisions of the sources' runs in a `RunRange`, and of those in it whose rows another program deleted, or gave to no
- * source: whose they were, their collections tell.
+ * source: whose they were, their collections tell. Goes from one run that is stored to the next: another program may have stored
+ * any number, or a text, which is greater than all numbers.
  */
 const MADE_BETWEEN = `run IN (
   SELECT n.run FROM runs n JOIN sources s ON s.id = n.source
@@ -188,10 +189,13 @@ const MADE_BETWEEN = `run IN (
     AND (:sources = '[]' OR s.name IN (SELECT value FROM json_each(:sources)))
   UNION ALL
   SELECT run FROM (
-    WITH RECURSIVE numbers(run) AS (
-      SELECT :after UNION ALL SELECT run + 1 FROM numbers
-      WHERE run < min(:upTo, max((SELECT max(run) FROM records), (SELECT ifnull(max(run), 0) FROM revisions))))
-    SELECT run FROM numbers WHERE run > :after AND run NOT IN (SELECT n.run FROM runs n JOIN sources s ON s.id = n.source)))`;
+    WITH RECURSIVE stored(run) AS (
+      SELECT :after UNION ALL
+      SELECT (SELECT min(run) FROM (
+          SELECT min(run) AS run FROM records WHERE run > stored.run AND run <= :upTo
+          UNION ALL SELECT min(run) FROM revisions WHERE run > stored.run AND run <= :upTo))
+      FROM stored WHERE run IS NOT NULL)
+    SELECT run FROM stored WHERE run > :after AND run NOT IN (SELECT n.run FROM runs n JOIN sources s ON s.id = n.source)))`;
 
 function sourcesText(filter: RecordFilter): string {
   return JSON.stringify(filter.sources ?? []);

@@ -10,7 +10,7 @@ import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { pointerTo } from '../core/json-pointer.ts';
 import type { Connection } from './database.ts';
 import { parsed, readShapes } from './field-shapes-store.ts';
-import { param, prepared } from './query.ts';
+import { inJson, param, prepared } from './query.ts';
 import { IS_PUBLISHED } from './run-rows.ts';
 import { sealingRules } from './schema/record-tables.ts';
 import { runs } from './schema/run-tables.ts';
@@ -226,7 +226,7 @@ const NEXT_COLLECTION = prepared(({ $client }) =>
 const IDENTITY = prepared(({ $client }) =>
   $client
     .prepare<[number], string>(
-      `SELECT json_array(o.name, c.kind, c.scope) FROM collections c LEFT JOIN sources o ON o.id = c.source WHERE c.id = ?`,
+      `SELECT json_array(${['o.name', 'c.kind', 'c.scope'].map(inJson).join(', ')}) FROM collections c LEFT JOIN sources o ON o.id = c.source WHERE c.id = ?`,
     )
     .pluck(),
 );
@@ -241,7 +241,7 @@ const REVISIONS = prepared(({ $client }) =>
       { run: number; collection: number; after: number },
       [text: string | null, last: number | null, count: number]
     >(
-      `SELECT group_concat(record || ' ' || change || ' ' || ifnull(hex(hash), '') || ' ' || json_quote(id) || char(10), ''),
+      `SELECT group_concat(record || ' ' || change || ' ' || ifnull(hex(hash), '') || ' ' || json_quote(${inJson('id')}) || char(10), ''),
          max(record), count(*)
        FROM (SELECT record, change, hash, remote_id AS id FROM records
              WHERE run = :run AND collection = :collection AND record > :after
@@ -280,10 +280,24 @@ interface SealedRow {
   text: string;
 }
 
+/** JSON of what identifies the collection of a sweep, and of columns of its row. */
+function sweepJson(what: 'sweep' | 'carried', columns: readonly string[]): string {
+  const values = ['s.collection', 'o.name', 'c.kind', 'c.scope', ...columns.map((column) => `s.${column}`)];
+  return `json_array('${what}', ${values.map(inJson).join(', ')})`;
+}
+
+const SWEEP_JSON = sweepJson('sweep', [
+  ...['outcome', 'mode', 'pages', 'count', 'records', 'added', 'changed', 'removed', 'unchanged', 'held'],
+  ...['error_code', 'error'],
+]);
+
+const CARRIED_JSON = sweepJson('carried', [
+  ...['seen_run', 'seen_at', 'is_published', 'outcome', 'mode', 'error_code', 'error'],
+]);
+
 const SWEEPS = prepared(({ $client }) =>
   $client.prepare<[run: number, after: number, limit: number], SealedRow>(
-    `SELECT s.collection AS at, json_array('sweep', s.collection, o.name, c.kind, c.scope, s.outcome, s.mode, s.pages,
-       s.count, s.records, s.added, s.changed, s.removed, s.unchanged, s.held, s.error_code, s.error) AS text
+    `SELECT s.collection AS at, ${SWEEP_JSON} AS text
      FROM sweeps s LEFT JOIN collections c ON c.id = s.collection LEFT JOIN sources o ON o.id = c.source
      WHERE s.run = ? AND s.collection > ? ORDER BY s.collection LIMIT ?`,
   ),
@@ -291,8 +305,7 @@ const SWEEPS = prepared(({ $client }) =>
 
 const CARRIED_SWEEPS = prepared(({ $client }) =>
   $client.prepare<[run: number, after: number, limit: number], SealedRow>(
-    `SELECT s.collection AS at, group_concat(json_array('carried', s.collection, o.name, c.kind, c.scope, s.seen_run,
-       s.seen_at, s.is_published, s.outcome, s.mode, s.error_code, s.error), char(10) ORDER BY s.seen_run) AS text
+    `SELECT s.collection AS at, group_concat(${CARRIED_JSON}, char(10) ORDER BY s.seen_run) AS text
      FROM carried_sweeps s LEFT JOIN collections c ON c.id = s.collection LEFT JOIN sources o ON o.id = c.source
      WHERE s.run = ? AND s.collection > ? GROUP BY s.collection ORDER BY s.collection LIMIT ?`,
   ),

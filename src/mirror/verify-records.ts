@@ -12,6 +12,7 @@ import { type HistoryHead, type StoredRevision, textsOf } from './history.ts';
 import { prepared } from './query.ts';
 import type { CollectionRow } from './run-rows.ts';
 import type { SealingRule } from './run-seals.ts';
+import { textOf } from './stored-names.ts';
 
 export interface VerifyProblem {
   readonly kind:
@@ -98,8 +99,16 @@ export function* verifyCollection(
     for (const row of rows) {
       const report: Report = (problem) => {
         const name = row.body === null ? row.lastName : nameIn(recordKind, row.body);
-        findings.add({ ...problem, recordKind, scope, id: row.id, ...(name === null ? {} : { name }) });
+        findings.add({
+          ...problem,
+          recordKind,
+          scope,
+          id: textOf(row.id),
+          ...(name === null ? {} : { name }),
+        });
       };
+      if (typeof row.id !== 'string')
+        report({ kind: 'index', message: 'the id of the record is not stored as text', run: row.run });
       if (row.id === before) report({ kind: 'index', message: 'the record is stored twice', run: row.run });
       before = row.id;
       if (row.body !== null) {

@@ -37,6 +37,11 @@ describe('verify', () => {
 
   it.each([
     ['the type of a body', `UPDATE records SET body = CAST(body AS BLOB) WHERE remote_id = 'a'`, 'index'],
+    [
+      'the type of an id',
+      `UPDATE records SET remote_id = CAST(remote_id AS BLOB) WHERE remote_id = 'a'`,
+      'index',
+    ],
     ['the type of a field', `UPDATE field_shapes SET field = CAST(field AS BLOB)`, 'index'],
     ['a body', `UPDATE records SET body = replace(body, 'A3', 'A4') WHERE remote_id = 'a'`, 'body'],
     [
