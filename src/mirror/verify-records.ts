@@ -198,7 +198,8 @@ function checkHistory(
         run,
       });
     }
-    expected = ordinal - 1;
+    // Another program may have stored a text.
+    expected = Number.isSafeInteger(ordinal) ? ordinal - 1 : null;
     const isNewest = run === row.run;
     if (isNewest && (revision.change === 'removed') !== (row.body === null)) {
       report({

@@ -75,6 +75,20 @@ describe('a cell', () => {
     expect(stored).toMatchObject({ baseline: { name: 'other' }, storage: { stored: { run: 1 } } });
   });
 
+  it('sets no baseline in whose name, or that of whoever asks for it, is the key', async () => {
+    const { work, registry, mirrorOf, clock } = await fleet();
+    registry.publish(await work('a', 1));
+    const baseline = { name: 'good', run: 1, time: null, by: 'somebody' };
+    for (const [index, secret] of [{ name: KEY }, { by: `somebody ${KEY}` }].entries()) {
+      const done = registry.publish(await work('a', index + 2, { baseline: { ...baseline, ...secret } }));
+      expect(done.baselineError).toContain('holds a key or token of the configuration');
+      expect(JSON.stringify(done)).not.toContain(KEY);
+    }
+    const mirror = openMirror(mirrorOf('a'), { mode: 'read', command: 'test', clock });
+    expect(mirror.snapshots.list()).toEqual([]);
+    mirror.close();
+  });
+
   it('keeps the order of a baseline that a passing error kept from being set', async () => {
     const { work, registry, mirrorOf } = await fleet();
     registry.publish(await work('a', 1));

@@ -174,7 +174,7 @@ it('an acceptance that another program inserted does not count, however its plac
   ]) {
     writeFileSync(story.file('mirror.db'), whole);
     const file = new Database(story.file('mirror.db'));
-    const values = Object.values({ ...row, ...place });
+    const values: unknown[] = Object.values({ ...row, ...place });
     file.prepare(`INSERT INTO acceptances VALUES (${values.map(() => '?').join(', ')})`).run(...values);
     file.close();
     await story.expectRun(2, 'drift');

@@ -35,6 +35,16 @@ describe('verify', () => {
     });
   });
 
+  it('expects no revision after one whose number cannot be read', async () => {
+    const path = await someHistory();
+    const file = new Database(path);
+    file.exec(`UPDATE revisions SET ordinal = '{' WHERE run = 2 AND record = 1`);
+    file.close();
+    const { problems } = await verify(path);
+    expect(problems.map(({ message }) => message).join('\n')).toContain('revision { was found where 2 was');
+    expect(JSON.stringify(problems)).not.toContain('NaN');
+  });
+
   it.each([
     ['the type of a body', `UPDATE records SET body = CAST(body AS BLOB) WHERE remote_id = 'a'`, 'index'],
     [

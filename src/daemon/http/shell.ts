@@ -82,10 +82,11 @@ export function createShell(
     const { incoming } = context.env as HttpBindings;
     const header = (name: string): string | undefined => context.req.header(name);
     const user = userHeader === null ? null : proxies.userOf(incoming, userHeader);
-    const problem = user?.problem ?? (user === null || user.name === null ? null : secretProblem(user.name));
+    const name = user?.name ?? null;
+    const problem = user?.problem ?? (name === null ? null : secretProblem(name));
     return {
       host: proxies.hostOf(incoming),
-      user: problem === null ? (user?.name ?? null) : null,
+      user: problem === null ? name : null,
       userProblem: problem === null ? null : `the proxy's ${userHeader ?? ''} ${problem}`,
       authorization: header('authorization'),
       trigger: header(TRIGGER_HEADER),

@@ -11,7 +11,7 @@ import { SharedRateLog } from '../../../src/mirror/rate-log.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { parentNames } from '../../../src/state/parent-names.ts';
 import { tellStory } from './story.ts';
-import { DAY_MS, MINUTE_MS, World } from './world.ts';
+import { DAY_MS, FULL_KEY, MINUTE_MS, World } from './world.ts';
 
 const TOKEN = 'a-token-of-some-length';
 const FORM = { 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html' };
@@ -54,6 +54,17 @@ it('a name that cannot be recorded is refused, not left out', async () => {
   });
   expect([answer.status, answer.headers.get('set-cookie')]).toEqual([400, null]);
   expect(await answer.text()).toContain('The name has characters that cannot be printed');
+});
+
+it('a name that holds a key of the configuration is refused', async () => {
+  const answer = await fetch(`${url}/login`, {
+    method: 'POST',
+    headers: FORM,
+    redirect: 'manual',
+    body: new URLSearchParams({ token: TOKEN, username: `Ada ${FULL_KEY}` }),
+  });
+  expect([answer.status, answer.headers.get('set-cookie')]).toEqual([400, null]);
+  expect(await answer.text()).toContain('The name holds a key or token of the configuration');
 });
 
 it('a name that is too long is refused, not cut: two could become the same', async () => {

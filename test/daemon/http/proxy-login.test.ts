@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { request } from 'node:http';
 import { Secret } from '../../../src/core/secret.ts';
 import type { HttpOptions } from '../../../src/daemon/http/routes.ts';
-import { World } from './world.ts';
+import { FULL_KEY, World } from './world.ts';
 
 const TOKEN = new Secret('a-token-of-some-length');
 const PROXIED: Partial<HttpOptions> = {
@@ -130,6 +130,7 @@ describe('a user whom a trusted proxy names', () => {
     [utf8('eve\u0085'), /characters that cannot be printed/],
     ['x'.repeat(201), /X-Forwarded-User .* longer than 200 characters/],
     [['eve', 'ada'], /X-Forwarded-User came more than once/],
+    [`ann ${FULL_KEY}`, /X-Forwarded-User holds a key or token of the configuration/],
   ])('is nobody where the header is %j, and that is said', async (header, reason) => {
     const world = await published();
     const { url } = await world.listen(PROXIED);
@@ -141,6 +142,7 @@ describe('a user whom a trusted proxy names', () => {
     expect((await ask(`${url}/login`, headers)).text).toMatch(reason);
     const pinned = await ask(`${url}/actions/pin`, { ...headers, origin: url }, { run: '1', name: 'x' });
     expect(pinned).toMatchObject({ status: 401, text: expect.stringMatching(reason) as string });
+    expect(`${refused.text}${pinned.text}`).not.toContain(FULL_KEY);
   });
 
   it('starts no job over the API: that takes the token', async () => {
