@@ -287,3 +287,24 @@ export async function askedSecret(
   const newFile = resolve(dirname(output), path);
   return { reference: { by: 'file', path: asWritten(newFile, output) }, secret: new Secret(secret), newFile };
 }
+
+/** Yes is selected at the start. */
+export async function askYes(context: CommandContext, question: string, no = 'No'): Promise<boolean> {
+  const answer = await askChoice(context, question, [
+    { value: 'yes', label: 'Yes' },
+    { value: 'no', label: no },
+  ]);
+  return answered(answer) === 'yes';
+}
+
+export async function wantsRecordings(
+  context: CommandContext,
+  { recordings }: InitOptions,
+): Promise<boolean> {
+  if (recordings === true || !canAsk(context)) return recordings === true;
+  const answer = await askChoice(context, 'Mirror session recordings as well?', [
+    { value: 'no', label: 'No', hint: 'personal data, usually many, never restorable' },
+    { value: 'yes', label: 'Yes' },
+  ]);
+  return answered(answer) === 'yes';
+}

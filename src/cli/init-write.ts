@@ -21,7 +21,8 @@ import { print, type CommandContext } from './context.ts';
 import { sourceDocument } from './doctor-report.ts';
 import type { GivenKey } from './init-answers.ts';
 import { ENVIRONMENT_FILE, TOKEN_FILE } from './init-config.ts';
-import type { GivenChannel, ServiceAnswer } from './init-setup.ts';
+import type { GivenChannel } from './init-channel.ts';
+import type { ServiceAnswer } from './init-service.ts';
 
 /** @throws TidemarkError `usage` where a file is in the way, or there is no directory for it */
 export function requireFree(path: string, isForced: boolean): void {

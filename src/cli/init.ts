@@ -19,22 +19,19 @@ import {
   urlFor,
   type GivenKey,
   type InitOptions,
+  askYes,
+  wantsRecordings,
 } from './init-answers.ts';
 import { configText, USUAL_SYNC, type ConfigChoices } from './init-config.ts';
+import { backupFor, type BackupAnswers } from './init-backup.ts';
+import { channelFor, testChannel, type GivenChannel } from './init-channel.ts';
 import {
-  askYes,
-  backupFor,
-  channelFor,
   requireFreeService,
   scheduleFor,
   serviceFor,
   serviceNotes,
-  testChannel,
-  wantsRecordings,
-  type BackupAnswers,
-  type GivenChannel,
   type ServiceAnswer,
-} from './init-setup.ts';
+} from './init-service.ts';
 import { configFrom, nextLine, printResult, requireFree, writeAll } from './init-write.ts';
 import { askChoice, showNote } from './prompt.ts';
 import { probeSource } from './source-probe.ts';

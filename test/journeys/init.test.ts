@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { serviceText } from '../../src/cli/init-config.ts';
-import { serviceNotes } from '../../src/cli/init-setup.ts';
+import { serviceNotes } from '../../src/cli/init-service.ts';
 import { Deployment } from '../profiles/deployment.ts';
 import { commandLine } from './command-line.ts';
 import { type Ended, scratch } from './harness.ts';

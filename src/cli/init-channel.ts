@@ -1,0 +1,129 @@
+/** The channel of alerts that `init` sets up, from its option or asked for. */
+import { openPoster } from '../api/post.ts';
+import { proxySettings } from '../config/proxy.ts';
+import type { ChannelConfig } from '../config/channels.ts';
+import { systemClock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { createSend } from '../daemon/notices/sending.ts';
+import type { CommandContext } from './context.ts';
+import {
+  answered,
+  askedSecret,
+  canAsk,
+  inFile,
+  inVariable,
+  variableMistake,
+  type GivenKey,
+  type InitOptions,
+} from './init-answers.ts';
+import { CHANNELS, type InitChannelType } from './init-config.ts';
+import { attempt } from './notify.ts';
+import { askChoice, askText } from './prompt.ts';
+import { commandLog } from './source-probe.ts';
+
+/** A channel with where its secret is kept. */
+export interface GivenChannel {
+  readonly type: InitChannelType;
+  readonly given: GivenKey;
+  /** Recipient of e-mail; null for the other types. */
+  readonly to: string | null;
+}
+
+const ADDRESS = /^[^\s@<>(),;:"]+@[^\s@<>(),;:"]+$/;
+
+function addressMistake(text: string): string | undefined {
+  return ADDRESS.test(text) ? undefined : 'expected an e-mail address without a name';
+}
+
+function isChannelType(text: string): text is InitChannelType {
+  return Object.hasOwn(CHANNELS, text);
+}
+
+/** Null where nobody is to be notified. */
+export async function channelFor(
+  context: CommandContext,
+  options: InitOptions,
+  output: string,
+): Promise<GivenChannel | null> {
+  if (options.notify !== undefined) return channelFromOption(context, options, options.notify, output);
+  if (!canAsk(context)) return null;
+  const types = Object.keys(CHANNELS).filter(isChannelType);
+  const type = answered(
+    await askChoice<InitChannelType | 'none'>(context, 'Where should alerts go?', [
+      { value: 'none', label: 'Nowhere for now', hint: 'nobody is notified of drift or failed runs' },
+      ...types.map((value) => ({ value, label: CHANNELS[value].label })),
+    ]),
+  );
+  if (type === 'none') return null;
+  const { what } = CHANNELS[type];
+  const given = await askedSecret(context, options, output, {
+    where: `Where is the ${what}?`,
+    variable: `${type.toUpperCase()}_${type === 'email' ? 'SMTP_URL' : what.includes('URL') ? 'URL' : 'KEY'}`,
+    secret: `The ${what.replace(/ \(.*/, '')} (not shown)`,
+    check: (text) => secretMistake(type, text),
+    newFile: `tidemark-${type}.secret`,
+    option: '--notify',
+  });
+  const to =
+    type === 'email' ? answered(await askText(context, 'Send the mail to', { check: addressMistake })) : null;
+  return { type, given, to };
+}
+
+function channelFromOption(
+  context: CommandContext,
+  options: InitOptions,
+  text: string,
+  output: string,
+): GivenChannel {
+  const [type = '', reference = '', to = null, ...more] = text.split(':');
+  if (!isChannelType(type) || reference === '' || more.length > 0 || (to !== null) !== (type === 'email')) {
+    // An address in clear has a colon after its scheme.
+    const isInClear = to?.startsWith('//') === true;
+    throw new TidemarkError(
+      'usage',
+      isInClear
+        ? '--notify: an address is a secret and does not belong on the command line'
+        : `--notify: expected TYPE:VARIABLE, TYPE:FILE or email:VARIABLE:ADDRESS, got ${JSON.stringify(text)}`,
+      {
+        hint: isInClear
+          ? 'put it into a variable or a file, and name that: --notify slack:SLACK_URL'
+          : `types are: ${Object.keys(CHANNELS).join(', ')}`,
+      },
+    );
+  }
+  if (to !== null && addressMistake(to) !== undefined)
+    throw new TidemarkError('usage', `--notify: ${addressMistake(to)}`);
+  const isVariable = variableMistake(reference) === undefined;
+  const given = isVariable
+    ? inVariable(context, reference, options, '--notify')
+    : inFile(context, reference, output, '--notify');
+  const mistake = given.secret === null ? undefined : secretMistake(type, given.secret.reveal());
+  if (mistake !== undefined) throw new TidemarkError('usage', `--notify: ${mistake}`);
+  return { type, given, to };
+}
+
+function secretMistake(type: InitChannelType, text: string): string | undefined {
+  if (text === '') return 'expected something';
+  const { key } = CHANNELS[type];
+  const schemes = key === 'url' ? ['http:', 'https:'] : key === 'smtpUrl' ? ['smtp:', 'smtps:'] : null;
+  if (schemes === null || (URL.canParse(text) && schemes.includes(new URL(text).protocol))) return undefined;
+  return `expected a URL that begins with ${schemes.map((scheme) => `${scheme}//`).join(' or ')}`;
+}
+
+/** Sends a test notice. @returns what went wrong; null where it was delivered */
+export async function testChannel(
+  context: CommandContext,
+  channel: ChannelConfig,
+): Promise<TidemarkError | null> {
+  const poster = openPoster(() => proxySettings(context.env));
+  try {
+    const log = commandLog(context, 'silent');
+    const send = createSend({ poster, clock: systemClock, log, env: context.env });
+    return (await attempt(send, channel, null, context.signal)).error;
+  } catch (error) {
+    if (!context.signal.aborted) throw error;
+    throw new TidemarkError('interrupted', 'interrupted; nothing was written', { cause: error });
+  } finally {
+    await poster.close();
+  }
+}

@@ -1,0 +1,214 @@
+/** The schedule that `init` sets up and what starts it, from its options or asked for. */
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { dirname, join, relative, resolve, sep } from 'node:path';
+import { isS3Address } from '../config/backup-target.ts';
+import { cronFields } from '../config/cron.ts';
+import { cronOrOff } from '../config/schema.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { shellWord } from '../core/hints.ts';
+import { isLoopback } from '../core/local-url.ts';
+import { printNote, type CommandContext } from './context.ts';
+import { answered, canAsk, mistakeIn, newFileMistake, type InitOptions } from './init-answers.ts';
+import {
+  CRON_MINUTES,
+  serviceText,
+  WRITTEN_BY_INIT,
+  BUILD_IMAGE,
+  USUAL_SYNC,
+  type ServiceForm,
+} from './init-config.ts';
+import { askChoice, askText } from './prompt.ts';
+
+/** What starts Tidemark: a file that is to be written, and the command that makes it take effect. */
+export interface ServiceAnswer {
+  readonly form: ServiceForm;
+  readonly path: string;
+  /** Its text. `secretFiles`: absolute paths of those that are not below the configuration's directory. */
+  readonly text: (secretFiles: readonly string[]) => string;
+  /** Whether a file that `init` wrote is replaced. */
+  readonly isReplacing: boolean;
+  readonly next: string;
+}
+
+export async function scheduleFor(context: CommandContext, { schedule }: InitOptions): Promise<string> {
+  if (schedule !== undefined) {
+    const mistake = mistakeIn(cronOrOff)(schedule);
+    if (mistake !== undefined) throw new TidemarkError('usage', `--schedule: ${mistake}`);
+    return schedule;
+  }
+  if (!canAsk(context)) return USUAL_SYNC;
+  return answered(
+    await askChoice(context, 'When should the daemon sync?', [
+      { value: USUAL_SYNC, label: 'Every half hour' },
+      { value: '0 * * * *', label: 'Every hour' },
+      { value: '0 2 * * *', label: 'Every night at 02:00 UTC' },
+      { value: 'off', label: 'Never', hint: 'something else runs `tidemark sync`' },
+    ]),
+  );
+}
+
+/** Null where nothing is to start it. */
+export async function serviceFor(
+  context: CommandContext,
+  options: InitOptions,
+  output: string,
+): Promise<ServiceAnswer | null> {
+  const { service, force } = options;
+  // Again: it may have been made since.
+  requireFreeService(context, options, output);
+  const form =
+    service ??
+    (canAsk(context)
+      ? answered(
+          await askChoice<ServiceForm | 'none'>(context, 'What should start it?', [
+            { value: 'none', label: 'Nothing for now', hint: 'you run `tidemark daemon` yourself' },
+            { value: 'systemd', label: 'systemd', hint: 'writes a unit' },
+            { value: 'cron', label: 'cron', hint: 'writes a line: `tidemark daemon --once`' },
+            { value: 'compose', label: 'Docker Compose', hint: 'writes a compose file' },
+          ]),
+        )
+      : 'none');
+  if (form === 'none') return null;
+  const proposal = servicePath(context, form, output);
+  const check = (path: string): string | undefined =>
+    existsSync(resolve(context.cwd, path)) && !(force === true && isWrittenByInit(resolve(context.cwd, path)))
+      ? 'there is a file of that name already: name another'
+      : newFileMistake(resolve(context.cwd, path));
+  const given =
+    service === undefined ? answered(await askText(context, 'Write it to', { proposal, check })) : proposal;
+  const path = resolve(context.cwd, given);
+  const isReplacing = existsSync(path);
+  if (service !== undefined) printNote(context, [`--service ${form} will write ${path}`]);
+  const { uid, gid, username } = userInfo();
+  const isSystem = form === 'systemd' ? !isUserUnit(path) : path.startsWith('/etc/');
+  const text = (secretFiles: readonly string[]): string =>
+    serviceText(form, {
+      config: output,
+      program: context.entry === '' ? ['tidemark'] : [context.execPath, lastingEntry(context.entry)],
+      isSystem,
+      user: { name: username, uid, gid },
+      secretFiles,
+    });
+  return { form, path, text, isReplacing, next: nextFor(form, path) };
+}
+
+/**
+ * The name that `--service` gives its file cannot be chosen: what is there is replaced with `--force`, if `init` wrote it. Known
+ * before anything is asked.
+ * @throws TidemarkError `usage` where it may not be replaced
+ */
+export function requireFreeService(
+  context: CommandContext,
+  { service, force }: InitOptions,
+  output: string,
+): void {
+  if (service === undefined) return;
+  const path = servicePath(context, service, output);
+  if (path === output) {
+    throw new TidemarkError('usage', `--service ${service}: ${path} is where the configuration is written`, {
+      hint: 'give --output another name',
+    });
+  }
+  if (!existsSync(path)) return;
+  const isOurs = isWrittenByInit(path);
+  if (isOurs && force === true) return;
+  throw new TidemarkError('usage', `--service: ${path} exists already and was not changed`, {
+    hint: isOurs ? 'replace it with --force' : '`tidemark init` did not write it: move it away',
+  });
+}
+
+function isWrittenByInit(path: string): boolean {
+  try {
+    return readFileSync(path, 'utf8').startsWith(WRITTEN_BY_INIT);
+  } catch {
+    // What cannot be read is not replaced.
+    return false;
+  }
+}
+
+/** `npx` starts a clone through a link in its cache, which is emptied now and then. */
+function lastingEntry(entry: string): string {
+  return entry.split(sep).includes('_npx') ? realpathSync(entry) : entry;
+}
+
+function isUserUnit(path: string): boolean {
+  return path.includes('/systemd/user/');
+}
+
+/** What of the other answers does not hold where this starts Tidemark, a line each. */
+export function serviceNotes(
+  service: ServiceAnswer | null,
+  {
+    url,
+    syncCron,
+    targets,
+    directory,
+  }: {
+    readonly url: string;
+    readonly syncCron: string;
+    readonly targets: readonly string[];
+    /** Of the configuration. */
+    readonly directory: string;
+  },
+): string[] {
+  if (service === null) return [];
+  const { form, path } = service;
+  const { hostname } = new URL(url);
+  if (form === 'compose')
+    return [
+      ...(isLoopback(hostname)
+        ? [
+            `${hostname} is the container itself there: give baseUrl an address that the container reaches, or add \`network_mode: host\` to ${path}`,
+          ]
+        : []),
+      ...targets
+        .filter((target) => isElsewhere(target, directory))
+        .map((target) => `the container does not see ${target}: add it to the volumes in ${path}`),
+    ];
+  if (form === 'cron' && isFinerThanCron(syncCron))
+    return [
+      `cron starts it every ${CRON_MINUTES} minutes, the schedule ${JSON.stringify(syncCron)} is finer: it syncs every ${CRON_MINUTES} minutes, unless you change \`*/${CRON_MINUTES}\` in ${path}`,
+    ];
+  return [];
+}
+
+/** True for a backup directory that is not below that of the configuration. */
+function isElsewhere(target: string, directory: string): boolean {
+  return !isS3Address(target) && relative(directory, resolve(directory, target)).split(sep)[0] === '..';
+}
+
+/** True where the schedule is due more than once from one start by cron to the next. */
+function isFinerThanCron(schedule: string): boolean {
+  if (schedule === 'off') return false;
+  const { seconds, minutes } = cronFields(schedule);
+  return (
+    seconds.length > 1 ||
+    new Set(minutes.map((each) => Math.floor(each / CRON_MINUTES))).size < minutes.length
+  );
+}
+
+function servicePath(context: CommandContext, form: ServiceForm, output: string): string {
+  if (form === 'compose') return join(dirname(output), 'compose.yaml');
+  const isRoot = userInfo().uid === 0;
+  if (form === 'cron') return isRoot ? '/etc/cron.d/tidemark' : join(dirname(output), 'tidemark.cron');
+  if (isRoot) return '/etc/systemd/system/tidemark.service';
+  const home = context.env['HOME'] ?? '';
+  return home === ''
+    ? join(dirname(output), 'tidemark.service')
+    : join(home, '.config/systemd/user/tidemark.service');
+}
+
+function nextFor(form: ServiceForm, path: string): string {
+  if (form === 'compose')
+    return `build the image with \`${BUILD_IMAGE}\` in a checkout of the repository, then \`docker compose --file ${shellWord(path)} up --detach\`; the file says how to publish the dashboard`;
+  const isInstalled = path.startsWith('/etc/');
+  if (form === 'cron')
+    return isInstalled
+      ? '`tidemark status` after the first quarter of an hour'
+      : `add the line of ${path} with \`crontab -e\``;
+  if (isInstalled) return '`systemctl enable --now tidemark`';
+  return isUserUnit(path)
+    ? '`systemctl --user enable --now tidemark`, and `loginctl enable-linger`, so that it runs while you are logged out'
+    : `copy ${path} to /etc/systemd/system, then \`systemctl enable --now tidemark\``;
+}
