@@ -36,9 +36,12 @@ export function prepared<Query>(build: (db: QueryBuilder) => Query): (connection
   };
 }
 
-/** SQL of a column within `json_array` or `json_object`, which refuse a BLOB: another program may have stored one. */
+/**
+ * SQL of a column within `json_array` or `json_object`, which refuse a BLOB: another program may have stored one. A BLOB is greater
+ * than all other values; `typeof` would take twice as long.
+ */
 export function inJson(column: string): string {
-  return `iif(typeof(${column}) = 'blob', json_object('blob', hex(${column})), ${column})`;
+  return `iif(${column} >= x'', json_object('blob', hex(${column})), ${column})`;
 }
 
 export interface RowQuery<Row> {

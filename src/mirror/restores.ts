@@ -405,8 +405,9 @@ export function readRestores(
     .all({ source: source ?? null, restore: restore ?? null, limit: limit ?? -1 })
     .map(({ fromRef, approved, via, ...row }) => ({
       ...row,
-      ...(via === null ? {} : { via }),
-      from: fromRef,
+      ...{ source: textOf(row.source), by: textOf(row.by) },
+      ...(via === null ? {} : { via: textOf(via) }),
+      from: textOf(fromRef),
       approved: storedObject(approved),
     }));
 }
@@ -581,6 +582,7 @@ export function readIdMap(connection: Connection, source: string): IdMapping[] {
     .all({ source })
     .map((row) => ({
       ...row,
+      ...{ oldId: textOf(row.oldId), newId: textOf(row.newId) },
       kind: knownKind(row.kind),
       oldScope: storedScope(row.oldScope),
       newScope: storedScope(row.newScope),

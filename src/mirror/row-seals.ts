@@ -154,14 +154,17 @@ export function runsUnlikeSealed(
     .all({ from, upTo });
   return rows.flatMap(({ member, text, seal, isUnderWay }) => {
     if (text !== null && seal?.equals(rowSeal('runs', { member, text })) === true) return [];
-    const run = Number.parseInt(member.slice(1), 10);
+    // Another program may have written anything over the key of a seal.
+    const run = /^\[(\d+)\]$/.exec(member)?.[1];
+    if (run === undefined)
+      return [{ run: 0, line: 'the key of the seal of a run cannot be read', isGone: true }];
     const what =
       text === null
         ? goneText(isUnderWay === 1)
         : seal === null
           ? 'was inserted by another program: it has no seal'
           : 'is not as it was written when the run ended';
-    return [{ run, line: `the row of run ${run} ${what}`, isGone: text === null }];
+    return [{ run: Number(run), line: `the row of run ${run} ${what}`, isGone: text === null }];
   });
 }
 

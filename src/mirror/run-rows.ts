@@ -8,7 +8,7 @@ import type { Connection } from './database.ts';
 import { columnsWithout, param, prepared, unlessGiven } from './query.ts';
 import { runs, sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
-import { knownKind, storedScope } from './stored-names.ts';
+import { knownKind, storedScope, textOf } from './stored-names.ts';
 import type { RunOutcome } from './sweep-result.ts';
 
 type StoredRun = typeof runs.$inferSelect;
@@ -122,6 +122,7 @@ export function readRuns(
   });
   return rows.map(({ run: { root, ...run }, source }) => ({
     ...run,
+    trigger: textOf(run.trigger),
     source,
     root: root?.toString('hex') ?? null,
   }));

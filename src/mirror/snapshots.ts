@@ -17,6 +17,7 @@ import type { Connection } from './database.ts';
 import { param, paramsOf, prepared } from './query.ts';
 import { snapshots } from './schema/retention-tables.ts';
 import { runs } from './schema/run-tables.ts';
+import { textOf } from './stored-names.ts';
 import { alteredLogText } from './verify-chain.ts';
 
 export interface SnapshotRow extends Readonly<typeof snapshots.$inferSelect> {
@@ -167,9 +168,10 @@ export function readSnapshots(connection: Connection): SnapshotRow[] {
 
 function snapshotOf({
   via,
+  by,
   ...row
 }: Omit<SnapshotRow, 'via'> & { readonly via: string | null }): SnapshotRow {
-  return { ...row, ...(via === null ? {} : { via }) };
+  return { ...row, by: textOf(by), ...(via === null ? {} : { via: textOf(via) }) };
 }
 
 function readBaseline(connection: Connection): CheckedSnapshot | undefined {

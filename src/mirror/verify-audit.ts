@@ -15,6 +15,7 @@ import {
   recordedRows,
 } from './audited-rows.ts';
 import type { Connection } from './database.ts';
+import { inJson } from './query.ts';
 import { lastMove } from './verify-chain.ts';
 import type { Findings } from './verify-records.ts';
 
@@ -44,7 +45,7 @@ function verifyJournals(connection: Connection, findings: Findings): void {
     .prepare<[], { restore: number; rows: number }>(
       `SELECT restore, count(*) AS rows FROM restore_steps s
        WHERE NOT EXISTS (SELECT 1 FROM restores r WHERE r.restore = s.restore)
-         AND NOT EXISTS (SELECT 1 FROM audit_log a WHERE a.about = 'restores' AND a.member = json_array(s.restore))
+         AND NOT EXISTS (SELECT 1 FROM audit_log a WHERE a.about = 'restores' AND a.member = json_array(${inJson('s.restore')}))
        GROUP BY restore`,
     )
     .all();

@@ -6,6 +6,7 @@
  */
 import { isKind } from '../catalog/catalog.ts';
 import type { Connection } from './database.ts';
+import { inJson } from './query.ts';
 import type { Findings } from './verify-records.ts';
 
 interface GivenId {
@@ -18,13 +19,13 @@ interface GivenId {
 /** Those of one restore. As in the journal (`restore/apply`): what a step creates of another kind than its own is not mapped. */
 const GIVEN = `
   WITH restored AS (SELECT restore, source, iif(json_valid(plan), plan, '{}') AS plan FROM restores WHERE restore = ?)
-  SELECT json_array(r.source, p.value ->> '$.kind', s.new_id) AS key, p.value ->> '$.kind' AS kind, s.new_id AS id
+  SELECT json_array(${inJson('r.source')}, p.value ->> '$.kind', ${inJson('s.new_id')}) AS key, p.value ->> '$.kind' AS kind, s.new_id AS id
   FROM restored r JOIN json_each(r.plan, '$.steps') p
     JOIN restore_steps s ON s.restore = r.restore AND s.step = p.value ->> '$.n'
   WHERE s.outcome = 'applied' AND s.new_id IS NOT NULL AND p.value ->> '$.desired' IS NOT NULL
     AND p.value ->> '$.request.kind' = p.value ->> '$.kind'
   UNION ALL
-  SELECT json_array(r.source, a.value ->> '$.kind', a.value ->> '$.live_id'), a.value ->> '$.kind', a.value ->> '$.live_id'
+  SELECT json_array(${inJson('r.source')}, a.value ->> '$.kind', a.value ->> '$.live_id'), a.value ->> '$.kind', a.value ->> '$.live_id'
   FROM restored r JOIN json_each(r.plan, '$.adopted') a WHERE a.value ->> '$.by' <> 'id_map'`;
 
 /** A line for each id without a row; one whose seal is left is reported by that seal. */
@@ -32,7 +33,7 @@ export function* verifyNewIds(connection: Connection, findings: Findings): Gener
   const known = new Set(
     connection
       .prepare<[], string>(
-        `SELECT json_array(source, kind, new_id) FROM id_map
+        `SELECT json_array(${['source', 'kind', 'new_id'].map(inJson).join(', ')}) FROM id_map
          UNION ALL SELECT json_array(member ->> '$[0]', member ->> '$[1]', member ->> '$[3]') FROM row_seals
          WHERE "set" = 'id_map' AND json_valid(member)`,
       )
