@@ -491,7 +491,13 @@ function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthF
   const waiting = sources.find((source) => source.limitHeldBy !== null || waitsForSlot(source));
   const isSyncing = sources.some((source) => source.isSyncing && !source.isSilent);
   const isFull = sources.some(wasDiskFull);
-  const { why, ...more } = overdueCause(backups, { isRunDone, failed, waiting, isSyncing, isFull, now });
+  const before = sources.find(
+    ({ source }) => waits?.behind?.name === 'sync' && source === waits.behind.source,
+  );
+  const unanswered = before === undefined ? null : unansweredHint(latestSync(before), before.source);
+  const { why, ...more } = overdueCause(backups, {
+    ...{ isRunDone, failed, waiting, unanswered, isSyncing, isFull, now },
+  });
   const age = lastAt === null ? 'yet' : `for ${duration(ageMs)}`;
   const message = `no backup of the mirror was made ${age}, one is due ${backupInterval(backups.everyMs)}: ${why}`;
   const overdueSince = lastAt === null ? since : isoTime(dueAt);
@@ -504,6 +510,7 @@ function overdueCause(
     isRunDone,
     failed,
     waiting,
+    unanswered,
     isSyncing,
     isFull,
     now,
@@ -512,6 +519,8 @@ function overdueCause(
     readonly failed: HealthFacts['failedJobs'][number] | undefined;
     /** A source whose next sync waits for others. */
     readonly waiting: SourceFacts | undefined;
+    /** What to do about the sync that the backup waits for, where the last one of its source had no answer. */
+    readonly unanswered: string | null;
     readonly now: number;
   },
 ): Pick<HealthReason, 'hint' | 'follows'> & { readonly why: string } {
@@ -534,6 +543,7 @@ function overdueCause(
     const remedy = behind === null ? SLOT_HINT : 'sync less often';
     const advice =
       hangs ??
+      unanswered ??
       (isBackupOnItsWay(waits, everyMs, now)
         ? 'it is made after the jobs that are due'
         : `${remedy}: a backup waits for the syncs that are due`);

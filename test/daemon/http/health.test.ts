@@ -724,6 +724,18 @@ describe('an overdue backup', () => {
     expect(isBackupOnItsWay({ since: null, behind: null }, MINUTE_MS, 0)).toBe(false);
   });
 
+  it('does not advise against syncs of which the last one had no answer', () => {
+    const hintOf = (errorCode: string) => {
+      const lastEnded = run(2, { outcome: 'failed', errorCode, error: 'no answer' });
+      const waits = { since, behind: { ...behind, silentMs: 2_000 } };
+      return reasonOf({ waits }, source({ lastComplete: run(10), lastEnded }))?.hint;
+    };
+    expect(hintOf('timeout')).toBe(
+      '`tidemark doctor --source a` shows whether the service responds; `tidemark backup create` makes one now',
+    );
+    expect(hintOf('malformed')).toContain('sync less often');
+  });
+
   it('names the sync that hangs before it, which is given up in a quarter of an hour at most', () => {
     const hangs = { name: 'sync', source: 'b', silentMs: 2 * MINUTE_MS };
     const everyMs = MINUTE_MS;
