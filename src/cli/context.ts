@@ -45,7 +45,7 @@ export interface ProcessContext {
    * tests: each start takes a third of a second of the processor.
    */
   readonly isOneProcess?: boolean;
-  /** What a restore waits by until the service shows what a lost request did; the system's clock where it is left out. */
+  /** What a restore waits by until the service shows what a lost request did; default: the system's clock. */
   readonly clock?: Clock;
 }
 
