@@ -156,7 +156,12 @@ describe('what is due, once', () => {
     async (isComplete) => {
       const rig = await Rig.create(HOURLY);
       const other = openMirror(rig.mirrorPath, { mode: 'write', command: 'sync', clock: rig.clock });
-      const ended = rig.start({ isOnce: true });
+      const replaced: string[] = [];
+      const observer: JobObserver = {
+        name: 'test',
+        replaced: (source) => Promise.resolve(void replaced.push(source)),
+      };
+      const ended = rig.start({ isOnce: true, observers: [observer] });
       await rig.advance(20_000);
       let isDenied = !isComplete;
       rig.service.quirks.push(
@@ -168,6 +173,8 @@ describe('what is due, once', () => {
       await rig.advanceMinutes(1);
       expect(await (await ended).done).toBe(0);
       expect(outcomes(rig)).toEqual(isComplete ? [] : ['sync schedule done']);
+      // A monitor is to hear of a sync even so.
+      expect(replaced).toEqual(isComplete ? ['a'] : []);
       // The tick is served: the next one comes in its time.
       await rig.start({ isOnce: true });
       await rig.daemon.done;

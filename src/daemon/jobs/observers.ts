@@ -57,6 +57,8 @@ export interface JobObserver {
   recorded?(ended: EndedJob, mirror: Mirror): void;
   /** The same after the lock was given back. Not waited for, but for the daemon's end. */
   ended?(ended: EndedJob, context: ObserverContext): Promise<void>;
+  /** A scheduled sync of this source was left out, since another process has just completed one. Not waited for, but for the daemon's end. */
+  replaced?(source: string, context: ObserverContext): Promise<void>;
   /** When `wake` must be called next, epoch milliseconds; null for not at all. */
   wakeAt?(): number | null;
   /** Not called again before it has ended. */
@@ -124,6 +126,11 @@ export class Observers {
   ended(ended: EndedJob): void {
     for (const observer of this.#all)
       this.#start(observer, 'ended', () => observer.ended?.(ended, this.#context()));
+  }
+
+  replaced(source: string): void {
+    for (const observer of this.#all)
+      this.#start(observer, 'replaced', () => observer.replaced?.(source, this.#context()));
   }
 
   /** Epoch milliseconds of the next wish to be woken; null if there is none. */

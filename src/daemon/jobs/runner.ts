@@ -531,6 +531,7 @@ export class JobRunner implements SlotUser {
         'sync is left out: another process completed one while this waited for it',
       );
       this.#options.onReplaced(job);
+      if (source !== null) observers.replaced(source);
     }
     if (current.number === 0) return false;
     this.#beginnings.note(job, current.startedAt);

@@ -96,6 +96,10 @@ export function createPingObserver(
   sources: () => readonly string[],
   owner: string | null = null,
 ): JobObserver {
+  const succeeded = (source: string, mirror: Mirror): void =>
+    pinger.succeeded(source, () =>
+      sources().filter((other) => owner === null && other !== source && isKnownNotWhole(mirror, other)),
+    );
   return {
     name: 'pings',
     loaded: ({ mirrorAccess }) => {
@@ -114,13 +118,14 @@ export function createPingObserver(
       // The daemon was stopped, which is not a failure of the service. If it is not started again, there is no success ping.
       if (outcome === 'interrupted') return;
       if (outcome === 'done' && report?.outcome === 'complete') {
-        const mirror = mirrorAccess.reader();
-        pinger.succeeded(source, () =>
-          sources().filter((other) => owner === null && other !== source && isKnownNotWhole(mirror, other)),
-        );
+        succeeded(source, mirrorAccess.reader());
       } else {
         pinger.failed(source, `the sync ${outcomeText(outcome)}${error === null ? '' : `: ${error}`}`);
       }
+      await pinger.settled(signal);
+    },
+    replaced: async (source, { mirrorAccess, signal }) => {
+      succeeded(source, mirrorAccess.reader());
       await pinger.settled(signal);
     },
   };

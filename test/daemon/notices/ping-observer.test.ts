@@ -43,12 +43,16 @@ function rig() {
     await createPingObserver(pinger, () => ['a', 'b']).ended?.(ended, context);
     return said.splice(0);
   };
+  const replaced = async (source: string): Promise<string[]> => {
+    await createPingObserver(pinger, () => ['a', 'b']).replaced?.(source, context);
+    return said.splice(0);
+  };
   /** As of the mirror of one source, when the daemon begins with it. */
   const loaded = (owner: string): string[] => {
     createPingObserver(pinger, () => ['a', 'b'], owner).loaded?.(context);
     return said.splice(0);
   };
-  return { job, tell, loaded };
+  return { job, tell, replaced, loaded };
 }
 
 it('a success says which other source is not whole, which a restart does not forget', async () => {
@@ -76,4 +80,10 @@ it('a source with a mirror of its own that failed before a restart is known to f
   expect(loaded('b')).toEqual(['b known to fail']);
   job('b', 'interrupted');
   expect(loaded('b')).toEqual(['b known to fail']);
+});
+
+it('a sync that another process completed instead is a success', async () => {
+  const { job, replaced } = rig();
+  job('b', 'failed');
+  expect(await replaced('a')).toEqual(['a success but b']);
 });
