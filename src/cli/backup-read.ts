@@ -86,7 +86,7 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
   if (opened.facts !== null) return unread.length === 0 ? EXIT.done : EXIT.partial;
   printReason(context, [
     `${backup.name} is encrypted and was not opened: its contents were not verified`,
-    '  → give --identity FILE to check every seal in it',
+    '  → give --identity FILE to check every hash in it',
   ]);
   return EXIT.partial;
 }
@@ -99,7 +99,7 @@ function verifiedLines(backup: Backup, { facts, isCompared }: OpenedBackup): str
     return [
       `${backup.name}: not opened, as it is encrypted`,
       file,
-      '→ give --identity FILE to decrypt it and check every seal in it',
+      '→ give --identity FILE to decrypt it and check every hash in it',
     ];
   }
   const { records, revisions, runs } = facts.checked;
@@ -143,7 +143,7 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   if (isInteractive(context)) context.stderr.write('\r\u001b[K');
   if (backup.manifest === null)
     printNote(context, [
-      `${backup.name} has no manifest: its file could not be compared, but all seals in it are valid`,
+      `${backup.name} has no manifest: its file could not be compared, but all hashes in it match`,
     ]);
   if (context.options.json === true) {
     const document = {
@@ -163,7 +163,7 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   const missing = held.filter((source) => !config.configured.some(({ name }) => name === source));
   const lines = [
     `run ${facts.run} is at ${to}, verified: ${plural(records, 'record')}, ${plural(revisions, 'revision')}`,
-    `sealed ${facts.root}`,
+    `root hash ${facts.root}`,
     `from ${backup.name}, made ${age(backup.madeAt, systemClock.now())}`,
     `sources in it: ${held.join(', ')}`,
     ...(missing.length === 0 ? [] : [unconfiguredText(held, missing, config)]),

@@ -126,7 +126,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       },
       {
         name: 'show',
-        description: 'Show one run with its sweeps',
+        description: 'Show one run, and what it read of each collection',
         arguments: [{ name: '<run>', key: 'run', description: 'run number' }],
         options: [secretsOption],
         examples: ['tidemark runs show 3', 'tidemark runs show 3 --json'],

@@ -98,7 +98,7 @@ function resultLines({ done, bytesBefore, bytesAfter }: ForgetResult): string[] 
   if (done === null) return bytesAfter === bytesBefore ? [] : [size];
   return [
     `${plural(done.revisions, 'revision')} went; ${size}`,
-    `new seal: ${done.rootAfter}, before ${done.rootBefore}`,
+    `new root hash: ${done.rootAfter}, before ${done.rootBefore}`,
   ];
 }
 

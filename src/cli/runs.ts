@@ -197,7 +197,7 @@ function unlessDamaged<T>(compare: () => T): { readonly found?: T; readonly dama
 }
 
 function stateText({ outcome, root }: RunRow): string {
-  if (root !== null) return `sealed as ${root}`;
+  if (root !== null) return `root hash ${root}`;
   return outcome === 'running'
     ? 'published when it ends: until then the mirror holds nothing of it'
     : 'not published: the mirror holds nothing of it';

@@ -293,7 +293,7 @@ function compareRoot(mirror: Mirror, root: string): NotedSeals {
     document,
     lines: [line],
     reasons: [
-      `what root ${root} sealed cannot be computed any more, since ${found.how === 'move' ? 'a move' : `forget ${found.forget}`} replaced it`,
+      `what root ${root} covered cannot be computed any more, since ${found.how === 'move' ? 'a move' : `forget ${found.forget}`} replaced it`,
       `  → check that this ${found.how} was yours, and note the root again after each forget or move`,
     ],
     exitCode: EXIT.partial,

@@ -145,7 +145,7 @@ export const SOURCE = section('One remote service.', {
       example: '24h',
     }),
   }),
-  removals: section('When a record that is missing from a complete sweep counts as removed.', {
+  removals: section('When a record that is missing from a completely read list counts as removed.', {
     maxRecords: t.wholeNumber(0, 10_000_000).prefault(10).meta({
       unit: 'records',
       description: 'Removals of one collection in one run beyond this and beyond maxShare are held.',

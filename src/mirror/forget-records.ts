@@ -270,7 +270,7 @@ function rememberRules(writer: Connection): (collection: MergedCollection) => re
 export function broken(collection: MergedCollection, record: number): TidemarkError {
   return new TidemarkError(
     'mirror_corrupt',
-    `the history of record ${record} of ${collection.kind} is not what was sealed: nothing was forgotten`,
+    `the history of record ${record} of ${collection.kind} does not match its hashes: nothing was forgotten`,
     { hint: '`tidemark verify` names everything that is damaged; restore a backup of the mirror' },
   );
 }

@@ -162,7 +162,7 @@ export function runsUnlikeSealed(
       text === null
         ? goneText(isUnderWay === 1)
         : seal === null
-          ? 'was inserted by another program: it has no seal'
+          ? 'was inserted by another program: it has no hash'
           : 'is not as it was written when the run ended';
     return [{ run: Number(run), line: `the row of run ${run} ${what}`, isGone: text === null }];
   });
@@ -171,8 +171,8 @@ export function runsUnlikeSealed(
 /** What is said of the row of a run whose seal is left. */
 export function goneText(isUnderWay: boolean): string {
   return isUnderWay
-    ? 'says that the run has not ended, though its seal says that it has'
-    : 'is gone: its seal is left';
+    ? 'says that the run has not ended, though its hash says that it has'
+    : 'is gone: its hash is left';
 }
 
 function sealReader(connection: Connection, set: SealedSet): (member: string) => Buffer | undefined {

@@ -83,7 +83,7 @@ function missingDigestText(run: number): string {
 }
 
 function unlikeChangesText(run: number): string {
-  return `the changes of run ${run}, or what identifies their records, are not those it sealed`;
+  return `the changes of run ${run}, or what identifies their records, do not match its root hash`;
 }
 
 function unlikeRootText(run: number): string {
@@ -273,9 +273,9 @@ export function fileState(connection: Connection): string {
   return `${String(connection.pragma('data_version', { simple: true }))} ${own ?? 0}`;
 }
 
-/** `run 3 sealed entry 12 of the audit log, which is gone`. */
+/** `run 3 has the hash of entry 12 of the audit log, which is gone`. */
 export function unlikeSealedText({ run, entry, isGone }: EntryUnlikeSealed): string {
-  return `run ${run} sealed entry ${entry} of the audit log, which is ${isGone ? 'gone' : 'not the one that it sealed'}`;
+  return `run ${run} has the hash of entry ${entry} of the audit log, which is ${isGone ? 'gone' : 'not the one with that hash'}`;
 }
 
 function isSame(one: Buffer | null, other: Buffer | null): boolean {
@@ -316,7 +316,7 @@ function verifyForgets(
     if (!linkOf(row, before).equals(row.link))
       problem(`the row of forget ${forget} was changed after it was written`);
     if (!digestReplaced(connection, forget).equals(row.replacedDigest)) {
-      problem(`the roots that forget ${forget} replaced are not those it sealed`);
+      problem(`the roots that forget ${forget} replaced do not match its hash`);
     }
     // One move leaves a row for each mirror that it made a file of, or took into one.
     const last = noted.at(-1);
@@ -341,7 +341,7 @@ function verifyForgets(
   if (runs.find(({ run }) => run === tipRun)?.root.equals(rootAfter) !== true) {
     findings.add({
       kind: 'chain',
-      message: `the root of run ${tipRun} is not the one that forget ${forget} sealed it with`,
+      message: `the root of run ${tipRun} is not the one that forget ${forget} gave it`,
       run: tipRun,
     });
   }

@@ -50,7 +50,7 @@ export function* verifyNewIds(connection: Connection, findings: Findings): Gener
       if (known.has(key)) continue;
       findings.add({
         kind: 'chain',
-        message: `the earlier id of a record of ${source} is gone, with its seal: restore ${restore} has it`,
+        message: `the earlier id of a record of ${source} is gone, with its hash: restore ${restore} has it`,
         ...(isKind(kind) ? { recordKind: kind } : {}),
         id,
       });

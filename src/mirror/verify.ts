@@ -416,7 +416,7 @@ function* verifyRows(connection: Connection, set: SealedSet, findings: Findings)
   for (const row of connection.prepare<[], SealedRow>(sealedRowsSql(set)).all()) {
     const seal = seals.get(row.member);
     seals.delete(row.member);
-    if (seal === undefined) add(findings, set, row.member, 'was inserted by another program: it has no seal');
+    if (seal === undefined) add(findings, set, row.member, 'was inserted by another program: it has no hash');
     else if (!seal.equals(rowSeal(set, row)))
       add(findings, set, row.member, `is not as it was ${WRITTEN[set]}`);
     count += 1;
@@ -432,7 +432,7 @@ function* verifyRows(connection: Connection, set: SealedSet, findings: Findings)
   if (!(whole ?? EMPTY_SET).equals(combinedSeal))
     findings.add({
       kind: 'chain',
-      message: `the seals of ${WHOLE[set]} are not all there, or not as they were made`,
+      message: `the hashes of ${WHOLE[set]} are not all there, or not as they were made`,
     });
 }
 

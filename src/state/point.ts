@@ -306,7 +306,7 @@ export function missingRun(
   const hidden = unlike === undefined && number > (latest?.run ?? 0) ? mirror.runs.hidden(null) : [];
   const altered =
     unlike?.isGone === true
-      ? `run ${number} was deleted by another program: its seal is left`
+      ? `run ${number} was deleted by another program: its hash is left`
       : (unlike?.line ?? hidden[0]);
   if (altered !== undefined)
     return new TidemarkError('mirror_corrupt', altered, {

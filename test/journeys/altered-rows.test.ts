@@ -194,7 +194,7 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
     expect(stderr, command.join(' ')).toContain('`tidemark verify` says what is damaged');
   }
   const { stderr } = await story.expectRun(1, 'runs', 'show', '2');
-  expect(stderr).toContain('run 2 was deleted by another program: its seal is left');
+  expect(stderr).toContain('run 2 was deleted by another program: its hash is left');
   expect(stderr).toContain('the oldest one is run:1, the latest one is run:3');
   expect(() => runNamed(shown.mirror, '2')).toThrow('run 2 was deleted by another program');
   expect((await story.expectRun(4, 'runs', 'show', '9')).stderr).toContain('there is no run 9');
@@ -345,7 +345,7 @@ async function refusesAll(story: Story, compared: readonly string[], sql: string
   ]) {
     const { stderr } = await story.expectRun(1, ...args);
     expect(stderr, `${sql}: ${args.join(' ')}`).toMatch(
-      /the changes of run 3, or what identifies their records, are not those it sealed|does not match its hash/,
+      /the changes of run 3, or what identifies their records, do not match its root hash|does not match its hash/,
     );
   }
 }
@@ -384,7 +384,7 @@ it('of a change that is taken out of the history are told first by what shows th
        hash = (SELECT hash FROM revisions v WHERE v.record = records.record) WHERE ${where};
      DELETE FROM revisions WHERE ${where}`,
   );
-  const line = 'altered: the changes of run 3, or what identifies their records, are not those it sealed';
+  const line = 'altered: the changes of run 3, or what identifies their records, do not match its root hash';
   const asRecorded = async (command: string[], text: string): Promise<string> => {
     const { stdout, stderr } = await story.expectRun(1, ...command);
     expect(stderr.startsWith(`tidemark: ${text}\n`), `${command.join(' ')}: ${stderr}`).toBe(true);
@@ -418,7 +418,7 @@ it('of a change that is taken out of the history are told first by what shows th
 
   // Without the row of that run nothing says any more that it is not as sealed.
   alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM runs WHERE run = 3');
-  const gone = 'altered: the row of run 3 is gone: its seal is left';
+  const gone = 'altered: the row of run 3 is gone: its hash is left';
   for (const command of [...shown.slice(1, 3), ['export', '--history', ...only]])
     await asRecorded(command, gone);
   expect(page()).toContain(gone);

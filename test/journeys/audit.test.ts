@@ -154,7 +154,7 @@ describe('the audit log', () => {
       for (const said of [
         'This audit log is not as it was written',
         'entry 3 of the audit log is not as it was written',
-        'sealed entry 10 of the audit log, which is gone',
+        'has the hash of entry 10 of the audit log, which is gone',
         'says what else does not match',
       ])
         expect(head, format).toContain(said);
@@ -167,7 +167,8 @@ describe('the audit log', () => {
     const story = await told();
     await story.expectRun(0, 'sync', '--quiet');
     const gone = [8, 10].map(
-      (entry, index) => `tidemark: run ${index + 3} sealed entry ${entry} of the audit log, which is gone\n`,
+      (entry, index) =>
+        `tidemark: run ${index + 3} has the hash of entry ${entry} of the audit log, which is gone\n`,
     );
     // The newest of them, then all.
     for (const left of [7, 0]) {
@@ -179,7 +180,7 @@ describe('the audit log', () => {
         expect(stderr).toContain(`${gone.join('')}  → \`tidemark verify\``);
       }
       expect((await story.run('verify')).stdout).toContain(
-        'chain: run 3 sealed entry 8 of the audit log, which is',
+        'chain: run 3 has the hash of entry 8 of the audit log, which is',
       );
     }
   });
@@ -199,7 +200,9 @@ describe('the audit log', () => {
     const { stdout, stderr } = await story.expectRun(1, 'audit', '--format', 'markdown');
     expect(stdout).not.toMatch(/[0-9a-f]{64}/);
     expect(stderr).not.toContain('as it was written');
-    expect(stderr).toMatch(/run \d+ sealed entry \d+ of the audit log, which is not the one that it sealed/);
+    expect(stderr).toMatch(
+      /run \d+ has the hash of entry \d+ of the audit log, which is not the one with that hash/,
+    );
   });
 
   it('is narrowed by a name with @ only where that is who it was, or with its origin', async () => {

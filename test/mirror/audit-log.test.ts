@@ -185,7 +185,7 @@ describe('the audit log', () => {
       [`DELETE FROM acceptances`, `DELETE FROM restores`, `DELETE FROM audit_log WHERE entry < 6`],
       [
         'entries 1 to 5 of the audit log are gone',
-        'run 6 sealed entry 5 of the audit log, which is gone',
+        'run 6 has the hash of entry 5 of the audit log, which is gone',
         'snapshot "five" was inserted by another program: the audit log has no entry of it',
         '1 row of the journal is of restore 1, which is neither in the mirror nor in the audit log',
       ],

@@ -34,12 +34,12 @@ function mapping(oldId: string, newId: string, restore: number) {
 
 describe('the journal of restores', () => {
   it.each([
-    ['taken out', 'DELETE FROM id_map', 'is gone: its seal is left'],
+    ['taken out', 'DELETE FROM id_map', 'is gone: its hash is left'],
     ['altered', `UPDATE id_map SET old_id = 'x'`, 'is not as it was written by its restore'],
     [
       'put in',
       `INSERT INTO id_map SELECT source, kind, old_scope, old_id, new_scope, 'r9', restore, at FROM id_map WHERE new_id = 'r3'`,
-      'was inserted by another program: it has no seal',
+      'was inserted by another program: it has no hash',
     ],
     ['taken out with its seal', `DELETE FROM row_seals WHERE "set" = 'id_map' AND member <> ''`, null],
   ])('makes verify miss a row of the id map that was %s', async (_name, statement, what) => {
@@ -59,7 +59,7 @@ describe('the journal of restores', () => {
     expect(told.length).toBeGreaterThan(0);
     for (const [id, message] of told) {
       if (what === null)
-        expect(message).toBe('the seals of the id map are not all there, or not as they were made');
+        expect(message).toBe('the hashes of the id map are not all there, or not as they were made');
       else {
         expect(id).toMatch(/^r[239]$/);
         expect(message).toBe(`the earlier id of a record of production ${what}`);
@@ -98,7 +98,7 @@ describe('the journal of restores', () => {
     const file = new Database(mirror.path);
     file.exec(`DELETE FROM id_map; DELETE FROM row_seals WHERE "set" = 'id_map'`);
     file.close();
-    const message = 'the earlier id of a record of production is gone, with its seal: restore 1 has it';
+    const message = 'the earlier id of a record of production is gone, with its hash: restore 1 has it';
     expect((await mirror.verify()).problems).toEqual([
       { kind: 'chain', message, recordKind: 'roles', id: 'r3' },
       { kind: 'chain', message, recordKind: 'roles', id: 'r2' },

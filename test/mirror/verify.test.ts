@@ -422,7 +422,7 @@ describe('what no run vouches for', () => {
     [
       'a failed run back to running',
       `UPDATE runs SET outcome = 'running' WHERE run = 4`,
-      ['the row of run 4 says that the run has not ended, though its seal says that it has'],
+      ['the row of run 4 says that the run has not ended, though its hash says that it has'],
     ],
     [
       'that a published run was narrowed',
@@ -440,7 +440,7 @@ describe('what no run vouches for', () => {
     [
       'by removing a failed run',
       `DELETE FROM runs WHERE run = 3`,
-      ['the row of run 3 is gone: its seal is left'],
+      ['the row of run 3 is gone: its hash is left'],
     ],
   ])('is missed: somebody changed %s', async (_name, statement, expected) => {
     const path = await mirrorWithBoth();

@@ -349,7 +349,7 @@ function verifiedHtml({ manifest }: BackupsShown['whole'][number]): Html {
   // A manifest is read as far as backups need it.
   const { checked }: Partial<BackupManifest> = manifest ?? {};
   const records =
-    checked === undefined ? '' : `, ${plural(checked.records, 'record')} and every seal checked`;
+    checked === undefined ? '' : `, ${plural(checked.records, 'record')} and every hash checked`;
   const again = markup`<code>tidemark backup verify</code> reads it again`;
   return markup`${badge('good', 'when it was made')}: opened${records}; ${again}`;
 }

@@ -322,7 +322,7 @@ export function contradictedLines(altered: readonly number[], mirror: Mirror): s
   return [
     ...alteredText(altered.toReversed()),
     ...sealed.slice(0, NAMED).map(unlikeSealedText),
-    ...(more > 0 ? [`  … and ${plural(more, 'more entry', 'more entries')} that runs sealed`] : []),
+    ...(more > 0 ? [`  … and ${plural(more, 'more entry', 'more entries')} whose hash a run has`] : []),
     '  → `tidemark verify` says what else does not match',
   ];
 }

@@ -372,7 +372,7 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'collections',
-    'Collections, by whether the latest sweep proved them complete',
+    'Collections, by whether the latest reading proved them complete',
     ['source', 'kind', 'is_whole'],
     ({ snapshot }) =>
       snapshot.sourceStatuses.flatMap(({ source, kinds }) =>

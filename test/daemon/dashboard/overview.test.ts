@@ -140,7 +140,7 @@ describe('the overview', () => {
     writeBackup(world.clock.at - 30 * MINUTE_MS, { mirror: 'another' });
     writeBackup(world.clock.at - 2 * DAY_MS, { bytes: 17 });
     expect(await shown()).toBe(
-      'Latest 60 min ago , as of run 1 Size 2.3 kB Verified when it was made : opened, 1 record and every seal checked; tidemark backup verify reads it again Next in 23 h , after a complete run Kept 1 backup, 1 more is incomplete ' +
+      'Latest 60 min ago , as of run 1 Size 2.3 kB Verified when it was made : opened, 1 record and every hash checked; tidemark backup verify reads it again Next in 23 h , after a complete run Kept 1 backup, 1 more is incomplete ' +
         `Same disk : ${directory} is on the disk of the mirror: if that disk fails, backups there are lost too ` +
         'there are also backups made by another mirror, the latest of 2026-03-01T06:30:00.000Z: tidemark backup list names them',
     );
