@@ -41,7 +41,7 @@ const FOUND = new WeakMap<
 function findHidden(connection: Connection, source: string | null): readonly string[] {
   const of = source === null ? {} : { source };
   const newest = readRuns(connection, { ...of, isPublished: true, limit: 1 })[0]?.run ?? 0;
-  const unlike = runsUnlikeSealed(connection, { from: newest + 1 });
+  const unlike = runsUnlikeSealed(connection, { from: newest + 1, source });
   const lines = new Map([
     ...connection
       .prepare<{ newest: number }, number>(WITHOUT_ROW)

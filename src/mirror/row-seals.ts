@@ -130,10 +130,18 @@ interface UnlikeSealedRun {
   readonly isGone: boolean;
 }
 
-/** The rows of runs in a range that do not match their seals: altered, inserted, or gone. One statement, by key. */
+/**
+ * The rows of runs in a range that do not match their seals: altered, inserted, or gone. One statement, by key.
+ * @param range.source leaves out runs of which the sweeps say that they are of other sources: a seal takes microseconds to compute,
+ * and a source that is not synced any more has all runs of the others after its own
+ */
 export function runsUnlikeSealed(
   connection: Connection,
-  { from = 0, upTo = Number.MAX_SAFE_INTEGER }: { readonly from?: number; readonly upTo?: number },
+  {
+    from = 0,
+    upTo = Number.MAX_SAFE_INTEGER,
+    source = null,
+  }: { readonly from?: number; readonly upTo?: number; readonly source?: string | null },
 ): UnlikeSealedRun[] {
   interface Joined {
     readonly member: string;
@@ -142,16 +150,17 @@ export function runsUnlikeSealed(
     readonly isUnderWay: number;
   }
   const rows = connection
-    .prepare<{ from: number; upTo: number }, Joined>(
-      `WITH found AS MATERIALIZED (${sealedRowsSql('runs', 'run BETWEEN :from AND :upTo')})
+    .prepare<{ from: number; upTo: number; source: string | null }, Joined>(
+      `WITH others AS MATERIALIZED (${OF_OTHERS}),
+         found AS MATERIALIZED (${sealedRowsSql('runs', 'run BETWEEN :from AND :upTo AND run NOT IN others')})
        SELECT found.member, found.text, s.seal, 0 AS isUnderWay
        FROM found LEFT JOIN row_seals s ON s."set" = 'runs' AND s.member = found.member
        UNION ALL
        SELECT member, NULL, seal, EXISTS (SELECT 1 FROM runs WHERE run = CAST(substr(member, 2) AS INTEGER)) FROM row_seals
        WHERE "set" = 'runs' AND CAST(substr(member, 2) AS INTEGER) BETWEEN :from AND :upTo AND member <> ''
-         AND member NOT IN (SELECT member FROM found)`,
+         AND CAST(substr(member, 2) AS INTEGER) NOT IN others AND member NOT IN (SELECT member FROM found)`,
     )
-    .all({ from, upTo });
+    .all({ from, upTo, source });
   return rows.flatMap(({ member, text, seal, isUnderWay }) => {
     if (text !== null && seal?.equals(rowSeal('runs', { member, text })) === true) return [];
     // Another program may have written anything over the key of a seal.
@@ -167,6 +176,10 @@ export function runsUnlikeSealed(
     return [{ run: Number(run), line: `the row of run ${run} ${what}`, isGone: text === null }];
   });
 }
+
+/** Runs with sweeps of which none is of `:source`; none without it. The row is not asked whose it is: it may have been altered. */
+const OF_OTHERS = `SELECT run FROM sweeps WHERE :source IS NOT NULL AND run BETWEEN :from AND :upTo GROUP BY run
+  HAVING max(collection IN (SELECT c.id FROM collections c JOIN sources s ON s.id = c.source WHERE s.name = :source)) = 0`;
 
 /** What is said of the row of a run whose seal is left. */
 export function goneText(isUnderWay: boolean): string {
