@@ -62,7 +62,7 @@ function unrecordedText({ name, result }: ManualJob): string {
     case 'backup':
       // One that was made is in its targets.
       return isMade
-        ? 'this backup could not be recorded in the mirror'
+        ? 'this backup is not recorded in the mirror, though `tidemark status` and the daemon find it in its target'
         : '`tidemark status` will not know that this backup failed';
   }
 }

@@ -621,7 +621,22 @@ pings: [{ success: "\${PING}" }]
     writer.close();
     expect(failed).toMatchObject({ code: 1, stdout: '' });
     expect(failed.stderr).toContain('`tidemark status` will not know that this backup failed: ');
-    expect(failed.stderr).not.toContain('could not be recorded');
+    expect(failed.stderr).not.toContain('not recorded');
+  });
+
+  it('made by hand while another process writes the mirror, say in one line that they are in their targets alone', async () => {
+    const { run, path } = await mirrored();
+    const writer = open({ path, clock: systemClock });
+    const made = await run('backup', 'create');
+    writer.close();
+    expect(made.code).toBe(0);
+    const lines = made.stderr.split('\n').filter((line) => line.includes('not recorded'));
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(
+      /^tidemark: this backup is not recorded in the mirror, though `tidemark status` and the daemon find it in its target: .*; waited 3 s for it$/,
+    );
+    const { stdout } = await run('status');
+    expect(stdout).toContain('Backups: 1, the latest');
   });
 
   it('made by hand, end the failure of the daemon; so does a configuration without the target that failed', async () => {
