@@ -218,7 +218,7 @@ it('a runbook names the variables of the configuration that are not set, and pro
   const [password] = [['/destination/config/password', '/destination/config/private_key']];
   const tasks = document.tasks.map((each) =>
     each.kind === 'batch_exports'
-      ? { ...each, unset: [{ any_of: password!, reason: '${EXPORT_PASSWORD} is not set' }] }
+      ? { ...each, unset: [{ any_of: password, reason: '${EXPORT_PASSWORD} is not set' }] }
       : each,
   );
   const shown = renderRunbook({ ...document, tasks }, options);
