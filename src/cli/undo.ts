@@ -306,6 +306,6 @@ function requireAnswers(session: RestoreSession, { restore }: RestoreRow, { unkn
     ...(more > 0 ? [`${more} more`] : []),
   ].join('; ');
   throw new TidemarkError('usage', `what restore ${restore} did is not fully known: ${reasons}`, {
-    hint: `nothing was taken back: try again once that can be looked up. A record that may be somebody else's: if it is not the restore's, rename it, or remove it; if it is, remove it by hand. \`tidemark restore --resume ${restore}\` takes it for its own, unless it is a batch export that is not as sent, and also sends what is left of the restore`,
+    hint: `nothing was taken back: try again once that can be looked up. A record that may be somebody else's: if it is not the restore's, rename it, or remove it; if it is, remove it by hand. One of another name that is not the restore's: change another of its fields until the undo is done. \`tidemark restore --resume ${restore}\` takes it for its own, unless it is a batch export that is not as sent or has another name, and also sends what is left of the restore`,
   });
 }

@@ -227,7 +227,7 @@ async function renamedSince(context: LookUpContext, ready: ReadyStep): Promise<s
   const sentAt = Date.parse(context.journal.row(step.n).sentAt ?? '');
   if (request.role !== 'create' || request.kind !== step.kind) return null;
   const byName = bySendableKey(definition);
-  if (byName.naturalKey.length === 0) return null;
+  if (byName.naturalKey.length === 0 || !isRenamable(byName)) return null;
   const bodies = bodiesLeft(context, ready).map((body) =>
     byName.naturalKey.reduce<JsonValue>(
       (rest, pointer) => withMember(rest, splitPointer(pointer), undefined) ?? {},
@@ -247,6 +247,13 @@ async function renamedSince(context: LookUpContext, ready: ReadyStep): Promise<s
   return ids?.[0] ?? null;
 }
 
+/** False where no request changes the name: an equal record of another name is another one then, such as an invite. */
+function isRenamable(definition: ResourceDefinition): boolean {
+  const { naturalKey, fieldsByName } = definition;
+  if (definition.operation('update') === undefined) return false;
+  return naturalKey.some((pointer) => fieldsByName.get(topMember(pointer))?.isCreateOnly !== true);
+}
+
 /** What is said of a record that may be what the creation made, under the name that somebody gave it since. */
 function otherName(context: LookUpContext, { definition }: ReadyStep, id: string): LookUp {
   const { restore } = context.journal;
@@ -257,7 +264,7 @@ function otherName(context: LookUpContext, { definition }: ReadyStep, id: string
       code: 'moved',
       message: `there is a ${one} of another name${idSuffix(definition, id)}, created when this was sent and equal but for the name: somebody may have renamed what the restore created`,
     },
-    next: `if it is the same, give it its name back, and \`tidemark restore --resume ${restore}\` finds it, or end this restore with \`tidemark restore --abandon ${restore}\`; if not, change it otherwise too, and \`--resume ${restore}\` sends this step`,
+    next: `if it is the same, give it its name back, and \`tidemark restore --resume ${restore}\` finds it; if not, \`tidemark restore --abandon ${restore}\`, and a new plan creates this one beside it`,
   };
 }
 
