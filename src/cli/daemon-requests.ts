@@ -6,7 +6,7 @@ import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import type { RunProgress } from '../state/documents.ts';
-import { HEALTH_STATES, type HealthState } from '../daemon/health/health.ts';
+import { HEALTH_STATES, type HealthState } from '../daemon/health/reason.ts';
 import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
 import type { DaemonView, RunningJob } from '../daemon/view.ts';
 import { JOB_NAMES, JOB_TRIGGERS } from '../mirror/daemon-store.ts';

@@ -7,7 +7,7 @@ import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { DriftNow } from './health/drift-now.ts';
 import { type DriftCounts, driftCounts, driftStatus, fiveAnswers } from './health/status-answers.ts';
-import type { HealthReason } from './health/health.ts';
+import type { HealthReason } from './health/reason.ts';
 import {
   type HealthSnapshot,
   isFirstSyncDue,

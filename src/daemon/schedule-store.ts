@@ -6,7 +6,7 @@ import type { Logger } from '../core/logger.ts';
 import type { IntervalRow, JobEnd, JobName, JobRow, ScheduleRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { DaemonEffects } from './effects.ts';
-import { limitHolderText } from './health/health.ts';
+import { limitHolderText } from './health/waits.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { QueuedJob, JobWork } from './jobs/work.ts';
 import type { MirrorConnections } from './mirror-access.ts';

@@ -7,7 +7,7 @@ import { keyFingerprint } from '../../src/config/source.ts';
 import { isoTime } from '../../src/core/clock.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { DriftNow } from '../../src/daemon/health/drift-now.ts';
-import { behindText } from '../../src/daemon/health/health.ts';
+import { behindText } from '../../src/daemon/health/waits.ts';
 import { readHealthSnapshot, unreadSource } from '../../src/daemon/health/health-facts.ts';
 import { createMetrics } from '../../src/daemon/http/metrics.ts';
 import { sourcesPage } from '../../src/daemon/dashboard/sources.ts';

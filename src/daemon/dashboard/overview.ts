@@ -12,7 +12,8 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { listedTwiceText, type SourceStatus } from '../../state/source-status.ts';
 import { unaskedLines } from '../../state/unasked.ts';
 import type { DayOfChanges } from '../http/changes.ts';
-import { limitHolderText, worst } from '../health/health.ts';
+import { limitHolderText } from '../health/waits.ts';
+import { worst } from '../health/health.ts';
 import {
   type DriftCounts,
   type FoundDrifts,

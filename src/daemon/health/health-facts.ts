@@ -24,18 +24,11 @@ import { driftWaitsSince } from '../notices/perhaps-open.ts';
 import { SILENT_MS } from '../jobs/queue.ts';
 import { hourProblemOf } from '../problems.ts';
 import type { DaemonView } from '../view.ts';
-import {
-  type Health,
-  type HealthFacts,
-  type HealthReason,
-  type SourceFacts,
-  allowedAgeMs,
-  assessHealth,
-  expectedSince,
-  failureCode,
-  isFirstSyncAtWork,
-  isInterrupted,
-} from './health.ts';
+import { type Health, assessHealth } from './health.ts';
+import type { HealthFacts, SourceFacts } from './facts.ts';
+import type { HealthReason } from './reason.ts';
+import { allowedAgeMs, expectedSince, isFirstSyncAtWork, isInterrupted } from './allowed-age.ts';
+import { failureCode } from './source-reasons.ts';
 import {
   type DrillScores,
   type LastJobs,

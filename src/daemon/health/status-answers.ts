@@ -15,7 +15,7 @@ import type { JobRow } from '../../mirror/daemon-store.ts';
 import { type DriftSummary, summaryOf } from '../jobs/summaries.ts';
 import { isDamageFound } from '../notices/run-transitions.ts';
 import { hasDrillFallen, type LastJobs } from '../last-jobs.ts';
-import type { HealthReason } from './health.ts';
+import type { HealthReason } from './reason.ts';
 import type { HealthSnapshot } from './health-facts.ts';
 import { age } from '../http/wording.ts';
 

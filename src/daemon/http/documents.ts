@@ -8,7 +8,8 @@ import { errorDocument, type RunProgress } from '../../state/documents.ts';
 import type { DaemonCells } from '../cells.ts';
 import type { DaemonView, JobIdentity, RequestStatus, RunningJob } from '../view.ts';
 import type { HealthSnapshot } from '../health/health-facts.ts';
-import type { HealthReason, Health } from '../health/health.ts';
+import type { HealthReason } from '../health/reason.ts';
+import type { Health } from '../health/health.ts';
 
 export function sweepDocument(sweep: SweepRow): object {
   return {

@@ -17,7 +17,8 @@ import { configuredOf, knownProblems, openBySource } from '../health/status-answ
 import { type HealthSnapshot, lookAtBackups } from '../health/health-facts.ts';
 import { CHANGES, RunCounter, type RunTotals } from './run-counter.ts';
 import type { DriftNow } from '../health/drift-now.ts';
-import { allowedBackupAgeMs, HEALTH_STATES } from '../health/health.ts';
+import { allowedBackupAgeMs } from '../health/allowed-age.ts';
+import { HEALTH_STATES } from '../health/reason.ts';
 import { tookMs } from './wording.ts';
 
 export interface Metrics {

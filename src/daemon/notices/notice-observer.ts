@@ -35,7 +35,7 @@ import {
   readFreshness,
   readHealthSnapshot,
 } from '../health/health-facts.ts';
-import { allowedBackupAgeMs, isBackupOnItsWay } from '../health/health.ts';
+import { allowedBackupAgeMs, isBackupOnItsWay } from '../health/allowed-age.ts';
 import type { BegunJob, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import { isBackupFailureOver } from '../backup-failure.ts';

@@ -16,7 +16,7 @@ import type { SchemaChange } from '../../mirror/schema-changes.ts';
 import { formChangeText } from '../../report/notes.ts';
 import { type NamedRemovals, type SettledRemovals, namesText } from '../../state/held-names.ts';
 import { lookCommands } from '../../sync/removals.ts';
-import { unansweredHint } from '../health/health.ts';
+import { unansweredHint } from '../health/waits.ts';
 import { type FindingSummary, refusalOf, summaryOf, type UnreadSweep } from '../jobs/summaries.ts';
 import { noticeOf, subjectName } from './message.ts';
 

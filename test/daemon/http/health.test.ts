@@ -1,12 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import {
-  type HealthFacts,
-  type SourceFacts,
-  assessHealth,
-  allowedAgeMs,
-  isBackupOnItsWay,
-} from '../../../src/daemon/health/health.ts';
+import type { HealthFacts, SourceFacts } from '../../../src/daemon/health/facts.ts';
+import { assessHealth } from '../../../src/daemon/health/health.ts';
+import { allowedAgeMs, isBackupOnItsWay } from '../../../src/daemon/health/allowed-age.ts';
 import { DRILL_FALL } from '../../../src/daemon/last-jobs.ts';
 
 type EndedRun = NonNullable<SourceFacts['lastEnded']>;

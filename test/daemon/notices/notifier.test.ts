@@ -4,7 +4,7 @@ import type { ChannelConfig } from '../../../src/config/channels.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import type { Logger } from '../../../src/core/logger.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
-import type { HealthReason } from '../../../src/daemon/health/health.ts';
+import type { HealthReason } from '../../../src/daemon/health/reason.ts';
 import type { Message } from '../../../src/daemon/notices/message.ts';
 import { type Notifier, createNotifier } from '../../../src/daemon/notices/notifier.ts';
 import { Deliveries, waitAfter } from '../../../src/daemon/notices/deliveries.ts';

@@ -1,0 +1,222 @@
+/** What is wrong with a source: how fresh it is, and what its last sync came to. */
+import type { ErrorCode } from '../../core/errors.ts';
+import { DISK_FULL_HINT, resumeHint } from '../../core/hints.ts';
+import { duration, durationBeyond, plural } from '../../core/wording.ts';
+import { unendedText } from '../../mirror/unfinished-restore.ts';
+import { expectedSince, isFirstSyncAtWork, isInterrupted } from './allowed-age.ts';
+import type { SourceFacts, EndedJob } from './facts.ts';
+import type { HealthReason } from './reason.ts';
+import { behindText, waitHint, SILENT_MS, syncText, hangingSyncHint, unansweredHint } from './waits.ts';
+
+/**
+ * @param allowedMs of `allowedAgeMs`
+ * @param now milliseconds since the epoch
+ */
+export function sourceReasons(facts: SourceFacts, allowedMs: number | null, now: number): HealthReason[] {
+  const ofLastRun = lastRun(facts);
+  return [
+    ...freshness(facts, allowedMs, now),
+    ...(ofLastRun.length === 0 ? narrowedRun(facts) : ofLastRun),
+    ...held(facts),
+    ...interruptedRestore(facts),
+    ...waitingDrift(facts),
+  ];
+}
+
+function freshness(facts: SourceFacts, allowedMs: number | null, now: number): HealthReason[] {
+  const { lastComplete, source, isSyncing } = facts;
+  const waits = behindText(facts, now) ?? facts.hourUsedUp?.message;
+  const { sync = null } = facts;
+  const runs = sync === null ? undefined : syncText(sync, now);
+  const isFull = !isSyncing && wasDiskFull(facts);
+  const held = [waits, runs, isFull ? WAS_FULL : undefined]
+    .map((text) => (text === undefined ? '' : `; ${text}`))
+    .join('');
+  const isSilent = sync !== null && sync.silentMs >= SILENT_MS;
+  // One that is asked for would wait for it too.
+  const start = facts.behind === null ? `, \`tidemark sync --source ${source}\` starts one now` : '';
+  const hint =
+    facts.hourUsedUp?.hint ??
+    waitHint(facts) ??
+    hangingSyncHint(facts) ??
+    (isFull ? DISK_FULL_HINT : null) ??
+    (isSyncing ? null : unansweredHint(latestSync(facts), source)) ??
+    (isSyncing ? null : `\`tidemark runs\` shows the runs${start}`);
+  if (lastComplete === null) {
+    // A new source gets the same time; a restart of the daemon does not extend it.
+    const since = expectedSince(facts);
+    const isAtWork = isFirstSyncAtWork(facts, now);
+    const isLate = allowedMs !== null && now - Date.parse(since) > allowedMs;
+    if (isLate && !isAtWork)
+      return [
+        {
+          code: 'never_complete',
+          state: 'failing',
+          message: `no run of all kinds has been complete yet${held}`,
+          since,
+          hint,
+        },
+      ];
+    return [
+      {
+        code: 'first_sync',
+        // Without a schedule, `starting` would never end.
+        state: allowedMs === null ? 'degraded' : 'starting',
+        message: isSyncing
+          ? `the first sync is under way${isSilent ? `; nothing received for ${duration(sync.silentMs)}` : ''}`
+          : `no run of all kinds has been complete yet${isAtWork ? held : ''}`,
+        since,
+        hint:
+          allowedMs === null ? `no schedule syncs this source: \`tidemark sync --source ${source}\`` : null,
+      },
+    ];
+  }
+  const at = lastComplete.finishedAt ?? lastComplete.startedAt;
+  const ageMs = now - Date.parse(at);
+  if (allowedMs === null || ageMs <= allowedMs) return [];
+  const [age, allowed] = durationBeyond(ageMs, allowedMs);
+  const message = `the last complete run ended ${age} ago; the schedule allows ${allowed}${held}`;
+  return [{ code: 'stale', state: 'failing', message, since: at, hint }];
+}
+
+const REFUSED: ReadonlySet<string> = new Set<ErrorCode>(['unauthorized', 'forbidden']);
+
+/** What is wrong with an attempt that brought nothing; null for one that brought something. */
+export function failureCode({
+  outcome,
+  errorCode,
+}: Pick<EndedJob, 'outcome' | 'errorCode'>): 'key_refused' | 'run_failed' | null {
+  if (outcome === 'refused' || (outcome === 'failed' && errorCode !== null && REFUSED.has(errorCode)))
+    return 'key_refused';
+  return outcome === 'failed' || outcome === 'interrupted' ? 'run_failed' : null;
+}
+
+/** The latest sync of all kinds: its run, or the job where that had none. */
+export function latestSync({
+  lastEnded,
+  lastSync,
+}: Pick<SourceFacts, 'lastEnded' | 'lastSync'>): (EndedJob & { readonly run?: number | null }) | null {
+  // A job without a run ended after the last run.
+  const isJobNewer =
+    lastSync !== null &&
+    (lastEnded === null || lastSync.startedAt > (lastEnded.finishedAt ?? lastEnded.startedAt));
+  return isJobNewer ? lastSync : lastEnded;
+}
+
+export function isDiskFull({ errorCode }: Pick<EndedJob, 'errorCode'>): boolean {
+  return errorCode === ('disk_full' satisfies ErrorCode);
+}
+
+export const WAS_FULL = 'the disk was full at the last sync';
+
+export function wasDiskFull(facts: SourceFacts): boolean {
+  const last = latestSync(facts);
+  return last !== null && isDiskFull(last);
+}
+
+function lastRun(facts: SourceFacts): HealthReason[] {
+  const { lastEnded, failingSince, unread, source } = facts;
+  const last = latestSync(facts);
+  if (last === null) return [];
+  const since = last.finishedAt ?? last.startedAt;
+  // A job that failed before its run began is in no list of runs.
+  const run = last.run ?? null;
+  const why = last.error === null ? '' : `: ${last.error}`;
+  const code = failureCode(last);
+  if (code === 'key_refused') {
+    return [
+      {
+        code: 'key_refused',
+        state: 'degraded',
+        message: `the last sync failed${why === '' ? ': the service refused the key' : why}`,
+        since: failingSince ?? since,
+        hint: `give ${source} a valid key; \`tidemark doctor --source ${source}\` tries it`,
+      },
+    ];
+  }
+  if (code === 'run_failed') {
+    const doctor = unansweredHint(last, source);
+    const first = doctor === null ? '' : `${doctor}; `;
+    return [
+      {
+        code: 'run_failed',
+        state: 'degraded',
+        message: `the last sync ${isInterrupted(last) ? 'was interrupted' : 'failed'}${run === null ? ' before its run began' : ''}${why}`,
+        since: failingSince ?? since,
+        hint:
+          run === null
+            ? `${first}no run was begun${isDiskFull(last) ? ': free space on the volume of the mirror' : ''}; the next sync retries`
+            : `${first}\`tidemark runs show ${run}\` shows the reason; the next sync retries`,
+      },
+    ];
+  }
+  if (lastEnded?.outcome !== 'partial') return [];
+  const what = unread === 0 ? '' : `: ${plural(unread, 'collection')} incomplete`;
+  return [
+    {
+      code: 'run_partial',
+      state: 'degraded',
+      message: `the last sync was partial${what}`,
+      since,
+      hint: `\`tidemark runs show ${lastEnded.run}\` names them`,
+    },
+  ];
+}
+
+/** Errors of a run of some kinds are reported until a run of all kinds. */
+function narrowedRun({ lastNarrowed: last }: SourceFacts): HealthReason[] {
+  if (last === null || last.outcome === 'complete') return [];
+  const isPartial = last.outcome === 'partial';
+  return [
+    {
+      code: isPartial ? 'run_partial' : 'run_failed',
+      state: 'degraded',
+      message: `the last sync of ${last.kinds.join(', ')} only ${isPartial ? 'was partial' : isInterrupted(last) ? 'was interrupted' : 'failed'}${last.error === null ? '' : `: ${last.error}`}`,
+      since: last.finishedAt ?? last.startedAt,
+      hint: `\`tidemark runs show ${last.run}\` says why`,
+    },
+  ];
+}
+
+function held({ held: { records, ceiling }, source }: SourceFacts): HealthReason[] {
+  if (records === 0) return [];
+  return [
+    {
+      code: 'removals_held',
+      state: 'degraded',
+      message: `${plural(records, 'removal')} held: more than are removed without approval`,
+      since: null,
+      hint: `\`tidemark diff latest live --source ${source}\` shows them, \`tidemark restore --source ${source}\` plans to put them back; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``,
+    },
+  ];
+}
+
+/** Runs of some kinds do not end it: without a run of all kinds, no drift would ever be reported again. */
+function waitingDrift({ driftWaitsSince: since, source }: SourceFacts): HealthReason[] {
+  if (since === null) return [];
+  return [
+    {
+      code: 'drift_waiting',
+      state: 'degraded',
+      message:
+        'until a run of all kinds has read the source, drift is not reported, and nothing is committed to git (if that is configured): the mirror was restored from a backup',
+      since,
+      hint: `\`tidemark sync --source ${source}\`, without \`--kind\`, \`--organization\` and \`--project\`, reads all of it`,
+    },
+  ];
+}
+
+/** The service may be restored only in part. */
+function interruptedRestore({ interrupted }: SourceFacts): HealthReason[] {
+  if (interrupted === null) return [];
+  const { restore, startedAt } = interrupted;
+  return [
+    {
+      code: 'restore_interrupted',
+      state: 'degraded',
+      message: unendedText(`restore ${restore}`, interrupted),
+      since: startedAt,
+      hint: resumeHint(restore, null),
+    },
+  ];
+}

@@ -1,0 +1,84 @@
+/** What a sync waits for, and what a person can do about it. */
+import type { ErrorCode } from '../../core/errors.ts';
+import { duration } from '../../core/wording.ts';
+import type { SourceFacts, EndedJob } from './facts.ts';
+
+/** The job of the mirror that the next sync of a source waits for, as a mirror has one at a time; null if it waits for nothing. */
+export function behindText(
+  facts: Pick<SourceFacts, 'source' | 'behind' | 'isQueued' | 'limitHeldBy'>,
+  now: number,
+): string | null {
+  const { behind, limitHeldBy } = facts;
+  if (limitHeldBy !== null) return `the next sync waits for ${limitHolderText(limitHeldBy)}`;
+  if (waitsForSlot(facts)) return 'the next sync waits for a free slot';
+  if (behind === null) return null;
+  const { name, source = null, startedAt, silentMs, waitsFor = null } = behind;
+  if (name === 'sync') {
+    // Of the source's own sync it is said that it runs.
+    if (source === facts.source) return null;
+    const runs = syncText({ startedAt, silentMs: silentMs ?? 0 }, now);
+    return source === null ? runs : `the next sync waits for that of ${source}: ${runs}`;
+  }
+  const target = waitsFor === null ? '' : `, and waits for ${waitsFor} to answer`;
+  return `the next sync waits for the ${name} job, which has run for ${duration(now - Date.parse(startedAt))}${target}`;
+}
+
+/** What a sync waits for whose rate limit the sync of another mirror holds. */
+export function limitHolderText(source: string): string {
+  return `the sync of ${source}, which has the same rate limit`;
+}
+
+/** What to do about a wait for other mirrors; null without one. */
+export function waitHint(facts: Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy'>): string | null {
+  if (facts.limitHeldBy !== null)
+    return 'sources with one address and key are synced one at a time: sync them less often';
+  return waitsForSlot(facts) ? SLOT_HINT : null;
+}
+
+/** As a person would call a service silent; most answers take less. */
+export const SILENT_MS = 30_000;
+
+/** How long a running sync has run, and for how long it has received nothing. */
+export function syncText({ startedAt, silentMs }: NonNullable<SourceFacts['sync']>, now: number): string {
+  const silent = silentMs < SILENT_MS ? '' : `; nothing received for ${duration(silentMs)}`;
+  return `a sync has run for ${duration(now - Date.parse(startedAt))}${silent}`;
+}
+
+/** What to do about a sync that receives nothing, whether it is the source's own or the next one waits for it; null for none. */
+export function hangingSyncHint({
+  source,
+  sync = null,
+  behind,
+}: Pick<SourceFacts, 'source' | 'sync' | 'behind'>): string | null {
+  return hangHint(sync === null ? behind : { name: 'sync', source, silentMs: sync.silentMs });
+}
+
+export function hangHint(
+  job: Pick<NonNullable<SourceFacts['behind']>, 'name' | 'source' | 'silentMs'> | null,
+): string | null {
+  if (job?.name !== 'sync' || (job.silentMs ?? 0) < SILENT_MS) return null;
+  const of = job.source === null || job.source === undefined ? '' : ` --source ${job.source}`;
+  return `\`tidemark doctor${of}\` shows whether the service responds`;
+}
+
+/** What shows whether the service responds again, of a sync that failed since it did not; null for another. */
+export function unansweredHint(
+  sync: Pick<EndedJob, 'outcome' | 'errorCode'> | null,
+  source: string,
+): string | null {
+  if (sync?.outcome !== 'failed' || sync.errorCode === null || !UNANSWERED.has(sync.errorCode)) return null;
+  return `\`tidemark doctor --source ${source}\` shows whether the service responds`;
+}
+
+const UNANSWERED: ReadonlySet<string> = new Set<ErrorCode>(['unreachable', 'timeout', 'unresponsive']);
+
+export const SLOT_HINT = 'raise `daemon.slots`, or sync less often';
+
+/** With a mirror for each source, those of others take the slots. */
+export function waitsForSlot({
+  behind,
+  isQueued,
+  limitHeldBy,
+}: Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy'>): boolean {
+  return isQueued && behind === null && limitHeldBy === null;
+}
