@@ -73,7 +73,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       { flags: '--full', description: 'list all session recordings, not only the newest' },
       {
         flags: '--accept-removals <n>',
-        description: 'carry out held removals of at most n records, of each collection all or none',
+        description: 'carry out the held removals, if they are at most n records in all',
         parse: wholeNumber,
       },
       asOption,

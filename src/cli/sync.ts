@@ -12,6 +12,7 @@ import { plural } from '../core/wording.ts';
 import { hourRefusal } from '../daemon/problems.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import { openReadClient } from '../wire-client.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import {
@@ -188,7 +189,7 @@ async function syncHere(
           trigger: commandTrigger(actor),
           kinds: options.kind ?? null,
           isFull: options.full === true,
-          acceptRemovals: options.acceptRemovals ?? 0,
+          acceptRemovals: acceptedIn(context, mirror, source.name, options),
         });
         progress.stop();
         const run = reportedRun(mirror, report);
@@ -203,6 +204,38 @@ async function syncHere(
   } finally {
     mirror.close();
   }
+}
+
+/**
+ * How many removals the run may carry out of those that wait: none where the number does not cover all of them, as it would not say
+ * which of them the user looked at.
+ */
+function acceptedIn(
+  context: CommandContext,
+  mirror: Mirror,
+  source: string,
+  { acceptRemovals = 0, kind }: SyncCommandOptions,
+): number {
+  if (acceptRemovals === 0) return 0;
+  const waiting = mirror.runs.heldRemovals(source).filter((each) => kind?.includes(each.kind) !== false);
+  const countOf = (of: typeof waiting): number =>
+    of.reduce((sum, { records, below }) => sum + records + below, 0);
+  const all = countOf(waiting);
+  if (all <= acceptRemovals) return acceptRemovals;
+  const byKind = [...Map.groupBy(waiting, (each) => each.kind)].map(
+    ([each, own]) => [each, countOf(own)] as const,
+  );
+  const command = `tidemark sync --source ${source} --accept-removals`;
+  const [first] = byKind;
+  const one =
+    byKind.length > 1 && first !== undefined
+      ? `; those of one kind: \`${command} ${first[1]} --kind ${first[0]}\``
+      : '';
+  printReason(context, [
+    `no removal is accepted: ${acceptRemovals} does not cover all ${all} that are held (${byKind.map(([each, count]) => `${each}: ${count}`).join(', ')})`,
+    `  → accept all of them: \`${command} ${all}\`${one}; \`tidemark diff latest live --source ${source}\` shows them`,
+  ]);
+  return 0;
 }
 
 /** Also with --quiet: nothing else shows that the volume of the mirror may not be mounted. */

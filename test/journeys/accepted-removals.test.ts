@@ -256,6 +256,28 @@ describe('accepted removals', () => {
     expect(JSON.parse(await show('2', '--json'))).toMatchObject({ by: via, accepted_removals: null });
   });
 
+  it('are accepted only by a number that covers all of them: a smaller one does not say which were looked at', async () => {
+    const found = await world({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0' });
+    const domains = Array.from({ length: 3 }, (_, n) => ({ id: `d${n}`, domain: `d${n}.example` }));
+    found.service.set('batch_exports', EXPORTS);
+    found.service.set('domains', domains);
+    await found.expectRun(0, 'sync');
+    found.service.set('batch_exports', []);
+    found.service.set('domains', []);
+    await found.expectRun(3, 'sync', '--quiet');
+    const refused = await found.expectRun(3, 'sync', '--accept-removals', '12', '--quiet');
+    expect(refused.stderr).toContain(
+      'no removal is accepted: 12 does not cover all 15 that are held (domains: 3, batch_exports: 12)',
+    );
+    expect(refused.stderr).toContain('`tidemark sync --source default --accept-removals 15`');
+    expect(refused.stderr).toContain('`tidemark sync --source default --accept-removals 3 --kind domains`');
+    expect(await entries(found)).toEqual([]);
+    await found.expectRun(0, 'sync', '--accept-removals', '12', '--kind', 'batch_exports', '--quiet');
+    expect(await entries(found)).toMatchObject([{ removals: { accepted: 12, removed: 12 } }]);
+    await found.expectRun(0, 'sync', '--accept-removals', '3', '--quiet');
+    expect(await entries(found)).toHaveLength(2);
+  });
+
   it('are recorded only where a removal was held', async () => {
     const found = await world({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0' });
     found.service.set('batch_exports', EXPORTS);
