@@ -107,37 +107,42 @@ export function alteredChangesText(
   // As of one moment: a run that another process publishes meanwhile would be half there.
   const first = connection.transaction(() =>
     unlikeAfter(connection, after).find(
-      ({ sealed, isOfChanges }) =>
-        sealed.run <= upTo &&
-        (among === null || !isOfChanges || !isAsCounted(connection, { sealed, collections: among })),
+      ({ run, concerns }) => run <= upTo && (among === null || concerns(among)),
     ),
   )();
   return first?.text ?? null;
 }
 
 interface UnlikeRun {
-  readonly sealed: SealedRun;
+  readonly run: number;
   readonly text: string;
-  readonly isOfChanges: boolean;
+  /** False where others than these collections (their numbers) explain it. */
+  readonly concerns: (collections: ReadonlySet<number>) => boolean;
 }
 
 function unlikeAfter(connection: Connection, after: number): readonly UnlikeRun[] {
   const state = fileState(connection);
   const known = UNLIKE.get(connection);
-  if (known?.state === state && known.after <= after)
-    return known.runs.filter(({ sealed }) => sealed.run > after);
+  if (known?.state === state && known.after <= after) return known.runs.filter(({ run }) => run > after);
   const withRows = new Set(CHANGING_AFTER(connection).all({ after }));
-  const runs = readSealed(connection, after).flatMap((sealed): UnlikeRun[] => {
+  const published = readSealed(connection, after);
+  const unlike = published.flatMap((sealed): UnlikeRun[] => {
     const { run } = sealed;
     if (!rootOf(sealed).equals(sealed.root)) {
       const isMissing = sealed.changeDigest.length === 0 || sealed.sweepDigest.length === 0;
-      return [{ sealed, text: isMissing ? missingDigestText(run) : unlikeRootText(run), isOfChanges: false }];
+      return [{ run, text: isMissing ? missingDigestText(run) : unlikeRootText(run), concerns: () => true }];
     }
     const found = withRows.has(run) ? toEnd(digestChanges(connection, run)) : NO_CHANGES;
-    return found.equals(sealed.changeDigest)
-      ? []
-      : [{ sealed, text: unlikeChangesText(run), isOfChanges: true }];
+    if (found.equals(sealed.changeDigest)) return [];
+    return [
+      {
+        ...{ run, text: unlikeChangesText(run) },
+        concerns: (collections) => !isAsCounted(connection, { sealed, collections }),
+      },
+    ];
   });
+  const unsealed = withRows.difference(new Set(published.map(({ run }) => run)));
+  const runs = [...unlike, ...[...unsealed].flatMap((run) => neverPublished(connection, run))];
   UNLIKE.set(connection, { state, after, runs });
   return runs;
 }
@@ -146,6 +151,29 @@ const UNLIKE = new WeakMap<
   Connection,
   { readonly state: string; readonly after: number; readonly runs: readonly UnlikeRun[] }
 >();
+
+/**
+ * A run that made revisions and was not published, or never was: another program may have moved a version to it, out of the time in
+ * question. Empty for a run of which only the row is gone: what it changed is shown, and `runs` says so.
+ */
+function neverPublished(connection: Connection, run: number): UnlikeRun[] {
+  const numbers = new Set(COLLECTIONS_OF_UNSEALED(connection).all({ run }));
+  if (numbers.size === 0) return [];
+  const concerns: UnlikeRun['concerns'] = (collections) => !collections.isDisjointFrom(numbers);
+  if (typeof run === 'number') return [{ run, text: ownerlessText(run), concerns }];
+  // Another program may have stored a text, which is after all numbers.
+  return [{ run: Number.MAX_SAFE_INTEGER, text: 'the run of a revision is no number', concerns }];
+}
+
+const COLLECTIONS_OF_UNSEALED = prepared(({ $client }) =>
+  $client
+    .prepare<{ run: number }, number>(
+      `SELECT collection FROM (SELECT collection FROM records WHERE run = :run UNION SELECT collection FROM revisions WHERE run = :run)
+       WHERE EXISTS (SELECT 1 FROM runs WHERE run = :run) OR NOT EXISTS (SELECT 1 FROM sweeps WHERE run = :run)
+         AND NOT EXISTS (SELECT 1 FROM row_seals WHERE "set" = 'runs' AND member = '[' || :run || ']')`,
+    )
+    .pluck(),
+);
 
 /**
  * True where other collections explain that a run's changes differ: in some of these it has other numbers of changes than it
@@ -199,7 +227,7 @@ function toEnd<T>(steps: Generator<undefined, T>): T {
 /** Rows that say what a run did, or saw, without the run that covers them. */
 function verifyOwners(connection: Connection, findings: Findings): void {
   const owners = [
-    ['made revisions', `SELECT DISTINCT run FROM all_revisions`, 'root IS NOT NULL'],
+    [MADE_REVISIONS, `SELECT DISTINCT run FROM all_revisions`, 'root IS NOT NULL'],
     ['took sweeps over', `SELECT DISTINCT run FROM carried_sweeps`, 'root IS NOT NULL'],
     ['has sweeps', `SELECT DISTINCT run FROM sweeps`, 'true'],
   ] as const;
@@ -211,9 +239,15 @@ function verifyOwners(connection: Connection, findings: Findings): void {
       .pluck()
       .all();
     for (const run of orphans) {
-      findings.add({ kind: 'chain', message: `run ${run} ${what}, but its row is gone`, run });
+      findings.add({ kind: 'chain', message: ownerlessText(run, what), run });
     }
   }
+}
+
+const MADE_REVISIONS = 'made revisions';
+
+function ownerlessText(run: number, what = MADE_REVISIONS): string {
+  return `run ${run} ${what}, but its row is gone`;
 }
 
 /** Of the runs after this one, or of all; oldest first. One that another program gave to no source has an empty name: no root covers it. A digest that another program removed is empty: no digest equals it. */

@@ -12,6 +12,7 @@ const ALTERATIONS = {
   snapshot: `UPDATE snapshots SET pinned_by = 'nobody'`,
   acceptance: `UPDATE acceptances SET accepted_by = 'nobody'`,
   record: `UPDATE records SET body = replace(body, '"Kept"', '"Kepd"') WHERE body LIKE '%"Kept"%'`,
+  version: `UPDATE revisions SET run = 99 WHERE run = 2 AND record IN (SELECT record FROM records WHERE body LIKE '%"Kept"%')`,
 } as const;
 type Alteration = keyof typeof ALTERATIONS;
 
@@ -26,7 +27,7 @@ const CASES: Readonly<Record<string, readonly [readonly string[], readonly Alter
   runs: [['runs'], ['run']],
   'runs show': [
     ['runs', 'show', '4'],
-    ['run', 'restore', ENTRY, 'record'],
+    ['run', 'restore', ENTRY, 'record', 'version'],
   ],
   restores: [['restores'], ['restore', ENTRY]],
   'restores show': [
@@ -48,30 +49,39 @@ const CASES: Readonly<Record<string, readonly [readonly string[], readonly Alter
     ['acceptance', ENTRY],
   ],
   'drift with an altered acceptance': [['drift'], ['acceptance']],
-  drift: [['drift'], ['snapshot', ENTRY, 'record']],
+  drift: [['drift'], ['snapshot', ENTRY, 'record', 'version']],
   show: [
     ['show', ...KEPT],
-    ['run', 'record'],
+    ['run', 'record', 'version'],
   ],
   log: [
     ['log', ...KEPT],
-    ['run', 'restore', ENTRY, 'record'],
+    ['run', 'restore', ENTRY, 'record', 'version'],
   ],
   blame: [
     ['blame', ...KEPT],
-    ['run', 'restore', ENTRY, 'record'],
+    ['run', 'restore', ENTRY, 'record', 'version'],
   ],
-  changes: [['changes'], ['run', 'restore', ENTRY, 'record']],
-  export: [['export', '--kind', 'batch_exports'], ['record']],
+  changes: [['changes'], ['run', 'restore', ENTRY, 'record', 'version']],
+  export: [
+    ['export', '--kind', 'batch_exports'],
+    ['record', 'version'],
+  ],
   'export --history': [
     ['export', '--history', '--kind', 'batch_exports'],
-    ['run', 'record'],
+    ['run', 'record', 'version'],
   ],
-  diff: [['diff', 'run:2', 'latest'], ['record']],
-  restore: [['restore', 'run:2'], ['record']],
+  diff: [
+    ['diff', 'run:2', 'latest'],
+    ['record', 'version'],
+  ],
+  restore: [
+    ['restore', 'run:2'],
+    ['record', 'version'],
+  ],
   forget: [
     ['forget', '--keep-last', '1'],
-    ['run', ENTRY],
+    ['run', ENTRY, 'version'],
   ],
   doctor: [['doctor'], ['run', 'restore', 'acceptance', 'snapshot', ENTRY]],
   status: [['status'], ALL],
@@ -93,6 +103,19 @@ const UNCHANGED: Readonly<Record<'seen' | 'unseen', readonly (readonly string[])
   unseen: [['diff', 'run:2', 'latest'], ['drift'], ['status']],
 };
 
+/** A version that none of the runs in question made, moved behind them: a record less would be counted before it. */
+const MOVE_VERSION = `UPDATE revisions SET run = 99 WHERE run = 2 AND record IN (SELECT record FROM records WHERE body LIKE '%"Other"%')`;
+const COUNTING = [
+  ['runs', 'show', '4'],
+  ['diff', 'run:3', 'run:4'],
+  ['diff', 'run:4', 'run:3'],
+  ['diff', 'run:3', 'run:4', '--kind', 'batch_exports'],
+  ['changes', '--kind', 'batch_exports'],
+  ['export'],
+  ['restore', 'run:3'],
+  ['drift', '--from', 'run:3'],
+];
+
 /** Changes the service, so that its unaltered mirror comes last. */
 const SENDING = 'undo --apply';
 
@@ -105,6 +128,7 @@ const NAMED: Readonly<Partial<Record<Alteration, RegExp>>> = {
   [ENTRY]: /rests on a log that was altered: entry \d+ of the audit log is not as it was written/,
   snapshot: /snapshot "base" is not as it was pinned/,
   acceptance: /the acceptance of \/paused of default .* is not as it was accepted/,
+  version: /is damaged: run 99 made revisions, but its row is gone/,
   record: /is damaged: the stored content of 1 record does not match its hash: batch export "Kepd"/,
 };
 
@@ -189,6 +213,16 @@ it('give the exit codes that the documentation has', async () => {
       if (code !== (how === 'seen' ? 1 : before.code) || before.code === 1)
         found.push(`${args.join(' ')}, ${how}: ${code}\n${stderr}${stdout}`.slice(0, 600));
     }
+  }
+  for (const args of COUNTING) {
+    writeFileSync(story.file('mirror.db'), whole);
+    expect((await run(args)).code, args.join(' ')).not.toBe(1);
+    const file = new Database(story.file('mirror.db'));
+    expect(file.prepare(MOVE_VERSION).run().changes).toBe(1);
+    file.close();
+    const { code, stdout, stderr } = await run(args);
+    if (code !== 1 || !/run 99 made revisions|of run 2, .* are not those it sealed/.test(stderr + stdout))
+      found.push(`${args.join(' ')}, version moved: ${code}\n${stderr}${stdout}`.slice(0, 600));
   }
   expect(await wholeCode(SENDING), SENDING).toBe(0);
   expect(found).toEqual([]);
