@@ -490,8 +490,8 @@ const UNREADABLE: Readonly<Partial<Record<string, string>>> = {
 function doneText(about: AuditedTable, row: string): string {
   if (about === 'acceptances') return 'accepted';
   if (about !== 'snapshots') return 'recorded';
-  const { run = 'unknown' } = (parsedJson(row) ?? {}) as { readonly run?: number };
-  return `pinned (now at run ${run})`;
+  const { run } = (parsedJson(row) ?? {}) as { readonly run?: unknown };
+  return `pinned (now at run ${typeof run === 'number' ? run : 'unknown'})`;
 }
 
 /** A row for people: the id apart from the name, since it may be a secret, which only the code that shows it knows. */

@@ -69,14 +69,15 @@ export class SnapshotStore {
 
   /** Pinned runs, by name. */
   list(): SnapshotRow[] {
-    return this.#access.read(readSnapshots);
+    return this.#access.read((connection) => readSnapshots(connection).map(withNameText));
   }
 
   /** The same, compared with the audit log. */
   checked(): CheckedSnapshot[] {
     return this.#access.read((connection) => {
       const contradictions = new Map(readContradictions(connection).map((each) => [each.name, each]));
-      return readSnapshots(connection).map((row) => {
+      return readSnapshots(connection).map((stored) => {
+        const row = withNameText(stored);
         const contradiction = contradictions.get(row.name);
         return contradiction === undefined ? row : { ...row, contradiction };
       });
@@ -88,7 +89,10 @@ export class SnapshotStore {
    * as the log has it.
    */
   baseline(): CheckedSnapshot | undefined {
-    return this.#access.read(readBaseline);
+    return this.#access.read((connection) => {
+      const baseline = readBaseline(connection);
+      return baseline === undefined ? undefined : withNameText(baseline);
+    });
   }
 
   /** What a snapshot has against the audit log; null where nothing. */
@@ -169,9 +173,24 @@ export function readSnapshots(connection: Connection): SnapshotRow[] {
 function snapshotOf({
   via,
   by,
+  run,
   ...row
 }: Omit<SnapshotRow, 'via'> & { readonly via: string | null }): SnapshotRow {
-  return { ...row, by: textOf(by), ...(via === null ? {} : { via: textOf(via) }) };
+  // Another program may have stored anything; no run has the number 0.
+  return {
+    ...{ ...row, run: Number.isInteger(run) ? run : 0, by: textOf(by) },
+    ...(via === null ? {} : { via: textOf(via) }),
+  };
+}
+
+function withNameText<Row extends Pick<SnapshotRow, 'name'>>(row: Row): Row {
+  return { ...row, name: nameText(row.name) };
+}
+
+/** Another program may have stored a BLOB, of which the audit log and its contradictions have the digits. */
+function nameText(stored: unknown): string {
+  if (typeof stored === 'string') return stored;
+  return JSON.stringify(Buffer.isBuffer(stored) ? { blob: stored.toString('hex').toUpperCase() } : stored);
 }
 
 function readBaseline(connection: Connection): CheckedSnapshot | undefined {
@@ -181,7 +200,7 @@ function readBaseline(connection: Connection): CheckedSnapshot | undefined {
   const contradiction =
     baseline === undefined
       ? null
-      : (contradictionOf(connection, baseline.name) ?? unprovedBaseline(connection, baseline.name));
+      : (contradictionOf(connection, baseline.name) ?? unprovedBaseline(connection, nameText(baseline.name)));
   if (baseline === undefined || contradiction === null) return marked;
   if (contradiction.state === 'unproved') return { ...baseline, contradiction };
   // One that another program marked says nothing of the state that drift was measured from.
@@ -199,24 +218,28 @@ function unprovedBaseline(connection: Connection, name: string): SnapshotContrad
 }
 
 function contradictionOf(connection: Connection, name: string): SnapshotContradiction | null {
-  const [row] = contradictedRows(connection, 'snapshots', [name]);
-  return row === undefined ? null : contradictionFrom(row);
+  const known = nameText(name);
+  return (
+    contradictedRows(connection, 'snapshots')
+      .map(contradictionFrom)
+      .find((each) => each.name === known) ?? null
+  );
 }
 
 function readContradictions(connection: Connection): SnapshotContradiction[] {
   const found = contradictedRows(connection, 'snapshots').map(contradictionFrom);
   const marked = readSnapshots(connection).find(({ isBaseline }) => isBaseline);
   const unproved =
-    marked === undefined || found.some(({ name }) => name === marked.name)
+    marked === undefined || found.some(({ name }) => name === nameText(marked.name))
       ? null
-      : unprovedBaseline(connection, marked.name);
+      : unprovedBaseline(connection, nameText(marked.name));
   return unproved === null ? found : [...found, unproved];
 }
 
 function contradictionFrom({ key, line, recorded, isGone, again }: ContradictedRow): SnapshotContradiction {
   const run = recorded?.['run'];
   return {
-    name: String(key[0] ?? ''),
+    name: nameText(key[0] ?? ''),
     state: isGone ? 'gone' : recorded === null ? 'inserted' : 'altered',
     line,
     recordedRun: typeof run === 'number' ? run : null,
