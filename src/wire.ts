@@ -14,7 +14,6 @@ import {
   onlyMirrorConfig,
   sourcesWithMirror,
 } from './config/mirrors.ts';
-import { knownSecrets } from './config/known-secrets.ts';
 import type { Actor } from './core/actor.ts';
 import { systemClock } from './core/clock.ts';
 import { TidemarkError } from './core/errors.ts';
@@ -99,7 +98,7 @@ export function openConfiguredMirror(
   mayCreate = true,
 ): Mirror {
   const who = actor === undefined ? {} : { actor };
-  const secrets = mode === 'write' ? knownSecrets(config) : [];
+  const secrets = mode === 'write' ? config.knownSecrets : [];
   const options = { mode, command, clock: systemClock, host: hostname(), pid, mayCreate, secrets, ...who };
   return openMirror(config.mirror, options);
 }

@@ -4,7 +4,6 @@
  */
 import type { ChildProcess } from 'node:child_process';
 import type { Config } from '../config/config.ts';
-import { knownSecrets } from '../config/known-secrets.ts';
 import { aborted } from '../core/aborted.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -33,7 +32,7 @@ export interface Withheld {
 const ALWAYS = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'];
 /** All secrets of a configuration, and the variables that they come from. */
 export function withheldBy(config: Config): Withheld {
-  return { variables: config.secretVariables, secrets: knownSecrets(config) };
+  return { variables: config.secretVariables, secrets: config.knownSecrets };
 }
 
 /** What is handed on of an environment. Tidemark's own variables are not. */

@@ -145,7 +145,7 @@ export interface KindDefinition<Name extends string> {
   readonly idParameter: string;
   /** Pointers that together name a record for people and for matching by hand-made counterparts. */
   readonly naturalKey: readonly string[];
-  /** Secrets of the configuration, which no record is shown with: `definitionsFor` adds them. */
+  /** Secrets of the configuration of `LEAST_CHARACTERS` or more, longest first: no record is shown with them. A loaded configuration adds them. */
   readonly withheld?: readonly Secret[];
   /** Pointers tried in turn for a record's display name. */
   readonly nameFrom: readonly string[];

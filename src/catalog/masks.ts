@@ -217,12 +217,7 @@ export const LEAST_CHARACTERS = 8;
 
 /** A text of a record as reports show it: as `withoutUrlSecrets`, and without the secrets of the configuration. */
 export function shownText(text: string, { withheld = [] }: Pick<KindRow, 'withheld'>): string {
-  const open = withheld
-    .map((secret) => secret.reveal())
-    .filter((secret) => secret.length >= LEAST_CHARACTERS)
-    // One may be a part of another.
-    .sort((one, other) => other.length - one.length)
-    .reduce((rest, secret) => rest.replaceAll(secret, MASK), text);
+  const open = withheld.reduce((rest, secret) => rest.replaceAll(secret.reveal(), MASK), text);
   return withoutUrlSecrets(open, MASK);
 }
 

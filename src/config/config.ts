@@ -238,6 +238,10 @@ export interface Config {
   readonly sources: readonly SourceConfig[];
   /** Every configured source: what the mirror holds of the others is still known, and masked, by their definitions. */
   readonly configured: readonly SourceConfig[];
+  /** All secrets of the configuration, also of sources that have another mirror: no report shows them, and no program gets them. */
+  readonly knownSecrets: readonly Secret[];
+  /** The catalog with what no report may show, for sources that are not configured; `definitions` of the others have it too. */
+  readonly unconfigured: readonly ResourceDefinition[];
   /** Null for a schedule that is off. */
   readonly schedules: Readonly<Record<ScheduleName, Schedule | null>>;
   /** Null where no rule is given: nothing is forgotten then. */

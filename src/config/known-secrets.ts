@@ -1,5 +1,6 @@
 /** What a configuration has of secrets: no command gets them, and no report shows them. */
 import { LEAST_CHARACTERS, recordedText } from '../catalog/masks.ts';
+import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';
 import type { Actor } from '../core/actor.ts';
 import type { Secret } from '../core/secret.ts';
 import { secretsOf } from './channels.ts';
@@ -8,8 +9,8 @@ import type { Config } from './config.ts';
 /** The parts of a configuration that have secrets. */
 type Configured = Pick<Config, 'configured' | 'http' | 'replica' | 'notices' | 'pings'>;
 
-/** All secrets of a configuration: of the sources, of the daemon's own doors, of notices and pings. */
-export function knownSecrets({ configured, http, replica, notices, pings }: Configured): Secret[] {
+/** All secrets of a loaded configuration: of the sources, of the daemon's own doors, of notices and pings. */
+export function secretsIn({ configured, http, replica, notices, pings }: Configured): Secret[] {
   const found = [
     ...configured.flatMap(({ apiKey, secrets, git }) => [
       apiKey,
@@ -20,15 +21,36 @@ export function knownSecrets({ configured, http, replica, notices, pings }: Conf
     ...notices.flatMap(secretsOf),
     ...pings.flatMap(({ start, success, fail }) => [start, success, fail]),
   ];
-  return found.filter((secret) => secret !== null);
+  return found.filter((secret) => secret !== null).filter((secret) => secret.reveal() !== '');
+}
+
+/** Returns definitions that have these secrets, the same for the same: sources without definitions of their own share them. */
+export function withholding(
+  secrets: readonly Secret[],
+): (definitions: readonly ResourceDefinition[]) => readonly ResourceDefinition[] {
+  const byText = new Map(secrets.filter(isLong).map((secret) => [secret.reveal(), secret]));
+  // One may be a part of another.
+  const withheld = [...byText.values()].sort((one, other) => other.reveal().length - one.reveal().length);
+  const made = new Map<readonly ResourceDefinition[], readonly ResourceDefinition[]>();
+  return (definitions) => {
+    if (withheld.length === 0) return definitions;
+    const known = made.get(definitions);
+    if (known !== undefined) return known;
+    const own = definitions.map((definition) => changedDefinition(definition, { withheld }));
+    made.set(definitions, own);
+    return own;
+  };
 }
 
 /**
  * Nobody is called like a key: a name is recorded for good, and shown.
  * @throws TidemarkError `usage` where a name that somebody gave holds a secret of the configuration
  */
-export function requireNameWithoutSecret(config: Configured, { by, via }: Actor): void {
-  if (by !== via) recordedText(by, 'the name of a person', knownSecrets(config));
+export function requireNameWithoutSecret(
+  { knownSecrets }: Pick<Config, 'knownSecrets'>,
+  { by, via }: Actor,
+): void {
+  if (by !== via) recordedText(by, 'the name of a person', knownSecrets);
 }
 
 function isLong(secret: Secret): boolean {

@@ -5,7 +5,9 @@ import { TidemarkError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import { parseS3Address } from './backup-target.ts';
 import { proxySettings } from './proxy.ts';
+import { CATALOG } from '../catalog/catalog.ts';
 import { checkNotices, checkPings } from './channels.ts';
+import { secretsIn, withholding } from './known-secrets.ts';
 import {
   absolutePath,
   type Checking,
@@ -90,7 +92,7 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
   checkNames(checking, parsed);
   const names = sourceNames(tree, parsed);
   const http = checkHttp(checking, parsed);
-  const config: LoadedConfig = {
+  const parts: Omit<LoadedConfig, 'knownSecrets' | 'unconfigured'> = {
     file,
     mirrorPath: absolutePath(checking, ['mirror'], parsed.mirror),
     sources,
@@ -113,6 +115,13 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
     digest: files.digest(
       Object.entries(env).filter(([name]) => name.startsWith('TIDEMARK_') || usedVariables.has(name)),
     ),
+  };
+  const known = secretsIn(parts);
+  const withheldFrom = withholding(known);
+  const shown = sources.map((source) => ({ ...source, definitions: withheldFrom(source.definitions) }));
+  const config: LoadedConfig = {
+    ...{ ...parts, sources: shown, configured: shown },
+    ...{ knownSecrets: known, unconfigured: withheldFrom(CATALOG) },
   };
   if (needsKeys && parsed.sources.length === 0 && !mistakes.covers(tree, ['sources'])) {
     if (mistakes.count === 0) throw missing(file, cwd);

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
 import type { KindRate } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isLoopback } from '../core/local-url.ts';
 import { Secret } from '../core/secret.ts';
 import {
@@ -18,7 +18,6 @@ import {
 } from './checking.ts';
 import type { Config, KindRateLimits, SourceConfig, SecretRule } from './config.ts';
 import { checkGit } from './git.ts';
-import { knownSecrets } from './known-secrets.ts';
 import { type KindChoice, foundOtherwise, mirroredKinds, takenAlong } from './mirrored-kinds.ts';
 import { place } from './mistakes.ts';
 import type { ParsedSource } from './options.ts';
@@ -240,30 +239,11 @@ function switchedOff({ kinds, recordings }: KindChoice): string[] {
  * configured.
  */
 export function definitionsFor(config: Config, source: string): (kind: Kind) => ResourceDefinition {
-  const configured = config.configured.find(({ name }) => name === source)?.definitions ?? [];
-  const byKind = new Map(configured.map((definition) => [definition.kind, definition]));
-  const withheld = withheldIn(config);
-  return (kind) => withheld(byKind.get(kind) ?? definitionOf(kind));
-}
-
-type Withholding = (definition: ResourceDefinition) => ResourceDefinition;
-
-const WITHHELD = new WeakMap<Config, Withholding>();
-
-/** Makes the definitions that have the secrets of a configuration, once each. */
-function withheldIn(config: Config): Withholding {
-  const known = WITHHELD.get(config);
-  if (known !== undefined) return known;
-  const secrets = knownSecrets(config).filter((secret) => secret.reveal() !== '');
-  const made = new Map<ResourceDefinition, ResourceDefinition>();
-  const withholding: Withholding = (definition) => {
-    if (secrets.length === 0) return definition;
-    const own = made.get(definition) ?? changedDefinition(definition, { withheld: secrets });
-    made.set(definition, own);
-    return own;
-  };
-  WITHHELD.set(config, withholding);
-  return withholding;
+  const definitions = config.configured.find(({ name }) => name === source)?.definitions;
+  const byKind = new Map(
+    (definitions ?? config.unconfigured).map((definition) => [definition.kind, definition]),
+  );
+  return (kind) => byKind.get(kind) ?? definitionOf(kind);
 }
 
 // `sources[].secrets`: values for what the service never shows, for records that a restore has to create again.

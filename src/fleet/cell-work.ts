@@ -3,7 +3,6 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { ReadClient } from '../api/read-client.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
-import { knownSecrets } from '../config/known-secrets.ts';
 import { toErrorMessage } from '../core/child-process.ts';
 import { asTidemarkError, type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
@@ -154,7 +153,7 @@ function setBaseline(
   const actor = { by, via: `fleet baseline on ${host}` };
   try {
     const mirror = openMirror(config.mirror, {
-      ...{ mode: 'write', command: 'fleet', clock, host, pid, actor, secrets: knownSecrets(config) },
+      ...{ mode: 'write', command: 'fleet', clock, host, pid, actor, secrets: config.knownSecrets },
     });
     try {
       const reference = parseReference(time ?? `run:${run}`, clock.now());

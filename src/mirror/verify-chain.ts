@@ -162,7 +162,7 @@ function neverPublished(connection: Connection, run: number): UnlikeRun[] {
   const concerns: UnlikeRun['concerns'] = (collections) => !collections.isDisjointFrom(numbers);
   if (typeof run === 'number') return [{ run, text: ownerlessText(run), concerns }];
   // Another program may have stored a text, which is after all numbers.
-  return [{ run: Number.MAX_SAFE_INTEGER, text: 'the run of a revision is no number', concerns }];
+  return [{ run: Number.MAX_SAFE_INTEGER, text: 'the run of a revision is not a number', concerns }];
 }
 
 const COLLECTIONS_OF_UNSEALED = prepared(({ $client }) =>

@@ -3,6 +3,8 @@ import type { Config } from '../../src/config/config.ts';
 
 export const EMPTY_CONFIG = {
   configured: [],
+  unconfigured: [],
+  knownSecrets: [],
   http: { token: null, triggerToken: null },
   replica: { token: null },
   notices: [],

@@ -100,3 +100,45 @@ it('a name that holds a key is refused, and not recorded', async () => {
   for (const command of [['runs'], ['audit']])
     expect((await story.run(...command)).stdout).not.toContain(KEY);
 });
+
+it('of a source with a mirror of its own, the keys of the other sources are masked and refused too', async () => {
+  const story = await Story.start();
+  const env = { OTHER_KEY: MORE };
+  writeFileSync(
+    story.file('tidemark.yaml'),
+    [
+      'mirror: ./{source}.db',
+      'sources:',
+      `  - name: one`,
+      `    baseUrl: '${story.url}'`,
+      `    apiKey: ${KEY}`,
+      `    kinds: {exclude: [session_recordings, recording_sharing]}`,
+      `    rate: {perMinute: 0, perHour: 0}`,
+      `  - {name: two, baseUrl: '${story.url}', apiKey: '\${OTHER_KEY}'}`,
+      '',
+    ].join('\n'),
+  );
+  await story.call('PATCH', ORGANIZATION, { name: `Kitti ${MORE}` });
+  const one = (...args: string[]) => commandLine([...args, '--source', 'one'], { env, cwd: story.directory });
+  expect(await one('sync', '--quiet')).toMatchObject({ code: 0 });
+  await story.call('PATCH', ORGANIZATION, { name: `Kitti again ${MORE}` });
+  expect(await one('sync', '--quiet')).toMatchObject({ code: 0 });
+  for (const command of [
+    ['runs', 'show', '2'],
+    ['changes', '--json'],
+    ['show', 'organizations', String((await story.call('GET', ORGANIZATION))['id'])],
+  ]) {
+    const { stdout, stderr } = await one(...command);
+    expect(stdout + stderr, command.join(' ')).not.toContain(MORE);
+    expect(stdout, command.join(' ')).toContain('[secret]');
+  }
+  for (const command of [
+    ['snapshots', 'pin', MORE],
+    ['snapshots', 'pin', 'a', '--as', MORE],
+    ['sync', '--as', MORE],
+  ]) {
+    const { code, stderr } = await one(...command);
+    expect(code, command.join(' ')).toBe(4);
+    expect(stderr).toContain('holds a key or token of the configuration');
+  }
+});

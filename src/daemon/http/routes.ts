@@ -1,7 +1,6 @@
 /** All routes, and the checks that every request passes before. */
 import type { HttpBindings } from '@hono/node-server';
 import { type Context, Hono } from 'hono';
-import { knownSecrets } from '../../config/known-secrets.ts';
 import type { LoadedConfig } from '../../config/mirrors.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { TrustedProxies } from '../../server/client-address.ts';
@@ -35,7 +34,7 @@ export function createRoutes(
   const { clock, log } = options;
   const shell = createShell(options, {
     hold: () => cells.hold(),
-    secrets: () => knownSecrets(cells.config()),
+    secrets: () => cells.config().knownSecrets,
   });
   const { application, access, callerOf, proxies, pages, withErrors } = shell;
   const replicas =
