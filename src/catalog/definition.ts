@@ -3,7 +3,7 @@
  * `if (kind === …)` elsewhere means that this type lacks a field. Which kinds there are follows from the rows
  * (`kinds.ts`): here `Name` stands for the name of any of them.
  */
-import type { Secret } from '../core/secret.ts';
+import type { SecretSearch } from '../core/secret.ts';
 
 /** The parent path values that name a collection. */
 export const SCOPE_KEYS = ['organization_id', 'project_id', 'role_id'] as const;
@@ -145,8 +145,8 @@ export interface KindDefinition<Name extends string> {
   readonly idParameter: string;
   /** Pointers that together name a record for people and for matching by hand-made counterparts. */
   readonly naturalKey: readonly string[];
-  /** Secrets of the configuration of `LEAST_CHARACTERS` or more, longest first: no record is shown with them. A loaded configuration adds them. */
-  readonly withheld?: readonly Secret[];
+  /** Secrets of the configuration of `LEAST_CHARACTERS` or more: no record is shown with them. A loaded configuration adds them. */
+  readonly withheld?: SecretSearch;
   /** Pointers tried in turn for a record's display name. */
   readonly nameFrom: readonly string[];
   /** Pointer to when a record was created, where that is not `/created_at`. Many kinds show no such time. */

@@ -216,9 +216,8 @@ function withoutSecrets(text: string, mask: string, isStrict: boolean): string {
 export const LEAST_CHARACTERS = 8;
 
 /** A text of a record as reports show it: as `withoutUrlSecrets`, and without the secrets of the configuration. */
-export function shownText(text: string, { withheld = [] }: Pick<KindRow, 'withheld'>): string {
-  const open = withheld.reduce((rest, secret) => rest.replaceAll(secret.reveal(), MASK), text);
-  return withoutUrlSecrets(open, MASK);
+export function shownText(text: string, { withheld }: Pick<KindRow, 'withheld'>): string {
+  return withoutUrlSecrets(withheld?.masked(text, MASK) ?? text, MASK);
 }
 
 /** True for a text that holds one of these secrets. */

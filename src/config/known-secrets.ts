@@ -2,7 +2,7 @@
 import { LEAST_CHARACTERS, recordedText } from '../catalog/masks.ts';
 import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';
 import type { Actor } from '../core/actor.ts';
-import type { Secret } from '../core/secret.ts';
+import { type Secret, SecretSearch } from '../core/secret.ts';
 import { secretsOf } from './channels.ts';
 import type { Config } from './config.ts';
 
@@ -28,12 +28,11 @@ export function secretsIn({ configured, http, replica, notices, pings }: Configu
 export function withholding(
   secrets: readonly Secret[],
 ): (definitions: readonly ResourceDefinition[]) => readonly ResourceDefinition[] {
-  const byText = new Map(secrets.filter(isLong).map((secret) => [secret.reveal(), secret]));
-  // One may be a part of another.
-  const withheld = [...byText.values()].sort((one, other) => other.reveal().length - one.reveal().length);
+  const long = secrets.filter(isLong);
+  const withheld = long.length === 0 ? null : new SecretSearch(long);
   const made = new Map<readonly ResourceDefinition[], readonly ResourceDefinition[]>();
   return (definitions) => {
-    if (withheld.length === 0) return definitions;
+    if (withheld === null) return definitions;
     const known = made.get(definitions);
     if (known !== undefined) return known;
     const own = definitions.map((definition) => changedDefinition(definition, { withheld }));

@@ -25,3 +25,22 @@ export class Secret {
     return '[secret]';
   }
 }
+
+/** Finds any of many secrets in texts, at the cost of one search. */
+export class SecretSearch {
+  readonly #pattern: RegExp;
+
+  /** @param secrets at least one, none of them empty */
+  constructor(secrets: readonly Secret[]) {
+    // One may be a part of another.
+    const longestFirst = secrets
+      .map((secret) => secret.reveal())
+      .sort((one, other) => other.length - one.length);
+    this.#pattern = new RegExp(longestFirst.map((text) => RegExp.escape(text)).join('|'), 'g');
+  }
+
+  /** The text with the mask in place of each. */
+  masked(text: string, mask: string): string {
+    return text.replace(this.#pattern, () => mask);
+  }
+}
