@@ -19,19 +19,20 @@ import {
   or,
   sql,
 } from 'drizzle-orm';
-import { scopeKey } from '../catalog/catalog.ts';
+import { isKind, scopeKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Actor } from '../core/actor.ts';
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { resolvePointer } from '../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
 import type { MirrorAccess } from './access.ts';
 import type { AuditAction } from './audit-actions.ts';
 import { recordAction } from './audit-log.ts';
 import { contradictedRows, isAsRecorded, madeVia, requireAsRecorded } from './audited-rows.ts';
 import type { Connection } from './database.ts';
-import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
+import { excluded, isAmong, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { rowSealer } from './row-seals.ts';
 import { knownKind, storedScope, textOf } from './stored-names.ts';
 import { auditLog } from './schema/retention-tables.ts';
@@ -93,6 +94,15 @@ export interface IdMapping extends Readonly<
   readonly kind: Kind;
   readonly oldScope: Scope;
   readonly newScope: Scope;
+}
+
+/** A record that a restore created. */
+interface Creation {
+  readonly restore: number;
+  readonly kind: Kind;
+  readonly id: string;
+  /** The record that it stands for in the state that was restored: of an invite, the member. */
+  readonly desired: { readonly kind: Kind; readonly id: string } | null;
 }
 
 /** A time at which a restore was begun, or was continued. */
@@ -228,6 +238,20 @@ export class RestoreStore {
   /** When each restore of a source was begun and resumed, in that order, whatever the clock said. */
   begins(source: string): RestoreBegin[] {
     return this.#access.read((connection) => BEGINS(connection).all({ source }));
+  }
+
+  /** By which restores of a source records of these ids were created; without those whose plan cannot be read. */
+  creations(source: string, ids: readonly string[]): Creation[] {
+    return this.#access.read((connection) =>
+      CREATIONS(connection)
+        .all({ source, ids: JSON.stringify(ids) })
+        .flatMap(({ restore, step, newId }) => {
+          const plan = readRestores(connection, { restore })[0]?.plan ?? '{}';
+          const planned = storedSteps(plan).find(({ n }) => n === step);
+          if (planned === undefined) return [];
+          return creationBy(planned, { restore, id: textOf(newId) }) ?? [];
+        }),
+    );
   }
 
   /** Which records of a source came back under which ids, oldest first, so that a later one follows what it continues. */
@@ -567,6 +591,27 @@ const STEPS = prepared((db) =>
     .orderBy(asc(restoreSteps.step))
     .prepare(),
 );
+
+const CREATIONS = prepared((db) => {
+  const { restore, step, outcome, newId } = restoreSteps;
+  return db
+    .select({ restore, step, newId })
+    .from(restoreSteps)
+    .innerJoin(restores, eq(restores.restore, restore))
+    .where(and(eq(restores.source, param('source')), eq(outcome, 'applied'), isAmong(newId, 'ids')))
+    .orderBy(asc(restore), asc(step))
+    .prepare();
+});
+
+/** Null where another program altered the step. */
+function creationBy(step: JsonObject, { restore, id }: Pick<Creation, 'restore' | 'id'>): Creation | null {
+  const [kind, desiredKind, desiredId] = ['/request/kind', '/kind', '/desired/id'].map((pointer) =>
+    resolvePointer(step, pointer),
+  );
+  if (typeof kind !== 'string' || !isKind(kind)) return null;
+  const isKnown = typeof desiredKind === 'string' && isKind(desiredKind) && typeof desiredId === 'string';
+  return { restore, kind, id, desired: isKnown ? { kind: desiredKind, id: desiredId } : null };
+}
 
 const ID_MAP = prepared((db) =>
   db

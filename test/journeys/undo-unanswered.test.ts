@@ -212,6 +212,33 @@ describe('undo of a restore that was killed with requests under way', () => {
     await story.expectRun(0, 'verify');
   });
 
+  it('leaves what a later restore created, and goes on', async () => {
+    const story = await damaged();
+    const before = await held(story);
+    await killed(story, []);
+    await story.expectRun(0, 'restore', '--abandon', '--yes');
+    const own = ids((await held(story)).exports);
+    const kinds = ['--kind', 'batch_exports', '--kind', 'members'];
+    const { summary } = await story.applied(0, 'restore', 'run:1', ...kinds, '--apply');
+    expect(summary).toMatchObject({ failed: 0 });
+    const later = ids(await story.list('batch_exports')).filter((id) => !own.includes(id));
+    expect(later).toHaveLength(4);
+
+    // Restore 2 may have unpaused what restore 1 had created.
+    const undo = ['undo', '1', '--force-changed'];
+    const dry = await story.expectRun(2, ...undo);
+    expect(dry.stderr).not.toContain('found by a look-up');
+    expect(dry.stdout).toContain('1 to remove');
+    await story.expectRun(0, ...undo, '--apply', '--yes');
+    const left = await held(story);
+    expect(ids(left.exports)).toEqual([...ids(before.exports), ...later].sort());
+    expect(left.members).toEqual(before.members);
+    // They are restore 2's; what else that changed is gone with what restore 1 had created.
+    await story.run('undo', '2', '--apply', '--yes');
+    expect(await held(story)).toEqual(before);
+    await story.expectRun(0, 'verify');
+  });
+
   it('is refused where what a request did cannot be found out, and takes nothing back', async () => {
     const story = await Story.start();
     const original = await story.list('batch_exports');

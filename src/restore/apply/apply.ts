@@ -169,6 +169,8 @@ export interface LookUpOptions extends Pick<
     readonly records?: Pick<Mirror['records'], 'read'>;
   };
   readonly reader: ReadClient;
+  /** None is, when left out: one that continues would create a second one beside it. */
+  readonly isOfAnotherRestore?: LookUpContext['isOfAnotherRestore'];
 }
 
 interface StopSignals {
@@ -237,6 +239,7 @@ export function lookUpContext(
         return [`${kind} ${naturalKeyDigest(bySendableKey(definitions(kind)), request.body)}`];
       }),
     ),
+    isOfAnotherRestore: options.isOfAnotherRestore ?? (() => false),
     claims,
     persons: personSteps(plan.steps),
     actions: followingActions(plan.steps),

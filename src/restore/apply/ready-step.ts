@@ -51,6 +51,8 @@ export interface LookUpContext {
   readonly sharedNames: ReadonlySet<string>;
   /** Names that creations of the plan send, as `kind digest`. */
   readonly plannedNames: ReadonlySet<string>;
+  /** Whether the journal of another restore has it that this one created the record; for an undo's look-ups only. */
+  readonly isOfAnotherRestore: (kind: Kind, id: string) => boolean;
   /** Records that steps found to be theirs, as `kind id`, by step: two steps of one name never take the same one. */
   readonly claims: Map<string, number>;
   /** Steps for persons, by the step that creates their record. */
@@ -227,8 +229,8 @@ export function afterAction(
 }
 
 /**
- * True for a live record that belongs to another step, or to another desired record of the same name. Any other record
- * was created either by this step or by somebody else meanwhile.
+ * True for a live record that belongs to another step, another restore, or another desired record of the same name. Any other
+ * record was created either by this step or by somebody else meanwhile.
  */
 export function isTaken(context: LookUpContext, { step, definition }: ReadyStep, id: string): boolean {
   const claimedBy = context.claims.get(`${definition.kind} ${id}`);
@@ -237,6 +239,7 @@ export function isTaken(context: LookUpContext, { step, definition }: ReadyStep,
   if (context.adopted.has(`${definition.kind} ${id}`)) return true;
   // One that this plan removes may be there until then.
   if (context.leaving.has(`${definition.kind} ${id}`)) return true;
+  if (context.isOfAnotherRestore(definition.kind, id)) return true;
   if (step.desired === null || step.desired.id === id) return false;
   const { kind, scope } = step.desired;
   return context.desired({ kind, scope, id }) !== undefined;

@@ -89,6 +89,10 @@ export class LookedUpRestores implements JournalStore {
     return this.#stored.begins(source);
   }
 
+  creations(...asked: Parameters<Restores['creations']>): ReturnType<Restores['creations']> {
+    return this.#stored.creations(...asked);
+  }
+
   /** Oldest first. */
   idMap(source: string): IdMapping[] {
     const found = this.#mappings.filter((each) => each.source === source);
@@ -156,7 +160,8 @@ interface StepRemark {
 /**
  * Looks up the steps of `row` without an answer, reads back what was not, and journals what it finds in `restores`, as a resumed
  * restore does. More cautious than that, since undoing removes and overwrites:
- * - A record that may have been created by somebody else since does not count as the restore's.
+ * - A record that may have been created by somebody else since does not count as the restore's, and one that another restore
+ *   created is not looked at.
  * - A change without an answer whose value is there may have been made by somebody else: the step counts as applied, and not
  *   as read back.
  * - A record in which anything but what the restore did may have changed does not count as read back either.
@@ -168,7 +173,13 @@ export async function lookUpAnswers(options: AnswerOptions): Promise<Answers> {
   const { row, plan, restores, acceptances, clock, concurrency, signal } = options;
   const journal = new RestoreJournal(restores, clock, row.restore);
   const context = lookUpContext(
-    { ...options, mirror: { acceptances, restores }, events: NO_EVENTS, restore: row.restore },
+    {
+      ...{ ...options, mirror: { acceptances, restores }, events: NO_EVENTS, restore: row.restore },
+      isOfAnotherRestore: (kind, id) =>
+        restores
+          .creations(row.source, [id])
+          .some((each) => each.restore !== row.restore && each.kind === kind),
+    },
     journal,
     { halt: signal, grace: signal },
   );
