@@ -35,6 +35,7 @@ import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
 import { pointOf } from './point.ts';
 import { IdHistories, RecreatedReferences, shownIds, soleIds, withMappedIds } from './recreated-ids.ts';
 import { BASELINE } from './reference.ts';
+import { withoutSentInvites } from './sent-invites.ts';
 import { type LoadedState, stateOfRecords } from './state.ts';
 import { isNamedAnyway } from './unasked.ts';
 
@@ -109,7 +110,8 @@ export async function driftBetween(
     ...(extent.isUnasked === undefined ? {} : { isUnasked: extent.isUnasked }),
     ...(extent.signal === undefined ? {} : { signal: extent.signal }),
   });
-  const diff = withoutNewIds(compared, idMap, definitions, severityOf);
+  const known = withoutNewIds(compared, idMap, definitions, severityOf);
+  const diff = mirror === null ? known : withoutSentInvites(known, mirror, source, { ...sides, idMap });
   const fingerprintOf: FingerprintOf =
     mirror === null
       ? (change, field) => placeFingerprint(source, change, field)

@@ -57,7 +57,8 @@ export function soleIds(recreated: RecreatedIds, from: LoadedState, to: LoadedSt
   return found;
 }
 
-function idsIn(state: LoadedState, kind: Kind, ids: readonly string[]): ReadonlySet<string> {
+/** Which of these ids the state has. */
+export function idsIn(state: LoadedState, kind: Kind, ids: readonly string[]): ReadonlySet<string> {
   const found = new Set<string>();
   for (const { id } of state.keys?.({ kinds: [kind], ids }) ?? state.records({ kinds: [kind], ids }))
     found.add(id);

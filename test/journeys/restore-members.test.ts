@@ -42,6 +42,37 @@ describe('an invite for a member who is missing', () => {
     });
   });
 
+  it('is no drift beside the missing member once a restore sent it; one that somebody else sends is', async () => {
+    const { story, address } = await withoutMember();
+    await story.expectRun(0, 'snapshots', 'pin', 'good', 'run:1', '--baseline');
+    await story.applied(0, 'restore', '--kind', 'members', '--invite-missing', '--apply');
+    await story.expectRun(0, 'sync', '--quiet');
+    const found = async (...args: string[]): Promise<string[]> => {
+      const { stdout } = await story.expectRun(
+        2,
+        'drift',
+        '--kind',
+        'members',
+        '--kind',
+        'invites',
+        ...args,
+        '--json',
+      );
+      const { findings } = JSON.parse(stdout) as {
+        findings: { kind: string; change: string; name: string }[];
+      };
+      return findings.map(({ kind, change, name }) => `${change} ${kind} ${name}`).sort();
+    };
+    expect(await found()).toEqual([`removed members ${address}`]);
+    expect(await found('--live')).toEqual([`removed members ${address}`]);
+    await story.expectRun(0, 'drift', '--kind', 'invites');
+
+    // Made anew by hand: it may give another level.
+    await story.call('POST', `${ORGANIZATION}invites/`, { target_email: address, level: 15 });
+    await story.expectRun(0, 'sync', '--quiet');
+    expect(await found()).toEqual([`added invites ${address}`, `removed members ${address}`]);
+  });
+
   it('goes where nobody misses its member', async () => {
     const { story } = await withoutMember();
     const body = { target_email: 'nobody@kittiwake.example', level: 1, send_email: false };

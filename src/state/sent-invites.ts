@@ -1,0 +1,39 @@
+/** Invites that a restore sent: they stand for members who come back by accepting them, and do not count as drift. */
+import type { DiffDocument } from '../diff/change.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { IdMapping } from '../mirror/restores.ts';
+import { idsIn, withMappedIds } from './recreated-ids.ts';
+import type { LoadedState } from './state.ts';
+
+/**
+ * The document without added records that a restore created in the place of records of another kind, which FROM has and TO has
+ * not: those that are missing are reported. A restore that is not as the audit log has it does not count.
+ */
+export function withoutSentInvites(
+  document: DiffDocument,
+  { restores }: Pick<Mirror, 'restores'>,
+  source: string,
+  { from, to, idMap }: { from: LoadedState; to: LoadedState; idMap: readonly IdMapping[] },
+): DiffDocument {
+  const added = document.changes.filter(({ change }) => change === 'added').map(({ id }) => id);
+  if (added.length === 0) return document;
+  const sent = new Set(
+    restores
+      .creations(source, added)
+      .filter(({ restore, kind, desired }) => {
+        if (desired === null || desired.kind === kind) return false;
+        const ids = withMappedIds(desired.kind, [desired.id], idMap);
+        const isMissing = idsIn(from, desired.kind, ids).size > 0 && idsIn(to, desired.kind, ids).size === 0;
+        return isMissing && restores.contradictions(restore).length === 0;
+      })
+      .map(({ kind, id }) => `${kind} ${id}`),
+  );
+  const changes = document.changes.filter(
+    ({ change, kind, id }) => change !== 'added' || !sent.has(`${kind} ${id}`),
+  );
+  const settled = document.changes.length - changes.length;
+  if (settled === 0) return document;
+  const { added: count, unchanged } = document.summary;
+  const summary = { ...document.summary, added: count - settled, unchanged: unchanged + settled };
+  return { ...document, changes, summary };
+}
