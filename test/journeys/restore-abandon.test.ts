@@ -8,7 +8,14 @@ import { Keyboard, Screen } from '../cli/terminal.ts';
 import { receiver } from '../daemon/notices/receiver.ts';
 import { begin } from './command-line.ts';
 import { start, startHere } from './harness.ts';
-import { ORGANIZATION, type PlanJson, type RestoreJson, Story } from './restore-story.ts';
+import {
+  IMPATIENT,
+  killedInside,
+  ORGANIZATION,
+  type PlanJson,
+  type RestoreJson,
+  Story,
+} from './restore-story.ts';
 
 const { via } = commandActor();
 const RESTORE = ['restore', '--apply', '--yes'];
@@ -345,13 +352,22 @@ describe('an interrupted restore that was undone', () => {
 });
 
 it('an undo on a terminal shows how far it is with looking up', async () => {
-  const story = await damaged();
-  const [{ id } = {}] = await story.list('domains');
+  const story = await Story.start();
+  const [{ id, domain } = {}] = await story.list('domains');
   await story.call('DELETE', `${ORGANIZATION}domains/${String(id)}/`);
-  await killed(story, 'POST');
-  const { code, text } = await onTerminal(story, ['undo', '1'], '');
-  expect([2, 3], text).toContain(code);
-  expect(text).toMatch(/restore 1: 0 of \d+ steps? looked up, 1 s/);
+  const arrives = await killedInside(story, ['domains'], { method: 'POST', path: /domains\/$/, nth: 1 });
+  arrives.resolve(undefined);
+  const names = async () => (await story.list('domains')).map((each) => each['domain']);
+  await expect.poll(names, { timeout: 60_000 }).toContain(domain);
+  // The look-up is answered once a person has seen that it takes its time.
+  const seen = Promise.withResolvers<undefined>();
+  const fault = { kind: 'gate', until: seen.promise } as const;
+  story.proxy.setRules([{ method: 'GET', path: /domains\//, nth: 1, fault }]);
+  const { code, text } = await onTerminal(story, ['undo', '1'], '', (shown) => {
+    if (/restore 1: 0 of 1 step looked up, [1-9]\d* s: /.test(shown)) seen.resolve(undefined);
+  });
+  expect(code, text).toBe(2);
+  expect(text).toContain('1 to remove');
 });
 
 /** Applies a restore to its end, and makes a backup while its first such request is held back. Its exit code. */
@@ -510,11 +526,13 @@ async function onTerminal(
   story: Story,
   args: readonly string[],
   keys: string,
+  isShown: (text: string) => void = () => undefined,
 ): Promise<{ readonly code: number; readonly text: string }> {
   const [keyboard, screen] = [new Keyboard(), new Screen(200)];
   onTestFinished(() => void keyboard.destroy());
   let isPressed = false;
   screen.onText = (text) => {
+    isShown(text);
     if (isPressed || !text.includes('End it as')) return;
     isPressed = true;
     setImmediate(() => keyboard.write(keys));
@@ -522,7 +540,7 @@ async function onTerminal(
   const code = await runCommandLine([...args, '--no-color'], {
     ...{ env: story.env, cwd: story.directory, stdin: keyboard, stdout: screen, stderr: screen },
     ...{ signal: new AbortController().signal, pid: process.pid, execPath: process.execPath, entry: '' },
-    isOneProcess: true,
+    ...{ isOneProcess: true, clock: IMPATIENT },
   });
   return { code, text: screen.text };
 }

@@ -48,7 +48,7 @@ export interface RestoreJson {
 }
 
 /** Waits a moment where a restore waits for half a minute: the lists of the sandbox are never late. */
-const IMPATIENT: Clock = {
+export const IMPATIENT: Clock = {
   ...systemClock,
   sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 20), signal),
 };
