@@ -198,9 +198,22 @@ describe('an export whose creation had no answer', () => {
     });
   });
 
-  it('is renamed since: it is not found, and is created with what there is to look at', async () => {
+  it('is renamed since, and was created when it was sent: it is not sent again', async () => {
     const lost = await lostExport();
     const restore = await killed(lost);
+    const id = await lost.make({ ...lost.sent, name: 'renamed' });
+    const from = writes(lost.rig);
+    const resumed = await resume(lost, restore);
+    expect(resumed.steps).toMatchObject([{ outcome: 'sent', new_id: null }, { outcome: 'skipped' }]);
+    expect(resumed.steps[0]?.error?.message).toContain(`there is a batch export of another name: ${id}`);
+    expect(restoreExitCode(resumed, false)).toBe(3);
+    expect(writes(lost.rig)).toBe(from);
+  });
+
+  it('is renamed since, and was created later: it is not found, and is created with what there is to look at', async () => {
+    const lost = await lostExport();
+    const restore = await killed(lost);
+    lost.rig.running.clock.advance(600_000);
     await lost.make({ ...lost.sent, name: 'renamed' });
     const resumed = await resume(lost, restore);
     expect(resumed.steps[0]?.warning).toContain('see whether it is there twice');
