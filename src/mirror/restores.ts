@@ -242,16 +242,17 @@ export class RestoreStore {
 
   /** By which restores of a source records of these ids were created; without those whose plan cannot be read. */
   creations(source: string, ids: readonly string[]): Creation[] {
-    return this.#access.read((connection) =>
-      CREATIONS(connection)
-        .all({ source, ids: JSON.stringify(ids) })
-        .flatMap(({ restore, step, newId }) => {
-          const plan = readRestores(connection, { restore })[0]?.plan ?? '{}';
-          const planned = storedSteps(plan).find(({ n }) => n === step);
-          if (planned === undefined) return [];
-          return creationBy(planned, { restore, id: textOf(newId) }) ?? [];
-        }),
-    );
+    return this.#access.read((connection) => {
+      const rows = CREATIONS(connection).all({ source, ids: JSON.stringify(ids) });
+      return [...Map.groupBy(rows, (row) => row.restore)].flatMap(([restore, own]) => {
+        const steps = storedSteps(readRestores(connection, { restore })[0]?.plan ?? '{}');
+        const planned = new Map(steps.map((step) => [step['n'], step]));
+        return own.flatMap(({ step, newId }) => {
+          const found = planned.get(step);
+          return found === undefined ? [] : (creationBy(found, { restore, id: textOf(newId) }) ?? []);
+        });
+      });
+    });
   }
 
   /** Which records of a source came back under which ids, oldest first, so that a later one follows what it continues. */
