@@ -1,6 +1,6 @@
 /** `--apply --json` prints what became of it, also where nothing was to be sent. */
 import { describe, expect, it } from 'vitest';
-import { ORGANIZATION, Story } from './restore-story.ts';
+import { ORGANIZATION, type RestoreJson, Story } from './restore-story.ts';
 
 const NOTHING = { schema: 'tidemark.restore/1', restore: null };
 
@@ -35,5 +35,16 @@ describe('a plan with nothing to send, applied with --json', () => {
       summary: { blocked: 1 },
     });
     expect(JSON.stringify(report.steps)).toContain('aws_secret_access_key');
+    // So does the journal of one that sent something else.
+    const owen = await story.member('Owen');
+    await story.call('PATCH', `${ORGANIZATION}members/${owen.id}/`, { level: 8 });
+    const sent = await story.applied(3, 'restore', '--apply');
+    const shown = JSON.parse(
+      (await story.expectRun(0, 'restores', 'show', '1', '--json')).stdout,
+    ) as RestoreJson;
+    for (const { steps } of [sent, shown])
+      expect(steps.find(({ outcome }) => outcome === 'blocked')).toMatchObject({
+        needs: expect.arrayContaining([{ anyOf: ['/destination/config/aws_secret_access_key'] }]) as unknown,
+      });
   });
 });

@@ -70,6 +70,8 @@ export interface StepReport {
   readonly warning?: string;
   /** Why nothing is sent, or what must be done by hand; null for steps that are sent. */
   readonly reason: string | null;
+  /** The missing secrets for which nothing is sent, as in the plan; left out without any. */
+  readonly needs?: PlanStep['needs'];
   /** What the plan says of a step that is sent: fields that no request takes, other secrets; left out without anything. */
   readonly note?: string;
 }
@@ -254,10 +256,11 @@ interface UnsentReport extends Omit<RestoreReport, 'restore' | 'by'> {
  * @param at when it was planned, ISO 8601
  */
 export function unsentReport(plan: Plan, source: string, undoes: number | null, at: string): UnsentReport {
-  const steps = plan.steps.map(({ n, action, kind, scope, id, name, reason }): StepReport => ({
+  const steps = plan.steps.map(({ n, action, kind, scope, id, name, reason, needs }): StepReport => ({
     ...{ n, action, kind, scope, id, name },
     outcome: action === 'manual' ? 'manual' : 'blocked',
     ...{ status: null, new_id: null, verified: null, differences: [], error: null, reason },
+    ...(needs.length === 0 ? {} : { needs }),
   }));
   return {
     schema: 'tidemark.restore/1',
@@ -335,6 +338,7 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
     ...warningOf(step, row),
     // The journal may have a newer reason than the plan: one that became known when the record was created.
     reason: isUnsent ? (error ?? step.reason) : null,
+    ...(isUnsent && step.needs.length > 0 ? { needs: step.needs } : {}),
     ...(isUnsent || step.reason === null ? {} : { note: step.reason }),
   };
 }
