@@ -16,11 +16,12 @@ export interface AbsentRecord {
 }
 
 /**
- * Part of the absent records. `confirmed`: those found absent already by a run that ended at `heldBy` (ISO 8601, UTC with
- * milliseconds) or before, and those that a restore replaced or removed; `waiting`: the others.
+ * Part of the absent records. `confirmed`: those that a run found absent and held at `heldBy` (ISO 8601, UTC with
+ * milliseconds) or before, and those that a restore replaced or removed; `waiting`: the others; `held`: those of the
+ * waiting that an earlier run held; `not held`: all but these.
  */
 export interface AbsentShare {
-  readonly which: 'confirmed' | 'waiting';
+  readonly which: 'confirmed' | 'waiting' | 'held' | 'not held';
   readonly heldBy: string;
 }
 
@@ -32,8 +33,11 @@ export interface AbsentCounts {
   readonly replaced: number;
   /** Of the others, those that a restore or an undo removed, and that no run looked for since: no loss either. */
   readonly taken: number;
-  /** When the first of those that wait was found absent, ISO 8601; null if none was before this run. */
+  /** Of those that wait, those that an earlier run held. */
+  readonly held: number;
+  /** When the first and the last of these were held, ISO 8601; null if none was. */
   readonly firstHeldAt: string | null;
+  readonly lastHeldAt: string | null;
 }
 
 export const NONE_ABSENT: AbsentCounts = {
@@ -41,7 +45,9 @@ export const NONE_ABSENT: AbsentCounts = {
   confirmed: 0,
   replaced: 0,
   taken: 0,
+  held: 0,
   firstHeldAt: null,
+  lastHeldAt: null,
 };
 
 interface AbsentRow {
@@ -68,6 +74,7 @@ const IS_REPLACED = `EXISTS (SELECT 1 FROM collections c JOIN sources s ON s.id 
 /** `:taken`: `removedByRestores`, as a JSON array. */
 const IS_TAKEN = `k.remote_id IN (SELECT value FROM json_each(:taken))`;
 const IS_CONFIRMED = `((h.since_at IS NOT NULL AND h.since_at <= :heldBy) OR ${IS_TAKEN} OR ${IS_REPLACED})`;
+const IS_HELD = `(h.since_at IS NOT NULL AND NOT ${IS_CONFIRMED})`;
 const IS_ABSENT = `k.collection = :collection AND ${withinSlice('k.remote_id')} AND k.hash IS NOT NULL
     AND NOT ${wasSeen('k.record')}`;
 const ABSENT = `FROM main.records k LEFT JOIN held_records h ON h.record = k.record WHERE ${IS_ABSENT}`;
@@ -119,9 +126,15 @@ function* slices(
 }
 
 function condition(share: AbsentShare | undefined): string {
-  if (share === undefined) return '';
-  return share.which === 'confirmed' ? `AND ${IS_CONFIRMED}` : `AND NOT ${IS_CONFIRMED}`;
+  return share === undefined ? '' : `AND ${CONDITION[share.which]}`;
 }
+
+const CONDITION: Readonly<Record<AbsentShare['which'], string>> = {
+  confirmed: IS_CONFIRMED,
+  waiting: `NOT ${IS_CONFIRMED}`,
+  held: IS_HELD,
+  'not held': `NOT ${IS_HELD}`,
+};
 
 /** What `condition` refers to. */
 function shareValues(
@@ -150,17 +163,22 @@ export async function countAbsent(
   if (all === 0) return NONE_ABSENT;
   const count = writer.prepare<
     Record<string, unknown>,
-    { absent: number; confirmed: number; replaced: number; taken: number; firstHeldAt: string | null }
+    Record<'absent' | 'confirmed' | 'replaced' | 'taken' | 'held', number> &
+      Record<'firstHeldAt' | 'lastHeldAt', string | null>
   >(
     `SELECT count(*) AS absent, count(*) FILTER (WHERE ${IS_CONFIRMED}) AS confirmed,
        count(*) FILTER (WHERE ${IS_REPLACED}) AS replaced,
        count(*) FILTER (WHERE ${IS_TAKEN} AND NOT ${IS_REPLACED}) AS taken,
-       min(h.since_at) FILTER (WHERE NOT ${IS_CONFIRMED}) AS firstHeldAt ${ABSENT}`,
+       count(*) FILTER (WHERE ${IS_HELD}) AS held,
+       min(h.since_at) FILTER (WHERE ${IS_HELD}) AS firstHeldAt,
+       max(h.since_at) FILTER (WHERE ${IS_HELD}) AS lastHeldAt ${ABSENT}`,
   );
   let confirmed = 0;
   let replaced = 0;
   let taken = 0;
+  let held = 0;
   let firstHeldAt: string | null = null;
+  let lastHeldAt: string | null = null;
   const values = shareValues(writer, path, collection, { which: 'confirmed', heldBy });
   const absent = await sumOverSlices(idSlices(writer, path, 'main', collection), (slice) => {
     const row = translated(path, () => count.get({ ...values, ...slice }));
@@ -168,11 +186,22 @@ export async function countAbsent(
     confirmed += row.confirmed;
     replaced += row.replaced;
     taken += row.taken;
+    held += row.held;
     if (row.firstHeldAt !== null && (firstHeldAt === null || row.firstHeldAt < firstHeldAt))
       firstHeldAt = row.firstHeldAt;
+    if (row.lastHeldAt !== null && (lastHeldAt === null || row.lastHeldAt > lastHeldAt))
+      lastHeldAt = row.lastHeldAt;
     return row.absent;
   });
-  return { absent, confirmed, replaced, taken, firstHeldAt };
+  return { absent, confirmed, replaced, taken, held, firstHeldAt, lastHeldAt };
+}
+
+/** What is decided on absent records, or a share of them. */
+export interface AbsenceDecision {
+  readonly verdict: Verdict;
+  readonly share?: AbsentShare | undefined;
+  /** Since when those wait that are held only now, ISO 8601; left out: since the end of the run. */
+  readonly heldAt?: string | undefined;
 }
 
 /** Gives all absent records of a collection, or a share of them, one verdict; returns how many. `write` guards the stage. */
@@ -180,13 +209,13 @@ export async function decideAbsences(
   writer: Connection,
   path: string,
   collection: number,
-  { verdict, share }: { readonly verdict: Verdict; readonly share?: AbsentShare | undefined },
+  { verdict, share, heldAt }: AbsenceDecision,
   write: (work: () => number) => number,
 ): Promise<number> {
   const insert = writer.prepare<Record<string, unknown>>(
-    `INSERT OR REPLACE INTO stage.verdicts SELECT k.record, k.collection, '${verdict}' ${ABSENT} ${condition(share)}`,
+    `INSERT OR REPLACE INTO stage.verdicts SELECT k.record, k.collection, '${verdict}', :heldAt ${ABSENT} ${condition(share)}`,
   );
-  const values = shareValues(writer, path, collection, share);
+  const values = { ...shareValues(writer, path, collection, share), heldAt: heldAt ?? null };
   return await sumOverSlices(idSlices(writer, path, 'main', collection), (slice) =>
     write(() => insert.run({ ...values, ...slice }).changes),
   );
@@ -212,7 +241,7 @@ export async function removeOrphans(
 ): Promise<number> {
   const insert = writer.prepare<Record<string, unknown>>(
     `INSERT OR REPLACE INTO stage.verdicts
-     SELECT k.record, k.collection, 'remove' FROM main.records k
+     SELECT k.record, k.collection, 'remove', NULL FROM main.records k
      WHERE k.collection = :own AND ${withinSlice('k.remote_id')} AND k.hash IS NOT NULL
        AND NOT ${willBeRemoved('k.record')} AND NOT ${wasSeen('k.record')}
        AND NOT EXISTS (SELECT 1 FROM main.records p WHERE p.collection = :parent AND p.remote_id = k.remote_id

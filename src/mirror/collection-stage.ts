@@ -399,17 +399,20 @@ export class CollectionStage {
     return absentRecords(this.#context.writer, this.#context.path, this.#facts.id, share);
   }
 
-  /** How many these are; removals held since `heldBy` (ISO 8601) or earlier count as confirmed. */
+  /** How many these are; removals held at `heldBy` (ISO 8601) or earlier count as confirmed. */
   async countAbsent(heldBy: string): Promise<AbsentCounts> {
     this.#context.check();
     if (this.known === 0) return NONE_ABSENT;
     return await countAbsent(this.#context.writer, this.#context.path, this.#facts.id, heldBy);
   }
 
-  /** One verdict for all of them, or for a share; returns how many got it. */
-  async decideAbsent(verdict: 'remove' | 'hold', share?: AbsentShare): Promise<number> {
+  /**
+   * One verdict for all of them, or for a share; returns how many got it.
+   * @param heldAt since when those wait that are held only now, ISO 8601; left out: since the end of the run
+   */
+  async decideAbsent(verdict: 'remove' | 'hold', share?: AbsentShare, heldAt?: string): Promise<number> {
     const { writer, path, check } = this.#context;
-    return await decideAbsences(writer, path, this.#facts.id, { verdict, share }, (work) => {
+    return await decideAbsences(writer, path, this.#facts.id, { verdict, share, heldAt }, (work) => {
       check();
       return translated(path, () => this.#write(work));
     });

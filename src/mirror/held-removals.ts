@@ -116,8 +116,11 @@ export function* settleHeld(
   heldIn: Map<number, number>,
 ): Generator<undefined, undefined> {
   yield* release(writer);
-  const read = writer.prepare<[number, number], { record: number; collection: number }>(
-    `SELECT record, collection FROM stage.verdicts v WHERE record > ? AND verdict = 'hold'
+  const read = writer.prepare<
+    [number, number],
+    { record: number; collection: number; heldAt: string | null }
+  >(
+    `SELECT record, collection, held_at AS heldAt FROM stage.verdicts v WHERE record > ? AND verdict = 'hold'
        AND NOT ${wasSeen('v.record')} ORDER BY record LIMIT ?`,
   );
   const hold = writer.prepare<[number, number, number, string]>(
@@ -126,8 +129,8 @@ export function* settleHeld(
   let after = 0;
   for (;;) {
     const rows = read.all(after, SLICE);
-    for (const { record, collection } of rows) {
-      hold.run(record, collection, run, finishedAt);
+    for (const { record, collection, heldAt } of rows) {
+      hold.run(record, collection, run, heldAt ?? finishedAt);
       heldIn.set(collection, (heldIn.get(collection) ?? 0) + 1);
       after = record;
     }

@@ -30,7 +30,8 @@ const TABLES = `
   CREATE TABLE stage.verdicts (     -- current records that no pass saw
     record INTEGER PRIMARY KEY,
     collection INTEGER NOT NULL,
-    verdict TEXT NOT NULL);         -- Verdict
+    verdict TEXT NOT NULL,          -- Verdict
+    held_at TEXT);                  -- since when it waits, ISO 8601; NULL: since the run's end
   CREATE TABLE stage.checked (      -- parent records that were asked for one by one
     collection INTEGER NOT NULL,
     remote_id TEXT NOT NULL,
@@ -180,7 +181,7 @@ export function prepareStageStatements(writer: Connection) {
       )
       .pluck(),
     putVerdict: writer.prepare<[number, number, Verdict]>(
-      `INSERT OR REPLACE INTO stage.verdicts VALUES (?, ?, ?)`,
+      `INSERT OR REPLACE INTO stage.verdicts VALUES (?, ?, ?, NULL)`,
     ),
     /** The current record with this key, where the run removes it. */
     going: writer

@@ -14,7 +14,13 @@ import type { AbsentCounts, AbsentShare } from '../mirror/absence.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import type { SweepContext } from './options.ts';
-import { confirmationCutoff, isAlarming, lookCommands, removalLimit } from './removals.ts';
+import {
+  confirmationCutoff,
+  isAlarming,
+  lookCommands,
+  type RemovalLimits,
+  removalLimit,
+} from './removals.ts';
 import { type Reader, retrieveEach } from './retrieve.ts';
 
 /** Ids held in memory at a time. */
@@ -123,7 +129,8 @@ interface Walked {
 
 /**
  * Settles the absent records of a collection whose walk was complete. If too many are absent, SAMPLE of them are fetched
- * by id: if one exists, the list is unreliable; otherwise their removal is held. Else each one is confirmed
+ * by id: if one exists, the list is unreliable; otherwise their removal is held. What an earlier run held stays held for
+ * all of its wait, also where no longer too many are absent, as after the list has grown. Each other one is confirmed
  * (`proofOfAbsence`).
  */
 export async function settleAbsences(
@@ -157,23 +164,44 @@ export async function settleAbsences(
   const dependents = waitingCount === 0 ? 0 : await countBelow(walked, waiting);
   // Removing an organization also removes its children: they count too.
   const removesTooManyChildren = dependents > removalLimit(limits, context.sourceRecords);
-  const isHeld = waitingCount > 0 && (removesTooManyChildren || isAlarming(limits, known, lost));
-  const { kind } = walked.definition;
-  const asked = { kind, scope: walked.scope, accepted: lost, below: dependents };
-  if (!isHeld || context.accepted.take(asked)) return await removeAbsent(walked);
+  const areTooMany = waitingCount > 0 && (removesTooManyChildren || isAlarming(limits, known, lost));
+  const hold: Hold = areTooMany
+    ? { share: waiting, count: waitingCount, lost, below: dependents, areTooMany }
+    : await earlierHold(walked, counts, heldBy);
+  const asked = { kind: walked.definition.kind, scope: walked.scope, accepted: hold.lost, below: hold.below };
+  if (hold.count === 0 || context.accepted.take(asked)) return await removeAbsent(walked);
 
-  const sample = proof === 'retrieve' ? await retrieveSample(walked, waiting, waitingCount) : null;
+  const sample = proof === 'retrieve' ? await retrieveSample(walked, hold) : null;
   if (sample !== null && sample.leaked > 0) {
     const { leaked } = sample;
     const asked = leaked + sample.gone + sample.unknown;
-    const message = `the list did not show ${plural(waitingCount, 'record')}, and ${leaked} of ${asked} asked for by id ${leaked === 1 ? 'exists' : 'exist'}: nothing was removed`;
+    const message = `the list did not show ${plural(hold.count, 'record')}, and ${leaked} of ${asked} asked for by id ${leaked === 1 ? 'exists' : 'exist'}: nothing was removed`;
     return { ...settled, leaked, ...unproven(message, LEAK_HINT) };
   }
   // Records found absent long enough ago are confirmed by this run; only the others wait.
-  const result = await removeAbsent(walked, { which: 'confirmed', heldBy });
-  const held = await stage.decideAbsent('hold', waiting);
-  const error = result.error ?? heldError(walked, known, counts, dependents);
+  const result = await removeAbsent(walked, { which: areTooMany ? 'confirmed' : 'not held', heldBy });
+  const now = context.clock.now();
+  const held = await stage.decideAbsent('hold', hold.share, isoTime(now));
+  const error = result.error ?? heldError(walked, { known, counts, hold, now });
   return { ...result, outcome: 'held', held, error };
+}
+
+/** The absent records of which the removal is held. */
+interface Hold {
+  readonly share: AbsentShare;
+  readonly count: number;
+  /** What somebody accepts, apart from what is below. */
+  readonly lost: number;
+  readonly below: number;
+  /** False where this run would not hold them, but an earlier one did. */
+  readonly areTooMany: boolean;
+}
+
+/** What an earlier run held, and whose wait is not over. */
+async function earlierHold(walked: Walked, { held }: AbsentCounts, heldBy: string): Promise<Hold> {
+  const share: AbsentShare = { which: 'held', heldBy };
+  const below = held === 0 ? 0 : await countBelow(walked, share);
+  return { share, count: held, lost: held, below, areTooMany: false };
 }
 
 function unproven(
@@ -191,8 +219,7 @@ function unproven(
  */
 async function retrieveSample(
   { context, definition, scope, stage }: Walked,
-  share: AbsentShare,
-  count: number,
+  { share, count }: Hold,
 ): Promise<AbsentTally> {
   const ids: string[] = [];
   const stride = Math.max(1, Math.floor(count / SAMPLE));
@@ -270,41 +297,64 @@ async function confirmEach(
   return { ...result, ...unproven(message, LEAK_HINT) };
 }
 
-function heldError(
-  { context, definition: { kind } }: Walked,
-  known: number,
-  { absent: all, confirmed, replaced, taken, firstHeldAt }: AbsentCounts,
-  dependents: number,
-): TidemarkError {
-  const { limits } = context;
-  const waiting = all - confirmed;
-  const absent = all - taken;
-  const isOne = waiting + dependents === 1;
+interface HeldFacts {
+  /** Records of the collection. */
+  readonly known: number;
+  readonly counts: AbsentCounts;
+  readonly hold: Hold;
+  /** When those were held that no earlier run held. */
+  readonly now: number;
+}
+
+function heldError(walked: Walked, facts: HeldFacts): TidemarkError {
+  const { context, definition } = walked;
+  const { kind } = definition;
+  const { hold, known } = facts;
+  const isOne = hold.count + hold.below === 1;
   const gone =
     known === 1
       ? 'its only record'
-      : waiting >= known
+      : hold.count >= known
         ? `any of its ${known} records`
-        : `${waiting} of ${known} records`;
-  const below = dependents === 0 ? '' : `, with ${plural(dependents, 'record')} below`;
+        : `${hold.count} of ${known} records`;
+  const below = hold.below === 0 ? '' : `, with ${plural(hold.below, 'record')} below`;
+  const { look, restore } = lookCommands([{ kind, below: hold.below }], null);
+  return new TidemarkError(
+    'removals_held',
+    `the list no longer shows ${gone}${below}: ${reasonOfHold(walked, facts)}`,
+    {
+      // A hint is read apart from its run, and the same command without a source would be for all of them.
+      hint: withSource(
+        `${endOfWait(context.limits, facts, isOne)}, ` +
+          `or at once with \`tidemark sync --accept-removals ${hold.lost + hold.below}\`; ` +
+          `${look} shows ${isOne ? 'it' : 'them'}, ${restore} plans to put ${isOne ? 'it' : 'them'} back`,
+        context.source,
+      ),
+    },
+  );
+}
+
+function reasonOfHold({ context }: Walked, { known, counts, hold, now }: HeldFacts): string {
+  const { limits } = context;
   const limit = removalLimit(limits, known);
-  const why =
-    absent >= known
-      ? 'a collection is not emptied without approval'
-      : absent - replaced > limit
-        ? `more than the ${limit} that are removed without approval`
-        : `more than the ${removalLimit(limits, context.sourceRecords)} that are removed without approval, including what is below`;
-  const since = Date.parse(firstHeldAt ?? isoTime(context.clock.now()));
-  const { look, restore } = lookCommands([{ kind, below: dependents }], null);
-  // In UTC: others read it, in other zones.
-  const confirmedAt = `${isoTime(since + limits.confirmAfterMs).slice(0, 19)}Z`;
-  return new TidemarkError('removals_held', `the list no longer shows ${gone}${below}: ${why}`, {
-    // A hint is read apart from its run, and the same command without a source would be for all of them.
-    hint: withSource(
-      `${isOne ? 'it goes' : 'they go'} if a run after ${confirmedAt} still does not find ${isOne ? 'it' : 'them'}, ` +
-        `or at once with \`tidemark sync --accept-removals ${absent - replaced + dependents}\`; ` +
-        `${look} shows ${isOne ? 'it' : 'them'}, ${restore} plans to put ${isOne ? 'it' : 'them'} back`,
-      context.source,
-    ),
-  });
+  if (!hold.areTooMany) return `held since ${secondOf(Date.parse(counts.firstHeldAt ?? isoTime(now)))}`;
+  if (counts.absent - counts.taken >= known) return 'a collection is not emptied without approval';
+  if (hold.lost > limit) return `more than the ${limit} that are removed without approval`;
+  return `more than the ${removalLimit(limits, context.sourceRecords)} that are removed without approval, including what is below`;
+}
+
+/** When held records go; those that different runs held go one after the other. */
+function endOfWait(limits: RemovalLimits, { counts, hold, now }: HeldFacts, isOne: boolean): string {
+  const endOf = (since: string | null): string =>
+    secondOf((since === null ? now : Date.parse(since)) + limits.confirmAfterMs);
+  const first = endOf(counts.firstHeldAt);
+  const last = endOf(hold.count > counts.held ? null : counts.lastHeldAt);
+  if (isOne) return `it goes if a run after ${first} still does not find it`;
+  if (first === last) return `they go if a run after ${first} still does not find them`;
+  return `the first of them go if a run after ${first} still does not find them, the last if one after ${last} does not`;
+}
+
+/** In UTC, as others read it in other zones; the first second that begins then or later, so that none of it is missing. */
+function secondOf(ms: number): string {
+  return `${isoTime(Math.ceil(ms / 1000) * 1000).slice(0, 19)}Z`;
 }

@@ -504,3 +504,80 @@ it('records below a project that a restore removed do not count as lost, however
   );
   expect(below).toMatchObject([{ outcome: 'complete', removed: 9, held: 0 }]);
 });
+
+describe('held removals, while other records are created', () => {
+  it.each([
+    ['the only role', 'roles', 1, 'with 7 records below'],
+    ['all four domains', 'domains', 4, ''],
+  ] as const)(
+    '%s: they go when that was said, and not with the next run',
+    async (_what, kind, count, below) => {
+      const service = await FakeService.start();
+      const path = `/api/organizations/${ORG}/${kind}/`;
+      const record = (id: string): string => `{"id":"${id}","name":"N${id}","domain":"${id}.example"}`;
+      const old = numbers(count).map((number) => `old${number}`);
+      service.lists.set(path, old.map(record));
+      const memberships = (role: string): string => `${path}${role}/role_memberships/`;
+      if (kind === 'roles')
+        service.lists.set(
+          memberships('old1'),
+          numbers(7).map((number) => `{"id":"m${number}"}`),
+        );
+      const { sync, mirrored, run } = user(service, NO_SHARING);
+      await sync();
+      service.lists.set(path, [record('new')]);
+      service.lists.delete(memberships('old1'));
+      if (kind === 'roles') service.lists.set(memberships('new'), []);
+      const heldIn = (sweeps: readonly Sweep[]): Sweep | undefined =>
+        sweeps.find((sweep) => sweep.kind === kind);
+      const first = await sync();
+      expect(first.code).toBe(3);
+      expect(heldIn(first.sweeps)).toMatchObject({ outcome: 'held', removed: 0, held: count });
+      const told = /after (\S+Z) still/.exec(heldIn(first.sweeps)?.error?.hint ?? '')?.[1];
+      expect(told).toBeDefined();
+      for (const only of [[], ['--kind', kind], []]) {
+        const next = await sync(...only);
+        expect(next.code).toBe(3);
+        expect(heldIn(next.sweeps)).toMatchObject({ outcome: 'held', removed: 0, held: count });
+        const { message, hint } = heldIn(next.sweeps)!.error!;
+        expect(message).toContain(`${count} of ${count + 1} records`);
+        expect(message).toContain(below);
+        expect(message).toContain('held since 2');
+        expect(hint).toContain(`after ${told} still`);
+      }
+      expect(await mirrored(kind)).toHaveLength(count + 1);
+      if (kind === 'roles') expect(await mirrored('role_memberships')).toHaveLength(7);
+      const accept = /--accept-removals (\d+)/.exec((await run('status')).stdout)?.[1];
+      expect(accept).toBe(String(kind === 'roles' ? 8 : 4));
+      const settled = await sync('--accept-removals', accept!);
+      expect(settled.code).toBe(0);
+      expect(heldIn(settled.sweeps)).toMatchObject({ outcome: 'complete', removed: count });
+      expect(await mirrored(kind)).toEqual(['new']);
+      if (kind === 'roles') expect(await mirrored('role_memberships')).toEqual([]);
+    },
+  );
+
+  it('stay held where others of them come back, and where the list has grown', async () => {
+    const service = await FakeService.start();
+    const { run, sync, mirrored } = user(service, NO_SHARING);
+    const names = (from: number, to: number): object[] =>
+      numbers(to)
+        .filter((number) => number >= from)
+        .map((number) => ({ id: `b${number}`, name: `Export ${number}`, team_id: 1 }));
+    service.set('batch_exports', names(1, 20));
+    await sync();
+    service.set('batch_exports', names(13, 20));
+    expect((await sync()).sweeps).toMatchObject([{ outcome: 'held', held: 12 }]);
+    // Six are fewer than the limit, and so are two of 200, of which one was not held before.
+    service.set('batch_exports', names(7, 20));
+    expect((await sync()).sweeps).toMatchObject([{ outcome: 'held', held: 6, removed: 0 }]);
+    service.set('batch_exports', names(2, 200));
+    expect((await sync()).sweeps).toMatchObject([{ outcome: 'held', held: 1, removed: 0 }]);
+    service.set('batch_exports', names(3, 200));
+    expect((await sync()).sweeps).toMatchObject([{ outcome: 'held', held: 1, removed: 1 }]);
+    expect(await mirrored('batch_exports')).toContain('b1');
+    expect(await mirrored('batch_exports')).not.toContain('b2');
+    expect((await run('status')).stdout).toContain('tidemark sync --accept-removals 1');
+    expect(await sync('--accept-removals', '1')).toMatchObject({ code: 0, sweeps: [{ removed: 1 }] });
+  });
+});

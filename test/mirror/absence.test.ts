@@ -33,7 +33,10 @@ describe('absent records', () => {
     const never = '0000-01-01T00:00:00.000Z';
     const absent = COUNT - 1;
     for (const [work, expected] of [
-      [() => stage.countAbsent(never), { absent, confirmed: 0, replaced: 0, taken: 0, firstHeldAt: null }],
+      [
+        () => stage.countAbsent(never),
+        { absent, confirmed: 0, replaced: 0, taken: 0, held: 0, firstHeldAt: null, lastHeldAt: null },
+      ],
       [() => stage.decideAbsent('hold'), absent],
       [() => stage.decideAbsent('remove'), absent],
       [() => run.retire('roles', ORG), absent],
@@ -75,14 +78,18 @@ describe('absent records', () => {
       confirmed: 1,
       replaced: 0,
       taken: 0,
+      held: 1,
       firstHeldAt: second,
+      lastHeldAt: second,
     });
     expect(await stage.countAbsent(second)).toEqual({
       absent: 2,
       confirmed: 2,
       replaced: 0,
       taken: 0,
+      held: 0,
       firstHeldAt: null,
+      lastHeldAt: null,
     });
     const share = { which: 'confirmed', heldBy: first } as const;
     expect([...stage.absent(share)].map(({ id }) => id)).toEqual(['a']);

@@ -88,7 +88,7 @@ export const heldRecords = sqliteTable('held_records', {
   collection: integer('collection').notNull(),
   /** `runs.run` that found it absent first, or the next one that retention kept. */
   sinceRun: integer('since_run').notNull(),
-  /** When the run that found it absent first ended, whether or not its row is still there. */
+  /** When that first run found it absent, whether or not its row is still there. */
   sinceAt: text('since_at').notNull(),
 });
 
