@@ -29,6 +29,7 @@ function user(service: FakeService, more: Readonly<Record<string, string>> = {})
   const run = (...args: string[]) => commandLine(args, { env, cwd });
   return {
     run,
+    env,
     mirror: join(cwd, 'mirror.db'),
     /** Only the sweeps that did not simply find everything as it was; `all` are all. */
     sync: async (...args: string[]): Promise<{ code: number | null; sweeps: Sweep[]; all: Sweep[] }> => {
@@ -507,11 +508,13 @@ it('records below a project that a restore removed do not count as lost, however
 
 describe('held removals, while other records are created', () => {
   it.each([
-    ['the only role', 'roles', 1, 'with 7 records below'],
-    ['all four domains', 'domains', 4, ''],
+    ['the only role', 'roles', 1, 'with 7 records below', 'waits'],
+    ['the only role, accepted', 'roles', 1, 'with 7 records below', 'accepts'],
+    ['all four domains', 'domains', 4, '', 'waits'],
+    ['all four domains, accepted', 'domains', 4, '', 'accepts'],
   ] as const)(
     '%s: they go when that was said, and not with the next run',
-    async (_what, kind, count, below) => {
+    async (_what, kind, count, below, end) => {
       const service = await FakeService.start();
       const path = `/api/organizations/${ORG}/${kind}/`;
       const record = (id: string): string => `{"id":"${id}","name":"N${id}","domain":"${id}.example"}`;
@@ -523,7 +526,7 @@ describe('held removals, while other records are created', () => {
           memberships('old1'),
           numbers(7).map((number) => `{"id":"m${number}"}`),
         );
-      const { sync, mirrored, run } = user(service, NO_SHARING);
+      const { sync, mirrored, run, env } = user(service, NO_SHARING);
       await sync();
       service.lists.set(path, [record('new')]);
       service.lists.delete(memberships('old1'));
@@ -549,7 +552,8 @@ describe('held removals, while other records are created', () => {
       if (kind === 'roles') expect(await mirrored('role_memberships')).toHaveLength(7);
       const accept = /--accept-removals (\d+)/.exec((await run('status')).stdout)?.[1];
       expect(accept).toBe(String(kind === 'roles' ? 8 : 4));
-      const settled = await sync('--accept-removals', accept!);
+      if (end === 'waits') env['TIDEMARK_REMOVALS_CONFIRM_AFTER'] = '1ms';
+      const settled = await sync(...(end === 'waits' ? [] : ['--accept-removals', accept!]));
       expect(settled.code).toBe(0);
       expect(heldIn(settled.sweeps)).toMatchObject({ outcome: 'complete', removed: count });
       expect(await mirrored(kind)).toEqual(['new']);
