@@ -205,6 +205,10 @@ it('held removals of records that a restore created again do not count as confir
   const [waiting] = mirror.runs.heldRemovals('default');
   expect(waiting).toMatchObject({ kind: 'batch_exports', records: 3 });
   await story.applied(0, 'restore', 'run:2', '--apply', '--id', ids[0]!, '--id', ids[1]!);
+  // The third one alone is within the limit, and still waits.
+  await story.expectRun(3, 'sync', '--quiet');
+  expect(mirror.runs.heldRemovals('default')).toMatchObject([{ kind: 'batch_exports', records: 1 }]);
+  story.env['TIDEMARK_REMOVALS_CONFIRM_AFTER'] = '1ms';
   await story.expectRun(0, 'sync', '--quiet');
   const collections = new Set([collectionKey(waiting!)]);
   const since = mirror.runs.get(3)?.finishedAt ?? '';
