@@ -197,7 +197,7 @@ export async function countAbsent(
 }
 
 /** What is decided on absent records, or a share of them. */
-export interface AbsenceDecision {
+interface AbsenceDecision {
   readonly verdict: Verdict;
   readonly share?: AbsentShare | undefined;
   /** Since when those wait that are held only now, ISO 8601; left out: since the end of the run. */
