@@ -11,6 +11,7 @@ import {
   gt,
   gte,
   inArray,
+  isNotNull,
   isNull,
   lte,
   max,
@@ -240,10 +241,10 @@ export class RestoreStore {
     return this.#access.read((connection) => BEGINS(connection).all({ source }));
   }
 
-  /** By which restores of a source records of these ids were created; without those whose plan cannot be read. */
-  creations(source: string, ids: readonly string[]): Creation[] {
+  /** By which restores of a source records were created, of all ids or of these; without those whose plan cannot be read. */
+  creations(source: string, ids: readonly string[] | null = null): Creation[] {
     return this.#access.read((connection) => {
-      const rows = CREATIONS(connection).all({ source, ids: JSON.stringify(ids) });
+      const rows = CREATIONS(connection).all({ source, ids: ids === null ? null : JSON.stringify(ids) });
       return [...Map.groupBy(rows, (row) => row.restore)].flatMap(([restore, own]) => {
         const steps = storedSteps(readRestores(connection, { restore })[0]?.plan ?? '{}');
         const planned = new Map(steps.map((step) => [step['n'], step]));
@@ -599,7 +600,14 @@ const CREATIONS = prepared((db) => {
     .select({ restore, step, newId })
     .from(restoreSteps)
     .innerJoin(restores, eq(restores.restore, restore))
-    .where(and(eq(restores.source, param('source')), eq(outcome, 'applied'), isAmong(newId, 'ids')))
+    .where(
+      and(
+        eq(restores.source, param('source')),
+        eq(outcome, 'applied'),
+        isNotNull(newId),
+        unlessGiven('ids', isAmong(newId, 'ids')),
+      ),
+    )
     .orderBy(asc(restore), asc(step))
     .prepare();
 });

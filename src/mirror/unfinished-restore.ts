@@ -60,12 +60,14 @@ export function newestUnfinished(mirror: Mirror, source: string): UnendedRestore
 /** The restore whose undo a complete restore undid; undefined where it did not, or where other restores came in between. */
 function againInEffect(
   { restores }: Mirror,
-  { outcome, undoes, source }: RestoreRow,
+  { restore, outcome, undoes, source }: RestoreRow,
   newest: RestoreRow,
 ): RestoreRow | undefined {
   const undo = undoes === null || outcome !== 'complete' ? undefined : restores.get(undoes);
   const undone = undo === undefined || undo.undoes === null ? undefined : restores.get(undo.undoes);
-  if (undone === undefined) return undefined;
+  // An undo is later than what it undoes, unless another program altered the numbers.
+  if (undo === undefined || undone === undefined || undone.restore >= undo.restore || undo.restore >= restore)
+    return undefined;
   const { restore: first } = undone;
   const later = restores
     .list({ source, limit: newest.restore - first })

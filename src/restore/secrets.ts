@@ -331,8 +331,8 @@ function patternOf(value: string): RegExp {
   const pattern = (parts.length === 0 ? [value] : parts).map(escaped).join(BETWEEN);
   const text = parts.join('');
   if (text.length >= LEAST_ANYWHERE || parts.length === 0) return new RegExp(pattern, 'giu');
-  // In quotes or brackets, or after a mark.
-  return new RegExp(String.raw`(?<=["'=:([{<\x60]|[:=] )${pattern}(?![\p{L}\p{N}])`, 'giu');
+  // At the beginning of a text, in quotes or brackets, or after a mark.
+  return new RegExp(String.raw`(?<=^|["'=:([{<\x60]|[:=] )${pattern}(?![\p{L}\p{N}])`, 'giu');
 }
 
 /** The text without these values, also one that is cut off at the end of the text. */

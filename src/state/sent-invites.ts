@@ -1,4 +1,5 @@
 /** Invites that a restore sent: they stand for members who come back by accepting them, and do not count as drift. */
+import type { Kind } from '../catalog/kinds.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping } from '../mirror/restores.ts';
@@ -17,14 +18,20 @@ export function withoutSentInvites(
 ): DiffDocument {
   const added = document.changes.filter(({ change }) => change === 'added').map(({ id }) => id);
   if (added.length === 0) return document;
+  const altered = new Map<number, boolean>();
+  const isAltered = (restore: number): boolean => {
+    const known = altered.get(restore) ?? restores.contradictions(restore).length > 0;
+    altered.set(restore, known);
+    return known;
+  };
   const sent = new Set(
     restores
       .creations(source, added)
       .filter(({ restore, kind, desired }) => {
-        if (desired === null || desired.kind === kind) return false;
+        if (desired === null || desired.kind === kind || !isRead(to, desired.kind)) return false;
         const ids = withMappedIds(desired.kind, [desired.id], idMap);
         const isMissing = idsIn(from, desired.kind, ids).size > 0 && idsIn(to, desired.kind, ids).size === 0;
-        return isMissing && restores.contradictions(restore).length === 0;
+        return isMissing && !isAltered(restore);
       })
       .map(({ kind, id }) => `${kind} ${id}`),
   );
@@ -36,4 +43,16 @@ export function withoutSentInvites(
   const { added: count, unchanged } = document.summary;
   const summary = { ...document.summary, added: count - settled, unchanged: unchanged + settled };
   return { ...document, changes, summary };
+}
+
+/** True if all lists of the kind were read, as of the state: else nobody knows whether a record is missing. */
+function isRead(state: LoadedState, kind: Kind): boolean {
+  const lists = [...state.collections()].filter((each) => each.kind === kind);
+  return (
+    lists.length > 0 &&
+    lists.every(({ scope }) => {
+      const coverage = state.coverage(kind, scope);
+      return coverage.how === 'read' && coverage.stale === undefined;
+    })
+  );
 }

@@ -31,17 +31,20 @@ export function confirmationCutoff(limits: RemovalLimits, nowMs: number): string
 export class AcceptedRemovals {
   readonly atMost: number;
   readonly collections: AcceptedCollection[] = [];
+  readonly #kinds: readonly Kind[] | null;
   #left: number;
 
-  constructor(ceiling: number) {
+  /** @param kinds of which removals are accepted; null for all: a run of some kinds reads the lists that lead to them too */
+  constructor(ceiling: number, kinds: readonly Kind[] | null) {
     this.atMost = ceiling;
+    this.#kinds = kinds;
     this.#left = ceiling;
   }
 
   /** Takes the records of a collection, and those below them, from the maximum if all of them fit; returns whether they did. */
   take(collection: AcceptedCollection): boolean {
     const count = collection.accepted + collection.below;
-    if (count > this.#left) return false;
+    if (count > this.#left || this.#kinds?.includes(collection.kind) === false) return false;
     this.#left -= count;
     this.collections.push(collection);
     return true;

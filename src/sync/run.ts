@@ -58,7 +58,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       log: options.log.child({ source: source.name, run: run.run }),
       events: options.events,
       limits: source.removals,
-      accepted: new AcceptedRemovals(options.acceptRemovals),
+      accepted: new AcceptedRemovals(options.acceptRemovals, options.kinds),
       definitionOf: (kind) => required(definitions.get(kind)),
       removed: (record) => gone.add(`${collectionKey(record)} ${record.id}`),
       dependents: ({ kind, scope: own, id }) => {

@@ -104,3 +104,13 @@ it('a restore of which rows are gone or altered is not undone by what is left, a
   alter(story, `UPDATE restore_steps SET outcome = 'failed'`);
   expect((await story.run('undo', '1')).code).not.toBe(0);
 });
+
+it('an undo that another program made one of itself keeps no command from its end', async () => {
+  const story = await restored();
+  await story.applied(0, 'undo', '1', '--apply');
+  await story.expectRun(0, 'sync', '--quiet');
+  alter(story, `UPDATE restores SET undoes = 2 WHERE restore = 2`);
+  await story.expectRun(0, 'status');
+  await story.run('doctor');
+  expect((await story.expectRun(1, 'restores')).stderr).toContain('restore 2 is not as it was recorded');
+});

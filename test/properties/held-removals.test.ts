@@ -56,7 +56,7 @@ async function run(mirror: Mirror, clock: TestClock, step: Step): Promise<Ended>
   clock.move(step.afterMs);
   const at = clock.now();
   const writer = begin(mirror);
-  const accepted = new AcceptedRemovals(step.accepts);
+  const accepted = new AcceptedRemovals(step.accepts, null);
   let ended: Settlement = { outcome: 'complete', removed: 0, held: 0, leaked: 0, error: null };
   if (step.reads !== 'other kind') {
     const stage = writer.stage('roles', ORG);

@@ -39,7 +39,7 @@ describe('removals', () => {
   });
 
   it('accepted are a ceiling over all collections', () => {
-    const accepted = new AcceptedRemovals(12);
+    const accepted = new AcceptedRemovals(12, null);
     const take = (kind: Kind, records: number, below = 0): boolean =>
       accepted.take({ kind, scope: {}, accepted: records, below });
     expect(take('roles', 10, 3)).toBe(false);
@@ -49,5 +49,11 @@ describe('removals', () => {
     expect(take('invites', 1)).toBe(false);
     // What was accepted of them.
     expect(accepted.collections.map(({ kind }) => kind)).toEqual(['roles', 'domains']);
+  });
+
+  it('accepted of some kinds are none of the lists that lead to them', () => {
+    const accepted = new AcceptedRemovals(12, ['role_memberships']);
+    expect(accepted.take({ kind: 'roles', scope: {}, accepted: 1, below: 3 })).toBe(false);
+    expect(accepted.take({ kind: 'role_memberships', scope: {}, accepted: 12, below: 0 })).toBe(true);
   });
 });
