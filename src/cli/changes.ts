@@ -5,7 +5,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import { plural, localTime } from '../core/wording.ts';
 import type { DiffDocument, LeftOut } from '../diff/change.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
@@ -15,12 +15,14 @@ import { maskedDocument } from '../report/mask.ts';
 import { renderHtml } from '../report/render-html.ts';
 import { renderText } from '../report/render-text.ts';
 import { type Timeline, type TimelineEvent, timelineReport } from '../report/timeline-report.ts';
+import { type UnreadOfSource, unreadDocument, unreadNotes, unreadReason } from '../report/unread-notes.ts';
 import { type ForgottenRuns, forgottenInto, forgottenTexts, isPublished } from '../state/runs.ts';
 import { alteredAuthors, alteredRuns, deletedRunsNote, requireCountedWithin } from '../state/intact.ts';
 import { choosePeriod, isWithin, type Period } from '../state/period.ts';
+import { mayMissChanges, unreadOfSources } from '../state/unread-in-period.ts';
 import { readConfig } from '../wire.ts';
 import { openForReading, printAltered } from './verification-note.ts';
-import { printNote, type CommandContext, lineOptions, printDocument } from './context.ts';
+import { printNote, printShownReason, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { recordFilter, type FilterOptions } from './export-notes.ts';
 import { statesAt } from './named-parents.ts';
 import { withRealIds } from './real-ids.ts';
@@ -53,8 +55,9 @@ interface RunChanges {
 }
 
 /**
- * Exit code 0 whatever changed: this shows history; `diff` and `drift` have exit codes for changes. 1 where another program
- * altered the row of a run, or of a restore that is named: shown even so.
+ * Exit code 0 whatever changed: this shows history; `diff` and `drift` have exit codes for changes. 3 where runs left something
+ * unread that no later one of the period read. 1 where another program altered the row of a run, or of a restore that is
+ * named: shown even so.
  */
 export async function changes(context: CommandContext, options: ChangesOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
@@ -97,6 +100,10 @@ export async function changes(context: CommandContext, options: ChangesOptions):
         });
       })
       .sort((a, b) => a.run.run - b.run.run);
+    const unread = unreadOfSources(mirror, config, {
+      ...{ sources, filter },
+      isWithin: (run) => isWithin(period, run.finishedAt ?? run.startedAt, run.run),
+    });
     const altered = [...alteredRuns(mirror), ...alteredAuthors(mirror, [])];
     const deleted = deletedRunsNote(mirror);
     const exit = printAltered(context, altered);
@@ -107,10 +114,15 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       definitions,
       showsSecrets: options.showSecrets === true,
       // A page is read without stderr.
-      notes: [...(format === 'html' ? [...altered, ...deleted] : []), ...notesOf(found, definitions)],
+      notes: [
+        ...(format === 'html' ? [...altered, ...deleted] : []),
+        ...notesOf(found, definitions),
+        ...unreadNotes(unread, definitions),
+      ],
     };
     const isPage = format === 'html';
-    const timeline = timelineOf(period, found, sources);
+    const isPartial = unread.some(mayMissChanges);
+    const timeline = { ...timelineOf(period, found, sources), isPartial };
     const { since, until } = period;
     const report = timelineReport(
       isPage ? { ...timeline, period: `${utcMinute(since.at)} to ${utcMinute(until.at)} UTC` } : timeline,
@@ -122,7 +134,9 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     );
     const text = ((): string => {
       if (format === 'json')
-        return escapeForTerminal(`${JSON.stringify(document(period, found, [...altered, ...deleted]))}\n`);
+        return escapeForTerminal(
+          `${JSON.stringify(document(period, found, unread, [...altered, ...deleted]))}\n`,
+        );
       if (format === 'csv') {
         const places = new Map(sources.map((source) => [source, mirror.records.listedOrganizations(source)]));
         return [...changesCsv(found, (source, project) => places.get(source)?.get(project))].join('');
@@ -142,7 +156,8 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       await writeWhole(resolve(context.cwd, options.output), [text], context);
       printNote(context, [`written to ${options.output}`]);
     }
-    return exit;
+    printShownReason(context, unreadReason(unread, definitions));
+    return exit === EXIT.done && isPartial ? EXIT.partial : exit;
   } finally {
     mirror.close();
   }
@@ -152,7 +167,12 @@ function utcMinute(at: string): string {
   return at.slice(0, 16).replace('T', ' ');
 }
 
-function document(period: Period, found: readonly RunChanges[], warnings: readonly string[]): object {
+function document(
+  period: Period,
+  found: readonly RunChanges[],
+  unread: readonly UnreadOfSource[],
+  warnings: readonly string[],
+): object {
   const summary = { added: 0, removed: 0, changed: 0 };
   const runs = found.map(({ run, diff, forgotten }) => {
     for (const { change } of diff?.changes ?? []) summary[change] += 1;
@@ -169,7 +189,12 @@ function document(period: Period, found: readonly RunChanges[], warnings: readon
     };
   });
   const { since, until } = period;
-  return { schema: 'tidemark.changes/1', since: since.at, until: until.at, summary, runs, warnings };
+  return {
+    schema: 'tidemark.changes/1',
+    ...{ since: since.at, until: until.at, summary, runs },
+    ...unreadDocument(unread),
+    warnings,
+  };
 }
 
 function notesOf(found: readonly RunChanges[], definitions: (kind: Kind) => ResourceDefinition): string[] {

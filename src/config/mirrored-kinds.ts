@@ -87,3 +87,16 @@ function chosen({ kinds: { include, exclude }, recordings }: KindChoice): readon
       (reading !== 'each' || recordings.sharingPerRun !== 0),
   );
 }
+
+/** True for kinds that a source leaves out; for none where the configuration does not name the source. */
+export function isExcludedBy(
+  {
+    sources,
+  }: { readonly sources: readonly (Parameters<typeof mirroredKinds>[0] & { readonly name: string })[] },
+  source: string,
+): (kind: Kind) => boolean {
+  const configured = sources.find(({ name }) => name === source);
+  if (configured === undefined) return () => false;
+  const mirrored = mirroredKinds(configured);
+  return (kind) => !mirrored.has(kind);
+}

@@ -35,6 +35,8 @@ export interface Timeline {
   readonly lastDay: string;
   /** The period that was asked for, where the title does not say it. */
   readonly period?: string;
+  /** True where changes may be missing, since not everything could be read. */
+  readonly isPartial?: boolean;
   /** In order of time; those of other days are left out. */
   readonly events: readonly TimelineEvent[];
 }
@@ -62,7 +64,9 @@ export function timelineReport(timeline: Timeline, options: ReportOptions): Repo
     ...(title === undefined ? {} : { textTitle: 'line' }),
     summary:
       events.length === 0
-        ? 'Nothing changed.'
+        ? timeline.isPartial === true
+          ? 'Nothing changed in what could be read.'
+          : 'Nothing changed.'
         : changed.map((change) => `${formatInteger(totals[change])} ${change}`).join(', '),
     ...(timeline.period === undefined ? {} : { detail: timeline.period }),
     ...(notes === undefined ? {} : { notes }),

@@ -53,7 +53,7 @@ function pages(
     changes: () => {
       const found = { runs: [], isCut: false };
       const asked = { days: 7, byDay: [], kind: null, hasOthers: false };
-      return changesPage({ ...facts, ...asked, found }).body.text;
+      return changesPage({ unread: [], ...facts, ...asked, found }).body.text;
     },
     runs: () => runsPage(mirror, { before: null, sources: ['default'], now }).body.text,
     run: () => {
@@ -249,7 +249,7 @@ it('warns of who made a change, where the row of that restore or the entry of it
     return [
       recordPage({ ...facts, row, hasOthers: false, query: new URLSearchParams() }),
       runPage({ ...facts, run, changes, canAct: false }),
-      changesPage({ ...facts, found, days: 7, byDay: [], kind: null, hasOthers: false }),
+      changesPage({ unread: [], ...facts, found, days: 7, byDay: [], kind: null, hasOthers: false }),
     ].map(({ body }) => body.text);
   };
   for (const command of commands) await story.expectRun(0, ...command);

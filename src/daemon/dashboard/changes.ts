@@ -6,6 +6,8 @@ import { definitionsFor } from '../../config/source.ts';
 import { count, plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { parentNames } from '../../state/parent-names.ts';
+import { type UnreadOfSource, unreadNotes } from '../../report/unread-notes.ts';
+import { mayMissChanges } from '../../state/unread-in-period.ts';
 import { alteredAuthors, deletedRunsNote } from '../../state/intact.ts';
 import type { DayOfChanges, FoundChanges, RunChanges } from '../http/changes.ts';
 import { changeChart } from './charts.ts';
@@ -31,6 +33,7 @@ interface ChangesFacts {
   readonly mirror: Mirror;
   readonly config: Config;
   readonly found: FoundChanges;
+  readonly unread: readonly UnreadOfSource[];
   readonly days: number;
   readonly byDay: readonly DayOfChanges[];
   readonly kind: Kind | null;
@@ -55,7 +58,7 @@ export function changesPage(facts: ChangesFacts): PageContent {
     ),
   ];
   const body = markup`<h1>Changes</h1><p class="faint">Changes found by each sync, newest first${hidden}.</p>
-${unlikeHtml(unlike)}${chooser(facts)}${chart}${found.runs.length === 0 ? nothingChanged(facts) : NOTHING}
+${unlikeHtml(unlike)}${chooser(facts)}${unreadHtml(facts)}${chart}${found.runs.length === 0 ? nothingChanged(facts) : NOTHING}
 ${found.runs.map((run) => runHtml(facts, run))}${isCut}`;
   return { title: 'Changes', body };
 }
@@ -64,8 +67,18 @@ function periodText(days: number): string {
   return days === 1 ? 'the last day' : `the last ${days} days`;
 }
 
-function nothingChanged({ days, kind }: ChangesFacts): Html {
-  return emptyHtml('Nothing changed', `in ${periodText(days)}${kind === null ? '' : ' of this kind'}.`);
+/** Why changes may be missing; nothing where every list was read by now. */
+function unreadHtml({ config, unread }: ChangesFacts): Html {
+  const definitions = definitionsFor(config, unread.length === 1 ? (unread[0]?.source ?? '') : '');
+  return unlikeHtml(unread.some(mayMissChanges) ? unreadNotes(unread, definitions) : []);
+}
+
+function nothingChanged({ days, kind, unread }: ChangesFacts): Html {
+  const where = unread.some(mayMissChanges) ? 'in what could be read, ' : '';
+  return emptyHtml(
+    'Nothing changed',
+    `${where}in ${periodText(days)}${kind === null ? '' : ' of this kind'}.`,
+  );
 }
 
 function chooser({ days, kind }: ChangesFacts): Html {

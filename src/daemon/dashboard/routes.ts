@@ -23,6 +23,7 @@ import type { DriftNow } from '../health/drift-now.ts';
 import { lookAtBackups, readFreshness, readHealthSnapshot } from '../health/health-facts.ts';
 import { asRefusal, kindFrom } from '../http/request.ts';
 import type { PageRestores } from '../http/restores.ts';
+import { unreadOfSources } from '../../state/unread-in-period.ts';
 import type { CellSummary } from '../cell-status.ts';
 import type { DaemonView } from '../view.ts';
 import { auditCsvStream, auditPage } from './audit.ts';
@@ -275,7 +276,13 @@ async function changes(
     },
     cache,
   );
-  return changesPage({ byDay, mirror, config, found, days, kind, hasOthers: sources.length > 1, now });
+  const unread = unreadOfSources(mirror, config, {
+    sources,
+    filter: kind === null ? {} : { kinds: [kind] },
+    isWithin: (run) => (run.finishedAt ?? run.startedAt) >= period.from,
+  });
+  const hasOthers = sources.length > 1;
+  return changesPage({ byDay, mirror, config, found, unread, days, kind, hasOthers, now });
 }
 
 async function records({ view, clock }: DashboardParts, query: URLSearchParams): Promise<PageContent> {

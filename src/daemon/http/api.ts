@@ -49,6 +49,8 @@ import type { EventStreams } from './events.ts';
 import { driftStatus } from '../health/status-answers.ts';
 import { withOwnMirror } from '../health/health.ts';
 import { lookAtBackups, readHealthSnapshot } from '../health/health-facts.ts';
+import { unreadDocument } from '../../report/unread-notes.ts';
+import { unreadOfSources } from '../../state/unread-in-period.ts';
 import { asRefusal, kindsIn, numberIn, sourcesIn, timeIn, Refusal, requestText } from './request.ts';
 import { parseRunRequest, triggerBody, triggerSync, TriggerRate } from './run-requests.ts';
 
@@ -458,13 +460,14 @@ async function changesShown(
       hint: 'give `from` the earlier and `to` the later time',
     });
   const kinds = kindsIn(query, 'kind');
+  const sources = sourcesIn(query, knownSources(view, mirror));
   const { runs, isCut } = await findChanges(
     mirror,
     view.config(),
     {
       from,
       to,
-      sources: sourcesIn(query, knownSources(view, mirror)),
+      sources,
       kinds,
       limit: numberIn(query, 'limit', 500, MOST_CHANGES),
     },
@@ -492,6 +495,16 @@ async function changesShown(
       first_read: firstReadsIn(firstReads, run),
       changes,
     })),
+    ...unreadDocument(
+      unreadOfSources(mirror, view.config(), {
+        sources,
+        filter: kinds === null ? {} : { kinds },
+        isWithin: ({ finishedAt, startedAt }) => {
+          const at = finishedAt ?? startedAt;
+          return at >= from && at <= to;
+        },
+      }),
+    ),
     warnings: [
       ...deletedRunsNote(mirror),
       ...alteredAuthors(

@@ -1,0 +1,107 @@
+/** What the runs of a period could not read, for people and as the keys of `tidemark.changes/1`. */
+import type { Kind } from '../catalog/kinds.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { plural } from '../core/wording.ts';
+import type { Skipped, Stale } from '../diff/change.ts';
+import { groupedNotes, hidingLines } from './notes.ts';
+import { mayMissChanges, type UnreadInPeriod, type UnreadRun } from '../state/unread-in-period.ts';
+
+export interface UnreadOfSource extends UnreadInPeriod {
+  readonly source: string;
+}
+
+type Definitions = (kind: Kind) => ResourceDefinition;
+
+const LINES_SHOWN = 10; // the JSON document names all
+const RUNS_NAMED = 6;
+
+/** The runs that were partial or failed, each with the lists that it did not read; runs alike share a line. */
+export function unreadNotes(unread: readonly UnreadOfSource[], definitions: Definitions): string[] {
+  const lines = unread.flatMap((own) => {
+    const of = unread.length > 1 ? ` of ${own.source}` : '';
+    return [
+      ...failedLines(own.runs, of),
+      ...listLines(own.runs, of, definitions),
+      ...elsewhere(own, of, definitions),
+    ];
+  });
+  const more = lines.length - LINES_SHOWN;
+  return [
+    ...lines.slice(0, LINES_SHOWN),
+    ...(more > 0 ? [`${plural(more, 'more line')} like these: \`tidemark changes --json\` has all`] : []),
+  ];
+}
+
+/** Why changes may be missing; empty where every list was read by the end of the period. */
+export function unreadReason(unread: readonly UnreadOfSource[], definitions: Definitions): string[] {
+  const missing = unread.filter(mayMissChanges);
+  if (missing.length === 0) return [];
+  const lines = missing.flatMap((own) => {
+    const of = unread.length > 1 ? ` of ${own.source}` : '';
+    const open = own.runs.filter(({ readAgain }) => readAgain === null);
+    const state = stateLines(own, of, definitions);
+    return [...failedLines(open, of), ...(state.length === 0 ? listLines(open, of, definitions) : state)];
+  });
+  return [
+    'changes may be missing: not everything was read by the end of the period',
+    ...lines.map((line) => `  ${line}`),
+    '  → `tidemark doctor` shows what the key can read, `tidemark status` what the mirror lacks',
+  ];
+}
+
+/** @returns the keys `not_read`, `skipped` and `stale` */
+export function unreadDocument(unread: readonly UnreadOfSource[]): object {
+  const of = <T extends Skipped | Stale>(all: (own: UnreadOfSource) => readonly T[]): object[] =>
+    unread.flatMap((own) => all(own).map((each) => ({ source: own.source, ...each })));
+  return {
+    not_read: unread
+      .flatMap(({ runs }) => runs)
+      .toSorted((a, b) => a.run - b.run)
+      .map(({ readAgain, ...run }) => ({ ...run, read_again: readAgain })),
+    skipped: of(({ skipped }) => skipped),
+    stale: of(({ stale }) => stale.map(({ side: _side, ...each }) => each)),
+  };
+}
+
+function failedLines(runs: readonly UnreadRun[], of: string): string[] {
+  const failed = runs.filter(({ outcome }) => outcome === 'failed');
+  const alike = Map.groupBy(failed, ({ error, readAgain }) => JSON.stringify([error?.message, readAgain]));
+  return [...alike.values()].map((same) => {
+    const message = same[0]?.error?.message ?? '';
+    return `${runsText(same)}${of} failed${againText(same)}${message === '' ? '' : `: ${message}`}`;
+  });
+}
+
+function listLines(runs: readonly UnreadRun[], of: string, definitions: Definitions): string[] {
+  const partial = runs.filter(({ outcome }) => outcome === 'partial');
+  const alike = Map.groupBy(partial, ({ lists, readAgain }) => JSON.stringify([lists, readAgain]));
+  return [...alike.values()].flatMap((same) => {
+    const label = `not read by ${runsText(same)}${of}${againText(same)}`;
+    const lists = same[0]?.lists ?? [];
+    return lists.length === 0
+      ? [label.replace(/^not read by/, 'partial:')]
+      : groupedNotes(label, lists, definitions);
+  });
+}
+
+function stateLines({ skipped, stale }: UnreadInPeriod, of: string, definitions: Definitions): string[] {
+  return [...groupedNotes(`not read${of}`, skipped, definitions), ...hidingLines({ stale }, definitions)];
+}
+
+/** What no run of the period was partial for: runs before it were, or the configuration excludes it. */
+function elsewhere(own: UnreadInPeriod, of: string, definitions: Definitions): string[] {
+  const isOpen = own.runs.some(({ readAgain }) => readAgain === null);
+  return isOpen ? [] : stateLines(own, of, definitions);
+}
+
+function runsText(runs: readonly UnreadRun[]): string {
+  const numbers = runs.map(({ run }) => run);
+  const more = numbers.length - RUNS_NAMED;
+  const named = numbers.slice(0, RUNS_NAMED).join(', ');
+  return `${numbers.length === 1 ? 'run' : 'runs'} ${named}${more > 0 ? ` and ${more} more` : ''}`;
+}
+
+function againText([first]: readonly UnreadRun[]): string {
+  const again = first?.readAgain ?? null;
+  return again === null ? '' : ` (read again by run ${again})`;
+}

@@ -1,0 +1,174 @@
+/** What the runs of a period could not read: changes there are not among those that the mirror recorded. */
+import { collectionKey } from '../catalog/catalog.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
+import type { CollectionKey } from '../catalog/order.ts';
+import { isExcludedBy } from '../config/mirrored-kinds.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import type { Skipped, Stale } from '../diff/change.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RecordFilter } from '../mirror/record-filter.ts';
+import type { RunRow } from '../mirror/run-rows.ts';
+import type { SweepOutcome } from '../mirror/sweep-result.ts';
+import { leadingFilter } from './filter.ts';
+import { openMirrorState } from './mirror-diff.ts';
+import { isPublished, withInterrupted } from './runs.ts';
+import { staleReading } from './state.ts';
+import { EXCLUDED, isNamedAnyway } from './unasked.ts';
+
+export interface UnreadList extends CollectionKey {
+  readonly outcome: SweepOutcome;
+  readonly reason: string;
+}
+
+/** A run that failed or was partial. */
+export interface UnreadRun {
+  readonly run: number;
+  readonly source: string;
+  /** When it ended, ISO 8601. */
+  readonly at: string;
+  readonly outcome: 'partial' | 'failed';
+  /** Why the run as a whole failed; null where only lists did. */
+  readonly error: { readonly code: ErrorCode; readonly message: string } | null;
+  /** Those within the filter, and those that lead to them. */
+  readonly lists: readonly UnreadList[];
+  /** The later run of the period by which all of them were read; null where some were not. */
+  readonly readAgain: number | null;
+}
+
+/** Of one source. */
+export interface UnreadInPeriod {
+  /** In order. */
+  readonly runs: readonly UnreadRun[];
+  /** Lists that the last published run of the period has nothing of. */
+  readonly skipped: readonly Skipped[];
+  /** Lists that it has as of an earlier run. */
+  readonly stale: readonly Stale[];
+}
+
+/** True where changes of the period may be missing. */
+export function mayMissChanges({ runs, skipped, stale }: UnreadInPeriod): boolean {
+  return skipped.length > 0 || stale.length > 0 || runs.some(({ readAgain }) => readAgain === null);
+}
+
+/** Of each source. */
+export function unreadOfSources(
+  mirror: Mirror,
+  config: Parameters<typeof isExcludedBy>[0],
+  {
+    sources,
+    ...question
+  }: { readonly sources: readonly string[] } & Pick<UnreadQuestion, 'isWithin' | 'filter'>,
+): (UnreadInPeriod & { readonly source: string })[] {
+  return sources.map((source) => ({
+    source,
+    ...unreadInPeriod(mirror, source, { ...question, isExcluded: isExcludedBy(config, source) }),
+  }));
+}
+
+interface UnreadQuestion {
+  readonly isWithin: (run: RunRow) => boolean;
+  readonly filter: Omit<RecordFilter, 'sources'>;
+  /** True for kinds that the configuration of the source leaves out. */
+  readonly isExcluded: (kind: Kind) => boolean;
+}
+
+function unreadInPeriod(
+  mirror: Mirror,
+  source: string,
+  { isWithin, filter, isExcluded }: UnreadQuestion,
+): UnreadInPeriod {
+  const runs = withInterrupted(mirror, mirror.runs.list({ source }).filter(isWithin)).reverse();
+  const published = runs.filter(isPublished);
+  const last = published.at(-1);
+  const asked = keysOf(mirror, source, filter);
+  const leading = leadingFilter(filter);
+  const leads = leading === null ? new Set<string>() : keysOf(mirror, source, leading);
+  const isDependedOn = (each: CollectionKey): boolean =>
+    asked.has(collectionKey(each)) || leads.has(collectionKey(each));
+  const completeIn = new Map<number, ReadonlySet<string>>();
+  const isCompleteIn = (run: number, key: string): boolean => {
+    const known =
+      completeIn.get(run) ??
+      new Set(
+        mirror.runs
+          .sweeps(run)
+          .filter(({ outcome }) => outcome === 'complete')
+          .map(collectionKey),
+      );
+    completeIn.set(run, known);
+    return known.has(key);
+  };
+  const wanted = [...(filter.kinds ?? KINDS), ...(leading?.kinds ?? [])];
+  const unread = runs.flatMap((run): UnreadRun[] => {
+    const { outcome } = run;
+    if (outcome !== 'partial' && outcome !== 'failed') return [];
+    const sweeps = mirror.runs.sweeps(run.run);
+    const lists = sweeps.flatMap(({ kind, scope, outcome: how, error }): UnreadList[] =>
+      how === 'complete' || how === 'missing' || !isDependedOn({ kind, scope })
+        ? []
+        : [{ kind, scope, outcome: how, reason: `${how}${error === null ? '' : `: ${error}`}` }],
+    );
+    // What a failed run read was not published.
+    const ofRun = wanted.filter((kind) => run.kinds?.includes(kind) !== false);
+    const isWhole = outcome === 'failed' || sweeps.length === 0;
+    if (isWhole ? ofRun.length === 0 : lists.length === 0) return [];
+    const later = published.filter((each) => each.run > run.run);
+    const readers = isWhole
+      ? [later.find(({ kinds }) => kinds === null || ofRun.every((kind) => kinds.includes(kind)))]
+      : lists.map((list) => later.find((each) => isCompleteIn(each.run, collectionKey(list))));
+    const numbers = readers.flatMap((each) => each?.run ?? []);
+    return [
+      {
+        ...{ run: run.run, source, outcome, lists },
+        at: run.finishedAt ?? run.startedAt,
+        error: run.errorCode === null ? null : { code: run.errorCode, message: run.error ?? '' },
+        readAgain: numbers.length === readers.length ? Math.max(...numbers) : null,
+      },
+    ];
+  });
+  const state =
+    last === undefined
+      ? { skipped: [], stale: [] }
+      : asOf(mirror, last, { filter, isDependedOn, isExcluded });
+  return { runs: unread, ...state };
+}
+
+/** What the state of the run lacks, or has as of an earlier run. What the configuration leaves out counts only where the filter names it. */
+function asOf(
+  mirror: Mirror,
+  { run, source, finishedAt, startedAt }: RunRow,
+  {
+    filter,
+    isDependedOn,
+    isExcluded,
+  }: Pick<UnreadQuestion, 'filter' | 'isExcluded'> & {
+    readonly isDependedOn: (collection: CollectionKey) => boolean;
+  },
+): Pick<UnreadInPeriod, 'skipped' | 'stale'> {
+  const at = finishedAt ?? startedAt;
+  const state = openMirrorState(mirror, source, { ref: `run:${run}`, run, at, isLatest: false });
+  const skipped: Skipped[] = [];
+  const stale: Stale[] = [];
+  const known = new Set<Kind>();
+  for (const collection of state.collections()) {
+    const { kind, scope } = collection;
+    if (!isDependedOn(collection)) continue;
+    const coverage = state.coverage(kind, scope);
+    if (coverage.how !== 'read' && coverage.how !== 'unread') continue;
+    known.add(kind);
+    const isNamed = filter.kinds?.includes(kind) !== false;
+    if (coverage.unasked !== undefined && !(isNamed && isNamedAnyway(filter, coverage.unasked))) continue;
+    if (coverage.how === 'read') stale.push(...staleReading(collection, 'to', coverage));
+    else if (coverage.code !== 'not_found') skipped.push({ kind, scope, reason: coverage.reason });
+  }
+  for (const kind of filter.kinds ?? [])
+    if (!known.has(kind) && isExcluded(kind)) skipped.push({ kind, scope: {}, reason: EXCLUDED });
+  return { skipped, stale };
+}
+
+function keysOf(mirror: Mirror, source: string, filter: Omit<RecordFilter, 'sources'>): Set<string> {
+  const run = mirror.runs.latest(source)?.run ?? 0;
+  return new Set(
+    mirror.records.countsAt(run, { ...filter, sources: [source], followsIds: true }).map(collectionKey),
+  );
+}

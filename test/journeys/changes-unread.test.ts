@@ -1,0 +1,134 @@
+/** `changes` does not vouch for what the runs of the period could not read. */
+import { describe, expect, it } from 'vitest';
+import { commandLine } from './command-line.ts';
+import { type World, world } from './comparison.ts';
+import type { Ended } from './harness.ts';
+import { forbidden, ORG, type Quirk } from './service.ts';
+
+const ROLES = `/api/organizations/${ORG}/roles/`;
+
+interface ChangesJson {
+  readonly runs: readonly { readonly run: number }[];
+  readonly not_read: readonly {
+    readonly run: number;
+    readonly outcome: string;
+    readonly error: { readonly code: string } | null;
+    readonly lists: readonly { readonly kind: string; readonly outcome: string }[];
+    readonly read_again: number | null;
+  }[];
+  readonly skipped: readonly { readonly source: string; readonly kind: string; readonly reason: string }[];
+  readonly stale: readonly { readonly source: string; readonly kind: string; readonly reason: string }[];
+}
+
+/** A complete run with a role, and then one that was denied the list of roles. */
+async function denied(): Promise<World & { readonly isDenied: { value: boolean } }> {
+  const made = await world();
+  made.service.set('roles', [{ id: 'r1', name: 'One' }]);
+  made.service.lists.set(`${ROLES}r1/role_memberships/`, []);
+  const isDenied = { value: false };
+  const quirk: Quirk = (request, response) =>
+    isDenied.value && request.path === ROLES && forbidden(response, 'organization:read');
+  made.service.quirks.push(quirk);
+  await made.expectRun(0, 'sync', '--quiet');
+  isDenied.value = true;
+  await made.expectRun(3, 'sync', '--quiet');
+  return { ...made, isDenied };
+}
+
+async function json({ expectRun }: World, code: number, ...args: string[]): Promise<ChangesJson> {
+  return JSON.parse((await expectRun(code, 'changes', ...args, '--json')).stdout) as ChangesJson;
+}
+
+describe('changes of a period with a partial run', () => {
+  it('names the run and its unread lists in every format, and ends with 3', async () => {
+    const made = await denied();
+    const text = await made.expectRun(3, 'changes', '--since', 'run:1');
+    expect(text.stdout).not.toContain('Nothing changed.');
+    expect(text.stdout).toMatch(/not read by run 2: roles \(organization .*\): denied/);
+    expect(text.stderr).toMatch(/changes may be missing[^]*roles.*denied in run 2/);
+    const csv = await made.expectRun(3, 'changes', '--since', 'run:1', '--format', 'csv');
+    expect(csv.stderr).toMatch(/not read by run 2: roles/);
+    const html = await made.expectRun(3, 'changes', '--since', 'run:1', '--format', 'html');
+    expect(html.stdout).toMatch(/not read by run 2: roles/);
+    const document = await json(made, 3, '--since', 'run:1');
+    expect(document.not_read).toMatchObject([
+      {
+        run: 2,
+        outcome: 'partial',
+        error: null,
+        lists: [{ kind: 'roles', outcome: 'denied' }],
+        read_again: null,
+      },
+    ]);
+    expect(document.stale).toMatchObject([{ kind: 'roles' }]);
+    expect((await made.expectRun(3, 'changes', '--quiet')).stderr).toMatch(/roles/);
+  });
+
+  it('goes by the kinds asked for, and the lists that lead to them', async () => {
+    const made = await denied();
+    await made.expectRun(0, 'changes', '--kind', 'domains');
+    await made.expectRun(3, 'changes', '--kind', 'roles');
+    const below = await json(made, 3, '--kind', 'role_memberships');
+    expect(below.not_read[0]?.lists.map(({ kind }) => kind)).toEqual(['roles']);
+  });
+
+  it('is whole again where a later run of the period read them', async () => {
+    const made = await denied();
+    made.isDenied.value = false;
+    await made.expectRun(0, 'sync', '--quiet');
+    const document = await json(made, 0);
+    expect(document.not_read).toMatchObject([{ run: 2, read_again: 3 }]);
+    expect((await made.expectRun(0, 'changes')).stdout).toMatch(/not read by run 2 \(read again by run 3\)/);
+    await made.expectRun(3, 'changes', '--until', 'run:2');
+  });
+
+  it('names a run that failed, with why', async () => {
+    const made = await world();
+    await made.expectRun(0, 'sync', '--quiet');
+    let isDown = true;
+    made.service.quirks.push((_request, response) => {
+      if (!isDown) return false;
+      response.writeHead(401, { 'content-type': 'application/json' }).end('{"detail":"no"}');
+      return true;
+    });
+    const { code } = await made.run('sync', '--quiet');
+    expect([1, 5]).toContain(code);
+    const { stdout, stderr } = await made.expectRun(3, 'changes');
+    expect(stdout).toMatch(/run 2 failed: /);
+    expect(stderr).toMatch(/run 2 failed: /);
+    expect((await json(made, 3)).not_read).toMatchObject([
+      { run: 2, outcome: 'failed', error: { code: expect.any(String) as string }, read_again: null },
+    ]);
+    isDown = false;
+    await made.expectRun(0, 'sync', '--quiet');
+    expect((await made.expectRun(0, 'changes')).stdout).toMatch(/run 2 failed \(read again by run 3\)/);
+  });
+});
+
+describe('changes of a kind that the configuration excludes', () => {
+  it('does not say that nothing changed, named with --kind', async () => {
+    const made = await world();
+    made.service.set('roles', [{ id: 'r1', name: 'One' }]);
+    made.service.lists.set(`${ROLES}r1/role_memberships/`, []);
+    const now = async (excluded: string, code: number, ...args: string[]): Promise<Ended> => {
+      const env = { ...made.env, TIDEMARK_KINDS_EXCLUDE: excluded };
+      const ended = await commandLine(args, { env, cwd: made.directory });
+      expect(ended.code, `${args.join(' ')}\n${ended.stdout}${ended.stderr}`).toBe(code);
+      return ended;
+    };
+    await now('proxy_records', 0, 'sync', '--quiet');
+    await now('proxy_records', 0, 'changes', '--kind', 'roles');
+    const never = await now('proxy_records', 3, 'changes', '--kind', 'proxy_records', '--json');
+    const { skipped } = JSON.parse(never.stdout) as ChangesJson;
+    expect(skipped.map(({ kind, reason }) => [kind, reason])).toEqual([
+      ['proxy_records', 'the configuration excludes the kind'],
+    ]);
+    const without = 'proxy_records,roles';
+    await now(without, 0, 'sync', '--quiet');
+    const { stdout } = await now(without, 3, 'changes', '--kind', 'roles', '--since', 'run:1');
+    expect(stdout).not.toContain('Nothing changed.');
+    expect(stdout).toMatch(/configuration excludes the kind/);
+    // What is left out on purpose does not count unless it is named.
+    await now(without, 0, 'changes', '--since', 'run:1');
+  });
+});
