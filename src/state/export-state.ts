@@ -12,7 +12,7 @@ import { idText } from '../diff/match-records.ts';
 import { pointerTo, resolvePointer } from '../core/json-pointer.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';
 import { type ExportExtent, extentIn, findExport, type LastComplete } from './export.ts';
-import { type StateFilter, isSearched, selectsRecord, filterParts } from './filter.ts';
+import { type StateFilter, filterParts, isSearched, selectsCollection, selectsRecord } from './filter.ts';
 import { projectsIn } from './live-parents.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirrorState } from './mirror-diff.ts';
@@ -148,6 +148,9 @@ export function relativeTo(state: LoadedState, other: LoadedState, filter: State
   return state instanceof ExportState ? state.against({ other, filter }) : state;
 }
 
+const BELOW_UNKNOWN =
+  'the export does not hold the record that they belong to: whether that was there is unknown (an export with the kinds that lead to them says it)';
+
 const STALE = 'the run of the export could not read all of them';
 
 class ExportState implements LoadedState {
@@ -212,19 +215,47 @@ class ExportState implements LoadedState {
   /**
    * The same for a comparison with that state: records that only the other state has, in collections that the export
    * does not declare complete, count as not read. A restore takes a kind that is missing in the export as "not wanted
-   * here"; a comparison must not take it as "equal", because a file that was cut off between two kinds looks the same.
+   * here"; a comparison must not take it as "equal", because a file that was cut off between two kinds looks the same. Where
+   * the export states its extent, this is so below a parent that the extent lets through and the export does not know.
    */
   against(against: Against): LoadedState {
-    return this.#facts.extents.length > 0 ? this : new ExportState(this.#facts, against);
+    return new ExportState(this.#facts, against);
   }
 
   coverage(kind: Kind, scope: Scope): Coverage {
     const own = this.#held(kind, scope);
+    if (this.#facts.extents.length > 0) return this.#belowUnknown({ kind, scope }) ?? own;
     const isAsked = this.#against?.filter.kinds?.includes(kind) !== false;
     if (own.how !== 'left_out' || this.#against === null || !isAsked || !this.#hasOther(kind, this.#against))
       return own;
     const reason = `${this.reference.ref} holds none of them, and does not say whether it left them out (an export as json says it; --kind and --organization narrow the comparison)`;
     return { how: 'unread', reason, code: null };
+  }
+
+  /** Null for any but a collection below a record that the export lacks, though it is not narrowed to others. */
+  #belowUnknown(collection: CollectionKey): Coverage | null {
+    const { kind, scope } = collection;
+    const own = this.#held(kind, scope);
+    if (this.#against === null || own.how !== 'left_out' || own.isOfKind === true) return null;
+    const { other } = this.#against;
+    const isSelected = this.#facts.extents.some(
+      ({ filter }) =>
+        filter.ids === undefined &&
+        filterParts(filter, this, other).some((part) => selectsCollection(part, kind, scope)),
+    );
+    return isSelected && this.#mayHold(other, collection)
+      ? { how: 'unread', reason: BELOW_UNKNOWN, code: null }
+      : null;
+  }
+
+  /** False where the state has read the collection and found nothing. */
+  #mayHold(state: LoadedState, collection: CollectionKey): boolean {
+    const coverage = state.coverage(collection.kind, collection.scope);
+    if (coverage.how === 'absent') return false;
+    if (coverage.how !== 'read' || coverage.stale !== undefined) return true;
+    const own = { kinds: [collection.kind] };
+    const key = collectionKey(collection);
+    return Iterator.from(state.keys?.(own) ?? state.records(own)).some((each) => collectionKey(each) === key);
   }
 
   #held(kind: Kind, scope: Scope): Coverage {
