@@ -183,7 +183,11 @@ function remedies({ from, skipped, stale = [] }: DiffDocument, mirror: Mirror, s
     );
   const [then, now] = [unread(from.run), unread(latest.run)];
   const hiding = [...skipped, ...readingsThatMayHideChanges({ stale })];
-  const isOfFrom = hiding.map(collectionKey).map((key) => then.has(key) && !now.has(key));
+  // What TO has as of an earlier run is not for want of FROM, which may be from before the parent of the list.
+  const isOfFrom = hiding.map((each) => {
+    const key = collectionKey(each);
+    return !('side' in each && each.side === 'to') && then.has(key) && !now.has(key);
+  });
   const way =
     from.ref === BASELINE.text
       ? 'make a complete run the baseline (`tidemark snapshots pin NAME --baseline`)'

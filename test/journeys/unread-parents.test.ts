@@ -5,6 +5,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { commandLine } from './command-line.ts';
 import { type DiffJson, type World, world } from './comparison.ts';
 import { forbidden, ORG, organizationPaths, type Quirk } from './service.ts';
 
@@ -181,5 +182,40 @@ describe('a list of parents that one of two organizations does not show', () => 
     await expectRun(
       ...([0, 'restore', 'run:1', '--kind', 'role_memberships', '--organization', ORG] as const),
     );
+  });
+});
+
+describe('what is below a parent that is new since the earlier run, where the newest run could not read it', () => {
+  it.each([[['drift']], [['diff', 'run:1', 'latest']]])(
+    'is not said to be what the earlier run lacks: %j',
+    async (command) => {
+      const made = await world();
+      hold(made, 'r1');
+      await made.expectRun(0, 'sync', '--quiet');
+      await made.expectRun(0, 'snapshots', 'pin', 'start', '--baseline');
+      hold(made, 'r2');
+      await made.expectRun(0, 'sync', '--quiet');
+      made.service.quirks.push(deniedList(`${ROLES}r2/role_memberships/`));
+      await made.expectRun(3, 'sync', '--quiet');
+      const { stderr } = await made.expectRun(3, ...command, '--kind', 'role_memberships');
+      expect(stderr).not.toMatch(/lacks what the newest run has/);
+      expect(stderr).toMatch(/tidemark doctor/);
+    },
+  );
+
+  it('nor where the configuration excludes it by now', async () => {
+    const made = await world();
+    hold(made, 'r1');
+    await made.expectRun(0, 'sync', '--quiet');
+    await made.expectRun(0, 'snapshots', 'pin', 'start', '--baseline');
+    hold(made, 'r2');
+    await made.expectRun(0, 'sync', '--quiet');
+    const env = { ...made.env, TIDEMARK_KINDS_EXCLUDE: 'role_memberships' };
+    const run = (...args: string[]): ReturnType<typeof commandLine> =>
+      commandLine(args, { env, cwd: made.directory });
+    expect((await run('sync', '--quiet')).code).toBe(0);
+    const { code, stderr } = await run('drift', '--kind', 'role_memberships');
+    expect(code).toBe(3);
+    expect(stderr).not.toMatch(/lacks what the newest run has/);
   });
 });
