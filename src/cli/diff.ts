@@ -13,6 +13,7 @@ import { type DiffDocument, diffExitCode } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { renderJson } from '../report/mask.ts';
+import { readingsThatMayHideChanges } from '../report/notes.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { compareSources } from '../state/compare-sources.ts';
 import { compareStates } from '../state/compare.ts';
@@ -286,8 +287,9 @@ function lossNotes(
   });
   if (loss === null || loss.removed === 0) return [];
   const { run, before, text } = loss;
+  const isWhole = document.skipped.length === 0 && readingsThatMayHideChanges(document).length === 0;
   return [
-    `the latest run is equal to the live state; run ${run.run} (${age(run.finishedAt, now)}) recorded ${text}: ` +
+    `the latest run is equal to the live state${isWhole ? '' : ' in what could be compared'}; run ${run.run} (${age(run.finishedAt, now)}) recorded ${text}: ` +
       `\`tidemark diff run:${before.run} live\` shows them`,
   ];
 }

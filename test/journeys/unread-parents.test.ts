@@ -219,3 +219,32 @@ describe('what is below a parent that is new since the earlier run, where the ne
     expect(stderr).not.toMatch(/lacks what the newest run has/);
   });
 });
+
+describe('the line of `diff latest live` that names a recorded loss', () => {
+  it('does not say that they are equal where a list could not be compared', async () => {
+    const made = await world();
+    hold(made, 'r1');
+    await made.expectRun(0, 'sync', '--quiet');
+    made.service.set('domains', []);
+    await made.expectRun(0, 'sync', '--quiet', '--accept-removals', '10');
+    const equal = await made.expectRun(0, 'diff', 'latest', 'live', '--kind', 'domains');
+    expect(equal.stderr).toMatch(
+      /the latest run is equal to the live state; run 2 .* recorded 2 records removed/,
+    );
+    made.service.quirks.push(deniedList(ROLES));
+    const { stderr } = await made.expectRun(
+      3,
+      'diff',
+      'latest',
+      'live',
+      '--kind',
+      'domains',
+      '--kind',
+      'roles',
+    );
+    expect(stderr).not.toMatch(/latest run is equal to the live state;/);
+    expect(stderr).toMatch(
+      /equal to the live state in what could be compared; run 2 .* recorded 2 records removed/,
+    );
+  });
+});
