@@ -212,7 +212,7 @@ async function planFor(
 
 /**
  * The configuration's own warnings about values of these kinds, a line each: without them a plan would ask for a rule that
- * is there already, where only its variable is not set.
+ * is there already, where only its variable or file is missing.
  */
 function unsetSecrets(
   { config, source }: Pick<RestoreSession, 'config' | 'source'>,

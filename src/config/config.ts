@@ -29,9 +29,9 @@ export interface SecretRule {
   readonly kind: Kind;
   /** Pointer into the body → text that must be there; empty: every record of the kind. */
   readonly match: Readonly<Record<string, string>>;
-  /** Pointer into the body → value; those that are not set are left out. */
+  /** Pointer into the body → value; those that are not there are in `unset`. */
   readonly values: Readonly<Record<string, Secret>>;
-  /** Pointer into the body → what is said of the variable that its value is to come from, which is not set; left out for none. */
+  /** Pointer into the body → why its value is not there: what is wrong with its variable or file; left out for none. */
   readonly unset?: Readonly<Record<string, string>>;
 }
 

@@ -264,30 +264,32 @@ function secretRules(checking: Checking, at: Path, given: ParsedSource['secrets'
       const matchPath = [...at, kind, index, 'match'];
       if (below(matchPath).length > 0) return [];
       const path = [...at, kind, index, 'values'];
+      const lacking = new Map(below(path).map((each) => [String(each.path[path.length]), each.what]));
+      const found = Object.entries(values).flatMap(([pointer, value]): [string, Secret][] => {
+        const secret = valueOf(checking, [...path, pointer], value);
+        if (secret instanceof Secret) return [[pointer, secret]];
+        if (secret !== null) lacking.set(pointer, secret.lacks);
+        return [];
+      });
       const rule = {
         kind: kind as Kind,
         match: Object.fromEntries(
           Object.entries(match).map(([name, text]) => [POINTER.test(name) ? name : `/${name}`, text]),
         ),
-        values: Object.fromEntries(
-          Object.entries(values).flatMap(([pointer, value]) => {
-            const secret = valueOf(checking, [...path, pointer], value);
-            return secret === null ? [] : [[pointer, secret]];
-          }),
-        ),
+        values: Object.fromEntries(found),
       };
-      const lacking = below(path).map((each) => [String(each.path[path.length]), each.what] as const);
-      return [lacking.length === 0 ? rule : { ...rule, unset: Object.fromEntries(lacking) }];
+      return [lacking.size === 0 ? rule : { ...rule, unset: Object.fromEntries(lacking) }];
     }),
   );
 }
 
-function valueOf(checking: Checking, path: Path, value: SecretValue): Secret | null {
+/** The secret; what is wrong with it, also in a warning; or null where a warning or a mistake reports it already. */
+function valueOf(checking: Checking, path: Path, value: SecretValue): Secret | { lacks: string } | null {
   const { tree, mistakes, warnings } = checking;
   const filePath = [...path, 'file'];
   if (value === '') {
     warnings.push(`${place(tree, path)}empty: restores that need it stay blocked`);
-    return null;
+    return { lacks: 'its value is empty' };
   }
   if (typeof value === 'string') {
     warnOfClearText(checking, path, '{file: PATH}');
@@ -303,7 +305,7 @@ function valueOf(checking: Checking, path: Path, value: SecretValue): Secret | n
   checking.files.note(file, JSON.stringify(read));
   if ('mistake' in read) {
     warnings.push(`${place(tree, path)}${read.mistake}: restores that need it stay blocked`);
-    return null;
+    return { lacks: read.mistake };
   }
   if (read.isOpen) {
     warnings.push(

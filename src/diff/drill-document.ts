@@ -48,7 +48,7 @@ export interface DrillTask extends RecordKey {
   readonly fields: readonly FieldChange[];
   /** Secrets to configure: of each entry any one pointer is enough. */
   readonly needs: readonly (readonly string[])[];
-  /** Those of them that the configuration names already, and what is said of their variables, which are not set; left out for none. */
+  /** Those of them that the configuration names already, and what is wrong with their variables or files; left out for none. */
   readonly unset?: readonly { readonly any_of: readonly string[]; readonly reason: string }[];
   /** True if it only takes another restore, once what it needs is there. */
   readonly waits: boolean;

@@ -271,7 +271,7 @@ export function secretLines(
   records: readonly LackingRecord[],
   { definitions }: Pick<ReportOptions, 'definitions'>,
 ): string[] {
-  // What the configuration has lacks its variable only.
+  // What the configuration has lacks its variable or file only.
   const lacking = records
     .map((record) => ({ ...record, needs: record.needs.filter(({ unset }) => unset === undefined) }))
     .filter(({ needs }) => needs.length > 0);

@@ -68,7 +68,7 @@ function beforeParts({ skipped, tasks }: DrillDocument, options: ReportOptions):
       'The snapshot lacks these; let the key read them and sync, or back them up by other means:',
       skipped.map((each) => skippedText(each, options)),
     ),
-    ...checklist('Set the variables that the configuration already names:', unset),
+    ...checklist('Set these variables and supply these files; the configuration already names them:', unset),
     ...codePart(
       'Set these variables and add this to the source in the configuration; the service never shows the values, so take them from where you keep your secrets',
       'yaml',

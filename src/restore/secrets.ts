@@ -284,25 +284,24 @@ export function asConfiguredText(paths: readonly string[]): string {
 
 export const NO_SECRETS: SecretLookup = { find: () => undefined };
 
-/** The first rule that matches a record and has the pointer wins, so that narrow rules go first. */
+/**
+ * The first rule that matches a record and has the pointer wins, so that narrow rules go first; also where its variable or
+ * file is missing: the value of a later rule is for other records.
+ */
 export function configuredSecrets(rules: readonly SecretRule[]): SecretLookup {
   const byKind = Map.groupBy(rules, (rule) => rule.kind);
+  const ruleOf = (record: ParsedRecord, pointer: string, isNamed: boolean): SecretRule | undefined =>
+    byKind
+      .get(record.kind)
+      ?.find(
+        ({ match, values, unset = {} }) =>
+          (Object.hasOwn(values, pointer) || Object.hasOwn(unset, pointer)) &&
+          (!isNamed || Object.keys(match).length > 0) &&
+          matches(match, record),
+      );
   return {
-    unset: (record, pointer) =>
-      byKind
-        .get(record.kind)
-        ?.find(({ unset, match }) => unset?.[pointer] !== undefined && matches(match, record))?.unset?.[
-        pointer
-      ],
-    find: (record, pointer, isNamed = false) =>
-      byKind
-        .get(record.kind)
-        ?.find(
-          (rule) =>
-            Object.hasOwn(rule.values, pointer) &&
-            (!isNamed || Object.keys(rule.match).length > 0) &&
-            matches(rule.match, record),
-        )?.values[pointer],
+    unset: (record, pointer) => ruleOf(record, pointer, false)?.unset?.[pointer],
+    find: (record, pointer, isNamed = false) => ruleOf(record, pointer, isNamed)?.values[pointer],
   };
 }
 

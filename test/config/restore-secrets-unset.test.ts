@@ -63,6 +63,8 @@ describe('a secret for a restore that is written as an empty text', () => {
     const { values, warnings } = read(rules(`    - values: { ${POINTER}: '' }`));
     expect(values).toEqual([[], ['other']]);
     expect(warnings.join()).toContain(`empty: ${BLOCKED}`);
+    const rule = yaml(rules(`    - values: { ${POINTER}: '' }`), env).sources[0]?.secrets[0];
+    expect(rule?.unset).toEqual({ [POINTER]: 'its value is empty' });
     const config = load({
       TIDEMARK_BASE_URL: 'https://svc.example.com',
       TIDEMARK_API_KEY: 'k',

@@ -45,6 +45,7 @@ describe('secrets for a restore', () => {
     expect(config.sources[0]!.secrets[0]?.values[POINTER]?.reveal()).toBe(key);
     const missing = yaml(lines('{ file: nowhere.pem }'), { ...KEY, OTHER: 'x' });
     expect(missing.sources[0]!.secrets[0]?.values).toEqual({});
+    expect(missing.sources[0]!.secrets[0]?.unset?.[POINTER]).toMatch(/nowhere\.pem does not exist$/);
     expect(missing.warnings.join()).toContain(
       'nowhere.pem does not exist: restores that need it stay blocked',
     );

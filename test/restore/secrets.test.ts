@@ -151,6 +151,18 @@ describe('secrets of a rule for the whole kind', () => {
     expect(filled({ type: 'Postgres', config: { user: 'u' } })).toEqual(['user', 'password']);
   });
 
+  it('go to no record for which a rule before has that place, but neither variable nor file', () => {
+    const pointer = '/destination/config/token';
+    const lacks = (name: string) =>
+      configuredSecrets([
+        { kind: 'batch_exports', match: { '/name': name }, values: {}, unset: { [pointer]: 'x is missing' } },
+        { kind: 'batch_exports', match: {}, values },
+      ]);
+    const http = { type: 'HTTP', config: { url: 'https://elsewhere.example' } };
+    expect(filled(http, lacks('Hourly'))).toEqual(['token']);
+    expect(filled(http, lacks('Nightly'))).toEqual(['secret_missing']);
+  });
+
   it('reach one of a type that nobody knows only where a rule names the record', () => {
     const unknown = { type: 'Carrier pigeon', config: {} };
     expect(filled(unknown)).toEqual(['secret_missing']);

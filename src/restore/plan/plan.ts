@@ -84,7 +84,7 @@ export interface SecretNeed {
   readonly anyOf: readonly string[];
   /** `redacted`: the mirror never stored it; `masked`: it holds a mask; left out where the service shows nothing. */
   readonly because?: 'redacted' | 'masked';
-  /** What is said of the variable from which the configuration takes it, where that is not set; left out for any other need. */
+  /** What is wrong with the variable or file from which the configuration takes it; left out for any other need. */
   readonly unset?: string;
 }
 
@@ -415,7 +415,7 @@ export interface SecretLookup {
    * @param isNamed only from a rule that says which records of the kind it is for; false when left out
    */
   find(record: ParsedRecord, pointer: string, isNamed?: boolean): Secret | undefined;
-  /** What is said of the variable that the value is to come from, where that is not set. */
+  /** What is wrong with the variable or file that the value is to come from, where it is not there. */
   unset?(record: ParsedRecord, pointer: string): string | undefined;
 }
 
