@@ -30,7 +30,7 @@ import { RestoreWrites } from '../state/written-by-restore.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import type { RunReport } from '../sync/run.ts';
 import { type CommandContext, lineOptions } from './context.ts';
-import { collectionsText, groupAlike, newlyReadLines } from './plan-reason.ts';
+import { collectionsText, groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
 import { renderTable } from '../report/table.ts';
 
 /** A run, with those of its counts that are not changes of the service. */
@@ -168,8 +168,11 @@ export function runReason(
   ];
 }
 
-/** Errors of the run and its collections, with what to do; unless `isVerbose`, an outage is one of them. */
-function shortcomings({ error, sweeps }: RunReport, isVerbose: boolean): string[] {
+/**
+ * Errors of the run and its collections, with what to do; unless `isVerbose`, an outage is one of them, and so are the
+ * removals that are held in several lists of a kind.
+ */
+function shortcomings({ source, error, sweeps }: RunReport, isVerbose: boolean): string[] {
   const lines: string[] = [];
   // A sweep's error is printed with its collection.
   if (error !== undefined && sweeps.every((sweep) => sweep.error === null)) {
@@ -179,7 +182,8 @@ function shortcomings({ error, sweeps }: RunReport, isVerbose: boolean): string[
   // A message may quote an id or an answer of the service.
   const unread = sweeps.filter(({ outcome }) => outcome !== 'complete');
   const { outage, others } = isVerbose ? { outage: [], others: unread } : withoutOutage(unread);
-  return [...lines, ...outage, ...problemLines(others)].map((line) => escapeControlCharacters(line));
+  const { held, rest } = isVerbose ? { held: [], rest: others } : withoutHeld(others, source);
+  return [...lines, ...outage, ...problemLines(rest), ...held].map((line) => escapeControlCharacters(line));
 }
 
 /** What a service that fails or does not answer ends a list with. */
@@ -216,6 +220,30 @@ function withoutOutage(unread: readonly SweepReport[]): {
       ...(skipped.length === 0 ? [] : [`${collectionsText(skipped)}: skipped for the same reason`]),
     ],
     others: unread.filter((sweep) => !isOutage(sweep)),
+  };
+}
+
+/**
+ * Lines for removals that are held in several lists of a kind: their errors differ by their numbers only. `rest` are the
+ * collections with other problems, and those that are alone of their kind.
+ */
+function withoutHeld(
+  unread: readonly SweepReport[],
+  source: string,
+): { readonly held: readonly string[]; readonly rest: readonly SweepReport[] } {
+  const all = unread.filter(({ error }) => error?.code === 'removals_held');
+  const alike = groupAlike(all, ({ kind }) => kind).filter(({ length }) => length > 1);
+  if (alike.length === 0) return { held: [], rest: unread };
+  const several = new Set(alike.flat());
+  return {
+    held: [
+      ...alike.map((sweeps) => {
+        const records = sweeps.reduce((sum, { held }) => sum + held, 0);
+        return `${groupText(sweeps)}: held: the lists no longer show ${plural(records, 'record')}, more than are removed without approval`;
+      }),
+      `  → \`tidemark status --source ${source}\` has the commands that show them, plan to put them back, and remove them here; -v lists each`,
+    ],
+    rest: unread.filter((sweep) => !several.has(sweep)),
   };
 }
 

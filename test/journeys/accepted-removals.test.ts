@@ -111,6 +111,36 @@ describe.each([
 });
 
 describe('held removals', () => {
+  it('of several lists of a kind have one line, and one hint, unless with -v', async () => {
+    const { service, expectRun } = await world();
+    const list = (n: number): string => `/api/organizations/${ORG}/roles/r${n}/role_memberships/`;
+    const roles = [1, 2, 3];
+    service.set(
+      'roles',
+      roles.map((n) => ({ id: `r${n}`, name: `R${n}` })),
+    );
+    for (const role of roles)
+      service.lists.set(
+        list(role),
+        Array.from({ length: 1 + role }, (_, n) => `{"id":"m${role}-${n}","user_uuid":"u${n}"}`),
+      );
+    await expectRun(0, 'sync');
+    for (const role of roles) service.lists.set(list(role), []);
+    service.set('batch_exports', EXPORTS);
+    await expectRun(3, 'sync', '--quiet');
+    service.set('batch_exports', []);
+    const { stdout } = await expectRun(3, 'sync');
+    expect(stdout).toMatch(
+      /^role_memberships \(.*\) and 2 others: held: the lists no longer show 9 records, more than are removed without approval$/m,
+    );
+    expect(stdout.match(/role_memberships \(/g)).toHaveLength(1);
+    expect(stdout).toContain('→ `tidemark status --source default` has the commands');
+    expect(stdout).toContain('any of its 12 records');
+    const each = await expectRun(3, 'sync', '-v');
+    expect(each.stdout.match(/^role_memberships \(.*: held: the list no longer shows/gm)).toHaveLength(3);
+    expect((await expectRun(3, 'status')).stdout).toContain('--accept-removals 21');
+  });
+
   it('are printed once where stdout and stderr go to one file, and in both where they do not', async () => {
     const { env, directory } = await held();
     const text = 'the list no longer shows any of its 12 records';
