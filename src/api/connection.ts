@@ -238,6 +238,9 @@ export function requestOver(connection: Connection, get: Get): Request {
  */
 const MOST_TIMEOUTS = 5;
 
+/** When a client with the usual limits gives up a service that does not answer, for people. */
+export const GIVES_UP_AFTER = `${MOST_TIMEOUTS} requests without one, up to ${DEFAULT_TIMEOUTS.headersMs / 1000} s each`;
+
 interface Breaker {
   /** The transport, which fails at once with `unresponsive` when the breaker is open. */
   readonly transport: Transport;

@@ -1,4 +1,5 @@
 /** Progress of a run: its events in, on stderr bars on a terminal (design.md, Commands), or a line now and then elsewhere. */
+import { GIVES_UP_AFTER } from '../api/connection.ts';
 import type { RequestStats, WindowUse } from '../api/request-stats.ts';
 import { KINDS } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
@@ -55,7 +56,7 @@ export function logProgress(
     const known = `${count(sweeps.length)} ${progress.isPlanWhole ? '' : 'known '}lists`;
     const then = progress.isPublishing ? (isLive ? '; comparing' : '; publishing') : '';
     const silentMs = silence();
-    const silent = silentMs === null ? '' : `no answer for ${brief(silentMs)}; `;
+    const silent = silentMs === null ? '' : `${silenceText(silentMs)} (gives up after ${GIVES_UP_AFTER}); `;
     stderr.write(
       `tidemark: reading ${source.name}: ${silent}${count(records)} records, ${count(done)} of ${known} read${then}\n`,
     );
@@ -280,8 +281,9 @@ function describe(
   form: 'long' | 'short' | 'least',
 ): string {
   if (lastPhase !== null) return lastPhase;
-  if (silentMs !== undefined) return `no answer for ${brief(silentMs)}`;
   const isLong = form === 'long';
+  if (silentMs !== undefined)
+    return `${silenceText(silentMs)}${isLong ? ` (gives up after ${GIVES_UP_AFTER})` : ''}`;
   const parts: string[] = [];
   if (waiting !== null) {
     const reason = waiting.on === 'service' ? ' for the service' : ' for the rate limit';
@@ -301,6 +303,13 @@ function describe(
 function brief(ms: number): string {
   const seconds = Math.max(1, Math.ceil(ms / 1000));
   return seconds < 120 ? `${seconds} s` : duration(ms);
+}
+
+/** To the second, so that it is seen to grow: `no answer for 42 s`, `no answer for 2 min 30 s`. */
+function silenceText(ms: number): string {
+  const seconds = Math.floor(ms / 1000);
+  const long = seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  return `no answer for ${long}`;
 }
 
 /** Records, rate and requests against the limits; what does not fit goes, the minute's limit last. */

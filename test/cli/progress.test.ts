@@ -231,7 +231,7 @@ it('says in a log for how long there was no answer, and not that it reads', asyn
   const context = { stderr, options: {} } as unknown as Parameters<typeof logProgress>[0];
   let own = stats;
   const progress = logProgress(context, { clock, source: { name: 'acme' }, stats: () => own });
-  for (let lines = 0; lines < 2; lines += 1) await clock.step();
+  for (let lines = 0; lines < 5; lines += 1) await clock.step();
   own = { ...stats, bytes: 500 };
   await clock.step();
   // A wait for a limit is no silence of the service.
@@ -240,8 +240,10 @@ it('says in a log for how long there was no answer, and not that it reads', asyn
   progress.stop();
   const reading = 'tidemark: reading acme: 0 records, 0 of 0 known lists read';
   expect(written.trimEnd().split('\n')).toEqual([
-    'tidemark: reading acme: no answer for 30 s; 0 records, 0 of 0 known lists read',
-    'tidemark: reading acme: no answer for 60 s; 0 records, 0 of 0 known lists read',
+    ...['30 s', '60 s', '90 s', '2 min 0 s', '2 min 30 s'].map(
+      (long) =>
+        `tidemark: reading acme: no answer for ${long} (gives up after 5 requests without one, up to 60 s each); 0 records, 0 of 0 known lists read`,
+    ),
     reading,
     reading,
     reading,
@@ -250,9 +252,12 @@ it('says in a log for how long there was no answer, and not that it reads', asyn
 
 describe('bars on a terminal', () => {
   it('say for how long there was no answer', async () => {
-    const { clock, take, progress } = show();
+    const { clock, take, progress, stderr } = show();
     for (let frames = 0; frames < 240; frames += 1) await clock.step();
     expect(take()).toContain('no answer for 30 s');
+    stderr.columns = 160;
+    await clock.step();
+    expect(take()).toContain('no answer for 30 s (gives up after 5 requests without one, up to 60 s each)');
     progress.stop();
   });
 
