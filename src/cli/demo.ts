@@ -9,6 +9,7 @@ import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { shellWord } from '../core/hints.ts';
 import { type DrillDocument, drillTotals } from '../diff/drill-document.ts';
 import { carelessAdmin } from '../server/seed/careless-admin.ts';
+import { percent } from '../core/wording.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, print, type CommandContext, terminalWidth } from './context.ts';
 import { diff } from './diff.ts';
@@ -76,10 +77,9 @@ const SCORE_MEANS = [
 function wholeLossText(json: string): string {
   const { kinds } = JSON.parse(json) as Pick<DrillDocument, 'kinds'>;
   const { records, comes_back, needs_person, needs_secret } = drillTotals(kinds);
-  const share = ((100 * comes_back) / records).toFixed(0);
   const secrets = needs_secret === 0 ? '' : `, ${needs_secret} a secret that was not given`;
   return (
-    `${comes_back} of ${records} records (${share} %) come back by requests alone; ${needs_person} need manual work${secrets}:\n` +
+    `${comes_back} of ${records} records (${percent(comes_back / records)}) come back by requests alone; ${needs_person} need manual work${secrets}:\n` +
     'people come back by accepting an invitation; what belongs to them comes back after that'
   );
 }
