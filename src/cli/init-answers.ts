@@ -68,18 +68,17 @@ export function mistakeIn(type: OptionType): (text: string) => string | undefine
 
 /** The address, without what the paths bring along themselves. */
 export async function urlFor(context: CommandContext, { url }: InitOptions): Promise<string> {
-  const check = mistakeIn(baseUrl);
   const given =
     url ??
     (canAsk(context)
       ? answered(
           await askText(context, 'Address of the service (https://…)', {
-            check: (text) => check(withScheme(text)),
+            check: addressMistake,
           }),
         )
       : undefined);
   if (given === undefined) throw missing('--url', 'the address of the service');
-  const mistake = check(withScheme(given));
+  const mistake = addressMistake(given);
   if (mistake !== undefined) throw new TidemarkError('usage', `--url: ${mistake}`);
   const address = new URL(withScheme(given));
   const path = address.pathname.replace(/\/+$/, '');
@@ -88,6 +87,15 @@ export async function urlFor(context: CommandContext, { url }: InitOptions): Pro
     address.pathname = path.slice(0, -'/api'.length) || '/';
   }
   return address.href.replace(/\/$/, '');
+}
+
+/** What is wrong with an address; where only the scheme is missing, with the one that is most likely meant. */
+function addressMistake(text: string): string | undefined {
+  const check = mistakeIn(baseUrl);
+  const mistake = check(withScheme(text));
+  const near = `http://${text.trim()}`;
+  const isNear = mistake !== undefined && !text.includes(':/') && check(near) === undefined;
+  return isNear ? `${mistake}; did you mean ${near}?` : mistake;
 }
 
 function withScheme(text: string): string {
