@@ -126,6 +126,11 @@ export function openWriteClient(source: SourceConfig, log: Logger, rateLogBeside
   return createWriteClient(connectionOptions(source, log, rateLogBeside));
 }
 
+function keyPlace({ keyOption, keyPlace }: SourceConfig): Pick<ConnectionOptions, 'keyPlace'> {
+  if (keyPlace !== undefined) return { keyPlace };
+  return keyOption === undefined ? {} : { keyPlace: `${keyOption} of the source` };
+}
+
 function connectionOptions(
   source: SourceConfig,
   log: Logger,
@@ -138,7 +143,7 @@ function connectionOptions(
   return {
     baseUrl: source.baseUrl,
     apiKey: source.apiKey,
-    ...(source.keyOption === undefined ? {} : { keyOption: source.keyOption }),
+    ...keyPlace(source),
     ...(source.proxies === undefined ? {} : { proxies: source.proxies }),
     rate: source.rate,
     retry: source.retry,

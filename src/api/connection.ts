@@ -31,8 +31,8 @@ export interface ConnectionOptions {
   /** A path in it is put before every request's. */
   readonly baseUrl: URL;
   readonly apiKey: Secret;
-  /** The option of the source that it came from, for errors. */
-  readonly keyOption?: string;
+  /** Where it was given, for errors: `apiKeyFile of the source`. */
+  readonly keyPlace?: string;
   /** HTTP proxies of the environment; left out: none. */
   readonly proxies?: ProxySettings;
   readonly rate: RateLimits;
@@ -68,7 +68,7 @@ export class Connection {
   readonly #random: () => number;
   readonly #requestLog: RequestLog;
   readonly #beforeSending: () => void;
-  readonly #keyOption: string | undefined;
+  readonly #keyPlace: string | undefined;
 
   /** @throws TidemarkError `config_invalid` when the key cannot be in a header, or the proxy is none */
   constructor(options: ConnectionOptions) {
@@ -93,7 +93,7 @@ export class Connection {
     this.log = log;
     this.prefix = baseUrl.pathname.replace(/\/+$/, '');
     this.#random = options.random;
-    this.#keyOption = options.keyOption;
+    this.#keyPlace = options.keyPlace;
     this.#beforeSending = options.beforeSending ?? (() => undefined);
     this.#requestLog = createRequestLog(log, this.neutral, clock);
     const maxWaitMs = (options.maxWindowWaitSeconds ?? retry.maxWaitSeconds) * 1000;
@@ -144,7 +144,7 @@ export class Connection {
     const checked = (answer: Answer, startedAt: number): Answer => {
       if (answer.status !== 429) limiter.onNotThrottled();
       if (answer.status >= 200 && answer.status < 300) return answer;
-      const error = answerError(answer, this.neutral, this.clock.now(), this.#keyOption);
+      const error = answerError(answer, this.neutral, this.clock.now(), this.#keyPlace);
       if (answer.status === 429) {
         counters.throttled += 1;
         // The header is missing when the wait is unknown (wire-notes.md, Rates): then the usual backoff is for all.

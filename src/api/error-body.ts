@@ -46,13 +46,13 @@ interface Meaning {
   readonly isRetryable: boolean;
 }
 
-function meaningOf(status: number, keyOption: string): Meaning {
+function meaningOf(status: number, keyPlace: string): Meaning {
   const later = 'the service has problems; run again later';
   if (status === 401) {
     return {
       code: 'unauthorized',
       what: 'the key was refused',
-      hint: `check ${keyOption} of the source; a revoked or mistyped key is refused`,
+      hint: `check ${keyPlace}; a revoked or mistyped key is refused`,
       isRetryable: false,
     };
   }
@@ -95,17 +95,17 @@ function meaningOf(status: number, keyOption: string): Meaning {
 /**
  * The error for a response other than 2xx. Its message has the status and a short, neutralized excerpt of the body, and
  * nothing else of it.
- * @param keyOption the option of the source that holds the key, to be named
+ * @param keyPlace where the key was given, to be named
  */
 export function answerError(
   answer: Answer,
   neutral: NeutralText,
   nowMs: number,
-  keyOption = 'apiKey or apiKeyFile',
+  keyPlace = 'apiKey or apiKeyFile of the source',
 ): TidemarkError {
   const { status } = answer;
   if (status >= 300 && status < 400) return redirectError(answer, neutral);
-  const meaning = meaningOf(status, keyOption);
+  const meaning = meaningOf(status, keyPlace);
   const { detail, field } = complaintOf(answer.text, neutral);
   const permission = status === 403 ? permissionIn(detail) : undefined;
   const retryAfterMs = parseRetryAfter(answer.retryAfter, answer.date, nowMs) ?? retryAfterFromDetail(detail);

@@ -9,6 +9,7 @@ interface Fault {
 }
 
 const HINT_HOST = 'check baseUrl of the source, DNS and the network';
+const HINT_REFUSED = 'check host and port in baseUrl of the source, and that the service runs there';
 const HINT_LATER = 'the service or something before it broke off; run again later';
 const HINT_NO_HTTP =
   'check the port, and http:// or https://, in baseUrl of the source; else run again later';
@@ -24,7 +25,7 @@ function fault(code: ErrorCode, what: string, hint: string, isRetryable = true):
 const FAULTS: Readonly<Record<string, Fault>> = {
   ENOTFOUND: fault('unreachable', 'the host name is not known', HINT_HOST),
   EAI_AGAIN: fault('unreachable', 'the host name could not be looked up', HINT_HOST),
-  ECONNREFUSED: fault('unreachable', 'the connection was refused', HINT_HOST),
+  ECONNREFUSED: fault('unreachable', 'the connection was refused', HINT_REFUSED),
   EHOSTUNREACH: fault('unreachable', 'there is no route to the host', HINT_HOST),
   ENETUNREACH: fault('unreachable', 'there is no route to the network', HINT_HOST),
   ETIMEDOUT: fault('timeout', 'the connection timed out', HINT_HOST),
@@ -141,12 +142,35 @@ function tunnelError(thrown: unknown, host: string, proxy: string): TidemarkErro
   });
 }
 
+/** Of the transport's `Timeouts`, in milliseconds. */
+interface Limits {
+  readonly connectMs: number;
+  readonly headersMs: number;
+}
+
+/** The limit of time that ended a request, in words; null for any other end. */
+function limitText(code: string, limits: Limits): string | null {
+  if (code === 'UND_ERR_CONNECT_TIMEOUT') return `no connection within ${seconds(limits.connectMs)}`;
+  if (code === 'UND_ERR_HEADERS_TIMEOUT') return `no answer within ${seconds(limits.headersMs)}`;
+  return null;
+}
+
+function seconds(ms: number): string {
+  return `${Math.round(ms / 1000)} s`;
+}
+
 /**
  * Any failure of the dispatcher as `unreachable`, `timeout` or `malformed`.
  * @param host host and port, for the message
+ * @param limits of the request, for the message
  * @param proxy through which it was sent, without credentials; null for none
  */
-export function networkError(thrown: unknown, host: string, proxy: string | null = null): TidemarkError {
+export function networkError(
+  thrown: unknown,
+  host: string,
+  limits: Limits,
+  proxy: string | null = null,
+): TidemarkError {
   const refused = proxy === null ? null : tunnelError(thrown, host, proxy);
   if (refused !== null) return refused;
   const codes = codesOf(thrown);
@@ -155,7 +179,8 @@ export function networkError(thrown: unknown, host: string, proxy: string | null
     if (found === undefined) continue;
     // Only the proxy is looked up and connected to.
     const isOfProxy = proxy !== null && BEFORE_SENDING.has(code);
-    return new TidemarkError(found.code, `${host}: ${isOfProxy ? `proxy ${proxy}: ` : ''}${found.what}`, {
+    const what = limitText(code, limits) ?? found.what;
+    return new TidemarkError(found.code, `${host}: ${isOfProxy ? `proxy ${proxy}: ` : ''}${what}`, {
       hint: isOfProxy ? HINT_PROXY : found.hint,
       isRetryable: found.isRetryable,
       cause: thrown,
@@ -170,7 +195,7 @@ export function networkError(thrown: unknown, host: string, proxy: string | null
 
 /** The request as a whole took longer than its limit. */
 export function totalTimeout(host: string, limitMs: number): TidemarkError {
-  return new TidemarkError('timeout', `${host}: no complete answer within ${Math.round(limitMs / 1000)} s`, {
+  return new TidemarkError('timeout', `${host}: no complete answer within ${seconds(limitMs)}`, {
     hint: HINT_SLOW,
     isRetryable: true,
   });

@@ -86,7 +86,7 @@ export function openPoster(proxies: () => ProxySettings, limits: Partial<Timeout
         throw withoutUrl(
           limit.aborted
             ? totalTimeout(host, timeouts.totalMs)
-            : networkError(error, host, proxy === null ? null : shownProxy(proxy)),
+            : networkError(error, host, timeouts, proxy === null ? null : shownProxy(proxy)),
         );
       }
     },

@@ -165,7 +165,7 @@ export function openTransport(options: TransportOptions): Transport {
   const masked = (error: unknown): Error =>
     error instanceof TidemarkError
       ? error
-      : networkError(error, host, options.proxy === null ? null : shownProxy(options.proxy));
+      : networkError(error, host, timeouts, options.proxy === null ? null : shownProxy(options.proxy));
   const { onBytes } = options;
   const receiving = { maxBytes, totals, onTotal, read: answerOf, masked, onBytes };
 

@@ -380,14 +380,16 @@ const LABELS: Readonly<Record<string, string>> = {
 function sourceFor(
   context: CommandContext,
   draft: ConfigChoices,
-  { secret }: GivenKey,
+  { secret, reference }: GivenKey,
   output: string,
 ): SourceConfig {
   const text = configText({ ...draft, key: { by: 'variable', name: CHECK_VARIABLE } });
   const env = { [CHECK_VARIABLE]: secret?.reveal() ?? '' };
   const [source] = configFrom(text, output, env, context).sources;
   if (source === undefined) throw new Error('a configuration without the source that was written into it');
-  return source;
+  const place =
+    reference.by === 'variable' ? `the variable ${reference.name}` : `the file ${reference.path}`;
+  return { ...source, keyPlace: `the key in ${place}` };
 }
 
 /**
@@ -398,7 +400,11 @@ async function verdictOn(
   reach: SourceReach,
   isVerbose: boolean,
 ): Promise<'write' | 'url' | 'key'> {
-  const problems = byGravity([...reachProblems(reach), ...clockProblems(reach)]);
+  const problems = byGravity([...reachProblems(reach), ...clockProblems(reach)]).map((problem) => ({
+    ...problem,
+    // No file has that option yet.
+    next: problem.next.replaceAll('baseUrl of the source', 'the address'),
+  }));
   if (context.options.json !== true) {
     const shown = problems.filter(({ gravity }) => isVerbose || gravity !== 'note');
     const reports = [

@@ -45,6 +45,8 @@ export interface SourceConfig extends Pick<
   readonly apiKey: Secret;
   /** The option that the key came from, for errors; left out: it is not known. */
   readonly keyOption?: 'apiKey' | 'apiKeyFile';
+  /** Where the key was given instead, for errors, where no file has it yet; left out: in an option. */
+  readonly keyPlace?: string;
   /** HTTP proxies of the environment; left out: none. */
   readonly proxies?: ProxySettings;
   /** The path of the profile where any key can read what it may do. */

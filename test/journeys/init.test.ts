@@ -96,8 +96,22 @@ describe('init away from a terminal', () => {
     const refused = await run('init', '--url', service.url, '--key-env', 'SVC_KEY');
     expect(refused.code).toBe(5);
     expect(refused.stderr).toContain('--no-check');
+    // No file has an apiKey yet.
+    expect(refused.stderr).toContain('check the key in the variable SVC_KEY; a revoked or mistyped key is refused');
+    expect(refused.stderr + refused.stdout).not.toContain('apiKey');
+    writeFileSync(join(directory, 'own.key'), 'key-of-file', { mode: 0o600 });
+    const inFile = await run('init', '--url', service.url, '--key-file', 'own.key');
+    expect(inFile.stderr).toMatch(/check the key in the file \S*own\.key;/);
     const nobody = await run('init', '--url', 'http://127.0.0.1:1', '--key-env', 'SVC_KEY');
     expect(nobody.code).toBe(1);
+    expect(nobody.stderr).toContain(
+      '127.0.0.1:1: the connection was refused\n  → check host and port in the address, and that the service runs there',
+    );
+    const without = await run('init', '--url', '127.0.0.1:18520', '--key-env', 'SVC_KEY');
+    expect(without.code).toBe(4);
+    expect(without.stderr).toContain('--url: expected an http:// or https:// URL; did you mean http://127.0.0.1:18520?');
+    const odd = await run('init', '--url', 'ftp://there', '--key-env', 'SVC_KEY');
+    expect(odd.stderr).not.toContain('did you mean');
     expect(existsSync(join(directory, 'tidemark.yaml'))).toBe(false);
     delete env['SVC_KEY'];
     const unseen = await run('init', '--url', service.url, '--key-env', 'SVC_KEY', '--no-check');
@@ -113,7 +127,7 @@ describe('init away from a terminal', () => {
     expect(ended.code).toBe(1);
     expect(performance.now() - startedAt).toBeLessThan(25_000);
     expect(ended.stderr).toMatch(
-      /no answer within the limit\n +→ check the host, the port, http:\/\/ or https:\/\/, and any firewall or VPN on the way; --no-check skips/,
+      /no answer within 6 s\n +→ check the host, the port, http:\/\/ or https:\/\/, and any firewall or VPN on the way; --no-check skips/,
     );
     expect(readdirSync(directory)).toEqual([]);
   }, 40_000);
@@ -125,7 +139,8 @@ describe('init away from a terminal', () => {
     );
     const { code, stderr } = await run('init', '--url', service.url, '--key-env', 'SVC_KEY');
     expect(code).toBe(1);
-    expect(stderr).toContain('baseUrl');
+    expect(stderr).toContain('the address');
+    expect(stderr).not.toContain('baseUrl');
     expect(readdirSync(directory)).toEqual([]);
   });
 
