@@ -63,7 +63,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       'With --format html, a page with charts.',
       'With --format csv, a line for each changed field, and for each record that was added or removed.',
       '--id also shows what happened to the record under its other ids, if a restore created it again.',
-      'Exit code 1 if another program altered a run, or a restore that is named: all is shown even so.',
+      'Exit code 1 if another program altered a run, or a restore that is named: everything is still shown.',
     ],
     options: [
       {

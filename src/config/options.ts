@@ -204,7 +204,7 @@ export const OPTIONS = section('Tidemark configuration', {
           type: 'list of targets',
           expected: `a list of targets, each ${TARGET_ADDRESS}`,
           description:
-            'Where backups go, each to all of these: a directory, which has to exist (best one on the other disk rather than its mount point, so that it is missing while the disk is not mounted), or S3-compatible storage. Credentials of S3 come from the environment, ~/.aws or a web identity. A map in place of an address adds what applies to this target only: `address`, `objectLock: { mode: governance | compliance, days }`, its own `keep…` rules, or `keepAll: true`, with which nothing is removed there.',
+            'Where backups go, each to all of these: a directory, which has to exist (name a directory on the disk, not its mount point: it is then missing while the disk is not mounted, and nothing is stored in its place), or S3-compatible storage. Credentials of S3 come from the environment, ~/.aws or a web identity. A map in place of an address adds what applies to this target only: `address`, `objectLock: { mode: governance | compliance, days }`, its own `keep…` rules, or `keepAll: true`, with which nothing is removed there.',
           example: ['/var/backups/tidemark', 's3://backups/tidemark?region=eu-central-1'],
         }),
       every: t.duration.prefault('24h').meta({
