@@ -199,10 +199,10 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
     options: [
       {
         flags: '--root <hash>',
-        description: 'also look for a root that was noted elsewhere, or the hash of an audit log entry',
+        description: 'also look for a root hash that was noted elsewhere, or the hash of an audit log entry',
         values: 'free',
       },
-      { flags: '--backups', description: 'also compare the roots in the manifests of all backups' },
+      { flags: '--backups', description: 'also compare the root hashes in the manifests of all backups' },
       {
         flags: '--audit <file>',
         description: 'also compare a file that `tidemark audit` wrote as CSV or JSON with the audit log',

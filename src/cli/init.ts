@@ -387,8 +387,7 @@ function sourceFor(
   const env = { [CHECK_VARIABLE]: secret?.reveal() ?? '' };
   const [source] = configFrom(text, output, env, context).sources;
   if (source === undefined) throw new Error('a configuration without the source that was written into it');
-  const place =
-    reference.by === 'variable' ? `the variable ${reference.name}` : `the file ${reference.path}`;
+  const place = reference.by === 'variable' ? `the variable ${reference.name}` : `the file ${reference.path}`;
   return { ...source, keyPlace: `the key in ${place}` };
 }
 

@@ -150,7 +150,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
         ],
         notes: [
           'Stop the daemon first. The configuration is not changed: set the printed line. A command that was interrupted is run',
-          'again. Note the roots that `tidemark verify` prints afterwards; old ones are found as replaced by the move.',
+          'again. Note the root hashes that `tidemark verify` prints afterwards; old ones are found as replaced by the move.',
         ],
         examples: [
           "tidemark mirror move --to './data/{source}.db'",

@@ -308,7 +308,9 @@ function totalLines({ sweeps, ...totals }: RunReport): string[] {
   const keys = ['added', 'changed', 'removed'] as const;
   if (keys.every((key) => sweeps.reduce((sum, sweep) => sum + sweep[key], 0) === totals[key])) return [];
   const counts = keys.filter((key) => totals[key] > 0).map((key) => `${count(totals[key])} ${key}`);
-  return [`In total ${counts.join(', ')}: a component is listed under plugins too, and counts once.`];
+  return [
+    `In total ${counts.join(', ')}: a pipeline component is also in the list of plugins, and is counted here once.`,
+  ];
 }
 
 function outcomes(sweeps: readonly SweepReport[]): string {

@@ -309,7 +309,7 @@ function nextLine({ config, schedules, hasDaemon, snapshot }: StatusFacts): stri
       return `${name} every ${duration(parseCron(schedule.cron, schedule.zone).intervalMs)}`;
     });
     if (own.length === 0) return 'Next: nothing is scheduled, and no daemon is running';
-    return `Next: no daemon is running, so nothing is started: \`tidemark daemon\` follows the schedules\n  (${own.join(', ')})`;
+    return `Next: nothing, since no daemon is running; \`tidemark daemon\` starts what is scheduled\n  (${own.join(', ')})`;
   }
   if (!hasDaemon) return `Next: no daemon is running; due: ${due.join(', ')}`;
   return due.length === 0 ? 'Next: nothing is scheduled' : `Next: ${due.join(', ')}`;

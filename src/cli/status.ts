@@ -298,7 +298,7 @@ function statusReason(
   const run = [lastEnded, lastWholeEnded].find((each) => each !== null && each.outcome !== 'complete');
   const groups = groupAlike(unread, ({ outcome }) => outcome ?? '');
   return [
-    `the mirror of ${source} is not up to date`,
+    `the mirror of ${source} is not complete`,
     ...(run === undefined || run === null
       ? []
       : [`  run ${run.run} ${outcomeText(run.outcome)}${run.error === null ? '' : `: ${run.error}`}`]),

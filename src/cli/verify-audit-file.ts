@@ -374,6 +374,6 @@ function headReasons(mirror: Mirror, { head }: AuditFile): string[] {
   const isRoot = head.root === 'null' || find(head.root) !== undefined;
   return [
     ...(isEntry ? [] : [`its head, entry ${head.entry} with hash ${head.hash}, is not in the audit log`]),
-    ...(isRoot ? [] : [`the root of its head, ${head.root}, is not in the chain`]),
+    ...(isRoot ? [] : [`the root hash of its head, ${head.root}, is not in the chain`]),
   ].map(nameText);
 }

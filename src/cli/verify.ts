@@ -54,7 +54,7 @@ export async function verify(context: CommandContext, options: VerifyOptions): P
     const what =
       root === null
         ? `${options.audit ?? ''} does not say of which mirrors its entries are: it is the log`
-        : '--root is a root';
+        : '--root is a root hash';
     throw new TidemarkError('usage', `${what} of one mirror, and each source has its own`, {
       hint: `name one with --source; there are ${namesOf(context.ofSeveral.sources)}`,
     });
@@ -277,7 +277,7 @@ function compareRoot(mirror: Mirror, root: string): NotedSeals {
       },
       lines: [],
       reasons: [
-        `root ${root} is not in the chain of ${mirror.path}: it is of another mirror, the chain was written again since, or an older backup was restored since`,
+        `root hash ${root} is not in the chain of ${mirror.path}: it is of another mirror, the chain was written again since, or an older backup was restored since`,
         // When it was noted, only the user knows.
         ...(restored === undefined
           ? []
@@ -287,14 +287,14 @@ function compareRoot(mirror: Mirror, root: string): NotedSeals {
     };
   }
   const document = { noted: { root, ...sealDocument(found) } };
-  const line = `root ${root} is that of ${sealText(found)}`;
+  const line = `root hash ${root} is that of ${sealText(found)}`;
   if (found.status !== 'replaced') return { document, lines: [line], reasons: [], exitCode: EXIT.done };
   return {
     document,
     lines: [line],
     reasons: [
-      `what root ${root} covered cannot be computed any more, since ${found.how === 'move' ? 'a move' : `forget ${found.forget}`} replaced it`,
-      `  → check that this ${found.how} was yours, and note the root again after each forget or move`,
+      `what root hash ${root} covered cannot be computed any more, since ${found.how === 'move' ? 'a move' : `forget ${found.forget}`} replaced it`,
+      `  → check that this ${found.how} was yours, and note the root hash again after each forget or move`,
     ],
     exitCode: EXIT.partial,
   };
@@ -408,7 +408,7 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
       if (lacks === null) continue;
       wrong.push(
         lacks === 'root' || audited === null
-          ? `${path}: root ${root} of run ${run} is not in the chain`
+          ? `${path}: root hash ${root} of run ${run} is not in the chain`
           : `${path}: entry ${audited.entry} of the audit log, with hash ${audited.hash}, is not in the chain`,
         ...restoredLines(restores, manifest, lacks),
       );
@@ -421,8 +421,8 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
   if (compared.length === 0) unread.push('no backup of this mirror was found: nothing was compared');
   else if (wrong.length === 0 && present.length === 0)
     unread.push(
-      'all backups are older than the latest forget: no root of theirs can be computed any more',
-      '  → run `tidemark backup create`: its root is the present one',
+      'all backups are older than the latest forget: no root hash of theirs can be computed any more',
+      '  → run `tidemark backup create`: its root hash is the present one',
     );
   return {
     document: {
@@ -434,8 +434,8 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
     },
     lines: [
       `${plural(compared.length, 'backup')} compared: ${[
-        `${present.length} with the root of a run`,
-        ...(replaced.length === 0 ? [] : [`${replaced.length} with a root that a forget replaced`]),
+        `${present.length} with the root hash of a run`,
+        ...(replaced.length === 0 ? [] : [`${replaced.length} with a root hash that a forget replaced`]),
         ...(lacking('root') === 0 ? [] : [`${lacking('root')} not in the chain`]),
         ...(lacking('entry') === 0
           ? []

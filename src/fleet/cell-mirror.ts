@@ -91,7 +91,7 @@ export async function bringMirror(
       'left',
       new TidemarkError(
         'mirror_missing',
-        `storage lacks the newest mirror of ${order.cell}, with the root ${known.root.slice(0, 12)}…: a worker that has it in its cache can continue`,
+        `storage lacks the newest mirror of ${order.cell}, with the root hash ${known.root.slice(0, 12)}…: a worker that has it in its cache can continue`,
         { isRetryable: true },
       ),
     );
@@ -99,7 +99,7 @@ export async function bringMirror(
   const lostRuns = known.lastRun - lastRunIn(path, order, effects);
   effects.log.warn(
     { lastRun: known.lastRun, lostRuns },
-    `the newest mirror lacks ${plural(lostRuns, 'run')} that the registry knows, up to the one with the root ${known.root}, the next sync continues without them`,
+    `the newest mirror lacks ${plural(lostRuns, 'run')} that the registry knows, up to the one with the root hash ${known.root}, the next sync continues without them`,
   );
   return 'behind';
 }

@@ -291,7 +291,7 @@ async function requireContinuation({ name, root }: Cell, path: string, clock: Cl
     if (root === null || seal?.status === 'run' || seal?.status === 'replaced') return;
     throw new TidemarkError(
       'mirror_corrupt',
-      `${path} does not continue what the registry knows of ${name}: it lacks the run with the root ${root}`,
+      `${path} does not continue what the registry knows of ${name}: it lacks the run with the root hash ${root}`,
       { hint: `run \`tidemark fleet checkin ${name} --discard\`, then check it out again` },
     );
   } finally {

@@ -83,7 +83,8 @@ function* verifyEntries(
         problem(`${gone} of the audit log ${entry.entry - 1 === next ? 'is' : 'are'} gone`);
       } else if (!entryHash(entry, before?.hash ?? null).equals(entry.hash))
         problem(`${name} is not as it was written, or does not follow the entry before it`);
-      else if (entry.isKnownRoot === 0) problem(`the run that ${name} followed is gone, or has another root`);
+      else if (entry.isKnownRoot === 0)
+        problem(`the run that ${name} followed is gone, or has another root hash`);
       const known = latest.get(entry.about);
       // A move puts the logs of several files together, in which a name may stand for different snapshots.
       if (!hasGap && (entry.about !== 'snapshots' || entry.entry > moved)) {

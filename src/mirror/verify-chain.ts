@@ -350,7 +350,7 @@ function verifyForgets(
     if (!linkOf(row, before).equals(row.link))
       problem(`the row of forget ${forget} was changed after it was written`);
     if (!digestReplaced(connection, forget).equals(row.replacedDigest)) {
-      problem(`the roots that forget ${forget} replaced do not match its hash`);
+      problem(`the root hashes that forget ${forget} replaced do not match its hash`);
     }
     // One move leaves a row for each mirror that it made a file of, or took into one.
     const last = noted.at(-1);
@@ -375,7 +375,7 @@ function verifyForgets(
   if (runs.find(({ run }) => run === tipRun)?.root.equals(rootAfter) !== true) {
     findings.add({
       kind: 'chain',
-      message: `the root of run ${tipRun} is not the one that forget ${forget} gave it`,
+      message: `the root hash of run ${tipRun} is not the one that forget ${forget} gave it`,
       run: tipRun,
     });
   }
@@ -410,7 +410,7 @@ function moveNote(
   const sealed = rows.filter(({ rootBefore, rootAfter }) => !rootAfter.equals(rootBefore));
   const after = rootsText(sealed.length === 0 ? rows.slice(-1) : sealed, ({ rootAfter }) => rootAfter);
   const what = isLatest ? 'this file was made' : 'a file from which this one comes was made';
-  return `${what} by \`mirror move\` on ${at} by ${whoText({ by, via })}; the root of the mirror until then was ${before}, from then on ${after}`;
+  return `${what} by \`mirror move\` on ${at} by ${whoText({ by, via })}; the root hash of the mirror until then was ${before}, from then on ${after}`;
 }
 
 /** One root, or each with its sources; of a mirror that was split, every row has all of them, which says nothing. */
@@ -432,7 +432,7 @@ function noteOf(row: NotedForget): string {
   const [before, after] = [row.rootBefore, row.rootAfter].map((root) => root.toString('hex'));
   return (
     `retention dropped ${row.runCount === 1 ? 'run' : 'runs'} ${runs} on ${row.at} by ${whoText(row)} (keep ${policy}); ` +
-    `the root of run ${row.tipRun} until then was ${before ?? ''}, from then on ${after ?? ''}`
+    `the root hash of run ${row.tipRun} until then was ${before ?? ''}, from then on ${after ?? ''}`
   );
 }
 

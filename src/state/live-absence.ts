@@ -100,7 +100,7 @@ async function settlePart(live: LiveLists, options: AbsenceOptions, filter: Stat
       if (leaked === 0) continue;
       log.warn(
         { kind, scope, records: leaked },
-        'a proven list did not show records that its second reading did',
+        'a list that was read completely did not show records that its second reading did',
       );
       live.settle({ kind, scope, leaked, found: [], unknown: new Set(), unconfirmed: 0, error: null });
     }

@@ -242,7 +242,11 @@ class MirrorState implements LoadedState {
     const { wasRead, outcome, error, errorCode, lastRun, readRun, completeRun } = seen;
     const why = `${outcome ?? 'not read'} in run ${lastRun}${error === null ? '' : `: ${error}`}`;
     if (!wasRead && !this.#hasAny({ kinds: [kind] }, scope)) {
-      return { how: 'unread', reason: `the mirror never read it (${why})`, code: errorCode };
+      return {
+        how: 'unread',
+        reason: `the mirror had not read it by run ${this.point.run} (${why})`,
+        code: errorCode,
+      };
     }
     if (outcome === 'complete') return { how: 'read' };
     if (completeRun === null && definitionOf(kind).reading !== 'each') {

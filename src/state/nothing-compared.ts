@@ -2,6 +2,7 @@
 import { scopeText } from '../catalog/catalog.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { StateFilter } from './filter.ts';
 import type { Coverage, LoadedState } from './state.ts';
@@ -19,7 +20,7 @@ export function nothingCompared(
   const [first] = skipped;
   const asked = filterText(filter);
   if (first !== undefined) {
-    const more = skipped.length > 1 ? ` (and ${skipped.length - 1} more)` : '';
+    const more = skipped.length > 1 ? ` (and ${plural(skipped.length - 1, 'other collection')})` : '';
     const withCode = unread.find(({ code }) => code !== null);
     const isRefused = unread.length > 0 && unread.every(({ code }) => code !== null && REFUSED.has(code));
     const { permission } = withCode ?? {};
@@ -48,7 +49,7 @@ export function nothingCompared(
       ? asked === ''
         ? 'neither state holds a collection'
         : `no record of either state matches ${asked}`
-      : `${chosen.kind}: ${chosen.reason}${leftOut.length > 1 ? ` (and ${leftOut.length - 1} more)` : ''}`;
+      : `${chosen.kind}: ${chosen.reason}${leftOut.length > 1 ? ` (and ${plural(leftOut.length - 1, 'other collection')})` : ''}`;
   // An id that nobody has is a mistake of the command, as an unknown organization is.
   const code = chosen === undefined && (filter.ids ?? []).length > 0 ? 'reference_unknown' : 'not_found';
   return new TidemarkError(code, `nothing was compared: ${reason}`, {

@@ -28,7 +28,7 @@ const BATCH = 1000;
 /** Records fetched by id before many are held: a few suffice to detect a list that leaks rows or came back empty. */
 export const SAMPLE = 10;
 const LEAK_HINT =
-  "the server's list leaks rows: look at its ordering, and expect the next run to see them again";
+  "the service's list leaves out records that exist: check in what order it lists them; the next run reads it again";
 
 /** What shows that a record is gone which a complete list did not show. */
 export function proofOfAbsence(
@@ -103,7 +103,7 @@ export async function confirmAbsent(
   if (tally.leaked > 0) {
     reader.log.warn(
       { kind: definition.kind, scope, records: tally.leaked, ids: leakedIds },
-      'a proven list did not show records that exist: kept',
+      'a list that was read completely did not show records that exist: they are kept',
     );
   }
   return tally;

@@ -94,7 +94,7 @@ const CASES: readonly Case[] = [
     quirk: domainsDenied,
     isSyncedWithQuirk: true,
     code: 3,
-    says: /default is not up to date[^]*domains[^]*denied/,
+    says: /default is not complete[^]*domains[^]*denied/,
   },
   {
     name: 'drill, one list denied',

@@ -259,7 +259,7 @@ describe('status', () => {
       /Fresh +No daemon +last complete sync just now; no daemon follows the schedule$/m,
     );
     expect(unserved).toMatch(
-      /^Next: no daemon is running, so nothing.*\n {2}\(sync every 30 min, drift every/m,
+      /^Next: nothing, since no daemon is running; `tidemark daemon` starts what is scheduled\n {2}\(sync every 30 min, drift every/m,
     );
     const sources = ['ours', 'theirs'].map((name) => ({
       name,
@@ -272,7 +272,7 @@ describe('status', () => {
     const two = ['status', '--config', file, '--source', 'ours'];
     const ofOne = (await commandLine(two, { env: {}, cwd: directory })).stdout;
     expect(ofOne).toMatch(
-      /^Next: no daemon is running, so nothing.*\n {2}\(sync every 30 min, drill every 7 d\)$/m,
+      /^Next: nothing, since no daemon is running; `tidemark daemon` starts what is scheduled\n {2}\(sync every 30 min, drill every 7 d\)$/m,
     );
     const path = join(directory, 'mirror.db');
     const mirror = openMirror(path, { mode: 'write', command: 'test', clock: systemClock });

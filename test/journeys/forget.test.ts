@@ -53,7 +53,7 @@ describe('forget', () => {
     const verified = await run('verify');
     expect(verified.code, verified.stdout).toBe(0);
     expect(verified.stdout).toMatch(
-      /retention dropped runs 1, 3–4 on \S+Z by \S+@\S+ \(keep last 1\); the root of run 5 until then was /,
+      /retention dropped runs 1, 3–4 on \S+Z by \S+@\S+ \(keep last 1\); the root hash of run 5 until then was /,
     );
     expect(verified.stdout).toContain(root);
 

@@ -97,7 +97,9 @@ describe('init away from a terminal', () => {
     expect(refused.code).toBe(5);
     expect(refused.stderr).toContain('--no-check');
     // No file has an apiKey yet.
-    expect(refused.stderr).toContain('check the key in the variable SVC_KEY; a revoked or mistyped key is refused');
+    expect(refused.stderr).toContain(
+      'check the key in the variable SVC_KEY; a revoked or mistyped key is refused',
+    );
     expect(refused.stderr + refused.stdout).not.toContain('apiKey');
     writeFileSync(join(directory, 'own.key'), 'key-of-file', { mode: 0o600 });
     const inFile = await run('init', '--url', service.url, '--key-file', 'own.key');
@@ -109,7 +111,9 @@ describe('init away from a terminal', () => {
     );
     const without = await run('init', '--url', '127.0.0.1:18520', '--key-env', 'SVC_KEY');
     expect(without.code).toBe(4);
-    expect(without.stderr).toContain('--url: expected an http:// or https:// URL; did you mean http://127.0.0.1:18520?');
+    expect(without.stderr).toContain(
+      '--url: expected an http:// or https:// URL; did you mean http://127.0.0.1:18520?',
+    );
     const odd = await run('init', '--url', 'ftp://there', '--key-env', 'SVC_KEY');
     expect(odd.stderr).not.toContain('did you mean');
     expect(existsSync(join(directory, 'tidemark.yaml'))).toBe(false);

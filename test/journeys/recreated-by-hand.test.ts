@@ -261,7 +261,7 @@ describe('a list that does not show what was made again', () => {
     const plan = JSON.parse(stdout) as PlanJson;
     expect(plan.summary).toMatchObject({ create: 0 });
     // A line for each time that it is asked, not for each record.
-    expect(stderr.match(/"a proven list did not show/g)?.length).toBeLessThanOrEqual(2);
+    expect(stderr.match(/"a list that was read completely did not show/g)?.length).toBeLessThanOrEqual(2);
     expect(plan).toMatchObject({ adopted: [{ desired_id: old, live_id: now }] });
     await story.expectRun(3, 'restore', 'run:2', ...ONLY, '--id', old, '--apply', '--yes');
     expect(story.writes().filter(isMade)).toEqual([]);

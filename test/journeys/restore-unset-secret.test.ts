@@ -34,7 +34,8 @@ async function storyWith(...rules: string[]): Promise<Story> {
   return story;
 }
 
-const ofS3 = (value: string): string => `{ match: { /destination/type: S3 }, values: { ${POINTER}: ${value} } }`;
+const ofS3 = (value: string): string =>
+  `{ match: { /destination/type: S3 }, values: { ${POINTER}: ${value} } }`;
 
 it('is named by its variable and place, in text and only where the plan needs it', async () => {
   const story = await storyWith(ofS3(`'\${NOT_SET_HERE}'`));

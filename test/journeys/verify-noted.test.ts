@@ -65,7 +65,7 @@ describe('verify --root', () => {
     await next('B');
     const found = await run('verify', '--root', root.toUpperCase());
     expect(found).toMatchObject({ code: 0, stderr: '' });
-    expect(found.stdout).toContain(`root ${root} is that of run 1\n`);
+    expect(found.stdout).toContain(`root hash ${root} is that of run 1\n`);
     expect((await verified('--root', root)).noted).toEqual({ root, status: 'run', run: 1 });
   });
 
@@ -74,7 +74,7 @@ describe('verify --root', () => {
     await run('snapshots', 'pin', 'first', '--as', 'ann');
     const hash = (await verified()).audit_log?.hash ?? '';
     expect((await run('verify', '--root', hash)).stdout).toContain(
-      `root ${hash} is that of entry 1 of the audit log (pin by ann (${via}))`,
+      `root hash ${hash} is that of entry 1 of the audit log (pin by ann (${via}))`,
     );
     // After the last seal, only who noted the hash can tell.
     change('DELETE FROM snapshots', 'DELETE FROM audit_log');
@@ -88,7 +88,7 @@ describe('verify --root', () => {
     const refused = await run('verify', '--root', other);
     expect(refused.code).toBe(1);
     expect(refused.stderr).toBe(
-      `tidemark: root ${other} is not in the chain of ${path}: it is of another mirror, the chain was written again since, or an older backup was restored since\n`,
+      `tidemark: root hash ${other} is not in the chain of ${path}: it is of another mirror, the chain was written again since, or an older backup was restored since\n`,
     );
     const { root } = await verified();
     expect((await verified('--root', other)).noted).toEqual({ root: other, status: 'unknown' });
@@ -112,9 +112,9 @@ describe('verify --root', () => {
     const stayed = await run('verify', '--root', third);
     expect(stayed.code).toBe(3);
     expect(stayed.stdout).toMatch(
-      new RegExp(`root ${third} is that of run 3 until forget 1 \\(.*Z, by ann \\(${via}\\)\\)\n`),
+      new RegExp(`root hash ${third} is that of run 3 until forget 1 \\(.*Z, by ann \\(${via}\\)\\)\n`),
     );
-    expect(stayed.stderr).toMatch(/since forget 1 replaced it\n.*note the root again after each forget/);
+    expect(stayed.stderr).toMatch(/since forget 1 replaced it\n.*note the root hash again after each forget/);
     expect((await verified('--root', first)).noted).toMatchObject({
       ...{ root: first, status: 'replaced', run: 1, into: 3, forget: 1, by: 'ann', via },
     });
@@ -134,7 +134,7 @@ describe('verify --backups', () => {
     for (const name of ['B', 'C']) await next(name);
     await run('backup', 'create');
     expect((await run('verify', '--backups')).stdout).toContain(
-      '2 backups compared: 2 with the root of a run\n',
+      '2 backups compared: 2 with the root hash of a run\n',
     );
     await run('snapshots', 'unpin', 'first');
     await run('forget', '--keep-last', '1');
@@ -147,7 +147,7 @@ describe('verify --backups', () => {
     const mixed = await run('verify', '--backups');
     expect(mixed).toMatchObject({ code: 0, stderr: '' });
     expect(mixed.stdout).toContain(
-      '3 backups compared: 1 with the root of a run, 2 with a root that a forget replaced\n',
+      '3 backups compared: 1 with the root hash of a run, 2 with a root hash that a forget replaced\n',
     );
     expect((await verified('--backups')).backups).toMatchObject([
       { run: 3, status: 'run' },
@@ -165,7 +165,7 @@ describe('verify --backups', () => {
     expect(cut.code).toBe(1);
     expect(cut.stderr).toMatch(/entry 1 of the audit log, with hash [0-9a-f]{64}, is not in the chain/);
     expect(cut.stdout).toContain(
-      '1 backup compared: 0 with the root of a run, 1 with an audit log entry that is not in the chain\n',
+      '1 backup compared: 0 with the root hash of a run, 1 with an audit log entry that is not in the chain\n',
     );
     await next('B');
     const [name = ''] = readdirSync(directory).filter((each) => each.endsWith('.json'));
@@ -174,8 +174,8 @@ describe('verify --backups', () => {
     writeFileSync(file, JSON.stringify({ ...manifest, root: 'ab'.repeat(32) }));
     const other = await run('verify', '--backups');
     expect(other.code).toBe(1);
-    expect(other.stdout).toContain('1 backup compared: 0 with the root of a run, 1 not in the chain\n');
-    expect(other.stderr).toMatch(/root (ab){32} of run 1 is not in the chain/);
+    expect(other.stdout).toContain('1 backup compared: 0 with the root hash of a run, 1 not in the chain\n');
+    expect(other.stderr).toMatch(/root hash (ab){32} of run 1 is not in the chain/);
   });
 
   it('counts the backups that it leaves out, and says why', async () => {
@@ -190,7 +190,7 @@ describe('verify --backups', () => {
     const others = await run('verify', '--backups');
     expect(others).toMatchObject({ code: 0, stderr: '' });
     expect(others.stdout).toContain(
-      '1 backup compared: 1 with the root of a run\n3 backups left out: 3 of 2 other mirrors;',
+      '1 backup compared: 1 with the root hash of a run\n3 backups left out: 3 of 2 other mirrors;',
     );
     expect((await verified('--backups')).left_out).toMatchObject([
       { reason: 'other_mirror', mirror: 'fedcba9876543210' },

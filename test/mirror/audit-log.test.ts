@@ -408,7 +408,7 @@ describe('the audit log', () => {
     mirror.close();
     change(mirror.path, `UPDATE runs SET root = zeroblob(32) WHERE run = 2`);
     expect(await problems(mirror.path)).toContain(
-      'the run that entry 1 of the audit log (pin by ann@here) followed is gone, or has another root',
+      'the run that entry 1 of the audit log (pin by ann@here) followed is gone, or has another root hash',
     );
   });
 

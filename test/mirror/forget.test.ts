@@ -432,9 +432,9 @@ describe('the seals after forgetting', () => {
     expect(problems).toEqual([]);
     expect(notes.map(({ message }) => message)).toEqual([
       expect.stringMatching(
-        /^retention dropped runs 1–6 on 2026-03-01T21:00:00.000Z by ann@here \(keep last 3\); the root of run 9 /,
+        /^retention dropped runs 1–6 on 2026-03-01T21:00:00.000Z by ann@here \(keep last 3\); the root hash of run 9 /,
       ),
-      expect.stringMatching(/^retention dropped runs 7–9 on .* \(keep last 1\); the root of run 10 /),
+      expect.stringMatching(/^retention dropped runs 7–9 on .* \(keep last 1\); the root hash of run 10 /),
     ]);
     expect(notes[0]?.message).toContain(noted.get(9));
   });

@@ -88,7 +88,7 @@ describe('a move of a mirror', () => {
     // Each move once, with the roots of all of its files.
     expect(notes).toHaveLength(2);
     const [away, back] = notes.map(({ message }) =>
-      message.split('; the root of the mirror until then was '),
+      message.split('; the root hash of the mirror until then was '),
     );
     expect(away?.[0]).toBe(
       `a file from which this one comes was made by \`mirror move\` on ${FACTS.at} by ann@here`,

@@ -222,7 +222,9 @@ it('a runbook names the variables of the configuration that are not set, and pro
       : each,
   );
   const shown = renderRunbook({ ...document, tasks }, options);
-  expect(shown).toContain('Set these variables and supply these files; the configuration already names them:');
+  expect(shown).toContain(
+    'Set these variables and supply these files; the configuration already names them:',
+  );
   expect(shown).toMatch(/EXPORT.?_PASSWORD\}? is not set: `\/destination\/config\/password or/);
   expect(shown).toContain('/destination/config/token: ${');
   expect(shown).not.toContain('/destination/config/password: ${');

@@ -245,7 +245,7 @@ function runFacts({ mirror, config, run, now }: RunFacts, firstReads: readonly F
     ),
     ...optional('Removals', acceptedText(mirror, config, run)),
     ...optional('Problem', run.error),
-    ...optional('Seal', run.root === null ? null : markup`<code>${run.root}</code>`),
+    ...optional('Root hash', run.root === null ? null : markup`<code>${run.root}</code>`),
   ]);
 }
 
