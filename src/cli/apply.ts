@@ -13,7 +13,7 @@ import { localTime, plural } from '../core/wording.ts';
 import { acceptedText } from '../diff/drift.ts';
 import { newlyFound } from '../diff/found-again.ts';
 import { fieldLine } from '../report/value-text.ts';
-import { isSecretId, maskedPlace, withMaskedId } from '../report/mask.ts';
+import { isSecretId, maskedFields, maskedPlace, withMaskedId } from '../report/mask.ts';
 import { changedSincePlan, type Moved } from '../restore/apply/moved.ts';
 import type { DesiredLookup } from '../restore/apply/ready-step.ts';
 import { kindsToRead } from '../restore/plan/dependents.ts';
@@ -215,7 +215,9 @@ function movedLines(session: RestoreSession, { step, how, fields, by }: Moved): 
   if (how === 'gone') return [`${head} is gone`];
   return fields.length === 0
     ? [`${head} changed in a field that the plan does not set`]
-    : fields.map((field) => `${head} changed: ${fieldLine(field, VALUE_LIMIT)}`);
+    : maskedFields(fields, session.definitions(step.kind)).map(
+        (field) => `${head} changed: ${fieldLine(field, VALUE_LIMIT)}`,
+      );
 }
 
 // Why `tidemark apply` could not hold a saved plan against live: an error of its own, since nothing moved for all anybody

@@ -2,7 +2,9 @@
 import { hostname } from 'node:os';
 import { backupOfUnreadable, backupsOfMissing } from '../backup/earlier.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
+import { shownText } from '../catalog/masks.ts';
 import type { Config } from '../config/config.ts';
+import { knownSecrets } from '../config/known-secrets.ts';
 import { areBackupsEncrypted, mirrorConfigs } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
@@ -20,7 +22,7 @@ import type { CommandContext } from './context.ts';
  */
 export async function explainMissing(context: CommandContext, thrown: unknown): Promise<unknown> {
   if (thrown instanceof TidemarkError && DAMAGED.has(thrown.code))
-    return await withNamedBackup(context, thrown);
+    return withMaskedNames(context, await withNamedBackup(context, thrown));
   if (!(thrown instanceof NoMirror)) return thrown;
   let configs: readonly Config[];
   try {
@@ -36,6 +38,22 @@ export async function explainMissing(context: CommandContext, thrown: unknown): 
 }
 
 const DAMAGED: ReadonlySet<ErrorCode> = new Set(['mirror_corrupt', 'mirror_foreign']);
+
+/** It may name a damaged record, as the mirror has it: without what no report shows of the configuration. */
+function withMaskedNames(context: CommandContext, error: TidemarkError): TidemarkError {
+  const { code, message, hint } = error;
+  let shown: string;
+  try {
+    const withheld = knownSecrets(readLoadedConfig(context, context.options, 'unused'));
+    shown = shownText(message, { withheld });
+  } catch {
+    // Without a configuration there is nothing of it to mask.
+    return error;
+  }
+  return shown === message
+    ? error
+    : new TidemarkError(code, shown, { ...(hint === undefined ? {} : { hint }) });
+}
 
 async function withNamedBackup(context: CommandContext, error: TidemarkError): Promise<TidemarkError> {
   const { code, message, hint } = error;

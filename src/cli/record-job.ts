@@ -2,6 +2,7 @@
  * Records what a command did as the job that a daemon would have done, so that `status`, health, metrics and dashboard show
  * the latest of either.
  */
+import { definitionsFor } from '../config/source.ts';
 import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
 import { commandActor, requestTrigger } from '../core/actor.ts';
@@ -89,7 +90,13 @@ function store(
   const row = { job, ...start, ...end };
   recordJobNotices(
     mirror,
-    { job: row, details: {}, assumed: [], at: end.finishedAt },
+    {
+      job: row,
+      details: {},
+      assumed: [],
+      at: end.finishedAt,
+      definitionsOf: (of) => definitionsFor(config, of),
+    },
     (notice) => channelsFor(notice, config.notices, ownerOf(config)),
     (hint) => namingBackup(hint, LATEST_BACKUP, areBackupsEncrypted(config)),
   );

@@ -1,4 +1,5 @@
 /** The health of the mirror: present, undamaged, with disk space, and its daemon's schedules and notices. Read-only. */
+import { definitionsFor } from '../config/source.ts';
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
@@ -123,7 +124,11 @@ function readState(
   const names = config.sources.map(({ name }) => name);
   try {
     const state = {
-      sources: readSourceStatuses(mirror, names, now, []),
+      sources: readSourceStatuses(mirror, names, {
+        now,
+        definitionsOf: (source) => definitionsFor(config, source),
+        others: [],
+      }),
       schedules: schedules(config, mirror, now),
       notices: notices(mirror),
       interrupted: names.flatMap((name) => interruptedRestore(mirror, name) ?? []),

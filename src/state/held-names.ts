@@ -1,6 +1,8 @@
 /** Removals that are held, with what a person decides by: which records they are, and where to look. */
 import type { Actor } from '../core/actor.ts';
-import { collectionKey, definitionOf, isPersonKind } from '../catalog/catalog.ts';
+import { collectionKey, isPersonKind } from '../catalog/catalog.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { parseLossless } from '../core/json.ts';
 import { formatInteger } from '../core/wording.ts';
 import { recordName } from '../diff/change.ts';
@@ -16,12 +18,18 @@ export interface NamedRemovals extends HeldRemovals {
 
 const NAMES = 5;
 
-export function namedRemovals(mirror: Mirror, source: string): NamedRemovals[] {
+/** @param definitionsOf the definitions of a source, with the secrets that no name is shown with */
+export function namedRemovals(
+  mirror: Mirror,
+  source: string,
+  definitionsOf: (source: string) => (kind: Kind) => ResourceDefinition,
+): NamedRemovals[] {
   const held = mirror.runs.heldRemovals(source);
   if (held.length === 0) return [];
+  const definitions = definitionsOf(source);
   const records = Map.groupBy(mirror.runs.heldRecords(source), collectionKey);
   return held.map((each) => {
-    const definition = definitionOf(each.kind);
+    const definition = definitions(each.kind);
     const first = isPersonKind(definition) ? [] : (records.get(collectionKey(each)) ?? []).slice(0, NAMES);
     const names = first.map(({ id, kind, scope }) => {
       const filter = { sources: [source] };

@@ -4,6 +4,7 @@
  */
 import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type MirrorOwnership, ownerOf } from '../config/mirrors.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { withSource } from '../core/hints.ts';
@@ -74,7 +75,12 @@ const UNREAD_READ = 200;
 /** A crashed writer leaves its run without an end until the next one starts: there may be a few. */
 const UNENDED_RUNS = 5;
 
-function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean, now: number): SourceStatus {
+function readSourceStatus(
+  mirror: Mirror,
+  source: string,
+  isConfigured: boolean,
+  { now, definitionsOf }: Pick<StatusOptions, 'now' | 'definitionsOf'>,
+): SourceStatus {
   const newest = mirror.runs.list({ source, limit: UNENDED_RUNS });
   const latest = { source, run: mirror.runs.latest(source)?.run ?? 0 };
   const leftOut = unaskedInRun(mirror, source, latest.run);
@@ -103,7 +109,7 @@ function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean,
     lastPublished: mirror.runs.latest(source) ?? null,
     lastComplete: lastCompleteRun(mirror, source),
     firstTriedAt: mirror.runs.firstStartedAt(source),
-    held: namedRemovals(mirror, source),
+    held: namedRemovals(mirror, source, definitionsOf),
     unreadRestore: unreadRestores(mirror, source)[0] ?? null,
     sampledKinds: sampledOf(kinds),
   };
@@ -186,6 +192,14 @@ export function listedTwiceText(kinds: readonly KindStatus[]): string | null {
   return isTwice ? 'a pipeline component is in two lists and counts twice here, but once in a run' : null;
 }
 
+interface StatusOptions {
+  readonly now: number;
+  /** Of a source, with the secrets that no name is shown with. */
+  readonly definitionsOf: (source: string) => (kind: Kind) => ResourceDefinition;
+  /** Default: all that the mirror has beside the configured ones. */
+  readonly others?: readonly string[] | undefined;
+}
+
 /**
  * The configured sources first, then the others that the mirror holds. Call it within `atOnce`, so that all queries see
  * one snapshot.
@@ -193,12 +207,12 @@ export function listedTwiceText(kinds: readonly KindStatus[]): string | null {
 export function readSourceStatuses(
   mirror: Mirror,
   configured: readonly string[],
-  now: number,
-  others: readonly string[] = mirror.runs.sources().filter((name) => !configured.includes(name)),
+  options: StatusOptions,
 ): SourceStatus[] {
+  const { others = mirror.runs.sources().filter((name) => !configured.includes(name)) } = options;
   return [
-    ...configured.map((name) => readSourceStatus(mirror, name, true, now)),
-    ...others.map((name) => readSourceStatus(mirror, name, false, now)),
+    ...configured.map((name) => readSourceStatus(mirror, name, true, options)),
+    ...others.map((name) => readSourceStatus(mirror, name, false, options)),
   ];
 }
 

@@ -1,5 +1,6 @@
 /** A record of the service that holds a secret of the configuration: reports, plans and pages have `[secret]` in its place. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
@@ -37,6 +38,74 @@ it('the key, or a token, that a record holds is masked in what is shown of it, a
     if (command[0] !== 'status') expect(stdout.replaceAll('\\', ''), command.join(' ')).toContain('[secret]');
   }
   expect((await story.expectRun(0, 'export')).stdout).toContain(KEY);
+});
+
+/** Runs each, which says something of records. */
+async function expectMasked(story: Story, commands: readonly (readonly string[])[]): Promise<void> {
+  const shown: string[] = [];
+  for (const command of commands) {
+    const { stdout, stderr } = await story.run(...command);
+    shown.push(
+      ...`${stdout}${stderr}`
+        .split('\n')
+        .filter((line) => line.includes(KEY))
+        .map((line) => `${command.join(' ')}: ${line}`),
+    );
+  }
+  expect(shown).toEqual([]);
+}
+
+it('is masked in what refuses a plan that is stale, an undo, and a restore', async () => {
+  const story = await Story.start();
+  await story.call('PATCH', ORGANIZATION, { name: `Monday ${KEY} A` });
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.call('PATCH', ORGANIZATION, { name: `Tuesday ${KEY} B` });
+  await story.expectRun(2, 'restore', 'run:2', '--out', 'plan.json');
+  await story.call('PATCH', ORGANIZATION, { name: `Wednesday ${KEY} C` });
+  await expectMasked(story, [
+    ['apply', 'plan.json', '--yes'],
+    ['apply', 'plan.json', '--yes', '--json'],
+    ['restore', 'run:2', '--apply', '--yes'],
+  ]);
+  await story.call('PATCH', ORGANIZATION, { name: `Thursday ${KEY} D` });
+  await expectMasked(story, [
+    ['undo', '1'],
+    ['undo', '1', '--json'],
+    ['undo', '1', '--force'],
+    ['restores', 'show', '1'],
+    ['restores', 'show', '1', '--json'],
+  ]);
+});
+
+it('is masked in the names of removals that are held, and of records that are damaged or altered', async () => {
+  const story = await Story.start();
+  const settings = {
+    model: 'events',
+    interval: 'day',
+    paused: true,
+    destination: { type: 'NoOp', config: {} },
+  };
+  const made: string[] = [];
+  for (let index = 0; index < 30; index += 1) {
+    const body = { name: `${index} ${KEY}`, ...settings };
+    made.push(String((await story.call('POST', `${ORGANIZATION}batch_exports/`, body))['id']));
+  }
+  await story.call('PATCH', ORGANIZATION, { name: `Monday ${KEY}` });
+  await story.expectRun(0, 'sync', '--quiet');
+  for (const id of made) await story.call('DELETE', `${ORGANIZATION}batch_exports/${id}/`);
+  await expectMasked(story, [['sync'], ['status'], ['status', '--json'], ['status', '--verbose']]);
+  const file = new Database(story.file('mirror.db'));
+  file
+    .prepare(`UPDATE records SET body = replace(body, 'Monday', 'Friday') WHERE body LIKE '%Monday%'`)
+    .run();
+  file.close();
+  await expectMasked(story, [
+    ['verify'],
+    ['verify', '--json'],
+    ['diff', 'latest', 'live'],
+    ['drift', '--from', 'run:2'],
+    ['export'],
+  ]);
 });
 
 it('is masked as well by commands that send nothing, where it is in a file', async () => {

@@ -178,7 +178,11 @@ export function readHealthInputs(
   const configured = shown.sources ?? config.sources.map(({ name }) => name);
   const restores = new Map(configured.map((source) => [source, latestUnfinished(mirror, source)]));
   return mirror.atOnce((): HealthInputs => {
-    const sourceStatuses = readSourceStatuses(mirror, configured, now, shown.others);
+    const sourceStatuses = readSourceStatuses(mirror, configured, {
+      now,
+      definitionsOf: (source) => definitionsFor(config, source),
+      others: shown.others,
+    });
     for (const { source, lastComplete } of sourceStatuses) rememberComplete(view, source, lastComplete);
     // A source that is not configured any more is nobody's concern: its last drill or backup may have failed long ago.
     const lastJobs = readLastJobs(mirror, configured);

@@ -1,6 +1,8 @@
 /** The daemon's notifier: changed states are stored with their notices in one transaction, and delivered afterwards. */
 import { whoText } from '../../core/actor.ts';
 import { SEVERITIES } from '../../catalog/definition.ts';
+import type { Kind } from '../../catalog/kinds.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { ChannelConfig, ChannelType } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { durationBeyond } from '../../core/wording.ts';
@@ -62,6 +64,8 @@ export interface Notifier {
   readonly outbox: Outbox;
 }
 
+type DefinitionsOf = (source: string) => (kind: Kind) => ResourceDefinition;
+
 interface NotifierOptions extends Pick<OutboxOptions, 'owner' | 'mirror' | 'openWriter' | 'log'> {
   /** A hint, with the backup to restore in place of `latest` where that may be of another mirror. */
   readonly nameBackup?: (hint: string) => string;
@@ -72,6 +76,8 @@ interface NotifierOptions extends Pick<OutboxOptions, 'owner' | 'mirror' | 'open
   readonly writeNow?: (work: (mirror: Mirror) => void) => boolean;
   /** Those of the configuration in force. */
   readonly channels: () => readonly ChannelConfig[];
+  /** Those of the configuration in force. */
+  readonly definitionsOf: DefinitionsOf;
   readonly clock: Clock;
 }
 
@@ -88,7 +94,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
     assumed: readonly NoticeState[] = [],
   ): number => {
     outbox.changed();
-    const ended = { job, details, assumed, at: isoTime(clock.now()) };
+    const ended = { job, details, assumed, at: isoTime(clock.now()), definitionsOf: options.definitionsOf };
     return recordJobNotices(mirror, ended, channelsOf, options.nameBackup);
   };
   /** In one transaction. */
@@ -590,19 +596,21 @@ interface JobNotices {
   readonly assumed: readonly NoticeState[];
   /** ISO 8601. */
   readonly at: string;
+  /** Of a source, with the secrets that no name is shown with. */
+  readonly definitionsOf: DefinitionsOf;
 }
 
 /** The same job again changes nothing; what was assumed is stored. `mirror` is open for writing. Returns how many notices there are to send. */
 export function recordJobNotices(
   mirror: Mirror,
-  { job, details, assumed, at }: JobNotices,
+  { job, details, assumed, at, definitionsOf }: JobNotices,
   channelsOf: (notice: Notice) => readonly string[],
   nameBackup: (hint: string) => string = (hint) => hint,
 ): number {
   const source = job.source ?? '';
   const ofMirror = source === '' ? [] : mirror.daemon.noticeStates('');
   const states = [...ofMirror, ...mirror.daemon.noticeStates(source), ...assumed];
-  const held = job.name === 'sync' ? namedRemovals(mirror, source) : [];
+  const held = job.name === 'sync' ? namedRemovals(mirror, source, definitionsOf) : [];
   const waited = job.name === 'sync' && held.length === 0 ? stateOf(states, source, 'removals') : undefined;
   const settled =
     waited === undefined

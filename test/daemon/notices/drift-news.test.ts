@@ -1,4 +1,5 @@
 /** Drift of one source among several, and of several: what is new is named, first and in time. */
+import { definitionOf } from '../../../src/catalog/catalog.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -46,6 +47,7 @@ function daemon(on?: readonly NoticeEvent[]) {
   const options = {
     owner: null,
     channels: () => channels,
+    definitionsOf: () => definitionOf,
     sources: () => ['production', 'staging'].map((name) => ({ name, origin: 'http://service' })),
     times: () => ({ waitMs: 30 * SECOND, intervalMs: 5 * MINUTE }),
     file: () => join(directory, 'notices'),

@@ -1,4 +1,5 @@
 /** Grouping: by rule and by random histories, then over real mirrors whose process dies at any point. */
+import { definitionOf } from '../../../src/catalog/catalog.ts';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -356,6 +357,7 @@ class Process {
             mayWrite(owner)
               ? Promise.resolve(work(mirror))
               : Promise.reject(new TidemarkError('mirror_locked', 'the process died')),
+          definitionsOf: () => definitionOf,
           channels: () => channels,
           clock,
           log: silentLogger,

@@ -1,4 +1,5 @@
 /** The outbox in a real mirror, over restarts, with a clock that is moved and receivers that fail in every way. */
+import { definitionOf } from '../../../src/catalog/catalog.ts';
 import { describe, expect, it } from 'vitest';
 import type { ChannelConfig } from '../../../src/config/channels.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
@@ -77,6 +78,7 @@ function rig(): Rig {
     const options = {
       owner: null,
       channels: () => channels,
+      definitionsOf: () => definitionOf,
       sources: () => [{ name: 'production', origin: 'http://service' }],
       times: () => null,
       file: () => '',

@@ -1,4 +1,5 @@
 /** Incidents of which the mirror does not know end with the first good job: after a restore, and after a daemon that was killed. */
+import { definitionOf } from '../../../src/catalog/catalog.ts';
 import { existsSync, mkdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -39,6 +40,7 @@ function watched(mirror: Mirror, source = 'production'): Watched {
   const options = {
     owner: null,
     channels: () => CHANNELS,
+    definitionsOf: () => definitionOf,
     sources: () => [{ name: source, origin: 'http://service' }],
     times: () => null,
     file: () => '',
