@@ -8,6 +8,8 @@ import { type Clock, ownTime, settlesWithin } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { LATEST_BACKUP } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { openMirror } from '../mirror/open.ts';
+import { contradicting } from './chain.ts';
 import { type EarlierBackup, earlierBackups, originOf } from './earlier.ts';
 import { type Backup, hasStoredIn, listBackups } from './list.ts';
 import { isOnMirrorDisk } from './mirror-disk.ts';
@@ -33,6 +35,8 @@ export interface TargetShown {
   readonly isEmptied: boolean;
   /** Of each source, the newest backup of another mirror from before this one was begun. */
   readonly earlier: readonly EarlierBackup[];
+  /** Names of those of `whole` that the mirror contradicts. */
+  readonly contradicting: readonly string[];
   /** `mirrorId` of this mirror; null where that could never be read. */
   readonly owner: string | null;
   /** Of each mirror that has complete backups there, this one too, the newest, newest first. */
@@ -64,6 +68,8 @@ export interface BackupsShown {
   readonly damaged: number;
   /** Which targets could not be read, and why; empty where all were. */
   readonly problems: readonly string[];
+  /** Names of those that the mirror contradicts. */
+  readonly contradicting: readonly string[];
   /** Addresses of those on the disk of the mirror. */
   readonly onMirrorDisk: readonly string[];
   /** Addresses of those that lost their backups. */
@@ -87,6 +93,7 @@ export function backupsShown(targets: readonly TargetShown[]): BackupsShown | nu
       if (problem === null) return [];
       return [problem.includes(address) ? problem : `${address}: ${problem}`];
     }),
+    contradicting: [...new Set(targets.flatMap((target) => target.contradicting))],
     onMirrorDisk: targets.flatMap((target) => (target.isOnMirrorDisk ? [target.address] : [])),
     emptied: targets.flatMap((target) => (target.isEmptied ? [target.address] : [])),
     byOthers: newestOfOthers(targets),
@@ -218,7 +225,18 @@ async function readShown(config: TargetConfig, mirror: Mirror | null, clock: Clo
     const earlier = origin === null ? [] : earlierBackups(all, origin);
     const damaged = own.length - whole.length;
     const isEmptied = hadSome && !all.some(({ manifest }) => manifest?.mirror === owner);
-    const shown = { address, whole, damaged, problem: null, newest, volume, isEmptied, earlier };
+    const unlike = path === undefined || owner === null ? [] : contradictingIn(path, whole, clock);
+    const shown = {
+      address,
+      contradicting: unlike,
+      whole,
+      damaged,
+      problem: null,
+      newest,
+      volume,
+      isEmptied,
+      earlier,
+    };
     return { ...shown, isOnMirrorDisk: isOnDisk, owner, byMirror: newestByMirror(all) };
   } catch (error) {
     return unreadTarget(address, asTidemarkError(error).message);
@@ -236,7 +254,22 @@ function newestByMirror(all: readonly Backup[]): TargetShown['byMirror'] {
 export function unreadTarget(address: string, problem: string): TargetShown {
   const nothing = { newest: null, volume: null, isOnMirrorDisk: false, isEmptied: false, earlier: [] };
   const ofMirrors = { owner: null, byMirror: [] };
-  return { ...ofMirrors, address, whole: [], damaged: 0, problem, ...nothing };
+  return { ...ofMirrors, address, contradicting: [], whole: [], damaged: 0, problem, ...nothing };
+}
+
+/** By a reader of its own: that of the caller may be closed once the target has answered. */
+function contradictingIn(path: string, backups: readonly Backup[], clock: Clock): readonly string[] {
+  try {
+    const mirror = openMirror(path, { mode: 'read', command: 'backup', clock });
+    try {
+      return contradicting(mirror, backups);
+    } finally {
+      mirror.close();
+    }
+  } catch {
+    // As of `readable`.
+    return [];
+  }
 }
 
 /** Null where that cannot be read. */

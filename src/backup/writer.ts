@@ -7,6 +7,7 @@ import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
 import { planRetention } from '../mirror/retention.ts';
+import { contradicting, contradictingText } from './chain.ts';
 import { encryption, readRecipients } from './encryption.ts';
 import { type Environment, type HookResult, runHook, type Withheld } from './hook.ts';
 import { type Backup, dueTargets, emptiedError, isBackedUpAfter, listBackups } from './list.ts';
@@ -43,6 +44,8 @@ export interface BackupWriterOptions {
 export interface TargetOutcome extends StoredBackup {
   /** Names of the backups that retention removed there. */
   readonly removed: readonly string[];
+  /** Names of those there that the mirror contradicts: retention leaves them. */
+  readonly contradicting: readonly string[];
   /** The error that kept retention from removing more; null without one. */
   readonly cleanupError: TidemarkError | null;
 }
@@ -169,18 +172,20 @@ async function makeOne(
     for (const [index, each] of stored.entries()) {
       const config = targets[index];
       if (each.error !== null) log.error({ target: each.address, code: each.error.code }, each.error.message);
-      const kept = { removed: [], cleanupError: null };
+      const kept = { removed: [], contradicting: [], cleanupError: null };
       outcomes.push({
         ...each,
         ...(config === undefined || each.error !== null
           ? kept
-          : await removeOldBackups(config, manifest, clock)),
+          : await removeOldBackups(config, manifest, { clock, mirrorPath: options.mirror })),
       });
     }
     const { file, run, bytes } = manifest;
     const where = outcomes.filter(({ error }) => error === null).map(({ address }) => address);
     log.info({ file, run, bytes, targets: where }, 'the mirror was backed up');
-    for (const { address, removed, cleanupError } of outcomes) {
+    for (const { address, removed, contradicting: unlike, cleanupError } of outcomes) {
+      const kept = contradictingText(unlike);
+      if (kept !== null) log.warn({ target: address, backups: unlike }, kept);
       if (removed.length > 0) log.info({ target: address, removed }, 'old backups were removed');
       if (cleanupError !== null) log.warn({ target: address, code: cleanupError.code }, cleanupError.message);
     }
@@ -249,26 +254,46 @@ async function withSweep<T>(
   }
 }
 
-/** Removes what the target's retention does not keep, after a backup was stored there; with a fence, nothing of a higher one. */
+/**
+ * Removes what the target's retention does not keep, after a backup was stored there; with a fence, nothing of a higher one.
+ * @param options.mirrorPath of the mirror: backups that it contradicts are kept. Null where a backup of a lower fence is replaced by
+ *   whatever has the higher one
+ */
 export async function removeOldBackups(
   config: TargetConfig,
   { mirror, file }: BackupManifest,
-  clock: Clock,
-  fence: number | null = null,
-): Promise<Pick<TargetOutcome, 'removed' | 'cleanupError'>> {
+  {
+    clock,
+    mirrorPath,
+    fence = null,
+  }: { readonly clock: Clock; readonly mirrorPath: string | null; readonly fence?: number | null },
+): Promise<Pick<TargetOutcome, 'removed' | 'contradicting' | 'cleanupError'>> {
   const removed: string[] = [];
-  if (config.retention === null) return { removed, cleanupError: null };
+  let unlike: readonly string[] = [];
+  if (config.retention === null) return { removed, contradicting: unlike, cleanupError: null };
   try {
     const target = await openTarget(config, clock);
     const listed = await listBackups(target);
     const all = fence === null ? listed : listed.filter((each) => (each.fence ?? 0) <= fence);
-    for (const { name } of backupsToRemove(all, config.retention, { mirror, justMade: file })) {
+    if (mirrorPath !== null) unlike = contradictingIn(mirrorPath, all, clock);
+    const left = new Set(unlike);
+    const known = all.filter(({ name }) => !left.has(name));
+    for (const { name } of backupsToRemove(known, config.retention, { mirror, justMade: file })) {
       await target.remove(name, mirror);
       removed.push(name);
     }
-    return { removed, cleanupError: null };
+    return { removed, contradicting: unlike, cleanupError: null };
   } catch (error) {
-    return { removed, cleanupError: asTidemarkError(error) };
+    return { removed, contradicting: unlike, cleanupError: asTidemarkError(error) };
+  }
+}
+
+function contradictingIn(path: string, backups: readonly Backup[], clock: Clock): string[] {
+  const mirror = openMirror(path, { mode: 'read', command: 'backup create', clock });
+  try {
+    return contradicting(mirror, backups);
+  } finally {
+    mirror.close();
   }
 }
 

@@ -1,4 +1,5 @@
 /** `tidemark backup list` and `backup create`. */
+import { contradicting, contradictingText } from '../backup/chain.ts';
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { settlesWithin, systemClock } from '../core/clock.ts';
@@ -63,6 +64,12 @@ export async function listBackupsCommand(context: CommandContext, options: ListO
       (place) => `\`tidemark backup list ${shellWord(place)}\` lists those`,
     );
   const own = configuredOrigin(context)?.id ?? null;
+  const unlike = withConfiguredMirror(context, (mirror) =>
+    contradicting(
+      mirror,
+      listed.flatMap(({ backups }) => backups),
+    ),
+  );
   if (context.options.json === true) {
     const document = {
       schema: 'tidemark.backups/1',
@@ -72,11 +79,12 @@ export async function listBackupsCommand(context: CommandContext, options: ListO
         error: error?.message ?? null,
       })),
       backups: listed.flatMap(({ backups }) => backups.map(backupDocument)),
+      contradicting: unlike,
     };
     await print(context, `${JSON.stringify(document)}\n`);
   } else {
     const parts = listed.filter(({ error }) => error === null).map((each) => listText(each, own, context));
-    await print(context, `${parts.join('\n\n')}\n`);
+    await print(context, `${[...parts, ...keptLines(unlike ?? [])].join('\n\n')}\n`);
   }
   printUnread(context, failed);
   return failed.length === 0 ? EXIT.done : EXIT.partial;
@@ -399,8 +407,14 @@ function linesOf({ manifest, targets, hook, seconds }: BackupOutcome, config: Ba
     `${megabytes(bytes)} for a mirror of ${megabytes(plain)}, ${encryption === null ? 'not encrypted' : 'encrypted with age'}, in ${duration(seconds * 1000)}`,
     `verified: ${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, root hash ${root}`,
     ...(removed === 0 ? [] : [`${plural(removed, 'old backup')} removed by retention (${kept.join('; ')})`]),
+    ...keptLines(targets.flatMap(({ contradicting: names }) => names)),
     ...(hook?.outcome === 'done' ? [`backup.command succeeded in ${duration(hook.seconds * 1000)}`] : []),
   ];
+}
+
+function keptLines(names: readonly string[]): string[] {
+  const text = contradictingText(names);
+  return text === null ? [] : [text];
 }
 
 function documentOf({ path, manifest, targets, hook, errors, seconds }: BackupOutcome): object {
@@ -414,6 +428,7 @@ function documentOf({ path, manifest, targets, hook, errors, seconds }: BackupOu
       path: target.path,
       error: target.error?.message ?? null,
       removed: target.removed,
+      contradicting: target.contradicting,
     })),
     command: hook === null ? null : { outcome: hook.outcome, seconds: hook.seconds },
     errors: errors.map((error) => ({

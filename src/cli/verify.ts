@@ -26,6 +26,7 @@ import {
   toRun,
   type CommandContext,
 } from './context.ts';
+import { inChain } from '../backup/chain.ts';
 import { listBackups } from '../backup/list.ts';
 import { lackOf, type BackupManifest } from '../backup/manifest.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
@@ -400,11 +401,8 @@ async function compareBackups(mirror: Mirror, targets: readonly BackupTarget[]):
         continue;
       }
       const { audit_log: audited } = manifest;
-      const found = mirror.findSeal(root);
-      const isOfRun = found !== undefined && found.status !== 'entry' && found.run === run;
-      const hasEntry = audited === null || mirror.findSeal(audited.hash)?.status === 'entry';
-      const lacks = !isOfRun ? 'root' : hasEntry ? null : 'entry';
-      compared.push({ ...file, run, found: isOfRun ? found : undefined, lacks });
+      const { found, lacks } = inChain(mirror, manifest);
+      compared.push({ ...file, run, found, lacks });
       if (lacks === null) continue;
       wrong.push(
         lacks === 'root' || audited === null

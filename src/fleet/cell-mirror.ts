@@ -388,7 +388,7 @@ export async function storeMirror(
         (limited) => createBackup(job, { clock, signal: limited, onProgress: () => undefined }),
       );
       if (manifest.run % CLEANED_EVERY === 0) {
-        const { cleanupError } = await removeOldBackups(target, manifest, clock, fence);
+        const { cleanupError } = await removeOldBackups(target, manifest, { clock, mirrorPath: null, fence });
         if (cleanupError !== null) effects.log.warn({ code: cleanupError.code }, cleanupError.message);
       }
       const { file: key, run, bytes } = manifest;

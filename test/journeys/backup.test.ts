@@ -68,6 +68,44 @@ const isThere = (program: string): boolean => {
   }
 };
 
+describe('a backup that the mirror contradicts', () => {
+  it('is kept by retention, and named until a person removes it', async () => {
+    const { run, directory, path } = await mirrored({ TIDEMARK_BACKUP_KEEP_LAST: '1' });
+    const another = async (name: string): Promise<void> => {
+      const mirror = open({ path, clock: systemClock });
+      await sync(mirror, 'roles', { organization_id: ORG }, [`{"id":"a","name":"${name}"}`]);
+      mirror.close();
+    };
+    const older = readFileSync(path);
+    await another('B');
+    const first = await run('backup', 'create', '--json');
+    const { manifest } = JSON.parse(first.stdout) as { manifest: { file: string } };
+    // The mirror as it was before.
+    for (const suffix of ['-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
+    writeFileSync(path, older);
+    await another('C');
+    await nextSecond();
+    const made = await run('backup', 'create');
+    expect(made.code, made.stderr).toBe(0);
+    expect(made.stdout).toContain(`1 backup (${manifest.file}) is not in the chain of this mirror`);
+    expect(existsSync(join(directory, manifest.file))).toBe(true);
+    for (const command of [['backup', 'list'], ['status']])
+      expect((await run(...command)).stdout.replaceAll(/\s+/g, ' '), command.join(' ')).toContain(
+        `1 backup (${manifest.file}) is not in the chain of this mirror`,
+      );
+    await nextSecond();
+    // What the mirror has in its chain goes by the rules, and the other one stays.
+    const third = JSON.parse((await run('backup', 'create', '--json')).stdout) as {
+      removed: string[];
+      targets: { contradicting: string[] }[];
+    };
+    expect(third.removed).toHaveLength(1);
+    expect(third.targets.map(({ contradicting }) => contradicting)).toEqual([[manifest.file]]);
+    for (const name of [manifest.file, `${manifest.file}.json`]) rmSync(join(directory, name));
+    expect((await run('backup', 'list')).stdout).not.toContain('not in the chain');
+  });
+});
+
 describe('backups elsewhere', () => {
   it('are made, listed, verified and put back, encrypted, by the real command line', async () => {
     const service = await FakeService.start();

@@ -1,0 +1,49 @@
+/** Whether a mirror has in its chain what the manifest of one of its backups says. */
+import { plural } from '../core/wording.ts';
+import type { FoundSeal } from '../mirror/verify-chain.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { Backup } from './list.ts';
+import { type BackupManifest, lackOf } from './manifest.ts';
+import { mirrorId } from './plain-backup.ts';
+
+interface InChain {
+  /** Of its root; undefined where that is not in the chain. */
+  readonly found: FoundSeal | undefined;
+  /** What is not in the chain: the root, or the latest entry of the audit log. Null where both are. */
+  readonly lacks: 'root' | 'entry' | null;
+}
+
+export function inChain(
+  mirror: Mirror,
+  { run, root, audit_log: audited }: Pick<BackupManifest, 'run' | 'root' | 'audit_log'>,
+): InChain {
+  const found = mirror.findSeal(root);
+  const isOfRun = found !== undefined && found.status !== 'entry' && found.run === run;
+  if (!isOfRun) return { found: undefined, lacks: 'root' };
+  const hasEntry = audited === null || mirror.findSeal(audited.hash)?.status === 'entry';
+  return { found, lacks: hasEntry ? null : 'entry' };
+}
+
+/**
+ * Names of the complete backups of this mirror that its chain does not have: the mirror was altered, or an older one is in its place.
+ * They may be the only copy of later runs, and the only proof.
+ */
+export function contradicting(mirror: Mirror, backups: readonly Backup[]): string[] {
+  const owner = mirrorId(mirror);
+  return backups.flatMap(({ name, state, manifest }) => {
+    if (state !== 'whole' || manifest?.mirror !== owner) return [];
+    // An altered manifest is no proof, and `verify --backups` names what it lacks.
+    return lackOf(manifest) !== null || inChain(mirror, manifest).lacks !== null ? [name] : [];
+  });
+}
+
+const NAMED = 3;
+
+/** E.g. `1 backup (NAME) is not in the chain of this mirror, and is kept`; null without any. */
+export function contradictingText(names: readonly string[]): string | null {
+  const all = [...new Set(names)];
+  if (all.length === 0) return null;
+  const more = all.length > NAMED ? ` and ${all.length - NAMED} more` : '';
+  const [are, may] = all.length === 1 ? ['is', 'it may'] : ['are', 'they may'];
+  return `${plural(all.length, 'backup')} (${all.slice(0, NAMED).join(', ')}${more}) ${are} not in the chain of this mirror: ${may} have later runs, and retention keeps ${all.length === 1 ? 'it' : 'them'} until you delete ${all.length === 1 ? 'it' : 'them'}; \`tidemark verify --backups\` says what differs`;
+}
