@@ -132,7 +132,11 @@ function readState(
       schedules: schedules(config, mirror, now),
       notices: notices(mirror),
       interrupted: names.flatMap((name) => interruptedRestore(mirror, name) ?? []),
-      contradictions: [...contradictedSnapshots(mirror), ...alteredRows(mirror)],
+      contradictions: [
+        mirror.plantedTrigger() ?? [],
+        contradictedSnapshots(mirror),
+        alteredRows(mirror),
+      ].flat(),
       verification: verificationOf(mirror),
       lastDrill: mirror.daemon.jobs({ name: 'drill', limit: 1 })[0] ?? null,
     };

@@ -6,7 +6,7 @@
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { readMigrationFiles } from 'drizzle-orm/migrator';
 import { TidemarkError } from '../core/errors.ts';
-import { RESTORE_HINT } from '../core/hints.ts';
+import { RESTORE_HINT, shellWord } from '../core/hints.ts';
 import { packageFile } from '../core/package-root.ts';
 import { type Connection, connect, createPrivateFile, foreignFile } from './database.ts';
 import { isKindView } from './kind-views.ts';
@@ -157,15 +157,22 @@ function apply(connection: Connection, all: readonly Migration[], from: number):
   connection.pragma(`user_version = ${all.length}`);
 }
 
-/** What is wrong with a mirror that has a trigger, in one line: no migration makes one, and it would change what is written. Null without. */
-export function triggerText(connection: Connection): string | null {
+/** What is wrong with a mirror that has a trigger, and what to do: no migration makes one, and it would change what is written. Null without. */
+export function plantedTrigger(connection: Connection, path: string): TidemarkError | null {
   const names = connection
     .prepare<[], string>(`SELECT name FROM sqlite_master WHERE type = 'trigger'`)
     .pluck();
   const [first, ...more] = names.all();
   if (first === undefined) return null;
   const others = more.length === 0 ? '' : ` and ${more.length} more`;
-  return `another program added the trigger ${JSON.stringify(first)}${others}, which would change what is written`;
+  const statements = [first, ...more].map((name) => `DROP TRIGGER "${name.replaceAll('"', '""')}";`);
+  return new TidemarkError(
+    'mirror_corrupt',
+    `${path} is damaged: another program added the trigger ${JSON.stringify(first)}${others}, which would change what is written`,
+    {
+      hint: `nothing is written until it is gone: \`sqlite3 ${shellWord(path)} ${shellWord(statements.join(' '))}\`, then \`tidemark verify\` says whether it changed anything`,
+    },
+  );
 }
 
 /** A copy beside the mirror, complete or absent. */

@@ -2,6 +2,8 @@
 import type { Actor } from '../core/actor.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Secret } from '../core/secret.ts';
+import type { TidemarkError } from '../core/errors.ts';
+import { plantedTrigger } from './migrations.ts';
 import { AcceptanceStore } from './acceptances.ts';
 import type { MirrorAccess } from './access.ts';
 import {
@@ -108,6 +110,11 @@ export class Mirror {
       (connection) => connection.pragma('quick_check(5)') as readonly { readonly quick_check: string }[],
     );
     return found.map((row) => row.quick_check).filter((text) => text !== 'ok');
+  }
+
+  /** Why nothing writes to it: another program added a trigger. Null without one. */
+  plantedTrigger(): TidemarkError | null {
+    return this.#access.read((connection) => plantedTrigger(connection, this.path));
   }
 
   /**

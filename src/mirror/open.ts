@@ -30,7 +30,7 @@ import {
 } from './database.ts';
 import { makeKindViews } from './kind-views.ts';
 import { type LockHolder, acquireWriterLock } from './lock.ts';
-import { PAGE_SIZE, markedVersion, migrate, schemaVersion, triggerText } from './migrations.ts';
+import { PAGE_SIZE, markedVersion, migrate, schemaVersion, plantedTrigger } from './migrations.ts';
 import { Mirror, type MirrorOptions } from './mirror.ts';
 import { realMirrorPath } from './real-path.ts';
 import { endDeadRestores } from './restores.ts';
@@ -174,8 +174,8 @@ function openWriter(path: string, hasViews = true): Connection {
     connection.pragma(`page_size = ${PAGE_SIZE}`);
     // One made with other migrations is refused as it is.
     schemaVersion(connection, path);
-    const planted = triggerText(connection);
-    if (planted !== null) throw damagedMirror(path, planted);
+    const planted = plantedTrigger(connection, path);
+    if (planted !== null) throw planted;
     // auto_vacuum would make a large commit read its entire log again (0.3 s for a million records); VACUUM returns the
     // space instead.
     connection.pragma('auto_vacuum = NONE');

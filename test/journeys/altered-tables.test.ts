@@ -34,8 +34,14 @@ it.each([
     expect(stderr, command.join(' ')).toContain('another program added the trigger "planted"');
   }
   expect((await story.expectRun(1, 'verify')).stdout).toContain('planted');
-  // What only reads fires none.
-  await story.expectRun(0, 'status');
+  // What only reads fires none, and says what to do.
+  const status = await story.expectRun(0, 'status');
+  expect(status.stdout).toContain('another program added the trigger "planted"');
+  expect(status.stdout).toContain('DROP TRIGGER "planted";');
+  const doctor = await story.run('doctor');
+  expect(doctor.code).not.toBe(0);
+  expect(doctor.stdout).not.toContain('sound (quick check)');
+  expect(`${doctor.stdout}${doctor.stderr}`).toContain('DROP TRIGGER "planted";');
   alter(story, 'DROP TRIGGER planted');
   expect((await story.expectRun(0, 'snapshots', '--json')).stdout).not.toContain('"a"');
   await story.expectRun(0, 'sync', '--quiet');

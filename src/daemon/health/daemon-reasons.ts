@@ -129,11 +129,22 @@ function isOfDamage({ errorCode, isOfAuditLog }: HealthFacts['failedJobs'][numbe
 }
 
 /** A damaged mirror is one reason, whatever jobs fail for it: their commands would fail too. */
-function damageReasons({ verify, damage, failedJobs, contradictions }: HealthFacts): HealthReason[] {
+function damageReasons({ verify, damage, planted, failedJobs, contradictions }: HealthFacts): HealthReason[] {
   const failed = failedJobs.filter(isOfDamage);
   const names = namesOf(failed.map(({ name, source }) => `${name}${of(source)}`));
   const [first] = failed;
   const also = first === undefined ? '' : `; ${names} failed for it`;
+  // Before what a check found, which it is a part of: this says what to do.
+  if (planted)
+    return [
+      {
+        code: 'verify_failed',
+        state: 'degraded',
+        message: `${planted.message}${also}`,
+        since: null,
+        hint: planted.hint,
+      },
+    ];
   if (verify !== null && verify.problems > 0) {
     const text = hasFoundContradictions(verify) ? contradictionText(contradictions) : null;
     const found = text === null ? null : `${text}${refusedText(failedJobs)}`;

@@ -145,6 +145,8 @@ export interface HealthFacts {
     | null;
   /** Why the mirror is damaged, as what was read of it now showed, whatever an earlier check said; null where nothing did. */
   readonly damage: string | null;
+  /** Why nothing is written to it, although it can be read: another program added a trigger. */
+  readonly planted?: { readonly message: string; readonly hint: string | null } | null;
   /** Acceptances and snapshots that are not as the audit log has them: a line for each, and what to do about them. */
   readonly contradictions: { readonly lines: readonly string[]; readonly hint: string };
   /** Of each source: its latest drill that ended, and the score of the one before. */

@@ -71,6 +71,7 @@ interface HealthInputs extends MirrorFacts {
   readonly contradictions: HealthFacts['contradictions'];
   /** As of `HealthFacts`. */
   readonly damage: string | null;
+  readonly planted: HealthFacts['planted'];
 }
 
 /** Whoever read the mirror and may have found it damaged (`DriftNow`). */
@@ -206,6 +207,7 @@ export function readHealthInputs(
       driftWaits: driftWaitsOf(config, mirror),
       contradictions: contradictionsOf(config, mirror),
       damage: shown.finder?.damage(mirror) ?? null,
+      planted: plantedIn(mirror),
     };
   });
 }
@@ -217,6 +219,11 @@ function rememberComplete(
 ): void {
   if (run === null) completeRuns.delete(source);
   else completeRuns.set(source, run);
+}
+
+function plantedIn(mirror: Mirror): HealthFacts['planted'] {
+  const planted = mirror.plantedTrigger();
+  return planted === null ? null : { message: planted.message, hint: planted.hint ?? null };
 }
 
 /** What people decided and another program wrote over, or in their name. */
@@ -321,6 +328,7 @@ function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health
     ...jobFacts(inputs, (row) => standingOf(view, row)),
     contradictions: inputs.contradictions,
     damage: inputs.damage,
+    planted: inputs.planted ?? null,
     failingChannels: failingChannels(pending, recent, now),
   });
   return toRun(health, view);

@@ -270,6 +270,7 @@ describe('the overview', () => {
       isEmptied: false,
       earlier: [],
       byMirror: [],
+      contradicting: [],
       owner: mirrorId(world.mirror()),
     };
     const empty = {
