@@ -9,7 +9,7 @@ import { count, plural } from '../core/wording.ts';
 import { mendingOf, withMaskedId, verifyResult } from '../daemon/jobs/verify-result.ts';
 import { fileDamage } from '../mirror/file-task.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { isOfAuditLog, type VerifyProblem } from '../mirror/verify-records.ts';
+import { isOfAuditLog, isOfSchemaOnly, type VerifyProblem } from '../mirror/verify-records.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { nameText } from '../report/value-text.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
@@ -151,7 +151,9 @@ async function verifyConfigured(
     if (problems.length > 0) {
       const what = isOfAuditLog(problems)
         ? `${mirror.path} does not match its audit log`
-        : `the contents of ${mirror.path} do not match the stored hashes`;
+        : isOfSchemaOnly(problems)
+          ? `another program changed the schema of ${mirror.path}`
+          : `the contents of ${mirror.path} do not match the stored hashes`;
       printShownReason(context, [
         isOneOutput(context) ? what : `${what}: ${plural(problems.length, 'problem')}`,
         ...problemLines(problems)

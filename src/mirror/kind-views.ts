@@ -422,6 +422,11 @@ export function kindViewProblems(connection: Connection): string[] {
   ];
 }
 
+/** True for the name of a view that every mirror has, whoever made it. */
+export function isNameOfKindView(name: string): boolean {
+  return wantedViews().some(([wanted]) => wanted === name);
+}
+
 /** True for the text of a view that was made here. */
 export function isKindView(sql: string): boolean {
   return sql.includes(`/* ${MARK} `);

@@ -201,6 +201,19 @@ export function schemaDifferences(
   return differences;
 }
 
+/** What another program added, each as in `schemaDifferences` with the type and the name apart. */
+export function addedByOthers(
+  connection: Connection,
+): { readonly message: string; readonly type: string; readonly name: string }[] {
+  const expected = expectedSchema(shippedMigrations());
+  return [...readSchema(connection).keys()]
+    .filter((key) => !expected.has(key))
+    .map((key) => {
+      const [type = ''] = key.split(' ', 1);
+      return { message: `${key} does not belong there`, type, name: key.slice(type.length + 1) };
+    });
+}
+
 /** By migrations: each verification asks, and the answer is the same for a process. */
 const expectedSchemas = new WeakMap<readonly Migration[], ReadonlyMap<string, string>>();
 

@@ -34,6 +34,13 @@ export interface VerifyProblem {
   readonly instead?: string;
   /** The command that pins a snapshot that is gone again, as the audit log has it. */
   readonly again?: string;
+  /** What ends it without a backup: only the schema was changed. */
+  readonly remedy?: string;
+}
+
+/** True if problems were found, and all of them end without a backup: what is stored matches its hashes. */
+export function isOfSchemaOnly(problems: readonly Pick<VerifyProblem, 'remedy'>[]): boolean {
+  return problems.length > 0 && problems.every(({ remedy }) => remedy !== undefined);
 }
 
 /** True if problems were found, and all of them are of what people recorded: records and history are intact. */

@@ -18,8 +18,8 @@ import {
 import type { ShapeCounts } from './field-shapes-store.ts';
 import { openKindShapes, parsed, readShapes } from './field-shapes-store.ts';
 import { type JsonType, type KindShapes, JSON_TYPES, UNWATCHED } from './field-shapes.ts';
-import { kindViewProblems } from './kind-views.ts';
-import { schemaDifferences } from './migrations.ts';
+import { isNameOfKindView, kindViewProblems } from './kind-views.ts';
+import { addedByOthers, schemaDifferences } from './migrations.ts';
 import {
   type SealedRow,
   type SealedSet,
@@ -156,8 +156,13 @@ function* withProgress(part: Iterator<unknown>, report: () => void): Generator<u
 }
 
 function* verifyFile(connection: Connection, findings: Findings): Generator<undefined> {
-  for (const message of [...schemaDifferences(connection), ...kindViewProblems(connection)])
-    findings.add({ kind: 'schema', message });
+  const remedies = new Map(addedByOthers(connection).map((each) => [each.message, remedyOf(each)]));
+  for (const message of schemaDifferences(connection)) {
+    const remedy = remedies.get(message);
+    findings.add({ kind: 'schema', message, ...(remedy === undefined ? {} : { remedy }) });
+  }
+  for (const message of kindViewProblems(connection))
+    findings.add({ kind: 'schema', message, remedy: VIEWS_MADE_ANEW });
   yield undefined;
   for (const row of connection.prepare<[], string>('PRAGMA integrity_check').pluck().all()) {
     if (row !== 'ok') findings.add({ kind: 'index', message: row });
@@ -470,4 +475,13 @@ function namedMapping(member: string): Omit<VerifyProblem, 'kind' | 'message'> &
   const [source = '', kind = '', scope = '', id = ''] = Array.isArray(key) ? key.map(String) : [];
   const name = `the earlier id of a record${source === '' ? '' : ` of ${source}`}`;
   return isKind(kind) ? { name, recordKind: kind, scope: parsed(scope) ?? {}, id } : { name };
+}
+
+const VIEWS_MADE_ANEW = 'the next command that writes, such as `tidemark sync`, makes the views anew';
+
+/** What ends it, where nothing that was recorded is touched; undefined for a table, whose contents are another program's. */
+function remedyOf({ type, name }: { readonly type: string; readonly name: string }): string | undefined {
+  if (type === 'view' && isNameOfKindView(name)) return VIEWS_MADE_ANEW;
+  if (type === 'table') return undefined;
+  return `drop what another program added: \`DROP ${type.toUpperCase()} "${name.replaceAll('"', '""')}"\``;
 }

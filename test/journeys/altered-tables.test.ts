@@ -47,6 +47,25 @@ it.each([
   await story.expectRun(0, 'sync', '--quiet');
 });
 
+it('verify says how a view that was replaced, and an index or trigger that was added, go', async () => {
+  const story = await Story.start();
+  alter(story, 'DROP VIEW members');
+  alter(story, 'CREATE VIEW members AS SELECT 1 AS id');
+  const replaced = await story.expectRun(1, 'verify');
+  expect(replaced.stdout).toContain(
+    'records and history match their hashes; the next command that writes, such as `tidemark sync`, makes the views anew',
+  );
+  expect(replaced.stderr).toContain('another program changed the schema of');
+  expect(`${replaced.stdout}${replaced.stderr}`).not.toContain('without history');
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.expectRun(0, 'verify', '--quiet');
+  alter(story, 'CREATE INDEX added ON runs (source)');
+  alter(story, 'CREATE TRIGGER planted AFTER INSERT ON runs BEGIN SELECT 1; END');
+  const { stdout } = await story.expectRun(1, 'verify');
+  expect(stdout).toContain('`DROP INDEX "added"`');
+  expect(stdout).toContain('`DROP TRIGGER "planted"`');
+});
+
 it('numbers that are spent by another program are named by verify, and not called a full disk', async () => {
   const story = await Story.start();
   alter(story, 'UPDATE sqlite_sequence SET seq = 9223372036854775807');

@@ -8,7 +8,7 @@ import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../../core/hints.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { VerifyResult } from '../../mirror/verify.ts';
 import type { AuditedTable } from '../../mirror/audited-rows.ts';
-import { isOfAuditLog, type VerifyProblem } from '../../mirror/verify-records.ts';
+import { isOfAuditLog, isOfSchemaOnly, type VerifyProblem } from '../../mirror/verify-records.ts';
 import { isSecretId, maskedId } from '../../report/mask.ts';
 import { type VerifySummary, NAMED_PROBLEMS, storedSummary } from './summaries.ts';
 import type { JobResult, JobWork } from './work.ts';
@@ -40,7 +40,7 @@ export function verifyResult(
       ? null
       : new TidemarkError(
           'mirror_corrupt',
-          `${isOfAuditLog(problems) ? 'the mirror does not match its audit log' : 'the contents of the mirror do not match the stored hashes'}: ${summary.found[0] ?? ''}`,
+          `${isOfAuditLog(problems) ? 'the mirror does not match its audit log' : isOfSchemaOnly(problems) ? 'another program changed the schema of the mirror' : 'the contents of the mirror do not match the stored hashes'}: ${summary.found[0] ?? ''}`,
           { hint: `run \`tidemark verify\`; then ${mendingText(problems)}` },
         ),
     report: null,
@@ -49,14 +49,18 @@ export function verifyResult(
 
 /** What to do about what was found: records and history are untouched where only what people recorded was changed. */
 export function mendingOf(
-  problems: readonly Pick<VerifyProblem, 'about' | 'again'>[],
+  problems: readonly Pick<VerifyProblem, 'about' | 'again' | 'remedy'>[],
   config: Pick<Config, 'backup'>,
 ): string {
   return namingBackup(mendingText(problems), LATEST_BACKUP, areBackupsEncrypted(config));
 }
 
 /** The same where the backup to restore is named later, whenever it is shown. */
-export function mendingText(problems: readonly Pick<VerifyProblem, 'about' | 'again'>[]): string {
+export function mendingText(problems: readonly Pick<VerifyProblem, 'about' | 'again' | 'remedy'>[]): string {
+  if (isOfSchemaOnly(problems)) {
+    const remedies = new Set(problems.flatMap(({ remedy }) => remedy ?? []));
+    return `records and history match their hashes; ${[...remedies].join('; ')}`;
+  }
   const tables = new Set(problems.map(({ about }) => about));
   const ways = [...tables].map((about) =>
     about === 'snapshots' ? pinningAgain(problems) : about === undefined ? undefined : AGAIN[about],
