@@ -1,11 +1,13 @@
 import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { idText } from '../../src/diff/match-records.ts';
+import { NO_EVENTS } from '../../src/restore/apply/apply.ts';
 import { restoreReport } from '../../src/restore/apply/report.ts';
 import { isExecutable } from '../../src/restore/plan/plan.ts';
-import { altered, nativeWorld, startRig, without } from './apply-rig.ts';
+import { altered, counts, nativeWorld, startRig, without } from './apply-rig.ts';
 import { posthog } from './states.ts';
 import { undoPlan } from './undo-plan.ts';
 
@@ -153,5 +155,32 @@ describe('undo', () => {
       });
     const { steps } = undoPlan(rig, report.restore, true, { definitions: opened });
     expect(steps.map(({ request }) => request?.body)).toEqual([{ interval: 'week' }]);
+  });
+
+  it('says nothing of what an action did to a record that goes, whose creation was undone, done again and then resumed', async () => {
+    const rig = await startRig();
+    const native = altered(await nativeWorld(rig), isKind('batch_exports'), { paused: false });
+    rig.put(without(native, isKind('batch_exports')));
+    const stop = new AbortController();
+    // As for the audit log: which restore came first is read from both.
+    const clock = systemClock;
+    const plan = rig.plan(native);
+    const { restore } = await rig.apply(plan, {
+      clock,
+      concurrency: 1,
+      signal: stop.signal,
+      events: { ...NO_EVENTS, stepStarted: ({ action }) => void (action === 'act' && stop.abort()) },
+    });
+    const undo = await rig.apply(undoPlan(rig, restore), { clock, undoes: restore });
+    await rig.apply(undoPlan(rig, undo.restore), { clock, undoes: undo.restore });
+    const resumed = await rig.apply(plan, { clock, restore });
+    expect(resumed.steps.map(({ action, outcome }) => `${action} ${outcome}`)).toContain('act applied');
+    const taken = undoPlan(rig, restore, true);
+    expect(taken.summary).toMatchObject({ remove: counts(native)['batch_exports'], blocked: 0 });
+    expect(taken.left).toEqual([]);
+    const report = await rig.apply(taken, { clock, undoes: restore });
+    expect(report.left ?? []).toEqual([]);
+    const reasons = undoPlan(rig, restore, true).left.map(({ reason }) => reason);
+    expect(reasons).not.toContain('what the restore did to it cannot be taken back');
   });
 });

@@ -20,7 +20,7 @@ import { bySendableKey } from '../plan/settings.ts';
 import { NOTHING_PLANNED, joinedReasons } from '../plan/steps.ts';
 import { familyRecordKey, naturalKeyDigest, recordKey } from '../records.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
-import { appliedSteps, type AppliedSteps, isAnswered, type RestoreRows, undoChain } from './applied.ts';
+import { appliedSteps, type AppliedSteps, isAnswered, type RestoreRows, undoChain, type UndoChain } from './applied.ts';
 import {
   undoneState,
   type ChangedSince,
@@ -97,7 +97,8 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
     now: options.now,
   });
   extent.require(plan);
-  const left = [...plan.left, ...notTakenBack(plan, applied, { gone, settled }, options)];
+  const chain = undoChain(mirror, applied.row, options.resumed);
+  const left = [...plan.left, ...notTakenBack(plan, applied, { gone, settled, chain }, options)];
   const found = lookedUp(applied, options.definitions);
   if (changed.length === 0 && left.length === plan.left.length && found.size === 0) return plan;
   const steps = [
@@ -129,11 +130,14 @@ function lookedUp({ steps }: AppliedSteps, definitions: UndoOptions['definitions
 function notTakenBack(
   { steps }: Plan,
   { steps: applied, unknown }: AppliedSteps,
-  { gone, settled }: Pick<UndoneState, 'gone' | 'settled'>,
+  { gone, settled, chain }: Pick<UndoneState, 'gone' | 'settled'> & { readonly chain: UndoChain },
   { definitions }: UndoOptions,
 ): UntouchedRecords[] {
   const about = new Set(steps.map(({ id, kind }) => `${definitions(kind).family ?? kind} ${id}`));
-  const whole = new Set(applied.flatMap((each) => (each.inverse === null ? [] : [recordKey(each)])));
+  // What a resumed restore did may be under the id that the record got when an undo of its undo created it again.
+  const whole = new Set(
+    applied.flatMap((each) => (each.inverse === null ? [] : chain.places(each).map(recordKey))),
+  );
   const silent = gone
     .map(({ kind, id, body }) => ({ kind, id, name: recordName(definitions(kind), body, id) }))
     .filter(
