@@ -6,6 +6,7 @@ import { count, duration, plural } from '../core/wording.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { maskedRestore } from '../report/plan-mask.ts';
 import { renderText } from '../report/render-text.ts';
+import { verbOf } from '../report/plan-report.ts';
 import { resultReport } from '../report/restore-report.ts';
 import { nameText } from '../report/value-text.ts';
 import { applyConcurrency, applyPlan, NO_EVENTS, type ApplyOptions } from '../restore/apply/apply.ts';
@@ -161,16 +162,16 @@ export function restoreProgressText({
   underWay,
   lookedUp,
 }: Pick<RestoreView, 'steps' | 'done' | 'failed'> & {
-  readonly underWay: readonly Pick<PlanStep, 'n' | 'action' | 'name'>[];
+  readonly underWay: readonly (Pick<PlanStep, 'n' | 'name'> & Parameters<typeof verbOf>[0])[];
   /** Numbers of the steps whose answer was lost. */
   readonly lookedUp: ReadonlySet<number>;
 }): string {
   const failures = failed === 0 ? '' : `, ${count(failed)} failed`;
   // What takes long first.
   const sorted = underWay.toSorted((a, b) => Number(lookedUp.has(b.n)) - Number(lookedUp.has(a.n)));
-  const named = sorted.slice(0, STEPS_NAMED).map(({ n, action, name }) => {
-    const why = lookedUp.has(n) ? ' (no answer came: looking whether it was done)' : '';
-    return `${action} ${nameText(name)}${why}`;
+  const named = sorted.slice(0, STEPS_NAMED).map((step) => {
+    const why = lookedUp.has(step.n) ? ' (no answer came: looking whether it was done)' : '';
+    return `${verbOf(step)} ${nameText(step.name)}${why}`;
   });
   const more = underWay.length - named.length;
   const rest = more > 0 ? ` and ${count(more)} more` : '';

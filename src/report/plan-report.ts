@@ -7,7 +7,7 @@ import { type JsonObject, getOwn } from '../core/json.ts';
 import { escapeSegment, pointerTo, splitPointer } from '../core/json-pointer.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { continuedIds, newlyFound } from '../diff/found-again.ts';
-import type { AcceptedPlace, Plan, PlanStep, StepAction } from '../restore/plan/plan.ts';
+import type { AcceptedPlace, Plan, PlannedRequest, PlanStep, StepAction } from '../restore/plan/plan.ts';
 import {
   type Item,
   type Part,
@@ -200,7 +200,13 @@ function isYetToCome({ action, request }: PlanStep): boolean {
 }
 
 /** What a step does, in a word: `create`, `pause`, `invite`. */
-export function verbOf({ action, request, kind }: PlanStep): string {
+export function verbOf({
+  action,
+  request,
+  kind,
+}: {
+  readonly request: Pick<PlannedRequest, 'act' | 'kind'> | null;
+} & Pick<PlanStep, 'action' | 'kind'>): string {
   if (action === 'act') return request?.act ?? 'act on';
   // Another kind's request creates the record: an invite for a member.
   return action === 'create' && request !== null && request.kind !== kind ? 'invite' : action;

@@ -229,13 +229,13 @@ function newIds(steps: readonly StepReport[], { definitions }: RestoreOptions): 
   });
 }
 
-/** What the plan said of creations that were done: what no request takes, and secrets that are not the recorded ones. */
+/** What the plan said of creations that were done and are there: what no request takes, and secrets that are not the recorded ones. */
 function remarks(steps: readonly StepReport[], { plan, definitions }: RestoreOptions): string[] {
   const created = (plan?.steps ?? []).filter(
     ({ n, action, reason }) =>
       action === 'create' &&
       reason !== null &&
-      steps.some((step) => step.n === n && step.outcome === 'applied'),
+      steps.some((step) => step.n === n && step.outcome === 'applied' && step.error?.code !== 'not_found'),
   );
   const groups = Map.groupBy(created, ({ kind, reason }) => `${kind} ${reason ?? ''}`).values();
   return [...groups].flatMap((same) => {

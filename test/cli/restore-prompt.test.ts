@@ -122,7 +122,8 @@ describe('the progress of a restore', () => {
     for (const line of restoreProgressLines(view, columns)) expect(line.length).toBeLessThan(columns);
   });
   it('off a terminal says what is at work, first of all what has no answer', () => {
-    const step = (n: number) => ({ n, action: 'create', name: `Export ${n}` }) as const;
+    const create = { action: 'create', kind: 'batch_exports', request: null } as const;
+    const step = (n: number) => ({ ...create, n, name: `Export ${n}` });
     const state = { steps: 5, done: 1, failed: 0 };
     const none: ReadonlySet<number> = new Set();
     expect(restoreProgressText({ ...state, underWay: [], lookedUp: none })).toBe('1 of 5 steps done');
@@ -135,6 +136,15 @@ describe('the progress of a restore', () => {
     ).toBe(
       '1 of 5 steps done, 1 failed; at work: create Export 4 (no answer came: looking whether it was done), create Export 1, create Export 2 and 1 more',
     );
+  });
+  it('names an action as the plan does', () => {
+    const request = { act: 'unpause', kind: 'batch_exports' } as const;
+    const step = { n: 1, action: 'act', kind: 'batch_exports', name: 'Events → S3', request } as const;
+    const text = restoreProgressText({
+      ...{ steps: 1, done: 0, failed: 0, underWay: [step] },
+      lookedUp: new Set(),
+    });
+    expect(text).toBe('0 of 1 steps done; at work: unpause Events → S3');
   });
   it('of nothing is done', () => {
     const [first] = restoreProgressLines({ ...view, steps: 0, done: 0, failed: 0, waitingMs: null }, 80);

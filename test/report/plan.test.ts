@@ -341,6 +341,9 @@ describe('what became of a restore', () => {
     expect(renderRestoreText(applied, options)).toContain(remark);
     expect(renderRestoreText({ ...applied, undone_by: 8, undone_in_part: true }, options)).toContain(remark);
     expect(renderRestoreText({ ...applied, undone_by: 8 }, options)).not.toContain(remark);
+    const error = { code: 'not_found', message: 'it is not there when read back' } as const;
+    const gone = { ...applied, steps: [{ ...created, verified: false, error }] } as RestoreReport;
+    expect(renderRestoreText(gone, options)).not.toContain(remark);
   });
 
   it('of nothing sent says so', () => {
