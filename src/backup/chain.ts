@@ -32,7 +32,7 @@ export function contradicting(mirror: Mirror, backups: readonly Backup[]): strin
   const owner = mirrorId(mirror);
   return backups.flatMap(({ name, state, manifest }) => {
     if (state !== 'whole' || manifest?.mirror !== owner) return [];
-    // An altered manifest is no proof, and `verify --backups` names what it lacks.
+    // An altered manifest does not prove anything, and `verify --backups` names what it lacks.
     return lackOf(manifest) !== null || inChain(mirror, manifest).lacks !== null ? [name] : [];
   });
 }

@@ -4,7 +4,7 @@ import { backupOfUnreadable, backupsOfMissing } from '../backup/earlier.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import { shownText } from '../catalog/masks.ts';
 import type { Config } from '../config/config.ts';
-import { knownSecrets } from '../config/known-secrets.ts';
+import { searchFor } from '../config/known-secrets.ts';
 import { areBackupsEncrypted, mirrorConfigs } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
@@ -44,8 +44,8 @@ function withMaskedNames(context: CommandContext, error: TidemarkError): Tidemar
   const { code, message, hint } = error;
   let shown: string;
   try {
-    const withheld = knownSecrets(readLoadedConfig(context, context.options, 'unused'));
-    shown = shownText(message, { withheld });
+    const withheld = searchFor(readLoadedConfig(context, context.options, 'unused').knownSecrets);
+    shown = withheld === null ? message : shownText(message, { withheld });
   } catch {
     // Without a configuration there is nothing of it to mask.
     return error;

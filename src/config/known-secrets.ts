@@ -28,8 +28,7 @@ export function secretsIn({ configured, http, replica, notices, pings }: Configu
 export function withholding(
   secrets: readonly Secret[],
 ): (definitions: readonly ResourceDefinition[]) => readonly ResourceDefinition[] {
-  const long = secrets.filter(isLong);
-  const withheld = long.length === 0 ? null : new SecretSearch(long);
+  const withheld = searchFor(secrets);
   const made = new Map<readonly ResourceDefinition[], readonly ResourceDefinition[]>();
   return (definitions) => {
     if (withheld === null) return definitions;
@@ -39,6 +38,12 @@ export function withholding(
     made.set(definitions, own);
     return own;
   };
+}
+
+/** A search for those of them that no text holds by chance; null where there are none. */
+export function searchFor(secrets: readonly Secret[]): SecretSearch | null {
+  const long = secrets.filter(isLong);
+  return long.length === 0 ? null : new SecretSearch(long);
 }
 
 /**

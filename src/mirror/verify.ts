@@ -477,7 +477,7 @@ function namedMapping(member: string): Omit<VerifyProblem, 'kind' | 'message'> &
   return isKind(kind) ? { name, recordKind: kind, scope: parsed(scope) ?? {}, id } : { name };
 }
 
-const VIEWS_MADE_ANEW = 'the next command that writes, such as `tidemark sync`, makes the views anew';
+const VIEWS_MADE_ANEW = 'the next command that writes, such as `tidemark sync`, creates the views again';
 
 /** What ends it, where nothing that was recorded is touched; undefined for a table, whose contents are another program's. */
 function remedyOf({ type, name }: { readonly type: string; readonly name: string }): string | undefined {

@@ -196,7 +196,7 @@ interface StatusOptions {
   readonly now: number;
   /** Of a source, with the secrets that no name is shown with. */
   readonly definitionsOf: (source: string) => (kind: Kind) => ResourceDefinition;
-  /** Default: all that the mirror has beside the configured ones. */
+  /** Default: every source that the mirror has beside the configured ones. */
   readonly others?: readonly string[] | undefined;
 }
 

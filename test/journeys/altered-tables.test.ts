@@ -53,7 +53,7 @@ it('verify says how a view that was replaced, and an index or trigger that was a
   alter(story, 'CREATE VIEW members AS SELECT 1 AS id');
   const replaced = await story.expectRun(1, 'verify');
   expect(replaced.stdout).toContain(
-    'records and history match their hashes; the next command that writes, such as `tidemark sync`, makes the views anew',
+    'records and history match their hashes; the next command that writes, such as `tidemark sync`, creates the views again',
   );
   expect(replaced.stderr).toContain('another program changed the schema of');
   expect(`${replaced.stdout}${replaced.stderr}`).not.toContain('without history');

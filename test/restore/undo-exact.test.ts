@@ -169,7 +169,12 @@ describe('undo', () => {
       clock,
       concurrency: 1,
       signal: stop.signal,
-      events: { ...NO_EVENTS, stepStarted: ({ action }) => void (action === 'act' && stop.abort()) },
+      events: {
+        ...NO_EVENTS,
+        stepStarted: ({ action }) => {
+          if (action === 'act') stop.abort();
+        },
+      },
     });
     const undo = await rig.apply(undoPlan(rig, restore), { clock, undoes: restore });
     await rig.apply(undoPlan(rig, undo.restore), { clock, undoes: undo.restore });

@@ -20,7 +20,14 @@ import { bySendableKey } from '../plan/settings.ts';
 import { NOTHING_PLANNED, joinedReasons } from '../plan/steps.ts';
 import { familyRecordKey, naturalKeyDigest, recordKey } from '../records.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
-import { appliedSteps, type AppliedSteps, isAnswered, type RestoreRows, undoChain, type UndoChain } from './applied.ts';
+import {
+  appliedSteps,
+  type AppliedSteps,
+  isAnswered,
+  type RestoreRows,
+  undoChain,
+  type UndoChain,
+} from './applied.ts';
 import {
   undoneState,
   type ChangedSince,
