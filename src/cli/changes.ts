@@ -1,16 +1,21 @@
 /** `tidemark changes`: what changed in a period, run by run, over all sources; as text, JSON, CSV or a page with charts. */
 import { resolve } from 'node:path';
 import { collectionKey } from '../catalog/catalog.ts';
+import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { plural, localTime } from '../core/wording.ts';
 import type { DiffDocument, LeftOut } from '../diff/change.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import { changesCsv } from '../report/changes-csv.ts';
+import { parentTexts } from '../report/notes.ts';
+import type { ReportOptions } from '../report/options.ts';
 import { maskedDocument } from '../report/mask.ts';
 import { renderHtml } from '../report/render-html.ts';
 import { renderText } from '../report/render-text.ts';
@@ -18,6 +23,7 @@ import { type Timeline, type TimelineEvent, timelineReport } from '../report/tim
 import { type UnreadOfSource, unreadDocument, unreadNotes, unreadReason } from '../report/unread-notes.ts';
 import { type ForgottenRuns, forgottenInto, forgottenTexts, isPublished } from '../state/runs.ts';
 import { alteredAuthors, alteredRuns, deletedRunsNote, requireCountedWithin } from '../state/intact.ts';
+import { parentNames } from '../state/parent-names.ts';
 import { choosePeriod, isWithin, type Period } from '../state/period.ts';
 import { mayMissChanges, unreadOfSources } from '../state/unread-in-period.ts';
 import { readConfig } from '../wire.ts';
@@ -122,7 +128,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     };
     const isPage = format === 'html';
     const isPartial = unread.some(mayMissChanges);
-    const timeline = { ...timelineOf(period, found, sources), isPartial };
+    const timeline = { ...timelineOf(period, found, sources, placesIn(mirror, config)), isPartial };
     const { since, until } = period;
     const report = timelineReport(
       isPage ? { ...timeline, period: `${utcMinute(since.at)} to ${utcMinute(until.at)} UTC` } : timeline,
@@ -233,20 +239,36 @@ function firstLooks(found: readonly RunChanges[]): string[] {
   ];
 }
 
+/** The parents of a record with their names, by source. */
+function placesIn(mirror: Mirror, config: Config): (source: string, scope: Scope) => readonly string[] {
+  const options = new Map<string, Pick<ReportOptions, 'definitions' | 'parentName'>>();
+  return (source, scope) => {
+    const definitions = definitionsFor(config, source);
+    const known = options.get(source) ?? {
+      definitions,
+      parentName: parentNames(mirror, source, definitions),
+    };
+    options.set(source, known);
+    return parentTexts(scope, known);
+  };
+}
+
 function timelineOf(
   { since, until }: Period,
   found: readonly RunChanges[],
   sources: readonly string[],
+  placeOf: (source: string, scope: Scope) => readonly string[],
 ): Timeline {
   const events = found.flatMap(({ run, diff }) =>
     (diff?.changes ?? []).map(
-      ({ kind, id, name, change, fields, created_again: again, changed_by: by }): TimelineEvent => ({
+      ({ kind, scope, id, name, change, fields, created_again: again, changed_by: by }): TimelineEvent => ({
         at: run.finishedAt ?? run.startedAt,
         run: run.run,
         kind,
         id,
         name,
         change,
+        place: placeOf(run.source, scope),
         fields: change === 'changed' ? fields : [],
         ...(again === undefined ? {} : { created_again: again }),
         ...(by === undefined ? {} : { changed_by: by }),

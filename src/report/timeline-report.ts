@@ -25,6 +25,8 @@ export interface TimelineEvent {
   readonly changed_by?: WrittenBy;
   /** Those that changed; none of a record that came or went. */
   readonly fields: readonly FieldChange[];
+  /** The parents of the record. */
+  readonly place?: readonly string[];
   /** Named where several sources share the report. */
   readonly source?: string;
 }
@@ -149,6 +151,7 @@ function itemOf(event: TimelineEvent, options: ReportOptions): Item {
     name: nameText(name),
     outcome: changeText({ ...event, id }),
     ...(again === undefined ? { id: nameText(id) } : {}),
+    ...(event.place === undefined ? {} : { place: event.place }),
     fields: change !== 'changed' ? [] : isShown ? fields : maskedFields(fields, definition),
   };
 }

@@ -105,6 +105,20 @@ describe('changes of a period with a partial run', () => {
   });
 });
 
+describe('changes as text', () => {
+  it('names the role and the organization that a membership is of', async () => {
+    const made = await world();
+    made.service.set('roles', [{ id: 'r1', name: 'Pilots' }]);
+    made.service.lists.set(`${ROLES}r1/role_memberships/`, []);
+    await made.expectRun(0, 'sync', '--quiet');
+    made.service.lists.set(`${ROLES}r1/role_memberships/`, ['{"id":"m1","user":{"uuid":"u1"}}']);
+    await made.expectRun(0, 'sync', '--quiet');
+    const { stdout } = await made.expectRun(0, 'changes', '--kind', 'role_memberships');
+    expect(stdout).toMatch(/role membership[^]*role Pilots \(r1\)/);
+    expect(stdout).toContain(ORG);
+  });
+});
+
 describe('changes of a kind that the configuration excludes', () => {
   it('does not say that nothing changed, named with --kind', async () => {
     const made = await world();
