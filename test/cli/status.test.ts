@@ -272,7 +272,7 @@ describe('status', () => {
     const two = ['status', '--config', file, '--source', 'ours'];
     const ofOne = (await commandLine(two, { env: {}, cwd: directory })).stdout;
     expect(ofOne).toMatch(
-      /^Next: nothing, since no daemon is running; `tidemark daemon` starts what is scheduled\n {2}\(sync every 30 min, drill every 7 d\)$/m,
+      /^Next: nothing, since no daemon is running; `tidemark daemon --config \S+` starts what is scheduled\n {2}\(sync every 30 min, drill every 7 d\)$/m,
     );
     const path = join(directory, 'mirror.db');
     const mirror = openMirror(path, { mode: 'write', command: 'test', clock: systemClock });
