@@ -128,7 +128,11 @@ describe('the views of kinds', () => {
     file.exec(sql);
     file.close();
     expect((await open({ path: mirror.path, mode: 'read' }).verify()).problems).toEqual(
-      messages.map((message) => ({ kind: 'schema', message })),
+      messages.map((message) => ({
+        kind: 'schema',
+        message,
+        remedy: 'the next command that writes, such as `tidemark sync`, makes the views anew',
+      })),
     );
     const writer = open({ path: mirror.path });
     writer.remakeViews();
