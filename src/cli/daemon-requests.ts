@@ -8,7 +8,7 @@ import { plural } from '../core/wording.ts';
 import type { RunProgress } from '../state/documents.ts';
 import { HEALTH_STATES, type HealthState } from '../daemon/health/reason.ts';
 import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
-import type { DaemonView, RunningJob } from '../daemon/view.ts';
+import type { DaemonView, RunningJob, ScheduleView } from '../daemon/view.ts';
 import { JOB_NAMES, JOB_TRIGGERS } from '../mirror/daemon-store.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { printNote, type CommandContext } from './context.ts';
@@ -135,7 +135,11 @@ export interface DaemonNow {
   readonly states: ReadonlyMap<string, HealthState>;
   readonly running: readonly RunningJob[];
   readonly queued: ReturnType<DaemonView['queued']>;
+  /** The syncs by schedule that leave sources out, and when they are due. */
+  readonly pauses: readonly SyncPauses[];
 }
+
+type SyncPauses = Required<Pick<ScheduleView, 'dueAt' | 'paused'>>;
 
 /** @param document `tidemark.status/1`, perhaps of another version: what is not understood is left out @internal */
 export function daemonNowIn(document: unknown): DaemonNow {
@@ -162,6 +166,14 @@ export function daemonNowIn(document: unknown): DaemonNow {
       ];
     }),
     queued: listIn(daemon, 'queued').flatMap((each) => queuedJobIn(each) ?? []),
+    pauses: listIn(daemon, 'schedules').flatMap((each): SyncPauses[] => {
+      const dueAt = memberOf(each, 'due_at');
+      const paused = listIn(each, 'paused').flatMap((pause) => {
+        const [source, until] = [memberOf(pause, 'source'), memberOf(pause, 'until')];
+        return typeof source === 'string' && typeof until === 'string' ? [{ source, until }] : [];
+      });
+      return paused.length === 0 || typeof dueAt !== 'string' ? [] : [{ dueAt, paused }];
+    }),
   };
 }
 

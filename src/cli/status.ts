@@ -34,6 +34,8 @@ import { fullDisk, spaceBeside } from '../doctor/disk.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { hourProblem, hourProblemOf } from '../daemon/problems.ts';
 import { Intervals } from '../daemon/schedule/intervals.ts';
+import type { HealthCode } from '../daemon/health/reason.ts';
+import type { ScheduleView } from '../daemon/view.ts';
 import { Timetable, withPutOff } from '../daemon/schedule/timetable.ts';
 import type { LockHolder } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -167,10 +169,10 @@ async function lookAtHealth(
       ...(context.options.source === undefined ? {} : { others: [] }),
     }),
   );
-  // Where nothing is late, the mirror knows enough. Why something is, such as a service that hangs, only the daemon knows.
+  // Where nothing is late or failed, the mirror knows enough. Why something is, such as a service that hangs, only the daemon knows.
   const isFirst = configuredOf(inputs).some(({ lastComplete }) => lastComplete === null);
   const isAsked = daemon === undefined && hasDaemon;
-  if (isAsked && (isFirst || isLate(snapshotOf(view, inputs, now, mirror))))
+  if (isAsked && (isFirst || isUnexplained(snapshotOf(view, inputs, now, mirror))))
     living = await lookAtDaemon(context, config);
   const drift = new DriftNow();
   const names = configuredOf(inputs).map(({ source }) => source);
@@ -180,8 +182,10 @@ async function lookAtHealth(
   return { view, snapshot, found, writer, backups, hasDaemon };
 }
 
-function isLate(snapshot: HealthSnapshot): boolean {
-  return needsOf(snapshot).some(({ code }) => code === 'stale' || code === 'backup_overdue');
+const ASKED_ABOUT: ReadonlySet<string> = new Set<HealthCode>(['stale', 'run_failed', 'backup_overdue']);
+
+function isUnexplained(snapshot: HealthSnapshot): boolean {
+  return needsOf(snapshot).some(({ code }) => ASKED_ABOUT.has(code));
 }
 
 /** Everything is read again if a run has ended before the lock was looked at: what it left is in no part of the rest. */
@@ -267,12 +271,23 @@ function healthView(
       known: (targets, own) => catalog.known(local(targets), own),
       remembered: (targets) => catalog.remembered(local(targets)),
     },
-    schedules: () => withPutOff(timetable.views(), (source) => putOff.get(source)?.freeAt ?? null),
+    schedules: () =>
+      withPutOff(
+        timetable.views().map((each) => withPauses(each, daemon())),
+        (source) => putOff.get(source)?.freeAt ?? null,
+      ),
     intervalChange: (name) => intervals.changeOf(name),
     running: () => (daemon()?.running ?? []).filter(isOwn),
     queued: () => (daemon()?.queued ?? []).filter(isOwn),
     problems: () => problems,
   };
+}
+
+/** The pauses of sources are the daemon's, and no mirror has them. */
+function withPauses(view: ScheduleView, daemon: DaemonNow | null): ScheduleView {
+  if (view.schedule !== 'sync') return view;
+  const own = daemon?.pauses.find(({ paused }) => paused.some(({ source }) => view.sources.includes(source)));
+  return own === undefined ? view : { ...view, ...own };
 }
 
 function exitCode(sources: readonly SourceStatus[]): ExitCode {

@@ -149,7 +149,11 @@ export class Cell {
       config: () => this.#config,
       configProblem: () => (source === null ? surroundings.configProblem() : null),
       mirrorAccess: this.#mirrorAccess,
-      schedules: () => withPutOff(this.#timetable.views(), (of) => this.runner.putOffUntil(of)),
+      schedules: () =>
+        withPutOff(
+          this.#timetable.viewsWithPauses((of) => this.runner.restsUntil(of)),
+          (of) => this.runner.putOffUntil(of),
+        ),
       intervalChange: (name) => this.#intervals.changeOf(name),
       runner: this.runner,
       works,

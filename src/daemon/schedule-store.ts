@@ -3,6 +3,7 @@ import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
+import { localTime } from '../core/wording.ts';
 import type { IntervalRow, JobEnd, JobName, JobRow, ScheduleRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { DaemonEffects } from './effects.ts';
@@ -197,8 +198,13 @@ export function startSchedule(due: DueSchedule, { runner, timetable, works, log 
     const restsUntil = schedule === 'sync' && source !== null ? runner.restsUntil(source) : null;
     if (restsUntil !== null) {
       log.info(
-        { schedule, source, until: isoTime(restsUntil) },
-        `${schedule} leaves out a source whose service did not answer`,
+        {
+          schedule,
+          source,
+          until: isoTime(restsUntil),
+          hint: `\`tidemark sync --source ${source}\` tries now`,
+        },
+        `the schedule waits until ${localTime(isoTime(restsUntil)).slice(11)} before it syncs ${source} again: its service did not answer`,
       );
       return [];
     }

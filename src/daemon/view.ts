@@ -69,6 +69,14 @@ export interface ScheduleView {
   readonly intervalMs: number;
   readonly skippedTicks: number;
   readonly missedTicks: number;
+  /** Of the sync: its sources that it leaves out for a while, as their service did not answer; left out for none. */
+  readonly paused?: readonly SchedulePause[];
+}
+
+interface SchedulePause {
+  readonly source: string;
+  /** ISO 8601. */
+  readonly until: string;
 }
 
 /** What the sources' clients counted since the daemon started. */

@@ -98,10 +98,20 @@ describe('what a daemon does now', () => {
       mirrorProblem: null,
     };
     const snapshot = { now: 0, health: assessHealth(facts), pending: [] };
+    const dueAt = '2026-03-01T12:30:00.000Z';
+    const paused = [{ source: 'a', until: '2026-03-01T12:29:30.000Z' }];
+    const schedule = {
+      ...{ cron: '*/5 * * * *', zone: 'UTC', sources: ['a'] },
+      ...{ intervalMs: 300_000, skippedTicks: 0, missedTicks: 0 },
+    };
     const document = statusDocument(
       {
-        ...{ startedAt, mirrorPath: 'm.db', sources: [], schedules: () => [], stats: () => [] },
+        ...{ startedAt, mirrorPath: 'm.db', sources: [], stats: () => [] },
         ...{
+          schedules: () => [
+            { ...schedule, schedule: 'forget' as const, dueAt },
+            { ...schedule, schedule: 'sync' as const, dueAt, paused },
+          ],
           running: () => running,
           queued: () => [{ ...sync, since: startedAt, waitsFor: 'b' }],
           configProblem: () => null,
@@ -110,12 +120,16 @@ describe('what a daemon does now', () => {
       snapshot as never,
     );
     const { states, ...now } = daemonNowIn(JSON.parse(JSON.stringify(document)));
-    expect(now).toEqual({ running, queued: [{ ...sync, since: startedAt, waitsFor: 'b' }] });
+    expect(now).toEqual({
+      running,
+      queued: [{ ...sync, since: startedAt, waitsFor: 'b' }],
+      pauses: [{ dueAt, paused }],
+    });
     expect(states.size).toBe(0);
   });
 
   it('is nothing where it is not understood', () => {
-    const nothing = { states: new Map(), running: [], queued: [] };
+    const nothing = { states: new Map(), running: [], queued: [], pauses: [] };
     expect(daemonNowIn(null)).toEqual(nothing);
     const odd = {
       health: { sources: [{ source: 'a', state: 'odd' }] },

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { keyFingerprint } from '../../src/config/source.ts';
 import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
+import { statusDocument } from '../../src/daemon/http/documents.ts';
 import { SharedRateLog } from '../../src/mirror/rate-log.ts';
 import { FakeService, respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
@@ -35,6 +36,12 @@ function silence(rig: Rig): { is: boolean } {
     return true;
   });
   return silent;
+}
+
+/** The daemon's part of `GET /api/v1/status`. */
+function statusOf(rig: Rig): object {
+  const view = { ...rig.view, mirrorPath: rig.mirrorPath, sources: [] };
+  return statusDocument(view, readHealthSnapshot(rig.view, rig.clock.now()));
 }
 
 /** Longest time between two complete runs of a source, in minutes, up to now. */
@@ -77,6 +84,23 @@ describe('a service that accepts and never answers', () => {
     silent.is = false;
     await rig.advanceMinutes(35);
     expect(rig.jobs({ name: 'sync', source: 'a', limit: 1 })[0]?.outcome).toBe('done');
+  });
+
+  it('is said to be left out by the schedule, with the time until which and what tries now', async () => {
+    const rig = await rigOf('* * * * *', []);
+    await rig.start();
+    silence(rig);
+    const hasFailed = () => rig.jobs({ name: 'sync', source: 'a', limit: 1 })[0]?.outcome === 'failed';
+    for (let minute = 0; minute < 20 && !hasFailed(); minute += 1) await rig.advanceMinutes(1);
+    const { health } = readHealthSnapshot(rig.view, rig.clock.now());
+    const [view] = rig.view.schedules();
+    const until = view?.paused?.find(({ source }) => source === 'a')?.until ?? '';
+    expect(Date.parse(until)).toBeGreaterThan(rig.clock.now());
+    expect(Date.parse(view?.dueAt ?? '')).toBeGreaterThanOrEqual(Date.parse(until));
+    const left = `not synced on schedule until ${until.slice(11, 19)}Z, as the service did not answer: \`tidemark sync --source a\` tries now`;
+    const failed = health.sources[0]?.reasons.find(({ code }) => code === 'run_failed');
+    expect(failed?.message).toContain(left);
+    expect(JSON.stringify(statusOf(rig))).toContain(JSON.stringify({ source: 'a', until }));
   });
 
   it('has a quarter of an hour where nobody waits for it', async () => {

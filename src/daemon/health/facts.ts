@@ -43,6 +43,8 @@ export interface SourceFacts {
   readonly limitHeldBy: string | null;
   /** That its next sync waits for `rate.perHour`, and what a person can do about it; null if it does not. */
   readonly hourUsedUp: { readonly message: string; readonly hint: string | null } | null;
+  /** Until when its schedule leaves it out, as the service did not answer; ISO 8601, null or left out where it does not. */
+  readonly pausedUntil?: string | null;
   /** Of all kinds; likewise the next two. */
   readonly lastComplete: EndedRun | null;
   readonly lastEnded: EndedRun | null;

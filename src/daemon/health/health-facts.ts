@@ -646,6 +646,7 @@ export function unreadSource(view: SourceView, config: Config, source: string): 
     isQueued: queuedSync(view, source) !== undefined,
     limitHeldBy: queuedSync(view, source)?.waitsFor ?? null,
     hourUsedUp: hourUsedUp(view, source),
+    pausedUntil: schedule?.paused?.find((each) => each.source === source)?.until ?? null,
     lastComplete: null,
     lastEnded: null,
     lastSync: null,

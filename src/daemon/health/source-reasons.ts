@@ -1,7 +1,7 @@
 /** What is wrong with a source: how fresh it is, and what its last sync came to. */
 import type { ErrorCode } from '../../core/errors.ts';
 import { DISK_FULL_HINT, resumeHint } from '../../core/hints.ts';
-import { duration, durationBeyond, plural } from '../../core/wording.ts';
+import { duration, durationBeyond, localTime, plural } from '../../core/wording.ts';
 import { unendedText } from '../../mirror/unfinished-restore.ts';
 import { expectedSince, isFirstSyncAtWork, isInterrupted } from './allowed-age.ts';
 import type { SourceFacts, EndedJob } from './facts.ts';
@@ -137,16 +137,18 @@ function lastRun(facts: SourceFacts): HealthReason[] {
   if (code === 'run_failed') {
     const doctor = unansweredHint(last, source);
     const first = doctor === null ? '' : `${doctor}; `;
+    const pause = pauseText(facts);
+    const next = pause === '' ? '; the next sync retries' : '';
     return [
       {
         code: 'run_failed',
         state: 'degraded',
-        message: `the last sync ${isInterrupted(last) ? 'was interrupted' : 'failed'}${run === null ? ' before its run began' : ''}${why}`,
+        message: `the last sync ${isInterrupted(last) ? 'was interrupted' : 'failed'}${run === null ? ' before its run began' : ''}${why}${pause}`,
         since: failingSince ?? since,
         hint:
           run === null
-            ? `${first}no run was begun${isDiskFull(last) ? ': free space on the volume of the mirror' : ''}; the next sync retries`
-            : `${first}\`tidemark runs show ${run}\` shows the reason; the next sync retries`,
+            ? `${first}no run was begun${isDiskFull(last) ? ': free space on the volume of the mirror' : ''}${next}`
+            : `${first}\`tidemark runs show ${run}\` shows the reason${next}`,
       },
     ];
   }
@@ -161,6 +163,12 @@ function lastRun(facts: SourceFacts): HealthReason[] {
       hint: `\`tidemark runs show ${lastEnded.run}\` names them`,
     },
   ];
+}
+
+function pauseText({ pausedUntil = null, source }: SourceFacts): string {
+  if (pausedUntil === null) return '';
+  const until = localTime(pausedUntil).slice(11);
+  return `; not synced on schedule until ${until}, as the service did not answer: \`tidemark sync --source ${source}\` tries now`;
 }
 
 /** Errors of a run of some kinds are reported until a run of all kinds. */

@@ -142,6 +142,7 @@ export function statusDocument(view: StatusView, snapshot: HealthSnapshot): obje
         zone: schedule.zone,
         sources: schedule.sources,
         due_at: schedule.dueAt,
+        paused: schedule.paused ?? [],
         interval_seconds: schedule.intervalMs / 1000,
         skipped_ticks: schedule.skippedTicks,
         missed_ticks: schedule.missedTicks,

@@ -173,6 +173,29 @@ export class Timetable {
     }));
   }
 
+  /** The same with the sources that the sync leaves out; where it leaves out all, due at the first tick that has one of them again, jitter aside. */
+  viewsWithPauses(pausedUntil: (source: string) => number | null): ScheduleView[] {
+    return this.views().map((view) => {
+      const entry = this.#entries.find(({ schedule }) => schedule === view.schedule);
+      if (view.schedule !== 'sync' || view.dueAt === null || entry === undefined) return view;
+      const times = view.sources.flatMap((source) => {
+        const until = pausedUntil(source);
+        return until === null ? [] : [{ source, until }];
+      });
+      if (times.length === 0) return view;
+      const paused = times.map(({ source, until }) => ({ source, until: isoTime(until) }));
+      const first = Math.min(...times.map(({ until }) => until));
+      if (times.length < view.sources.length || Date.parse(view.dueAt) >= first) return { ...view, paused };
+      return { ...view, paused, dueAt: isoTime(this.#tickAfter(entry.cron, first - 1)) };
+    });
+  }
+
+  /** Without the jitter. */
+  #tickAfter(cron: Cron, after: number): number {
+    const share = this.#options.isSpread ? this.#options.share() : null;
+    return share === null ? cron.next(after) : spreadAfter(cron, share, after);
+  }
+
   #dueAfter({ cron, settings }: Pick<Entry, 'cron' | 'settings'>, after: number): number {
     if (!this.#options.isSpread) return cron.next(after);
     const share = this.#options.share();
