@@ -7,11 +7,26 @@ import { backupHint, DISK_FULL_HINT, EMPTIED_HINT, RESTORE_HINT } from '../../co
 import { byteSize, duration, localTime, percent, plural } from '../../core/wording.ts';
 import { backupInterval } from '../http/wording.ts';
 import { hasDrillFallen } from '../last-jobs.ts';
-import { allowedBackupAgeMs, isBackupOnItsWay, expectedSince, isFirstSyncAtWork } from './allowed-age.ts';
+import {
+  allowedBackupAgeMs,
+  isInterrupted,
+  isBackupOnItsWay,
+  expectedSince,
+  isFirstSyncAtWork,
+} from './allowed-age.ts';
 import type { SourceFacts, EndedJob, HealthFacts } from './facts.ts';
 import type { HealthCode, HealthReason } from './reason.ts';
-import { latestSync, isDiskFull, WAS_FULL, wasDiskFull } from './source-reasons.ts';
-import { behindText, waitHint, hangHint, unansweredHint, SLOT_HINT, waitsForSlot } from './waits.ts';
+import { latestSync, failureCode, isDiskFull, WAS_FULL, wasDiskFull } from './source-reasons.ts';
+import {
+  behindText,
+  waitHint,
+  hangHint,
+  hangingSyncHint,
+  syncText,
+  unansweredHint,
+  SLOT_HINT,
+  waitsForSlot,
+} from './waits.ts';
 
 export function daemonReasons(facts: HealthFacts): HealthReason[] {
   const { mirrorProblem, configProblem, problems, drills, failedJobs, failingChannels } = facts;
@@ -216,11 +231,35 @@ function backupReasons({ backups, sources, failedJobs, now, startedAt }: HealthF
   const unanswered = before === undefined ? null : unansweredHint(latestSync(before), before.source);
   const { why, ...more } = overdueCause(backups, {
     ...{ isRunDone, failed, waiting, unanswered, isSyncing, isFull, now },
+    failing: failingText(sources, now),
   });
   const age = lastAt === null ? 'yet' : `for ${duration(ageMs)}`;
   const message = `no backup of the mirror was made ${age}, one is due ${backupInterval(backups.everyMs)}: ${why}`;
   const overdueSince = lastAt === null ? since : isoTime(dueAt);
   return [{ code: 'backup_overdue', state: 'degraded', message, since: overdueSince, ...more }];
+}
+
+function failingText(
+  sources: readonly SourceFacts[],
+  now: number,
+): { readonly text: string; readonly hint?: string } | null {
+  const hangs = sources.find(({ isSilent }) => isSilent);
+  const hint = hangs === undefined ? null : hangingSyncHint(hangs);
+  if (hangs?.sync && hint !== null)
+    return { text: `: of ${hangs.source}, ${syncText(hangs.sync, now)}`, hint };
+  const failed = sources.flatMap((facts) => {
+    const last = latestSync(facts);
+    return last === null || failureCode(last) === null ? [] : [{ ...last, source: facts.source }];
+  });
+  const [first] = failed;
+  if (first === undefined) return null;
+  const why = first.error === null ? '' : `: ${first.error}`;
+  const verb = isInterrupted(first) ? 'was interrupted' : 'failed';
+  const doctor = unansweredHint(first, first.source);
+  return {
+    text: `: the last sync of ${first.source} ${verb}${why}`,
+    ...(doctor === null ? {} : { hint: doctor }),
+  };
 }
 
 function overdueCause(
@@ -230,6 +269,7 @@ function overdueCause(
     failed,
     waiting,
     unanswered,
+    failing,
     isSyncing,
     isFull,
     now,
@@ -240,6 +280,8 @@ function overdueCause(
     readonly waiting: SourceFacts | undefined;
     /** What to do about the sync that the backup waits for, where the last one of its source had no answer. */
     readonly unanswered: string | null;
+    /** Why runs are not complete, and what shows more of it; null where no sync hangs and the last ones did not fail. */
+    readonly failing: { readonly text: string; readonly hint?: string } | null;
     readonly now: number;
   },
 ): Pick<HealthReason, 'hint' | 'follows'> & { readonly why: string } {
@@ -288,9 +330,10 @@ function overdueCause(
       hint: DISK_FULL_HINT,
       follows: 'sync_overdue',
     };
+  const { text = '', hint = '`tidemark runs` shows the runs' } = failing ?? {};
   return {
-    why: `no run was complete since it was due${isSyncing ? '; a sync is running now' : ''}`,
-    hint: '`tidemark status` shows what keeps runs from being complete; `tidemark backup create` makes a backup of the current state',
+    why: `no run was complete since it was due${text}${isSyncing ? '; a sync is running now' : ''}`,
+    hint: `${hint}; \`tidemark backup create\` makes a backup of the current state`,
     follows: 'sync_overdue',
   };
 }
