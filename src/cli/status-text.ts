@@ -16,6 +16,7 @@ import {
   leftSourcesText,
   needsOf,
   sinceOf,
+  sinceWords,
   verdictText,
 } from '../daemon/health/status-answers.ts';
 import type { HealthSnapshot } from '../daemon/health/health-facts.ts';
@@ -125,7 +126,7 @@ function needsLines({ snapshot, hasDaemon }: StatusFacts): string[] {
     ...needs.flatMap((need) => {
       const { source, code, message, hint } = need;
       const since = sinceOf(need);
-      const ago = since === null ? '' : age(since, snapshot.now);
+      const ago = since === null ? '' : `${sinceWords(need)}${age(since, snapshot.now)}`;
       const when = ago === '' ? '' : message.endsWith('?') ? ` (${ago})` : `, ${ago}`;
       // Without a daemon the last line says what starts a sync.
       const isExplained = WITH_HINT.has(code) || (code === 'stale' && hasDaemon);

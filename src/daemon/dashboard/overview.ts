@@ -25,6 +25,7 @@ import {
   leftSourcesText,
   needsOf,
   sinceOf,
+  sinceWords,
   verdictText,
 } from '../health/status-answers.ts';
 import type { HealthSnapshot } from '../health/health-facts.ts';
@@ -283,7 +284,7 @@ function needsHtml(needs: readonly Need[], now: number): Html {
     const since = sinceOf(need);
     const name = source === null ? NOTHING : markup`${nameHtml(source)}: `;
     const [before, after] = message.endsWith('?') ? [' (', ')'] : [', ', ''];
-    const when = since === null ? NOTHING : faint(before, ageHtml(since, now), after);
+    const when = since === null ? NOTHING : faint(`${before}${sinceWords(need)}`, ageHtml(since, now), after);
     return markup`<li class="${state === 'failing' ? 'bad' : 'warn'}">
 <p><strong>${name}${message}</strong>${when}</p>${hintHtml(hint)}</li>`;
   });

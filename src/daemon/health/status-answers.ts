@@ -15,7 +15,7 @@ import type { JobRow } from '../../mirror/daemon-store.ts';
 import { type DriftSummary, summaryOf } from '../jobs/summaries.ts';
 import { isDamageFound } from '../notices/run-transitions.ts';
 import { hasDrillFallen, type LastJobs } from '../last-jobs.ts';
-import type { HealthReason } from './reason.ts';
+import type { HealthCode, HealthReason } from './reason.ts';
 import type { HealthSnapshot } from './health-facts.ts';
 import { age } from '../http/wording.ts';
 
@@ -436,6 +436,13 @@ export interface Need extends HealthReason {
 /** Since when, for a need whose message does not say it. */
 export function sinceOf({ code, since }: Need): string | null {
   return code === 'stale' ? null : since;
+}
+
+const SINCE_FIRST: ReadonlySet<string> = new Set<HealthCode>(['run_failed', 'key_refused']);
+
+/** What comes before that time: of syncs that fail one after the other, it is not that of the last one. */
+export function sinceWords({ code }: Need): string {
+  return SINCE_FIRST.has(code) ? 'for the first time ' : '';
 }
 
 /** What needs attention, worst first. A first sync under way needs no action. */

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { HealthFacts, SourceFacts } from '../../../src/daemon/health/facts.ts';
 import { assessHealth } from '../../../src/daemon/health/health.ts';
 import { allowedAgeMs, isBackupOnItsWay } from '../../../src/daemon/health/allowed-age.ts';
+import { sinceWords } from '../../../src/daemon/health/status-answers.ts';
 import { DRILL_FALL } from '../../../src/daemon/last-jobs.ts';
 
 type EndedRun = NonNullable<SourceFacts['lastEnded']>;
@@ -685,6 +686,28 @@ describe('an overdue backup', () => {
     expect(reason?.follows).toBeUndefined();
   });
 
+  it('is told with the source whose last sync failed, and how to see why', () => {
+    const timeout = { errorCode: 'timeout', error: 'the service has not answered for 80 s' };
+    const failed = source({
+      lastComplete: run(900),
+      lastEnded: { ...run(5), outcome: 'failed', ...timeout },
+    });
+    const reason = reasonOf({}, failed);
+    expect(reason?.message).toMatch(
+      /no run was complete since it was due: the last sync of a failed: the service has not answered for 80 s$/,
+    );
+    expect(reason?.hint).toBe(
+      '`tidemark doctor --source a` shows whether the service responds; `tidemark backup create` makes a backup of the current state',
+    );
+    const [facts] = failed.sources;
+    const syncing = { ...failed, sources: [{ ...(facts ?? SOURCE), isSyncing: true }] };
+    expect(reasonOf({}, syncing)?.message).toMatch(/has not answered for 80 s; a sync is running now$/);
+    const refused = source({ lastComplete: run(900), lastEnded: { ...run(5), outcome: 'failed' } });
+    expect(reasonOf({}, refused)?.hint).toBe(
+      '`tidemark runs` shows the runs; `tidemark backup create` makes a backup of the current state',
+    );
+  });
+
   it('advises to make room where the disk was full at the last sync, or at the last backup', () => {
     const full = { errorCode: 'disk_full', error: 'the disk is full: m.db could not be written' };
     const failed = { ...source({ lastComplete: run(900), lastSync: { ...FAILED, ...full } }) };
@@ -709,7 +732,7 @@ describe('an overdue backup', () => {
     expect(ofBackup?.hint).toBe('free space there, or enlarge the volume; then `tidemark backup create`');
     // A later run failed for another reason.
     const since = source({ lastComplete: run(900), lastSync: { ...FAILED, errorCode: 'unreachable' } });
-    expect(reasonOf({}, since)?.hint).toContain('`tidemark status`');
+    expect(reasonOf({}, since)?.hint).toMatch(/^`tidemark doctor --source a` shows/);
   });
 
   it('advises against the syncs once it has waited for as long as two are apart', () => {
@@ -869,4 +892,13 @@ it('names the job that the next sync waits for, where the source is late', () =>
     backups,
   }).reasons.find(({ code }) => code === 'backup_overdue');
   expect(overdue?.message).toMatch(/was due: the next sync waits for the sync of b, which has/);
+});
+
+it.each([
+  ['run_failed', 'for the first time '],
+  ['key_refused', 'for the first time '],
+  ['run_partial', ''],
+] as const)('dates %s so that the time is not taken for that of the last sync', (code, words) => {
+  const reason = { code, state: 'degraded', message: 'm', since: null, hint: null } as const;
+  expect(sinceWords({ ...reason, source: 'a' })).toBe(words);
 });
