@@ -179,6 +179,8 @@ export class CellStatus {
         const drift = new DriftNow();
         const config = living.config();
         const names = config.sources.map((source) => source.name);
+        // What is read now is kept until the mirror changes again. At the start, the mirrors do not wait for their targets.
+        if (this.#known !== null) await living.backups.look(config.backup?.targets ?? [], mirror);
         const found = await drift.ofAll(mirror, config, names, at);
         const inputs = readHealthInputs(living, mirror, at, { finder: drift });
         // `finished` reads the mirror when it is called first.

@@ -1,13 +1,14 @@
 /** The job of backups within the daemon: it comes after complete syncs, and leaves a row only where a backup is due. */
-import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, readdirSync, renameSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { backUpHere } from '../../src/backup/work.ts';
 import { openWorkDirectory } from '../../src/backup/work-directory.ts';
 import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import type { Config } from '../../src/config/config.ts';
-import { systemClock } from '../../src/core/clock.ts';
+import { isoTime, systemClock } from '../../src/core/clock.ts';
 import { EMPTIED_HINT } from '../../src/core/hints.ts';
+import { CellStatus } from '../../src/daemon/cell-status.ts';
 import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
 import { backupWork } from '../../src/daemon/jobs/job-table.ts';
 import type { JobWork } from '../../src/daemon/jobs/work.ts';
@@ -107,6 +108,47 @@ it('waits for a backup that somebody makes by hand, five minutes at most', async
   expect(rig.loud()).toEqual([
     expect.stringMatching(/^backup failed: .* is held by `backup create` \(pid 4711/),
   ]);
+});
+
+it('no longer says that a directory lost its backups once a backup by hand was recorded', async () => {
+  const rig = await rigWithBackups();
+  const directory = join(rig.directory, 'backups');
+  rig.configure({ sync: '0 * * * *' }, `backup: { targets: ["${directory}"], every: 25m }`);
+  await rig.start({ backup: backupWork({}) });
+  await expect.poll(() => backups(rig)).toEqual(['after_run 10:01 done']);
+  const { view } = rig;
+  const status = new CellStatus({
+    ...{ name: 'a', startedAt: view.startedAt, view: () => view },
+    ...{ openReader: () => view.openReader(), now: () => rig.clock.now() },
+  });
+  const codes = () => status.snapshot()?.health.reasons.map(({ code }) => code);
+  renameSync(directory, `${directory}-away`);
+  mkdirSync(directory);
+  await rig.advanceMinutes(1);
+  const isEmptied = async () => {
+    status.markOld();
+    await status.refresh();
+    return codes()?.includes('backup_emptied');
+  };
+  await expect.poll(isEmptied).toBe(true);
+
+  rmdirSync(directory);
+  renameSync(`${directory}-away`, directory);
+  const clock = systemClock;
+  const writer = openMirror(rig.mirrorPath, { mode: 'write', command: 'test', clock });
+  const start = {
+    name: 'backup',
+    source: null,
+    trigger: 'request',
+    startedAt: isoTime(clock.now()),
+  } as const;
+  const job = writer.daemon.beginJob(start);
+  const summary = { file: 'x', targets: [] };
+  const end = { outcome: 'done', run: null, summary, errorCode: null, error: null } as const;
+  writer.daemon.finishJob(job, { ...end, finishedAt: isoTime(clock.now()) });
+  writer.close();
+  await status.refresh();
+  expect(codes()).not.toContain('backup_emptied');
 });
 
 it.each(['alone', 'beside one that is away'])(
