@@ -26,6 +26,7 @@ import {
 import { bySendableKey } from '../plan/settings.ts';
 import { naturalKeyDigest } from '../records.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
+import { reportCreatedTwice } from './created-twice.ts';
 import { RestoreJournal } from './journal.ts';
 import { LiveRecords, isRetrieved } from './live-records.ts';
 import {
@@ -354,6 +355,7 @@ async function applyLevels(
     // Writing their entries failed at first, and succeeded now.
     for (const step of awaitingDisk) reportEnded(step);
   }
+  if (!signal.aborted) await reportCreatedTwice(context, plan.steps);
   return stops[0] ?? null;
 }
 

@@ -149,6 +149,9 @@ interface RestoreSummary {
 /** In the journal of an applied creation: an earlier request of it may have been sent, too (`warningOf`). */
 export const PERHAPS_SENT = 'perhaps_sent';
 
+/** In the journal of an applied creation: a second record that is the same exists, as the journal's text says (`warningOf`). */
+export const CREATED_TWICE = 'created_twice';
+
 const REFUSED: ReadonlySet<string> = new Set(['unauthorized', 'forbidden']);
 
 /**
@@ -322,7 +325,8 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
   const newId = newIdOf(row.n);
   const { n, action, kind, id, name } = step;
   const isUnsent = outcome === 'blocked' || outcome === 'manual';
-  const code = errorCode === PERHAPS_SENT ? null : (errorCode as StepErrorCode | null);
+  const isWarning = errorCode === PERHAPS_SENT || errorCode === CREATED_TWICE;
+  const code = isWarning ? null : (errorCode as StepErrorCode | null);
   const hint = code !== null && outcome === 'failed' ? hintFor(code) : undefined;
   const failure =
     code === null ? null : { code, message: error ?? code, ...(hint === undefined ? {} : { hint }) };
@@ -344,14 +348,15 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
 }
 
 /**
- * The warning for a creation that was sent again after requests of which no answer said whether they had been done (a 500 says that
+ * The warning for a creation of which a second record exists, and for one that was sent again after requests of which no answer said whether they had been done (a 500 says that
  * they were not): the service may have executed one after the look-up, and a record without a name can only be recognized by
  * its content.
  */
 function warningOf(
   { precondition, request }: PlanStep,
-  { outcome, attempts, errorCode }: RestoreStepRow,
+  { outcome, attempts, errorCode, error }: RestoreStepRow,
 ): Pick<StepReport, 'warning'> {
+  if (errorCode === CREATED_TWICE && error !== null) return { warning: error };
   const isNameless = precondition?.state === 'absent' && precondition.digest === null;
   if (outcome !== 'applied' || attempts < 2 || request?.role !== 'create') return {};
   const why =

@@ -1,0 +1,120 @@
+/**
+ * Records of which a second one exists that somebody else created at the same time: the look before a creation cannot see what
+ * another mirror, or a proxy that repeats requests, creates right after it.
+ */
+import { collectionKey } from '../../catalog/catalog.ts';
+import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
+import type { JsonValue } from '../../core/json.ts';
+import type { PlanStep } from '../plan/plan.ts';
+import { bySendableKey } from '../plan/settings.ts';
+import { naturalKeyDigest } from '../records.ts';
+import { holdsContent } from './differences.ts';
+import { CLOCKS_DIFFER_MS, CREATED_AT } from './lost-response.ts';
+import { idSuffix } from './precondition.ts';
+import { rethrowLocalError } from './read-back.ts';
+import {
+  type LookUpContext,
+  type ReadyStep,
+  bodiesLeft,
+  isTaken,
+  keyOfStep,
+  readyStep,
+} from './ready-step.ts';
+import { CREATED_TWICE, PERHAPS_SENT } from './report.ts';
+
+/** A creation that was applied, and the id of its record. */
+interface Created {
+  readonly ready: ReadyStep;
+  readonly id: string;
+  /** When it was sent, milliseconds since the epoch. */
+  readonly sentAt: number;
+}
+
+/**
+ * Journals a warning for each created record that exists twice, of kinds in which the service takes two of a name. Each list in
+ * which something was created is read once.
+ * @throws TidemarkError this machine's error
+ */
+export async function reportCreatedTwice(context: LookUpContext, steps: readonly PlanStep[]): Promise<void> {
+  const created = steps.flatMap((step) => createdBy(context, step) ?? []);
+  const lists = Map.groupBy(created, ({ ready: { definition, scope } }) =>
+    collectionKey({ kind: definition.kind, scope }),
+  );
+  for (const ofList of lists.values()) {
+    try {
+      await reportOfList(context, ofList);
+    } catch (error) {
+      if (context.grace.aborted) return;
+      // The records exist, as sent; only whether there are two is unknown, and the next plan shows it.
+      context.log.warn(
+        { kind: ofList[0]?.ready.definition.kind, error: rethrowLocalError(error) },
+        'whether records were created twice could not be looked up',
+      );
+    }
+  }
+}
+
+/** Null for a step that created nothing, or what only one record can have the name of. */
+function createdBy(context: LookUpContext, step: PlanStep): Created | null {
+  const { request } = step;
+  if (request?.role !== 'create' || request.kind !== step.kind) return null;
+  const { restore, scope } = context.definitions(step.kind);
+  // What is in a role is there once, and the lists would be as many as the roles.
+  if (restore.uniqueName !== null || restore.replacesNamesake || scope.length > 1) return null;
+  const { outcome, errorCode, sentAt } = context.journal.row(step.n);
+  const id = context.newIdOf(step.n);
+  // One with an error has that to say.
+  if (outcome !== 'applied' || id === null || sentAt === null) return null;
+  if (errorCode !== null && errorCode !== PERHAPS_SENT) return null;
+  try {
+    return { ready: readyStep(context, step, request), id, sentAt: Date.parse(sentAt) };
+  } catch (error) {
+    // Of a restore that is gone on with, a secret may not be configured any more.
+    rethrowLocalError(error);
+    return null;
+  }
+}
+
+async function reportOfList(context: LookUpContext, created: readonly Created[]): Promise<void> {
+  const [first] = created;
+  if (first === undefined) return;
+  const { definition, scope } = first.ready;
+  const byName = bySendableKey(definition);
+  const nameOf = (body: JsonValue): string => naturalKeyDigest(byName, body) ?? '';
+  const named = Map.groupBy(created, ({ ready }) => nameOf(ready.sent ?? {}));
+  const matching = new Map<string, readonly Created[]>();
+  const isSecond = (body: JsonValue, id: string): boolean => {
+    if (context.claims.has(`${definition.kind} ${id}`)) return false;
+    const equal = (named.get(nameOf(body)) ?? []).filter((each) => isEqual(context, each, body, id));
+    matching.set(id, equal);
+    return equal.length > 0;
+  };
+  const ids = (await context.live.idsWhere(definition, scope, isSecond, context.grace)) ?? [];
+  for (const each of created) {
+    const others = ids.filter((id) => matching.get(id)?.includes(each) === true);
+    if (others.length === 0) continue;
+    context.journal.readBack(each.ready.step.n, {
+      errorCode: CREATED_TWICE,
+      error: createdTwiceText(definition, [each.id, ...others], nameOf(each.ready.sent ?? {}) !== ''),
+    });
+  }
+}
+
+/** True for a record that holds what the step sent, and was not there before that. */
+function isEqual(context: LookUpContext, { ready, sentAt }: Created, body: JsonValue, id: string): boolean {
+  const { step, definition } = ready;
+  const at = resolvePointer(body, definition.createdAt ?? CREATED_AT);
+  if (typeof at === 'string' && Date.parse(at) < sentAt - CLOCKS_DIFFER_MS) return false;
+  if (isTaken(context, ready, id)) return false;
+  return bodiesLeft(context, ready).some((wanted) => holdsContent(definition, step, wanted, body));
+}
+
+function createdTwiceText(definition: ResourceDefinition, ids: readonly string[], isNamed: boolean): string {
+  const { many } = definition.title;
+  const what = `${ids.length} ${many} of this ${isNamed ? 'name and content' : 'content'} exist`;
+  const isSecret = ids.some((id) => idSuffix(definition, id) === '');
+  const which = isSecret ? '' : `: ${ids.slice(0, -1).join(', ')} and ${ids.at(-1)}`;
+  const others = ids.length === 2 ? 'one was' : `${ids.length - 1} were`;
+  return `${what}${which}; ${others} created by somebody else: check these`;
+}
