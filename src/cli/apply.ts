@@ -143,6 +143,7 @@ async function requireUnmoved(session: RestoreSession, plan: Plan, desired: Desi
   const filter = { kinds, ...(organizations === null ? {} : { organizations }) };
   const live = await session.readLive(filter);
   requireAnswered(live);
+  requireSameAccount(sent, live);
   const { moved, unread } = separated(
     changedSincePlan(plan, planSide(live, filter), definitions, desired),
     live,
@@ -162,6 +163,25 @@ async function requireUnmoved(session: RestoreSession, plan: Plan, desired: Desi
       ...lines,
     ].join('\n'),
     { hint: `nothing was sent; make a new plan with \`${planCommand(plan)} --out FILE\` and look at it` },
+  );
+}
+
+/**
+ * For a plan of creations only, which holds no record against live: as `restore` refuses a service that has none of the recorded
+ * organizations.
+ * @throws TidemarkError `unsafe_plan`
+ */
+function requireSameAccount(sent: readonly PlanStep[], live: LoadedState): void {
+  const within = sent.filter(({ request }) =>
+    request?.parameters.some((each) => each.name === 'organization_id' && 'value' in each),
+  );
+  if (within.length === 0) return;
+  if (sent.some(({ precondition }) => precondition?.state === 'present')) return;
+  if (!within.every(({ kind, scope }) => isAbsent(live.coverage(kind, scope)))) return;
+  throw new TidemarkError(
+    'unsafe_plan',
+    'none of the organizations of the plan exists in this service: it seems to be a different account',
+    { hint: 'nothing was sent; check baseUrl and apiKey of the source' },
   );
 }
 

@@ -1,5 +1,6 @@
 /** A saved plan where live cannot be looked at: the command says that, not that live has moved. */
 import { describe, expect, it } from 'vitest';
+import { KEY, startSandbox } from '../server/running-sandbox.ts';
 import { ORGANIZATION, Story, type Body } from './restore-story.ts';
 
 interface ErrorJson {
@@ -61,6 +62,16 @@ describe.each(plans)('a saved plan of %s', (what) => {
     expect(error.message).toContain('the connection was refused');
     expect(error.hint).toContain('baseUrl');
   });
+});
+
+it('a saved plan of creations is refused by a service that has none of its organizations', async () => {
+  const story = await planned('a creation');
+  const empty = await startSandbox();
+  story.env['TIDEMARK_BASE_URL'] = empty.url;
+  story.env['TIDEMARK_API_KEY'] = KEY;
+  const error = await refusal(story, 6);
+  expect(error.code).toBe('unsafe_plan');
+  expect(error.message).toContain('it seems to be a different account');
 });
 
 describe('a saved plan of which a record cannot be looked at', () => {

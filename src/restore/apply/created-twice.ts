@@ -13,14 +13,7 @@ import { holdsContent } from './differences.ts';
 import { CLOCKS_DIFFER_MS, CREATED_AT } from './lost-response.ts';
 import { idSuffix } from './precondition.ts';
 import { rethrowLocalError } from './read-back.ts';
-import {
-  type LookUpContext,
-  type ReadyStep,
-  bodiesLeft,
-  isTaken,
-  keyOfStep,
-  readyStep,
-} from './ready-step.ts';
+import { type LookUpContext, type ReadyStep, bodiesLeft, isTaken, readyStep } from './ready-step.ts';
 import { CREATED_TWICE, PERHAPS_SENT } from './report.ts';
 
 /** A creation that was applied, and the id of its record. */
