@@ -40,7 +40,7 @@ export function withholding(
   };
 }
 
-/** A search for those of them that no text holds by chance; null where there are none. */
+/** A search for those of them that no text holds by chance; null without any. */
 export function searchFor(secrets: readonly Secret[]): SecretSearch | null {
   const long = secrets.filter(isLong);
   return long.length === 0 ? null : new SecretSearch(long);
