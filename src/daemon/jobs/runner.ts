@@ -518,7 +518,7 @@ export class JobRunner implements SlotUser {
     const record = (mirror: Mirror): void => {
       this.#writeEnds(mirror);
       saveSchedule(mirror);
-      replaced.by = runSince(mirror, job, current.startedAt);
+      replaced.by = runBetween(mirror, job, current.startedAt, isoTime(this.#options.effects.clock.now()));
       if (replaced.by === null && !this.#isLeftOut(mirror, job, work))
         current.number = mirror.daemon.beginJob(start);
     };
@@ -616,17 +616,22 @@ function leftOutReason(mirror: Mirror, job: QueuedJob, work: JobWork): string | 
   return job.trigger === 'request' ? null : (work.leftOut?.(mirror, job) ?? null);
 }
 
-/** The complete run of all kinds that another process ended since `waitedSince`, which a scheduled sync need not repeat; null for none. */
-function runSince(
+/**
+ * The complete run of all kinds that another process ended between `since` and `now`, which a scheduled sync need not repeat; null for
+ * none. One that ended later than now is from before the clock was set back.
+ */
+function runBetween(
   mirror: Mirror,
   { name, source, schedule, trigger }: QueuedJob,
-  waitedSince: string,
+  since: string,
+  now: string,
 ): number | null {
   // After a restore, only a run that began after it will do; who asks for a sync gets one.
   if (name !== 'sync' || source === null || schedule === null) return null;
   if (trigger !== 'schedule' && trigger !== 'overdue') return null;
   const run = lastCompleteRun(mirror, source);
-  return (run?.finishedAt ?? '') > waitedSince ? (run?.run ?? null) : null;
+  const ended = run?.finishedAt ?? '';
+  return ended > since && ended <= now ? (run?.run ?? null) : null;
 }
 
 /** Of a job whose result does not count any more: nobody is notified of it, and it is due again as if it had not been done. */
