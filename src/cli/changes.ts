@@ -20,12 +20,18 @@ import { maskedDocument } from '../report/mask.ts';
 import { renderHtml } from '../report/render-html.ts';
 import { renderText } from '../report/render-text.ts';
 import { type Timeline, type TimelineEvent, timelineReport } from '../report/timeline-report.ts';
-import { type UnreadOfSource, unreadDocument, unreadNotes, unreadReason } from '../report/unread-notes.ts';
+import {
+  mayMissChanges,
+  type UnreadOfSource,
+  unreadDocument,
+  unreadNotes,
+  unreadReason,
+} from '../report/unread-notes.ts';
 import { type ForgottenRuns, forgottenInto, forgottenTexts, isPublished } from '../state/runs.ts';
 import { alteredAuthors, alteredRuns, deletedRunsNote, requireCountedWithin } from '../state/intact.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { choosePeriod, isWithin, type Period } from '../state/period.ts';
-import { mayMissChanges, unreadOfSources } from '../state/unread-in-period.ts';
+import { unreadOfSources } from '../state/unread-in-period.ts';
 import { readConfig } from '../wire.ts';
 import { openForReading, printAltered } from './verification-note.ts';
 import { printNote, printShownReason, type CommandContext, lineOptions, printDocument } from './context.ts';

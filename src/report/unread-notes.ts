@@ -4,7 +4,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { plural } from '../core/wording.ts';
 import type { Skipped, Stale } from '../diff/change.ts';
 import { groupedNotes, hidingLines } from './notes.ts';
-import { mayMissChanges, type UnreadInPeriod, type UnreadRun } from '../state/unread-in-period.ts';
+import type { UnreadInPeriod, UnreadRun } from '../state/unread-in-period.ts';
 
 export interface UnreadOfSource extends UnreadInPeriod {
   readonly source: string;
@@ -14,6 +14,11 @@ type Definitions = (kind: Kind) => ResourceDefinition;
 
 const LINES_SHOWN = 10; // the JSON document names all
 const RUNS_NAMED = 6;
+
+/** True where changes of the period may be missing. */
+export function mayMissChanges({ runs, skipped, stale }: UnreadInPeriod): boolean {
+  return skipped.length > 0 || stale.length > 0 || runs.some(({ readAgain }) => readAgain === null);
+}
 
 /** The runs that were partial or failed, each with the lists that it did not read; runs alike share a line. */
 export function unreadNotes(unread: readonly UnreadOfSource[], definitions: Definitions): string[] {

@@ -15,7 +15,7 @@ import { isPublished, withInterrupted } from './runs.ts';
 import { staleReading } from './state.ts';
 import { EXCLUDED, isNamedAnyway } from './unasked.ts';
 
-export interface UnreadList extends CollectionKey {
+interface UnreadList extends CollectionKey {
   readonly outcome: SweepOutcome;
   readonly reason: string;
 }
@@ -43,11 +43,6 @@ export interface UnreadInPeriod {
   readonly skipped: readonly Skipped[];
   /** Lists that it has as of an earlier run. */
   readonly stale: readonly Stale[];
-}
-
-/** True where changes of the period may be missing. */
-export function mayMissChanges({ runs, skipped, stale }: UnreadInPeriod): boolean {
-  return skipped.length > 0 || stale.length > 0 || runs.some(({ readAgain }) => readAgain === null);
 }
 
 /** Of each source. */

@@ -472,9 +472,7 @@ describe('a commit as a state', () => {
     story.env['TIDEMARK_MIRROR'] = join(story.directory, 'none.db');
     const blocked = await story.plan(3, 'file:then/default', '--kind', 'pipeline_destinations');
     expect(blocked.steps).toMatchObject([{ action: 'blocked' }]);
-    expect(blocked.steps[0]).toMatchObject({
-      needs: expect.arrayContaining([expect.objectContaining({ anyOf: ['/config_schema/auth/api_key'] })]),
-    });
+    expect(JSON.stringify(blocked.steps[0])).toContain('"/config_schema/auth/api_key"');
     expect(blocked.steps[0]?.reason).toContain('the mirror never stored the name of /config_schema/jobs/');
   });
 });

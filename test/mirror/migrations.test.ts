@@ -131,7 +131,7 @@ describe('the views of kinds', () => {
       messages.map((message) => ({
         kind: 'schema',
         message,
-        remedy: 'the next command that writes, such as `tidemark sync`, makes the views again',
+        remedy: 'the next command that writes, such as `tidemark sync`, creates the views again',
       })),
     );
     const writer = open({ path: mirror.path });
