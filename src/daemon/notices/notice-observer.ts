@@ -3,30 +3,23 @@
  * written, a failure is still reported, once and immediately.
  */
 import { definitionsFor } from '../../config/source.ts';
-import { basename } from 'node:path';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import type { Notice, JobRow, NoticeState } from '../../mirror/daemon-store.ts';
 import type { Deliveries } from './deliveries.ts';
-import { noticeOf, subjectName } from './message.ts';
 import {
   channelsFor,
   createNotifier,
   type Notifier,
-  removedNotice,
   removedTransition,
   type UnfinishedRestore,
 } from './notifier.ts';
-import { backupToName } from '../../backup/known-backups.ts';
-import { begunAnew } from '../../backup/earlier.ts';
-import { mirrorId } from '../../backup/plain-backup.ts';
 import type { Config } from '../../config/config.ts';
-import { areBackupsEncrypted, namesOf, placeOf } from '../../config/mirrors.ts';
+import { areBackupsEncrypted } from '../../config/mirrors.ts';
 import { asTidemarkError, isLocalError, TidemarkError } from '../../core/errors.ts';
-import { goneHint, LATEST_BACKUP, namingBackup } from '../../core/hints.ts';
+import { namingBackup } from '../../core/hints.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { writerOf } from '../../mirror/lock.ts';
-import { movedAway, MOVED_SUFFIX } from '../../mirror/open.ts';
 import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { mirrorFileState } from '../cell-status.ts';
 import {
@@ -42,13 +35,8 @@ import { unreadSweeps } from '../jobs/sync-job.ts';
 import { isBackupFailureOver } from '../backup-failure.ts';
 import { unmarkFailedStart } from '../lockfile.ts';
 import type { DaemonView } from '../view.ts';
-import {
-  cutShortStates,
-  isCutShortMark,
-  isJustRestored,
-  markedSubject,
-  replacedStates,
-} from './perhaps-open.ts';
+import { MirrorPlace } from './mirror-place.ts';
+import { cutShortStates, isCutShortMark, markedSubject, replacedStates } from './perhaps-open.ts';
 import { CONTENT_SUBJECTS, type JobDetails, stateOf } from './run-transitions.ts';
 import { transitionsOf } from './transitions.ts';
 
@@ -82,12 +70,6 @@ const BACKUP_QUIET_MS = 10 * 60_000;
 /** How long a directory for backups may take to be listed: it may be on a network disk that hangs. */
 const DIRECTORY_WAIT_MS = 5_000;
 
-const CONTINUED = 'it continues without its earlier history';
-const RETURNED = 'it is back in its place, with its history';
-
-/** Whether the mirror is in its place: `other` for another one after it was gone. */
-type Presence = 'there' | 'gone' | 'other';
-
 const CONTENT_KEYS = CONTENT_SUBJECTS.map((subject) => keyOf({ source: '' }, subject));
 
 /** Latest syncs that are searched for an earlier attempt. */
@@ -101,6 +83,7 @@ class NotifyingObserver implements JobObserver {
   readonly name = 'notices';
   readonly #options: NoticeObserverOptions;
   readonly #notifier: Notifier;
+  readonly #place: MirrorPlace;
   #checkAt: number;
   readonly #recorded = new WeakSet<JobRow>();
   /** States that were reported but could not be stored, by subject and source. */
@@ -109,22 +92,10 @@ class NotifyingObserver implements JobObserver {
   #ofContents: readonly NoticeState[] = [];
   /** State of the mirror's files at the last check. */
   #file = '';
-  /** True while the last notice about the mirror's file says that it is gone. */
-  #isToldGone = false;
-  /** The mirror that was in its place at the last job: another one there is not its return. */
-  #known: { readonly path: string; readonly id: string } | null = null;
-  /** True while the last notice about the mirror's file says that another mirror is in its place. */
-  #isToldOther = false;
-  /** True where this process has said something about the mirror's file. */
-  #hasToldOfMirror = false;
   /** True until it is written down that nobody knows what the daemon before has reported. */
   #isAfterCut = false;
   /** True until the end is stored of a start that failed, which was reported to each channel. */
   #isAfterFailedStart = false;
-  /** True while the last notice about the mirror says that it was begun without its history. */
-  #isToldBegunAnew = false;
-  /** `mirrorId` of the mirror with that history, since this was last said; null before. */
-  #missed: string | null = null;
   /** The configuration whose removed sources were looked for; null where one may have been reported since. */
   #removedOf: Config | null = null;
   /** True once the directories for backups were looked at before a sync. */
@@ -137,6 +108,7 @@ class NotifyingObserver implements JobObserver {
   constructor(options: NoticeObserverOptions) {
     this.#options = options;
     this.#checkAt = options.clock.now() + FIRST_CHECK_MS;
+    this.#place = new MirrorPlace({ ...options, send: (notice) => this.#sendUnstored(notice) });
     this.#notifier = createNotifier({
       ...options,
       channels: () => options.config().notices,
@@ -155,9 +127,9 @@ class NotifyingObserver implements JobObserver {
   }
 
   hasUnwritten(): boolean {
-    const isTold = this.#isToldGone || this.#isToldBegunAnew || this.#unwritten.size > 0;
+    const isReported = this.#place.isOpen || this.#unwritten.size > 0;
     return (
-      this.#isAfterCut || isTold || this.#notifier.hasRemembered() || this.#notifier.outbox.hasUnstored()
+      this.#isAfterCut || isReported || this.#notifier.hasRemembered() || this.#notifier.outbox.hasUnstored()
     );
   }
 
@@ -166,7 +138,7 @@ class NotifyingObserver implements JobObserver {
    * once, where a directory shows it.
    */
   async began({ row }: BegunJob, context: ObserverContext): Promise<void> {
-    if (row.name !== 'sync' || this.#isToldBegunAnew) return;
+    if (row.name !== 'sync' || this.#place.isBegunAnew) return;
     await this.#whereThere(context, async () => {
       const view = this.#view();
       const directories = (view.config().backup?.targets ?? []).filter(({ type }) => type === 'directory');
@@ -175,7 +147,8 @@ class NotifyingObserver implements JobObserver {
       const hasRuns = mirror.runs.list({ isPublished: true, limit: 1 }).length > 0;
       if (!hasRuns || !this.#hasLooked) await view.backups.look(directories, mirror, DIRECTORY_WAIT_MS);
       this.#hasLooked = true;
-      if (this.#tellBegunAnew()) await this.#options.deliveries.deliverDue(context.signal);
+      if (this.#place.reportBegunAnew(this.#view()))
+        await this.#options.deliveries.deliverDue(context.signal);
     });
   }
 
@@ -189,7 +162,7 @@ class NotifyingObserver implements JobObserver {
     this.#recorded.add(row);
     for (const key of keys) this.#unwritten.delete(key);
     this.#ofContents = mirror.daemon.noticeStates('').filter(isOfContents);
-    if (!this.#isToldGone) this.#known = { path: mirror.path, id: mirrorId(mirror) };
+    this.#place.recorded(mirror);
     if (!this.#isAfterFailedStart) return;
     this.#isAfterFailedStart = false;
     unmarkFailedStart(this.#options.config().mirror);
@@ -201,12 +174,12 @@ class NotifyingObserver implements JobObserver {
     // It was running when its source was removed.
     if (row.source !== null && !this.#isConfigured(row.source)) this.#removedOf = null;
     if (!this.#recorded.has(row)) this.#reportUnwritten(row, detailsOf(ended));
-    this.#tellAbsence();
+    this.#reportPlace();
     await this.#whereThere(context, async () => {
       // The others are checked once a minute (`wake`).
       if (row.name === 'sync' && row.source !== null) await this.#checkFreshness([row.source]);
       await this.#checkRestores();
-      if (this.#isToldBegunAnew) this.#tellBegunAnew();
+      if (this.#place.isBegunAnew) this.#place.reportBegunAnew(this.#view());
     });
     await this.#options.deliveries.deliverDue(context.signal);
   }
@@ -228,10 +201,8 @@ class NotifyingObserver implements JobObserver {
     const at = isoTime(clock.now());
     for (const notice of removedTransition([...this.#unwritten.values()], at).notices)
       this.#sendUnstored(notice);
-    if (this.#isToldGone || this.#isToldBegunAnew)
-      this.#sendUnstored(removedNotice({ at, source: '', subject: 'mirror' }, at));
+    this.#place.retire();
     this.#unwritten.clear();
-    [this.#isToldGone, this.#isToldOther, this.#isToldBegunAnew] = [false, false, false];
   }
 
   async sent({ signal }: ObserverContext): Promise<void> {
@@ -254,14 +225,14 @@ class NotifyingObserver implements JobObserver {
     const { view: viewOf, clock, deliveries } = this.#options;
     const view = viewOf();
     if (view === null) return null;
-    if (this.#presence(view) !== this.#toldPresence()) return clock.now();
+    if (this.#place.isReportDue(view)) return clock.now();
     return Math.min(deliveries.nextDueAt(this.#notifier.outbox) ?? this.#checkAt, this.#checkAt);
   }
 
   async wake(context: ObserverContext): Promise<void> {
     const { clock, deliveries } = this.#options;
     const now = clock.now();
-    this.#tellAbsence();
+    this.#reportPlace();
     // Also after the clock was set back.
     const isCheckDue = now >= this.#checkAt || this.#checkAt - now > FIRST_CHECK_MS;
     if (isCheckDue) {
@@ -275,7 +246,7 @@ class NotifyingObserver implements JobObserver {
       if (!this.#isQuiet(now)) await this.#whereThere(context, () => this.#checkFreshness());
       if (isChanged || this.#isRestoring) await this.#whereThere(context, () => this.#checkRestores());
       await this.#whereThere(context, () => {
-        this.#tellBegunAnew();
+        this.#place.reportBegunAnew(this.#view());
         return Promise.resolve();
       });
     }
@@ -380,111 +351,19 @@ class NotifyingObserver implements JobObserver {
     return now <= quiet.until && quiet.until - now <= QUIET_MS;
   }
 
-  /** Reports once that the mirror's file is gone, once that another mirror is in its place, and once that it is back. */
-  #tellAbsence(): void {
-    const view = this.#options.view();
-    if (view === null) return;
-    const presence = this.#presence(view);
-    if (presence === this.#toldPresence()) return;
-    this.#isToldGone = presence !== 'there';
-    this.#isToldOther = presence === 'other';
-    this.#hasToldOfMirror = true;
-    const now = this.#options.clock.now();
-    const config = this.#options.config();
-    if (presence === 'gone') this.#sendUnstored(gone(now, config, this.#backupToName(view)));
-    else if (presence === 'other') this.#sendUnstored(replaced(now, config, this.#backupToName(view)));
-    else {
-      const isReturned = this.#isToldBegunAnew && this.#isMissed(view.mirror());
-      // One end for both: the volume was away before this process began a new mirror, and again just now.
-      if (isReturned) this.#isToldBegunAnew = false;
-      const isKnown = this.#known === null || this.#isKnown(view.mirror());
-      const what = isReturned ? RETURNED : isKnown ? undefined : CONTINUED;
-      this.#sendUnstored(back(now, this.#view().config(), what));
-    }
-  }
-
   #namingBackup(hint: string): string {
     const view = this.#view();
-    return namingBackup(hint, this.#backupToName(view), areBackupsEncrypted(view.config()));
-  }
-
-  /** Of the mirror that was in its place at the last job. */
-  #backupToName(view: DaemonView): string | null {
-    const { backup } = view.config();
-    if (backup === null) return LATEST_BACKUP;
-    return backupToName(view.backups.remembered(backup.targets), this.#known?.id ?? null);
-  }
-
-  #toldPresence(): Presence {
-    if (!this.#isToldGone) return 'there';
-    return this.#isToldOther ? 'other' : 'gone';
-  }
-
-  /**
-   * After the mirror was gone, another one is not its return, unless a baseline in it says that a person continues with it.
-   * One that cannot be read is taken for what was there before.
-   */
-  #presence(view: DaemonView): Presence {
-    // Nothing new is reported when the other one is moved away.
-    if (isMirrorGone(view)) return this.#isToldGone ? this.#toldPresence() : 'gone';
-    if (!this.#isToldGone || this.#known === null) return 'there';
-    try {
-      const mirror = view.mirror();
-      return this.#isKnown(mirror) || mirror.snapshots.baseline() !== undefined ? 'there' : 'other';
-    } catch {
-      // The jobs report why it cannot be read.
-      return this.#toldPresence();
-    }
-  }
-
-  /** True for the mirror that was in its place at the last job or was missed then, and if none is known. */
-  #isKnown(mirror: Mirror): boolean {
-    const known = this.#known;
-    if (known === null || mirror.path !== known.path) return true;
-    return mirrorId(mirror) === known.id || this.#isMissed(mirror);
-  }
-
-  /** True for the mirror without whose history a new one was begun. */
-  #isMissed(mirror: Mirror): boolean {
-    return mirrorId(mirror) === this.#missed;
-  }
-
-  /** Reports once that the mirror may have been begun by mistake, and once that this is settled. Returns whether it reported. */
-  #tellBegunAnew(): boolean {
-    const view = this.#view();
-    const config = view.config();
-    // What is in the place of a mirror that is gone was reported with that.
-    if (config.backup === null || this.#isToldGone) return false;
-    const { targets } = config.backup;
-    // Those that are known are read again where something else needs them, which is after each backup.
-    if (this.#isToldBegunAnew || view.backups.remembered(targets).length < targets.length)
-      view.backups.known(targets, view.mirror());
-    const known = view.backups.remembered(targets);
-    const problem = begunAnew(config, known, view.mirror());
-    if ((problem !== null) === this.#isToldBegunAnew) return false;
-    const isSettled = view.mirror().snapshots.baseline() !== undefined;
-    // A target that has not answered yet does not say that nothing is there.
-    if (problem === null && !isSettled && known.length < targets.length) return false;
-    this.#isToldBegunAnew = problem !== null;
-    this.#hasToldOfMirror = true;
-    const now = this.#options.clock.now();
-    if (problem === null) {
-      const settled = isSettled ? CONTINUED : undefined;
-      this.#sendUnstored(back(now, config, this.#isMissed(view.mirror()) ? RETURNED : settled));
-      return true;
-    }
-    const { message, hint } = problem;
-    this.#missed = problem.missed;
-    this.#options.log.warn({ hint }, message);
-    const of = { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_gone' } as const;
-    const title = `${subjectName('')}: a new mirror without the history of the earlier one`;
-    this.#sendUnstored(noticeOf(of, { severity: 'critical', title, lines: [message], hint }));
-    return true;
+    return namingBackup(hint, this.#place.backupToName(view), areBackupsEncrypted(view.config()));
   }
 
   #sendUnstored(notice: Notice): void {
     const { owner, config } = this.#options;
     this.#notifier.outbox.addUnstored(notice, channelsFor(notice, config().notices, owner));
+  }
+
+  #reportPlace(): void {
+    const view = this.#options.view();
+    if (view !== null) this.#place.report(view);
   }
 
   async #write<T>(work: (mirror: Mirror) => T): Promise<T> {
@@ -543,13 +422,11 @@ class NotifyingObserver implements JobObserver {
 
   /** What was reported of the contents of a mirror ends once another one, or a backup of it, is in its place. */
   #markReplaced(mirror: Mirror): void {
-    const known = this.#known;
-    const told = [...this.#unwrittenOf(CONTENT_KEYS), ...this.#ofContents];
-    if (told.length === 0 || known === null) return;
+    const reported = [...this.#unwrittenOf(CONTENT_KEYS), ...this.#ofContents];
+    if (reported.length === 0) return;
     const states = mirror.daemon.noticeStates('');
-    const isOther = mirror.path === known.path && mirrorId(mirror) !== known.id;
-    if (!isOther && !isJustRestored(states)) return;
-    const marks = replacedStates(states, told, isoTime(this.#options.clock.now()));
+    if (!this.#place.isReplaced(mirror, states)) return;
+    const marks = replacedStates(states, reported, isoTime(this.#options.clock.now()));
     mirror.daemon.recordNotices({ states: marks, cleared: [], notices: [] });
     for (const key of CONTENT_KEYS) this.#unwritten.delete(key);
   }
@@ -564,7 +441,7 @@ class NotifyingObserver implements JobObserver {
     const marks = cutShortStates(mirror.daemon.noticeStates(), sources, at, this.#isAfterFailedStart);
     // What this process has said of its file, it says the end of.
     return marks.filter(
-      (mark) => markedSubject(mark) !== 'mirror' || !isCutShortMark(mark) || !this.#hasToldOfMirror,
+      (mark) => markedSubject(mark) !== 'mirror' || !isCutShortMark(mark) || !this.#place.hasReported,
     );
   }
 
@@ -639,47 +516,4 @@ function isCatchingUp(
     .mirror()
     .daemon.jobs({ name: 'sync', source, limit: ATTEMPTS_READ })
     .some(({ outcome, startedAt }) => outcome !== 'running' && startedAt > overdueAt);
-}
-
-function gone(now: number, config: Config, backup: string | null): Notice {
-  const { mirror, sources } = config;
-  const moved = movedAway(mirror);
-  const what = moved === null ? 'is gone' : `was moved (${basename(mirror)}${MOVED_SUFFIX} is beside it)`;
-  return noticeOf(
-    { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_gone' },
-    {
-      severity: 'critical',
-      title: `${subjectName('')}: it is gone from its place`,
-      lines: [
-        `${mirror} (${namesOf(sources.map(({ name }) => name))}) ${what}: nothing is synced, and no new mirror is created automatically`,
-      ],
-      hint: moved?.hint ?? goneHint(placeOf(config), backup),
-    },
-  );
-}
-
-function replaced(now: number, config: Config, backup: string | null): Notice {
-  const { mirror, sources } = config;
-  return noticeOf(
-    { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_gone' },
-    {
-      severity: 'critical',
-      title: `${subjectName('')}: another mirror is in its place`,
-      lines: [
-        `${mirror} (${namesOf(sources.map(({ name }) => name))}) is another mirror than the one that is gone, and does not have its history`,
-      ],
-      hint: `move the new mirror away, then ${goneHint(placeOf(config), backup)}. To continue with the new one, pin a baseline (\`tidemark snapshots pin NAME --baseline\`)`,
-    },
-  );
-}
-
-function back(now: number, { mirror, sources }: Config, what = 'it is in its place again'): Notice {
-  return noticeOf(
-    { at: isoTime(now), source: '', subject: 'mirror', event: 'mirror_back' },
-    {
-      severity: 'low',
-      title: `${subjectName('')}: ${what}`,
-      lines: [`${mirror} (${namesOf(sources.map(({ name }) => name))}): syncs, checks and backups continue`],
-    },
-  );
 }
