@@ -152,7 +152,7 @@ export class Cell {
       schedules: () =>
         withPutOff(
           this.#timetable.viewsWithPauses((of) => this.runner.restsUntil(of)),
-          (of) => this.runner.putOffUntil(of),
+          (of) => this.runner.hourWaits.until(of),
         ),
       intervalChange: (name) => this.#intervals.changeOf(name),
       runner: this.runner,
@@ -220,7 +220,7 @@ export class Cell {
     });
     this.#intervals.adopt(config, this.#timetable.views(), now, stored.intervals);
     this.#config = config;
-    this.runner.recheckPutOff(config);
+    this.runner.hourWaits.recheck(config);
     this.#addedAt = addedAt(config, isoTime(now), this.#addedAt);
     // Those that left it stay: a source that comes and goes is not given the time again.
     const added = (config.schedules.sync?.sources ?? []).filter((each) => !this.#scheduledAt.has(each));
@@ -239,7 +239,7 @@ export class Cell {
     for (const due of this.#timetable.takeDue(clock.now(), isFirst)) {
       startSchedule(due, { runner: this.runner, timetable: this.#timetable, works, log });
     }
-    this.runner.resume();
+    this.runner.hourWaits.resume();
   }
 
   /** The rate group of its source; null for a mirror of several. */
@@ -250,7 +250,7 @@ export class Cell {
 
   /** Epoch milliseconds of the next due time; null where nothing is scheduled. */
   nextDueAt(): number | null {
-    const times = [this.#timetable.nextDueAt(), this.runner.nextPutOff()].filter((at) => at !== null);
+    const times = [this.#timetable.nextDueAt(), this.runner.hourWaits.next()].filter((at) => at !== null);
     return times.length === 0 ? null : Math.min(...times);
   }
 
@@ -340,7 +340,7 @@ export class Cell {
     // Before the last writer closes, so that it can remove the write-ahead log.
     this.#mirrorAccess.closeReader();
     // The next daemon does not know what waits.
-    const putOff = this.runner.nextPutOff();
+    const putOff = this.runner.hourWaits.next();
     if (putOff !== null) this.#timetable.bringForward('sync', putOff);
     if (this.#isLoaded) this.#scheduleStore.keepNow();
     this.leave();

@@ -43,7 +43,7 @@ export function createView(parts: DaemonParts): DaemonView {
     schedules,
     intervalChange: parts.intervalChange,
     running: () => runner.running(),
-    unwritten: () => runner.unwritten(),
+    unwritten: () => runner.unwritten.latest(),
     queued: () =>
       runner.queued().map((job) => {
         const { name, source, trigger } = job;

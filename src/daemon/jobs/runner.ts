@@ -7,22 +7,25 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { Config, ScheduleName, SourceConfig } from '../../config/config.ts';
 import { requestTrigger } from '../../core/actor.ts';
 import { isoTime, settlesWithin } from '../../core/clock.ts';
-import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../../core/errors.ts';
+import { asTidemarkError, exitCodeFor, TidemarkError, type ExitCode } from '../../core/errors.ts';
 import { duration } from '../../core/wording.ts';
 import type { JobName, JobRow } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { lastCompleteRun } from '../../state/runs.ts';
 import { narrowedKinds } from '../../sync/run-extent.ts';
 import type { DaemonEffects } from '../effects.ts';
 import type { MirrorConnections, WriterTurn } from '../mirror-access.ts';
-import { type ActiveProblems, hourProblem, hourProblemOf } from '../problems.ts';
-import type { JobIdentity, JobProgress, RequestStatus, RunningJob, UnwrittenJob } from '../view.ts';
+import type { ActiveProblems } from '../problems.ts';
+import type { JobIdentity, JobProgress, RequestStatus, RunningJob } from '../view.ts';
 import { type Task, type JobExecutor, commandOf } from './executor.ts';
 import { endOf, failedResult, JobLog, jobKey, noteJobProblem, UNENDED, unwritten } from './job-log.ts';
+import { HourWaits } from './hour-waits.ts';
 import type { EndedJob, Observers } from './observers.ts';
-import { AnswerWatch, JobQueue, LastStarts, type QueueEntry, SourceBackoff } from './queue.ts';
+import { AnswerWatch, JobQueue, LastStarts, SourceBackoff } from './queue.ts';
+import { leftOutReason, leftOutResult, LeftOutJobs, runBetween } from './left-out.ts';
+import { type RunningEntry, RequestLog } from './request-log.ts';
 import { NO_PROGRESS, StatsBySource } from './request-stats.ts';
 import type { Candidate, Slots, SlotUser } from './slots.ts';
+import { UnwrittenJobs } from './unwritten-jobs.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
 
 interface RunnerOptions {
@@ -68,21 +71,18 @@ interface Current extends RunningEntry {
 
 export class JobRunner implements SlotUser {
   readonly stats = new StatsBySource();
+  readonly hourWaits: HourWaits;
+  readonly unwritten = new UnwrittenJobs();
   /** As of the queue. */
   readonly requestedWith = (jobs: readonly QueuedJob[]): number => this.#queue.requestedWith(jobs);
   readonly #options: RunnerOptions;
   readonly #beginnings: LastStarts;
   readonly #rests: SourceBackoff;
-  /** By source: jobs that wait until `rate.perHour` leaves a request again, epoch milliseconds. */
-  readonly #putOff = new Map<string, { readonly job: QueuedJob; until: number }>();
   readonly #queue: JobQueue;
   readonly #tickets = new RequestLog();
   readonly #abort = new AbortController();
   readonly #jobLog: JobLog;
-  /** Jobs that were left out, since their sources have no first sync yet, by `jobKey`. */
-  readonly #leftOut = new Set<string>();
-  /** Jobs whose end the mirror does not have, as on a full disk. */
-  #unwritten: readonly UnwrittenJob[] = [];
+  readonly #leftOut: LeftOutJobs;
   #current: Current | null = null;
   #isStopping = false;
   #onIdle: (() => void)[] = [];
@@ -90,6 +90,14 @@ export class JobRunner implements SlotUser {
   constructor(options: RunnerOptions) {
     this.#options = options;
     this.#jobLog = new JobLog(options.effects.log);
+    this.#leftOut = new LeftOutJobs(options);
+    this.hourWaits = new HourWaits({
+      clock: options.effects.clock,
+      problems: options.problems,
+      again: (job) => {
+        if (!this.isAtWork('sync', job.source)) this.add(job);
+      },
+    });
     this.#beginnings = new LastStarts(() => options.mirrorAccess.reader());
     this.#rests = new SourceBackoff(options.effects.clock);
     this.#queue = new JobQueue(this.#beginnings.of, options.slots.ticket);
@@ -137,39 +145,6 @@ export class JobRunner implements SlotUser {
   /** Until when a source is skipped whose sync was cancelled for other jobs, epoch milliseconds; null for the others. */
   restsUntil(source: string): number | null {
     return this.#rests.until(source);
-  }
-
-  /** Until when a job of the source waits for `rate.perHour`, epoch milliseconds; null if none does. */
-  putOffUntil(source: string): number | null {
-    return this.#putOff.get(source)?.until ?? null;
-  }
-
-  /** When the first of all jobs that wait for `rate.perHour` comes again, epoch milliseconds; null if none waits. */
-  nextPutOff(): number | null {
-    const times = [...this.#putOff.values()].map(({ until }) => until);
-    return times.length === 0 ? null : Math.min(...times);
-  }
-
-  /** Queues the jobs again that waited for `rate.perHour` until now. */
-  resume(): void {
-    const now = this.#options.effects.clock.now();
-    for (const [source, { job, until }] of this.#putOff) {
-      if (until > now) continue;
-      this.#putOff.delete(source);
-      if (!this.isAtWork('sync', source)) this.add(job);
-    }
-  }
-
-  /** Under a new configuration, jobs that wait for `rate.perHour` are looked at again at once; those that no schedule has any more are dropped. */
-  recheckPutOff({ schedules }: Config): void {
-    const { effects, problems } = this.#options;
-    for (const [source, waiting] of this.#putOff) {
-      if (schedules.sync?.sources.includes(source) === true) waiting.until = effects.clock.now();
-      else {
-        this.#putOff.delete(source);
-        problems.end(hourProblemOf(source), `${source} is not synced by schedule any more`);
-      }
-    }
   }
 
   /** Of `SlotUser`. */
@@ -262,28 +237,6 @@ export class JobRunner implements SlotUser {
   /** Since when a queued backup waits, ISO 8601. */
   waitsSince(backup: QueuedJob): string {
     return this.#beginnings.of(backup);
-  }
-
-  /** Jobs that ended and could not be written down, until a later one of the same name and source is: the latest of each. */
-  unwritten(): readonly UnwrittenJob[] {
-    return [...new Map(this.#unwritten.map((each) => [jobKey(each.row), each])).values()];
-  }
-
-  /** Ends the rows of jobs that ended: otherwise a later daemon would take these for jobs that its predecessor died of. */
-  #writeEnds(mirror: Mirror): void {
-    for (const { row } of this.#unwritten) {
-      const { job, name, startedAt, finishedAt, outcome, run, summary, errorCode, error } = row;
-      if (job === 0 || finishedAt === null || outcome === 'running') continue;
-      const stored = mirror.daemon.job(job);
-      // Another mirror may be in its place by now.
-      if (stored?.outcome !== 'running' || stored.name !== name || stored.startedAt !== startedAt) continue;
-      mirror.daemon.finishJob(job, { finishedAt, outcome, run, summary, errorCode, error });
-    }
-  }
-
-  /** @param key of a job that is written down now; null for none */
-  #wereWritten(key: string | null): void {
-    this.#unwritten = this.#unwritten.filter(({ row }) => row.job === 0 && jobKey(row) !== key);
   }
 
   running(): RunningJob[] {
@@ -387,10 +340,11 @@ export class JobRunner implements SlotUser {
     const limitMs = timeLimitMs(job.name, config, source);
     current.endsAt = limitMs === 0 ? null : effects.clock.monotonicMs() + limitMs;
     if (job.trigger !== 'request') {
-      if (this.#isBeforeFirstSync(job, config)) return;
-      if (!(await this.#isWanted(job, work, config))) return;
+      if (this.#leftOut.isBeforeFirstSync(job, config)) return;
+      if (!(await this.#leftOut.isWanted(job, work, config))) return;
     }
-    if (source !== null && work.sendsRequests === true && this.#isPutOff(job, source, config)) return;
+    if (source !== null && work.sendsRequests === true && this.hourWaits.isPutOff(job, source, config))
+      return;
     let turn: WriterTurn | null = null;
     try {
       turn = await this.#options.mirrorAccess.turn(this.#abort.signal);
@@ -435,76 +389,6 @@ export class JobRunner implements SlotUser {
     return result;
   }
 
-  /** True where the hour is used up, so that the job would have to wait for longer than its requests may: it comes again when it is over. */
-  #isPutOff(job: QueuedJob, source: SourceConfig, config: Config): boolean {
-    const { effects, problems } = this.#options;
-    const usedUp = hourProblem(source, config, effects.clock);
-    const about = hourProblemOf(source.name);
-    if (usedUp === null) {
-      this.#putOff.delete(source.name);
-      problems.end(about, `rate.perHour of ${source.name} leaves requests again: the ${job.name} starts`);
-      return false;
-    }
-    // Somebody wants it now: its failure says until when.
-    if (job.trigger === 'request') return false;
-    problems.begin(about, usedUp.error, 'warn');
-    this.#putOff.set(source.name, { job, until: usedUp.freeAt });
-    return true;
-  }
-
-  /** True where no sync has published anything yet that the job could work on. Says so once. */
-  #isBeforeFirstSync(job: QueuedJob, config: Config): boolean {
-    const isBefore = job.name !== 'sync' && this.#isUnpublished(job.source, config);
-    const key = jobKey(job);
-    if (!isBefore) this.#leftOut.delete(key);
-    else if (!this.#leftOut.has(key)) {
-      this.#leftOut.add(key);
-      this.#options.effects.log.info(
-        job.source === null ? {} : { source: job.source },
-        `${job.name} is left out until the first sync has been made`,
-      );
-    }
-    return isBefore;
-  }
-
-  /** @param source null for the mirror as a whole */
-  #isUnpublished(source: string | null, { sources }: Config): boolean {
-    const { mirrorAccess } = this.#options;
-    // One that was there is missed, and its jobs say so.
-    if (!mirrorAccess.isThere()) return !mirrorAccess.isGone();
-    try {
-      const { runs } = mirrorAccess.reader();
-      const names = source === null ? [...sources.map(({ name }) => name), ...runs.sources()] : [source];
-      return names.every((name) => runs.latest(name) === undefined);
-    } catch {
-      // The same error will make the job fail, which reports it.
-      return false;
-    }
-  }
-
-  async #isWanted(job: QueuedJob, work: JobWork, config: Config): Promise<boolean> {
-    if (work.isWanted === undefined && work.leftOut === undefined) return true;
-    const { effects, mirrorAccess } = this.#options;
-    const release = mirrorAccess.hold();
-    try {
-      const mirror = mirrorAccess.reader();
-      if (this.#isLeftOut(mirror, job, work)) return false;
-      return (await work.isWanted?.({ job, config, effects, mirror })) ?? true;
-    } catch {
-      // The same error will make the job fail, which reports it.
-      return true;
-    } finally {
-      release();
-    }
-  }
-
-  #isLeftOut(mirror: Mirror, job: QueuedJob, work: JobWork): boolean {
-    const reason = leftOutReason(mirror, job, work);
-    if (reason !== null)
-      this.#options.effects.log.info({ source: job.source }, `${job.name} is left out: ${reason}`);
-    return reason !== null;
-  }
-
   /**
    * Records the job's start; false if it is left out after all, as another program has written while this waited.
    * @throws TidemarkError where the mirror cannot be written; then it has not started
@@ -516,15 +400,15 @@ export class JobRunner implements SlotUser {
     const start = { name, source, trigger: storedTrigger(job), startedAt: current.startedAt };
     const replaced: { by: number | null } = { by: null };
     const record = (mirror: Mirror): void => {
-      this.#writeEnds(mirror);
+      this.unwritten.writeEnds(mirror);
       saveSchedule(mirror);
       replaced.by = runBetween(mirror, job, current.startedAt, isoTime(this.#options.effects.clock.now()));
-      if (replaced.by === null && !this.#isLeftOut(mirror, job, work))
+      if (replaced.by === null && !this.#leftOut.isLeftOut(mirror, job, work))
         current.number = mirror.daemon.beginJob(start);
     };
     // Only a sync may create a mirror: other jobs would find it empty.
     await turn.write(commandOf(job), this.#abort.signal, record, name === 'sync');
-    this.#wereWritten(null);
+    this.unwritten.wereWritten(null);
     if (replaced.by !== null) {
       this.#options.effects.log.info(
         { source, run: replaced.by },
@@ -566,7 +450,7 @@ export class JobRunner implements SlotUser {
     };
     let known = endedWith(performed);
     const record = (mirror: Mirror): void => {
-      this.#writeEnds(mirror);
+      this.unwritten.writeEnds(mirror);
       const reason = work === null ? null : leftOutReason(mirror, job, work);
       if (reason !== null && performed.error === null) known = endedWith(leftOutResult(reason));
       mirror.daemon.finishJob(current.number, known.end);
@@ -586,7 +470,7 @@ export class JobRunner implements SlotUser {
         }
       }
       if (known.isWritten) {
-        this.#wereWritten(jobKey(job));
+        this.unwritten.wereWritten(jobKey(job));
         problems.end('records', 'what jobs do is written down again');
       }
     } catch (error) {
@@ -596,48 +480,14 @@ export class JobRunner implements SlotUser {
       turn?.release();
       mirrorAccess.isThere();
     }
-    const { result, end, row, ended, isWritten } = known;
-    if (!isWritten && result.outcome !== 'interrupted') {
-      const before = this.#unwritten.findLast((each) => jobKey(each.row) === jobKey(row));
-      const since = before?.row.outcome === row.outcome ? before.since : end.finishedAt;
-      // Of those that have no row in the mirror, the latest is enough.
-      const kept = this.#unwritten.filter((each) => each.row.job !== 0 || jobKey(each.row) !== jobKey(row));
-      this.#unwritten = [...kept, { row, isOfAllKinds: current.kinds === null, since }];
-    }
+    const { result, row, ended, isWritten } = known;
+    if (!isWritten && result.outcome !== 'interrupted') this.unwritten.add(row, current.kinds === null);
     this.#tickets.end(current, result.error);
     noteJobProblem(problems, row, result.error);
     this.#jobLog.ended(row, result.error, mirrorAccess.isGone());
     observers.ended(ended);
     this.#options.onEnd(job, ended, result.exitCode);
   }
-}
-
-function leftOutReason(mirror: Mirror, job: QueuedJob, work: JobWork): string | null {
-  return job.trigger === 'request' ? null : (work.leftOut?.(mirror, job) ?? null);
-}
-
-/**
- * The complete run of all kinds that another process ended between `since` and `now`, which a scheduled sync need not repeat; null for
- * none. One that ended later than now is from before the clock was set back.
- */
-function runBetween(
-  mirror: Mirror,
-  { name, source, schedule, trigger }: QueuedJob,
-  since: string,
-  now: string,
-): number | null {
-  // After a restore, only a run that began after it will do; who asks for a sync gets one.
-  if (name !== 'sync' || source === null || schedule === null) return null;
-  if (trigger !== 'schedule' && trigger !== 'overdue') return null;
-  const run = lastCompleteRun(mirror, source);
-  const ended = run?.finishedAt ?? '';
-  return ended > since && ended <= now ? (run?.run ?? null) : null;
-}
-
-/** Of a job whose result does not count any more: nobody is notified of it, and it is due again as if it had not been done. */
-function leftOutResult(reason: string): JobResult {
-  const error = new TidemarkError('interrupted', reason);
-  return { outcome: 'interrupted', exitCode: EXIT.done, run: null, summary: {}, error, report: null };
 }
 
 /** The share of the grace period in which the running job may finish; the rest is for aborting it cleanly. */
@@ -655,54 +505,6 @@ function timeLimitMs(job: JobName, { daemon }: Config, source: SourceConfig | nu
   if (job !== 'sync') return daemon.jobTimeout;
   const { maxDurationMs } = source?.sync ?? { maxDurationMs: 0 };
   return maxDurationMs === 0 ? 0 : maxDurationMs + SYNC_LIMIT_SLACK_MS;
-}
-
-// The states of requested jobs, kept for later queries.
-
-/** A job that is running. */
-interface RunningEntry extends QueueEntry {
-  /** As the mirror has it; 0 for one that is not written down (yet). */
-  readonly number: number;
-}
-
-/** States kept: hours of jobs, while a client that follows one asks several times a second. */
-const KEPT = 1_000;
-
-class RequestLog {
-  readonly #ended = new Map<number, RequestStatus>();
-
-  /** Records the end of a job. Only the first call counts. */
-  end({ ticket, job, number }: RunningEntry, error: TidemarkError | null): void {
-    if (this.#ended.has(ticket)) return;
-    this.#ended.set(ticket, { state: 'ended', ...identity(job), job: number === 0 ? null : number, error });
-    const [oldest] = this.#ended.keys();
-    if (this.#ended.size > KEPT && oldest !== undefined) this.#ended.delete(oldest);
-  }
-
-  /** The outcome of a ticket; null for one that is not known, or known no longer. */
-  statusOf(
-    ticket: number,
-    atWork: RunningEntry | null,
-    /** The job of the cell, or, where the cell waits for a slot, those that have one. */
-    working: readonly JobIdentity[],
-    waiting: readonly QueueEntry[],
-  ): RequestStatus | null {
-    const ended = this.#ended.get(ticket);
-    if (ended !== undefined) return ended;
-    if (atWork?.ticket === ticket) {
-      const { job, number } = atWork;
-      return { state: 'running', ...identity(job), job: number === 0 ? null : number };
-    }
-    const index = waiting.findIndex((each) => each.ticket === ticket);
-    const found = waiting[index];
-    if (found === undefined) return null;
-    const before = [...working, ...waiting.slice(0, index).map(({ job }) => job)];
-    return { state: 'waiting', ...identity(found.job), before: before.map(identity) };
-  }
-}
-
-function identity({ name, source }: JobIdentity): JobIdentity {
-  return { name, source };
 }
 
 /** As the row has it: with who asked. */
