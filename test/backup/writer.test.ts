@@ -11,7 +11,6 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { describe, expect, it } from 'vitest';
 import type { TargetConfig } from '../../src/config/config.ts';
@@ -27,6 +26,7 @@ import { acquireWriterLock } from '../../src/mirror/lock.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { ORG, begin, bodies, open, sweep, sync, temporaryDirectory } from '../mirror/fixture.ts';
 import { KEY, never, setting } from './fixture.ts';
+import { alterFile } from '../tools/alter.ts';
 
 const holder = { command: 'test', pid: 1, host: 'here', since: '2026-03-01T00:00:00.000Z' };
 const HOUR = 3_600_000;
@@ -333,9 +333,7 @@ describe('what goes wrong', () => {
   it('the mirror is damaged: no backup of it is taken for good', async () => {
     const { writer, mirror, directory } = await setting();
     mirror.close();
-    const file = new Database(mirror.path);
-    file.exec(`UPDATE records SET body = replace(body, 'A 1', 'A 9') WHERE body IS NOT NULL`);
-    file.close();
+    alterFile(mirror.path, `UPDATE records SET body = replace(body, 'A 1', 'A 9') WHERE body IS NOT NULL`);
     await expect(writer.make(never)).rejects.toMatchObject({ code: 'mirror_corrupt' });
     expect(readdirSync(directory)).toEqual([]);
   });

@@ -1,5 +1,4 @@
 /** The dashboard in a real browser. Where there is none (CHROMIUM or /usr/bin/chromium), these tests do not run. */
-import Database from 'better-sqlite3';
 import type { Browser, CDPSession, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
@@ -13,6 +12,7 @@ import { DAY_MS, MINUTE_MS, World } from '../daemon/http/world.ts';
 import { CHROMIUM, launch } from './browser.ts';
 import { poorTexts } from './contrast.ts';
 import { gatherCrowd } from './crowd.ts';
+import { alterFile } from '../tools/alter.ts';
 
 const HOSTILE = '<script>alert(1)</script> \u001b[31m red \u202e turned "quoted" \'single\'';
 const TOKEN = 'a-token-of-some-length';
@@ -772,11 +772,10 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
         mirror.restores.journal([{ row: { ...row, outcome: 'applied', newId: id }, mappings }]);
       mirror.restores.finish(restore, 'complete', at);
     });
-    const file = new Database(own.mirrorPath);
-    file.exec(
+    alterFile(
+      own.mirrorPath,
       `UPDATE restores SET started_by = 'nobody'; UPDATE runs SET "trigger" = 'request' WHERE run = 1`,
     );
-    file.close();
     const { url } = await own.listen();
     const told = {
       '/restores': 'is not as it was recorded',

@@ -1,10 +1,10 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { environment, program, scratch, start, tidemark } from '../journeys/harness.ts';
 import { FakeService, forbidden } from '../journeys/service.ts';
+import { alterFile } from '../tools/alter.ts';
 
 /** A shell line in which `tidemark` is the program. */
 function shell(
@@ -125,9 +125,10 @@ describe('words', () => {
     const directory = scratch();
     const env = environment(service.url, directory);
     await tidemark(['sync'], { env });
-    const file = new Database(join(directory, 'mirror.db'));
-    file.exec(`UPDATE records SET body = replace(body, '.example', '.evil') WHERE body LIKE '%"domain"%'`);
-    file.close();
+    alterFile(
+      join(directory, 'mirror.db'),
+      `UPDATE records SET body = replace(body, '.example', '.evil') WHERE body LIKE '%"domain"%'`,
+    );
     const [text, json] = await Promise.all([
       tidemark(['verify'], { env }),
       tidemark(['verify', '--json'], { env }),

@@ -2,7 +2,6 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { registerDaemon } from '../../src/daemon/lockfile.ts';
@@ -11,6 +10,7 @@ import { commandLine } from '../journeys/command-line.ts';
 import { environment, scratch, start, tidemark } from '../journeys/harness.ts';
 import { FakeService, forbidden, ORG } from '../journeys/service.ts';
 import { begin, open } from '../mirror/fixture.ts';
+import { alterFile } from '../tools/alter.ts';
 
 interface Document {
   readonly schema: string;
@@ -285,9 +285,7 @@ describe('status', () => {
     expect(bare.stdout).toContain('Next: not known without a configuration');
     expect(bare.stdout).not.toMatch(/due|No schedule/);
 
-    const database = new Database(path);
-    database.exec(`UPDATE runs SET finished_at = '${new Date(Date.now() - 5 * 3_600_000).toISOString()}'`);
-    database.close();
+    alterFile(path, `UPDATE runs SET finished_at = '${new Date(Date.now() - 5 * 3_600_000).toISOString()}'`);
     const { stdout } = await commandLine(['status'], { env, cwd: directory });
     expect(stdout).toMatch(/the last complete run ended 5 h ago; the schedule allows \S+ \w+$/m);
     expect(stdout).toMatch(/^Next: no daemon is running; due: sync in /m);

@@ -1,7 +1,6 @@
 /** One daemon over many mirrors: slots, rate groups, a source that hangs, a configuration that changes, the end. */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { keyFingerprint } from '../../src/config/source.ts';
 import { isoTime } from '../../src/core/clock.ts';
@@ -18,6 +17,7 @@ import { openMirror } from '../../src/mirror/open.ts';
 import { SharedRateLog } from '../../src/mirror/rate-log.ts';
 import type { SeenRequest } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
+import { alterFile } from '../tools/alter.ts';
 
 const MINUTE = 60_000;
 
@@ -607,9 +607,7 @@ describe('the state of a source', () => {
     await rig.start();
     await until(rig, () => rig.daemon.cells.summaries().every(({ state }) => state === 'ok'));
     renameSync(join(rig.directory, 'b.db'), join(rig.directory, 'away'));
-    const file = new Database(join(rig.directory, 'a.db'));
-    file.exec(`UPDATE records SET body = substr(body, 2)`);
-    file.close();
+    alterFile(join(rig.directory, 'a.db'), `UPDATE records SET body = substr(body, 2)`);
     rig.daemon.cells.request('verify', ['a']);
     await rig.advanceMinutes(2);
     await until(rig, () => rig.daemon.cells.summaries()[0]?.state === 'degraded');

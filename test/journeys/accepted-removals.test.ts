@@ -2,7 +2,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { openSync, readFileSync, writeFileSync } from 'node:fs';
-import Database from 'better-sqlite3';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { collectionKey, scopeKey } from '../../src/catalog/catalog.ts';
@@ -15,6 +14,7 @@ import { commandLine } from './command-line.ts';
 import { program, scratch } from './harness.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 import { FakeService, ORG, respond } from './service.ts';
+import { alterFile } from '../tools/alter.ts';
 
 const { via } = commandActor();
 const EXPORTS = Array.from({ length: 12 }, (_, n) => ({
@@ -358,9 +358,7 @@ describe('accepted removals', () => {
     const found = await held();
     await found.expectRun(0, 'sync', '--accept-removals', '12', '--quiet');
     await found.expectRun(0, 'verify');
-    const database = new Database(join(found.directory, 'mirror.db'));
-    database.exec(`UPDATE audit_log SET row = replace(row, '12', '11')`);
-    database.close();
+    alterFile(join(found.directory, 'mirror.db'), `UPDATE audit_log SET row = replace(row, '12', '11')`);
     const { stdout } = await found.expectRun(1, 'verify');
     expect(stdout).toContain('is not as it was written');
     expect(stdout).toContain('says that run 3 removed 11 batch_exports, not 12');

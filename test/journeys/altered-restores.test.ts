@@ -1,14 +1,7 @@
 /** Restores whose rows another program altered or deleted: what lists them says so, and nothing is undone by what is left. */
 import { readFileSync, writeFileSync } from 'node:fs';
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { ORGANIZATION, Story } from './restore-story.ts';
-
-function alter(story: Story, sql: string): void {
-  const file = new Database(story.file('mirror.db'));
-  file.exec(`PRAGMA foreign_keys = OFF; ${sql}`);
-  file.close();
-}
 
 /** A restore with two steps. */
 async function restored(): Promise<Story> {
@@ -31,7 +24,7 @@ async function restored(): Promise<Story> {
 
 it('a restore whose plan was edited is listed and shown, with a warning, and not undone', async () => {
   const story = await restored();
-  alter(story, `UPDATE restores SET plan = replace(plan, 'Gone A', 'Gone X')`);
+  story.alter(`UPDATE restores SET plan = replace(plan, 'Gone A', 'Gone X')`);
   const line = 'restore 1 is not as it was recorded';
   for (const command of [['restores'], ['restores', 'show', '1']]) {
     const { stdout, stderr } = await story.expectRun(1, ...command);
@@ -52,7 +45,7 @@ it('a restore that somebody else is said to have begun is not undone with --appl
     if (String(name).startsWith('Gone'))
       await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
   await story.expectRun(0, 'undo', '1', '--apply', '--yes');
-  alter(story, `UPDATE restores SET started_by = 'eve'`);
+  story.alter(`UPDATE restores SET started_by = 'eve'`);
   const { stderr } = await story.expectRun(1, 'undo', '1', '--apply', '--yes');
   expect(stderr).toContain('restore 1 is not as it was recorded');
 });
@@ -68,7 +61,7 @@ it('where a restore is gone or altered, who made a change is not known: what nam
     `UPDATE restores SET source = 'other'`,
   ]) {
     writeFileSync(story.file('mirror.db'), whole);
-    alter(story, sql);
+    story.alter(sql);
     for (const command of [
       ['log', 'batch_exports', 'Gone A'],
       ['blame', 'batch_exports', 'Gone A'],
@@ -93,7 +86,7 @@ it('a restore of which rows are gone or altered is not undone by what is left, a
   ];
   for (const [sql, said] of cases) {
     writeFileSync(story.file('mirror.db'), whole);
-    alter(story, sql);
+    story.alter(sql);
     for (const more of [[], ['--apply', '--yes']]) {
       const { stdout, stderr } = await story.expectRun(1, 'undo', '1', ...more);
       expect(stderr, sql).toContain(said);
@@ -101,7 +94,7 @@ it('a restore of which rows are gone or altered is not undone by what is left, a
     }
   }
   writeFileSync(story.file('mirror.db'), whole);
-  alter(story, `UPDATE restore_steps SET outcome = 'failed'`);
+  story.alter(`UPDATE restore_steps SET outcome = 'failed'`);
   expect((await story.run('undo', '1')).code).not.toBe(0);
 });
 
@@ -109,7 +102,7 @@ it('an undo that another program made one of itself keeps no command from its en
   const story = await restored();
   await story.applied(0, 'undo', '1', '--apply');
   await story.expectRun(0, 'sync', '--quiet');
-  alter(story, `UPDATE restores SET undoes = 2 WHERE restore = 2`);
+  story.alter(`UPDATE restores SET undoes = 2 WHERE restore = 2`);
   await story.expectRun(0, 'status');
   await story.run('doctor');
   expect((await story.expectRun(1, 'restores')).stderr).toContain('restore 2 is not as it was recorded');

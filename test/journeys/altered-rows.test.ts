@@ -1,6 +1,5 @@
 /** Rows of runs and restores that another program altered or removed: whoever reads them is told, in commands and on pages. */
 import { readFileSync, writeFileSync } from 'node:fs';
-import Database from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { loadConfig } from '../../src/config/load.ts';
@@ -15,6 +14,7 @@ import type { Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { open, ORG, sync, testClock } from '../mirror/fixture.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
+import { alterFile } from '../tools/alter.ts';
 
 /** Three runs, and a restore before the third. */
 async function restored(): Promise<Story> {
@@ -29,12 +29,6 @@ async function restored(): Promise<Story> {
   await story.applied(0, 'restore', 'run:2', '--apply', '--kind', 'batch_exports');
   await story.expectRun(0, 'sync', '--quiet');
   return story;
-}
-
-function alter(story: Story, sql: string): void {
-  const file = new Database(story.file('mirror.db'));
-  file.exec(sql);
-  file.close();
 }
 
 /** The pages as they are now. */
@@ -96,7 +90,7 @@ it('warns of a restore that is not as the audit log has it, and of one that is g
   for (const command of [['restores'], ['restores', 'show', '1']])
     expect(await told(story, ...command)).toEqual({ altered: [false], warnings: [] });
 
-  alter(story, `UPDATE restores SET started_by = 'nobody'`);
+  story.alter(`UPDATE restores SET started_by = 'nobody'`);
   const line = 'restore 1 is not as it was recorded; entry';
   for (const [code, ...command] of commands) {
     // The plan of an undo is one even so; with --apply it is refused.
@@ -118,22 +112,19 @@ it('warns of a restore that is not as the audit log has it, and of one that is g
   expect((await story.expectRun(1, 'verify')).stdout).toMatch(
     /^chain: restore 1 is not as it was recorded \(entry \d+ of the audit log \(end by \S+\) has started_by "[^"]+"\)$/m,
   );
-  alter(
-    story,
-    `UPDATE records SET body = replace(body, '"name"', '"name" ') WHERE record =
-      (SELECT record FROM records r JOIN collections c ON c.id = r.collection WHERE c.kind = 'roles' LIMIT 1)`,
-  );
+  story.alter(`UPDATE records SET body = replace(body, '"name"', '"name" ') WHERE record =
+      (SELECT record FROM records r JOIN collections c ON c.id = r.collection WHERE c.kind = 'roles' LIMIT 1)`);
   expect((await story.expectRun(1, 'verify')).stdout).toMatch(
     /^body: the stored content does not match its hash \(roles \S.* [0-9a-f-]{36}, organization .*, run \d+\)$/m,
   );
 
   for (const plan of [`''`, `'{'`, `replace(plan, '{', '[')`]) {
-    alter(story, `UPDATE restores SET plan = ${plan}, started_at = 'noon'`);
+    story.alter(`UPDATE restores SET plan = ${plan}, started_at = 'noon'`);
     expect(shown.restores()).toContain(line);
     expect(shown.restore()).toContain('its plan is not readable');
   }
 
-  alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM restore_steps; DELETE FROM restores');
+  story.alter('PRAGMA foreign_keys = OFF; DELETE FROM restore_steps; DELETE FROM restores');
   expect((await story.expectRun(1, 'restores')).stderr).toContain('restore 1 is gone, though entry');
   expect((await story.expectRun(1, 'restores', 'show', '1')).stderr).toContain('restore 1 is gone, though');
   expect(shown.restores()).toContain('restore 1 is gone, though entry');
@@ -162,7 +153,7 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
   for (const command of dated)
     expect((await story.expectRun(0, ...command)).stderr, command.join(' ')).not.toContain('the row of run');
 
-  alter(story, `UPDATE runs SET "trigger" = 'command eve@x' WHERE run = 2`);
+  story.alter(`UPDATE runs SET "trigger" = 'command eve@x' WHERE run = 2`);
   const line = 'the row of run 2 is not as it was written when the run ended';
   for (const command of commands)
     expect((await story.expectRun(1, ...command)).stderr, command.join(' ')).toContain(line);
@@ -179,7 +170,7 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
 
   expect((await story.expectRun(1, 'doctor')).stdout).toContain(line);
 
-  alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM runs WHERE run = 2');
+  story.alter('DELETE FROM runs WHERE run = 2');
   expect((await story.expectRun(1, 'runs')).stderr).toContain('the row of run 2 is gone');
   for (const command of [['changes'], ['changes', '--json']]) {
     const { stderr } = await story.expectRun(1, ...command);
@@ -201,7 +192,7 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
   expect(shown.runs()).toContain('the row of run 2 is gone');
   expect((await told(story, 'runs')).warnings).toEqual([expect.stringContaining('the row of run 2 is gone')]);
 
-  alter(story, 'DELETE FROM runs WHERE run = 3');
+  story.alter('DELETE FROM runs WHERE run = 3');
   const { stderr: newest } = await story.expectRun(1, 'changes');
   for (const run of [2, 3])
     expect(newest).toContain(`what run ${run} changed is not shown: its row is gone, and no run`);
@@ -267,7 +258,7 @@ it('warns of who made a change, where the row of that restore or the entry of it
   ] as const;
   for (const [sql, line] of alterations) {
     writeFileSync(story.file('mirror.db'), whole);
-    alter(story, sql);
+    story.alter(sql);
     for (const command of commands) {
       const { stderr } = await story.expectRun(1, ...command, '--quiet');
       expect(stderr, command.join(' ')).toMatch(line);
@@ -290,9 +281,7 @@ it('shows what a deleted run changed with the next run, also where that is the f
       source: { name: 'default', baseUrl: 'https://svc.example.com' },
     });
   }
-  const file = new Database(mirror.path);
-  file.exec('PRAGMA foreign_keys = OFF; DELETE FROM runs WHERE run = 2');
-  file.close();
+  alterFile(mirror.path, 'DELETE FROM runs WHERE run = 2');
   const env = { TIDEMARK_BASE_URL: 'https://svc.example.com', TIDEMARK_API_KEY: 'key-of-some-length' };
   const config = onlyMirrorConfig(loadConfig({ env, cwd: '/', keys: 'unused' }));
   const [{ finishedAt } = { finishedAt: null }] = mirror.runs.list();
@@ -331,7 +320,7 @@ it('of which record changed in which run hide nothing: comparison, changes and r
     `UPDATE records SET hash = (SELECT hash FROM revisions v WHERE v.record = records.record) WHERE run = 3 AND hash IS NOT NULL`,
   ]) {
     writeFileSync(story.file('mirror.db'), whole);
-    alter(story, sql);
+    story.alter(sql);
     await refusesAll(story, compared, sql);
   }
 });
@@ -377,13 +366,10 @@ it('of a change that is taken out of the history are told first by what shows th
   expect(page({ mirror: served, isPoll: true })).not.toContain(WARNING);
 
   const where = `record = (SELECT record FROM records WHERE remote_id = '${id}')`;
-  alter(
-    story,
-    `UPDATE records SET body = '${JSON.stringify(body)}', run = 2, change = 1, previous = NULL,
+  story.alter(`UPDATE records SET body = '${JSON.stringify(body)}', run = 2, change = 1, previous = NULL,
        ordinal = (SELECT ordinal FROM revisions v WHERE v.record = records.record),
        hash = (SELECT hash FROM revisions v WHERE v.record = records.record) WHERE ${where};
-     DELETE FROM revisions WHERE ${where}`,
-  );
+     DELETE FROM revisions WHERE ${where}`);
   const line = 'altered: the changes of run 3, or what identifies their records, do not match its root hash';
   const asRecorded = async (command: string[], text: string): Promise<string> => {
     const { stdout, stderr } = await story.expectRun(1, ...command);
@@ -417,7 +403,7 @@ it('of a change that is taken out of the history are told first by what shows th
     expect((await story.expectRun(0, ...command)).stderr, command.join(' ')).not.toContain('altered');
 
   // Without the row of that run nothing says any more that it is not as sealed.
-  alter(story, 'PRAGMA foreign_keys = OFF; DELETE FROM runs WHERE run = 3');
+  story.alter('PRAGMA foreign_keys = OFF; DELETE FROM runs WHERE run = 3');
   const gone = 'altered: the row of run 3 is gone: its hash is left';
   for (const command of [...shown.slice(1, 3), ['export', '--history', ...only]])
     await asRecorded(command, gone);
@@ -426,7 +412,7 @@ it('of a change that is taken out of the history are told first by what shows th
 
 it('of a run that retention would drop are not dropped: what shows the alteration would go with them', async () => {
   const story = await restored();
-  alter(story, `UPDATE runs SET "trigger" = "trigger" || ' (root@vm)' WHERE run = 2`);
+  story.alter(`UPDATE runs SET "trigger" = "trigger" || ' (root@vm)' WHERE run = 2`);
   const { stderr } = await story.expectRun(1, 'forget', '--keep-last', '1');
   expect(stderr).toContain(
     'the row of run 2 is not as it was written when the run ended: nothing was forgotten',
@@ -438,7 +424,7 @@ it('of a view that another program put in its place are told by the sync that re
   const story = await Story.start();
   const quiet = await story.expectRun(0, 'sync', '--quiet');
   expect(quiet.stderr).toBe('');
-  alter(story, 'DROP VIEW members; CREATE VIEW members AS SELECT 1 AS id');
+  story.alter('DROP VIEW members; CREATE VIEW members AS SELECT 1 AS id');
   expect((await story.expectRun(1, 'verify')).stdout).toContain('view members');
   const { stderr } = await story.expectRun(0, 'sync', '--quiet');
   expect(stderr).toContain('members is not the view that Tidemark made, and is replaced');

@@ -1,19 +1,12 @@
 /** What another program puts in the way of the next write, or takes from under a baseline, is damage and is called so. */
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { Story } from './restore-story.ts';
-
-function alter(story: Story, sql: string): void {
-  const file = new Database(story.file('mirror.db'));
-  file.exec(`PRAGMA foreign_keys = OFF; ${sql}`);
-  file.close();
-}
 
 it('a baseline whose run is gone is damage, no unknown reference', async () => {
   const story = await Story.start();
   await story.expectRun(0, 'snapshots', 'pin', 'a', '--baseline', '--as', 'ann');
   await story.expectRun(0, 'sync', '--quiet');
-  alter(story, 'DELETE FROM runs WHERE run = 1');
+  story.alter('DELETE FROM runs WHERE run = 1');
   for (const command of [['drift'], ['diff', 'snapshot:a', 'latest']])
     expect((await story.expectRun(1, ...command)).stderr).toContain('is damaged: the row of run 1 is gone');
 });
@@ -24,7 +17,7 @@ it.each([
   ['runs', `AFTER UPDATE ON runs BEGIN UPDATE runs SET removed = 0 WHERE run = new.run; END`],
 ])('nothing is written where another program put a trigger on %s', async (_table, trigger) => {
   const story = await Story.start();
-  alter(story, `CREATE TRIGGER planted ${trigger}`);
+  story.alter(`CREATE TRIGGER planted ${trigger}`);
   for (const command of [
     ['snapshots', 'pin', 'a', '--as', 'ann'],
     ['sync', '--quiet'],
@@ -42,15 +35,15 @@ it.each([
   expect(doctor.code).not.toBe(0);
   expect(doctor.stdout).not.toContain('sound (quick check)');
   expect(`${doctor.stdout}${doctor.stderr}`).toContain('DROP TRIGGER "planted";');
-  alter(story, 'DROP TRIGGER planted');
+  story.alter('DROP TRIGGER planted');
   expect((await story.expectRun(0, 'snapshots', '--json')).stdout).not.toContain('"a"');
   await story.expectRun(0, 'sync', '--quiet');
 });
 
 it('verify says how a view that was replaced, and an index or trigger that was added, go', async () => {
   const story = await Story.start();
-  alter(story, 'DROP VIEW members');
-  alter(story, 'CREATE VIEW members AS SELECT 1 AS id');
+  story.alter('DROP VIEW members');
+  story.alter('CREATE VIEW members AS SELECT 1 AS id');
   const replaced = await story.expectRun(1, 'verify');
   expect(replaced.stdout).toContain(
     'records and history match their hashes; the next command that writes, such as `tidemark sync`, creates the views again',
@@ -59,8 +52,8 @@ it('verify says how a view that was replaced, and an index or trigger that was a
   expect(`${replaced.stdout}${replaced.stderr}`).not.toContain('without history');
   await story.expectRun(0, 'sync', '--quiet');
   await story.expectRun(0, 'verify', '--quiet');
-  alter(story, 'CREATE INDEX added ON runs (source)');
-  alter(story, 'CREATE TRIGGER planted AFTER INSERT ON runs BEGIN SELECT 1; END');
+  story.alter('CREATE INDEX added ON runs (source)');
+  story.alter('CREATE TRIGGER planted AFTER INSERT ON runs BEGIN SELECT 1; END');
   const { stdout } = await story.expectRun(1, 'verify');
   expect(stdout).toContain('`DROP INDEX "added"`');
   expect(stdout).toContain('`DROP TRIGGER "planted"`');
@@ -68,7 +61,7 @@ it('verify says how a view that was replaced, and an index or trigger that was a
 
 it('numbers that are spent by another program are named by verify, and not called a full disk', async () => {
   const story = await Story.start();
-  alter(story, 'UPDATE sqlite_sequence SET seq = 9223372036854775807');
+  story.alter('UPDATE sqlite_sequence SET seq = 9223372036854775807');
   const { stdout, stderr } = await story.expectRun(1, 'verify');
   expect(stdout).toContain('altered its last number in sqlite_sequence');
   expect(`${stdout}${stderr}`).not.toContain('disk');

@@ -9,6 +9,7 @@ import { ORG, open, sync } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
 import { dirname, join } from 'node:path';
 import { scratch } from './harness.ts';
+import { alterFile } from '../tools/alter.ts';
 
 interface AuditJson {
   readonly schema: string;
@@ -107,9 +108,7 @@ describe('the audit log', () => {
   it('says on stderr which entry is not as it was written, in every format', async () => {
     const story = await told();
     expect((await story.expectRun(0, 'audit')).stderr).not.toContain('as it was written');
-    const database = new Database(story.file('mirror.db'));
-    database.exec(`UPDATE audit_log SET by = 'innocent' WHERE entry = 3`);
-    database.close();
+    alterFile(story.file('mirror.db'), `UPDATE audit_log SET by = 'innocent' WHERE entry = 3`);
     for (const more of [[], ['--format', 'csv'], ['--json'], ['--action', 'pin', '--quiet']]) {
       const { stderr } = await story.expectRun(1, 'audit', ...more);
       expect(stderr).toContain('entry 3 of the audit log is not as it was written, or does not follow');
@@ -125,9 +124,7 @@ describe('the audit log', () => {
   it('passes on what the last verification found, as where the newest entry was cut off', async () => {
     const story = await Story.start();
     for (const name of ['one', 'two']) await story.expectRun(0, 'snapshots', 'pin', name);
-    const database = new Database(story.file('mirror.db'));
-    database.exec('DELETE FROM audit_log WHERE entry = 2');
-    database.close();
+    alterFile(story.file('mirror.db'), 'DELETE FROM audit_log WHERE entry = 2');
     await story.expectRun(1, 'verify');
     for (const more of [[], ['--format', 'csv'], ['--json']])
       expect((await story.expectRun(0, 'audit', ...more)).stderr).toMatch(
@@ -138,10 +135,11 @@ describe('the audit log', () => {
   it('says in a file of it which entries are not as they were written, and that some are gone', async () => {
     const story = await told();
     await story.expectRun(0, 'sync', '--quiet');
-    const database = new Database(story.file('mirror.db'));
-    database.exec(`UPDATE audit_log SET row = replace(row, 'SEC-12', 'SEC-1') WHERE entry = 3;
-      DELETE FROM audit_log WHERE entry = 10`);
-    database.close();
+    alterFile(
+      story.file('mirror.db'),
+      `UPDATE audit_log SET row = replace(row, 'SEC-12', 'SEC-1') WHERE entry = 3;
+      DELETE FROM audit_log WHERE entry = 10`,
+    );
     for (const format of ['text', 'html', 'markdown', 'csv']) {
       await story.expectRun(1, 'audit', '--format', format, '--output', 'evidence');
       const lines = readFileSync(story.file('evidence'), 'utf8').split('\n');
@@ -355,9 +353,7 @@ describe('the audit log', () => {
       ),
     ).toContain('entry 2 comes after entry 1: the newest come first');
     // The log of another time: what came after the backup is gone from it.
-    const database = new Database(story.file('mirror.db'));
-    database.exec('DELETE FROM audit_log WHERE entry = 10');
-    database.close();
+    alterFile(story.file('mirror.db'), 'DELETE FROM audit_log WHERE entry = 10');
     expect(await verified(1, whole)).toContain('entry 10 is not in the audit log\n');
     for (const text of ['entry;at;by\r\n', '{"schema":"tidemark.runs/1","runs":[]}', '{', 'a,b\n"c'])
       expect(await verified(4, text)).toContain('is not an audit log as CSV or JSON\n');
@@ -396,9 +392,7 @@ describe('the audit log', () => {
     ['was altered', `replace(body, 'Night shift', 'Day shift')`],
   ])('is whole where the body of a record that it names %s', async (_name, body) => {
     const story = await told();
-    const database = new Database(story.file('mirror.db'));
-    database.exec(`UPDATE records SET body = ${body} WHERE body LIKE '%Night shift%'`);
-    database.close();
+    alterFile(story.file('mirror.db'), `UPDATE records SET body = ${body} WHERE body LIKE '%Night shift%'`);
     const { stdout, stderr } = await story.expectRun(0, 'audit', '--json');
     const { entries } = JSON.parse(stdout) as AuditJson;
     expect(entries.map(({ action }) => action)).toEqual(ACTIONS);

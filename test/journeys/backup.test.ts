@@ -21,6 +21,7 @@ import { open, sync } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
 import { environment, nextSecond, program, scratch, start, tidemark } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
+import { alterFile } from '../tools/alter.ts';
 
 /** A mirror with one complete run, and the command line over it with backups on. */
 async function mirrored(more: Readonly<Record<string, string>> = {}) {
@@ -157,9 +158,7 @@ describe('backups elsewhere', () => {
     });
     expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
     // Of a damaged mirror, every command names the key as well.
-    const mirror = new Database(env['TIDEMARK_MIRROR'] ?? '');
-    mirror.exec("UPDATE records SET body = replace(body, 'Admins', 'Others')");
-    mirror.close();
+    alterFile(env['TIDEMARK_MIRROR'] ?? '', "UPDATE records SET body = replace(body, 'Admins', 'Others')");
     for (const command of ['verify', 'status']) {
       const { stdout, stderr } = await run(command);
       expect(stdout + stderr, command).toMatch(/`tidemark backup restore latest --to \S+ --identity FILE`/);

@@ -2,7 +2,6 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { commandActor } from '../../src/core/actor.ts';
 import { systemClock } from '../../src/core/clock.ts';
@@ -11,6 +10,7 @@ import { type Receiver, receiver } from '../daemon/notices/receiver.ts';
 import { type Ended, scratch, start, startHere } from './harness.ts';
 import { commandLine } from './command-line.ts';
 import { FakeService, respond } from './service.ts';
+import { alterFile } from '../tools/alter.ts';
 
 interface Health {
   readonly state: string;
@@ -183,9 +183,7 @@ function rank(level: number | string): number {
 
 /** Past the program: what a disk, or the time, might have done to the file. */
 function tamper(path: string, statement: string): void {
-  const file = new Database(path);
-  file.exec(statement);
-  file.close();
+  alterFile(path, statement);
 }
 
 describe('how fresh the copy is', () => {

@@ -4,14 +4,12 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { KITTIWAKE_ID, TERN_ID } from '../../src/server/seed/demo.ts';
 import { Story } from './restore-story.ts';
+import { alterRow } from '../tools/alter.ts';
 
 const ALTER = `UPDATE records SET body = replace(body, ?, ?) WHERE remote_id = ? AND body LIKE '%"created_at"%'`;
 
 function alter(story: Story, ...values: readonly string[]): void {
-  const mirror = new Database(story.file('mirror.db'));
-  const { changes } = mirror.prepare(ALTER).run(...values);
-  mirror.close();
-  expect(changes).toBe(1);
+  alterRow(story.file('mirror.db'), ALTER, ...values);
 }
 
 const REFUSED = 'the stored content of 1 record does not match its hash: role';

@@ -7,6 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { overwriteTable } from '../mirror/overwrite-table.ts';
 import { environment, scratch, tidemark, type Ended } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
+import { alterFile } from '../tools/alter.ts';
 
 const DOMAINS = `/api/organizations/${ORG}/domains/`;
 
@@ -32,9 +33,7 @@ describe('something else where the mirror should be', () => {
     [
       "somebody else's database",
       (path: string) => {
-        const other = new Database(path);
-        other.exec('CREATE TABLE invoices (id INTEGER); INSERT INTO invoices VALUES (1)');
-        other.close();
+        alterFile(path, 'CREATE TABLE invoices (id INTEGER); INSERT INTO invoices VALUES (1)');
       },
       /^mirror_foreign$/,
     ],
@@ -313,9 +312,7 @@ describe('a mirror with damage that SQLite does not see', () => {
     };
     expect((await tidemark(['daemon', '--once'], { env })).code).toBe(0);
     expect(readdirSync(backups)).not.toEqual([]);
-    const file = new Database(join(directory, 'mirror.db'));
-    file.exec(damage);
-    file.close();
+    alterFile(join(directory, 'mirror.db'), damage);
     const doctor = await tidemark(['doctor', '--json'], { env });
     expect(doctor.code, doctor.stdout + doctor.stderr).toBe(1);
     const {

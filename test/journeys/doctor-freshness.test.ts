@@ -1,10 +1,10 @@
 /** What `doctor` says of how fresh the mirror is: only a complete run of all kinds counts, whatever came after it. */
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
 import { environment, scratch } from './harness.ts';
 import { FakeService } from './service.ts';
+import { alterFile } from '../tools/alter.ts';
 
 interface Problem {
   readonly code: string;
@@ -20,9 +20,7 @@ async function rig() {
   };
   /** What time, or a bad night, would have written. */
   const write = (statement: string): void => {
-    const file = new Database(join(directory, 'mirror.db'));
-    file.exec(statement);
-    file.close();
+    alterFile(join(directory, 'mirror.db'), statement);
   };
   const problems = async (): Promise<readonly Problem[]> => {
     const { stdout } = await commandLine(['doctor', '--json'], { env, cwd: directory });

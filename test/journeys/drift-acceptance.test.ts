@@ -8,6 +8,7 @@ import { commandLine } from './command-line.ts';
 import { DOMAINS, MEMBERS, world, type World } from './comparison.ts';
 import { mirrorOnce } from './harness.ts';
 import { ORG } from './service.ts';
+import { alterFile } from '../tools/alter.ts';
 
 interface Told {
   readonly findings: readonly (Named & { readonly reopened?: object })[];
@@ -330,9 +331,7 @@ describe('fingerprints', () => {
     await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted');
     expect((await expectRun(0, 'drift')).stderr).not.toContain('audit log');
     expect((await expectRun(0, 'status')).stdout).not.toContain('audit log');
-    const file = new Database(join(directory, 'mirror.db'));
-    file.exec(statement);
-    file.close();
+    alterFile(join(directory, 'mirror.db'), statement);
     const { stdout, stderr } = await expectRun(2, 'drift');
     expect(stdout).toContain('1 finding open, 0 accepted');
     expect(stdout).toMatch(
@@ -377,9 +376,7 @@ describe('fingerprints', () => {
     await expectRun(0, 'sync', '--quiet');
     await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted');
     const remove = (): void => {
-      const file = new Database(join(directory, 'mirror.db'));
-      file.exec('DELETE FROM acceptances');
-      file.close();
+      alterFile(join(directory, 'mirror.db'), 'DELETE FROM acceptances');
     };
     remove();
     for (const args of [['drift'], ['drift', 'accepted']]) {
@@ -448,9 +445,7 @@ describe('fingerprints', () => {
     service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
     await expectRun(0, 'sync', '--quiet');
     await expectRun(0, 'snapshots', 'pin', 'later');
-    const file = new Database(join(directory, 'mirror.db'));
-    file.exec(sql);
-    file.close();
+    alterFile(join(directory, 'mirror.db'), sql);
     const { stdout, stderr } = await expectRun(1, 'drift');
     expect(stdout).toBe('');
     expect(stderr).toMatch(said);
@@ -489,9 +484,7 @@ describe('fingerprints', () => {
     const { service, directory, run, expectRun } = await baselined();
     service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
     await expectRun(0, 'sync', '--quiet');
-    const file = new Database(join(directory, 'mirror.db'));
-    file.exec('DELETE FROM snapshots');
-    file.close();
+    alterFile(join(directory, 'mirror.db'), 'DELETE FROM snapshots');
     const again = '`tidemark snapshots pin b run:1 --baseline`';
     for (const args of [['drift'], ['diff', 'snapshot:b', 'latest'], ['verify']]) {
       const { stderr } = await expectRun(1, ...args);
@@ -533,10 +526,11 @@ describe('fingerprints', () => {
       (await listed()).snapshots.flatMap(({ name, is_altered }) => (is_altered ? [name] : []));
     expect(await listed()).toMatchObject({ snapshots: [{ name: 'a' }, { name: 'b' }], warnings: [] });
     expect(await marks()).toEqual([]);
-    const file = new Database(join(directory, 'mirror.db'));
-    file.exec(`UPDATE snapshots SET run = 2 WHERE name = 'a';
-      INSERT INTO snapshots SELECT 'c', 2, pinned_at, pinned_by, 0 FROM snapshots WHERE name = 'a'`);
-    file.close();
+    alterFile(
+      join(directory, 'mirror.db'),
+      `UPDATE snapshots SET run = 2 WHERE name = 'a';
+      INSERT INTO snapshots SELECT 'c', 2, pinned_at, pinned_by, 0 FROM snapshots WHERE name = 'a'`,
+    );
     expect(await marks()).toEqual(['a', 'c']);
     const { warnings } = await listed();
     expect(warnings).toHaveLength(2);
@@ -560,9 +554,7 @@ describe('fingerprints', () => {
 
   it('is not pinned as the baseline by half, where that until now was inserted', async () => {
     const { directory, expectRun } = await baselined();
-    const file = new Database(join(directory, 'mirror.db'));
-    file.exec(`UPDATE snapshots SET name = 'c'`);
-    file.close();
+    alterFile(join(directory, 'mirror.db'), `UPDATE snapshots SET name = 'c'`);
     const { stderr } = await expectRun(1, 'snapshots', 'pin', 'b', 'run:1', '--baseline');
     expect(stderr).toContain('snapshot "c" was inserted by another program');
     expect((await expectRun(1, 'drift')).stderr).toContain('`tidemark drift --from run:1`');
@@ -666,9 +658,7 @@ describe('fingerprints', () => {
     service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
     await expectRun(0, 'sync', '--quiet');
     await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted');
-    const file = new Database(join(directory, 'mirror.db'));
-    file.exec(`UPDATE acceptances SET reason = 'approved'`);
-    file.close();
+    alterFile(join(directory, 'mirror.db'), `UPDATE acceptances SET reason = 'approved'`);
     const remedy = /→ (records and history match their hashes; .*)/.exec((await run('verify')).stdout)?.[1];
     expect(remedy).toMatch(/look at `tidemark drift`/);
     const status = (await run('status')).stdout;
@@ -685,9 +675,10 @@ describe('fingerprints', () => {
     await expectRun(0, 'sync', '--quiet');
     await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted');
     await expectRun(0, 'verify');
-    const file = new Database(join(directory, 'mirror.db'));
-    file.exec(`UPDATE acceptances SET kind = 'invites', remote_id = 'SECRETINVITEID'`);
-    file.close();
+    alterFile(
+      join(directory, 'mirror.db'),
+      `UPDATE acceptances SET kind = 'invites', remote_id = 'SECRETINVITEID'`,
+    );
     const { stdout, stderr, code } = await run('verify');
     expect(code).toBe(1);
     expect(stdout).toMatch(/^chain: the acceptance of \/is_verified of \S+ is gone, .* \(domains d1, /m);

@@ -10,10 +10,10 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { environment, program, scratch, start, tidemark } from './harness.ts';
 import { type Quirk, FakeService, forbidden, ORG, organizationPaths } from './service.ts';
+import { alterFile } from '../tools/alter.ts';
 
 interface Mirrored {
   readonly service: FakeService;
@@ -229,9 +229,10 @@ describe('what goes wrong', () => {
       await ok(['export', '--format', format, '--output', kept], env);
       service.set('domains', [{ id: 'd1', domain: 'changed.example' }]);
       await ok(['sync', '--accept-removals', '9'], env);
-      const db = new Database(env['TIDEMARK_MIRROR'] ?? '');
-      db.exec(`UPDATE records SET body = replace(body, 'changed.', 'altered.')`);
-      db.close();
+      alterFile(
+        env['TIDEMARK_MIRROR'] ?? '',
+        `UPDATE records SET body = replace(body, 'changed.', 'altered.')`,
+      );
       const first = await tidemark(['export', '--format', format, '--output', fresh], { env });
       expect([first.code, filesBelow(fresh)], first.stderr).toEqual([1, []]);
       expect(first.stderr).not.toContain('left partial');
@@ -246,9 +247,10 @@ describe('what goes wrong', () => {
 
   it('a damaged mirror is an error, not a shorter export', async () => {
     const { directory, env } = await mirrored();
-    const file = new Database(join(directory, 'mirror.db'));
-    file.exec(`DELETE FROM records WHERE remote_id = (SELECT max(id) FROM domains)`);
-    file.close();
+    alterFile(
+      join(directory, 'mirror.db'),
+      `DELETE FROM records WHERE remote_id = (SELECT max(id) FROM domains)`,
+    );
     const ended = await tidemark(['export', '--kind', 'domains'], { env });
     expect(ended.code).toBe(1);
     expect(ended.stderr).toContain('is damaged: 2 records of domains are counted, 1 could be read');

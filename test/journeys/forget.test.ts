@@ -1,7 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { zstdDecompressSync } from 'node:zlib';
-import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
@@ -9,6 +8,7 @@ import { ORG, PROJECT, open, sync, testClock } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
 import { environment, scratch, tidemark } from './harness.ts';
 import { FakeService, ORG as SERVICE_ORG } from './service.ts';
+import { alterFile } from '../tools/alter.ts';
 
 const HOUR = 3_600_000;
 
@@ -57,9 +57,7 @@ describe('forget', () => {
     );
     expect(verified.stdout).toContain(root);
 
-    const file = new Database(path);
-    file.exec(`UPDATE forgets SET policy = '{"last":2}'`);
-    file.close();
+    alterFile(path, `UPDATE forgets SET policy = '{"last":2}'`);
     expect((await run('verify')).code).toBe(1);
   });
 
@@ -273,9 +271,7 @@ describe('forget', () => {
   it('refuses a pin that was altered, also as a dry run', async () => {
     const { run, path } = await mirrored(3);
     await run('snapshots', 'pin', 'audit', 'run:1');
-    const file = new Database(path);
-    file.exec(`UPDATE snapshots SET run = 3`);
-    file.close();
+    alterFile(path, `UPDATE snapshots SET run = 3`);
     for (const more of [['--dry-run'], []]) {
       const { code, stdout, stderr } = await run('forget', '--keep-last', '1', ...more);
       expect({ code, stdout }).toEqual({ code: 1, stdout: '' });

@@ -1,6 +1,5 @@
 /** The row of the newest run is deleted, or given to another source or number: the run before it must not pass for the newest. */
 import { readFileSync, writeFileSync } from 'node:fs';
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { ORGANIZATION, Story } from './restore-story.ts';
 
@@ -13,12 +12,6 @@ const ALTERATIONS = [
   `UPDATE runs SET outcome = 'running' WHERE run = 2`,
   'UPDATE runs SET root = NULL WHERE run = 2',
 ];
-
-function alter(story: Story, sql: string): void {
-  const file = new Database(story.file('mirror.db'));
-  file.exec(`PRAGMA foreign_keys = OFF; ${sql}`);
-  file.close();
-}
 
 function others(id: string): string[][] {
   return [
@@ -50,7 +43,7 @@ it('whatever compares, exports or plans with the newest run refuses a mirror in 
   const whole = readFileSync(story.file('mirror.db'));
   for (const sql of ALTERATIONS) {
     writeFileSync(story.file('mirror.db'), whole);
-    alter(story, sql);
+    story.alter(sql);
     for (const args of [['drift'], ['log', 'roles', id], ...(sql === ALTERATIONS[0] ? others(id) : [])]) {
       const { stderr } = await story.expectRun(1, ...args);
       expect(stderr, `${sql}: ${args.join(' ')}`).toMatch(/run 2/);
@@ -71,7 +64,7 @@ it('status and health say so without a baseline too', async () => {
   const story = await Story.start();
   await story.expectRun(0, 'sync', '--quiet');
   expect((await story.run('status')).stdout).not.toContain('is damaged');
-  alter(story, 'DELETE FROM runs WHERE run = 2');
+  story.alter('DELETE FROM runs WHERE run = 2');
   expect((await story.run('status')).stdout).toContain('is damaged: the row of run 2 is gone');
   expect((await story.expectRun(1, 'doctor')).stdout).toContain('is damaged: the row of run 2 is gone');
 });
@@ -81,7 +74,7 @@ it('the next sync takes no number again, and what shows the alteration stays', a
   const whole = readFileSync(story.file('mirror.db'));
   for (const sql of ALTERATIONS) {
     writeFileSync(story.file('mirror.db'), whole);
-    alter(story, sql);
+    story.alter(sql);
     await story.expectRun(0, 'sync', '--quiet');
     // Without its seal, or its root hash, only the chain of all runs shows it then.
     const code = /row_seals|root = NULL/.test(sql) ? 0 : 1;

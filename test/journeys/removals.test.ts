@@ -1,4 +1,3 @@
-import Database from 'better-sqlite3';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
@@ -6,6 +5,7 @@ import { open } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
 import { environment, scratch } from './harness.ts';
 import { FakeService, ORG, forbidden, notFound, organizationPaths, respond } from './service.ts';
+import { alterFile } from '../tools/alter.ts';
 
 const PROJECTS = `/api/organizations/${ORG}/projects/`;
 const RECORDINGS = '/api/projects/1/session_recordings/';
@@ -299,12 +299,11 @@ describe('the sharing of a recording that is gone', () => {
     const { sync, mirrored, mirror } = user(service);
     await sync();
     // As a run left it that removed the recording only: what nothing refers to but the sharing.
-    const database = new Database(mirror);
-    database.exec(
+    alterFile(
+      mirror,
       `UPDATE records SET remote_id = 'rec99' WHERE remote_id = 'rec3' AND collection =
          (SELECT id FROM collections WHERE kind = 'recording_sharing')`,
     );
-    database.close();
     service.lists.set(
       RECORDINGS,
       recordings(12, (number) => number !== 5),
@@ -438,11 +437,10 @@ describe('held removals of a feed', () => {
   it('keep the status at 3, whatever the collection was last seen as', async () => {
     const { run, mirror } = await held();
     // As a walk from the head left it.
-    const database = new Database(mirror);
-    database.exec(
+    alterFile(
+      mirror,
       `UPDATE collections SET last_outcome = 'complete'; UPDATE runs SET outcome = 'complete' WHERE outcome = 'partial'`,
     );
-    database.close();
     const status = await run('status');
     expect(status.code).toBe(3);
     expect(status.stdout).toContain('tidemark sync --accept-removals 50');

@@ -1,8 +1,8 @@
 /** What a restore says of what was asked for and is not there: a lost organization, a field, an id, a plan. */
-import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { KITTIWAKE_ID, TERN_ID } from '../../src/server/seed/demo.ts';
 import { type Body, ORGANIZATION, type PlanJson, type StepJson, Story } from './restore-story.ts';
+import { alterFile } from '../tools/alter.ts';
 
 describe('an organization that is gone', () => {
   it('can be asked for by its own id, is made once, and is found by either id afterwards', async () => {
@@ -472,9 +472,7 @@ describe('drift that was accepted', () => {
       ],
     ] as const) {
       await story.expectRun(0, ...accept);
-      const file = new Database(story.file('mirror.db'));
-      file.exec(statement);
-      file.close();
+      alterFile(story.file('mirror.db'), statement);
       for (const args of [['--keep-accepted'], ['--keep-accepted', '--apply', '--yes']]) {
         const { stderr, stdout } = await story.expectRun(1, ...plan, ...args);
         expect(stderr).toMatch(said);

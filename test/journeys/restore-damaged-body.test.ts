@@ -1,23 +1,16 @@
 /** A stored body, or what a restore noted, that is not what was stored: nothing of it is sent. */
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { ORGANIZATION, Story } from './restore-story.ts';
+import { alterRow } from '../tools/alter.ts';
 
 /** By another program, or a bit that flipped. */
-function alter(story: Story, sql: string, ...values: readonly unknown[]): void {
-  const mirror = new Database(story.file('mirror.db'));
-  const { changes } = mirror.prepare(sql).run(...values);
-  mirror.close();
-  expect(changes, sql).toBe(1);
-}
-
 const ALTER_BODY = `UPDATE records SET body = replace(body, ?, ?) WHERE remote_id = ? AND body LIKE '%"destination"%'`;
 
 it('a plan refuses a desired record that does not match its hash, and plans others', async () => {
   const story = await Story.start();
   const [one, other] = await story.list('batch_exports');
   const [id, name] = [String(one?.['id']), String(one?.['name'])];
-  alter(story, ALTER_BODY, `"${name}"`, `"x${name}"`, id);
+  alterRow(story.file('mirror.db'), ALTER_BODY, `"${name}"`, `"x${name}"`, id);
   for (const more of [[], ['--out', 'plan.json'], ['--apply', '--yes']]) {
     const { stderr, stdout } = await story.expectRun(1, 'restore', '--kind', 'batch_exports', ...more);
     expect(stderr).toContain(
@@ -41,7 +34,8 @@ it('a plan names all of several, and says how many have the same name', async ()
   const names = (await story.list('batch_exports'))
     .slice(0, 2)
     .map((each) => [String(each['id']), String(each['name'])]);
-  for (const [id = '', name = ''] of names) alter(story, ALTER_BODY, `"${name}"`, `"x${name}"`, id);
+  for (const [id = '', name = ''] of names)
+    alterRow(story.file('mirror.db'), ALTER_BODY, `"${name}"`, `"x${name}"`, id);
   const { stderr } = await story.expectRun(1, 'restore', '--kind', 'batch_exports');
   const called = names.map(([, name = '']) => `batch export "x${name}"`);
   expect([
@@ -56,8 +50,8 @@ it('also one of an earlier run, and a creation; show refuses the record', async 
   await story.call('PATCH', `${ORGANIZATION}roles/${String(id)}/`, { name: `${String(name)} 2` });
   await story.expectRun(0, 'sync', '--quiet');
   // The older body is a delta against the newer one.
-  alter(
-    story,
+  alterRow(
+    story.file('mirror.db'),
     `UPDATE records SET body = replace(body, '"created_at":"20', '"created_at":"19') WHERE remote_id = ?`,
     id,
   );
@@ -79,7 +73,11 @@ it('a stored body that is not even JSON is a damaged record, too', async () => {
   const { id, name } = await story.named('roles', String((await story.list('roles'))[0]?.['name']));
   await story.call('PATCH', `${ORGANIZATION}roles/${String(id)}/`, { name: `${String(name)} 2` });
   await story.expectRun(0, 'sync', '--quiet');
-  alter(story, `UPDATE records SET body = replace(body, '"name":"', '"name": ') WHERE remote_id = ?`, id);
+  alterRow(
+    story.file('mirror.db'),
+    `UPDATE records SET body = replace(body, '"name":"', '"name": ') WHERE remote_id = ?`,
+    id,
+  );
   for (const at of ['latest', 'run:1']) {
     const { stderr } = await story.expectRun(1, 'restore', at, '--kind', 'roles');
     expect(stderr).toContain('mirror.db is damaged: ');
@@ -102,8 +100,11 @@ it('undo refuses a plan or a journal that is not what was stored', async () => {
     expect(story.writes()).toHaveLength(sent);
   };
   const change = `= replace(%, '"enforce_2fa":false', '"enforce_2fa":null') WHERE restore = 1`;
-  alter(story, `UPDATE restore_steps SET inverse ${change.replace('%', 'inverse')} AND step = 1`);
+  alterRow(
+    story.file('mirror.db'),
+    `UPDATE restore_steps SET inverse ${change.replace('%', 'inverse')} AND step = 1`,
+  );
   await refused('what step 1 overwrote is not as planned');
-  alter(story, `UPDATE restores SET plan ${change.replace('%', 'plan')}`);
+  alterRow(story.file('mirror.db'), `UPDATE restores SET plan ${change.replace('%', 'plan')}`);
   await refused('its plan does not match its hash');
 });

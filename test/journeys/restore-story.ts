@@ -8,6 +8,7 @@ import { type FaultProxy, type ProxiedRequest, startFaultProxy } from '../faults
 import { commandLine } from './command-line.ts';
 import { type Ended, environment, mirrorOnce, scratch, start } from './harness.ts';
 import { smallDemo } from '../server/small-demo.ts';
+import { alterFile } from '../tools/alter.ts';
 
 export const ORGANIZATION = `/api/organizations/${KITTIWAKE_ID}/`;
 const KEY = 'test-key-of-some-length';
@@ -146,6 +147,11 @@ export class Story {
   /** Requests through the proxy that were anything but GET. */
   writes(): ProxiedRequest[] {
     return this.proxy.requests.filter(({ method }) => method !== 'GET');
+  }
+
+  /** Alters its mirror past Tidemark. */
+  alter(sql: string): void {
+    alterFile(this.file('mirror.db'), sql);
   }
 
   file(name: string): string {

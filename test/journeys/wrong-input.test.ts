@@ -1,9 +1,9 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { environment, scratch, tidemark } from './harness.ts';
 import { FakeService } from './service.ts';
+import { alterFile } from '../tools/alter.ts';
 
 /** A failure as a user wants it: few lines, no stack, the right exit code. */
 function expectClear(ended: { code: number | null; stdout: string; stderr: string }, code: number): void {
@@ -153,9 +153,7 @@ describe('verify', () => {
     const directory = scratch();
     const env = environment(service.url, directory);
     expect((await tidemark(['sync'], { env })).code).toBe(0);
-    const file = new Database(join(directory, 'mirror.db'));
-    file.exec('DELETE FROM runs');
-    file.close();
+    alterFile(join(directory, 'mirror.db'), 'DELETE FROM runs');
     const ended = await tidemark(['verify'], { env });
     expectClear(ended, 1);
     expect(ended.stdout).toContain('but its row is gone');

@@ -6,6 +6,7 @@ import type { DriftAcceptance } from '../../src/mirror/acceptances.ts';
 import { commandTrigger } from '../../src/core/actor.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { ORG, PROJECT, begin, open, sync, temporaryDirectory, testClock } from './fixture.ts';
+import { alterFile } from '../tools/alter.ts';
 
 const accepted: DriftAcceptance = {
   source: 'production',
@@ -57,9 +58,7 @@ describe('the key of fingerprints', () => {
 
   it('is missed where it is gone', () => {
     const mirror = open();
-    const file = new Database(mirror.path);
-    file.exec('DELETE FROM fingerprint_key');
-    file.close();
+    alterFile(mirror.path, 'DELETE FROM fingerprint_key');
     expect(() => mirror.acceptances.fingerprintKey()).toThrow(
       expect.objectContaining({ code: 'mirror_corrupt' }),
     );
@@ -67,9 +66,7 @@ describe('the key of fingerprints', () => {
 
   it.each(["x'00'", "'text'", '7'])('is refused where it was damaged: %s', (value) => {
     const mirror = open();
-    const file = new Database(mirror.path);
-    file.exec(`UPDATE fingerprint_key SET key = ${value}`);
-    file.close();
+    alterFile(mirror.path, `UPDATE fingerprint_key SET key = ${value}`);
     expect(() => mirror.acceptances.fingerprintKey()).toThrow(
       expect.objectContaining({ code: 'mirror_corrupt' }),
     );

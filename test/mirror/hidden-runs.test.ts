@@ -1,8 +1,8 @@
 /** A run whose row another program changed is not the newest of its source: found also where other sources have runs after it. */
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { open, ORG, sync, temporaryDirectory } from './fixture.ts';
+import { alterFile } from '../tools/alter.ts';
 
 const ROLES = ['{"id":"a"}'];
 
@@ -23,9 +23,7 @@ it.each([
   await read('live');
   expect([mirror.runs.hidden('retired'), mirror.runs.hidden('live')]).toEqual([[], []]);
   mirror.close();
-  const file = new Database(path);
-  file.exec(change);
-  file.close();
+  alterFile(path, change);
   const after = open({ path, mode: 'read' });
   expect(after.runs.hidden('retired')).toEqual([expect.stringContaining('the row of run 2 ')]);
   expect(after.runs.hidden('live')).toEqual([]);

@@ -7,6 +7,7 @@ import { takePlainBackup } from '../../src/backup/plain-backup.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { ORG, bodies, open, sync, temporaryDirectory } from './fixture.ts';
+import { alterFile } from '../tools/alter.ts';
 
 /** The program of that name; null where there is none, or it does not run. `.ci/run` installs it. */
 function litestreamProgram(): string | null {
@@ -34,9 +35,7 @@ const TABLES = `
   INSERT INTO _litestream_seq (id, seq) VALUES (1, 1);`;
 
 function addTables(path: string): void {
-  const database = new Database(path);
-  database.exec(TABLES);
-  database.close();
+  alterFile(path, TABLES);
 }
 
 function tablesOf(path: string): unknown[] {
@@ -79,9 +78,7 @@ describe("a mirror with Litestream's tables", () => {
   it('still is not another schema: a table of somebody else is a problem', async () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, roles(3, 'A'));
-    const database = new Database(mirror.path);
-    database.exec('CREATE TABLE xlitestream_seq (id INTEGER)');
-    database.close();
+    alterFile(mirror.path, 'CREATE TABLE xlitestream_seq (id INTEGER)');
     expect((await mirror.verify()).problems).toHaveLength(1);
   });
 });

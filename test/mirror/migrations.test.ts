@@ -9,6 +9,7 @@ import { translated } from '../../src/mirror/database.ts';
 import { migrate, schemaDifferences, shippedMigrations } from '../../src/mirror/migrations.ts';
 import { missingMigrations } from '../tools/check-migrations.ts';
 import { ORG, bodies, open, sync, temporaryDirectory } from './fixture.ts';
+import { alterFile } from '../tools/alter.ts';
 
 describe('the migrations', () => {
   it('hold everything that the schema has', () => {
@@ -124,9 +125,7 @@ describe('the views of kinds', () => {
   ])('are found %s by a verification, and made again', async (_name, sql, messages) => {
     const mirror = open();
     mirror.close();
-    const file = new Database(mirror.path);
-    file.exec(sql);
-    file.close();
+    alterFile(mirror.path, sql);
     expect((await open({ path: mirror.path, mode: 'read' }).verify()).problems).toEqual(
       messages.map((message) => ({
         kind: 'schema',

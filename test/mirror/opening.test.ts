@@ -19,6 +19,7 @@ import { describe, expect, it } from 'vitest';
 import { asMirrorError } from '../../src/mirror/database.ts';
 import { openMirror, openMirrorAsItIs } from '../../src/mirror/open.ts';
 import { ORG, begin, bodies, open, sync, temporaryDirectory, testClock } from './fixture.ts';
+import { alterFile } from '../tools/alter.ts';
 
 const ROLE = '{"id":"r1","name":"Admins"}';
 
@@ -94,9 +95,7 @@ describe('opening a mirror for writing', () => {
     [
       "somebody else's database",
       (path: string) => {
-        const other = new Database(path);
-        other.exec('CREATE TABLE diary (entry TEXT); INSERT INTO diary VALUES (1)');
-        other.close();
+        alterFile(path, 'CREATE TABLE diary (entry TEXT); INSERT INTO diary VALUES (1)');
       },
     ],
     [

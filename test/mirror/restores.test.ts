@@ -4,6 +4,7 @@ import { openMirror } from '../../src/mirror/open.ts';
 import type { RestoreStart } from '../../src/mirror/restores.ts';
 import { diffPoints } from '../../src/state/mirror-diff.ts';
 import { isEqual, open, ORG, sync, testClock } from './fixture.ts';
+import { alterFile } from '../tools/alter.ts';
 
 const START: RestoreStart = {
   source: 'production',
@@ -95,9 +96,7 @@ describe('the journal of restores', () => {
     mirror.restores.finish(restore, 'partial', AT);
     await mirror.retention.forget({ policy: { last: 1 }, isEqual: (_source, ...given) => isEqual(...given) });
     expect((await mirror.verify()).problems).toEqual([]);
-    const file = new Database(mirror.path);
-    file.exec(`DELETE FROM id_map; DELETE FROM row_seals WHERE "set" = 'id_map'`);
-    file.close();
+    alterFile(mirror.path, `DELETE FROM id_map; DELETE FROM row_seals WHERE "set" = 'id_map'`);
     const message = 'the earlier id of a record of production is gone, with its hash: restore 1 has it';
     expect((await mirror.verify()).problems).toEqual([
       { kind: 'chain', message, recordKind: 'roles', id: 'r3' },

@@ -1,7 +1,7 @@
-import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { ORG, begin, open, sync, testClock } from './fixture.ts';
+import { alterFile } from '../tools/alter.ts';
 
 async function twoRuns(): Promise<Mirror> {
   const mirror = open({ clock: testClock() });
@@ -35,9 +35,7 @@ describe('snapshots', () => {
     mirror.snapshots.pin('a', 2);
     mirror.snapshots.pin('b', 1);
     mirror.snapshots.setBaseline('b');
-    const file = new Database(mirror.path);
-    file.exec(`UPDATE audit_log SET via = 'eve@there' WHERE entry IN (1, 4)`);
-    file.close();
+    alterFile(mirror.path, `UPDATE audit_log SET via = 'eve@there' WHERE entry IN (1, 4)`);
     const lines = mirror.snapshots.contradictions().flatMap(({ name, line }) => (name === 'a' ? [line] : []));
     expect(lines).toEqual([]);
     expect(mirror.snapshots.unpin('a')).toMatchObject({ run: 2 });

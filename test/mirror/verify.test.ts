@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { VerifyResult } from '../../src/mirror/verify.ts';
 import type { VerifyProblem } from '../../src/mirror/verify-records.ts';
 import { ORG, PROJECT, begin, isEqual, open, sweep, sync } from './fixture.ts';
+import { alterFile } from '../tools/alter.ts';
 
 const role = (id: string, name: string): string => `{"id":"${id}","name":"${name}"}`;
 
@@ -37,9 +38,7 @@ describe('verify', () => {
 
   it('expects no revision after one whose number cannot be read', async () => {
     const path = await someHistory();
-    const file = new Database(path);
-    file.exec(`UPDATE revisions SET ordinal = '{' WHERE run = 2 AND record = 1`);
-    file.close();
+    alterFile(path, `UPDATE revisions SET ordinal = '{' WHERE run = 2 AND record = 1`);
     const { problems } = await verify(path);
     expect(problems.map(({ message }) => message).join('\n')).toContain('revision { was found where 2 was');
     expect(JSON.stringify(problems)).not.toContain('NaN');
@@ -162,9 +161,7 @@ describe('verify', () => {
 
   it('notices that a record got another id', async () => {
     const path = await someHistory();
-    const file = new Database(path);
-    file.exec(`UPDATE records SET remote_id = 'forged' WHERE remote_id = 'b'`);
-    file.close();
+    alterFile(path, `UPDATE records SET remote_id = 'forged' WHERE remote_id = 'b'`);
     expect((await verify(path)).problems).toMatchObject([{ kind: 'chain', run: 1 }]);
   });
 
@@ -175,17 +172,13 @@ describe('verify', () => {
       source: { name: 'other', baseUrl: 'https://other.example.com' },
     });
     mirror.close();
-    const file = new Database(mirror.path);
-    file.exec(`UPDATE collections SET source = 2 WHERE id = 1`);
-    file.close();
+    alterFile(mirror.path, `UPDATE collections SET source = 2 WHERE id = 1`);
     expect((await verify(mirror.path)).problems.map(({ run }) => run)).toContain(1);
   });
 
   it('does not let a moved pin become the baseline, nor its mark hide that it was moved', async () => {
     const path = await someHistory();
-    const file = new Database(path);
-    file.exec(`UPDATE snapshots SET run = 2`);
-    file.close();
+    alterFile(path, `UPDATE snapshots SET run = 2`);
     const mirror = open({ path });
     expect(() => mirror.snapshots.setBaseline('after')).toThrow(
       expect.objectContaining({ code: 'mirror_corrupt' }),
@@ -207,9 +200,7 @@ describe('verify', () => {
 
   it('names the record', async () => {
     const path = await someHistory();
-    const file = new Database(path);
-    file.exec(`UPDATE records SET body = '{"id":"a","name":"forged"}' WHERE remote_id = 'a'`);
-    file.close();
+    alterFile(path, `UPDATE records SET body = '{"id":"a","name":"forged"}' WHERE remote_id = 'a'`);
     expect((await verify(path)).problems).toContainEqual(
       expect.objectContaining({ kind: 'body', recordKind: 'roles', scope: ORG, id: 'a', run: 3 }),
     );
@@ -244,9 +235,7 @@ describe('verify', () => {
     'sees that %s is not when the run ended',
     async (column) => {
       const path = await someHistory();
-      const file = new Database(path);
-      file.exec(`UPDATE collections SET ${column} = replace(${column}, '2026', '202>')`);
-      file.close();
+      alterFile(path, `UPDATE collections SET ${column} = replace(${column}, '2026', '202>')`);
       expect((await verify(path)).problems).not.toEqual([]);
     },
   );
@@ -259,9 +248,7 @@ describe('verify', () => {
     await sync(mirror, 'roles', ORG, [role('a', 'A')]);
     await sync(mirror, 'roles', ORG, []);
     mirror.close();
-    const file = new Database(mirror.path);
-    file.exec(`UPDATE collections SET retired_run = ${run}`);
-    file.close();
+    alterFile(mirror.path, `UPDATE collections SET retired_run = ${run}`);
     expect((await verify(mirror.path)).problems).toMatchObject([
       {
         kind: 'index',

@@ -1,5 +1,4 @@
 /** A state beside an export whose secrets are fingerprints of another mirror. */
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
@@ -7,6 +6,7 @@ import { besideFingerprints, secretsFrom } from '../../src/state/export-secrets.
 import { openMirrorState } from '../../src/state/mirror-diff.ts';
 import { redactionWith } from '../../src/sync/redaction.ts';
 import { open, PROJECT, sync } from '../mirror/fixture.ts';
+import { alterFile } from '../tools/alter.ts';
 
 const KIND = 'session_recordings';
 
@@ -33,9 +33,7 @@ it('is refused by who believes it where a body does not match its hash', async (
   expect(beside.hidden).toBe(1);
   const bodies = (): string[] => [...beside.state.checked().records({})].map(({ body }) => body);
   expect(bodies()).toEqual(['{"id":"a","secret":"[redacted:0123456789abcdef]","n":1}']);
-  const file = new Database(mirror.path);
-  file.exec(`UPDATE records SET body = replace(body, '"n":1', '"n":2')`);
-  file.close();
+  alterFile(mirror.path, `UPDATE records SET body = replace(body, '"n":1', '"n":2')`);
   expect(bodies).toThrow(expect.objectContaining({ code: 'mirror_corrupt' }));
 });
 
@@ -52,8 +50,6 @@ it('takes no secret from a version that does not match its hash', async () => {
   expect(body).toContain('[redacted:');
   expect(body).not.toContain('p4ss');
   expect(secrets()).toBe(of('s3cret'));
-  const file = new Database(mirror.path);
-  file.exec(`UPDATE records SET body = replace(body, '"n":1', '"n":2')`);
-  file.close();
+  alterFile(mirror.path, `UPDATE records SET body = replace(body, '"n":1', '"n":2')`);
   expect(secrets).toThrow(expect.objectContaining({ code: 'mirror_corrupt' }));
 });

@@ -2,7 +2,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import { expect, it, onTestFinished } from 'vitest';
 import { DRIFT_JOB } from '../../../src/daemon/jobs/drift-job.ts';
 import { VERIFY_JOB } from '../../../src/daemon/jobs/verify-result.ts';
@@ -17,6 +16,7 @@ import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { DriftNow } from '../../../src/daemon/health/drift-now.ts';
 import { World } from '../http/world.ts';
 import { job, seen } from '../notices/seen.ts';
+import { alterFile } from '../../tools/alter.ts';
 
 function jobContext(world: World, name: 'drift' | 'verify' | 'forget' | 'backup'): JobContext {
   const [source = null] = world.config().sources;
@@ -75,9 +75,7 @@ it('shows a finding as open whose acceptance is not as the audit log has it', as
   expect(await text('/drift')).not.toContain('audit log has it');
   expect(await text('/')).not.toContain('audit log');
 
-  const file = new Database(world.mirrorPath);
-  file.exec(`UPDATE acceptances SET accepted_by = 'ciso'`);
-  file.close();
+  alterFile(world.mirrorPath, `UPDATE acceptances SET accepted_by = 'ciso'`);
   expect(openIn(await text('/metrics'))).toBe(1);
   const page = await text('/drift');
   expect(page).toContain('1 drift finding');
@@ -126,9 +124,7 @@ it('reports no drift from a baseline that is not as the audit log has it, and sa
   const record = encodeURIComponent(`organizations {} ${KITTIWAKE_ID}`);
   const restore = async (): Promise<string> => await text(`/restore?source=default&record=${record}`);
   expect(await restore()).toContain('What it would do');
-  const file = new Database(world.mirrorPath);
-  file.exec('UPDATE snapshots SET run = 2');
-  file.close();
+  alterFile(world.mirrorPath, 'UPDATE snapshots SET run = 2');
   const said = 'is not as it was pinned (now at run 2)';
   expect(await text('/metrics')).not.toContain('tidemark_drift_findings{');
   const page = await text('/drift');
@@ -158,9 +154,7 @@ it('refuses a backup of a baseline that is not as the audit log has it, also fro
   const directory = mkdtempSync(join(tmpdir(), 'tidemark-backups-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
   const world = await drifted({ TIDEMARK_BACKUP_TARGETS: directory });
-  const file = new Database(world.mirrorPath);
-  file.exec('UPDATE snapshots SET run = 2');
-  file.close();
+  alterFile(world.mirrorPath, 'UPDATE snapshots SET run = 2');
   const context = jobContext(world, 'backup');
   const effects = { ...context.effects, host: 'here', pid: process.pid };
   const backup = jobWorks(backupWork({ PATH: process.env['PATH'] })).get('backup');
@@ -183,11 +177,10 @@ it('refuses a backup of a baseline that is not as the audit log has it, also fro
   expect(titles).toContain('mirror: it does not match its audit log');
   expect(titles).not.toContain('mirror: it is damaged');
   // Records that are damaged too are damage.
-  const damaged = new Database(world.mirrorPath);
-  damaged.exec(
+  alterFile(
+    world.mirrorPath,
     `UPDATE records SET body = replace(body, '{', '{"x":1,') WHERE rowid IN (SELECT min(rowid) FROM records)`,
   );
-  damaged.close();
   await expect(
     backup?.run({ ...context, effects, log: silentLogger, onWait: () => undefined }),
   ).rejects.toMatchObject({
@@ -202,9 +195,7 @@ it('previews no forgetting by pins that are not as the audit log has them', asyn
   const policy = { last: 1 };
   await world.sync();
   expect(world.mirror().retention.plan({ policy }).forgotten).not.toEqual([]);
-  const file = new Database(world.mirrorPath);
-  file.exec('UPDATE snapshots SET run = 2');
-  file.close();
+  alterFile(world.mirrorPath, 'UPDATE snapshots SET run = 2');
   const said = /is not as it was pinned.*: nothing was forgotten$/;
   expect(() => world.mirror().retention.plan({ policy })).toThrow(said);
   const mirror = openMirror(world.mirrorPath, { mode: 'write', command: 'test', clock: world.clock });

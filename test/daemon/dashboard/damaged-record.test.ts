@@ -1,8 +1,8 @@
 /** A record whose stored body is not what was stored: no page shows it. */
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { DAY_MS, World } from '../http/world.ts';
+import { alterRow } from '../../tools/alter.ts';
 
 const PATH = `/api/organizations/${KITTIWAKE_ID}/`;
 const KINDS = { TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing' };
@@ -10,13 +10,6 @@ const KINDS = { TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing' }
 async function roleIds(world: World): Promise<string[]> {
   await world.sync();
   return [...world.mirror().records.read({ kinds: ['roles'] })].map(({ id }) => id);
-}
-
-function alter(world: World, sql: string, ...values: readonly unknown[]): void {
-  const file = new Database(world.mirrorPath);
-  const { changes } = file.prepare(sql).run(...values);
-  file.close();
-  expect(changes, sql).toBe(1);
 }
 
 it('is refused on its page, in a comparison, and as a plan, with the code', async () => {
@@ -33,7 +26,11 @@ it('is refused on its page, in a comparison, and as a plan, with the code', asyn
   const whole = await page(`/records/roles/${id}`);
   expect(whole.text).toContain('Night');
   const number = /name="record" value="(\d+)"/.exec(whole.text)?.[1] ?? '';
-  alter(world, `UPDATE records SET body = replace(body, '"Night"', '"Forged"') WHERE remote_id = ?`, id);
+  alterRow(
+    world.mirrorPath,
+    `UPDATE records SET body = replace(body, '"Night"', '"Forged"') WHERE remote_id = ?`,
+    id,
+  );
   const paths = [
     `/records/roles/${id}`,
     `/records/roles/${id}?record=${number}`,
@@ -69,7 +66,7 @@ it('is refused where it was deleted, on the pages of changes that would not have
     return `${answer.status} ${await answer.text()}`;
   };
   for (const path of paths) expect(await asked(path), path).toMatch(/^200 [^]*Night/);
-  alter(world, 'DELETE FROM records WHERE remote_id = ?', id);
+  alterRow(world.mirrorPath, 'DELETE FROM records WHERE remote_id = ?', id);
   for (const path of paths)
     expect(await asked(path), path).toMatch(/^503 [^]*\d+ records of roles are counted, \d+ could be read/);
   expect(await asked('/changes?kind=domains')).toMatch(/^200 /);
@@ -81,8 +78,8 @@ it('is refused also where it is not JSON; what lies in it is shown, without its 
   const { url } = await world.listen();
   const page = (path: string): Promise<Response> => fetch(url + path, { headers: { accept: 'text/html' } });
   expect(await (await page(`/records/roles/${id}`)).text()).toContain('organization Kittiwake');
-  alter(
-    world,
+  alterRow(
+    world.mirrorPath,
     `UPDATE records SET body = substr(body, 2) WHERE remote_id = ? AND body LIKE '%"slug"%'`,
     KITTIWAKE_ID,
   );
