@@ -17,7 +17,7 @@ import {
   unknownVolatile,
 } from './compared-fields.ts';
 import { type StateFilter, filterParts, selectsCollection } from './filter.ts';
-import { nothingCompared } from './nothing-compared.ts';
+import { nothingCompared, type UnreadList } from './nothing-compared.ts';
 import { type Coverage, isByChoice, type LoadedState, staleReading } from './state.ts';
 import { EXCLUDED } from './unasked.ts';
 
@@ -32,8 +32,6 @@ interface SourceComparisonRequest {
   /** Kinds that the configuration of each side's source excludes. */
   readonly excluded: { readonly from: ReadonlySet<Kind>; readonly to: ReadonlySet<Kind> };
 }
-
-type Unread = Extract<Coverage, { how: 'unread' }>;
 
 /**
  * Compares the two. A kind of which one side could not read a collection is skipped entirely: which collection of the other
@@ -80,7 +78,7 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
     ),
   );
   const leading = new Set(kindsAbove(reported).filter((kind) => !reported.has(kind)));
-  const unread: Unread[] = [];
+  const unread: UnreadList[] = [];
   const skipped = kinds.flatMap((kind) =>
     reported.has(kind)
       ? skippedKind(kind, sides, unread)
@@ -111,7 +109,7 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
     ...unknownVolatile(mode, { from, to }, request.definitions, filter.kinds),
   };
   if (document.compared.collections === 0 && document.compared.records === 0) {
-    throw nothingCompared(document, filter, unread);
+    throw nothingCompared(document, { filter, unread });
   }
   const parts = filterParts({ ...filter, kinds: [...reported] });
   requireComparedFields(document, { fields, mode, definitions, states: [from, to], parts });
@@ -226,7 +224,7 @@ function requireOrganization({ state, records }: Side): void {
 }
 
 /** The kind as skipped where a side could not read it, or never read it although it has parents for it. */
-function skippedKind(kind: Kind, sides: readonly [Side, Side], unread: Unread[]): Skipped[] {
+function skippedKind(kind: Kind, sides: readonly [Side, Side], unread: UnreadList[]): Skipped[] {
   const own = sides.map((side) => side.known.filter((each) => each.kind === kind));
   if (own.every((known) => known.length === 0)) return [];
   for (const [index, side] of sides.entries()) {
@@ -234,7 +232,7 @@ function skippedKind(kind: Kind, sides: readonly [Side, Side], unread: Unread[])
     const known = own[index] ?? [];
     for (const { coverage } of known) {
       if (coverage.how !== 'unread' && coverage.how !== 'left_out') continue;
-      if (coverage.how === 'unread') unread.push(coverage);
+      if (coverage.how === 'unread') unread.push({ ...coverage, kind });
       return [{ kind, scope: {}, reason: `${who}: ${coverage.reason}` }];
     }
     if (known.length === 0 && hasParents(kind, side))
@@ -246,11 +244,11 @@ function skippedKind(kind: Kind, sides: readonly [Side, Side], unread: Unread[])
 }
 
 /** The same for a kind that only leads to others. */
-function unreadLists(kind: Kind, sides: readonly [Side, Side], unread: Unread[]): Skipped[] {
+function unreadLists(kind: Kind, sides: readonly [Side, Side], unread: UnreadList[]): Skipped[] {
   for (const side of sides) {
     for (const { kind: own, coverage } of side.known) {
       if (own !== kind || coverage.how !== 'unread' || isByChoice(coverage)) continue;
-      unread.push(coverage);
+      unread.push({ ...coverage, kind });
       return [{ kind, scope: {}, reason: `${nameOf(side)}: ${coverage.reason}` }];
     }
   }

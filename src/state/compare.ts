@@ -26,7 +26,7 @@ import {
 import { type StateFilter, filterParts, isSearched, leadingFilter, selectsCollection } from './filter.ts';
 import { unmanagedKinds } from './compare-sources.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
-import { neverRead, nothingCompared } from './nothing-compared.ts';
+import { neverRead, nothingCompared, type UnreadList } from './nothing-compared.ts';
 import { type Coverage, isByChoice, type LoadedState, staleReading, type UnknownRecord } from './state.ts';
 import { isNamedAnyway } from './unasked.ts';
 import { UnknownRecords } from './unknown-records.ts';
@@ -147,7 +147,9 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   };
   if (asked.isUnasked === true) return document;
   if (document.compared.collections === 0 && document.compared.records === 0) {
-    throw neverRead({ from, to }, document.skipped) ?? nothingCompared(document, filter, collections.unread);
+    const { unread } = collections;
+    const question = { filter, unread, sides: [from, to], typedIds: asked.typedIds } as const;
+    throw neverRead({ from, to }, document.skipped) ?? nothingCompared(document, question);
   }
   requireComparedFields(document, { fields, mode, definitions, states: [from, to], parts });
   const unknown = unknownIds(asked, filter, asked.typedIds);
@@ -176,7 +178,7 @@ interface ComparableCollections {
   readonly skipped: readonly Skipped[];
   readonly leftOut: readonly LeftOut[];
   readonly stale: readonly Stale[];
-  readonly unread: readonly Extract<Coverage, { how: 'unread' }>[];
+  readonly unread: readonly UnreadList[];
   readonly unknownRecords: UnknownRecords;
 }
 
@@ -189,7 +191,7 @@ function comparableCollections(
   const skipped: Skipped[] = [];
   const leftOut: LeftOut[] = [];
   const stale: Stale[] = [];
-  const unread: Extract<Coverage, { how: 'unread' }>[] = [];
+  const unread: UnreadList[] = [];
   for (const [kind, reason] of leaveOut) {
     if (request.filter.kinds?.includes(kind) !== false) leftOut.push({ kind, scope: {}, reason });
   }
@@ -205,7 +207,7 @@ function comparableCollections(
     if (apart === 'nothing') continue;
     if (apart !== null) {
       (apart.isByChoice ? leftOut : skipped).push({ kind, scope, reason: apart.reason });
-      if (!apart.isByChoice) unread.push(...sides.filter((side) => side.how === 'unread'));
+      if (!apart.isByChoice) unread.push(...unreadSides(kind, sides));
       continue;
     }
     compared.push({ kind, scope });
@@ -230,6 +232,10 @@ function comparableCollections(
     unread,
     unknownRecords: new UnknownRecords(unknownIn),
   };
+}
+
+function unreadSides(kind: Kind, sides: readonly Coverage[]): UnreadList[] {
+  return sides.flatMap((side) => (side.how === 'unread' ? [{ ...side, kind }] : []));
 }
 
 function staleSides(collection: CollectionKey, [from, to]: readonly [Coverage, Coverage]): Stale[] {
@@ -264,14 +270,14 @@ function leadingLists(
   const found = {
     skipped: new Array<Skipped>(),
     stale: new Array<Stale>(),
-    unread: new Array<Extract<Coverage, { how: 'unread' }>>(),
+    unread: new Array<UnreadList>(),
   };
   for (const { kind, scope } of collectionsOf(from, to)) {
     if (known.has(collectionKey({ kind, scope }))) continue;
     if (!parts.some((part) => selectsCollection(part, kind, scope))) continue;
     const sides = [from.coverage(kind, scope), to.coverage(kind, scope)] as const;
     if (sides.some(isByChoice)) continue;
-    const unread = sides.filter((side) => side.how === 'unread');
+    const unread = unreadSides(kind, sides);
     const [one, other] = unread;
     if (one === undefined) found.stale.push(...staleSides({ kind, scope }, sides));
     if (one === undefined || (other !== undefined && unread.every(({ code }) => code === 'not_found')))

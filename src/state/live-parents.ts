@@ -97,6 +97,7 @@ export class LiveParents {
         how: 'unread',
         reason: `the ${kind} that it may belong to ${why}`,
         code: sweep?.error?.code ?? null,
+        ...(typeof sweep?.error?.permission === 'string' ? { permission: sweep.error.permission } : {}),
       };
     }
     return 'gone';

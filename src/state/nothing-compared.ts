@@ -1,47 +1,63 @@
 /** A comparison that compared nothing is an error, never "no changes" (design.md, Never broken 10). */
 import { scopeText } from '../catalog/catalog.ts';
-import type { CollectionKey } from '../catalog/order.ts';
+import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
-import { plural } from '../core/wording.ts';
-import type { DiffDocument } from '../diff/change.ts';
-import type { StateFilter } from './filter.ts';
+import { formatInteger, plural } from '../core/wording.ts';
+import type { DiffDocument, Skipped } from '../diff/change.ts';
+import { filterParts, type StateFilter } from './filter.ts';
 import type { Coverage, LoadedState } from './state.ts';
+import { EXCLUDED } from './unasked.ts';
 
-type Unread = Extract<Coverage, { how: 'unread' }>;
+/** A list that a side could not read. */
+export type UnreadList = Extract<Coverage, { how: 'unread' }> & Pick<CollectionKey, 'kind'>;
+
+interface Question {
+  readonly filter: StateFilter;
+  readonly unread: readonly UnreadList[];
+  /** The two states, where they have the same ids. */
+  readonly sides?: readonly [LoadedState, LoadedState];
+  /** Ids of the filter as the user gave them: one that was given masked is never written out. */
+  readonly typedIds?: readonly string[] | undefined;
+}
 
 const REFUSED: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden']);
 
 /** Why nothing was, with the service's own code where it said why: refused for everything is not the same as failed. */
 export function nothingCompared(
   { skipped, left_out: leftOut = [] }: Pick<DiffDocument, 'skipped' | 'left_out'>,
-  filter: StateFilter,
-  unread: readonly Unread[],
+  { filter, unread, sides, typedIds }: Question,
 ): TidemarkError {
-  const [first] = skipped;
-  const asked = filterText(filter);
+  const asked = filterText(filter.ids === undefined ? filter : { ...filter, ids: typedIds ?? filter.ids });
+  // Where the service did not give what an export holds, the rest of the export does not matter.
+  const answered = unread.filter(({ code }) => code !== null);
+  const ofExport =
+    answered.length > 0 || sides === undefined
+      ? null
+      : apartFromExport(sides, filter, { asked, first: skipped[0] });
+  if (ofExport !== null) return ofExport;
+  const [first] = skipped.filter(
+    ({ kind }) => answered.length === 0 || answered.some((each) => each.kind === kind),
+  );
   if (first !== undefined) {
-    const more = skipped.length > 1 ? ` (and ${plural(skipped.length - 1, 'other collection')})` : '';
-    const withCode = unread.find(({ code }) => code !== null);
-    const isRefused = unread.length > 0 && unread.every(({ code }) => code !== null && REFUSED.has(code));
-    const { permission } = withCode ?? {};
-    return new TidemarkError(
-      isRefused || (withCode?.code !== undefined && !REFUSED.has(withCode.code ?? 'internal'))
-        ? (withCode?.code ?? 'not_found')
-        : 'not_found',
-      `nothing was compared: ${first.kind}: ${first.reason}${more}`,
-      {
-        ...(permission === undefined ? {} : { permission }),
-        hint: isRefused
-          ? withCode?.code === 'unauthorized'
-            ? 'check apiKey or apiKeyFile of the source: `tidemark doctor` tries it'
-            : `give the key the permission ${permission ?? 'to read'}, or look at \`tidemark status\` for what it may read`
-          : withCode === undefined && asked !== ''
+    const alike = answered.length === 0 ? [first] : skipped.filter(({ reason }) => reason === first.reason);
+    const kinds = listed([...new Set(alike.map(({ kind }) => kind))]);
+    const others = skipped.length - alike.length;
+    const more = others > 0 ? ` (and ${plural(others, 'other collection')})` : '';
+    const failed = answered.find(({ code }) => code !== null && !REFUSED.has(code));
+    const isRefused = answered.length > 0 && failed === undefined;
+    const { code, permission } = failed ?? answered[0] ?? {};
+    return new TidemarkError(code ?? 'not_found', `nothing was compared: ${kinds}: ${first.reason}${more}`, {
+      ...(permission === undefined ? {} : { permission }),
+      hint: isRefused
+        ? code === 'unauthorized'
+          ? 'check apiKey or apiKeyFile of the source: `tidemark doctor` tries it'
+          : `give the key the permission ${permission ?? 'to read'}, or look at \`tidemark status\` for what it may read`
+        : failed !== undefined
+          ? 'run `tidemark doctor`: it tries the service and says what fails'
+          : asked !== ''
             ? 'correct the filter, or leave it out'
-            : withCode?.code === undefined || withCode.code === null || REFUSED.has(withCode.code)
-              ? 'look at `tidemark status` for what could not be read'
-              : 'run `tidemark doctor`: it tries the service and says what fails',
-      },
-    );
+            : 'look at `tidemark status` for what could not be read',
+    });
   }
   const chosen = leftOut[0];
   const reason =
@@ -58,6 +74,48 @@ export function nothingCompared(
         ? 'look at `tidemark status` for what the mirror holds'
         : 'correct the filter, or leave it out',
   });
+}
+
+/**
+ * The error where an export and the other side have nothing in common: the other side was not asked for the kinds of the export, or
+ * only it has records that match the filter. Null where that is not why.
+ */
+function apartFromExport(
+  sides: readonly [LoadedState, LoadedState],
+  filter: StateFilter,
+  { asked, first }: { readonly asked: string; readonly first: Skipped | undefined },
+): TidemarkError | null {
+  const isExport = ({ reference }: LoadedState): boolean => reference.ref.startsWith('file:');
+  const [exported, other] = isExport(sides[0]) ? sides : [sides[1], sides[0]];
+  if (!isExport(exported) || isExport(other)) return null;
+  const parts = filterParts(filter, ...sides);
+  const matching = (state: LoadedState): RecordKey[] =>
+    parts.flatMap((part) => [...(state.keys?.(part) ?? state.records(part))]);
+  const held = matching(exported);
+  const excluded = held.filter(({ kind, scope }) => {
+    const coverage = other.coverage(kind, scope);
+    return coverage.how === 'left_out'
+      ? coverage.isOfKind === true
+      : 'unasked' in coverage && coverage.unasked.by === 'kind';
+  });
+  if (excluded.length > 0) {
+    const kinds = [...new Set(excluded.map(({ kind }) => kind))];
+    return new TidemarkError('not_found', `nothing was compared: ${listed(kinds)}: ${EXCLUDED}`, {
+      hint: `name the ${kinds.length === 1 ? 'kind' : 'kinds'} to compare anyway: ${kinds.map((kind) => `--kind ${kind}`).join(' ')}`,
+    });
+  }
+  const count = matching(other).length;
+  if (asked === '' || held.length > 0 || count === 0) return null;
+  const { ref } = exported.reference;
+  // That it holds none of them is said already.
+  const why = first === undefined || first.reason.startsWith(ref) ? '' : ` (${first.kind}: ${first.reason})`;
+  return new TidemarkError(
+    'not_found',
+    `nothing was compared: ${ref} holds no record that matches ${asked}; ${other.reference.ref} has ${formatInteger(count)}${why}`,
+    {
+      hint: `leave the filter out, or compare with an export that has them: \`tidemark export ${asked} --format json\``,
+    },
+  );
 }
 
 /**

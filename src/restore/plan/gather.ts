@@ -26,7 +26,7 @@ import {
   isSearched,
 } from '../../state/filter.ts';
 import { readNamed } from '../../state/named-organizations.ts';
-import { nothingCompared } from '../../state/nothing-compared.ts';
+import { nothingCompared, type UnreadList } from '../../state/nothing-compared.ts';
 import { type UnknownRecord, type LoadedState, type Coverage, isByChoice } from '../../state/state.ts';
 import type { Redaction } from '../../sync/redaction.ts';
 import { wantedKinds } from '../../sync/run-extent.ts';
@@ -405,7 +405,7 @@ function skippedCollections(
 ): Skipped[] {
   const skipped: Skipped[] = [];
   const leftOut: Skipped[] = [];
-  const unread: Extract<Coverage, { how: 'unread' }>[] = [];
+  const unread: UnreadList[] = [];
   let compared = 0;
   for (const { kind, scope } of collectionsOf(desired, live)) {
     const isAsked = asked.has(kind) && definitions(kind).restore.never === null;
@@ -420,11 +420,12 @@ function skippedCollections(
     else if (isNeverOffered) leftOut.push({ kind, scope, reason: 'not offered by the service' });
     else if (reason !== undefined) {
       skipped.push({ kind, scope, reason });
-      unread.push(...failed);
+      unread.push(...failed.map((each) => ({ ...each, kind })));
     } else if (!own.every((part) => isSearched(part, kind)) || hasAsked(kind)) compared += 1;
   }
   if (compared > 0) return skipped;
-  throw nothingCompared({ skipped, left_out: leftOut }, request.filter, unread);
+  const question = { filter: request.filter, unread, sides: [desired, live] } as const;
+  throw nothingCompared({ skipped, left_out: leftOut }, question);
 }
 
 /** Collections that live has something in which the desired state has not, as `kind scope`. */

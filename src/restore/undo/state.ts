@@ -6,8 +6,8 @@ import { type JsonObject, type JsonValue, isJsonObject } from '../../core/json.t
 import { type ParsedRecord, type Skipped, recordName } from '../../diff/change.ts';
 import { compareBodies } from '../../diff/compare.ts';
 import type { RecordKey } from '../../catalog/order.ts';
-import { nothingCompared } from '../../state/nothing-compared.ts';
-import type { Coverage, LoadedState } from '../../state/state.ts';
+import { nothingCompared, type UnreadList } from '../../state/nothing-compared.ts';
+import type { LoadedState } from '../../state/state.ts';
 import { topMember } from '../places.ts';
 import { dependentKinds, isRemovedWith } from '../plan/dependents.ts';
 import {
@@ -334,7 +334,7 @@ type LiveKnowledge = Pick<LoadedState, 'coverage' | 'unknownIn'>;
 /** What is known of the records that an undo is about, gathered one by one. */
 class UndoUnread {
   readonly #live: LiveKnowledge | null;
-  readonly #unread: Extract<Coverage, { how: 'unread' }>[] = [];
+  readonly #unread: UnreadList[] = [];
   readonly #skipped = new Map<string, Omit<Skipped, 'name'> & { readonly names: Set<string> }>();
   #isAnyKnown = false;
 
@@ -373,7 +373,7 @@ class UndoUnread {
   skipped(): Skipped[] {
     const entries = [...this.#skipped.values()];
     if (entries.length > 0 && !this.#isAnyKnown) {
-      throw nothingCompared({ skipped: entries }, {}, this.#unread);
+      throw nothingCompared({ skipped: entries }, { filter: {}, unread: this.#unread });
     }
     return entries.map(({ kind, scope, reason, names }) => {
       const name = listed(names);
@@ -386,7 +386,7 @@ class UndoUnread {
     if (this.#live === null) return null;
     const coverage = this.#live.coverage(kind, scope);
     if (coverage.how === 'absent') return null;
-    if (coverage.how === 'unread') this.#unread.push(coverage);
+    if (coverage.how === 'unread') this.#unread.push({ ...coverage, kind });
     if (coverage.how !== 'read') return coverage.reason;
     this.#isAnyKnown = true;
     const spot = this.#live.unknownIn(kind, scope);
