@@ -39,6 +39,17 @@ export function parseTime(text: string): ParsedTime | undefined {
   return { epochMs, ...precision, note: readAs(text, epochMs) };
 }
 
+const FIELD_PATTERN =
+  /^\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:[Zz]|[+-](?:0\d|1[0-4])(?::?\d{2})?)?)?$/;
+
+/**
+ * The instant that the text of a field means, in milliseconds; undefined where it is not a time in the extended form, or more than 14 hours
+ * from UTC. Views (`mirror/kind-views.ts`) convert the same texts, by what SQLite understands.
+ */
+export function timeOfField(text: string): number | undefined {
+  return FIELD_PATTERN.test(text) ? parseTime(text)?.epochMs : undefined;
+}
+
 /** What to say of a time whose text left something open. */
 export function readAs(text: string, epochMs: number): string {
   return `${text} is read as ${localTime(new Date(epochMs).toISOString())}`;

@@ -53,7 +53,7 @@ function ownValue(definition: ResourceDefinition, value: Exclude<KindColumn['val
 /**
  * Booleans are 1 and 0, objects and arrays JSON text. Absent and null are NULL, and but for columns of text so is what is of
  * another type than documented: a plain CAST would make a number of any text. A time with another offset (`+02:00`, `+0200`, `+02`) is shown in UTC, so
- * that times compare as text; its milliseconds are cut as in Parquet, where SQLite would round.
+ * that times compare as text; its milliseconds are cut as in Parquet, where SQLite would round. Which texts are times: `timeOfField` of core/parse-time.ts.
  */
 function fieldValue({ name, type }: FieldDefinition): string {
   const path = jsonPath([name]);
@@ -66,11 +66,12 @@ function fieldValue({ name, type }: FieldDefinition): string {
     case 'number':
       return `CAST(iif(json_type(${BODY}, ${path}) IN ('integer', 'real'), ${value}, NULL) AS REAL)`;
     case 'timestamp':
-      return `CAST((SELECT CASE WHEN t GLOB '*[+-][0-9][0-9]:[0-9][0-9]' AND date(substr(t, 1, 10), '+0 days') = substr(t, 1, 10)
+      return `CAST((SELECT CASE WHEN t GLOB '*[0-9][+-][0-9][0-9]:[0-9][0-9]' AND substr(t, 11) GLOB '[T ][0-9][0-9]:[0-9][0-9]*'
+    AND substr(t, 12, 2) < '24' AND length(t) < 36 AND t NOT GLOB '*.*[^0-9]*[+-]*' AND date(substr(t, 1, 10), '+0 days') = substr(t, 1, 10)
     THEN ifnull(strftime('%Y-%m-%dT%H:%M:%fZ', iif(t GLOB '*.[0-9][0-9][0-9][0-9]*', substr(t, 1, 23) || substr(t, -6), t)), v) ELSE v END
-    FROM (SELECT CASE WHEN v GLOB '*:*[+-][0-9][0-9][0-9][0-9]' THEN substr(v, 1, length(v) - 2) || ':' || substr(v, -2)
-      WHEN v GLOB '*:*[+-][0-9][0-9]' THEN v || ':00' ELSE v END AS t, v
-      FROM (SELECT ${value} AS v WHERE json_type(${BODY}, ${path}) = 'text'))) AS TEXT)`;
+    FROM (SELECT CASE WHEN u GLOB '*:*[+-][0-9][0-9][0-9][0-9]' THEN substr(u, 1, length(u) - 2) || ':' || substr(u, -2)
+      WHEN u GLOB '*:*[+-][0-9][0-9]' THEN u || ':00' ELSE u END AS t, v
+      FROM (SELECT v, replace(upper(v), ',', '.') AS u FROM (SELECT ${value} AS v WHERE json_type(${BODY}, ${path}) = 'text')))) AS TEXT)`;
     case 'string':
     case 'uuid':
     case 'any':

@@ -15,7 +15,7 @@ import {
   isRawNumber,
   parseLossless,
 } from '../../core/json.ts';
-import { parseTime } from '../../core/parse-time.ts';
+import { timeOfField } from '../../core/parse-time.ts';
 import { nameIn } from '../../diff/change.ts';
 import type { DatedExportRecord, ExportRecord, ExportRevision } from './documents.ts';
 
@@ -171,8 +171,8 @@ function integerCell(value: JsonValue): bigint | null {
 
 /** To the millisecond, without a zone in UTC; the exact text is in the body. */
 function timeCell(value: JsonValue): Date | null {
-  const time = typeof value === 'string' ? parseTime(value) : undefined;
-  return time === undefined ? null : new Date(time.epochMs);
+  const epochMs = typeof value === 'string' ? timeOfField(value) : undefined;
+  return epochMs === undefined ? null : new Date(epochMs);
 }
 
 /** Revisions of all kinds in one table; `changes` is a JSON array, and so is NULL where nothing was compared. */
