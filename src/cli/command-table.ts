@@ -142,13 +142,13 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
     options: [
       {
         flags: '--format <format>',
-        description: 'output format (default: ndjson)',
+        description: 'output format (default: that of the file which --output names, else ndjson)',
         choices: ['ndjson', 'json', 'yaml', 'csv', 'parquet', 'terraform-imports'],
       },
       {
         flags: '--output <path>',
         description:
-          'write to this directory, or to this file if its name ends in that of the format (x.parquet), instead of stdout; in a directory, files of an earlier export that are no longer needed are removed',
+          'write to this directory, or to this file if its name ends in that of a format (x.parquet), instead of stdout; in a directory, files of an earlier export that are no longer needed are removed',
       },
       { flags: '--at <ref>', description: 'state to read (default: latest)', values: 'point' },
       {

@@ -4,6 +4,7 @@ import { statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
+import { TidemarkError } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import {
   csvLines,
@@ -98,16 +99,25 @@ const ENDINGS: Readonly<Record<ExportFormat, readonly string[]>> = {
   'terraform-imports': ['.tf'],
 };
 
-/** The file that `--output` names by the ending of its format; null for a directory, also for one that has such a name. */
-export function outputFile(
+/**
+ * The format of the file that `--output` names by its ending; null for a directory, also for one that has such a name.
+ * @throws TidemarkError `usage` where another format is asked for
+ */
+export function formatOfFile(
   { cwd }: CommandContext,
-  output: string | undefined,
-  format: ExportFormat,
-): string | null {
-  if (output === undefined || !ENDINGS[format].some((ending) => output.toLowerCase().endsWith(ending)))
-    return null;
-  const path = resolve(cwd, output);
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true ? null : path;
+  output = '',
+  asked?: ExportFormat,
+): ExportFormat | null {
+  const formats = Object.keys(ENDINGS) as ExportFormat[];
+  const format = formats.find((each) =>
+    ENDINGS[each].some((ending) => output.toLowerCase().endsWith(ending)),
+  );
+  if (format === undefined) return null;
+  if (statSync(resolve(cwd, output), { throwIfNoEntry: false })?.isDirectory() === true) return null;
+  if (asked === undefined || asked === format) return format;
+  throw new TidemarkError('usage', `${output} is the name of a file of the format ${format}, not ${asked}`, {
+    hint: `leave --format out, or name a directory, or a file that ends in ${ENDINGS[asked].join(' or ')}`,
+  });
 }
 
 /** Writes what would go to stdout. */

@@ -45,7 +45,7 @@ import { sourcesToRead } from './record.ts';
 import { writeWhole } from './atomic-file.ts';
 import {
   isTable,
-  outputFile,
+  formatOfFile,
   reportFile,
   type Shape,
   toDirectory,
@@ -69,9 +69,10 @@ interface ExportOptions extends FilterOptions {
  */
 export async function exportRecords(context: CommandContext, asked: ExportOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const format = asked.format ?? (context.options.json === true ? 'json' : 'ndjson');
+  const ofFile = formatOfFile(context, asked.output, asked.format);
+  const format = asked.format ?? ofFile ?? (context.options.json === true ? 'json' : 'ndjson');
   const isHistory = asked.history === true;
-  const file = outputFile(context, asked.output, format);
+  const file = ofFile === null || asked.output === undefined ? null : resolve(context.cwd, asked.output);
   if (isHistory) requireHistoryOptions(format, asked, file);
   else if (asked.since !== undefined) {
     throw new TidemarkError('usage', '--since selects runs of the history, and an export is one state', {

@@ -488,3 +488,29 @@ describe('what was asked for', () => {
     }
   });
 });
+
+describe('a file that --output names', () => {
+  it.each([
+    ['roles.csv', /^(?:\ufeff)?organization|^source|id,/m],
+    ['roles.parquet', /^PAR1/],
+    ['roles.json', /"tidemark.export\/1"/],
+    ['roles.ndjson', /^\{"kind":"roles"/],
+    ['roles.jsonl', /^\{"kind":"roles"/],
+    ['roles.yaml', /kind: roles/],
+  ])('%s is written in the format of its ending', async (name, content) => {
+    const { directory, env } = await mirrored();
+    const file = join(directory, name);
+    await ok(['export', '--kind', 'roles', '--output', file], env);
+    expect(statSync(file).isFile()).toBe(true);
+    expect(readFileSync(file, 'latin1')).toMatch(content);
+  });
+
+  it('is not written in another format than that of its ending', async () => {
+    const { directory, env } = await mirrored();
+    const file = join(directory, 'roles.csv');
+    const args = ['export', '--kind', 'roles', '--format', 'json', '--output', file];
+    const { code, stderr } = await tidemark(args, { env });
+    expect([code, existsSync(file)]).toEqual([4, false]);
+    expect(stderr).toContain('roles.csv is the name of a file of the format csv, not json');
+  });
+});
