@@ -31,6 +31,8 @@ import { type ForgottenRuns, forgottenInto, forgottenTexts, isPublished } from '
 import { alteredAuthors, alteredRuns, deletedRunsNote, requireCountedWithin } from '../state/intact.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { choosePeriod, isWithin, type Period } from '../state/period.ts';
+import { pointOf } from '../state/point.ts';
+import { LATEST } from '../state/reference.ts';
 import { unreadOfSources } from '../state/unread-in-period.ts';
 import { readConfig } from '../wire.ts';
 import { openForReading, printAltered } from './verification-note.ts';
@@ -68,7 +70,7 @@ interface RunChanges {
 
 /**
  * Exit code 0 whatever changed: this shows history; `diff` and `drift` have exit codes for changes. 3 where runs left something
- * unread that no later one of the period read. 1 where another program altered the row of a run, or of a restore that is
+ * unread that no later one of the period read. 1 where there was no run yet, and where another program altered the row of a run, or of a restore that is
  * named: shown even so.
  */
 export async function changes(context: CommandContext, options: ChangesOptions): Promise<ExitCode> {
@@ -116,6 +118,9 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       ...{ sources, filter },
       isWithin: (run) => isWithin(period, run.finishedAt ?? run.startedAt, run.run),
     });
+    const isEmpty = found.length === 0 && unread.every(({ runs }) => runs.length === 0);
+    if (isEmpty && sources.every((source) => mirror.runs.latest(source) === undefined))
+      pointOf(mirror, LATEST, {});
     const altered = [...alteredRuns(mirror), ...alteredAuthors(mirror, [])];
     const deleted = deletedRunsNote(mirror);
     const exit = printAltered(context, altered);

@@ -1,5 +1,7 @@
 /** `changes` does not vouch for what the runs of the period could not read. */
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { commandLine } from './command-line.ts';
 import { type World, world } from './comparison.ts';
 import type { Ended } from './harness.ts';
@@ -145,4 +147,27 @@ describe('changes of a kind that the configuration excludes', () => {
     // What is left out on purpose does not count unless it is named.
     await now(without, 0, 'changes', '--since', 'run:1');
   });
+});
+
+it('changes of a mirror without a run is an error, as a diff and an export are', async () => {
+  const { expectRun, env } = await world();
+  openMirror(env['TIDEMARK_MIRROR'] ?? '', { mode: 'write', command: 'test', clock: systemClock }).close();
+  for (const command of ['changes', 'diff', 'export']) {
+    const { stdout, stderr } = await expectRun(
+      1,
+      command,
+      ...(command === 'diff' ? ['latest', 'latest'] : []),
+    );
+    expect([stdout, stderr], command).toEqual([
+      '',
+      expect.stringMatching(/no published run.*\n.*`tidemark sync`/),
+    ]);
+  }
+});
+
+it('changes of a mirror whose only run failed name that run', async () => {
+  const { expectRun, service } = await world();
+  service.quirks.push((_request, response) => forbidden(response, 'organization:read'));
+  await expectRun(5, 'sync', '--quiet');
+  expect((await expectRun(3, 'changes')).stderr).toContain('run 1 failed');
 });
