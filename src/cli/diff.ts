@@ -289,7 +289,7 @@ function lossNotes(
   const { run, before, text } = loss;
   const isWhole = document.skipped.length === 0 && readingsThatMayHideChanges(document).length === 0;
   return [
-    `the latest run is equal to the live state${isWhole ? '' : ' in what could be compared'}; run ${run.run} (${age(run.finishedAt, now)}) recorded ${text}: ` +
+    `the live state has not changed since the latest run${isWhole ? '' : ', in what could be compared'}; run ${run.run} (${age(run.finishedAt, now)}) recorded ${text}: ` +
       `\`tidemark diff run:${before.run} live\` shows them`,
   ];
 }

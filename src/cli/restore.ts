@@ -321,7 +321,7 @@ function earlierStateNotes(
   const when = age(run.finishedAt, systemClock.now());
   const why =
     plan.steps.length === 0
-      ? 'the latest run is equal to the live state'
+      ? 'the live state has not changed since the latest run'
       : 'nothing that differs from the latest run can be sent';
   return [
     `${why}; run ${run.run} (${when}) recorded ${text}`,

@@ -330,7 +330,7 @@ describe('what cannot simply be sent', () => {
     await story.expectRun(0, 'sync', '--quiet');
     const { stdout, stderr } = await story.expectRun(0, 'restore');
     expect(stdout).toContain('nothing to do');
-    expect(stderr).toContain('the latest run is equal to the live state; ');
+    expect(stderr).toContain('the live state has not changed since the latest run; ');
     expect(stderr).toContain('recorded 2 records removed, 1 record added\n');
     expect(stderr).toContain('`tidemark restore run:1`');
     const kept = await story.expectRun(0, 'restore', '--keep-accepted', '--kind', 'batch_exports');
@@ -343,7 +343,7 @@ describe('what cannot simply be sent', () => {
     );
     const same = await story.expectRun(0, 'diff', 'latest', 'live');
     expect(same.stderr).toMatch(
-      /the latest run is equal to the live state; run 2 \([^)]+\) recorded 2 records removed, 1 record added: `tidemark diff run:1 live` shows them/,
+      /the live state has not changed since the latest run; run 2 \([^)]+\) recorded 2 records removed, 1 record added: `tidemark diff run:1 live` shows them/,
     );
     const elsewhere = await story.expectRun(0, 'diff', 'latest', 'live', '--kind', 'roles');
     const asJson = await story.expectRun(0, 'diff', 'latest', 'live', '--json');

@@ -229,7 +229,7 @@ describe('the line of `diff latest live` that names a recorded loss', () => {
     await made.expectRun(0, 'sync', '--quiet', '--accept-removals', '10');
     const equal = await made.expectRun(0, 'diff', 'latest', 'live', '--kind', 'domains');
     expect(equal.stderr).toMatch(
-      /the latest run is equal to the live state; run 2 .* recorded 2 records removed/,
+      /the live state has not changed since the latest run; run 2 .* recorded 2 records removed/,
     );
     made.service.quirks.push(deniedList(ROLES));
     const { stderr } = await made.expectRun(
@@ -242,9 +242,9 @@ describe('the line of `diff latest live` that names a recorded loss', () => {
       '--kind',
       'roles',
     );
-    expect(stderr).not.toMatch(/latest run is equal to the live state;/);
+    expect(stderr).not.toMatch(/the live state has not changed since the latest run;/);
     expect(stderr).toMatch(
-      /equal to the live state in what could be compared; run 2 .* recorded 2 records removed/,
+      /the live state has not changed since the latest run, in what could be compared; run 2 .* recorded 2 records removed/,
     );
   });
 });
