@@ -45,14 +45,13 @@ export function restoreNow(mirror: Mirror, found: RestoreRow): RestoreRow {
 }
 
 /**
- * The source's latest restore, if it has not ended; it may still be running. Where the latest is an undo that undid an undo, the
- * restore that is in effect again with it.
+ * The source's latest restore, the one that was begun or resumed last, if it has not ended; it may still be running. Where that is
+ * an undo that undid an undo, the restore that is in effect again with it.
  */
 export function newestUnfinished(mirror: Mirror, source: string): UnendedRestore | null {
-  const [newest] = mirror.restores.list({ source, limit: 1 });
-  let found = newest;
-  while (newest !== undefined && found !== undefined && !isUnended(found))
-    found = againInEffect(mirror, found, newest);
+  const last = mirror.restores.begins(source).at(-1);
+  let found = last === undefined ? undefined : mirror.restores.get(last.restore);
+  while (found !== undefined && !isUnended(found)) found = againInEffect(mirror, found);
   if (found === undefined) return null;
   return { ...found, backupMadeAt: mirror.restores.backupSinceResumed(found.restore) };
 }
@@ -61,7 +60,6 @@ export function newestUnfinished(mirror: Mirror, source: string): UnendedRestore
 function againInEffect(
   { restores }: Mirror,
   { restore, outcome, undoes, source }: RestoreRow,
-  newest: RestoreRow,
 ): RestoreRow | undefined {
   const undo = undoes === null || outcome !== 'complete' ? undefined : restores.get(undoes);
   const undone = undo === undefined || undo.undoes === null ? undefined : restores.get(undo.undoes);
@@ -69,10 +67,9 @@ function againInEffect(
   if (undo === undefined || undone === undefined || undone.restore >= undo.restore || undo.restore >= restore)
     return undefined;
   const { restore: first } = undone;
-  const later = restores
-    .list({ source, limit: newest.restore - first })
-    .filter(({ restore }) => restore > first);
-  return later.every((row) => row.undoes !== null && row.undoes >= first) ? undone : undefined;
+  const begun = restores.begins(source).map((each) => each.restore);
+  const others = new Set(begun.slice(begun.indexOf(first)).filter((each) => each !== first));
+  return [...others].every((each) => (restores.get(each)?.undoes ?? 0) >= first) ? undone : undefined;
 }
 
 /** A restore that has not ended. */

@@ -1,7 +1,9 @@
 /** Which restore `restore --resume` continues, and as what an abandoned one ends. */
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import type { RestoreStepRow } from '../../src/mirror/restores.ts';
+import { newestUnfinished } from '../../src/mirror/unfinished-restore.ts';
 import { abandonedOutcome, readResumable, sourceToResume } from '../../src/restore/apply/resume.ts';
 import { open } from '../mirror/fixture.ts';
 import { altered, nativeWorld, startRig } from './apply-rig.ts';
@@ -128,6 +130,38 @@ describe('restores that were refused, and later ones', () => {
     const { row, plan } = readResumable(mirror, 'production', first);
     const resumed = await rig.apply(plan, { restore: row.restore });
     expect(resumed.outcome).toBe('complete');
+  });
+
+  it('are not interrupted once one of a lower number, resumed since, has done the rest', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const { id } = native.find(({ kind }) => kind === 'roles')!;
+    const mirror = rig.mirror();
+    for (const { restore } of mirror.restores.list()) mirror.restores.finish(restore, 'complete', AT);
+    rig.put(altered(native, (each) => each.id === id, { name: 'Other' }));
+    rig.proxy.setRules([{ method: 'PATCH', fault: { kind: 'answer', status: 403, body: {} } }]);
+    const plan = rig.plan(native);
+    // The mirror's, by which it notes when one was resumed.
+    const clock = systemClock;
+    const { restore: first } = await rig.apply(plan, { clock });
+    const { restore: second } = await rig.apply(plan, { clock });
+    rig.proxy.setRules([]);
+    for (const each of [first, second]) mirror.restores.finish(each, 'interrupted', AT);
+    expect(newestUnfinished(mirror, 'production')?.restore).toBe(second);
+    expect((await rig.apply(plan, { restore: first, clock })).outcome).toBe('complete');
+    expect(newestUnfinished(mirror, 'production')).toBeNull();
+    expect(() => readResumable(mirror, 'production')).toThrow('no restore of production is unfinished');
+  });
+
+  it('the one that was resumed last is the latest', () => {
+    const mirror = open();
+    restoreOf(mirror, 'acme', 'interrupted');
+    restoreOf(mirror, 'acme', 'interrupted');
+    mirror.restores.resume(1);
+    mirror.restores.finish(1, 'interrupted', AT);
+    expect(newestUnfinished(mirror, 'acme')?.restore).toBe(1);
+    // It is the one that is taken, and has no whole plan here.
+    expect(() => readResumable(mirror, 'acme')).toThrow('the record of restore 1 is damaged');
   });
 
   it('are unfinished while later ones set only some of the fields', async () => {

@@ -13,6 +13,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
 import type { Plan, PlanStep } from '../plan/plan.ts';
 import { storedPlan } from '../plan/stored-plan.ts';
+import { SentOrder } from '../undo/applied.ts';
 import { isAlreadyApplied, mayHaveActed, undoOf } from './report.ts';
 
 const NAMES_SHOWN = 10;
@@ -43,7 +44,7 @@ export function readResumable(mirror: Mirror, source: string, restore?: number):
  */
 export function sourceToResume(mirror: Mirror, sources: readonly string[], restore?: number): string {
   if (restore !== undefined) return sourceOfRestore(mirror, restore);
-  const found = sources.map((source) => unfinishedOf(mirror, mirror.restores.list({ source })));
+  const found = sources.map((source) => unfinishedOf(mirror, source));
   const [abandoned] = found.flatMap((each) => each.abandoned);
   return onlySourceOf(
     found.flatMap(({ wanted: [newest] }) => newest ?? []),
@@ -51,13 +52,20 @@ export function sourceToResume(mirror: Mirror, sources: readonly string[], resto
   );
 }
 
-/** Unfinished restores, in the order of `rows`: those that nobody is to continue without being asked for, and the others. */
+/** The unfinished restores of a source, the latest one first: those that nobody is to continue without being asked for, and the others. */
 function unfinishedOf(
   mirror: Mirror,
-  rows: readonly RestoreRow[],
-): { readonly wanted: readonly RestoreRow[]; readonly abandoned: readonly RestoreRow[] } {
-  const isDone = doneSince(mirror);
-  const unfinished = rows.filter((row) => isUnfinished(mirror, row) && !isDone(row));
+  source: string,
+): {
+  readonly wanted: readonly RestoreRow[];
+  readonly abandoned: readonly RestoreRow[];
+} {
+  const isDone = doneSince(mirror, source);
+  const last = new Map(mirror.restores.begins(source).map(({ restore, entry }) => [restore, entry]));
+  const unfinished = mirror.restores
+    .list({ source })
+    .filter((row) => isUnfinished(mirror, row) && !isDone(row))
+    .sort((a, b) => (last.get(b.restore) ?? 0) - (last.get(a.restore) ?? 0));
   const isAbandoned = ({ restore }: RestoreRow): boolean => mirror.restores.abandonedBy(restore) !== null;
   return {
     wanted: unfinished.filter((row) => !isAbandoned(row)),
@@ -66,34 +74,35 @@ function unfinishedOf(
 }
 
 /**
- * Finds out whether nothing is left to do of a restore that is not the latest: every open step was done by later restores, none of
- * which was undone, on the same record, to the same desired state, with every field that the step was to set; or a sync
- * after all restores read the record as the step was to make it.
+ * Finds out whether nothing is left to do of a restore that is not the latest: every open step was done since it was last tried, by
+ * restores of which none was undone, on the same record, to the same desired state, with every field that the step was to set; or
+ * a sync after all restores read the record as the step was to make it. By the order of the audit log: one of a lower number may
+ * have been resumed since.
  */
-function doneSince(mirror: Mirror): (row: RestoreRow) => boolean {
-  const done = new Map<number, readonly string[]>();
-  const doneBy = (later: RestoreRow): readonly string[] => {
-    const known = done.get(later.restore) ?? deeds(mirror, later, isDoneStep).flatMap(({ places }) => places);
-    done.set(later.restore, known);
-    return known;
+function doneSince(mirror: Mirror, source: string): (row: RestoreRow) => boolean {
+  const begins = mirror.restores.begins(source);
+  let known: { readonly places: ReadonlyMap<string, number>; readonly ended: string } | undefined;
+  const doneSteps = (): NonNullable<typeof known> => {
+    const all = mirror.restores.list({ source });
+    const done = all
+      .filter(({ restore }) => undoOf(mirror, source, restore) === undefined)
+      .flatMap((each) => deeds(mirror, each, isDoneStep))
+      .sort((a, b) => a.begun - b.begun);
+    const ends = all.map(({ startedAt, finishedAt }) => finishedAt ?? startedAt).sort();
+    return {
+      places: new Map(done.flatMap(({ places, begun }) => places.map((place) => [place, begun]))),
+      ended: ends.at(-1) ?? '',
+    };
   };
   return (row) => {
+    if (begins.at(-1)?.restore === row.restore) return false;
     const open = deeds(mirror, row, isOpenStep);
     if (open.length === 0) return false;
-    const all = mirror.restores.list({ source: row.source });
-    const later = all.filter(({ restore }) => restore > row.restore);
-    if (later.length === 0) return false;
-    const since = new Set(
-      later.flatMap((each) => (undoOf(mirror, each.source, each.restore) === undefined ? doneBy(each) : [])),
-    );
-    const ended =
-      all
-        .map(({ startedAt, finishedAt }) => finishedAt ?? startedAt)
-        .toSorted()
-        .at(-1) ?? '';
+    const { places: done, ended } = (known ??= doneSteps());
     return open.every(
-      ({ step, places }) =>
-        places.every((place) => since.has(place)) || isReadAsDesired(mirror, row.source, step, ended),
+      ({ step, places, begun }) =>
+        places.every((place) => (done.get(place) ?? 0) > begun) ||
+        isReadAsDesired(mirror, source, step, ended),
     );
   };
 }
@@ -127,27 +136,33 @@ function isReadAsDesired(
 interface Deed {
   readonly step: PlanStep;
   readonly places: readonly string[];
+  /** Of the begin of its restore in which it was last tried, the entry of the audit log. */
+  readonly begun: number;
 }
 
 /** What the chosen steps of a restore do; none of a restore whose plan is damaged. */
 function deeds(mirror: Mirror, row: RestoreRow, isChosen: (step: RestoreStepRow) => boolean): Deed[] {
-  const chosen = new Set(
-    mirror.restores.steps(row.restore).flatMap((step) => (isChosen(step) ? [step.n] : [])),
+  const chosen = new Map(
+    mirror.restores.steps(row.restore).flatMap((step) => (isChosen(step) ? [[step.n, step]] : [])),
   );
   if (chosen.size === 0) return [];
+  const sent = new SentOrder(mirror, row);
   try {
-    return storedPlan(row)
-      .steps.filter(({ n }) => chosen.has(n))
-      .map((step) => {
-        const { action, kind, id, scope, desired, request } = step;
-        const places = placesOf(step);
-        return {
+    return storedPlan(row).steps.flatMap((step) => {
+      const { n, action, kind, id, scope, desired, request } = step;
+      const journaled = chosen.get(n);
+      if (journaled === undefined) return [];
+      const places = placesOf(step);
+      return [
+        {
           step,
+          begun: sent.begunAt(journaled.endedAt ?? journaled.sentAt),
           places: (places.length === 0 ? [null] : places).map((place) =>
             JSON.stringify([action, request?.act, desired ?? { kind, id, scope }, place]),
           ),
-        };
-      });
+        },
+      ];
+    });
   } catch (error) {
     // It stays listed: to continue it says what is damaged.
     if (error instanceof TidemarkError) return [];
@@ -247,11 +262,10 @@ export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolea
 
 /** The latest restore: an older one, or one that was abandoned, may no longer be wanted. */
 function latest(mirror: Mirror, source: string): RestoreRow {
-  const rows = mirror.restores.list({ source });
-  const { wanted, abandoned } = unfinishedOf(mirror, rows);
+  const { wanted, abandoned } = unfinishedOf(mirror, source);
   const [first, ...others] = wanted;
   if (first === undefined) throw noneFound(`no restore of ${source} is unfinished`, abandoned[0]);
-  if (first === rows[0]) return first;
+  if (first.restore === mirror.restores.begins(source).at(-1)?.restore) return first;
   const named = wanted.slice(0, NAMES_SHOWN).map((row) => leftText(mirror, row));
   throw new TidemarkError(
     'usage',

@@ -62,7 +62,7 @@ export function appliedSteps(mirror: RestoreRows, restore: number): AppliedSteps
     // The plan's hash covers what the step overwrote, the journal's copy of it has none.
     if (canonicalText(journaled.inverse) !== canonicalText(step.inverse as object as JsonValue | null))
       throw damagedRestore(restore, `what step ${step.n} overwrote is not as planned`);
-    const begun = sent.begunFor(journaled);
+    const begun = sent.begunAt(journaled.sentAt);
     const idOf = (n: number): string | undefined => {
       const [id, kind] = [rows.get(n)?.newId ?? undefined, kinds.get(n)];
       return id === undefined || kind === undefined ? id : sent.idAt(begun, kind, id);
@@ -89,7 +89,7 @@ export function requireWholeJournal(mirror: RestoreRows, row: RestoreRow): void 
 }
 
 /** When the steps of a restore were sent: where it was resumed, other restores may have come before some of them. */
-class SentOrder {
+export class SentOrder {
   readonly #begins: readonly RestoreBegin[];
   readonly #own: readonly RestoreBegin[];
   readonly #idMap: () => readonly IdMapping[];
@@ -102,9 +102,10 @@ class SentOrder {
     this.#idMap = () => restores.idMap(source);
   }
 
-  begunFor({ sentAt }: RestoreStepRow): number {
+  /** The entry of the audit log of the begin in which something was done at that time; of what was not done, of the first one. */
+  begunAt(time: string | null): number {
     const [first] = this.#own;
-    const last = this.#own.findLast(({ at }) => sentAt !== null && at <= sentAt);
+    const last = this.#own.findLast(({ at }) => time !== null && at <= time);
     return (last ?? first)?.entry ?? 0;
   }
 
