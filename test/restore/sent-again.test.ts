@@ -10,6 +10,7 @@ import { altered, nativeWorld, planState, startRig, without, type Rig } from './
 import { FakeClock } from '../faults/fake-clock.ts';
 import { limitedClient } from './limited-client.ts';
 import { posthog } from './states.ts';
+import { undoPlan } from './undo-plan.ts';
 
 const isKind = (kind: string) => (record: ParsedRecord) => record.kind === kind;
 const OTHER_ID = '3f2b8a52-0b1c-4d0e-9a4e-6f7d1f1c2b3a';
@@ -52,6 +53,36 @@ describe('a creation with a name', () => {
     );
     expect(restoreExitCode(report, false)).toBe(3);
   });
+
+  it.each(['lost on its way', 'refused'])(
+    'that was %s and that a later restore made is left to that one, also by an undo',
+    async (how) => {
+      const { rig, native, role } = await lostRole();
+      const plan = rig.plan(native);
+      const failing = wrapped(rig.client(), () => () => Promise.reject(new Error('killed')));
+      const clock = new FakeClock({ epochMs: rig.running.clock.now() });
+      if (how === 'refused') {
+        rig.proxy.setRules([{ method: 'POST', nth: 1, fault: { kind: 'answer', status: 403, body: {} } }]);
+        await rig.apply(plan, { clock });
+      } else await expect(rig.apply(plan, { client: failing, clock })).rejects.toThrow('killed');
+      const restore = rig.mirror().restores.list()[0]?.restore ?? 0;
+      const later = await rig.apply(rig.plan(native), { clock });
+      expect(later.steps).toMatchObject([{ outcome: 'applied', verified: true }]);
+      const from = writes(rig);
+      const resumed = await rig.apply(plan, { restore, clock });
+      const message = `restore ${later.restore} has created it since: nothing was sent`;
+      const newId = later.steps[0]?.new_id;
+      expect(resumed.outcome).toBe('complete');
+      expect(resumed.steps).toMatchObject([
+        { outcome: 'skipped', new_id: newId, verified: true, error: { code: 'as_desired', message } },
+      ]);
+      expect(writes(rig)).toBe(from);
+      const undone = (number: number): unknown[] =>
+        undoPlan(rig, number).steps.map(({ action, name }) => [action, name]);
+      expect(undone(restore)).toEqual([]);
+      expect(undone(later.restore)).toEqual([['remove', (role.body as JsonObject)['name']]]);
+    },
+  );
 
   it('whose record somebody renamed before it was looked up is not sent a second time: a person decides', async () => {
     const rig = await startRig();

@@ -165,13 +165,13 @@ export interface LookUpOptions extends Pick<
   'plan' | 'source' | 'clock' | 'log' | 'events' | 'secrets' | 'desired' | 'restore'
 > {
   readonly mirror: Pick<Mirror, 'acceptances'> & {
-    readonly restores: Pick<Mirror['restores'], 'idMap' | 'backupSince'>;
+    readonly restores: Pick<Mirror['restores'], 'idMap' | 'backupSince' | 'creations'>;
     /** Left out where nothing is going to be created. */
     readonly records?: Pick<Mirror['records'], 'read'>;
   };
   readonly reader: ReadClient;
-  /** None is, when left out: one that continues would create a second one beside it. */
-  readonly isOfAnotherRestore?: LookUpContext['isOfAnotherRestore'];
+  /** False when left out: one that continues would create a second one beside it. */
+  readonly leavesOthers?: boolean;
 }
 
 interface StopSignals {
@@ -240,7 +240,8 @@ export function lookUpContext(
         return [`${kind} ${naturalKeyDigest(bySendableKey(definitions(kind)), request.body)}`];
       }),
     ),
-    isOfAnotherRestore: options.isOfAnotherRestore ?? (() => false),
+    createdBy: otherCreators(options.mirror.restores, source.name, journal.restore),
+    leavesOthers: options.leavesOthers ?? false,
     claims,
     persons: personSteps(plan.steps),
     actions: followingActions(plan.steps),
@@ -270,6 +271,23 @@ function scopeOfRequest(
     return 'value' in found ? found.value : newIdOf(found.step);
   });
   return ids.includes(null) ? null : (Object.fromEntries(scope.map((key, at) => [key, ids[at]])) as Scope);
+}
+
+/** Read once, and only where a step finds its record: nothing else is created meanwhile. */
+function otherCreators(
+  restores: LookUpOptions['mirror']['restores'],
+  source: string,
+  own: number,
+): LookUpContext['createdBy'] {
+  let others: ReadonlyMap<string, number> | undefined;
+  return (kind, id) =>
+    (others ??= new Map(
+      restores
+        .creations(source)
+        .flatMap((each) =>
+          each.restore === own ? [] : [[`${each.kind} ${each.id}`, each.restore] as const],
+        ),
+    )).get(`${kind} ${id}`);
 }
 
 /** The natural keys of a collection are read when the first record of it is going to be created. */

@@ -51,8 +51,10 @@ export interface LookUpContext {
   readonly sharedNames: ReadonlySet<string>;
   /** Names that creations of the plan send, as `kind digest`. */
   readonly plannedNames: ReadonlySet<string>;
-  /** Whether the journal of another restore has it that this one created the record; for an undo's look-ups only. */
-  readonly isOfAnotherRestore: (kind: Kind, id: string) => boolean;
+  /** The other restore that created the record, by its journal; undefined without one. */
+  readonly createdBy: (kind: Kind, id: string) => number | undefined;
+  /** What another restore created is not looked at: for an undo's look-ups. */
+  readonly leavesOthers: boolean;
   /** Records that steps found to be theirs, as `kind id`, by step: two steps of one name never take the same one. */
   readonly claims: Map<string, number>;
   /** Steps for persons, by the step that creates their record. */
@@ -239,7 +241,7 @@ export function isTaken(context: LookUpContext, { step, definition }: ReadyStep,
   if (context.adopted.has(`${definition.kind} ${id}`)) return true;
   // One that this plan removes may be there until then.
   if (context.leaving.has(`${definition.kind} ${id}`)) return true;
-  if (context.isOfAnotherRestore(definition.kind, id)) return true;
+  if (context.leavesOthers && context.createdBy(definition.kind, id) !== undefined) return true;
   if (step.desired === null || step.desired.id === id) return false;
   const { kind, scope } = step.desired;
   return context.desired({ kind, scope, id }) !== undefined;

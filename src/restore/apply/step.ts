@@ -13,7 +13,7 @@
  *   update, action or removal is refused, or the record to be removed is not found, the live record is read before:
  *   `executed` if it is as desired, `unknown` if it cannot be read, `stopped` by a signal.
  * - `unanswered`: the request may have been executed; the live record shows whether. Next: `executed`, `checked` to send
- *   it again, or an end state: `failed` also for a removal if records were created below its record meanwhile.
+ *   it again, `unsent` where another restore created the record, or an end state: `failed` also for a removal if records were created below its record meanwhile.
  * - `executed`: the request was executed and journaled as such. It is read back. Next: `done`.
  */
 import type { Reservation, WriteOutcome } from '../../api/write-client.ts';
@@ -224,7 +224,9 @@ class StepRun {
         // An undo of this restore leaves it.
         const { attempts, sentAt } = this.#before;
         const { newId, digest, isNew, adoptedId, unmet } = settled;
-        const error = { code: 'as_desired', message: 'it is as desired already: nothing was sent' } as const;
+        const by = this.#otherCreator(newId);
+        const why = by === undefined ? 'it is as desired already' : `restore ${by} has created it since`;
+        const error = { code: 'as_desired', message: `${why}: nothing was sent` } as const;
         const end =
           unmet === undefined
             ? { outcome: 'skipped' as const, verified: true, digest, ...errorColumns(error) }
@@ -342,7 +344,13 @@ class StepRun {
       // Interrupted: it stays `sent`, and a resumed restore looks it up.
       if (looked === null) return 'stopped';
       const { status, attempts } = journal.row(step.n);
-      if (looked.found === 'done') return this.#recordApplied(looked.id, status);
+      if (looked.found === 'done') {
+        if (this.#otherCreator(looked.id) === undefined) return this.#recordApplied(looked.id, status);
+        // It is not this restore's, which an undo would remove.
+        journal.note(step.n, { outcome: 'planned' });
+        this.#before = journal.row(step.n);
+        return 'unsent';
+      }
       if (looked.found === 'neither') return fail(this.#context, step, looked.error, status);
       if (looked.found === 'unproven') {
         const message = `${looked.error.message}; ${looked.next}`;
@@ -378,6 +386,10 @@ class StepRun {
     this.#isSentAgain = request.role === 'create';
     this.#log('sent again: the live record shows that it had no effect', { sends: this.#sends });
     return 'checked';
+  }
+
+  #otherCreator(id: string | null): number | undefined {
+    return id === null ? undefined : this.#context.createdBy(this.#ready.definition.kind, id);
   }
 
   #recordApplied(id: string | null, status: number | null): 'executed' {

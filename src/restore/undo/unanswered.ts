@@ -172,19 +172,10 @@ interface StepRemark {
 export async function lookUpAnswers(options: AnswerOptions): Promise<Answers> {
   const { row, plan, restores, acceptances, clock, concurrency, signal } = options;
   const journal = new RestoreJournal(restores, clock, row.restore);
-  // Read once, and only where a look-up finds candidates: nothing is created meanwhile.
-  let others: ReadonlySet<string> | undefined;
-  const ofOthers = (): ReadonlySet<string> =>
-    (others ??= new Set(
-      restores
-        .creations(row.source)
-        .filter(({ restore }) => restore !== row.restore)
-        .map(({ kind, id }) => `${kind} ${id}`),
-    ));
   const context = lookUpContext(
     {
       ...{ ...options, mirror: { acceptances, restores }, events: NO_EVENTS, restore: row.restore },
-      isOfAnotherRestore: (kind, id) => ofOthers().has(`${kind} ${id}`),
+      leavesOthers: true,
     },
     journal,
     { halt: signal, grace: signal },
