@@ -66,7 +66,11 @@ export function logProgress(
 }
 
 /** For how long the service has not answered, once that is long: milliseconds, else null. To be called regularly. */
-function silenceOf(clock: Clock, progress: RunProgress, stats: () => RequestStats): () => number | null {
+export function silenceOf(
+  clock: Clock,
+  progress: Pick<RunProgress, 'sweeps' | 'isPublishing'>,
+  stats: () => RequestStats,
+): () => number | null {
   const answers = new AnswerWatch(clock);
   return () => {
     const records = progress.sweeps.reduce((sum, { received }) => sum + received, 0);
@@ -306,7 +310,7 @@ function brief(ms: number): string {
 }
 
 /** To the second, so that it is seen to grow: `no answer for 42 s`, `no answer for 2 min 30 s`. */
-function silenceText(ms: number): string {
+export function silenceText(ms: number): string {
   const seconds = Math.floor(ms / 1000);
   const long = seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
   return `no answer for ${long}`;

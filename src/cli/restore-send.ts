@@ -1,4 +1,5 @@
 /** Sends a plan that was approved, shows its progress, and prints the report. */
+import { GIVES_UP_AFTER } from '../api/connection.ts';
 import type { RequestStats } from '../api/request-stats.ts';
 import { systemClock, type Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError, type ExitCode } from '../core/errors.ts';
@@ -17,7 +18,15 @@ import { configuredSecrets } from '../restore/secrets.ts';
 import { openWriteClient } from '../wire-client.ts';
 import { isInteractive, print, printNote, printReason, type CommandContext, lineOptions } from './context.ts';
 import { restoreReason } from './plan-reason.ts';
-import { isSilent, Painter, keepDrawing, loggingAbove, repeatLine } from './progress.ts';
+import {
+  isSilent,
+  Painter,
+  keepDrawing,
+  loggingAbove,
+  repeatLine,
+  silenceOf,
+  silenceText,
+} from './progress.ts';
 import { type RestoreSession, journalOf } from './restore-session.ts';
 import { commandLog } from './source-probe.ts';
 
@@ -123,12 +132,14 @@ interface RestoreView {
   /** Milliseconds until requests continue; null while none waits. */
   readonly waitingMs: number | null;
   readonly requests: number;
+  /** For how long the service has not answered; null where it has. */
+  readonly silentMs?: number | null;
 }
 
 /** Two lines, none wider than `columns`. @internal */
 export function restoreProgressLines(view: RestoreView, columns: number): string[] {
   const width = Math.max(1, columns - 1);
-  const { steps, done, failed, underWay, elapsedMs, waitingMs, requests } = view;
+  const { steps, done, failed, underWay, elapsedMs, waitingMs, requests, silentMs = null } = view;
   const share = steps === 0 ? 1 : done / steps;
   const filled = Math.round(share * BAR_WIDTH);
   const left = done === 0 ? null : (elapsedMs / done) * (steps - done);
@@ -136,12 +147,14 @@ export function restoreProgressLines(view: RestoreView, columns: number): string
     `${count(done)}/${count(steps)} steps`,
     ...(failed === 0 ? [] : [`${count(failed)} failed`]),
     ...(waitingMs === null ? [] : [`waiting ${duration(waitingMs)}`]),
-    ...(left === null || done === steps ? [] : [`about ${duration(left)} left`]),
+    ...(silentMs === null ? [] : [silenceText(silentMs)]),
+    ...(left === null || done === steps || silentMs !== null ? [] : [`about ${duration(left)} left`]),
   ].join(', ');
   const bar = `${'█'.repeat(filled)}${'░'.repeat(BAR_WIDTH - filled)} `;
   const first = bar.length + facts.length > width ? facts : `${bar}${facts}`;
   const now = underWay.length === 0 ? '' : ` · ${underWay.join(', ')}`;
-  return [first, `${count(requests)} requests${now}`].map((line) =>
+  const giveUp = silentMs === null ? '' : ` · gives up after ${GIVES_UP_AFTER}`;
+  return [first, `${count(requests)} requests${now}${giveUp}`].map((line) =>
     line.length > width ? `${line.slice(0, Math.max(width - 1, 0))}…` : line,
   );
 }
@@ -161,7 +174,8 @@ export function restoreProgressText({
   failed,
   underWay,
   lookedUp,
-}: Pick<RestoreView, 'steps' | 'done' | 'failed'> & {
+  silentMs = null,
+}: Pick<RestoreView, 'steps' | 'done' | 'failed' | 'silentMs'> & {
   readonly underWay: readonly (Pick<PlanStep, 'n' | 'name'> & Parameters<typeof verbOf>[0])[];
   /** Numbers of the steps whose answer was lost. */
   readonly lookedUp: ReadonlySet<number>;
@@ -176,7 +190,8 @@ export function restoreProgressText({
   const more = underWay.length - named.length;
   const rest = more > 0 ? ` and ${count(more)} more` : '';
   const atWork = named.length === 0 ? '' : `; at work: ${named.join(', ')}${rest}`;
-  return `${count(done)} of ${count(steps)} steps done${failures}${atWork}`;
+  const silent = silentMs === null ? '' : `; ${silenceText(silentMs)} (gives up after ${GIVES_UP_AFTER})`;
+  return `${count(done)} of ${count(steps)} steps done${failures}${silent}${atWork}`;
 }
 
 /** Shows the bar until `stop`, or off a terminal a line each half minute; when the command is interrupted, one line says what happens next. */
@@ -190,6 +205,8 @@ function showRestoreProgress(
   const underWay = new Map<number, PlanStep>();
   const lookedUp = new Set<number>();
   const state = { restore: 0, steps: 0, done: 0, failed: 0, since: clock.monotonicMs() };
+  const silence = silenceOf(clock, { sweeps: [], isPublishing: false }, options.stats);
+  silence();
 
   const frame = (): void => {
     const { requests, waitingUntil } = options.stats();
@@ -202,6 +219,7 @@ function showRestoreProgress(
       elapsedMs: clock.monotonicMs() - state.since,
       waitingMs: waitingUntil !== undefined && waitingUntil > now ? waitingUntil - now : null,
       requests,
+      silentMs: silence(),
     };
     painter.paint(restoreProgressLines(view, painter.size.columns));
   };
@@ -219,8 +237,8 @@ function showRestoreProgress(
   if (options.isDrawn) void keepDrawing(clock, over.signal, frame);
   else
     void repeatLine(clock, over.signal, () => {
-      const waiting = [...underWay.values()];
-      context.stderr.write(`tidemark: ${restoreProgressText({ ...state, underWay: waiting, lookedUp })}\n`);
+      const view = { ...state, underWay: [...underWay.values()], lookedUp, silentMs: silence() };
+      context.stderr.write(`tidemark: ${restoreProgressText(view)}\n`);
     });
   return {
     events: {

@@ -121,6 +121,17 @@ describe('the progress of a restore', () => {
   it.each([10, 20, 40, 60, 79, 80, 200])('fits into %i columns', (columns) => {
     for (const line of restoreProgressLines(view, columns)) expect(line.length).toBeLessThan(columns);
   });
+  it('says for how long the service has not answered a write, and when that is given up', () => {
+    const silent = { ...view, waitingMs: null, silentMs: 150_500 };
+    const [first, second] = restoreProgressLines(silent, 120);
+    expect(first).toContain('12/40 steps, 1 failed, no answer for 2 min 30 s');
+    expect(second).toBe('37 requests · Events → S3 · gives up after 5 requests without one, up to 60 s each');
+    const create = { action: 'create', kind: 'roles', request: null } as const;
+    const underWay = [{ ...create, n: 1, name: 'Events → S3' }];
+    expect(restoreProgressText({ ...silent, failed: 0, underWay, lookedUp: new Set() })).toBe(
+      '12 of 40 steps done; no answer for 2 min 30 s (gives up after 5 requests without one, up to 60 s each); at work: create Events → S3',
+    );
+  });
   it('off a terminal says what is at work, first of all what has no answer', () => {
     const create = { action: 'create', kind: 'batch_exports', request: null } as const;
     const step = (n: number) => ({ ...create, n, name: `Export ${n}` });
