@@ -59,6 +59,30 @@ describe('undo', () => {
     });
   });
 
+  it('names the later restore that changed a record, which is undone first', async () => {
+    const rig = await startRig();
+    const native = (await nativeWorld(rig)).filter(({ kind }) => kind !== 'role_memberships');
+    const role = native.find(({ kind }) => kind === 'roles')!;
+    const damaged = without(native, ({ id }) => id === role.id);
+    rig.put(damaged);
+    const first = await rig.apply(rig.plan(native));
+    const newId = first.steps[0]?.new_id;
+    const renamed = altered(native, ({ id }) => id === role.id, { name: 'Renamed' });
+    const second = await rig.apply(rig.plan(renamed));
+    expect(second.summary).toMatchObject({ applied: 1, blocked: 0 });
+    expect(undoPlan(rig, first.restore).steps).toMatchObject([
+      {
+        ...{ action: 'blocked', id: newId, name: 'Renamed' },
+        reason: `restore ${second.restore} changed it since: undo that first (\`tidemark undo ${second.restore}\`); or add --force-changed to undo it anyway`,
+      },
+    ]);
+    const undoSecond = await rig.apply(undoPlan(rig, second.restore), { undoes: second.restore });
+    expect(undoSecond.outcome).toBe('complete');
+    const undoFirst = await rig.apply(undoPlan(rig, first.restore), { undoes: first.restore });
+    expect(undoFirst.outcome).toBe('complete');
+    expect(managed(rig.live())).toEqual(managed(damaged));
+  });
+
   it('makes again what a restore had removed', async () => {
     const rig = await startRig();
     const native = await nativeWorld(rig);

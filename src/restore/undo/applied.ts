@@ -8,7 +8,7 @@ import { RecreatedIds } from '../../mirror/recreated-ids.ts';
 import type { IdMapping, RestoreBegin, RestoreRow, RestoreStepRow } from '../../mirror/restores.ts';
 import { canonicalText } from '../../diff/canonical.ts';
 import type { JsonValue } from '../../core/json.ts';
-import type { Inverse, PlannedRequest, PlanStep } from '../plan/plan.ts';
+import { type Inverse, type PlannedRequest, type PlanStep, shownPlan } from '../plan/plan.ts';
 import { damagedRestore, storedPlan } from '../plan/stored-plan.ts';
 import { recordKey } from '../records.ts';
 
@@ -171,6 +171,8 @@ export interface UndoChain {
   };
   /** The undo of the record's change, if it is still in effect; undefined if the change was made a second time. */
   takenBackBy(record: RecordKey): number | undefined;
+  /** The restore, none of the chain, that was sent after this entry of the audit log and left the record with this digest. */
+  changedBy(record: Pick<RecordKey, 'kind' | 'id'>, digest: string, since: number): number | undefined;
   /** The id that any restore, of the chain or not, has made or found the record under since. */
   idSince(record: RecordKey): string | undefined;
   /** Where restores, of the chain or not, say that the record is or was under another id: the latest first. */
@@ -226,6 +228,20 @@ export function undoChain(
     takenBackBy: (record) => {
       const link = last.get(latest(record));
       return link?.takesBack === true ? link.restore : undefined;
+    },
+    changedBy: ({ kind, id }, digest, since) => {
+      const later = mirror.restores
+        .begins(row.source)
+        .filter(({ restore, entry }) => entry > since && restore < before && !depths.has(restore));
+      return later.findLast(({ restore }) => {
+        const own = mirror.restores.get(restore);
+        const planned = new Map((own && shownPlan(own))?.steps.map((step) => [step.n, step]));
+        return mirror.restores.steps(restore).some((step) => {
+          const { request, id: target } = planned.get(step.n) ?? {};
+          const isOfRecord = request?.kind === kind && (step.newId ?? target) === id;
+          return isOfRecord && step.outcome === 'applied' && step.digest === digest;
+        });
+      })?.restore;
     },
     idSince: ({ kind, id }) => recreatedIds.latest(kind, id),
     otherPlaces: ({ kind, scope, id }) =>

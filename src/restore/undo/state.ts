@@ -170,7 +170,11 @@ class BeforeRestore {
     if (why !== null && !isAsBefore && !forceChanged) {
       const { kind, scope, id } = original;
       const name = recordName(definition, original.body, id);
-      this.#changed.set(place, { kind, scope, id, name, why: `${why}; ${CAN_BE_FORCED}` });
+      const by = this.#chain.changedBy(original, managedDigest(definition, original.body), applied.begun);
+      const said =
+        by === undefined ? why : `restore ${by} changed it since: undo that first (\`tidemark undo ${by}\`)`;
+      const remedy = `${by === undefined ? '' : 'or '}${CAN_BE_FORCED}`;
+      this.#changed.set(place, { kind, scope, id, name, why: `${said}; ${remedy}` });
       this.#records.set(place, original);
       this.#extent.delete(original);
       return;
