@@ -167,7 +167,7 @@ function leavingText(restore: number): string {
 
 const STEPS_NAMED = 3;
 
-/** The line of a restore whose progress is not drawn. E.g. `1 of 5 steps done; at work: create Nightly (no answer came: looking whether it was done)`. @internal */
+/** The line of a restore whose progress is not drawn. E.g. `1 of 5 steps done; in progress: create Nightly (no answer came: looking whether it was done)`. @internal */
 export function restoreProgressText({
   steps,
   done,
@@ -189,7 +189,7 @@ export function restoreProgressText({
   });
   const more = underWay.length - named.length;
   const rest = more > 0 ? ` and ${count(more)} more` : '';
-  const atWork = named.length === 0 ? '' : `; at work: ${named.join(', ')}${rest}`;
+  const atWork = named.length === 0 ? '' : `; in progress: ${named.join(', ')}${rest}`;
   const silent = silentMs === null ? '' : `; ${silenceText(silentMs)} (gives up after ${GIVES_UP_AFTER})`;
   return `${count(done)} of ${count(steps)} steps done${failures}${silent}${atWork}`;
 }

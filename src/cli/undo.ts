@@ -82,7 +82,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     const mirror = await withAnswers(session, row, options.apply === true);
     if (options.apply === true) requireUnaltered(session, number);
     if (undoKinds(mirror, number, definitions).length === 0) {
-      throw new TidemarkError('usage', `restore ${number} applied nothing: there is nothing to take back`, {
+      throw new TidemarkError('usage', `restore ${number} applied nothing: there is nothing to undo`, {
         hint: `\`tidemark restores show ${number}\` shows its result; new ids that it only recorded stay recorded`,
       });
     }
@@ -219,7 +219,7 @@ async function withAnswers(
         ...(unanswered.size === 0 ? [] : [`${plural(unanswered.size, 'request')} without an answer`]),
         ...(unread.size === 0 ? [] : [`${plural(unread.size, 'record')} not read back`]),
       ].join(', ');
-      printNote(context, [`looking up what restore ${row.restore} did (${what}); nothing is sent for it`]);
+      printNote(context, [`looking up what restore ${row.restore} did (${what}); this sends nothing`]);
       // The other steps may want secrets that are not configured any more.
       const steps = stored.steps.filter(({ n }) => unanswered.has(n) || unread.has(n));
       const desired = await desiredFor(session, { restores }, { row, plan: { ...stored, steps } });
@@ -252,7 +252,8 @@ function showLookUps(
   let done = 0;
   const text = (): string => {
     const seconds = Math.floor((systemClock.monotonicMs() - since) / 1000);
-    const waits = done < steps ? `, ${seconds} s: one that is not there is looked for several times` : '';
+    const waits =
+      done < steps ? `, ${seconds} s: a record that is not found is looked for several times` : '';
     return `restore ${restore}: ${done} of ${plural(steps, 'step')} looked up${waits}`;
   };
   const fitting = (line: string): string => line.slice(0, Math.max(1, painter.size.columns - 1));
@@ -280,7 +281,7 @@ function answerLines(session: RestoreSession, { done, notDone, gone, readBack, r
   const counts = [
     ...(done === 0 ? [] : [`${done} had an effect`]),
     ...(notDone === 0 ? [] : [`${notDone} had ${done === 0 ? 'no effect' : 'none'}`]),
-    ...(gone === 0 ? [] : [`${gone} not there any more, as what they were created in was removed meanwhile`]),
+    ...(gone === 0 ? [] : [`${gone} gone, as the record that they were created in was removed meanwhile`]),
     ...(readBack === 0 ? [] : [`${readBack} read back`]),
   ];
   return [
@@ -306,6 +307,6 @@ function requireAnswers(session: RestoreSession, { restore }: RestoreRow, { unkn
     ...(more > 0 ? [`${more} more`] : []),
   ].join('; ');
   throw new TidemarkError('usage', `what restore ${restore} did is not fully known: ${reasons}`, {
-    hint: `nothing was taken back: try again once that can be looked up. A record that may be somebody else's: if it is not the restore's, rename it, or remove it; if it is, remove it by hand. One of another name that is not the restore's: change another of its fields until the undo is done. \`tidemark restore --resume ${restore}\` takes it for its own, unless it is a batch export that is not as sent or has another name, and also sends what is left of the restore`,
+    hint: `nothing was undone: try again once this can be looked up. If the restore did not create the record that was found, rename or remove that; if it did, remove it by hand. For one of another name that it did not create, change another field until the undo is done. \`tidemark restore --resume ${restore}\` counts it as created by the restore, unless it is a batch export that is not as sent or has another name, and also sends the rest of the restore`,
   });
 }

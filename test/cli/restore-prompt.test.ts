@@ -129,7 +129,7 @@ describe('the progress of a restore', () => {
     const create = { action: 'create', kind: 'roles', request: null } as const;
     const underWay = [{ ...create, n: 1, name: 'Events → S3' }];
     expect(restoreProgressText({ ...silent, failed: 0, underWay, lookedUp: new Set() })).toBe(
-      '12 of 40 steps done; no answer for 2 min 30 s (gives up after 5 requests without one, up to 60 s each); at work: create Events → S3',
+      '12 of 40 steps done; no answer for 2 min 30 s (gives up after 5 requests without one, up to 60 s each); in progress: create Events → S3',
     );
   });
   it('off a terminal says what is at work, first of all what has no answer', () => {
@@ -145,7 +145,7 @@ describe('the progress of a restore', () => {
         lookedUp: new Set([4]),
       }),
     ).toBe(
-      '1 of 5 steps done, 1 failed; at work: create Export 4 (no answer came: looking whether it was done), create Export 1, create Export 2 and 1 more',
+      '1 of 5 steps done, 1 failed; in progress: create Export 4 (no answer came: looking whether it was done), create Export 1, create Export 2 and 1 more',
     );
   });
   it('names an action as the plan does', () => {
@@ -155,7 +155,7 @@ describe('the progress of a restore', () => {
       ...{ steps: 1, done: 0, failed: 0, underWay: [step] },
       lookedUp: new Set(),
     });
-    expect(text).toBe('0 of 1 steps done; at work: unpause Events → S3');
+    expect(text).toBe('0 of 1 steps done; in progress: unpause Events → S3');
   });
   it('of nothing is done', () => {
     const [first] = restoreProgressLines({ ...view, steps: 0, done: 0, failed: 0, waitingMs: null }, 80);

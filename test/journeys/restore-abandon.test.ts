@@ -220,7 +220,7 @@ describe('restore --abandon', () => {
     expect(stdout).toContain('to undo it: `tidemark undo 1`, which first looks up what has no answer');
     const writes = story.writes().length;
     const nothing = await story.expectRun(4, 'undo', '1');
-    expect(nothing.stderr).toContain('restore 1 applied nothing: there is nothing to take back');
+    expect(nothing.stderr).toContain('restore 1 applied nothing: there is nothing to undo');
     const bare = await story.expectRun(1, 'restore', '--resume');
     expect(bare.stderr).toContain(
       'restore 1 was abandoned: `tidemark restore --resume 1` continues it even so',

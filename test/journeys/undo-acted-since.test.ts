@@ -40,7 +40,7 @@ describe('undo of a restore that was killed, where somebody else may have acted 
     expect(await endOf(story)).toEqual({ outcome: 'interrupted', finished_at: null });
     const left = await story.expectRun(3, 'undo', '1', '--apply', '--yes');
     expect(await endOf(story)).toEqual({ outcome: 'partial', finished_at: expect.any(String) as string });
-    expect(left.stdout).toContain('could not read it back, so what was changed since is not known');
+    expect(left.stdout).toContain('could not read it back, so whether it was changed since is unknown');
     expect(story.writes()).toHaveLength(from);
     expect(ids(await story.list('domains'))).toContain(made['id']);
 
@@ -60,10 +60,10 @@ describe('undo of a restore that was killed, where somebody else may have acted 
     await story.call('DELETE', made.replace('role_memberships/', ''));
 
     const dry = await story.expectRun(2, 'undo', '1');
-    expect(dry.stderr).toContain('not there any more, as what they were created in was removed meanwhile');
+    expect(dry.stderr).toContain('gone, as the record that they were created in was removed meanwhile');
     expect(dry.stdout).toContain('1 to remove');
     const resumed = await story.expectRun(3, 'restore', '--resume');
-    expect(resumed.stdout).toMatch(/it is not there \(any more\): its role .+ was removed meanwhile/);
+    expect(resumed.stdout).toMatch(/it does not exist: its role .+ was removed meanwhile/);
     expect(resumed.stdout).not.toContain('without an answer');
     expect(await endOf(story)).toMatchObject({ outcome: 'partial' });
     await story.expectRun(0, 'undo', '1', '--apply', '--yes');

@@ -54,7 +54,7 @@ describe('an undo', () => {
     expect(stdout).toContain('1 to update');
     expect(stdout).toContain('blocked (1)');
     expect(stdout).toContain(String(one?.['name']));
-    expect(stdout).toContain('what the restore changed in it cannot be taken back: it was removed since');
+    expect(stdout).toContain('so what that changed in it cannot be undone');
     expect(stdout).not.toContain('--force-changed');
     await story.expectRun(3, 'undo', '1', '--apply', '--yes', '--force-changed');
     const now = await story.list('batch_exports');
@@ -95,7 +95,7 @@ describe('an undo', () => {
     await story.applied(0, 'undo', '1', '--apply');
     await story.call('PATCH', path, { name: 'Somebody else' });
     const { stdout } = await story.expectRun(0, 'undo', '1');
-    expect(stdout).toContain('restore 2 has taken back what was done to it');
+    expect(stdout).toContain('restore 2 already undid it');
     expect(stdout).not.toContain('--force-changed');
     await story.applied(0, 'undo', '1', '--apply', '--force-changed');
     expect((await story.list('roles')).map(({ name }) => name)).toContain('Renamed');
@@ -111,7 +111,7 @@ describe('an undo', () => {
     const idle = await story.expectRun(0, 'undo', '1');
     expect(idle.stderr).toContain('restore 1 was undone by restore 2\n');
     expect(idle.stdout).toContain('2 roles');
-    expect(idle.stdout).toContain('restore 2 has taken back what was done to it');
+    expect(idle.stdout).toContain('restore 2 already undid it');
     await story.applied(0, 'undo', '2', '--apply');
     expect(await story.list('roles')).toHaveLength(damaged + 2);
     const again = await story.expectRun(2, 'undo', '1');

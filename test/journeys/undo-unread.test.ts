@@ -125,8 +125,8 @@ describe('an undo that may not read a list', () => {
     await story.call('DELETE', `${ORGANIZATION}roles/${String(again['id'])}/`);
     const { stdout } = await story.expectRun(3, 'undo', '3');
     expect(stdout).toContain('it was removed since restore 3');
-    expect(stdout).toContain('it is not there any more');
+    expect(stdout).toContain('it no longer exists');
     expect(stdout).not.toContain('not compared');
-    expect((await story.expectRun(0, 'undo', '1')).stdout).toContain('it is not there any more');
+    expect((await story.expectRun(0, 'undo', '1')).stdout).toContain('it no longer exists');
   });
 });

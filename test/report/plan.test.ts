@@ -301,13 +301,13 @@ describe('what became of a restore', () => {
 
   it('lists no new id of a record that was not there when read back, and marks one that was not read', () => {
     const created = { ...step, action: 'create', kind: 'roles', id: 'old' } as const;
-    const error = { code: 'not_found', message: 'it is not there when read back' } as const;
+    const error = { code: 'not_found', message: 'it was not found when read back' } as const;
     const steps = [
       { ...created, n: 1, new_id: 'invented', verified: false, error },
       { ...created, n: 2, new_id: 'unread', verified: null },
     ] as const;
     const shown = renderRestoreText({ ...report, steps }, text);
-    expect(shown).toContain('it is not there when read back');
+    expect(shown).toContain('it was not found when read back');
     expect(shown).not.toContain('invented');
     expect(shown).toContain('old → unread (not read back)');
   });
@@ -341,7 +341,7 @@ describe('what became of a restore', () => {
     expect(renderRestoreText(applied, options)).toContain(remark);
     expect(renderRestoreText({ ...applied, undone_by: 8, undone_in_part: true }, options)).toContain(remark);
     expect(renderRestoreText({ ...applied, undone_by: 8 }, options)).not.toContain(remark);
-    const error = { code: 'not_found', message: 'it is not there when read back' } as const;
+    const error = { code: 'not_found', message: 'it was not found when read back' } as const;
     const gone = { ...applied, steps: [{ ...created, verified: false, error }] } as RestoreReport;
     expect(renderRestoreText(gone, options)).not.toContain(remark);
   });

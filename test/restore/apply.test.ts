@@ -311,7 +311,7 @@ describe('live moved since the plan', () => {
     expect(created.length).toBeGreaterThan(0);
     for (const { outcome, error } of created) {
       expect([outcome, error?.code]).toEqual(['failed', 'moved']);
-      expect(error?.message).toContain('is there after all');
+      expect(error?.message).toContain('exists after all');
     }
     expect(rig.proxy.requests.filter(({ method }) => method !== 'GET')).toEqual([]);
     expect(counts(rig.live())).toEqual(counts(native));

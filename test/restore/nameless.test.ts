@@ -95,7 +95,7 @@ describe('a record without a name is created', () => {
     expect(posts(rig)).toBe(2);
     expect(there(rig)).toHaveLength(1);
     expect(report.steps[0]?.warning).toMatch(
-      /^sent again, as an earlier request had no answer.*see whether it is there twice/,
+      /^sent again, as an earlier request had no answer.*whether it exists twice/,
     );
     expect(restoreExitCode(report, false)).toBe(3);
   });

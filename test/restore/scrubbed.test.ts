@@ -31,10 +31,7 @@ describe('what a service says', () => {
   });
 
   it.each([
-    [
-      'it is not there (any more): its role e was removed',
-      'it is not there (any more): its role e was removed',
-    ],
+    ['it does not exist: its role e was removed', 'it does not exist: its role e was removed'],
     ["400: 'e' is not valid for token=e", "400: '[secret]' is not valid for token=[secret]"],
     ['rejected: e', 'rejected: [secret]'],
     ['rejected: "E", at 7', 'rejected: "[secret]", at 7'],

@@ -49,7 +49,7 @@ describe('a creation with a name', () => {
     const report = await rig.apply(rig.plan(native));
     expect(report.steps).toMatchObject([{ outcome: 'applied', verified: true }]);
     expect(report.steps[0]?.warning).toMatch(
-      /^sent again, as an earlier request had no answer .*see whether it is there twice/,
+      /^sent again, as an earlier request had no answer .*whether it exists twice/,
     );
     expect(restoreExitCode(report, false)).toBe(3);
   });

@@ -200,7 +200,7 @@ describe('a creation without an answer in a record that was removed since', () =
       remarks: [],
       outcome: 'failed',
     });
-    const message: unknown = expect.stringMatching(/^it is not there \(any more\): its role .+ was removed/);
+    const message: unknown = expect.stringMatching(/^it does not exist: its role .+ was removed/);
     const error = { code: 'not_found', message };
     expect(restores.steps(restore)).toMatchObject([
       { outcome: 'failed', newId: null, errorCode: error.code, error: error.message },
@@ -271,7 +271,7 @@ describe('a step that was answered and not read back', () => {
     const resumed = await rig.apply(plan, { restore });
     expect(resumed).toMatchObject({ outcome: 'partial', steps: [{ outcome: 'applied', verified: false }] });
     expect(resumed.steps[0]?.error?.message).toMatch(
-      /^it is not there \(any more\): its role .+ was removed/,
+      /^it does not exist: its role .+ was removed/,
     );
   });
 

@@ -57,7 +57,7 @@ describe('undo', () => {
     rig.put(made);
     const [blocked] = undoPlan(rig, restore).steps;
     expect(blocked).toMatchObject({ action: 'blocked', obstacle: 'changed_since' });
-    expect(blocked?.reason).toContain(`restore ${undo.restore} removed it, and it is there again`);
+    expect(blocked?.reason).toContain(`restore ${undo.restore} removed it, and it exists again`);
     expect(undoPlan(rig, restore, true).steps).toMatchObject([{ action: 'remove' }]);
   });
 
@@ -186,6 +186,6 @@ describe('undo', () => {
     const report = await rig.apply(taken, { clock, undoes: restore });
     expect(report.left ?? []).toEqual([]);
     const reasons = undoPlan(rig, restore, true).left.map(({ reason }) => reason);
-    expect(reasons).not.toContain('what the restore did to it cannot be taken back');
+    expect(reasons).not.toContain('what the restore changed in it cannot be undone');
   });
 });

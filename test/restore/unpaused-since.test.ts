@@ -216,7 +216,7 @@ describe('an export whose creation had no answer', () => {
     lost.rig.running.clock.advance(600_000);
     await lost.make({ ...lost.sent, name: 'renamed' });
     const resumed = await resume(lost, restore);
-    expect(resumed.steps[0]?.warning).toContain('see whether it is there twice');
+    expect(resumed.steps[0]?.warning).toContain('whether it exists twice');
     expect(restoreExitCode(resumed, false)).toBe(3);
   });
 

@@ -100,7 +100,7 @@ async function returned(context: LookUpContext, ready: ReadyStep): Promise<StepE
     if (context.replaced.has(`${kind} ${id}`)) continue;
     const body = await context.live.read(definition, scope, id, true, context.signal);
     if (body !== undefined)
-      return movedError(`the ${definition.title.one} is there after all${idSuffix(definition, id)}`);
+      return movedError(`the ${definition.title.one} exists after all${idSuffix(definition, id)}`);
   }
   return null;
 }
@@ -226,6 +226,6 @@ export function withoutParentError(
   const name = body === undefined ? id : recordName(parent, body, id);
   return {
     code: 'not_found',
-    message: `it is not there (any more): its ${parent.title.one} ${name} was removed meanwhile`,
+    message: `it does not exist: its ${parent.title.one} ${name} was removed meanwhile`,
   };
 }

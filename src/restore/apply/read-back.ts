@@ -79,7 +79,7 @@ async function comparison(context: LookUpContext, ready: ReadyStep): Promise<Com
     const ids = isListed ? await context.live.idsOf(definition, scope, null, false, context.grace) : [];
     if (ids === null) return end(withoutParentError(context, ready));
     const wait = delays.shift();
-    if (wait === undefined) return end({ code: 'not_found', message: 'it is not there when read back' });
+    if (wait === undefined) return end({ code: 'not_found', message: 'it was not found when read back' });
     await context.clock.sleep(wait, context.grace);
     body = await context.live.read(definition, scope, id, true, context.grace);
   }

@@ -365,8 +365,8 @@ function warningOf(
       : 'sent again, as an earlier request had no answer that says whether it was done';
   return {
     warning: isNameless
-      ? `${why}, and it has no name to find it by: see whether it is there twice now`
-      : `${why}, and the service may do that late: see whether it is there twice after a while, also under another name: somebody may have renamed the first one`,
+      ? `${why}, and it has no name to find it by: check whether it exists twice now`
+      : `${why}, and the service may do that late: check after a while whether it exists twice, also under another name: somebody may have renamed the first one`,
   };
 }
 

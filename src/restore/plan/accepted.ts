@@ -97,7 +97,7 @@ export class AcceptedDrift {
       const why =
         changedSince === undefined
           ? unsettable(definition, masks, finding)
-          : 'changed since, and the mirror has the accepted value no more';
+          : 'changed since, and the mirror no longer has the accepted value';
       if (!isCreated(definition, finding)) unset.push(`no creation sets ${text}`);
       else if (why !== null) stuck.push(`${text}, ${why}`);
       else body = withMember(body, splitPointer(finding.path), finding.to) ?? {};

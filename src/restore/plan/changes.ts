@@ -573,7 +573,7 @@ function sortFields(
         : [];
       if (kept.length > 0) {
         const places = kept.map(({ path }) => path).join(', ');
-        const reason = `PATCH keeps what it is not given, so ${places} can only be taken away by hand`;
+        const reason = `PATCH keeps what is not sent, so ${places} can only be removed by hand`;
         sorted.blocked.push({ name, obstacle: 'no_value', reason, paths: kept.map(({ path }) => path) });
       }
       if (kept.length < inside.length) sorted.send.push(field);

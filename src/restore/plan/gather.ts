@@ -89,10 +89,7 @@ export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
     .filter(isAsked)
     .flatMap((each) => options.contradictionText(each) ?? []);
   if (request.keepAccepted && contradictions.length > 0)
-    throw new AuditLogContradicted(
-      contradictions.join('\n'),
-      'without --keep-accepted, it counts for nothing',
-    );
+    throw new AuditLogContradicted(contradictions.join('\n'), 'it has no effect without --keep-accepted');
   const notes = [...unaskedNotes(desired, asked, parts), ...excludedNotes(options)];
   const ownUserId = ownUserIn(source, definitions, [...there, ...wanted], notes);
   return {

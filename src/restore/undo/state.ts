@@ -128,7 +128,7 @@ class BeforeRestore {
     const own = recordKey(applied);
     if (!this.#live.has(own) && this.#isUnderNewId(applied)) {
       this.#unread.see();
-      this.#settle(applied, 'the restore removed it, and it is there again');
+      this.#settle(applied, 'the restore removed it, and it exists again');
       return;
     }
     // Desired too: a resumed undo looks up here what its plan created.
@@ -215,31 +215,31 @@ class BeforeRestore {
     if (isCreated && inverse.action !== 'remove') return;
     const undo = this.#chain.takenBackBy(applied);
     if (isCreated || undo !== undefined) {
-      const again = this.#isUnderNewId(applied) ? ': another restore created it again since' : '';
-      this.#settle(applied, `it is not there any more${again}`);
+      const again = this.#isUnderNewId(applied) ? ': another restore recreated it since' : '';
+      this.#settle(applied, `it no longer exists${again}`);
       return;
     }
-    const why = `what the restore changed in it cannot be taken back: it was removed since restore ${this.#restore}`;
+    const why = `it was removed since restore ${this.#restore}, so what that changed in it cannot be undone`;
     this.#changed.set(recordKey(applied), { kind, scope, id, name, why });
   }
 
   #settle(applied: AppliedStep, otherwise: string): void {
     const undo = this.#chain.takenBackBy(applied);
     const { kind, name } = applied;
-    const reason = undo === undefined ? otherwise : `restore ${undo} has taken back what was done to it`;
+    const reason = undo === undefined ? otherwise : `restore ${undo} already undid it`;
     this.#settled.set(recordKey(applied), { kind, name, reason });
   }
 
   /** Why a record is not as the restore left it, or may not be; null where it is. */
   #changedSince(applied: AppliedStep, now: string, [first, ...more]: readonly ParsedRecord[]): string | null {
     const { digest, restore = this.#restore, isGone } = this.#chain.left(applied);
-    if (isGone) return `restore ${restore} removed it, and it is there again`;
+    if (isGone) return `restore ${restore} removed it, and it exists again`;
     if (digest === null)
-      return `restore ${restore} could not read it back, so what was changed since is not known`;
+      return `restore ${restore} could not read it back, so whether it was changed since is unknown`;
     if (now !== digest) return `it was changed since restore ${this.#restore}`;
     if (first === undefined) return null;
     const { one, many } = this.#options.definitions(first.kind).title;
-    return `it got ${more.length + 1} ${more.length === 0 ? one : many} since restore ${this.#restore}`;
+    return `it has gained ${more.length + 1} ${more.length === 0 ? one : many} since restore ${this.#restore}`;
   }
 
   /** What is in a created record by now that the restore did not put there: it would go with it. */

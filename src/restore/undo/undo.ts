@@ -154,7 +154,7 @@ function notTakenBack(
   const noWay = applied.filter((each) => each.inverse === null && !whole.has(recordKey(each)));
   return [
     ...leftAlone(silent, 'the restore created it, and the API cannot remove it'),
-    ...leftAlone(noWay, 'what the restore did to it cannot be taken back'),
+    ...leftAlone(noWay, 'what the restore changed in it cannot be undone'),
     ...[...Map.groupBy(settled, ({ reason }) => reason)].flatMap(([reason, same]) =>
       leftAlone(same satisfies readonly Settled[], reason),
     ),
