@@ -12,7 +12,7 @@ import { restoreText, unknownFieldsText } from '../report/notes.ts';
 import { pathText } from '../report/value-text.ts';
 import { resolvePoint } from '../state/point.ts';
 import { recordHistory } from '../state/record-history.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { openConfiguredMirror } from '../wire.ts';
 import { lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
 import {
   notThereYet,
@@ -25,6 +25,7 @@ import {
 import { lookUpRecord, type RecordQuestion } from './record.ts';
 import { printAltered } from './verification-note.ts';
 import { localMinute, plural } from '../core/wording.ts';
+import { readConfigToShow } from './unmasked-keys.ts';
 
 export interface BlameOptions extends RecordQuestion {
   readonly at?: string;
@@ -35,7 +36,7 @@ export interface BlameOptions extends RecordQuestion {
 
 /** Exit code 1 where the record was not there yet at that point, or another program altered its history: printed even so. */
 export async function blame(context: CommandContext, options: BlameOptions): Promise<ExitCode> {
-  const config = readConfig(context, context.options, 'unused');
+  const config = readConfigToShow(context);
   const mirror = openConfiguredMirror(config, 'read', 'blame', context.pid);
   try {
     const found = lookUpRecord(

@@ -34,7 +34,6 @@ import { choosePeriod, isWithin, type Period } from '../state/period.ts';
 import { pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { unreadOfSources } from '../state/unread-in-period.ts';
-import { readConfig } from '../wire.ts';
 import { openForReading, printAltered } from './verification-note.ts';
 import { printNote, printShownReason, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { recordFilter, type FilterOptions } from './export-notes.ts';
@@ -45,6 +44,7 @@ import { newlyReadNotes } from './plan-reason.ts';
 import { changesBetween, recordsAt } from './run.ts';
 import { writeWhole } from './atomic-file.ts';
 import { printPage } from './pager.ts';
+import { readConfigToShow } from './unmasked-keys.ts';
 
 export interface ChangesOptions extends FilterOptions {
   readonly since?: string;
@@ -74,7 +74,7 @@ interface RunChanges {
  * named: shown even so.
  */
 export async function changes(context: CommandContext, options: ChangesOptions): Promise<ExitCode> {
-  const config = readConfig(context, context.options, 'unused');
+  const config = readConfigToShow(context);
   const mirror = openForReading(context, config, 'changes');
   try {
     const period = choosePeriod(

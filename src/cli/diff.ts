@@ -23,7 +23,7 @@ import { openMirrorState } from '../state/mirror-diff.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { pointOf } from '../state/point.ts';
 import { LATEST, type Reference, parseReference } from '../state/reference.ts';
-import { readConfig, readLoadedConfig } from '../wire.ts';
+import { readLoadedConfig } from '../wire.ts';
 import { comparisonNotes } from './run.ts';
 import { type CommandContext, printNote } from './context.ts';
 import type { SourceState } from './named-parents.ts';
@@ -43,6 +43,7 @@ import {
   reportEach,
 } from './report-output.ts';
 import { isOfMirror, snapshotNames, StateOpener } from './state-opener.ts';
+import { noteUnmaskedKeys, readConfigToShow } from './unmasked-keys.ts';
 
 /** The filters of a comparison, and its depth. */
 export interface ComparisonOptions extends OutputOptions {
@@ -80,9 +81,10 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
   if (options.toSource !== undefined) {
     const pair = sourcePair(context, options.toSource);
     const loaded = readLoadedConfig(context, { ...context.options, source: pair }, keys);
+    noteUnmaskedKeys(context, loaded);
     return diffTwoSources(context, options, mirrorConfigs(loaded), { from, to, pair });
   }
-  const config = readConfig(context, context.options, keys);
+  const config = readConfigToShow(context, keys);
   const opener = new StateOpener(context, config, 'diff');
   try {
     const all = sourcesOf(context, config, opener, [from, to]);

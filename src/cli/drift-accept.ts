@@ -16,7 +16,6 @@ import { maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/value-text.ts';
 import type { SourceDrift } from '../state/drift.ts';
 import { parseReference } from '../state/reference.ts';
-import { readConfig } from '../wire.ts';
 import { openForChange } from './when-free.ts';
 import { withRealIds } from './real-ids.ts';
 import { idsOfRecords, kindArgument, lookUpRecord } from './record.ts';
@@ -24,6 +23,7 @@ import { print, printNote, type CommandContext } from './context.ts';
 import { knownTo, sourcesOf } from './diff.ts';
 import { findDrift, requireBaseline, isAskedFor } from './drift-place.ts';
 import { snapshotNames, StateOpener } from './state-opener.ts';
+import { readConfigToShow } from './unmasked-keys.ts';
 
 interface AcceptOptions {
   readonly kind: string;
@@ -49,7 +49,7 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
   const from = parseReference(asked.from ?? 'baseline', now, { snapshots: snapshotNames(context) });
   const to = parseReference(asked.live === true ? 'live' : 'latest', now);
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
-  const config = readConfig(context, context.options, keys);
+  const config = readConfigToShow(context, keys);
   const mirror = await openForChange(context, config, 'drift accept', asked.as);
   const opener = new StateOpener(context, config, 'drift accept', mirror);
   try {

@@ -26,7 +26,7 @@ import { pointOf } from '../state/point.ts';
 import { RecreatedReferences, shownIds, soleIds } from '../state/recreated-ids.ts';
 import { LATEST } from '../state/reference.ts';
 import { parentNames } from '../state/parent-names.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { openConfiguredMirror } from '../wire.ts';
 import { openForChange } from './when-free.ts';
 import { withParentIds } from './named-parents.ts';
 import { idsOfRecords, kindArgument, lookUpRecord, sourcesToRead } from './record.ts';
@@ -35,10 +35,11 @@ import { print, printNote, type CommandContext, terminalWidth } from './context.
 import { isAskedFor, placeByIndex } from './drift-place.ts';
 import { renderTable } from '../report/table.ts';
 import { printAltered } from './verification-note.ts';
+import { readConfigToShow } from './unmasked-keys.ts';
 
 /** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, by, via, until, is_over, contradiction, measured}], warnings}`. Exit code 1 where one is not as the audit log has it. */
 export async function acceptedDrift(context: CommandContext): Promise<ExitCode> {
-  const config = readConfig(context, context.options, 'unused');
+  const config = readConfigToShow(context);
   const mirror = openConfiguredMirror(config, 'read', 'drift accepted', context.pid);
   try {
     const now = systemClock.now();
@@ -161,7 +162,7 @@ export function locateAcceptance(options: UnacceptOptions): Located {
 /** Exit 0 when something was withdrawn; 1 when nothing of the record was accepted; 4 when there is no such a record. */
 export async function unacceptDrift(context: CommandContext, asked: UnacceptOptions): Promise<ExitCode> {
   const kind = kindArgument(asked.kind);
-  const config = readConfig(context, context.options, 'unused');
+  const config = readConfigToShow(context);
   const mirror = await openForChange(context, config, 'drift unaccept', asked.as);
   try {
     const { options, sources } = withParentIds(asked, config, mirror, {

@@ -23,7 +23,6 @@ import { failedRunDocument } from '../state/documents.ts';
 import { forgottenNotes, newestRunIfFailed, unreadRestores, unreadRestoreText } from '../state/runs.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
-import { readConfig } from '../wire.ts';
 import { comparisonNotes } from './run.ts';
 import { printNote, type CommandContext } from './context.ts';
 import {
@@ -45,6 +44,7 @@ import {
   type SourceReport,
 } from './report-output.ts';
 import { isOfMirror, snapshotNames, StateOpener } from './state-opener.ts';
+import { readConfigToShow } from './unmasked-keys.ts';
 
 interface DriftOptions extends ComparisonOptions {
   readonly from?: string;
@@ -61,7 +61,7 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
   });
   const to = parseReference(options.live === true ? 'live' : 'latest', systemClock.now());
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
-  const config = readConfig(context, context.options, keys);
+  const config = readConfigToShow(context, keys);
   const opener = new StateOpener(context, config, 'drift');
   try {
     // An export against live needs no mirror: then nothing is accepted, and parents go by their ids.

@@ -13,12 +13,12 @@ import { renderText } from '../report/render-text.ts';
 import { pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { recordHistory } from '../state/record-history.ts';
-import { readConfig } from '../wire.ts';
 import { openForReading, printAltered } from './verification-note.ts';
 import { print, printNote, type CommandContext, lineOptions } from './context.ts';
 import { recordReport, notesOf, otherIdFacts, shownRenewal, sightingText } from './record-heading.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 import { printPage } from './pager.ts';
+import { readConfigToShow } from './unmasked-keys.ts';
 
 export interface LogOptions extends RecordQuestion {
   readonly all?: boolean;
@@ -31,7 +31,7 @@ const FIELDS_SHOWN = 4;
 
 /** Exit code 1 where another program altered the history: it is printed even so. */
 export async function log(context: CommandContext, options: LogOptions): Promise<ExitCode> {
-  const config = readConfig(context, context.options, 'unused');
+  const config = readConfigToShow(context);
   const mirror = openForReading(context, config, 'log');
   try {
     const found = lookUpRecord(

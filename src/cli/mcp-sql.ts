@@ -9,8 +9,9 @@ import { parseLossless } from '../core/json.ts';
 import { workerFile } from '../core/package-root.ts';
 import type { WatchdogLimits } from '../core/watchdog-worker.ts';
 import { isSecretId, maskedAt, maskedBody, maskedId } from '../report/mask.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { openConfiguredMirror } from '../wire.ts';
 import { print, type CommandContext } from './context.ts';
+import { readConfigToShow } from './unmasked-keys.ts';
 
 interface SqlOptions {
   readonly query: string;
@@ -25,7 +26,7 @@ const MOST_CHARACTERS = 500_000;
 export async function mcpSql(context: CommandContext, { query, limit }: SqlOptions): Promise<ExitCode> {
   const watchdog = new Worker(workerFile('core/watchdog-worker'), { workerData: LIMITS });
   watchdog.unref();
-  const config = readConfig(context, context.options, 'unused');
+  const config = readConfigToShow(context);
   const mirror = openConfiguredMirror(config, 'read', 'mcp-sql', context.pid);
   const definitions = new Map<string, (kind: Kind) => ResourceDefinition>();
   const definitionOf = (kind: Kind, source: string): ResourceDefinition => {

@@ -17,6 +17,7 @@ import { print, printNote, type CommandContext, terminalWidth, lineOptions } fro
 import { restoreNumber } from './restore-session.ts';
 import { renderTable } from '../report/table.ts';
 import { printAltered } from './verification-note.ts';
+import { readConfigToShow } from './unmasked-keys.ts';
 
 /** Newest first. Exit code 1 where one is not as the audit log has it, or is gone: the others are shown even so. */
 export async function restores(
@@ -104,7 +105,7 @@ export async function showRestore(
   options: { readonly restore: string },
 ): Promise<ExitCode> {
   const number = restoreNumber(options.restore);
-  const config = readConfig(context, context.options, 'unused');
+  const config = readConfigToShow(context);
   const mirror = openConfiguredMirror(config, 'read', 'restores show', context.pid);
   try {
     const found = mirror.restores.get(number);

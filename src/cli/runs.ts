@@ -33,6 +33,7 @@ import { collectionOutcome, sampledByRun } from '../state/source-status.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { placeText } from '../report/notes.ts';
 import { alteredAuthors } from '../state/intact.ts';
+import { readConfigToShow } from './unmasked-keys.ts';
 
 /** Exit code 1 where another program altered, inserted or deleted the row of a run: shown even so. */
 export async function runs(context: CommandContext, options: { readonly limit?: number }): Promise<ExitCode> {
@@ -108,7 +109,7 @@ export async function showRun(
 ): Promise<ExitCode> {
   const number = runNumber(options.run);
   const showsSecrets = options.showSecrets === true;
-  const config = readConfig(context, context.options, 'unused');
+  const config = readConfigToShow(context);
   const mirror = openConfiguredMirror(config, 'read', 'runs show', context.pid);
   try {
     const [run] = withInterrupted(

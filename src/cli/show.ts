@@ -19,7 +19,7 @@ import { folded } from '../report/value-text.ts';
 import { alteredAuthors, alteredHistory, requireIntact } from '../state/intact.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
 import { lastSeen, idChangesAt, type NotReadSince, notReadSince } from '../state/record-history.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { openConfiguredMirror } from '../wire.ts';
 import { isColoured, lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
 import {
   formerIdNote,
@@ -33,6 +33,7 @@ import {
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 import { printPage } from './pager.ts';
 import { printAltered } from './verification-note.ts';
+import { readConfigToShow } from './unmasked-keys.ts';
 
 export interface ShowOptions extends RecordQuestion {
   readonly at?: string;
@@ -63,7 +64,7 @@ interface Shown {
 
 /** Exit code 1 where there was nothing to show at that point, or another program altered the history until then: shown even so. */
 export async function show(context: CommandContext, options: ShowOptions): Promise<ExitCode> {
-  const config = readConfig(context, context.options, 'unused');
+  const config = readConfigToShow(context);
   const mirror = openConfiguredMirror(config, 'read', 'show', context.pid);
   try {
     const asked = lookUpRecord(

@@ -56,6 +56,7 @@ import { type DaemonNow, lookAtDaemon, progressInDaemon } from './daemon-request
 import { explainMissing } from './missing-mirror.ts';
 import { statusText } from './status-text.ts';
 import { renderTable } from '../report/table.ts';
+import { noteUnmaskedKeys } from './unmasked-keys.ts';
 
 /**
  * Exit 0 when the mirror of every configured source is complete, 3 when something is not, 1 when nothing was ever
@@ -64,6 +65,7 @@ import { renderTable } from '../report/table.ts';
 export async function status(context: CommandContext): Promise<ExitCode> {
   // The key finds the log of requests, which shows whether the hour is used up.
   const loaded = readLoadedConfig(context, context.options, 'optional');
+  noteUnmaskedKeys(context, loaded);
   const configs = mirrorConfigs(loaded);
   const { json, verbose } = context.options;
   if (configs.length > 1 && json !== true && verbose !== true) return await statusOfMirrors(context, configs);

@@ -12,7 +12,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { isOfAuditLog, isOfSchemaOnly, type VerifyProblem } from '../mirror/verify-records.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { nameText } from '../report/value-text.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { openConfiguredMirror } from '../wire.ts';
 import { targetsOf } from './backup.ts';
 import { groupAlike } from './plan-reason.ts';
 import { recordJob } from './record-job.ts';
@@ -34,6 +34,7 @@ import type { BackupTarget } from '../backup/targets/target.ts';
 import { namesOf } from '../config/mirrors.ts';
 import type { RestoredBackupEntry } from '../mirror/audit-log.ts';
 import type { FoundSeal } from '../mirror/verify-chain.ts';
+import { readConfigToShow } from './unmasked-keys.ts';
 
 interface VerifyOptions {
   /** A root, or the hash of an entry of the audit log, that was noted elsewhere. */
@@ -50,7 +51,7 @@ interface VerifyOptions {
 export async function verify(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
   const root = options.root === undefined ? null : parseRoot(options.root);
   const file = options.audit === undefined ? null : readAuditFile(resolve(context.cwd, options.audit));
-  const config = readConfig(context, context.options, 'unused');
+  const config = readConfigToShow(context);
   if ((root !== null || (file !== null && file.heads === null)) && context.ofSeveral !== undefined) {
     const what =
       root === null

@@ -26,6 +26,8 @@ export interface Checking {
   readonly tree: Tree;
   readonly mistakes: Mistakes;
   readonly warnings: string[];
+  /** As `Config.unmasked`. */
+  readonly unmasked: string[];
   /** Directory of the configuration file, or the current one. */
   readonly fileDirectory: string;
   readonly cwd: string;
@@ -139,11 +141,13 @@ export function fileSecret(
   return read.value;
 }
 
-/** What a file of one secret holds; undefined where that cannot be read, which nobody needs to know. */
+/** What a file of one secret holds that is only masked; one that cannot be read is noted in `unmasked`. */
 export function secretInFile(checking: Checking, at: Path, file: string | undefined): string | undefined {
   if (file === undefined) return undefined;
   const read = readSecretFile(absolutePath(checking, at, file));
-  return 'mistake' in read ? undefined : read.value;
+  if ('value' in read) return read.value;
+  checking.unmasked.push(read.mistake);
+  return undefined;
 }
 
 /**

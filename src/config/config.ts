@@ -242,6 +242,8 @@ export interface Config {
   readonly configured: readonly SourceConfig[];
   /** All secrets of the configuration, also of sources that have another mirror: no report shows them, and no program gets them. */
   readonly knownSecrets: readonly Secret[];
+  /** The key files that could not be read, where no key is needed: `FILE does not exist`. What they hold is not masked. */
+  readonly unmasked: readonly string[];
   /** The catalog with what no report may show, for sources that are not configured; `definitions` of the others have it too. */
   readonly unconfigured: readonly ResourceDefinition[];
   /** Null for a schedule that is off. */

@@ -79,6 +79,7 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
     tree,
     mistakes,
     warnings,
+    unmasked: [],
     fileDirectory,
     cwd,
     keys,
@@ -92,7 +93,7 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
   checkNames(checking, parsed);
   const names = sourceNames(tree, parsed);
   const http = checkHttp(checking, parsed);
-  const parts: Omit<LoadedConfig, 'knownSecrets' | 'unconfigured'> = {
+  const parts: Omit<LoadedConfig, 'knownSecrets' | 'unmasked' | 'unconfigured'> = {
     file,
     mirrorPath: absolutePath(checking, ['mirror'], parsed.mirror),
     sources,
@@ -121,7 +122,11 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
   const shown = sources.map((source) => ({ ...source, definitions: withheldFrom(source.definitions) }));
   const config: LoadedConfig = {
     ...{ ...parts, sources: shown, configured: shown },
-    ...{ knownSecrets: known, unconfigured: withheldFrom(CATALOG) },
+    ...{
+      knownSecrets: known,
+      unmasked: [...new Set(checking.unmasked)],
+      unconfigured: withheldFrom(CATALOG),
+    },
   };
   if (needsKeys && parsed.sources.length === 0 && !mistakes.covers(tree, ['sources'])) {
     if (mistakes.count === 0) throw missing(file, cwd);

@@ -5,6 +5,7 @@ export const EMPTY_CONFIG = {
   configured: [],
   unconfigured: [],
   knownSecrets: [],
+  unmasked: [],
   http: { token: null, triggerToken: null },
   replica: { token: null },
   notices: [],

@@ -114,19 +114,31 @@ it('is masked as well by commands that send nothing, where it is in a file', asy
   delete env['TIDEMARK_API_KEY'];
   await story.call('PATCH', ORGANIZATION, { name: `Kitti ${KEY}` });
   await story.expectRun(0, 'sync', '--quiet');
+  const organization = String((await story.call('GET', ORGANIZATION))['id']);
   for (const command of [
     ['changes', '--json'],
     ['changes'],
     ['runs', 'show', '2'],
     ['diff', 'run:1', 'latest'],
+    ['diff', 'run:1', 'latest', '--json'],
+    ['show', 'organizations', organization],
+    ['show', 'organizations', organization, '--json'],
+    ['log', 'organizations', organization],
   ]) {
     writeFileSync(story.file('key'), `${KEY}\n`);
     const { stdout } = await commandLine(command, { env, cwd: story.directory });
     expect(stdout, command.join(' ')).not.toContain(KEY);
     expect(stdout, command.join(' ')).toContain('[secret]');
     rmSync(story.file('key'));
-    expect((await commandLine(command, { env, cwd: story.directory })).stderr).not.toContain('key');
+    const unread = await commandLine(command, { env, cwd: story.directory });
+    const warnings = unread.stderr.split('\n').filter((line) => line.includes('could not be read'));
+    expect(warnings, command.join(' ')).toEqual([
+      `tidemark: warning: the API key could not be read (${story.file('key')} does not exist): values of records that are equal to it are not masked; correct apiKeyFile, or run this as a user who may read that file`,
+    ]);
+    expect(unread.stdout, command.join(' ')).not.toContain('could not be read');
   }
+  for (const command of [['runs'], ['show', '--help'], ['snapshots']])
+    expect((await commandLine(command, { env, cwd: story.directory })).stderr).toBe('');
 });
 
 it('a reason, or the name of a snapshot, that holds a key is refused, and not recorded', async () => {

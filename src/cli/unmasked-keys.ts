@@ -1,0 +1,25 @@
+/** What a command that shows records says where it cannot mask a key that they may hold. */
+import type { Config } from '../config/config.ts';
+import type { KeyNeed } from '../config/checking.ts';
+import { readConfig } from '../wire.ts';
+import { type CommandContext, printNote } from './context.ts';
+
+/** As `readConfig`, for a command that shows what records hold. */
+export function readConfigToShow(context: CommandContext, keys: KeyNeed = 'unused'): Config {
+  const config = readConfig(context, context.options, keys);
+  noteUnmaskedKeys(context, config);
+  return config;
+}
+
+/** A line for each key file that could not be read. Of several mirrors the first says it for all. */
+export function noteUnmaskedKeys(context: CommandContext, { unmasked }: Pick<Config, 'unmasked'>): void {
+  if (context.ofSeveral?.isFirst === false) return;
+  printNote(
+    context,
+    unmasked.map(
+      (problem) =>
+        `warning: the API key could not be read (${problem}): values of records that are equal to it are not masked; ` +
+        'correct apiKeyFile, or run this as a user who may read that file',
+    ),
+  );
+}
