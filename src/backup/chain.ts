@@ -39,11 +39,13 @@ export function contradicting(mirror: Mirror, backups: readonly Backup[]): strin
 
 const NAMED = 3;
 
+export const CONTRADICTING_HINT = '`tidemark verify --backups` says what differs';
+
 /** E.g. `1 backup (NAME) is not in the chain of this mirror, and is kept`; null without any. */
 export function contradictingText(names: readonly string[]): string | null {
   const all = [...new Set(names)];
   if (all.length === 0) return null;
   const more = all.length > NAMED ? ` and ${all.length - NAMED} more` : '';
   const [are, may] = all.length === 1 ? ['is', 'it may'] : ['are', 'they may'];
-  return `${plural(all.length, 'backup')} (${all.slice(0, NAMED).join(', ')}${more}) ${are} not in the chain of this mirror: ${may} have later runs, and retention keeps ${all.length === 1 ? 'it' : 'them'} until you delete ${all.length === 1 ? 'it' : 'them'}; \`tidemark verify --backups\` says what differs`;
+  return `${plural(all.length, 'backup')} (${all.slice(0, NAMED).join(', ')}${more}) ${are} not in the chain of this mirror: ${may} have later runs, and retention keeps ${all.length === 1 ? 'it' : 'them'} until you delete ${all.length === 1 ? 'it' : 'them'}`;
 }

@@ -7,7 +7,7 @@ import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
 import { planRetention } from '../mirror/retention.ts';
-import { contradicting, contradictingText } from './chain.ts';
+import { CONTRADICTING_HINT, contradicting, contradictingText } from './chain.ts';
 import { encryption, readRecipients } from './encryption.ts';
 import { type Environment, type HookResult, runHook, type Withheld } from './hook.ts';
 import { type Backup, dueTargets, emptiedError, isBackedUpAfter, listBackups } from './list.ts';
@@ -185,7 +185,7 @@ async function makeOne(
     log.info({ file, run, bytes, targets: where }, 'the mirror was backed up');
     for (const { address, removed, contradicting: unlike, cleanupError } of outcomes) {
       const kept = contradictingText(unlike);
-      if (kept !== null) log.warn({ target: address, backups: unlike }, kept);
+      if (kept !== null) log.warn({ target: address, backups: unlike, hint: CONTRADICTING_HINT }, kept);
       if (removed.length > 0) log.info({ target: address, removed }, 'old backups were removed');
       if (cleanupError !== null) log.warn({ target: address, code: cleanupError.code }, cleanupError.message);
     }
@@ -270,12 +270,14 @@ export async function removeOldBackups(
 ): Promise<Pick<TargetOutcome, 'removed' | 'contradicting' | 'cleanupError'>> {
   const removed: string[] = [];
   let unlike: readonly string[] = [];
-  if (config.retention === null) return { removed, contradicting: unlike, cleanupError: null };
+  if (config.retention === null && mirrorPath === null)
+    return { removed, contradicting: unlike, cleanupError: null };
   try {
     const target = await openTarget(config, clock);
     const listed = await listBackups(target);
     const all = fence === null ? listed : listed.filter((each) => (each.fence ?? 0) <= fence);
     if (mirrorPath !== null) unlike = contradictingIn(mirrorPath, all, clock);
+    if (config.retention === null) return { removed, contradicting: unlike, cleanupError: null };
     const left = new Set(unlike);
     const known = all.filter(({ name }) => !left.has(name));
     for (const { name } of backupsToRemove(known, config.retention, { mirror, justMade: file })) {

@@ -1,5 +1,5 @@
 /** `tidemark backup list` and `backup create`. */
-import { contradicting, contradictingText } from '../backup/chain.ts';
+import { CONTRADICTING_HINT, contradicting, contradictingText } from '../backup/chain.ts';
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { settlesWithin, systemClock } from '../core/clock.ts';
@@ -414,7 +414,7 @@ function linesOf({ manifest, targets, hook, seconds }: BackupOutcome, config: Ba
 
 function keptLines(names: readonly string[]): string[] {
   const text = contradictingText(names);
-  return text === null ? [] : [text];
+  return text === null ? [] : [`${text}; ${CONTRADICTING_HINT}`];
 }
 
 function documentOf({ path, manifest, targets, hook, errors, seconds }: BackupOutcome): object {

@@ -1,6 +1,6 @@
 /** The text of `tidemark status` about one mirror: one screen of 80 columns, but for what is wrong; with `--verbose` each kind. */
 import { createColors } from 'picocolors';
-import { contradictingText } from '../backup/chain.ts';
+import { CONTRADICTING_HINT, contradictingText } from '../backup/chain.ts';
 import { type BackupsShown, othersText } from '../backup/known-backups.ts';
 import { mirrorDiskText } from '../backup/mirror-disk.ts';
 import { type BackupConfig, type Config, SCHEDULE_NAMES } from '../config/config.ts';
@@ -342,7 +342,7 @@ function directoryLine(backup: BackupConfig, facts: StatusFacts): string {
   const others = shown === null ? null : othersText(shown);
   const more = others === null ? '' : `\n  ${others}: \`tidemark backup list\` names them`;
   const unlike = contradictingText(shown?.contradicting ?? []);
-  return `${ownBackupsLine(backup, facts)}${unlike === null ? '' : `\n  ${unlike}`}${more}`;
+  return `${ownBackupsLine(backup, facts)}${unlike === null ? '' : `\n  ${unlike}; ${CONTRADICTING_HINT}`}${more}`;
 }
 
 /** When the first backup is due, and what makes it. */

@@ -24,8 +24,10 @@ export const EVENT_MEANINGS = {
   mirror_gone:
     'The mirror file disappeared while the daemon runs, and nothing is written until it is back; or the daemon began a mirror without history although a backup target has backups of another one.',
   mirror_back: 'The mirror file is back, or a baseline was pinned in the new mirror.',
-  verify_failed: 'The contents of the mirror do not match the stored hashes.',
-  verify_recovered: 'The contents of the mirror match the stored hashes again.',
+  verify_failed:
+    'The contents of the mirror do not match the stored hashes, or a backup in a target is not in its chain.',
+  verify_recovered:
+    'The contents of the mirror match the stored hashes again, or no backup contradicts its chain any more.',
   drill_fell:
     'A restore drill would recover more than 5 percentage points less than before; several small falls count together.',
   drill_recovered: 'A restore drill would again recover about as much as before `drill_fell`.',

@@ -1,4 +1,5 @@
 /** The first page: is the backup fresh, complete, verified, restorable; what drifted; what needs manual work. */
+import { CONTRADICTING_HINT, contradictingText } from '../../backup/chain.ts';
 import type { BackupManifest } from '../../backup/manifest.ts';
 import { type BackupsShown, othersText } from '../../backup/known-backups.ts';
 import { mirrorDiskText } from '../../backup/mirror-disk.ts';
@@ -300,7 +301,12 @@ function backupsSection(backup: BackupConfig | null, shown: BackupsShown | null,
     others === null
       ? NOTHING
       : markup`<p class="plain">${others}: <code>tidemark backup list</code> names them</p>`;
-  return section('backups', 'Backups', NOTHING, markup`${backupsHtml(backup, shown, now)}${more}`);
+  const unlike = contradictingText(shown?.contradicting ?? []);
+  const kept =
+    unlike === null
+      ? NOTHING
+      : markup`<p class="plain">${badge('bad', 'Not in the chain')}: ${withCommands(`${unlike}; ${CONTRADICTING_HINT}`)}</p>`;
+  return section('backups', 'Backups', NOTHING, markup`${backupsHtml(backup, shown, now)}${kept}${more}`);
 }
 
 function backupsHtml(backup: BackupConfig | null, shown: BackupsShown | null, now: number): Html {

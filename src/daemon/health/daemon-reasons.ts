@@ -1,4 +1,5 @@
 /** What is wrong with the daemon, its mirror and its backups. */
+import { CONTRADICTING_HINT, contradictingText } from '../../backup/chain.ts';
 import { emptiedError } from '../../backup/list.ts';
 import { namesOf } from '../../config/mirrors.ts';
 import { isoTime } from '../../core/clock.ts';
@@ -36,6 +37,7 @@ export function daemonReasons(facts: HealthFacts): HealthReason[] {
     since: string | null,
     hint: string | null,
   ): HealthReason => ({ code, state: 'degraded', message, since, hint });
+  const unlike = contradictingText(facts.backups?.contradicting ?? []);
   const endOf = (job: EndedJob): string => job.finishedAt ?? job.startedAt;
   return [
     ...(mirrorProblem === null ? [] : [mirrorReason(mirrorProblem)]),
@@ -90,6 +92,7 @@ export function daemonReasons(facts: HealthFacts): HealthReason[] {
     ...(facts.backups?.emptied ?? []).map(({ address, holdsOthers }) =>
       degraded('backup_emptied', emptiedError(address, holdsOthers).message, null, EMPTIED_HINT),
     ),
+    ...(unlike === null ? [] : [degraded('backup_contradicts', unlike, null, CONTRADICTING_HINT)]),
     ...failingChannels.map(({ channel, pending, since, error }) =>
       degraded(
         'notices_undelivered',

@@ -134,6 +134,8 @@ export interface HealthFacts {
     }[];
     /** Directories that have none of the backups which were stored there. */
     readonly emptied: readonly { readonly address: string; readonly holdsOthers: boolean }[];
+    /** Names of those that are not in the chain of the mirror. */
+    readonly contradicting?: readonly string[];
   } | null;
   /** The latest check of the mirror that ended, and how many problems it found. */
   readonly verify:

@@ -549,7 +549,7 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthInput
   const { backup } = view.config();
   if (backup === null) return null;
   const targets = view.backups.known(backup.targets, mirror);
-  const found = backupsShown(targets)?.whole ?? [];
+  const { whole: found = [], contradicting = [] } = backupsShown(targets) ?? {};
   const made = mirror.daemon
     .jobs({ name: 'backup', limit: BACKUP_JOBS_READ })
     .find(({ summary }) => typeof summary['file'] === 'string');
@@ -573,7 +573,7 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthInput
   const [newest = null] = targets
     .flatMap(({ address, newest: backup }) => (backup === null ? [] : [{ address, madeAt: backup.madeAt }]))
     .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt));
-  return { lastAt: times.sort().at(-1) ?? null, newest, volumes, emptied };
+  return { lastAt: times.sort().at(-1) ?? null, newest, volumes, emptied, contradicting };
 }
 
 type BackupWork = Pick<NonNullable<HealthFacts['backups']>, 'isBeingMade' | 'waits' | 'change'>;

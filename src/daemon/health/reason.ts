@@ -25,6 +25,7 @@ export type HealthCode =
   | 'backup_overdue'
   | 'backup_space_low'
   | 'backup_emptied'
+  | 'backup_contradicts'
   | 'notices_undelivered';
 
 export interface HealthReason {

@@ -243,6 +243,7 @@ function summaryOf(
       })),
       ...refused,
     ],
+    contradicting: [...new Set(targets.flatMap(({ contradicting }) => contradicting))],
     command: hook?.outcome ?? null,
     durationMs: Math.round(seconds * 1000),
   });

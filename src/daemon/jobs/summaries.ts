@@ -205,6 +205,8 @@ interface BackupSummary {
     /** It has none of the backups that were stored there (`hasStoredIn` reads this). */
     readonly isEmptied?: boolean;
   }[];
+  /** Names of those in the targets that are not in the chain of the mirror. */
+  readonly contradicting?: readonly string[];
   /** How the command after a backup ended; null without one. */
   readonly command?: string | null;
   readonly durationMs?: number;

@@ -11,6 +11,7 @@ import { plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { Notice } from '../../mirror/daemon-store.ts';
 import { type DriftNews, driftNews } from './drift-news.ts';
+import { CHAIN_SUBJECT } from './run-transitions.ts';
 import {
   contentOf,
   findingLine,
@@ -499,6 +500,10 @@ function sharedTitle({ subject }: Pick<NoticeGroup, 'subject'>, event: string): 
   if (subject === 'audit_log' && event === 'verify_failed') return 'the mirror does not match its audit log';
   if (subject === 'audit_log' && event === 'verify_recovered')
     return 'the mirror matches its audit log again';
+  if (subject === CHAIN_SUBJECT && event === 'verify_failed')
+    return 'a backup is not in the chain of the mirror';
+  if (subject === CHAIN_SUBJECT && event === 'verify_recovered')
+    return 'every backup is in the chain of the mirror again';
   return SHARED_TITLES[event as NoticeEvent];
 }
 

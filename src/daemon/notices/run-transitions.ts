@@ -39,6 +39,9 @@ export function isDamageFound({ outcome, errorCode }: JobRow): boolean {
   return outcome === 'failed' && DAMAGE.has(errorCode);
 }
 
+/** Of backups that are not in the chain of the mirror; reported as `verify_failed` too. */
+export const CHAIN_SUBJECT = 'backup_chain';
+
 /**
  * Subjects of the mirror as a whole: `verify` is `failed` while its contents do not match the stored hashes, `audit_log` while
  * what people recorded is not as the audit log has it. Both are reported as `verify_failed`.

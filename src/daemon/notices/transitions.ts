@@ -1,4 +1,5 @@
 /** The state transitions of an ended job against the last notified states. Pure: the same job again changes nothing. */
+import { CONTRADICTING_HINT, contradictingText } from '../../backup/chain.ts';
 import { scopeKey } from '../../catalog/catalog.ts';
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
@@ -17,6 +18,7 @@ import {
   type FindingSummary,
 } from '../jobs/summaries.ts';
 import {
+  CHAIN_SUBJECT,
   type ContentSubject,
   type JobObservation,
   type Transition,
@@ -47,7 +49,41 @@ function jobTransitions(states: readonly NoticeState[], seen: JobObservation): T
   if (name === 'drift') return joined([work, driftTransitions(states, seen)]);
   if (name === 'verify') return joined([work, contentTransitions(states, seen)]);
   if (name === 'drill') return joined([work, drillTransition(states, seen)]);
+  if (name === 'backup') return joined([work, chainTransition(states, seen)]);
   return work;
+}
+
+/** Subject `backup_chain`: `failed` while a target has a backup that is not in the chain of the mirror. Another one is news. */
+function chainTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
+  const { contradicting: names } = summaryOf('backup', job) ?? {};
+  const of = { at, source: '', subject: CHAIN_SUBJECT } as const;
+  const before = stateOf(states, of.source, of.subject);
+  if (names === undefined || (names.length === 0 && before === undefined)) return NO_TRANSITION;
+  const text = contradictingText(names);
+  const title = `${subjectName(of.source)}: ${text === null ? 'every backup is in its chain again' : 'a backup is not in its chain'}`;
+  if (text === null)
+    return {
+      states: [],
+      cleared: [of],
+      notices: [noticeOf({ ...of, event: 'verify_recovered' }, { severity: 'low', title, job: job.name })],
+    };
+  const known = (before?.detail['backups'] ?? []) as readonly string[];
+  const failed = noticeOf(
+    { ...of, event: 'verify_failed' },
+    {
+      severity: 'critical',
+      title,
+      lines: [text],
+      count: names.length,
+      job: job.name,
+      hint: CONTRADICTING_HINT,
+    },
+  );
+  return {
+    states: [{ ...of, state: 'failed', since: before?.since ?? at, detail: { backups: [...names] } }],
+    cleared: [],
+    notices: names.every((name) => known.includes(name)) ? [] : [failed],
+  };
 }
 
 // Transitions of the jobs beside sync: whether they did their work at all, and what verify and drill found.

@@ -58,7 +58,7 @@ function writeBackup(madeAt: number, more: Partial<BackupManifest> = {}, into = 
     audit_log: null,
     mirror: mirrorId(world.mirror()),
     run: 1,
-    root: '',
+    root: world.mirror().runs.get(1)?.root ?? '',
     sources: [],
     bytes: 2300,
     sha256: '0'.repeat(64),
@@ -147,6 +147,22 @@ describe('the overview', () => {
     world.clock.at += DAY_MS;
     expect(await shown()).toContain('Next after the next complete run');
     world.clock.at -= DAY_MS;
+  });
+
+  it('names a backup that is not in the chain of the mirror, as the health does', async () => {
+    const at = world.clock.at - 3 * DAY_MS;
+    writeBackup(at, { root: '0'.repeat(64) });
+    world.clock.passedMs += 60_000;
+    const name = backupName(at, 1, false);
+    expect(await words()).toContain(
+      `Not in the chain : 1 backup (${name}) is not in the chain of this mirror: it may have later runs, and retention keeps it until you delete it; tidemark verify --backups says what differs`,
+    );
+    const answer = await fetch(`${url}/readyz`, { headers: { accept: 'application/json' } });
+    const { reasons } = (await answer.json()) as { reasons: { code: string }[] };
+    expect(reasons.map(({ code }) => code)).toContain('backup_contradicts');
+    for (const file of [name, manifestName(name)]) rmSync(join(directory, file));
+    world.clock.passedMs += 60_000;
+    expect(await words()).not.toContain('Not in the chain');
   });
 
   it('is overdue only where nobody made one, the daemon or somebody else', async () => {

@@ -376,6 +376,23 @@ describe('health', () => {
       'degraded',
       ['backup_emptied'],
     ],
+    [
+      'a backup that is not in the chain of the mirror',
+      {
+        ...FACTS,
+        backups: {
+          everyMs: 60 * MINUTE_MS,
+          lastAt: run(5).finishedAt,
+          newest: null,
+          ...NOT_WAITING,
+          volumes: [],
+          emptied: [],
+          contradicting: ['a.tidemark'],
+        },
+      },
+      'degraded',
+      ['backup_contradicts'],
+    ],
     ['removals held', source({ held: { records: 12, ceiling: 14 } }), 'degraded', ['removals_held']],
     [
       'a restore that was interrupted',

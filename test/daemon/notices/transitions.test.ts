@@ -429,6 +429,21 @@ describe('the other jobs', () => {
     },
   );
 
+  it('a backup that is not in the chain of the mirror is reported once, another one again, and when none is left', () => {
+    const made = (...contradicting: string[]) =>
+      seen(job('backup', 'done', { summary: { job: 'backup', file: 'x', targets: [], contradicting } }));
+    const idle = seen(job('backup', 'done', { summary: { job: 'backup', file: null } }));
+    expect(told(made(), made('a'), made('a'), idle, made('a', 'b'), made('b'), made(), made())).toEqual([
+      ...[[], ['verify_failed'], [], [], ['verify_failed'], [], ['verify_recovered'], []],
+    ]);
+    const [notice] = transitionsOf([], made('a')).notices;
+    expect(contentOf(notice!)).toMatchObject({
+      severity: 'critical',
+      lines: [expect.stringMatching(/^1 backup \(a\) is not in the chain of this mirror/)],
+      hint: expect.stringContaining('`tidemark verify --backups`'),
+    });
+  });
+
   it.each([
     ['the whole job failed', {}],
     ['it failed in it', { job: 'backup', file: 'x', targets: [{ address: '/mnt', error: 'is away' }] }],
