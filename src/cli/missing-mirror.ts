@@ -2,9 +2,8 @@
 import { hostname } from 'node:os';
 import { backupOfUnreadable, backupsOfMissing } from '../backup/earlier.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
-import { shownText } from '../catalog/masks.ts';
 import type { Config } from '../config/config.ts';
-import { searchFor } from '../config/known-secrets.ts';
+import { maskedMessage } from '../config/known-secrets.ts';
 import { areBackupsEncrypted, mirrorConfigs } from '../config/mirrors.ts';
 import { systemClock } from '../core/clock.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';
@@ -23,6 +22,7 @@ import type { CommandContext } from './context.ts';
 export async function explainMissing(context: CommandContext, thrown: unknown): Promise<unknown> {
   if (thrown instanceof TidemarkError && DAMAGED.has(thrown.code))
     return withMaskedNames(context, await withNamedBackup(context, thrown));
+  if (thrown instanceof TidemarkError && ECHOING.has(thrown.code)) return withMaskedNames(context, thrown);
   if (!(thrown instanceof NoMirror)) return thrown;
   let configs: readonly Config[];
   try {
@@ -39,13 +39,16 @@ export async function explainMissing(context: CommandContext, thrown: unknown): 
 
 const DAMAGED: ReadonlySet<ErrorCode> = new Set(['mirror_corrupt', 'mirror_foreign']);
 
-/** It may name a damaged record, as the mirror has it: without what no report shows of the configuration. */
+/** They may repeat what was typed. */
+const ECHOING: ReadonlySet<ErrorCode> = new Set(['usage', 'reference_unknown']);
+
+/** It may name a record, as the mirror has it, or what was typed: without what no report shows of the configuration. */
 function withMaskedNames(context: CommandContext, error: TidemarkError): TidemarkError {
   const { code, message, hint } = error;
   let shown: string;
   try {
-    const withheld = searchFor(readLoadedConfig(context, context.options, 'unused').knownSecrets);
-    shown = withheld === null ? message : shownText(message, { withheld });
+    const { knownSecrets } = readLoadedConfig(context, context.options, 'unused');
+    shown = maskedMessage(message, knownSecrets);
   } catch {
     // Without a configuration there is nothing of it to mask.
     return error;

@@ -80,8 +80,11 @@ export async function runCommandLine(
 }
 
 /** Exit codes of which stderr has to say why; a command that did not is at least named there. */
-/** Errors about the mirror as a whole, of which more can be said. */
-const MIRROR_CODES: ReadonlySet<ErrorCode> = new Set(['mirror_missing', 'mirror_corrupt', 'mirror_foreign']);
+/** Errors about the mirror as a whole, of which more can be said, and those that may repeat what was typed. */
+const EXPLAINED_CODES: ReadonlySet<ErrorCode> = new Set([
+  ...(['mirror_missing', 'mirror_corrupt', 'mirror_foreign'] as const),
+  ...(['usage', 'reference_unknown'] as const),
+]);
 const UNEXPLAINED: ReadonlySet<ExitCode> = new Set([EXIT.failed, EXIT.partial, EXIT.refused, EXIT.unsafe]);
 
 /** Notes of commander and the command while they run. */
@@ -185,7 +188,8 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
       try {
         return await loaded(called, given);
       } catch (error) {
-        if (!(error instanceof TidemarkError) || !MIRROR_CODES.has(error.code)) throw error;
+        const isExplained = error instanceof TidemarkError && EXPLAINED_CODES.has(error.code);
+        if (!isExplained || error instanceof SeveralMirrors) throw error;
         const { explainMissing } = await import('./missing-mirror.ts');
         throw await explainMissing(called, error);
       }

@@ -1,4 +1,5 @@
 /** Names and masked ids, as reports show them, in the place of ids: resolved by the records of the mirror. */
+import { shownText } from '../catalog/masks.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -87,7 +88,7 @@ export async function withRealIds<
         const ids = onlyIds(held, id, found);
         const whose = choice.take(found.map(({ source }) => source));
         note(
-          `"${nameText(id)}" is ${first.definition.title.one} ${ids.map((each) => nameText(maskedId(each, first.definition))).join(', ')}${whose}`,
+          `"${nameText(shownText(id, first.definition))}" is ${first.definition.title.one} ${ids.map((each) => nameText(maskedId(each, first.definition))).join(', ')}${whose}`,
         );
         return ids;
       }

@@ -1,7 +1,7 @@
 /** Resolves a command's KIND and ID to one record: by id, else by name; removed records are found too. */
 import { SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import { MASK, withoutUrlSecrets } from '../catalog/masks.ts';
+import { shownText } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
@@ -201,7 +201,7 @@ export function locateRecord(question: RecordQuestion): Located {
 /** One line for stderr: `"Snowflake" is batch export Persons → Snowflake, 0190…`. */
 export function recordNote({ row, definition }: FoundRecord, text: string): string {
   const id = maskedId(row.id, definition);
-  const asked = withoutUrlSecrets(text, MASK);
+  const asked = shownText(text, definition);
   const name = row.body === null ? asked : recordName(definition, parseLossless(row.body), row.id);
   // What was given in full need not be repeated.
   const called = name.toLowerCase() === asked.toLowerCase() || name === row.id ? '' : `${nameText(name)}, `;

@@ -1,5 +1,5 @@
 /** What a configuration has of secrets: no command gets them, and no report shows them. */
-import { LEAST_CHARACTERS, recordedText } from '../catalog/masks.ts';
+import { LEAST_CHARACTERS, recordedText, shownText } from '../catalog/masks.ts';
 import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';
 import type { Actor } from '../core/actor.ts';
 import { type Secret, SecretSearch } from '../core/secret.ts';
@@ -40,8 +40,14 @@ export function withholding(
   };
 }
 
+/** A message that may name a record, or have what somebody typed, without what no report shows of the configuration. */
+export function maskedMessage(text: string, secrets: readonly Secret[]): string {
+  const withheld = searchFor(secrets);
+  return withheld === null ? text : shownText(text, { withheld });
+}
+
 /** A search for those of them that no text holds by chance; null without any. */
-export function searchFor(secrets: readonly Secret[]): SecretSearch | null {
+function searchFor(secrets: readonly Secret[]): SecretSearch | null {
   const long = secrets.filter(isLong);
   return long.length === 0 ? null : new SecretSearch(long);
 }

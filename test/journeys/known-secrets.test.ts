@@ -108,6 +108,28 @@ it('is masked in the names of removals that are held, and of records that are da
   ]);
 });
 
+it('is masked in what says that no record is called like it, or which is', async () => {
+  const story = await Story.start();
+  await story.call('PATCH', ORGANIZATION, { name: `Kitti ${KEY}` });
+  await story.expectRun(0, 'sync', '--quiet');
+  const name = `Kitti ${KEY}`;
+  expect((await story.run('log', 'organizations', KEY.slice(0, -1))).stderr).toContain(KEY.slice(0, -1));
+  expect((await story.run('log', 'organizations', `no ${KEY}`)).stderr).toContain('"no [secret]"');
+  await expectMasked(story, [
+    ...['log', 'show', 'blame'].flatMap((command) => [
+      [command, 'organizations', `no ${KEY}`],
+      [command, 'organizations', KEY],
+      [command, 'organizations', name],
+    ]),
+    ['diff', 'run:1', 'latest', '--id', KEY],
+    ['diff', 'run:1', 'latest', '--id', name],
+    ['diff', 'run:1', 'latest', '--organization', `no ${KEY}`],
+    ['drift', 'accept', 'organizations', KEY, '--reason', 'a'],
+    ['diff', `snapshot:${KEY}`, 'latest'],
+    ['runs', 'show', KEY],
+  ]);
+});
+
 it('is masked as well by commands that send nothing, where it is in a file', async () => {
   const story = await Story.start();
   const env: Record<string, string> = { ...story.env, TIDEMARK_API_KEY_FILE: story.file('key') };

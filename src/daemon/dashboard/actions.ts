@@ -83,7 +83,7 @@ export function createActions(parts: ActionParts): Hono {
         const to = localPath(done.to ?? form.get('to') ?? undefined);
         return context.redirect(withSource(to, parts.source()), 303);
       } catch (error) {
-        const refusal = asRefusal(error);
+        const refusal = asRefusal(error, parts.view.config().knownSecrets);
         if (refusal.httpStatus === 500) throw error;
         return parts.refused(context, refusal);
       }

@@ -1,5 +1,6 @@
 /** What a restore of selected records, or of a version of one, would send back, and the command that does it. */
 import type { Config } from '../../config/config.ts';
+import { maskedMessage } from '../../config/known-secrets.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { shellWord } from '../../core/hints.ts';
@@ -176,7 +177,7 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
     return { html, isIdle: !plan.steps.some(isExecutable) && continuedIds(plan) === 0 };
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
-    const html = markup`<p class="warning" role="note">! It is not known here what can be sent: ${error.message}</p>`;
+    const html = markup`<p class="warning" role="note">! It is not known here what can be sent: ${maskedMessage(error.message, facts.config.knownSecrets)}</p>`;
     return { html, isIdle: false };
   }
 }

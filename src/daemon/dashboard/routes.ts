@@ -67,7 +67,7 @@ export function createDashboard(parts: DashboardParts): Hono {
   const { view, clock } = parts;
   const dashboard = new Hono();
   const refusedPage = (context: Context, error: unknown, current: string): Response => {
-    const refusal = asRefusal(error);
+    const refusal = asRefusal(error, view.config().knownSecrets);
     // Defects go where all of them go.
     if (refusal.httpStatus === 500) throw error;
     return refusalPage(parts, context, refusal, current);

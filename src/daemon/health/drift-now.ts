@@ -3,6 +3,7 @@
  * latest run, the acceptances or the configuration change.
  */
 import type { Config } from '../../config/config.ts';
+import { maskedMessage } from '../../config/known-secrets.ts';
 import { TidemarkError, asTidemarkError } from '../../core/errors.ts';
 import { formatInteger, plural } from '../../core/wording.ts';
 import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
@@ -58,7 +59,10 @@ export class DriftNow {
       const { code, message } = asTidemarkError(error);
       // Records and history may be intact where only what people recorded was changed.
       if (code === 'mirror_corrupt' && !(error instanceof AuditLogContradicted))
-        damaged.set(source, { message, verify: lastVerification(mirror) });
+        damaged.set(source, {
+          message: maskedMessage(message, config.knownSecrets),
+          verify: lastVerification(mirror),
+        });
       throw error;
     }
   }
@@ -139,7 +143,7 @@ export class DriftNow {
         const { message, hint } = asTidemarkError(error);
         const name = sources.length > 1 ? `${source}: ` : '';
         const what = hint === undefined ? '' : `; ${hint}`;
-        const reason = `${name}${message}`;
+        const reason = `${name}${maskedMessage(message, config.knownSecrets)}`;
         const isTooMuch = error instanceof TooMuchChanged;
         problems.push({ source, cause: causeOf(error), reason, line: `${reason}${what}`, isTooMuch });
       }

@@ -3,8 +3,10 @@ import type { HttpBindings } from '@hono/node-server';
 import type { Context } from 'hono';
 import { isKind } from '../../catalog/catalog.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
+import { maskedMessage } from '../../config/known-secrets.ts';
 import { isoTime } from '../../core/clock.ts';
 import { TidemarkError, asTidemarkError, type ErrorCode } from '../../core/errors.ts';
+import type { Secret } from '../../core/secret.ts';
 import { suggest } from '../../core/suggest.ts';
 import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
 import { parsePastTime } from '../../state/reference.ts';
@@ -159,8 +161,8 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   read_only: 503,
 };
 
-/** Any thrown value as a refusal; the details of unexpected errors are only logged. */
-export function asRefusal(thrown: unknown): Refusal {
+/** Any thrown value as a refusal, without these secrets; the details of unexpected errors are only logged. */
+export function asRefusal(thrown: unknown, secrets: readonly Secret[] = []): Refusal {
   if (thrown instanceof Refusal) return thrown;
   const error = asTidemarkError(thrown);
   const status = STATUS[error.code];
@@ -174,7 +176,8 @@ export function asRefusal(thrown: unknown): Refusal {
   // Records and history may be intact where only what people recorded was changed.
   const isDamaged = error.code === 'mirror_corrupt' && !(error instanceof AuditLogContradicted);
   const heading = isDamaged ? 'The mirror is damaged' : null;
-  return new Refusal(status, error.code, error.message, error.hint ?? '', {}, heading);
+  const message = maskedMessage(error.message, secrets);
+  return new Refusal(status, error.code, message, error.hint ?? '', {}, heading);
 }
 
 /** `{"error": {"code", "message", "hint"}}`. */

@@ -117,7 +117,7 @@ export function createShell(
   });
   const withErrors = (of: Application): Application => {
     of.onError((error, context) => {
-      const refusal = asRefusal(error);
+      const refusal = asRefusal(error, secrets());
       const { path } = context.req;
       if (refusal.httpStatus === 500) log.error({ err: error, path }, 'a request could not be answered');
       else if (refusal.httpStatus > 500 && !isLoggedOnce(refusal))

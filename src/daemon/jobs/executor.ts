@@ -5,6 +5,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { RequestStats } from '../../api/request-stats.ts';
 import type { Config, SourceConfig } from '../../config/config.ts';
+import { maskedMessage } from '../../config/known-secrets.ts';
 import { type Actor, SCHEDULE } from '../../core/actor.ts';
 import {
   type ErrorMessage,
@@ -85,18 +86,26 @@ export class InProcessExecutor implements JobExecutor {
       const whose = names.length === 1 ? { source: names[0] } : { sources: names };
       const log = this.#effects.log.child({ job: number, task: job.name, ...whose });
       try {
-        return await work.run({ ...task, mirror, effects: this.#effects, log });
+        return withMaskedError(await work.run({ ...task, mirror, effects: this.#effects, log }), config);
       } finally {
         this.#mirrorAccess.close(mirror);
       }
     } catch (thrown) {
-      return failedResult(thrown, signal.aborted);
+      return withMaskedError(failedResult(thrown, signal.aborted), config);
     }
   }
 
   kill(): boolean {
     return false;
   }
+}
+
+/** Its error may name a damaged record, as the mirror has it: it is stored, shown and sent. */
+function withMaskedError(result: JobResult, { knownSecrets }: Pick<Config, 'knownSecrets'>): JobResult {
+  const { error } = result;
+  const message = error === null ? '' : maskedMessage(error.message, knownSecrets);
+  if (error === null || message === error.message) return result;
+  return { ...result, error: new TidemarkError(error.code, message, { hint: error.hint, cause: error }) };
 }
 
 /** Of a request that does not say who asked, the token is all that is known. */

@@ -1,7 +1,7 @@
 /** A record whose stored body is not what was stored: no page shows it. */
 import { expect, it } from 'vitest';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
-import { DAY_MS, World } from '../http/world.ts';
+import { DAY_MS, FULL_KEY, World } from '../http/world.ts';
 import { alterRow } from '../../tools/alter.ts';
 
 const PATH = `/api/organizations/${KITTIWAKE_ID}/`;
@@ -89,4 +89,26 @@ it('is refused also where it is not JSON; what lies in it is shown, without its 
   const below = await page(`/records/roles/${id}`);
   expect(below.status).toBe(200);
   expect(await below.text()).toContain(`organization ${KITTIWAKE_ID}`);
+});
+
+it('is named without the key of the configuration that it holds, on pages, by the API and as a reason', async () => {
+  const world = await World.create(KINDS);
+  const [id = ''] = await roleIds(world);
+  world.write((mirror) => {
+    mirror.snapshots.pin('base', 1);
+    mirror.snapshots.setBaseline('base');
+  });
+  world.clock.at += DAY_MS;
+  await world.send('PATCH', `${PATH}roles/${id}/`, { name: `Night ${FULL_KEY}` });
+  await world.sync();
+  const { url } = await world.listen();
+  alterRow(world.mirrorPath, `UPDATE records SET body = replace(body, '"Night', '"Forged') WHERE remote_id = ?`, id);
+  for (const path of [`/records/roles/${id}`, '/api/v1/drift', '/drift', '/', '/readyz', '/api/v1/changes']) {
+    const accept = path.startsWith('/api') || path === '/readyz' ? 'application/json' : 'text/html';
+    const text = await (await fetch(url + path, { headers: { accept } })).text();
+    const shown = text.split('\n').filter((line) => line.includes(FULL_KEY));
+    expect(shown, path).toEqual([]);
+    if (path.startsWith('/records'))
+      expect(text).toContain('does not match its hash: role &quot;Forged [secret]&quot;');
+  }
 });
