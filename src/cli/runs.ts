@@ -32,7 +32,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import { collectionOutcome, sampledByRun } from '../state/source-status.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { placeText } from '../report/notes.ts';
-import { alteredAuthors } from '../state/intact.ts';
+import { alteredRun } from '../state/intact.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
 
 /** Exit code 1 where another program altered, inserted or deleted the row of a run: shown even so. */
@@ -117,8 +117,7 @@ export async function showRun(
       [mirror.runs.get(number)].filter((row) => row !== undefined),
     );
     if (run === undefined) throw missingRun(mirror, number);
-    const unlike = mirror.runs.unlikeSealed({ from: number, upTo: number }).map(({ line }) => line);
-    const altered = [...unlike, ...alteredAuthors(mirror, [])];
+    const altered = alteredRun(mirror, number);
     const progress = (await progressInDaemon(context, config, [run])).get(run.source);
     const sweeps = mirror.runs.sweeps(run.run);
     const schemaChanges = mirror.runs.schemaChanges({ run: run.run });

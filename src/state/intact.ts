@@ -113,6 +113,13 @@ export function alteredAuthors(mirror: Pick<Mirror, 'runs' | 'restores'>, runs: 
   return [...unlike, ...mirror.restores.contradictions()].map(({ line }) => line);
 }
 
+/** The same of one run that is shown, and of what it changed. */
+export function alteredRun(mirror: Pick<Mirror, 'runs' | 'restores'>, run: number): string[] {
+  const lines = alteredAuthors(mirror, [run]);
+  const text = mirror.runs.alteredChangesText({ after: run - 1, upTo: run, among: null });
+  return text === null || lines.some((line) => line.includes(text)) ? lines : [`altered: ${text}`, ...lines];
+}
+
 /** The same of all runs, gone ones too: an altered time may have moved a run out of a period. */
 export function alteredRuns(mirror: Pick<Mirror, 'runs'>): string[] {
   return mirror.runs.unlikeSealed({}).map(({ line }) => line);

@@ -116,6 +116,9 @@ const COUNTING = [
   ['drift', '--from', 'run:3'],
 ];
 
+/** A run of a record that is a text, which is after all numbers: the run that it was lacks the record. */
+const TEXT_AS_RUN = `UPDATE records SET run = '{' WHERE body LIKE '%"Still"%'`;
+
 /** Changes the service, so that its unaltered mirror comes last. */
 const SENDING = 'undo --apply';
 
@@ -224,6 +227,13 @@ it('give the exit codes that the documentation has', async () => {
     if (code !== 1 || !/run 99 made revisions|of run 2, .* do not match its root hash/.test(stderr + stdout))
       found.push(`${args.join(' ')}, version moved: ${code}\n${stderr}${stdout}`.slice(0, 600));
   }
+  await wholeCode('runs');
+  const damaged = new Database(story.file('mirror.db'));
+  expect(damaged.prepare(TEXT_AS_RUN).run().changes).toBe(1);
+  damaged.close();
+  for (const args of [['runs', 'show', '2'], ['runs', 'show', '2', '--json'], ['changes'], ['verify']])
+    if ((await run(args)).code !== 1) found.push(`${args.join(' ')}, a text as the run`);
+  expect((await run(['runs', 'show', '2'])).stderr).toContain('altered: the changes of run 2');
   expect(await wholeCode(SENDING), SENDING).toBe(0);
   expect(found).toEqual([]);
 }, 300_000);

@@ -17,7 +17,7 @@ import { recreatedIn } from '../../state/recreated.ts';
 import { readNewlyReadCollections } from '../../state/newly-read.ts';
 import { ACTIVITY_KINDS } from '../http/changes.ts';
 import { removalsText } from '../../report/audit-report.ts';
-import { alteredAuthors } from '../../state/intact.ts';
+import { alteredRun } from '../../state/intact.ts';
 import { byText } from '../../report/value-text.ts';
 import { starterText, tookMs } from '../http/wording.ts';
 import { actionForm } from './actions.ts';
@@ -192,7 +192,7 @@ export function runPage(facts: RunFacts): PageContent {
   const place = (scope: SweepRow['scope']): string => placeOf(scope, definitions, names);
   const firstReads = readNewlyReadCollections(mirror, [run.run], null);
   const sweeps = mirror.runs.sweeps(run.run);
-  const unlike = alteredAuthors(mirror, [run.run]);
+  const unlike = alteredRun(mirror, run.run);
   const sampled = sampledByRun(mirror, { source: run.source, run: run.run, sweeps });
   const body = markup`<p class="crumbs faint"><a href="/runs">Runs</a></p><h1>Run ${run.run}</h1>${unlikeHtml(unlike)}
 ${runFacts(facts, firstReads)}${pinsHtml(facts)}

@@ -32,7 +32,7 @@ import type { DaemonCells } from '../cells.ts';
 import { unknownSource } from '../daemon-view.ts';
 import type { DaemonView } from '../view.ts';
 import type { ActingToken } from './access.ts';
-import { alteredAuthors, deletedRunsNote } from '../../state/intact.ts';
+import { alteredAuthors, alteredRun, deletedRunsNote } from '../../state/intact.ts';
 import { countChanges, type ChangesCache, changesOf, findChanges } from './changes.ts';
 import {
   type AskedJob,
@@ -269,7 +269,7 @@ async function rowsOf<Row>(
       rows.push(...read(view));
     } catch (thrown) {
       if (views.length === 1) throw thrown;
-      const { code, message, httpStatus } = asRefusal(thrown);
+      const { code, message, httpStatus } = asRefusal(thrown, view.config().knownSecrets);
       // What was asked wrongly is wrong for all of them.
       if (httpStatus < 500) throw thrown;
       // One that was never mirrored has none yet.
@@ -399,7 +399,7 @@ async function runShown(view: DaemonView, mirror: Mirror, run: RunRow): Promise<
     previous === null
       ? null
       : await changesOf(mirror, view.config(), { run, previous }, { kinds: null, limit: MOST_CHANGES });
-  const warnings = alteredAuthors(mirror, [run.run]);
+  const warnings = alteredRun(mirror, run.run);
   return {
     schema: 'tidemark.run/1',
     ...runDocument(run, progressOf(view, run.source)),
