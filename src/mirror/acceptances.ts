@@ -18,6 +18,7 @@ import {
   madeVia,
   madeViaOf,
   MEASURED,
+  type RowKey,
 } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
@@ -219,14 +220,25 @@ function readAcceptances(connection: Connection, source?: string): DriftAcceptan
 }
 
 function unreadableLines(connection: Connection, source?: string): string[] {
-  return ACCEPTANCES(connection)
-    .all({ source: source ?? null })
-    .flatMap((row) => {
-      const problem = placeProblem(row);
-      if (problem === null) return [];
-      // Its id may be a secret.
-      return [`an acceptance of ${textOf(row.source)} cannot be read: ${problem}`];
-    });
+  const gone = contradictedRows(connection, 'acceptances', source === undefined ? [] : [source]).filter(
+    ({ isGone, recorded }) => isGone && recorded !== null,
+  );
+  // Its id may be a secret.
+  const lineOf = (of: unknown, problem: string | null): string[] =>
+    problem === null ? [] : [`an acceptance of ${textOf(of)} cannot be read: ${problem}`];
+  return [
+    ...ACCEPTANCES(connection)
+      .all({ source: source ?? null })
+      .flatMap((row) => lineOf(row.source, placeProblem(row))),
+    ...gone.flatMap(({ key }) => lineOf(key[0] ?? '', goneProblem(key))),
+  ];
+}
+
+/** The same of one that is gone, by its key in the audit log. */
+function goneProblem(key: RowKey): string | null {
+  // What is not a text was altered, too.
+  const [source = '', kind = '', scope = '', remoteId = '', path = ''] = key as readonly string[];
+  return placeProblem({ source, kind, scope, remoteId, path });
 }
 
 /** Why nothing can be made of where a row is about; null where it is as it should be. */
@@ -236,7 +248,7 @@ function placeProblem({
   scope,
   remoteId,
   path,
-}: typeof acceptances.$inferSelect): string | null {
+}: Pick<typeof acceptances.$inferSelect, 'source' | 'kind' | 'scope' | 'remoteId' | 'path'>): string | null {
   const other = [source, kind, scope, remoteId, path].find((value: unknown) => typeof value !== 'string');
   if (other !== undefined) return 'its place has a value that is not a text';
   try {
@@ -279,7 +291,8 @@ function goneAcceptance(
   { key, recorded, says }: ContradictedRow,
 ): CheckedAcceptance[] {
   const [source = '', kind = '', scope = '', id = '', path = ''] = key.map(String);
-  if (recorded === null) return [];
+  // `unreadableLines` has those of which nothing can be made.
+  if (recorded === null || goneProblem(key) !== null) return [];
   const text = (fact: string): string => {
     const value = recorded[fact];
     return typeof value === 'string' ? value : '';

@@ -130,3 +130,21 @@ describe('accepted drift', () => {
     expect(copied.snapshots.baseline()).toMatchObject({ name: 'golden', run: 1 });
   });
 });
+
+it.each([
+  ['kind', `'["production","nothing","{}","r1","/name"]'`, 'there is no kind "nothing"'],
+  ['scope', `'["production","roles","{","r1","/name"]'`, 'there is no scope "{"'],
+  ['key', `'['`, 'there is no kind ""'],
+])(
+  'of one whose %s the audit log has otherwise, a line says so, and the others are read',
+  (_what, member, why) => {
+    const mirror = open();
+    mirror.acceptances.add(accepted);
+    mirror.acceptances.add({ ...accepted, id: 'r2', fingerprint: 'f2' });
+    const file = new Database(mirror.path);
+    file.exec(`UPDATE audit_log SET member = ${member} WHERE member LIKE '%"r1"%'`);
+    file.close();
+    expect(mirror.acceptances.checked().map(({ id }) => id)).toEqual(expect.arrayContaining(['r1', 'r2']));
+    expect(mirror.acceptances.unreadable().join()).toContain(`cannot be read: ${why}`);
+  },
+);
