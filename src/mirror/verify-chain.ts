@@ -160,7 +160,7 @@ function neverPublished(connection: Connection, run: number): UnlikeRun[] {
   const numbers = new Set(COLLECTIONS_OF_UNSEALED(connection).all({ run }));
   if (numbers.size === 0) return [];
   const concerns: UnlikeRun['concerns'] = (collections) => !collections.isDisjointFrom(numbers);
-  if (typeof run === 'number') return [{ run, text: ownerlessText(run), concerns }];
+  if (typeof run === 'number') return [{ run, text: ownerlessText(connection, run), concerns }];
   // Another program may have stored a text, which is after all numbers.
   return [{ run: Number.MAX_SAFE_INTEGER, text: 'the run of a revision is not a number', concerns }];
 }
@@ -239,15 +239,16 @@ function verifyOwners(connection: Connection, findings: Findings): void {
       .pluck()
       .all();
     for (const run of orphans) {
-      findings.add({ kind: 'chain', message: ownerlessText(run, what), run });
+      findings.add({ kind: 'chain', message: ownerlessText(connection, run, what), run });
     }
   }
 }
 
 const MADE_REVISIONS = 'made revisions';
 
-function ownerlessText(run: number, what = MADE_REVISIONS): string {
-  return `run ${run} ${what}, but its row is gone`;
+function ownerlessText(connection: Connection, run: number, what = MADE_REVISIONS): string {
+  const hasRow = connection.prepare<[number]>('SELECT 1 FROM runs WHERE run = ?').get(run) !== undefined;
+  return `run ${run} ${what}, but ${hasRow ? 'was not published' : 'its row is gone'}`;
 }
 
 /** Of the runs after this one, or of all; oldest first. One that another program gave to no source has an empty name: no root covers it. A digest that another program removed is empty: no digest equals it. */

@@ -436,6 +436,19 @@ describe('what no run vouches for', () => {
     expect((await messages(path)).sort()).toEqual([...expected].sort());
   });
 
+  it.each([
+    [2, 'run 2 made revisions, but was not published'],
+    [9, 'run 9 made revisions, but its row is gone'],
+  ])(
+    'of a version that another program moved to run %d: whether the row of that run is there',
+    async (run, text) => {
+      const path = await mirrorWithBoth();
+      change(path, `UPDATE records SET run = ${run} WHERE remote_id = 'b'`);
+      expect(await messages(path)).toContain(text);
+      expect(open({ path, mode: 'read' }).runs.alteredChangesText({ after: 1, among: null })).toBe(text);
+    },
+  );
+
   it('is missed when the row and its entry went together, whatever the program does afterwards', async () => {
     const path = await mirrorWithBoth();
     change(path, `DELETE FROM acceptances WHERE remote_id = 'a'`);
