@@ -437,11 +437,10 @@ describe('the other jobs', () => {
       ...[[], ['verify_failed'], [], [], ['verify_failed'], [], ['verify_recovered'], []],
     ]);
     const [notice] = transitionsOf([], made('a')).notices;
-    expect(contentOf(notice!)).toMatchObject({
-      severity: 'critical',
-      lines: [expect.stringMatching(/^1 backup \(a\) is not in the chain of this mirror/)],
-      hint: expect.stringContaining('`tidemark verify --backups`'),
-    });
+    const { severity, lines, hint } = contentOf(notice!);
+    expect(severity).toBe('critical');
+    expect(lines?.join()).toMatch(/^1 backup \(a\) is not in the chain of this mirror/);
+    expect(hint).toContain('`tidemark verify --backups`');
   });
 
   it.each([
