@@ -128,8 +128,12 @@ class NotifyingObserver implements JobObserver {
 
   hasUnwritten(): boolean {
     const isReported = this.#place.isOpen || this.#unwritten.size > 0;
+    const { outbox } = this.#notifier;
+    // Without a channel nobody waits for the end of anything.
+    const hasChannel = this.#options.config().notices.length > 0;
     return (
-      this.#isAfterCut || isReported || this.#notifier.hasRemembered() || this.#notifier.outbox.hasUnstored()
+      this.#isAfterCut ||
+      (hasChannel && (isReported || this.#notifier.hasRemembered() || outbox.hasUnstored()))
     );
   }
 

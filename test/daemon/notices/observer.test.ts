@@ -308,6 +308,12 @@ describe('the observer', () => {
     expect(sent).toHaveLength(5);
   });
 
+  it('leaves nothing behind that could not be written where nobody was to be notified', async () => {
+    const { observer, endUnwritten } = rig([]);
+    await endUnwritten(job('drift', 'failed', { errorCode: 'mirror_corrupt', error: 'a trigger was added' }));
+    expect(observer.hasUnwritten!()).toBe(false);
+  });
+
   it('ends what a daemon before has reported of the mirror, also of one that is of one source', async () => {
     const { observer, end, incidents } = rig(undefined, 'production');
     observer.cutShort!(false);

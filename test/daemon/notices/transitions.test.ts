@@ -439,7 +439,7 @@ describe('the other jobs', () => {
     const [notice] = transitionsOf([], made('a')).notices;
     const { severity, lines, hint } = contentOf(notice!);
     expect(severity).toBe('critical');
-    expect(lines?.join()).toMatch(/^1 backup \(a\) is not in the chain of this mirror/);
+    expect(lines.join()).toMatch(/^1 backup \(a\) is not in the chain of this mirror/);
     expect(hint).toContain('`tidemark verify --backups`');
   });
 
