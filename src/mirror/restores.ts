@@ -34,7 +34,7 @@ import { recordAction } from './audit-log.ts';
 import { contradictedRows, isAsRecorded, madeVia, requireAsRecorded } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { excluded, isAmong, param, paramsOf, prepared, unlessGiven } from './query.ts';
-import { rowSealer } from './row-seals.ts';
+import { mappingsUnlikeSealed, rowSealer } from './row-seals.ts';
 import { knownKind, storedScope, textOf } from './stored-names.ts';
 import { auditLog } from './schema/retention-tables.ts';
 import { idMap, restoreSteps, restores } from './schema/restore-tables.ts';
@@ -163,6 +163,11 @@ export class RestoreStore {
         line: row.line,
       })),
     );
+  }
+
+  /** Of each row of the id map, of one source or of all, that is not as its restore wrote it, a line: which records are the same may be false. */
+  alteredMappings(source?: string): string[] {
+    return this.#access.read((connection) => mappingsUnlikeSealed(connection, source));
   }
 
   /** The run that its reference was when the plan was made; null for any other state, and where the plan cannot be read. */

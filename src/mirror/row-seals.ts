@@ -171,7 +171,7 @@ export function runsUnlikeSealed(
       text === null
         ? goneText(isUnderWay === 1)
         : seal === null
-          ? 'was inserted by another program: it has no hash'
+          ? INSERTED
           : 'is not as it was written when the run ended';
     return [{ run: Number(run), line: `the row of run ${run} ${what}`, isGone: text === null }];
   });
@@ -180,6 +180,34 @@ export function runsUnlikeSealed(
 /** Runs with sweeps of which none is of `:source`; none without it. The row is not asked whose it is: it may have been altered. */
 const OF_OTHERS = `SELECT run FROM sweeps WHERE :source IS NOT NULL AND run BETWEEN :from AND :upTo GROUP BY run
   HAVING max(collection IN (SELECT c.id FROM collections c JOIN sources s ON s.id = c.source WHERE s.name = :source)) = 0`;
+
+/** The rows of the id map, of one source or of all, that do not match their seals: altered, inserted, or gone; a line each. */
+export function mappingsUnlikeSealed(connection: Connection, source?: string): string[] {
+  const rows = connection
+    .prepare<[], { readonly member: string; readonly text: string | null; readonly seal: Buffer | null }>(
+      `WITH found AS MATERIALIZED (${sealedRowsSql('id_map')})
+       SELECT found.member, found.text, s.seal FROM found
+       LEFT JOIN row_seals s ON s."set" = 'id_map' AND s.member = found.member
+       UNION ALL
+       SELECT member, NULL, seal FROM row_seals
+       WHERE "set" = 'id_map' AND member <> '' AND member NOT IN (SELECT member FROM found)`,
+    )
+    .all();
+  const own = source === undefined ? rows : rows.filter(({ member }) => isOf(member, source));
+  return own.flatMap(({ member, text, seal }) => {
+    if (text !== null && seal?.equals(rowSeal('id_map', { member, text })) === true) return [];
+    const what =
+      text === null ? goneText(false) : seal === null ? INSERTED : 'is not as it was written by its restore';
+    return [`the earlier id of a record ${what}`];
+  });
+}
+
+const INSERTED = 'was inserted by another program: it has no hash';
+
+/** True also where it cannot be read whose it is. */
+function isOf(member: string, source: string): boolean {
+  return !member.startsWith('["') || member.startsWith(`[${JSON.stringify(source)},`);
+}
 
 /** What is said of the row of a run whose seal is left. */
 export function goneText(isUnderWay: boolean): string {

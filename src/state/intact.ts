@@ -60,15 +60,17 @@ export function requireCountedWithin(
 
 /**
  * Compares what the runs after this one changed with their seals: a revision that another program moved to another run would
- * look like no change, or like another one.
+ * look like no change, or like another one. So would two records of which another program says that they are one.
  * @param among the collections that are compared; all without
  * @throws TidemarkError `mirror_corrupt` that names the run
  */
 export function requireSealedAfter(
-  mirror: Pick<Mirror, 'path' | 'runs'>,
+  mirror: Pick<Mirror, 'path' | 'runs' | 'restores'>,
   run: number,
   among: { readonly source: string; readonly collections: Iterable<CollectionKey> } | null,
 ): void {
+  const [mapping] = mirror.restores.alteredMappings(among?.source);
+  if (mapping !== undefined) throw damagedMirror(mirror.path, mapping);
   const text = mirror.runs.alteredChangesText({ after: run, among: null });
   if (text === null) return;
   const keys = among === null ? null : new Set([...among.collections].map(collectionKey));
@@ -100,7 +102,7 @@ export function alteredHistory(
 
 /**
  * What shows that the rows of the runs that a history names, and those of restores, are not as they were recorded, a line each: when it
- * was, and who did it, may be false then. Of all restores, since one that is gone or altered is not named any more by what it
+ * was, and who did it, may be false then. So it is with rows of the id map. Of all restores, since one that is gone or altered is not named any more by what it
  * changed. Rows of runs that are gone are left out: `alteredHistory` has them.
  */
 export function alteredAuthors(mirror: Pick<Mirror, 'runs' | 'restores'>, runs: Iterable<number>): string[] {
@@ -110,7 +112,8 @@ export function alteredAuthors(mirror: Pick<Mirror, 'runs' | 'restores'>, runs: 
     named.size === 0
       ? []
       : mirror.runs.unlikeSealed({ from }).filter(({ run, isGone }) => !isGone && named.has(run));
-  return [...unlike, ...mirror.restores.contradictions()].map(({ line }) => line);
+  const lines = [...unlike, ...mirror.restores.contradictions()].map(({ line }) => line);
+  return [...lines, ...new Set(mirror.restores.alteredMappings())];
 }
 
 /** The same of one run that is shown, and of what it changed. */
