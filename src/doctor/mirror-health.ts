@@ -234,7 +234,10 @@ function schedules(config: Config, mirror: Mirror, now: number): ScheduleHealth[
 function notices(mirror: Mirror): MirrorHealth['notices'] {
   const state = mirror.daemon;
   const pending = state.pendingDeliveries();
-  const givenUp = state.deliveries(DELIVERIES).filter(({ givenUpAt }) => givenUpAt !== null);
+  const givenUp = state.deliveries(DELIVERIES).filter(
+    // One without an error was over before it was sent.
+    ({ givenUpAt, error }) => givenUpAt !== null && error !== null,
+  );
   return {
     pending: pending.length,
     oldestPendingAt: pending[0]?.about.at ?? null,

@@ -744,7 +744,9 @@ function failingChannels(
         each.channel === channel && each.attempts > 0 && now - Date.parse(each.about.at) > PENDING_LONG_MS,
     );
     const settled = recent.filter(
-      (each) => each.channel === channel && (each.deliveredAt ?? each.givenUpAt) !== null,
+      // One without an error was over before it was sent.
+      ({ givenUpAt, error, ...each }) =>
+        each.channel === channel && (each.deliveredAt !== null || (givenUpAt !== null && error !== null)),
     );
     const arrived = settled.findIndex(({ deliveredAt }) => deliveredAt !== null);
     const givenUp = arrived === -1 ? settled : settled.slice(0, arrived);

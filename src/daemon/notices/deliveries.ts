@@ -23,6 +23,7 @@ import {
   type GroupTimes,
   isKept,
   type NoticeGroup,
+  overBeforeSent,
   type PendingEvent,
 } from './groups.ts';
 import { incidentKey, messageOf, noticeId, sourceOf, subjectName } from './message.ts';
@@ -86,6 +87,12 @@ interface ChannelState extends KeptState {
   silentUntil: number;
   /** When it sent what it did within the last minute, epoch milliseconds. */
   sentAt: number[];
+}
+
+interface PendingDelivery {
+  /** As of `PendingEvent`. */
+  readonly mirror: string;
+  readonly delivery: Delivery;
 }
 
 /** What a channel could send next. */
@@ -177,7 +184,7 @@ export class Deliveries {
     return new Set([...this.#allPending().map(({ delivery }) => delivery.channel), ...kept]);
   }
 
-  #allPending(): { readonly mirror: string; readonly delivery: Delivery }[] {
+  #allPending(): PendingDelivery[] {
     return [...this.#outboxes].flatMap(([mirror, outbox]) =>
       outbox.pending().map((delivery) => ({ mirror, delivery })),
     );
@@ -216,6 +223,22 @@ export class Deliveries {
     return Math.max(silentUntil, first === undefined ? now : first + MINUTE_MS);
   }
 
+  #isGrouped(channel: ChannelConfig | undefined): channel is ChannelConfig {
+    return channel?.group === true && this.#options.times() !== null;
+  }
+
+  /** Of a channel, without what is being sent, oldest first. */
+  #openOf(name: string, state: ChannelState): PendingDelivery[] {
+    const begun = new Set(state.sending.flatMap(({ events }) => events.map(eventKey)));
+    return this.#allPending()
+      .filter(
+        ({ mirror, delivery }) => delivery.channel === name && !begun.has(eventKey({ mirror, ...delivery })),
+      )
+      .sort((a, b) =>
+        a.delivery.about.at < b.delivery.about.at ? -1 : a.delivery.about.at > b.delivery.about.at ? 1 : 0,
+      );
+  }
+
   /** What a channel could send, oldest first. */
   #candidates(
     name: string,
@@ -223,15 +246,7 @@ export class Deliveries {
     channel: ChannelConfig | undefined,
     now: number,
   ): readonly Candidate[] {
-    const begun = new Set(state.sending.flatMap(({ events }) => events.map(eventKey)));
-    const open = this.#allPending()
-      .filter(
-        ({ mirror, delivery }) => delivery.channel === name && !begun.has(eventKey({ mirror, ...delivery })),
-      )
-      .sort((a, b) =>
-        a.delivery.about.at < b.delivery.about.at ? -1 : a.delivery.about.at > b.delivery.about.at ? 1 : 0,
-      );
-    const isGrouped = channel?.group === true && this.#options.times() !== null;
+    const open = this.#openOf(name, state);
     const again = state.sending
       .filter(({ isSent }) => !isSent)
       .map((sending): Candidate => ({
@@ -240,7 +255,7 @@ export class Deliveries {
         mirror: sending.events[0]?.mirror ?? '',
         begin: () => sending,
       }));
-    const fresh = isGrouped
+    const fresh = this.#isGrouped(channel)
       ? this.#draftCandidates(
           state,
           open.map((each) => this.#eventOf(each)),
@@ -300,7 +315,7 @@ export class Deliveries {
     return sending;
   }
 
-  #eventOf({ mirror, delivery }: { readonly mirror: string; readonly delivery: Delivery }): PendingEvent {
+  #eventOf({ mirror, delivery }: PendingDelivery): PendingEvent {
     const { notice, about } = delivery;
     const owner = mirror === '' ? null : mirror;
     const source = sourceOf(about, owner);
@@ -339,6 +354,7 @@ export class Deliveries {
           this.#giveUpAll(name, state);
           return;
         }
+        this.#dropOver(channel, state);
         const sending = this.#next(channel, state, isLast);
         if (sending === null) return;
         await this.#attempt(channel, state, sending, signal);
@@ -347,6 +363,24 @@ export class Deliveries {
       // Here and not when the promise is looked at: what comes to be pending from now on needs a new start.
       state.isBusy = false;
       this.#due = null;
+    }
+  }
+
+  /** What ended while its first message waited. */
+  #dropOver(channel: ChannelConfig, state: ChannelState): void {
+    if (!this.#isGrouped(channel)) return;
+    const open = this.#openOf(channel.name, state);
+    const events = open.map((each) => this.#eventOf(each));
+    const over = new Set(overBeforeSent(state.groups, events, channel).map(eventKey));
+    const givenUpAt = isoTime(this.#options.clock.now());
+    for (const { mirror, delivery } of open) {
+      if (!over.has(eventKey({ mirror, ...delivery }))) continue;
+      const { notice, about } = delivery;
+      this.#options.log.debug(
+        { channel: channel.name, notice, event: about.event },
+        'sent no notice of what was over before',
+      );
+      this.#outboxes.get(mirror)?.mark(delivery, { givenUpAt, error: null });
     }
   }
 

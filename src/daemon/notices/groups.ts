@@ -102,6 +102,29 @@ export function causeOf(about: Notice, origin: string): string {
 type Filter = Pick<ChannelConfig, 'on' | 'severity'>;
 
 /**
+ * Events of what ended before it was reported, up to its end: neither is news.
+ * @param events of one channel, oldest first, of which nothing was sent
+ */
+export function overBeforeSent(
+  groups: readonly NoticeGroup[],
+  events: readonly PendingEvent[],
+  channel: Filter,
+): PendingEvent[] {
+  const bySubject = Map.groupBy(events, ({ source, about }) => incidentKey(source, about.subject));
+  return [...bySubject.values()].flatMap((own) => {
+    const [{ source, about } = {}] = own;
+    if (source === undefined || about === undefined || IMPROVEMENTS.has(about.event)) return [];
+    const isReported = groups.some(
+      ({ subject, failing }) => subject === about.subject && subjectName(source) in failing,
+    );
+    const end = own.findLastIndex(
+      (each) => IMPROVEMENTS.has(each.about.event) && leftOpen(each.about, channel.severity) === null,
+    );
+    return isReported ? [] : own.slice(0, end + 1);
+  });
+}
+
+/**
  * Puts each event into one group: that of the source's event before it, else that in which its source fails, else one with the same event and cause that a source
  * joined within the last hour, else one whose incident has the key of its source and is open for others, else a new one.
  * @param events of one channel, oldest first

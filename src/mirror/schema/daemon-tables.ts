@@ -107,9 +107,9 @@ export const noticeDeliveries = sqliteTable(
     /** Not before then. */
     nextAttemptAt: text('next_attempt_at').notNull(),
     deliveredAt: text('delivered_at'),
-    /** When it was given up after too many attempts; NULL until then. */
+    /** When it was given up after too many attempts, or because it was over before it was sent; NULL until then. */
     givenUpAt: text('given_up_at'),
-    /** Why the last attempt failed. */
+    /** Why the last attempt failed; NULL for what was over before it was sent. */
     error: text('error'),
   },
   (table) => [

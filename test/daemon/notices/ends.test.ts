@@ -238,14 +238,30 @@ describe.each([
   it('comes before what begins after it, though both are pending', async () => {
     const far = await daemon(names);
     far.record('run_recovered', 'run');
-    far.record('run_failed', 'run');
-    await far.report('run_recovered', 'run');
-    const again = ['trigger tidemark/a/run', 'resolve tidemark/a/run'];
+    await far.report('run_failed', 'run');
     expect(far.sent().pages).toEqual([
       ...keysOf(names, 'run').map((key) => `resolve ${key}`),
-      // Of several it was over before the first message.
-      ...(names.length === 1 ? again : again.slice(1)),
+      'trigger tidemark/a/run',
     ]);
+    await far.report('run_recovered', 'run');
+    expect(far.sent().pages.at(-1)).toBe('resolve tidemark/a/run');
+  });
+
+  it('is not sent where it came before the notice was sent, nor is the notice', async () => {
+    const far = await daemon(names, { startsProgram: false });
+    for (const event of OPENINGS) {
+      const subject = SUBJECTS[event]!;
+      far.record(event, subject);
+      await far.report(ENDED_BY[event]!, subject);
+      // What begins after it is.
+      await far.report(event, subject);
+      expect(far.sent()).toEqual({
+        pages: [`trigger tidemark/a/${subject}`],
+        told: [names.length === 1 ? event : `${event} ${names.join(' ')}`],
+      });
+      await far.report(ENDED_BY[event]!, subject);
+      expect(far.sent()).toEqual({ pages: [`resolve tidemark/a/${subject}`], told: [ENDED_BY[event]] });
+    }
   });
 
   it('of drift is told once nothing is open that the channel gets', async () => {
