@@ -1,6 +1,6 @@
 /** A backup that failed, and what ends that besides the next backup of the daemon: one made by hand, or another configuration. */
 import Database from 'better-sqlite3';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -236,6 +236,20 @@ it('stands while it is not known what the target holds', async () => {
   const given = await failing(['a', 'b'], ['b']);
   await given.rig.advanceMinutes(30);
   expect(given.shown()).toMatchObject({ reasons: [expect.stringContaining('/b')], outcomes: ['partial'] });
+});
+
+it('names every target that is away, and the newest backup only where it can be seen', async () => {
+  const given = await failing(['a', 'b', 'c'], []);
+  for (const target of ['a', 'b']) rmSync(given.path(target), { recursive: true });
+  await given.rig.advanceMinutes(24 * 60 + 5);
+  expect(given.sent).toEqual(['backup_failed']);
+  const [reason = ''] = given.shown().reasons;
+  for (const target of ['a', 'b']) expect(reason).toContain(given.path(target));
+  expect(reason).toMatch(/; the newest backup, of .*, is in .*\/c$/);
+  rmSync(given.path('c'), { recursive: true });
+  await given.rig.advanceMinutes(6 * 60 + 5);
+  for (const target of ['a', 'b', 'c']) expect(given.shown().reasons[0]).toContain(given.path(target));
+  expect(given.shown().reasons[0]).not.toContain('the newest backup');
 });
 
 it('stands where the command after the backup failed: that the targets have it says nothing of the command', async () => {

@@ -571,7 +571,10 @@ function backupFacts(view: HealthView, mirror: Mirror, now: number): HealthInput
         isEmptied ? [{ address, holdsOthers: byMirror.length > 0 }] : [],
       );
   const [newest = null] = targets
-    .flatMap(({ address, newest: backup }) => (backup === null ? [] : [{ address, madeAt: backup.madeAt }]))
+    // What a target had that cannot be listed now may be gone.
+    .flatMap(({ address, newest: backup, problem }) =>
+      backup === null || problem !== null ? [] : [{ address, madeAt: backup.madeAt }],
+    )
     .toSorted((a, b) => Date.parse(b.madeAt) - Date.parse(a.madeAt));
   return { lastAt: times.sort().at(-1) ?? null, newest, volumes, emptied, contradicting };
 }

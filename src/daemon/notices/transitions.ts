@@ -143,7 +143,7 @@ function workTransition(states: readonly NoticeState[], { job, at }: JobObservat
       severity: 'high',
       title: `${subjectName(source)}: ${title}${causeText(job.errorCode)}`,
       lines: reasons.filter((reason) => reason !== ''),
-      error: job.error === null ? null : { code: job.errorCode, message: job.error },
+      error: job.error === null ? null : { code: job.errorCode, message: reasons.join('; ') },
       hint: workHint(job),
     },
   );
