@@ -161,6 +161,9 @@ function mirrorLine(file: string, { env, cwd }: LoadOptions, mistakes: Mistakes)
   const text = readTextFile(file);
   const line = 'mistake' in text ? undefined : /^mirror:.*$/m.exec(text.text)?.[0];
   const label = labelOf(file, cwd);
+  // Quoted, indented or in braces, it cannot be read without the rest; and then the default is not the path.
+  if (line === undefined && !('mistake' in text) && /^[^#]*\bmirror\b["']?\s*:/m.test(text.text))
+    mistakes.throwIfAny();
   if (line === undefined) return emptyTree(label);
   const own = new Mistakes();
   const { tree } = readDocument(line, label, env, own);

@@ -108,6 +108,19 @@ describe('daemon --check', () => {
       });
     });
 
+    it.each([
+      '"mirror": "./{source}.db"\ndrift: [\n',
+      '  mirror: "./{source}.db"\n  drift: [\n',
+      '{ mirror: "./{source}.db", drift: [ }\n',
+    ])('no mirror is named where its path cannot be read: %j', async (text) => {
+      const { code, stderr } = await checked(text, scratch());
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringMatching(/no daemon can be found without the path of its mirror: [^]*not valid YAML/),
+      ]);
+      expect(stderr).not.toContain('mirror.db');
+    });
+
     it('it is found on the mirror of a source', async () => {
       const { world } = await announced();
       const pattern = basename(world.mirrorPath).replace(/[a-z]+/, '{source}');
