@@ -2,8 +2,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Config } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
-import { TidemarkError } from '../../core/errors.ts';
-import { suggest } from '../../core/suggest.ts';
 import { plural } from '../../core/wording.ts';
 import { AUDIT_ACTIONS, type AuditAction } from '../../mirror/audit-actions.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -16,7 +14,7 @@ import {
 } from '../../report/audit-report.ts';
 import { byText } from '../../report/value-text.ts';
 import { choosePeriod, type Period } from '../../state/period.ts';
-import { unknownSource } from '../daemon-view.ts';
+import { sourceIn, valuesIn } from '../http/request.ts';
 import {
   AuditWalk,
   contradictedLines,
@@ -159,30 +157,13 @@ function filterOf(
 
 function questionOf(query: URLSearchParams, sources: readonly string[]): AuditQuestion {
   const text = (name: string): string => (query.get(name) ?? '').trim().slice(0, MOST_TEXT);
-  const source = text('source');
-  if (source !== '' && !sources.includes(source)) throw unknownSource(source, sources);
-  const asked = new Set(query.getAll('action').filter((each) => each !== ''));
-  for (const each of asked) if (!isAction(each)) throw unknownAction(each.slice(0, MOST_TEXT));
   return {
     since: text('since'),
     until: text('until'),
     by: text('by'),
-    actions: AUDIT_ACTIONS.filter((action) => asked.has(action)),
-    source: sources.length < 2 || source === '' ? null : source,
+    actions: valuesIn(query, 'action', AUDIT_ACTIONS),
+    source: sourceIn(query, sources),
   };
-}
-
-function isAction(text: string): text is AuditAction {
-  return (AUDIT_ACTIONS as readonly string[]).includes(text);
-}
-
-function unknownAction(asked: string): TidemarkError {
-  const near = suggest(asked, AUDIT_ACTIONS);
-  return new TidemarkError(
-    'usage',
-    `there is no action ${asked}${near === undefined ? '' : `; did you mean ${near}?`}`,
-    { hint: `actions are: ${AUDIT_ACTIONS.join(', ')}` },
-  );
 }
 
 function chooser(asked: AuditQuestion, sources: readonly string[]): Html {

@@ -1,6 +1,6 @@
 /** Drift of every source as of its latest run: worst first, with the old and new value of each field, and a filter. */
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
-import { isKind, scopeKey } from '../../catalog/catalog.ts';
+import { scopeKey } from '../../catalog/catalog.ts';
 import { type Kind, KINDS } from '../../catalog/kinds.ts';
 import { kindsAbove } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
@@ -21,6 +21,7 @@ import type { SourceDrift } from '../../state/drift.ts';
 import { type UnreadRestore, unreadRestores, unreadRestoreText } from '../../state/runs.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import type { FoundDrifts } from '../health/status-answers.ts';
+import { kindsIn, sourceIn, valuesIn } from '../http/request.ts';
 import { age } from '../http/wording.ts';
 import { acceptForm, actionForm } from './actions.ts';
 import {
@@ -69,17 +70,13 @@ const SEARCHED_CHARACTERS = 10_000;
 /** Name of the number of accepted findings, in the query of the page that follows. */
 const ACCEPTED = 'accepted';
 
-/** The filter of a query; what it does not know is left out. */
+/** The filter of a query. @throws TidemarkError `usage` */
 export function driftFilter(query: URLSearchParams, sources: readonly string[]): DriftFilter {
-  const chosen = <T extends string>(name: string, values: readonly T[]): T[] => {
-    const asked = new Set(query.getAll(name));
-    return values.filter((value) => asked.has(value));
-  };
-  const severities = chosen('severity', SEVERITIES);
-  const changes = chosen('change', CHANGES);
-  const kinds = query.getAll('kind').filter(isKind);
+  const severities = valuesIn(query, 'severity', SEVERITIES);
+  const changes = valuesIn(query, 'change', CHANGES);
+  const kinds = kindsIn(query, 'kind') ?? [];
   const text = (query.get('q') ?? '').trim().slice(0, MOST_TEXT);
-  const source = sources.length < 2 ? null : (sources.find((each) => each === query.get('source')) ?? null);
+  const source = sourceIn(query, sources);
   const same = new URLSearchParams();
   if (text !== '') same.set('q', text);
   if (source !== null) same.set('source', source);

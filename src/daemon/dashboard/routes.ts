@@ -1,7 +1,7 @@
 /** The routes of the dashboard: each page complete, or only its content for a page that is open already. */
 import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context } from 'hono';
-import { CATALOG, isKind } from '../../catalog/catalog.ts';
+import { CATALOG } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { definitionsFor } from '../../config/source.ts';
@@ -10,7 +10,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { RecordRow } from '../../mirror/records.ts';
 import { previousRun } from '../../state/runs.ts';
-import { knownSources, queryOf, runNamed } from '../http/api.ts';
+import { knownSources, runNamed } from '../http/api.ts';
 import { FoundLately } from '../http/audit-entries.ts';
 import {
   type ChangesCache,
@@ -21,7 +21,7 @@ import {
 } from '../http/changes.ts';
 import type { DriftNow } from '../health/drift-now.ts';
 import { lookAtBackups, readFreshness, readHealthSnapshot } from '../health/health-facts.ts';
-import { asRefusal, kindFrom } from '../http/request.ts';
+import { asRefusal, kindFrom, numberIn, queryOf, queryWith, sourceIn, valuesIn } from '../http/request.ts';
 import type { PageRestores } from '../http/restores.ts';
 import { unreadOfSources } from '../../state/unread-in-period.ts';
 import type { CellSummary } from '../cell-status.ts';
@@ -53,6 +53,9 @@ interface DashboardParts extends PageParts {
   readonly source: () => string | null;
 }
 
+const DRIFT_PARAMETERS = ['severity', 'change', 'kind', 'source', 'q', 'accepted'];
+const AUDIT_PARAMETERS = ['since', 'until', 'by', 'action', 'source'];
+const RECORDS_PARAMETERS = ['kind', 'source', 'organization', 'project', 'q', 'after'];
 const PAGE = 50;
 /** Of each kind, where all are searched. */
 const FOUND_PER_KIND = 10;
@@ -85,6 +88,13 @@ export function createDashboard(parts: DashboardParts): Hono {
       }
     });
   };
+  // With a mirror for each source, `source` says whose page it is.
+  const queryOfPage = (context: Context, known: readonly string[]): URLSearchParams => {
+    const query = queryWith(context, [...known, 'source']);
+    if (known.includes('source') || parts.source() !== null) return query;
+    if (sourceIn(query, knownSources(view, view.mirror())) === null) return query;
+    throw new TidemarkError('usage', 'this page is always of all sources', { hint: 'leave out source' });
+  };
   page('/', async () => {
     const shown = await lookAtBackups(view);
     // Before the snapshot, which has the damage that it finds.
@@ -105,7 +115,7 @@ export function createDashboard(parts: DashboardParts): Hono {
     const mirror = view.mirror();
     const sources = configuredNames(view);
     const found = await parts.drift.ofAll(mirror, view.config(), sources, clock.now());
-    const filter = driftFilter(queryOf(context), sources);
+    const filter = driftFilter(queryOfPage(context, DRIFT_PARAMETERS), sources);
     return driftPage(mirror, found, { now: clock.now(), canAct: parts.needsLogin, filter });
   });
   page('/restore', async (context) => (await restoreOf(parts, queryOf(context))).content, '/drift');
@@ -134,12 +144,12 @@ export function createDashboard(parts: DashboardParts): Hono {
   const lately = new FoundLately();
   page('/audit', (context) => {
     const sources = knownSources(view, view.mirror());
-    return auditPage({ ...facts(), sources }, queryOf(context), lately);
+    return auditPage({ ...facts(), sources }, queryOfPage(context, AUDIT_PARAMETERS), lately);
   });
   dashboard.get('/audit.csv', async (context) => {
     try {
       const asked = { ...facts(), sources: knownSources(view, view.mirror()) };
-      const stream = await auditCsvStream(asked, queryOf(context), {
+      const stream = await auditCsvStream(asked, queryOfPage(context, AUDIT_PARAMETERS), {
         openReader: () => view.openReader(),
         onFailure: (error) => {
           parts.log.error({ err: error, path: '/audit.csv' }, 'a download could not be completed');
@@ -173,12 +183,13 @@ export function createDashboard(parts: DashboardParts): Hono {
     const work = { running: view.running().filter(isDrill), queued: view.queued().filter(isDrill) };
     return drillPage({ mirror, config, sources, work, now: clock.now(), canAct: parts.needsLogin });
   });
-  page('/changes', (context) => changes(parts, queryOf(context)));
+  page('/changes', (context) => changes(parts, queryOfPage(context, ['days', 'kind'])));
   page('/runs', (context) => {
     const mirror = view.mirror();
-    const before = queryOf(context).get('before') ?? '';
+    const query = queryOfPage(context, ['before']);
+    const most = Number.MAX_SAFE_INTEGER;
     return runsPage(mirror, {
-      before: /^\d{1,9}$/.test(before) ? Number(before) : null,
+      before: query.has('before') ? numberIn(query, 'before', most, most) : null,
       sources: knownSources(view, mirror),
       now: clock.now(),
     });
@@ -202,7 +213,7 @@ export function createDashboard(parts: DashboardParts): Hono {
     },
     '/runs',
   );
-  page('/records', (context) => records(parts, queryOf(context)));
+  page('/records', (context) => records(parts, queryOfPage(context, RECORDS_PARAMETERS)));
   page('/records/:kind/:id', (context) => record(parts, context), '/records');
   return dashboard;
 }
@@ -213,8 +224,12 @@ export function allSourcesPage(
   context: Context,
   summaries: readonly CellSummary[],
 ): Response {
-  const content = sourcesPage(summaries, queryOf(context), parts.clock.now());
-  return answerPage(parts, context, { content, current: '/', isOfAll: true }, 200);
+  try {
+    const content = sourcesPage(summaries, queryOf(context), parts.clock.now());
+    return answerPage(parts, context, { content, current: '/', isOfAll: true }, 200);
+  } catch (error) {
+    return refusalPage(parts, context, asRefusal(error));
+  }
 }
 
 /** What `/restore` shows: a version of a record, or selected findings of drift. */
@@ -259,8 +274,7 @@ async function changes(
   query: URLSearchParams,
 ): Promise<PageContent> {
   const [mirror, config, now] = [view.mirror(), view.config(), clock.now()];
-  const asked = Number(query.get('days') ?? '7');
-  const days = PERIODS.find((each) => each === asked) ?? 7;
+  const [days = 7] = valuesIn(query, 'days', PERIODS.map(String)).map(Number);
   const kind = kindOf(query);
   const sources = knownSources(view, mirror);
   const byDay = await dayCounts.read(mirror, Math.max(days, 7), now, kind);
@@ -289,7 +303,7 @@ async function records({ view, clock }: DashboardParts, query: URLSearchParams):
   const [mirror, config] = [view.mirror(), view.config()];
   const kind = kindOf(query);
   const sources = knownSources(view, mirror);
-  const source = sources.find((each) => each === query.get('source')) ?? null;
+  const source = sourceIn(query, sources);
   const text = (query.get('q') ?? '').trim().slice(0, MOST_TEXT);
   const afterText = query.get('after') ?? '';
   const after = kind !== null && /^\d{1,15}$/.test(afterText) ? Number(afterText) : null;
@@ -355,5 +369,5 @@ function findRows(
 
 function kindOf(query: URLSearchParams): Kind | null {
   const text = query.get('kind') ?? '';
-  return isKind(text) ? text : null;
+  return text === '' ? null : kindFrom(text);
 }

@@ -4,6 +4,7 @@
  */
 import { count, plural } from '../../core/wording.ts';
 import type { CellSummary } from '../cell-status.ts';
+import { valuesIn } from '../http/request.ts';
 import {
   ageHtml,
   aheadHtml,
@@ -97,16 +98,17 @@ ${rows.length === 0 ? NOTHING : tablesHtml(rows, asked, now)}${pagesHtml(asked, 
 
 function queryOf(query: URLSearchParams, summaries: readonly CellSummary[]): SourcesQuery {
   const text = (query.get('q') ?? '').trim().slice(0, MOST_TEXT);
-  const group = query.get('group');
+  const groups = [...new Set(summaries.map(({ group }) => group))];
+  const [group = null] = valuesIn(query, 'group', groups);
   const sort = query.get('sort') ?? '';
   const order = sort.replace(/^-/, '');
   const page = query.get('page') ?? '';
   return {
     text,
     words: text.toLowerCase().split(/\s+/).filter(Boolean),
-    group: summaries.some((each) => each.group === group) ? group : null,
-    isOnlyWrong: query.get('only') === 'problems',
-    isGrouped: query.get('by') === 'group',
+    group,
+    isOnlyWrong: valuesIn(query, 'only', ['problems']).length > 0,
+    isGrouped: valuesIn(query, 'by', ['group']).length > 0,
     order: Object.hasOwn(ORDERS, order) ? order : 'wrong',
     isReversed: sort.startsWith('-'),
     page: /^[1-9]\d{0,5}$/.test(page) ? Number(page) : 1,

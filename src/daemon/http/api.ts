@@ -5,7 +5,6 @@ import { type Clock, isoTime, realPause } from '../../core/clock.ts';
 import { splitTrigger } from '../../core/actor.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { namesOf } from '../../config/mirrors.ts';
-import { suggest } from '../../core/suggest.ts';
 import { type JobName, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
@@ -51,7 +50,17 @@ import { withOwnMirror } from '../health/health.ts';
 import { lookAtBackups, readHealthSnapshot } from '../health/health-facts.ts';
 import { unreadDocument } from '../../report/unread-notes.ts';
 import { unreadOfSources } from '../../state/unread-in-period.ts';
-import { asRefusal, kindsIn, numberIn, sourcesIn, timeIn, Refusal, requestText } from './request.ts';
+import {
+  asRefusal,
+  kindsIn,
+  numberIn,
+  queryOf,
+  queryWith,
+  sourcesIn,
+  timeIn,
+  Refusal,
+  requestText,
+} from './request.ts';
 import { parseRunRequest, triggerBody, triggerSync, TriggerRate } from './run-requests.ts';
 
 /** One mirror, with what was computed of it before. */
@@ -362,24 +371,6 @@ async function statusShown(
 /** The configured sources, and what else the mirror holds. */
 export function knownSources(view: DaemonView, mirror: Mirror): string[] {
   return [...new Set([...view.config().sources.map(({ name }) => name), ...mirror.runs.sources()])];
-}
-
-/** The parameters of a request. */
-export function queryOf(context: Context): URLSearchParams {
-  return new URL(context.req.url).searchParams;
-}
-
-/** Likewise, where only some are known: one that narrows nothing would be taken for one that does. @throws TidemarkError `usage` */
-function queryWith(context: Context, known: readonly string[]): URLSearchParams {
-  const query = queryOf(context);
-  const unknown = [...query.keys()].find((name) => !known.includes(name));
-  if (unknown === undefined) return query;
-  const near = suggest(unknown, known);
-  throw new TidemarkError(
-    'usage',
-    `there is no parameter ${nameText(unknown)}${near === undefined ? '' : `; did you mean ${near}?`}`,
-    { hint: known.length === 0 ? 'leave it out' : `parameters are ${known.join(', ')}` },
-  );
 }
 
 /** @throws TidemarkError `reference_unknown` */

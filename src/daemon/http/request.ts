@@ -9,9 +9,28 @@ import { TidemarkError, asTidemarkError, type ErrorCode } from '../../core/error
 import type { Secret } from '../../core/secret.ts';
 import { suggest } from '../../core/suggest.ts';
 import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
+import { nameText } from '../../report/value-text.ts';
 import { parsePastTime } from '../../state/reference.ts';
 
 // Query parameters: valid, or refused by name.
+
+/** The parameters of a request. */
+export function queryOf(context: Context): URLSearchParams {
+  return new URL(context.req.url).searchParams;
+}
+
+/** Likewise, where only some are known: one that narrows nothing would be taken for one that does. @throws TidemarkError `usage` */
+export function queryWith(context: Context, known: readonly string[]): URLSearchParams {
+  const query = queryOf(context);
+  const unknown = [...query.keys()].find((name) => !known.includes(name));
+  if (unknown === undefined) return query;
+  const near = suggest(unknown, known);
+  throw new TidemarkError(
+    'usage',
+    `there is no parameter ${nameText(unknown)}${near === undefined ? '' : `; did you mean ${near}?`}`,
+    { hint: known.length === 0 ? 'leave it out' : `parameters are ${known.join(', ')}` },
+  );
+}
 
 /** A whole number from 1 to `most`; `usual` where it is not given. @throws TidemarkError `usage` */
 export function numberIn(query: URLSearchParams, name: string, usual: number, most: number): number {
@@ -58,6 +77,19 @@ export function timeIn(query: URLSearchParams, name: string, usual: string, now:
   });
 }
 
+/** Those of a parameter's values that are named; empty if none is. @throws TidemarkError `usage` */
+export function valuesIn<T extends string>(query: URLSearchParams, name: string, known: readonly T[]): T[] {
+  const asked = new Set<string>(query.getAll(name).filter((text) => text !== ''));
+  const unknown = [...asked.difference(new Set<string>(known))][0];
+  if (unknown === undefined) return known.filter((value) => asked.has(value));
+  const near = suggest(unknown, known);
+  throw new TidemarkError(
+    'usage',
+    `there is no ${name} ${nameText(unknown)}${near === undefined ? '' : `; did you mean ${near}?`}`,
+    { hint: `${name} is one of ${known.join(', ')}` },
+  );
+}
+
 /** One of the sources, or all. @throws TidemarkError `reference_unknown` */
 export function sourcesIn(query: URLSearchParams, known: readonly string[]): readonly string[] {
   const asked = query.getAll('source').filter((name) => name !== '');
@@ -66,6 +98,12 @@ export function sourcesIn(query: URLSearchParams, known: readonly string[]): rea
   throw new TidemarkError('reference_unknown', 'there is no such source', {
     hint: `sources are ${known.join(', ')}`,
   });
+}
+
+/** The source of a page; null for all, and where there is no other. @throws TidemarkError `usage` */
+export function sourceIn(query: URLSearchParams, known: readonly string[]): string | null {
+  const [source = null] = valuesIn(query, 'source', known);
+  return known.length < 2 ? null : source;
 }
 
 // The body: read only once it is known who asks, and up to a limit.

@@ -130,3 +130,27 @@ it.each(['1.2.3.4.5.6', '127.999.1.1', '[::1', 'a@b'])('a Host of %s is a 400', 
   expect(JSON.parse(body)).toMatchObject({ error: { code: 'usage' } });
   expect(headers['x-content-type-options']).toBe('nosniff');
 });
+
+it.each([
+  ['/drift?severity=bogus', 'There is no severity bogus', 'Severity is one of critical, high, medium, low'],
+  ['/drift?severity=critical&change=moved', 'There is no change moved', 'Change is one of added, removed'],
+  ['/drift?kind=nope', 'There is no such kind', 'Kinds are organizations, '],
+  ['/drift?source=nobody', 'There is no source nobody', 'Source is one of default'],
+  ['/drift?severty=high', 'There is no parameter severty; did you mean severity?', 'Parameters are severity'],
+  ['/changes?since=xyz', 'There is no parameter since', 'Parameters are days, kind'],
+  ['/changes?days=2', 'There is no days 2', 'Days is one of 1, 7, 30, 90'],
+  ['/changes?kind=rolez', 'There is no such kind; did you mean roles?', ''],
+  ['/runs?before=x', 'Before must be a whole number', ''],
+  ['/records?kind=nope', 'There is no such kind', ''],
+  ['/records?q=a&source=nobody', 'There is no source nobody', ''],
+  ['/audit?action=nope', 'There is no action nope', 'Action is one of '],
+  ['/audit?source=nobody', 'There is no source nobody', ''],
+])('the page %s says which value is unknown, and which there are', async (path, message, hint) => {
+  const world = await World.create();
+  await world.sync();
+  const { url } = await world.listen();
+  const answer = await fetch(`${url}${path}`, { headers: { accept: 'text/html' } });
+  const text = await answer.text();
+  expect([answer.status, text]).toEqual([400, expect.stringContaining(`<h1>${message}`)]);
+  expect(text).toContain(hint);
+});
