@@ -239,7 +239,7 @@ function withoutHeld(
     held: [
       ...alike.map((sweeps) => {
         const records = sweeps.reduce((sum, { held }) => sum + held, 0);
-        return `${groupText(sweeps)}: held: the lists no longer show ${plural(records, 'record')}, more than are removed without approval`;
+        return `${groupText(sweeps)}: held: the lists no longer show ${plural(records, 'record')}; their removal waits for your approval, or a later run that confirms it`;
       }),
       `  → \`tidemark status --source ${source}\` has the commands that show them, plan to put them back, and remove them here; -v lists each`,
     ],

@@ -272,7 +272,7 @@ function stepsFor(status: SourceStatus, hasOthers: boolean, isAtWork: boolean): 
     const { look, restore } = lookCommands(status.held, hasOthers ? status.source : null);
     const names = status.held.map(namesText).filter((text) => text !== '');
     steps.push(
-      `the service no longer shows ${plural(held, 'record')}, more than are removed without approval${names.length === 0 ? '' : ` (${names.join('; ')})`}: ` +
+      `the service no longer shows ${plural(held, 'record')}, whose removal is held${names.length === 0 ? '' : ` (${names.join('; ')})`}: ` +
         `${look} shows ${them}, ${restore} plans to put ${them} back; if ${them === 'it' ? 'it' : 'they'} really went, remove ${them} here with \`${sync} --accept-removals ${ceiling}\`, or let a later run find the same (removals.confirmAfter)`,
     );
   }

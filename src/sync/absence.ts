@@ -182,6 +182,7 @@ export async function settleAbsences(
   const result = await removeAbsent(walked, { which: areTooMany ? 'confirmed' : 'not held', heldBy });
   const now = context.clock.now();
   const held = await stage.decideAbsent('hold', hold.share, isoTime(now));
+  context.accepted.held.push(asked);
   const error = result.error ?? heldError(walked, { known, counts, hold, now });
   return { ...result, outcome: 'held', held, error };
 }
@@ -325,8 +326,7 @@ function heldError(walked: Walked, facts: HeldFacts): TidemarkError {
     {
       // A hint is read apart from its run, and the same command without a source would be for all of them.
       hint: withSource(
-        `${endOfWait(context.limits, facts, isOne)}, ` +
-          `or at once with \`tidemark sync --accept-removals ${hold.lost + hold.below}\`; ` +
+        `${endOfWait(context.limits, facts, isOne)}; ` +
           `${look} shows ${isOne ? 'it' : 'them'}, ${restore} plans to put ${isOne ? 'it' : 'them'} back`,
         context.source,
       ),
@@ -338,7 +338,8 @@ function reasonOfHold({ context }: Walked, { known, counts, hold, now }: HeldFac
   const { limits } = context;
   const limit = removalLimit(limits, known);
   if (!hold.areTooMany) return `held since ${secondOf(Date.parse(counts.firstHeldAt ?? isoTime(now)))}`;
-  if (counts.absent - counts.taken >= known) return 'a collection is not emptied without approval';
+  if (counts.absent - counts.taken >= known)
+    return 'all records of a list are removed only with your approval';
   if (hold.lost > limit) return `more than the ${limit} that are removed without approval`;
   return `more than the ${removalLimit(limits, context.sourceRecords)} that are removed without approval, including what is below`;
 }

@@ -31,6 +31,8 @@ export function confirmationCutoff(limits: RemovalLimits, nowMs: number): string
 export class AcceptedRemovals {
   readonly atMost: number;
   readonly collections: AcceptedCollection[] = [];
+  /** What the run holds: what accepting it takes. */
+  readonly held: AcceptedCollection[] = [];
   readonly #kinds: readonly Kind[] | null;
   #left: number;
 
@@ -49,6 +51,25 @@ export class AcceptedRemovals {
     this.collections.push(collection);
     return true;
   }
+}
+
+/**
+ * The command that removes what a run holds of a kind: with all of that kind, as a number that does not cover them accepts none.
+ * @param kinds that the run read; null for all
+ */
+export function acceptCommand(
+  held: readonly AcceptedCollection[],
+  {
+    kind,
+    source,
+    kinds,
+  }: { readonly kind: Kind; readonly source: string; readonly kinds: readonly Kind[] | null },
+): string {
+  const own = held.filter((each) => each.kind === kind);
+  const all = own.reduce((sum, { accepted, below }) => sum + accepted + below, 0);
+  const isOnly = kinds === null && own.length === held.length;
+  const which = own.length > 1 ? 'all that is held of this kind' : all === 1 ? 'it' : 'them';
+  return `\`tidemark sync --accept-removals ${all}${isOnly ? '' : ` --kind ${kind}`} --source ${source}\` removes ${which} now`;
 }
 
 const KINDS = 3; // more are not named in a command

@@ -12,9 +12,9 @@ import { duration, plural } from '../core/wording.ts';
 import { isSameContent } from './content.ts';
 import { narrowedKinds } from './run-extent.ts';
 import type { SweepContext, SyncOptions } from './options.ts';
-import { failureOf, runOutcome, type RunReport } from './outcome.ts';
+import { failureOf, runOutcome, type RunReport, type SweepReport } from './outcome.ts';
 import { SyncRun } from './sync-run.ts';
-import { AcceptedRemovals } from './removals.ts';
+import { acceptCommand, AcceptedRemovals } from './removals.ts';
 import { redactionWith } from './redaction.ts';
 
 export type { RunReport } from './outcome.ts';
@@ -75,7 +75,9 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       concurrency: Math.max(1, source.rate.concurrency),
       signal,
     };
-    const sweeps = await new SyncRun(context, { ...options, signal }, held, gone).sweepAll();
+    const swept = await new SyncRun(context, { ...options, signal }, held, gone).sweepAll();
+    // Which other lists are held too is known only now.
+    const sweeps = swept.map((sweep) => withAcceptHint(sweep, context.accepted.held, source.name, options));
     limit.end();
     signal.throwIfAborted();
     options.events.publishing();
@@ -110,7 +112,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
   } catch (error) {
     const passed = limit.reasonOf(error);
     run.abandon(
-      passed ?? asTidemarkError(signal.aborted ? interruption(signal.reason) : error),
+      passed ?? asTidemarkError(signal.aborted ? interruption(signal.reason, source.name) : error),
       client.stats(),
     );
     if (passed === null) throw error;
@@ -174,7 +176,7 @@ class DurationLimit {
       'timeout',
       `the sync of ${source.name} was ended after ${duration(maxDurationMs)} (sync.maxDuration of the source); what was published before is untouched`,
       {
-        hint: 'run `tidemark doctor` to see how fast the service answers; set sync.maxDuration higher where the run needs longer',
+        hint: `run \`tidemark doctor --source ${source.name}\` to see how fast the service answers; set sync.maxDuration higher where the run needs longer`,
       },
     );
     if (maxDurationMs === 0) {
@@ -203,11 +205,25 @@ class DurationLimit {
   }
 }
 
+function withAcceptHint(
+  sweep: SweepReport,
+  held: AcceptedRemovals['held'],
+  source: string,
+  { kinds }: Pick<SyncOptions, 'kinds'>,
+): SweepReport {
+  const { error, kind } = sweep;
+  if (error?.code !== 'removals_held') return sweep;
+  return {
+    ...sweep,
+    error: { ...error, hint: `${error.hint}; ${acceptCommand(held, { kind, source, kinds })}` },
+  };
+}
+
 /** The error of an interrupted run: the caller's reason, if it has one. */
-function interruption(reason: unknown): TidemarkError {
+function interruption(reason: unknown, source: string): TidemarkError {
   if (reason instanceof TidemarkError && reason.code !== 'interrupted') return reason;
   return new TidemarkError('interrupted', 'the run was interrupted; what was published before is untouched', {
-    hint: 'run `tidemark sync` again',
+    hint: `run \`tidemark sync --source ${source}\` again`,
   });
 }
 
