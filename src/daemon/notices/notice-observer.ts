@@ -31,8 +31,10 @@ import {
 } from '../health/health-facts.ts';
 import { allowedBackupAgeMs, isBackupOnItsWay } from '../health/allowed-age.ts';
 import type { BegunJob, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
+import { UNENDED } from '../jobs/job-log.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import { isBackupFailureOver } from '../backup-failure.ts';
+import { lastCompleteRun } from '../../state/runs.ts';
 import { unmarkFailedStart } from '../lockfile.ts';
 import type { DaemonView } from '../view.ts';
 import { MirrorPlace } from './mirror-place.ts';
@@ -186,6 +188,20 @@ class NotifyingObserver implements JobObserver {
       if (this.#place.isBegunAnew) this.#place.reportBegunAnew(this.#view());
     });
     await this.#options.deliveries.deliverDue(context.signal);
+  }
+
+  /** As at the end of a sync of the daemon's own: that is what was left out. */
+  async replaced(source: string, context: ObserverContext): Promise<void> {
+    await this.#whereThere(context, async () => {
+      const run = lastCompleteRun(this.#view().mirror(), source);
+      if (run === null) return;
+      const { startedAt, finishedAt } = run;
+      const made = { trigger: 'schedule', startedAt, finishedAt, outcome: 'done', run: run.run } as const;
+      const row: JobRow = { ...UNENDED, ...made, job: 0, name: 'sync', source };
+      const end: EndedJob = { row, kinds: null, report: null };
+      await this.#write((mirror) => this.recorded(end, mirror));
+      await this.ended(end, context);
+    });
   }
 
   async finish(context: ObserverContext): Promise<void> {

@@ -214,6 +214,17 @@ describe('the observer', () => {
     expect(sent).toHaveLength(2);
   });
 
+  it('tells the end of a failure once another process has completed the sync that was due', async () => {
+    const { end, sent, observer, context, mirror, clock } = rig();
+    await end(job('sync', 'failed', { errorCode: 'unreachable', error: 'no route' }));
+    const other = openMirror(mirror, { mode: 'write', command: 'sync', clock });
+    await begin(other).publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+    other.close();
+    await observer.replaced!('production', context);
+    await observer.replaced!('production', context);
+    expect(sent).toEqual(['run_failed', 'run_recovered']);
+  });
+
   it('tells of damage that no job can write down as of a failed verification, once, and of its end', async () => {
     const siren = webhook('siren', 'http://s', { on: ['verify_failed', 'verify_recovered'] });
     const { end, endUnwritten, sent } = rig([siren]);
