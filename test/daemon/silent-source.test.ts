@@ -4,8 +4,10 @@ import { describe, expect, it } from 'vitest';
 import { keyFingerprint } from '../../src/config/source.ts';
 import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
 import { statusDocument } from '../../src/daemon/http/documents.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { SharedRateLog } from '../../src/mirror/rate-log.ts';
 import { FakeService, respond } from '../journeys/service.ts';
+import { begin } from '../mirror/fixture.ts';
 import { Rig } from './rig.ts';
 
 const MINUTE = 60_000;
@@ -101,6 +103,14 @@ describe('a service that accepts and never answers', () => {
     const failed = health.sources[0]?.reasons.find(({ code }) => code === 'run_failed');
     expect(failed?.message).toContain(left);
     expect(JSON.stringify(statusOf(rig))).toContain(JSON.stringify({ source: 'a', until }));
+
+    // As `tidemark sync` in a process of its own.
+    rig.clock.move(1000);
+    const other = openMirror(rig.mirrorPath, { mode: 'write', command: 'sync', clock: rig.clock });
+    const run = begin(other, { source: { name: 'a', baseUrl: 'http://a' } });
+    await run.publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+    other.close();
+    expect(rig.view.schedules()[0]?.paused ?? []).toEqual([]);
   });
 
   it('has a quarter of an hour where nobody waits for it', async () => {

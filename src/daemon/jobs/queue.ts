@@ -241,7 +241,10 @@ export class AnswerWatch {
 /** Sources whose sync was cancelled because their service was silent, and until when their schedule skips them. */
 export class SourceBackoff {
   readonly #clock: Clock;
-  readonly #bySource = new Map<string, { readonly times: number; readonly until: number }>();
+  readonly #bySource = new Map<
+    string,
+    { readonly times: number; readonly since: number; readonly until: number }
+  >();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -254,8 +257,9 @@ export class SourceBackoff {
   begin(source: string, silentMs: number, isWanted: boolean): TidemarkError {
     const times = (this.#bySource.get(source)?.times ?? 0) + 1;
     const pauseMs = Math.min(LONGEST_PAUSE_MS, SILENT_MS * 2 ** (times - 1));
-    const until = this.#clock.now() + pauseMs;
-    this.#bySource.set(source, { times, until });
+    const since = this.#clock.now();
+    const until = since + pauseMs;
+    this.#bySource.set(source, { times, since, until });
     return new TidemarkError(
       'timeout',
       `the service has not answered for ${duration(silentMs)}${isWanted ? ' while other jobs waited' : ''}: the run was given up; what was published before is untouched`,
@@ -271,10 +275,16 @@ export class SourceBackoff {
     this.#bySource.delete(source);
   }
 
-  /** Epoch milliseconds; null for a source that is not skipped. */
-  until(source: string): number | null {
-    const until = this.#bySource.get(source)?.until ?? 0;
-    return until > this.#clock.now() ? until : null;
+  /**
+   * Epoch milliseconds; null for a source that is not skipped.
+   * @param readAt when a run last read the source, ISO 8601: also by a command, which ends the pause
+   */
+  until(source: string, readAt: () => string | null): number | null {
+    const { since, until } = this.#bySource.get(source) ?? { since: 0, until: 0 };
+    if (until <= this.#clock.now()) return null;
+    if ((readAt() ?? '') <= isoTime(since)) return until;
+    this.end(source);
+    return null;
   }
 }
 

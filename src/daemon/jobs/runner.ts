@@ -144,7 +144,14 @@ export class JobRunner implements SlotUser {
 
   /** Until when a source is skipped whose sync was cancelled for other jobs, epoch milliseconds; null for the others. */
   restsUntil(source: string): number | null {
-    return this.#rests.until(source);
+    return this.#rests.until(source, () => {
+      try {
+        return this.#options.mirrorAccess.reader().runs.latest(source)?.finishedAt ?? null;
+      } catch {
+        // The jobs report why it cannot be read.
+        return null;
+      }
+    });
   }
 
   /** Of `SlotUser`. */
