@@ -144,6 +144,7 @@ function connectionOptions(
     baseUrl: source.baseUrl,
     apiKey: source.apiKey,
     ...keyPlace(source),
+    source: source.name,
     ...(source.proxies === undefined ? {} : { proxies: source.proxies }),
     rate: source.rate,
     retry: source.retry,

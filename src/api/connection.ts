@@ -33,6 +33,8 @@ export interface ConnectionOptions {
   readonly apiKey: Secret;
   /** Where it was given, for errors: `apiKeyFile of the source`. */
   readonly keyPlace?: string;
+  /** Name of the source, for the commands in errors. */
+  readonly source?: string;
   /** HTTP proxies of the environment; left out: none. */
   readonly proxies?: ProxySettings;
   readonly rate: RateLimits;
@@ -84,7 +86,7 @@ export class Connection {
         this.#counters.bytes += count;
       },
     });
-    this.#breaker = withBreaker(sending);
+    this.#breaker = withBreaker(sending, options.source);
     this.transport = this.#breaker.transport;
     this.policy = { attempts: retry.attempts, maxWaitMs: retry.maxWaitSeconds * 1000 };
     this.#budget = createRetryBudget(this.#counters);
@@ -252,7 +254,7 @@ interface Breaker {
  * Observes the results of a transport's requests. A response of any status resets the count. Timeouts of requests that
  * ran at the same time count as one: their number is our choice and says nothing about the service.
  */
-function withBreaker(transport: Transport): Breaker {
+function withBreaker(transport: Transport, source: string | undefined): Breaker {
   /** Time-outs since the last answer that count. */
   let timeouts = 0;
   /** Requests since the last answer that ended without one. */
@@ -280,9 +282,9 @@ function withBreaker(transport: Transport): Breaker {
       turn += 1;
     }
     if (timeouts < MOST_TIMEOUTS && refusal === null) return error;
-    refusal ??= unresponsive(error, unanswered);
+    refusal ??= unresponsive(error, unanswered, source);
     // Its cause shows whether this request was sent: a write must know.
-    return unresponsive(error, unanswered, error.cause);
+    return unresponsive(error, unanswered, source, error.cause);
   };
 
   const send = async (ask: OutgoingRequest) => {
@@ -300,12 +302,18 @@ function withBreaker(transport: Transport): Breaker {
 }
 
 /** @param last the last time-out, whose message begins with the host */
-function unresponsive(last: TidemarkError, requests: number, cause?: unknown): TidemarkError {
+function unresponsive(
+  last: TidemarkError,
+  requests: number,
+  source: string | undefined,
+  cause?: unknown,
+): TidemarkError {
+  const doctor = `tidemark doctor${source === undefined ? '' : ` --source ${source}`}`;
   return new TidemarkError(
     'unresponsive',
     `${requests} requests in a row had no answer, so no more are sent; the last: ${last.message}`,
     {
-      hint: 'run `tidemark doctor` to see whether the service answers, then run again; the rest was not requested',
+      hint: `run \`${doctor}\` to see whether the service answers, then run again; the rest was not requested`,
       isRetryable: true,
       ...(cause === undefined ? {} : { cause }),
     },

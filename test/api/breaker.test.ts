@@ -22,12 +22,12 @@ const LISTS = ['a', 'b', 'c', 'd'].map((organization) => targetOf('domains', { o
 
 describe.concurrent('a service that never answers', () => {
   it('is asked no more after five limits of time, by no request', async () => {
-    const { server, client, sink } = await opened.rig(() => SILENT, { timeouts: SHORT });
+    const { server, client, sink } = await opened.rig(() => SILENT, { timeouts: SHORT, source: 'acme' });
     const first = await client.walk(targetOf(), sink);
     expect(first).toMatchObject({ outcome: 'failed', pages: 0 });
     expect(first.error).toMatchObject({ code: 'unresponsive', isRetryable: true });
     expect(first.error?.message).toContain(new URL(server.url).host);
-    expect(first.error?.hint).toContain('tidemark doctor');
+    expect(first.error?.hint).toContain('`tidemark doctor --source acme`');
     expect(server.requests).toHaveLength(5);
     const rest = await Promise.all(LISTS.map((list) => client.walk(list, new MemorySink())));
     expect(rest.map(({ error }) => error?.code)).toEqual(Array(4).fill('unresponsive'));

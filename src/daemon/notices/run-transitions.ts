@@ -190,7 +190,7 @@ function matterNotice(
       title: `${name}: ${isRefused ? 'the service refused the key' : `the sync failed${causeText(job.errorCode)}`}`,
       lines: job.error === null ? [] : [job.error],
       hint: isRefused
-        ? 'give the source a key that is valid and has the permissions; `tidemark doctor` checks it'
+        ? `give the source a key that is valid and has the permissions; \`tidemark doctor --source ${source}\` checks it`
         : failureHint(job, source),
     },
   );
