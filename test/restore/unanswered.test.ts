@@ -270,9 +270,7 @@ describe('a step that was answered and not read back', () => {
     expect((await rig.running.call('DELETE', role)).status).toBe(204);
     const resumed = await rig.apply(plan, { restore });
     expect(resumed).toMatchObject({ outcome: 'partial', steps: [{ outcome: 'applied', verified: false }] });
-    expect(resumed.steps[0]?.error?.message).toMatch(
-      /^it does not exist: its role .+ was removed/,
-    );
+    expect(resumed.steps[0]?.error?.message).toMatch(/^it does not exist: its role .+ was removed/);
   });
 
   it('that created is read back, unless a field was set that its request did not contain', async () => {

@@ -102,7 +102,11 @@ it('is named without the key of the configuration that it holds, on pages, by th
   await world.send('PATCH', `${PATH}roles/${id}/`, { name: `Night ${FULL_KEY}` });
   await world.sync();
   const { url } = await world.listen();
-  alterRow(world.mirrorPath, `UPDATE records SET body = replace(body, '"Night', '"Forged') WHERE remote_id = ?`, id);
+  alterRow(
+    world.mirrorPath,
+    `UPDATE records SET body = replace(body, '"Night', '"Forged') WHERE remote_id = ?`,
+    id,
+  );
   for (const path of [`/records/roles/${id}`, '/api/v1/drift', '/drift', '/', '/readyz', '/api/v1/changes']) {
     const accept = path.startsWith('/api') || path === '/readyz' ? 'application/json' : 'text/html';
     const text = await (await fetch(url + path, { headers: { accept } })).text();
