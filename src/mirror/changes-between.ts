@@ -6,7 +6,7 @@
 import type { Kind } from '../catalog/kinds.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import type { Connection } from './database.ts';
-import { headOf, headOfId, textAt } from './history.ts';
+import { brokenHistory, headOf, headOfId, textAt } from './history.ts';
 import { checkedBodies } from './intact.ts';
 import { REVISION_CHANGE } from './publish-records.ts';
 import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
@@ -30,8 +30,10 @@ interface CollectionCount extends CollectionKey {
 interface ChangedRow {
   record: number;
   id: string;
-  /** The run of its revision as of the earlier run; 0 for none. */
+  /** The run of its revision as of the earlier run, as the one after it says; 0 for none. */
   first: number;
+  /** The same, as revisions are stored. */
+  stored: number;
   /** The run of its newest revision up to the later run. */
   last: number;
 }
@@ -53,9 +55,11 @@ export function* readChangesBetween(
     if (!touched.has(collection.id)) continue;
     const { source, kind, scope } = collection;
     const bodies = checkedBodies(connection, collection);
-    for (const row of touchedRows(connection, collection)) {
+    for (const row of touchedRows(connection, collection, Math.min(from, to))) {
       const head = headOf(connection, row.record);
       if (head === undefined) continue;
+      // No root covers what a revision says of the one before it.
+      if (row.first !== row.stored) throw brokenHistory(row.record, row.first);
       const earlier = row.first === 0 ? undefined : bodies.in(head, row.first);
       const later = bodies.in(head, row.last);
       if (earlier === undefined && later === undefined) continue;
@@ -89,13 +93,18 @@ function collectTouched(
   );
 }
 
-function* touchedRows(connection: Connection, collection: SelectedCollection): Generator<ChangedRow> {
-  const rows = connection.prepare<[number], ChangedRow>(
-    `SELECT c.record AS record, r.remote_id AS id, c.first AS first, c.last AS last
+function* touchedRows(
+  connection: Connection,
+  collection: SelectedCollection,
+  after: number,
+): Generator<ChangedRow> {
+  const rows = connection.prepare<[number, number], ChangedRow>(
+    `SELECT c.record AS record, r.remote_id AS id, c.first AS first, c.last AS last,
+       ifnull((SELECT max(run) FROM revisions v WHERE v.record = c.record AND v.run <= ?), 0) AS stored
      FROM temp.changed c CROSS JOIN records r ON r.record = c.record WHERE c.collection = ? ORDER BY 2`,
   );
   const ids = collection.ids === null ? null : new Set(collection.ids);
-  for (const row of rows.iterate(collection.id)) if (ids === null || ids.has(row.id)) yield row;
+  for (const row of rows.iterate(after, collection.id)) if (ids === null || ids.has(row.id)) yield row;
 }
 
 /**

@@ -255,7 +255,7 @@ function revisionOf(row: Omit<StoredRevision, 'change'> & { readonly change: num
   return { ...row, change: changeName(row.change) };
 }
 
-function brokenHistory(record: number, run: number): TidemarkError {
+export function brokenHistory(record: number, run: number): TidemarkError {
   const at = Number.isInteger(run)
     ? ` at run ${run}`
     : ': the number of the run before is not stored as integer';

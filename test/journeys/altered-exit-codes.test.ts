@@ -116,6 +116,24 @@ const COUNTING = [
   ['drift', '--from', 'run:3'],
 ];
 
+/** What a version says of the one before it, which no root covers, and what reads it. */
+const REDIRECTED: readonly (readonly [sql: string, commands: readonly (readonly string[])[]])[] = [
+  [
+    `UPDATE records SET previous = previous + 1 WHERE body LIKE '%"Kept"%'`,
+    [['diff', 'run:3', 'latest'], ['changes'], ['verify']],
+  ],
+  [
+    `UPDATE revisions SET previous = previous + 1 WHERE previous IS NOT NULL`,
+    [
+      ['diff', 'run:2', 'latest'],
+      ['drift', '--from', 'run:2'],
+      ['changes'],
+      ['runs', 'show', '3'],
+      ['verify'],
+    ],
+  ],
+];
+
 /** A run of a record that is a text, which is after all numbers: the run that it was lacks the record. */
 const TEXT_AS_RUN = `UPDATE records SET run = '{' WHERE body LIKE '%"Still"%'`;
 
@@ -227,6 +245,15 @@ it('give the exit codes that the documentation has', async () => {
     if (code !== 1 || !/run 99 made revisions|of run 2, .* do not match its root hash/.test(stderr + stdout))
       found.push(`${args.join(' ')}, version moved: ${code}\n${stderr}${stdout}`.slice(0, 600));
   }
+  for (const [sql, commands] of REDIRECTED)
+    for (const args of commands) {
+      await wholeCode('runs');
+      const file = new Database(story.file('mirror.db'));
+      expect(file.prepare(sql).run().changes, sql).toBeGreaterThan(0);
+      file.close();
+      const { code, stdout, stderr } = await run(args);
+      if (code !== 1) found.push(`${args.join(' ')}, ${sql}: ${code}\n${stderr}${stdout}`.slice(0, 600));
+    }
   await wholeCode('runs');
   const damaged = new Database(story.file('mirror.db'));
   expect(damaged.prepare(TEXT_AS_RUN).run().changes).toBe(1);
