@@ -100,18 +100,16 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const found = sources
       .flatMap((source): RunChanges[] => {
         const runs = mirror.runs.list({ source }).filter(isPublished).reverse();
-        return runs.flatMap((run, index): RunChanges[] => {
-          if (!isWithin(period, run.finishedAt ?? run.startedAt, run.run)) return [];
-          const from = runs[index - 1];
-          return [
-            {
-              run,
-              diff: from === undefined ? null : diffOf(from, run),
-              records: from === undefined ? recordsAt(mirror, run) : null,
-              forgotten: forgottenInto(mirror, run.run) ?? null,
-            },
-          ];
-        });
+        const pairs = runs.flatMap((run, index) =>
+          isWithin(period, run.finishedAt ?? run.startedAt, run.run) ? [{ run, from: runs[index - 1] }] : [],
+        );
+        const diffs = diffsOf(mirror, source, pairs, diffOf);
+        return pairs.map(({ run, from }, index) => ({
+          run,
+          diff: diffs[index] ?? null,
+          records: from === undefined ? recordsAt(mirror, run) : null,
+          forgotten: forgottenInto(mirror, run.run) ?? null,
+        }));
       })
       .sort((a, b) => a.run.run - b.run.run);
     const unread = unreadOfSources(mirror, config, {
@@ -178,6 +176,38 @@ export async function changes(context: CommandContext, options: ChangesOptions):
   } finally {
     mirror.close();
   }
+}
+
+/**
+ * What each run of a source changed, in their order; null for its first one. A comparison takes longer the more runs follow, and
+ * most runs change nothing: these have the comparison before them once more, if that found no change either.
+ */
+function diffsOf(
+  mirror: Mirror,
+  source: string,
+  pairs: readonly { readonly run: RunRow; readonly from: RunRow | undefined }[],
+  diffOf: (from: RunRow, to: RunRow) => DiffDocument,
+): (DiffDocument | null)[] {
+  const [after, upTo] = [pairs[0]?.from?.run ?? pairs[0]?.run.run ?? 0, pairs.at(-1)?.run.run ?? 0];
+  const revised = mirror.records.revisedRuns({ after, upTo, source });
+  let unchanged: DiffDocument | null = null;
+  return pairs.map(({ run, from }) => {
+    if (from === undefined) return null;
+    const isRevised = revised.some((each) => each > from.run && each <= run.run);
+    const diff = unchanged === null || isRevised ? diffOf(from, run) : between(unchanged, from, run);
+    unchanged = isRevised ? null : diff;
+    return diff;
+  });
+}
+
+/** A comparison that found nothing, as of two other runs. */
+function between(unchanged: DiffDocument, ...runs: readonly [RunRow, RunRow]): DiffDocument {
+  const [from, to] = runs.map(({ run, finishedAt, startedAt }) => ({
+    ref: `run:${run}`,
+    run,
+    at: finishedAt ?? startedAt,
+  }));
+  return { ...unchanged, from: { ...unchanged.from, ...from }, to: { ...unchanged.to, ...to } };
 }
 
 function utcMinute(at: string): string {

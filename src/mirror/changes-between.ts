@@ -136,6 +136,17 @@ export function readCountsAt(
   });
 }
 
+/** The runs in (after, upTo] of which revisions are stored, in order: no record differs between two runs with none of them in between. */
+export function readRevisedRuns(
+  connection: Connection,
+  { after, upTo, source }: { readonly after: number; readonly upTo: number; readonly source: string },
+): number[] {
+  return connection
+    .prepare<RunRange, number>(RUNS_BETWEEN)
+    .pluck()
+    .all({ after, upTo, sources: sourcesText({ sources: [source] }) });
+}
+
 /** A collection, or kind, of which other records are stored than are counted: another program deleted or inserted some. */
 interface Miscount {
   readonly source: string;
@@ -189,22 +200,20 @@ interface RunRange {
 
 /**
  * True for revisions of the sources' runs in a `RunRange`, and of those in it whose rows another program deleted, or gave to no
- * source: whose they were, their collections tell. Goes from one run that is stored to the next: another program may have stored
- * any number, or a text, which is greater than all numbers.
+ * source: whose they were, their collections tell. Goes from one run that has revisions to the next, since most have none; another
+ * program may have stored any number, or a text, which is greater than all numbers.
  */
-const MADE_BETWEEN = `run IN (
-  SELECT n.run FROM runs n JOIN sources s ON s.id = n.source
-  WHERE n.run > :after AND n.run <= :upTo
-    AND (:sources = '[]' OR s.name IN (SELECT value FROM json_each(:sources)))
-  UNION ALL
-  SELECT run FROM (
-    WITH RECURSIVE stored(run) AS (
-      SELECT :after UNION ALL
-      SELECT (SELECT min(run) FROM (
-          SELECT min(run) AS run FROM records WHERE run > stored.run AND run <= :upTo
-          UNION ALL SELECT min(run) FROM revisions WHERE run > stored.run AND run <= :upTo))
-      FROM stored WHERE run IS NOT NULL)
-    SELECT run FROM stored WHERE run > :after AND run NOT IN (SELECT n.run FROM runs n JOIN sources s ON s.id = n.source)))`;
+const RUNS_BETWEEN = `
+  WITH RECURSIVE stored(run) AS (
+    SELECT :after UNION ALL
+    SELECT (SELECT min(run) FROM (
+        SELECT min(run) AS run FROM records WHERE run > stored.run AND run <= :upTo
+        UNION ALL SELECT min(run) FROM revisions WHERE run > stored.run AND run <= :upTo))
+    FROM stored WHERE run IS NOT NULL)
+  SELECT stored.run FROM stored LEFT JOIN runs n ON n.run = stored.run LEFT JOIN sources s ON s.id = n.source
+  WHERE stored.run > :after AND (s.id IS NULL OR :sources = '[]' OR s.name IN (SELECT value FROM json_each(:sources)))`;
+
+const MADE_BETWEEN = `run IN (${RUNS_BETWEEN})`;
 
 function sourcesText(filter: RecordFilter): string {
   return JSON.stringify(filter.sources ?? []);

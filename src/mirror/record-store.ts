@@ -1,6 +1,6 @@
 /** The records of a mirror: current ones, removed ones, and all as of an earlier run; found by id or name, and due for a read by id. */
 import type { MirrorAccess } from './access.ts';
-import { readChangesBetween, readCountsAt, readMiscounts } from './changes-between.ts';
+import { readChangesBetween, readCountsAt, readMiscounts, readRevisedRuns } from './changes-between.ts';
 import { isBodyIntact } from './intact.ts';
 import { readListedOrganizations } from './kind-views.ts';
 import { readCountsBelowOrganizations, readOrganizationsOfProjects } from './record-filter.ts';
@@ -61,6 +61,7 @@ export function recordStore(access: MirrorAccess) {
     isIntact: isBodyIntact,
     countsAt: readCountsAt,
     miscounts: readMiscounts,
+    revisedRuns: readRevisedRuns,
     countsBelowOrganizations: readCountsBelowOrganizations,
     organizationsOfProjects: readOrganizationsOfProjects,
     listedOrganizations: readListedOrganizations,

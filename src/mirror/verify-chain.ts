@@ -304,7 +304,8 @@ const CHECKED = new WeakMap<Connection, { readonly state: string; readonly text:
 
 /** Another one after each change: `data_version` after those of other connections, `total_changes()` after its own. */
 export function fileState(connection: Connection): string {
-  const own = connection.prepare<[], number>('SELECT total_changes()').pluck().get();
+  // One that only reads writes to temporary tables at most.
+  const own = connection.readonly ? 0 : connection.prepare<[], number>('SELECT total_changes()').pluck().get();
   return `${String(connection.pragma('data_version', { simple: true }))} ${own ?? 0}`;
 }
 
