@@ -413,7 +413,7 @@ function unknownParent(
   const who = mirror === null ? 'export' : 'mirror';
   return new UnknownParent(
     damage === undefined ? 'reference_unknown' : 'mirror_corrupt',
-    `the ${who} knows no ${parent} ${nameText(text)}${guess}${damage === undefined ? '' : `\n${damage.message}`}`,
+    `the ${who} has no ${parent} ${nameText(text)}${guess}${damage === undefined ? '' : `\n${damage.message}`}`,
     {
       hint: `${damage?.hint === undefined ? '' : `${damage.hint}; `}${listCommand(definitionsFor(config, config.sources[0]?.name ?? '')(kind))} lists those that the mirror holds`,
     },

@@ -12,7 +12,7 @@ export const recordArguments: readonly ArgumentRow[] = [
   {
     name: '<id>',
     key: 'id',
-    description: 'remote id (also masked as in reports), or the full name if no record has that id',
+    description: 'remote id (also masked as in reports), or a name, or a part of it that only one has',
   },
 ];
 

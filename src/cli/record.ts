@@ -494,7 +494,7 @@ function unknownRecord(
     : '';
   return new TidemarkError(
     'reference_unknown',
-    `the mirror knows no ${title.one} ${what} ${word}${near === undefined ? '' : `; did you mean "${nameText(near)}"?`}${damage === undefined ? '' : `\n${damage.message}`}`,
+    `the mirror has no ${title.one} ${what} ${word}${near === undefined ? '' : `; did you mean "${nameText(near)}"?`}${damage === undefined ? '' : `\n${damage.message}`}`,
     {
       hint: `${damage?.hint === undefined ? '' : `${damage.hint}; `}${naming}${listCommand(definition)} lists them; \`tidemark status\` says how fresh they are${note}`,
     },

@@ -241,7 +241,7 @@ function withoutHeld(
         const records = sweeps.reduce((sum, { held }) => sum + held, 0);
         return `${groupText(sweeps)}: held: the lists no longer show ${plural(records, 'record')}; their removal waits for your approval, or a later run that confirms it`;
       }),
-      `  → \`tidemark status --source ${source}\` has the commands that show them, plan to put them back, and remove them here; -v lists each`,
+      `  → \`tidemark status --source ${source}\` has the commands that show them, plan to restore them, and remove them here; -v lists each`,
     ],
     rest: unread.filter((sweep) => !several.has(sweep)),
   };

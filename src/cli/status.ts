@@ -299,7 +299,7 @@ function exitCode(sources: readonly SourceStatus[]): ExitCode {
 
 /** Why the mirror of a source is not complete, for stderr; nothing where it is. */
 function statusReason(
-  { source, state, lastRun, lastEnded, lastWholeEnded, unread, held }: SourceStatus,
+  { source, state, lastRun, lastEnded, lastWholeEnded, lastComplete, unread, held }: SourceStatus,
   config: Config,
 ): string[] {
   if (state === 'whole') return [];
@@ -314,8 +314,12 @@ function statusReason(
     return [`no run of ${source} was published yet`, ...(lastRun?.outcome === 'running' ? [] : [sync])];
   const run = [lastEnded, lastWholeEnded].find((each) => each !== null && each.outcome !== 'complete');
   const groups = groupAlike(unread, ({ outcome }) => outcome ?? '');
+  // Every list is there, as of an earlier run.
+  const isOnlyLate = unread.length === 0 && held.length === 0 && lastComplete !== null;
   return [
-    `the mirror of ${source} is not complete`,
+    isOnlyLate
+      ? `the last sync of ${source} did not succeed; the mirror is complete as of run ${lastComplete.run}`
+      : `the mirror of ${source} is not complete`,
     ...(run === undefined || run === null
       ? []
       : [`  run ${run.run} ${outcomeText(run.outcome)}${run.error === null ? '' : `: ${run.error}`}`]),
@@ -335,7 +339,7 @@ function heldReason(source: string, held: SourceStatus['held']): string[] {
   const { look, restore } = lookCommands(held, source);
   return [
     `  removals are held in ${plural(held.length, 'collection')}`,
-    `  → ${look} shows them, ${restore} plans to put them back`,
+    `  → ${look} shows them, ${restore} plans to restore them`,
   ];
 }
 

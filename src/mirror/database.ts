@@ -88,7 +88,7 @@ function refuseForeign(path: string, stats: Stats): void {
           ? 'a hard link to a file with another mode'
           : null;
   if (why === null) return;
-  throw new TidemarkError('file_system', `${path} is ${why}; it was left as it is`, {
+  throw new TidemarkError('file_system', `${path} is ${why}; it was not changed`, {
     hint: 'find out who put it there and remove it, and keep others from writing in that directory (mode 0700)',
   });
 }
@@ -189,7 +189,7 @@ function defect(path: string, code: string, thrown: unknown): TidemarkError {
 export function foreignFile(path: string, cause?: unknown): TidemarkError {
   const orDamaged =
     cause === undefined ? '' : `; if the mirror was there, its beginning is damaged: ${RESTORE_HINT}`;
-  return new TidemarkError('mirror_foreign', `${path} is not a mirror of Tidemark; it was left as it is`, {
+  return new TidemarkError('mirror_foreign', `${path} is not a mirror of Tidemark; it was not changed`, {
     hint: `set \`mirror\` (or TIDEMARK_MIRROR) to another path${orDamaged}`,
     cause,
   });

@@ -541,7 +541,7 @@ function prepareFile(connection: Connection, path: string, now: number): void {
   // In this order: another process that is making the file commits its tables and its mark as one.
   const hasTables = connection.prepare('SELECT count(*) FROM sqlite_master').pluck().get() !== 0;
   if (hasTables && !isOurs()) {
-    throw new TidemarkError('file_system', `${path} is not a log of Tidemark; it was left as it is`, {
+    throw new TidemarkError('file_system', `${path} is not a log of Tidemark; it was not changed`, {
       hint: 'move that file away, or set `mirror` to another path',
     });
   }

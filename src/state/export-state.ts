@@ -27,7 +27,7 @@ interface ExportChoice {
   readonly cwd: string;
   /** Whose records to take from an export of several sources; null if none was named. */
   readonly source: string | null;
-  /** For an export whose secrets are fingerprints: puts those back that are known; null where another key made them. */
+  /** For an export whose secrets are fingerprints: sets those that are known; null where another key made them. */
   readonly secrets?: (fingerprints: string) => ((record: RecordState) => string) | null;
 }
 

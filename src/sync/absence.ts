@@ -327,7 +327,7 @@ function heldError(walked: Walked, facts: HeldFacts): TidemarkError {
       // A hint is read apart from its run, and the same command without a source would be for all of them.
       hint: withSource(
         `${endOfWait(context.limits, facts, isOne)}; ` +
-          `${look} shows ${isOne ? 'it' : 'them'}, ${restore} plans to put ${isOne ? 'it' : 'them'} back`,
+          `${look} shows ${isOne ? 'it' : 'them'}, ${restore} plans to restore ${isOne ? 'it' : 'them'}`,
         context.source,
       ),
     },

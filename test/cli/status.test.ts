@@ -353,7 +353,7 @@ describe('status', () => {
     expect(synced.stdout).toContain(advice);
     const { stdout, stderr } = await run('status');
     for (const text of [synced.stdout, stdout, stderr])
-      expect(text).toMatch(/`tidemark restore[^`]* --kind roles --kind role_memberships[^`]*` plans to put/);
+      expect(text).toMatch(/`tidemark restore[^`]* --kind roles --kind role_memberships[^`]*` plans to restore/);
     expect(stdout).toContain(`→ role_memberships: ${advice}\n`);
     expect(stdout).not.toContain('kinds.exclude');
     // Below a role that the list shows, it may be the kind that is missing.
@@ -385,7 +385,7 @@ describe('status', () => {
     const held = await run('status');
     expect(held.stdout).toMatch(/Drift +None found +1 collection could not be compared, as of run 3, /);
     expect(held.stderr).toMatch(
-      /→ `tidemark diff latest live --source default --kind domains` shows them, `tidemark restore --source default --kind domains` plans to put them back\n$/,
+      /→ `tidemark diff latest live --source default --kind domains` shows them, `tidemark restore --source default --kind domains` plans to restore them\n$/,
     );
     expect(held.stderr).not.toContain('tidemark sync');
   });

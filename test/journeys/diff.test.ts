@@ -172,7 +172,7 @@ describe('diff of two states of the mirror', () => {
       expect(stderr).toContain(message);
     }
     const { stderr } = await expectRun(4, 'diff', 'run:1', 'latest', '--organization', 'nobody');
-    expect(stderr).toContain('the mirror knows no organization nobody');
+    expect(stderr).toContain('the mirror has no organization nobody');
     await expectRun(4, 'diff', 'run:1', 'latest', '--field', 'paused');
     await expectRun(4, 'diff', 'run:1', 'latest', '--managed-only', '--all');
   });

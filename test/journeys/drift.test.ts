@@ -385,7 +385,7 @@ describe('accepted drift', () => {
     expect((await accept(0, 'organizations', 'Harbor')).stderr).toContain('"Harbor" is organization');
     await it.drift(0);
     expect((await it.expectRun(4, 'drift', 'unaccept', 'organizations', 'Nobody')).stderr).toContain(
-      'knows no organization with the id or name "Nobody"',
+      'has no organization with the id or name "Nobody"',
     );
     await it.expectRun(0, 'drift', 'unaccept', 'organizations', 'harbor');
     expect((await it.expectRun(1, 'drift', 'unaccept', 'organizations', 'Harbor')).stderr).toContain(

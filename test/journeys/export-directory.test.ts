@@ -441,7 +441,7 @@ describe('what was asked for', () => {
       code: 'reference_unknown',
       message: expect.stringContaining(`did you mean ${ORG}?`) as string,
     });
-    expect(project.stderr).toContain('knows no project 77');
+    expect(project.stderr).toContain('has no project 77');
     expect(empty.stderr).toContain('nothing matches --kind plugins');
   });
 

@@ -182,7 +182,7 @@ describe('the history of a record', () => {
       [['log', 'domains', 'same.example'], 'is the name of 2 records'],
       [['show', 'batch_exports', 'b1', '--at', 'run:9'], 'no run 9'],
       [['show', 'batch_exports', 'b1', '--at', 'live'], 'does not name a state of the mirror'],
-      [['blame', 'batch_exports', 'b1', '--organization', 'elsewhere'], 'knows no organization elsewhere'],
+      [['blame', 'batch_exports', 'b1', '--organization', 'elsewhere'], 'has no organization elsewhere'],
       [['log', 'batch_exports', 'b1', '--limit', '0'], 'expected at least 1'],
       [['changes', '--limit', '0'], 'expected at least 1'],
       [['runs', '--limit', '0'], 'expected at least 1'],

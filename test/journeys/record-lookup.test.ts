@@ -53,11 +53,11 @@ describe('the record that a command is about', () => {
       ['session_recordings', 'r1', 'r1'],
     ] as const) {
       const ended = await run('show', kind, asked, '--json');
-      expect([asked, ended.code, ended.stderr.includes('knows no')]).toEqual([asked, 0, false]);
+      expect([asked, ended.code, ended.stderr.includes('the mirror has no')]).toEqual([asked, 0, false]);
       expect((JSON.parse(ended.stdout) as { id: string }).id, asked).toBe(id);
     }
     for (const [kind, asked, said] of [
-      ['members', 'Åsa', 'knows no member with the id or name "Åsa"'], // a name, and not the one it goes by
+      ['members', 'Åsa', 'has no member with the id or name "Åsa"'], // a name, and not the one it goes by
       [
         'members',
         'Åsa',
@@ -66,9 +66,9 @@ describe('the record that a command is about', () => {
       ['batch_exports', 'nächtlich', 'is the name of 2 records'],
       ['batch_exports', 'Nächtlic', 'Nächtlich: batch_exports b1'],
       // A recording bears the name of a person: nobody means one of their thousands by it.
-      ['session_recordings', 'Mira', 'knows no session recording with the id "Mira"'],
-      ['session_recordings', 'r2', 'knows no session recording with the id "r2"'],
-      ['recording_sharing', 'r2', 'knows no recording sharing with the id "r2"'],
+      ['session_recordings', 'Mira', 'has no session recording with the id "Mira"'],
+      ['session_recordings', 'r2', 'has no session recording with the id "r2"'],
+      ['recording_sharing', 'r2', 'has no recording sharing with the id "r2"'],
     ] as const) {
       const ended = await run('show', kind, asked);
       expect([ended.code, ended.stdout], asked).toEqual([4, '']);
@@ -205,7 +205,7 @@ describe('the name of an organization or project', () => {
       ])
         for (const option of ['--organization', '--project'])
           expect((await run(4, ...args, option, 'Harbr')).stderr, args.join(' ')).toContain(
-            `the mirror knows no ${option.slice(2)} Harbr`,
+            `the mirror has no ${option.slice(2)} Harbr`,
           );
 
       // Of the same name, and other ids.

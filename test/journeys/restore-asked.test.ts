@@ -524,7 +524,7 @@ describe('a part of the name of an organization', () => {
     async (...command) => {
       const story = await Story.start();
       const { stderr } = await story.expectRun(4, ...command, '--organization', 'kittiwake');
-      expect(stderr).toContain('knows no organization kittiwake; did you mean Kittiwake Analytics?');
+      expect(stderr).toContain('has no organization kittiwake; did you mean Kittiwake Analytics?');
       expect(stderr).toContain("`tidemark export --kind organizations | jq -c '[.id, .body.name]'` lists");
     },
   );

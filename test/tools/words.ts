@@ -51,7 +51,7 @@ const FORBIDDEN: readonly (readonly [pattern: string, instead: string])[] = [
   ['stays? in force', 'stays active'],
   ['(?:was|were) put', 'was set'],
   ['stand-in', 'placeholder'],
-  ['put(?:s|ting)? back|put it back', 'restore'],
+  ['put(?:s|ting)? (?:(?:it|them|those) )?back', 'restore'],
   ['among it', 'including'],
   ['became of', 'the result'],
   ['hears? of', 'receives'],

@@ -194,7 +194,7 @@ function held({ held: { records, ceiling }, source }: SourceFacts): HealthReason
       state: 'degraded',
       message: `${plural(records, 'removal')} held, until you accept ${records === 1 ? 'it' : 'them'} or a later run confirms ${records === 1 ? 'it' : 'them'}`,
       since: null,
-      hint: `\`tidemark diff latest live --source ${source}\` shows them, \`tidemark restore --source ${source}\` plans to put them back; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``,
+      hint: `\`tidemark diff latest live --source ${source}\` shows them, \`tidemark restore --source ${source}\` plans to restore them; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``,
     },
   ];
 }

@@ -388,7 +388,7 @@ function heldNotice(
       count: records,
       job: 'sync',
       run,
-      hint: `${look} shows them, ${restore} plans to put them back; if they were meant to go: \`tidemark sync --source ${of.source} --accept-removals ${all}\``,
+      hint: `${look} shows them, ${restore} plans to restore them; if they were meant to go: \`tidemark sync --source ${of.source} --accept-removals ${all}\``,
     },
   );
 }

@@ -525,7 +525,7 @@ type DriftEvent = Extract<NoticeEvent, 'drift_new' | 'drift_changed' | 'drift_re
 function driftHint(job: JobObservation['job']): string {
   const of = `--source ${job.source ?? ''}`;
   const kept = (summaryOf('drift', job)?.accepted ?? 0) > 0 ? ' --keep-accepted' : '';
-  return `\`tidemark drift ${of}\` shows the values; \`tidemark restore baseline${kept} ${of}\` plans to put them back; \`tidemark drift accept KIND ID --reason TEXT ${of}\` accepts what is intended`;
+  return `\`tidemark drift ${of}\` shows the values; \`tidemark restore baseline${kept} ${of}\` plans to restore them; \`tidemark drift accept KIND ID --reason TEXT ${of}\` accepts what is intended`;
 }
 
 /** One notice for all findings of an event; none for no findings. The title is made of what each channel gets. */

@@ -247,7 +247,7 @@ async function answerOf(context: LookUpContext, step: PlanStep): Promise<Answer>
       const { error } = looked;
       journal.end(step.n, { outcome: 'failed', status, ...errorColumns(error) });
       if (error.code === 'not_found') return { end: 'gone', message: null };
-      return { end: 'moved', message: `${error.message}: it is left as it is` };
+      return { end: 'moved', message: `${error.message}: it is not changed` };
     }
     const doubt = looked.id === null ? null : await doubtOf(context, ready, looked.id);
     if (doubt !== null) return { end: 'unknown', message: doubt };

@@ -220,7 +220,7 @@ describe('a sync', () => {
     const role = { ...held[0]!, kind: 'roles' as const, records: 1, below: 3, names: [] };
     const [ofRole] = transitionsOf([], { ...waits, held: [role] }).notices;
     expect(contentOf(ofRole!).hint).toMatch(
-      /`tidemark restore --source \S+ --kind roles --kind role_memberships` plans to put them back/,
+      /`tidemark restore --source \S+ --kind roles --kind role_memberships` plans to restore them/,
     );
   });
 });
@@ -298,7 +298,7 @@ describe('drift', () => {
   it('says how to see it, to put it back and to accept it', () => {
     const [notice] = transitionsOf([], drift(['a'])).notices;
     expect(contentOf(notice!).hint).toBe(
-      '`tidemark drift --source production` shows the values; `tidemark restore baseline --source production` plans to put them back; `tidemark drift accept KIND ID --reason TEXT --source production` accepts what is intended',
+      '`tidemark drift --source production` shows the values; `tidemark restore baseline --source production` plans to restore them; `tidemark drift accept KIND ID --reason TEXT --source production` accepts what is intended',
     );
     const [resolved] = transitionsOf(after([], transitionsOf([], drift(['a']))), drift()).notices;
     expect(contentOf(resolved!).hint).toBeNull();
