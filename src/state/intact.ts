@@ -118,7 +118,8 @@ export function alteredAuthors(mirror: Pick<Mirror, 'runs' | 'restores'>, runs: 
 
 /** The same of one run that is shown, and of what it changed. */
 export function alteredRun(mirror: Pick<Mirror, 'runs' | 'restores'>, run: number): string[] {
-  const lines = alteredAuthors(mirror, [run]);
+  const unlike = mirror.runs.unlikeSealed({ from: run, upTo: run }).map(({ line }) => line);
+  const lines = [...unlike, ...alteredAuthors(mirror, [])];
   const text = mirror.runs.alteredChangesText({ after: run - 1, upTo: run, among: null });
   return text === null || lines.some((line) => line.includes(text)) ? lines : [`altered: ${text}`, ...lines];
 }
