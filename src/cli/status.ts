@@ -299,7 +299,7 @@ function exitCode(sources: readonly SourceStatus[]): ExitCode {
 
 /** Why the mirror of a source is not complete, for stderr; nothing where it is. */
 function statusReason(
-  { source, state, lastRun, lastEnded, lastWholeEnded, lastComplete, unread, held }: SourceStatus,
+  { source, state, lastRun, lastEnded, lastWholeEnded, lastPublished, unread, held }: SourceStatus,
   config: Config,
 ): string[] {
   if (state === 'whole') return [];
@@ -314,11 +314,11 @@ function statusReason(
     return [`no run of ${source} was published yet`, ...(lastRun?.outcome === 'running' ? [] : [sync])];
   const run = [lastEnded, lastWholeEnded].find((each) => each !== null && each.outcome !== 'complete');
   const groups = groupAlike(unread, ({ outcome }) => outcome ?? '');
-  // Every list is there, as of an earlier run.
-  const isOnlyLate = unread.length === 0 && held.length === 0 && lastComplete !== null;
+  // A failed run publishes nothing: the mirror is what the run before it made.
+  const isComplete = lastEnded?.outcome === 'failed' && lastPublished?.outcome === 'complete';
   return [
-    isOnlyLate
-      ? `the last sync of ${source} did not succeed; the mirror is complete as of run ${lastComplete.run}`
+    isComplete
+      ? `the last sync of ${source} failed; the mirror is complete as of run ${lastPublished.run}`
       : `the mirror of ${source} is not complete`,
     ...(run === undefined || run === null
       ? []

@@ -97,6 +97,14 @@ const CASES: readonly Case[] = [
     says: /default is not complete[^]*domains[^]*denied/,
   },
   {
+    name: 'status, the last sync failed',
+    args: ['status'],
+    quirk: allFailing,
+    isSyncedWithQuirk: true,
+    code: 3,
+    says: /the last sync of default failed; the mirror is complete as of run 1\n[^]*run 2 failed/,
+  },
+  {
     name: 'drill, one list denied',
     args: ['drill'],
     quirk: domainsDenied,
