@@ -25,11 +25,11 @@ import {
 import { type Health, worst } from '../daemon/health/health.ts';
 import {
   type HealthSnapshot,
-  type HealthView,
   lookAtBackups,
   readHealthInputs,
   snapshotOf,
 } from '../daemon/health/health-facts.ts';
+import type { HealthView } from '../daemon/health/source-facts.ts';
 import { fullDisk, spaceBeside } from '../doctor/disk.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { hourProblem, hourProblemOf } from '../daemon/problems.ts';

@@ -11,9 +11,8 @@ import {
   type HealthSnapshot,
   NOTHING_READ,
   readHealthSnapshot,
-  type SourceView,
-  unreadSource,
 } from './health/health-facts.ts';
+import { type SourceView, unreadSource } from './health/source-facts.ts';
 import type { RunTotals } from './http/run-counter.ts';
 import type { DrillScores, LastJobs } from './last-jobs.ts';
 import type { DaemonProblem, DaemonView, JobRequest, RequestedJob, RequestStatus } from './view.ts';

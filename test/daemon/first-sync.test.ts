@@ -1,7 +1,8 @@
 /** A first sync that is cut short: a restart makes its source not late. */
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { readFreshness, readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
+import { readFreshness } from '../../src/daemon/health/freshness.ts';
+import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
 

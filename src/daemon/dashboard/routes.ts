@@ -20,7 +20,8 @@ import {
   findChanges,
 } from '../http/changes.ts';
 import type { DriftNow } from '../health/drift-now.ts';
-import { lookAtBackups, readFreshness, readHealthSnapshot } from '../health/health-facts.ts';
+import { lookAtBackups, readHealthSnapshot } from '../health/health-facts.ts';
+import { readFreshness } from '../health/freshness.ts';
 import { asRefusal, kindFrom, numberIn, queryOf, queryWith, sourceIn, valuesIn } from '../http/request.ts';
 import type { PageRestores } from '../http/restores.ts';
 import { unreadOfSources } from '../../state/unread-in-period.ts';

@@ -3,32 +3,32 @@ import type { Config } from '../../config/config.ts';
 import { areBackupsEncrypted, ownerOf } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
-import { asTidemarkError, type ErrorCode, isLocalError } from '../../core/errors.ts';
-import { type Delivery, type JobName, type JobRow, JOB_NAMES } from '../../mirror/daemon-store.ts';
+import { asTidemarkError } from '../../core/errors.ts';
+import type { Delivery, JobRow } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { RunRow } from '../../mirror/run-rows.ts';
 import { backupsShown, backupToName, type BackupsShown } from '../../backup/known-backups.ts';
 import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
-import {
-  EMPTIED_HINT,
-  LATEST_BACKUP,
-  NEW_BASELINE_HINT,
-  namingBackup,
-  withSource,
-} from '../../core/hints.ts';
+import { LATEST_BACKUP, namingBackup, withSource } from '../../core/hints.ts';
 import { contradictionText } from '../../report/drift-document.ts';
 import { hasBackupFailed, standingFailure } from '../backup-failure.ts';
-import { hasEmptiedTarget, lacksBaseline, refusalOf, summaryOf } from '../jobs/summaries.ts';
+import { hasEmptiedTarget } from '../jobs/summaries.ts';
 import { mendingText } from '../jobs/verify-result.ts';
 import { driftWaitsSince } from '../notices/perhaps-open.ts';
-import { SILENT_MS } from '../jobs/queue.ts';
-import { hourProblemOf } from '../problems.ts';
 import type { DaemonView } from '../view.ts';
 import { type Health, assessHealth } from './health.ts';
-import type { HealthFacts, SourceFacts } from './facts.ts';
+import type { HealthFacts } from './facts.ts';
 import type { HealthReason } from './reason.ts';
-import { allowedAgeMs, expectedSince, isFirstSyncAtWork, isInterrupted } from './allowed-age.ts';
-import { failureCode } from './source-reasons.ts';
+import { rememberComplete } from './freshness.ts';
+import { jobFacts, unreportedJobProblems } from './job-facts.ts';
+import {
+  type HealthView,
+  type SourceInputs,
+  failingSince,
+  firstSyncOf,
+  lastWholeSync,
+  sourceFacts,
+  unreadSource,
+} from './source-facts.ts';
 import {
   type DrillScores,
   type LastJobs,
@@ -37,7 +37,6 @@ import {
   withUnwritten,
 } from '../last-jobs.ts';
 import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
-import { lastCompleteRun } from '../../state/runs.ts';
 import { type SourceStatus, readSourceStatuses } from '../../state/source-status.ts';
 
 /** What is known of the mirror at one time. It stays true without the file, until somebody writes to the mirror. */
@@ -53,21 +52,11 @@ interface MirrorFacts {
 }
 
 /** What health needs beside it. */
-interface HealthInputs extends MirrorFacts {
+interface HealthInputs extends MirrorFacts, SourceInputs {
   readonly recent: readonly Delivery[];
   readonly backups: Omit<NonNullable<HealthFacts['backups']>, keyof BackupWork | 'everyMs'> | null;
   /** Why the mirror may have been begun by mistake, without its history. */
   readonly begunAnew: BegunAnew | null;
-  /** The latest syncs of all kinds, by source. */
-  readonly wholeSyncs: ReadonlyMap<string, JobRow | null>;
-  /** By source, as in `SourceFacts`. */
-  readonly failingSince: ReadonlyMap<string, string | null>;
-  /** By source. */
-  readonly firstSyncs: ReadonlyMap<string, SourceFacts['firstSync']>;
-  /** By source, its latest restore that has not ended. */
-  readonly restores: ReadonlyMap<string, ReturnType<typeof latestUnfinished>>;
-  /** The sources whose drift is not reported yet, and since when. */
-  readonly driftWaits: ReadonlyMap<string, string | null>;
   readonly contradictions: HealthFacts['contradictions'];
   /** As of `HealthFacts`. */
   readonly damage: string | null;
@@ -124,38 +113,10 @@ const NO_JOBS: LastJobs = {
 const BACKUP_JOBS_READ = 50;
 /** Latest deliveries searched for channels that failed. */
 const DELIVERIES_READ = 200;
-const NO_ATTEMPTS: SourceFacts['firstSync'] = { hasEnded: false, wasInterrupted: false };
-/** Attempts of a source without a complete run that are looked at: more than were made before somebody should have known of it. */
-const ATTEMPTS_READ = 500;
 /** Longer than most syncs of other processes take. */
 const LOCKED_LONG_MS = 15 * 60_000;
 /** A notice that is pending for longer failed at the first attempts. */
 const PENDING_LONG_MS = 15 * 60_000;
-
-/** What health is assessed from: the running daemon, or what the command line knows without one. */
-export type HealthView = Pick<
-  DaemonView,
-  | 'startedAt'
-  | 'addedAt'
-  | 'scheduledAt'
-  | 'config'
-  | 'configProblem'
-  | 'mirror'
-  | 'completeRuns'
-  | 'backups'
-  | 'schedules'
-  | 'intervalChange'
-  | 'running'
-  | 'unwritten'
-  | 'queued'
-  | 'problems'
->;
-
-/** What a source is assessed by beside its mirror. */
-export type SourceView = Pick<
-  HealthView,
-  'addedAt' | 'scheduledAt' | 'schedules' | 'intervalChange' | 'running' | 'queued' | 'problems'
->;
 
 /** Does not throw for a mirror that cannot be read: that is part of the snapshot. */
 export function readHealthSnapshot(view: HealthView, now: number, shown: Look = {}): HealthSnapshot {
@@ -210,15 +171,6 @@ export function readHealthInputs(
       planted: plantedIn(mirror),
     };
   });
-}
-
-function rememberComplete(
-  { completeRuns }: Pick<HealthView, 'completeRuns'>,
-  source: string,
-  run: RunRow | null,
-): void {
-  if (run === null) completeRuns.delete(source);
-  else completeRuns.set(source, run);
 }
 
 function plantedIn(mirror: Mirror): HealthFacts['planted'] {
@@ -387,103 +339,6 @@ export function snapshotWithout(view: HealthView, error: unknown, now: number): 
   return { now, health, mirror: null, madeGood: new Set(), ...nothing };
 }
 
-/** The age of a source's last complete run, and the allowed one. */
-export interface Freshness extends Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy' | 'sync'> {
-  readonly source: string;
-  /** When its last complete run ended, ISO 8601; null without one. */
-  readonly completeAt: string | null;
-  /** When the daemon first had the source: from then on a complete run is expected. */
-  readonly expectedSince: string;
-  /** The greatest allowed age of the last complete run, milliseconds. */
-  readonly allowedMs: number;
-}
-
-interface FreshnessNow extends Freshness {
-  /** Then nothing is overdue, whatever its age. */
-  readonly isFirstSyncAtWork: boolean;
-}
-
-/**
- * The freshness of configured sources that a schedule syncs; null if the mirror cannot be read.
- * @param now milliseconds since the epoch
- * @param names the requested sources; all without
- */
-export function readFreshness(
-  view: HealthView,
-  now: number,
-  names?: readonly string[],
-): readonly FreshnessNow[] | null {
-  const config = view.config();
-  const configured = config.sources.map(({ name }) => name);
-  try {
-    const mirror = view.mirror();
-    return mirror.atOnce(() =>
-      configured
-        .filter((name) => names?.includes(name) !== false)
-        .flatMap((source): FreshnessNow[] => {
-          const lastComplete = lastCompleteRun(mirror, source);
-          rememberComplete(view, source, lastComplete);
-          const tried = {
-            firstTriedAt: mirror.runs.firstStartedAt(source),
-            lastComplete,
-            firstSync: firstSyncOf(mirror, source, lastComplete),
-          };
-          const facts = { ...unreadSource(view, config, source), ...tried };
-          const allowedMs = allowedAgeMs(facts);
-          if (allowedMs === null) return [];
-          const { behind, isQueued, limitHeldBy, sync = null } = facts;
-          const expected = expectedSince(facts);
-          const completeAt = lastComplete?.finishedAt ?? null;
-          return [
-            {
-              ...{ source, completeAt, expectedSince: expected, allowedMs },
-              ...{ behind, isQueued, limitHeldBy, sync },
-              isFirstSyncAtWork: isFirstSyncAtWork(facts, now),
-            },
-          ];
-        }),
-    );
-  } catch {
-    // Health and the jobs report why it cannot be read.
-    return null;
-  }
-}
-
-/** When the first of the latest syncs of all kinds ended that failed in the same way one after the other, ISO 8601; null where the latest did not. */
-function failingSince(mirror: Mirror, source: string): string | null {
-  const attempts = (limit: number): (RunRow | JobRow)[] => {
-    const runs = mirror.runs.list({ source, isOfAllKinds: true, limit });
-    // Of one with a run, the run says how it ended.
-    const jobs = mirror.daemon.jobs({ name: 'sync', source, limit }).filter(({ run }) => run === null);
-    return [...runs, ...jobs]
-      .filter(({ outcome }) => outcome !== 'running')
-      .toSorted((a, b) => (a.startedAt > b.startedAt ? -1 : 1));
-  };
-  // One of each may be at work.
-  const [latest] = attempts(2);
-  const code = latest === undefined ? null : failureCode(latest);
-  if (code === null) return null;
-  const all = attempts(ATTEMPTS_READ);
-  const other = all.findIndex((each) => failureCode(each) !== code);
-  const first = other === -1 ? all.at(-1) : all[other - 1];
-  return first?.finishedAt ?? first?.startedAt ?? null;
-}
-
-function firstSyncOf(
-  mirror: Mirror,
-  source: string,
-  lastComplete: SourceFacts['lastComplete'],
-): SourceFacts['firstSync'] {
-  if (lastComplete !== null) return NO_ATTEMPTS;
-  const runs = mirror.runs.list({ source, isOfAllKinds: true, limit: ATTEMPTS_READ });
-  // Of one with a run, the run says how it ended.
-  const jobs = mirror.daemon
-    .jobs({ name: 'sync', source, limit: ATTEMPTS_READ })
-    .filter(({ run }) => run === null);
-  const ended = [...runs, ...jobs].filter(({ outcome }) => outcome !== 'running');
-  return { hasEnded: !ended.every(isInterrupted), wasInterrupted: ended.some(isInterrupted) };
-}
-
 /** The backups in their directory, after a short wait; null if unknown. Also of a mirror that cannot be read: then they matter most. */
 export async function lookAtBackups(view: HealthView, waitMs?: number): Promise<BackupsShown | null> {
   const { backup } = view.config();
@@ -513,35 +368,6 @@ function lastingProblems(view: HealthView, now: number): HealthFacts['problems']
     if (about === 'lock' && now - Date.parse(since) < LOCKED_LONG_MS) return [];
     return [{ message: error.message, hint: error.hint ?? null, since }];
   });
-}
-
-/**
- * Jobs that failed with a local error (the disk is full, the mirror is damaged or cannot be written) that could not be
- * recorded, until the next job of that name gets further.
- */
-function unreportedJobProblems(view: HealthView, jobs: LastJobs): HealthFacts['problems'] {
-  return view.problems().flatMap(({ about, since, error }) => {
-    const [word, name, ...rest] = about.split(':');
-    if (word !== 'job' || name === undefined || !isLocalError(error.code)) return [];
-    // It is back: it was read.
-    if (error.code === 'mirror_missing') return [];
-    const source = rest.length === 0 ? null : rest.join(':');
-    if (name === 'backup' && view.config().backup === null) return [];
-    const row = jobs.of(name as JobName).find((each) => each.source === source);
-    if (row?.errorCode === error.code) return [];
-    // By a command, which the daemon's own list does not know.
-    if (row?.outcome === 'done' && row.startedAt >= since) return [];
-    const message = `the last ${name}${source === null ? '' : ` of ${source}`} failed: ${error.message}`;
-    return [{ message, hint: error.hint ?? null, since }];
-  });
-}
-
-/** The latest sync of all kinds of a source, where the latest sync was one. */
-function lastWholeSync(mirror: Mirror, source: string, jobs: LastJobs): JobRow | null {
-  const row = jobs.one('sync', source);
-  const run = row?.run ?? null;
-  const kinds = run === null ? null : (mirror.runs.get(run)?.kinds ?? null);
-  return kinds === null ? row : null;
 }
 
 /** The daemon's own backups from its jobs, all others from the directory. */
@@ -592,146 +418,10 @@ export function backupWork(view: HealthView): BackupWork {
   };
 }
 
-function sourceFacts(
-  view: HealthView,
-  config: Config,
-  sourceStatus: SourceStatus,
-  {
-    wholeSyncs,
-    failingSince: failing,
-    firstSyncs,
-    restores,
-    driftWaits,
-  }: Pick<HealthInputs, 'wholeSyncs' | 'failingSince' | 'firstSyncs' | 'restores' | 'driftWaits'>,
-): SourceFacts {
-  const { source, lastComplete, lastEnded, lastWholeEnded, firstTriedAt, held, unreadCount } = sourceStatus;
-  const narrowed = lastEnded?.kinds ?? null;
-  const restore = restores.get(source);
-  const interrupted = restore?.isAtWork === true ? null : (restore?.row ?? null);
-  return {
-    ...unreadSource(view, config, source),
-    lastComplete,
-    lastEnded: lastWholeEnded,
-    lastSync: wholeSyncs.get(source) ?? null,
-    failingSince: failing.get(source) ?? null,
-    firstSync: firstSyncs.get(source) ?? NO_ATTEMPTS,
-    interrupted,
-    driftWaitsSince: driftWaits.get(source) ?? null,
-    lastNarrowed: lastEnded === null || narrowed === null ? null : { ...lastEnded, kinds: narrowed },
-    firstTriedAt,
-    held: {
-      records: held.reduce((sum, { records }) => sum + records, 0),
-      ceiling: held.reduce((sum, { records, below }) => sum + records + below, 0),
-    },
-    unread: unreadCount,
-  };
-}
-
-/** The facts about a source without the mirror. */
-export function unreadSource(view: SourceView, config: Config, source: string): SourceFacts {
-  const schedule = view.schedules().find((each) => each.schedule === 'sync' && each.sources.includes(source));
-  const sync = view.running().find((job) => job.name === 'sync' && job.source === source);
-  return {
-    source,
-    schedule:
-      schedule === undefined
-        ? null
-        : {
-            intervalMs: schedule.intervalMs,
-            jitterMs: config.schedules.sync?.jitterMs ?? 0,
-            change: view.intervalChange('sync'),
-            sourceSince: view.scheduledAt(source),
-          },
-    isSyncing: sync !== undefined,
-    sync: sync === undefined ? null : { startedAt: sync.startedAt, silentMs: sync.silentMs ?? 0 },
-    isSilent: (sync?.silentMs ?? 0) >= SILENT_MS,
-    behind: behindOf(view, source),
-    isQueued: queuedSync(view, source) !== undefined,
-    limitHeldBy: queuedSync(view, source)?.waitsFor ?? null,
-    hourUsedUp: hourUsedUp(view, source),
-    pausedUntil: schedule?.paused?.find((each) => each.source === source)?.until ?? null,
-    lastComplete: null,
-    lastEnded: null,
-    lastSync: null,
-    firstSync: NO_ATTEMPTS,
-    lastNarrowed: null,
-    addedAt: view.addedAt(source),
-    firstTriedAt: null,
-    held: { records: 0, ceiling: 0 },
-    interrupted: null,
-    driftWaitsSince: null,
-    unread: 0,
-  };
-}
-
-function behindOf(view: SourceView, source: string): SourceFacts['behind'] {
-  return (queuedSync(view, source) === undefined ? undefined : view.running()[0]) ?? null;
-}
-
-function queuedSync(view: SourceView, source: string): ReturnType<SourceView['queued']>[number] | undefined {
-  return view.queued().find((job) => job.name === 'sync' && job.source === source);
-}
-
-function hourUsedUp(view: SourceView, source: string): SourceFacts['hourUsedUp'] {
-  const error = view.problems().find(({ about }) => about === hourProblemOf(source))?.error;
-  return error === undefined ? null : { message: error.message, hint: error.hint ?? null };
-}
-
 /** What is left of a failed backup, as of what is known of the targets now. */
 function standingOf(view: HealthView, row: JobRow): JobRow | null {
   const { backup } = view.config();
   return standingFailure(row, backup, view.backups.remembered(backup?.targets ?? []));
-}
-
-/** @param standing what is left of a failed backup; null for nothing */
-function jobFacts(
-  { lastJobs: jobs, drillScores }: MirrorFacts,
-  standing: (row: JobRow) => JobRow | null,
-): Pick<HealthFacts, 'verify' | 'drills' | 'failedJobs'> {
-  const [verify] = jobs.verifications;
-  const isDamage = ({ job }: JobRow): boolean => jobs.damaged.some((each) => each.job === job);
-  const isLatest = (row: JobRow): boolean => jobs.one(row.name, row.source)?.job === row.job;
-  // Findings of a check are reported separately; only a check that could not run counts here.
-  const latest = JOB_NAMES.filter((name) => name !== 'sync').flatMap((name) =>
-    jobs
-      .of(name)
-      .filter(hasFailed)
-      // That the targets have what was due does not mend the mirror.
-      .flatMap((row) => (name === 'backup' && !isDamage(row) ? (standing(row) ?? []) : row))
-      .map((row) => ({ ...row, isBefore: false })),
-  );
-  const before = jobs.damaged.filter((row) => !isLatest(row)).map((row) => ({ ...row, isBefore: true }));
-  return {
-    verify: verify === undefined ? null : { ...verify, ...verifyFacts(verify) },
-    drills: jobs.of('drill').map((drill) => {
-      const { last = null, before = null } = drillScores.get(drill.source ?? '') ?? {};
-      return { ...drill, score: last, scoreBefore: before };
-    }),
-    failedJobs: [...latest, ...before].map((row) => ({
-      ...row,
-      hint: hasEmptiedTarget(row) ? EMPTIED_HINT : lacksBaseline(row) ? NEW_BASELINE_HINT : refusalOf(row),
-      isOfAuditLog: refusalOf(row) !== null,
-    })),
-  };
-}
-
-function verifyFacts(
-  verify: JobRow,
-): Pick<NonNullable<HealthFacts['verify']>, 'problems' | 'hint' | 'isOfAuditLog'> {
-  const summary = summaryOf('verify', verify);
-  return {
-    problems: summary?.problems ?? 0,
-    hint: summary?.hint ?? null,
-    isOfAuditLog: summary?.isOfAuditLog === true,
-  };
-}
-
-function hasFailed(row: JobRow): boolean {
-  const isFound = (summaryOf('verify', row)?.problems ?? 0) > 0;
-  // It is back, with this row in it.
-  if (row.errorCode === ('mirror_missing' satisfies ErrorCode)) return false;
-  if (row.name === 'backup') return hasBackupFailed(row);
-  return (row.outcome === 'failed' || row.outcome === 'refused') && !isFound;
 }
 
 /** Channels whose newest finished delivery was given up, or that have had a pending one for too long. */

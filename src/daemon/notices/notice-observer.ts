@@ -22,13 +22,8 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { writerOf } from '../../mirror/lock.ts';
 import { latestUnfinished } from '../../mirror/unfinished-restore.ts';
 import { mirrorFileState } from '../cell-status.ts';
-import {
-  backupWork,
-  type Freshness,
-  isMirrorGone,
-  readFreshness,
-  readHealthSnapshot,
-} from '../health/health-facts.ts';
+import { backupWork, isMirrorGone, readHealthSnapshot } from '../health/health-facts.ts';
+import { type Freshness, readFreshness } from '../health/freshness.ts';
 import { allowedBackupAgeMs, isBackupOnItsWay } from '../health/allowed-age.ts';
 import type { BegunJob, EndedJob, JobObserver, ObserverContext } from '../jobs/observers.ts';
 import { UNENDED } from '../jobs/job-log.ts';

@@ -13,7 +13,7 @@ import { isReadAfter } from '../../state/runs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type latestUnfinished, newestUnfinished, unendedText } from '../../mirror/unfinished-restore.ts';
 import { resumeHint } from '../../core/hints.ts';
-import type { Freshness } from '../health/health-facts.ts';
+import type { Freshness } from '../health/freshness.ts';
 import { behindText, hangingSyncHint, syncText } from '../health/waits.ts';
 import type { HealthReason } from '../health/reason.ts';
 import { contentOf, noticeOf, sourceOf, span, subjectName } from './message.ts';
