@@ -17,7 +17,7 @@ import { movedAway, MOVED_SUFFIX } from '../../mirror/open.ts';
 import { isMirrorGone } from '../health/health-facts.ts';
 import type { DaemonView } from '../view.ts';
 import { noticeOf, subjectName } from './message.ts';
-import { removedNotice } from './notifier.ts';
+import { removedNotice } from './checked-transitions.ts';
 import { isJustRestored } from './perhaps-open.ts';
 
 interface MirrorPlaceOptions {

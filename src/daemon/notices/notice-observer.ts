@@ -6,13 +6,8 @@ import { definitionsFor } from '../../config/source.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import type { Notice, JobRow, NoticeState } from '../../mirror/daemon-store.ts';
 import type { Deliveries } from './deliveries.ts';
-import {
-  channelsFor,
-  createNotifier,
-  type Notifier,
-  removedTransition,
-  type UnfinishedRestore,
-} from './notifier.ts';
+import { channelsFor, createNotifier, type Notifier } from './notifier.ts';
+import { removedTransition, type UnfinishedRestore } from './checked-transitions.ts';
 import type { Config } from '../../config/config.ts';
 import { areBackupsEncrypted } from '../../config/mirrors.ts';
 import { asTidemarkError, isLocalError, TidemarkError } from '../../core/errors.ts';

@@ -5,7 +5,8 @@ import type { NoticeEvent } from '../../../src/config/notice-events.ts';
 import type { JobName, JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon-store.ts';
 import type { NamedRemovals } from '../../../src/state/held-names.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
-import { channelsFor, freshnessTransition } from '../../../src/daemon/notices/notifier.ts';
+import { channelsFor } from '../../../src/daemon/notices/notifier.ts';
+import { freshnessTransition } from '../../../src/daemon/notices/checked-transitions.ts';
 import { contentOf, messageOf } from '../../../src/daemon/notices/message.ts';
 import {
   type JobObservation,
