@@ -23,7 +23,7 @@ import {
 import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { RecreatedIds } from './recreated-ids.ts';
-import { readIdMap } from './restores.ts';
+import { readIdMap } from './id-map.ts';
 import { sealRow } from './row-seals.ts';
 import { DamagedRow, knownKind, storedPath, storedScope, textOf } from './stored-names.ts';
 import { acceptances, fingerprintKey } from './schema/retention-tables.ts';

@@ -8,7 +8,7 @@ import type { Connection } from './database.ts';
 import { HEAD_COLUMNS, type HistoryHead, textAt, textsOf } from './history.ts';
 import { param, prepared } from './query.ts';
 import { RecreatedIds } from './recreated-ids.ts';
-import { readIdMap } from './restores.ts';
+import { readIdMap } from './id-map.ts';
 import { type CollectionRow, readCollection, readCollections } from './run-rows.ts';
 import { records } from './schema/record-tables.ts';
 

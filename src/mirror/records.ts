@@ -27,7 +27,7 @@ import { REVISION_CHANGE } from './publish-records.ts';
 import { type QueryBuilder, type RowQuery, param, prepared, streamed } from './query.ts';
 import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
 import { RecreatedIds } from './recreated-ids.ts';
-import { type IdMapping, readIdMap } from './restores.ts';
+import { type IdMapping, readIdMap } from './id-map.ts';
 import { unknownMembers } from './run-seals.ts';
 import { records } from './schema/record-tables.ts';
 import { runs } from './schema/run-tables.ts';

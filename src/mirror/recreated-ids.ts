@@ -5,7 +5,7 @@
 import { familyKinds } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import type { IdMapping } from './restores.ts';
+import type { IdMapping } from './id-map.ts';
 
 interface Place {
   readonly scope: Scope;

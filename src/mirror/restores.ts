@@ -1,27 +1,9 @@
 /**
- * Restores, their journal and the id map. What is written before a request and after its answer has reached the disk
+ * Restores and their journal. What is written before a request and after its answer has reached the disk
  * when it returns, so that it is known after a power cut too (design.md, Never broken 6).
  */
-import {
-  and,
-  asc,
-  desc,
-  eq,
-  getTableColumns,
-  gt,
-  gte,
-  inArray,
-  isNotNull,
-  isNull,
-  lte,
-  max,
-  min,
-  ne,
-  or,
-  sql,
-} from 'drizzle-orm';
-import { isKind, scopeKey } from '../catalog/catalog.ts';
-import type { Scope } from '../catalog/definition.ts';
+import { and, asc, desc, eq, getTableColumns, gte, isNotNull, isNull, lte, or, sql } from 'drizzle-orm';
+import { isKind } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Actor } from '../core/actor.ts';
 import { isoTime } from '../core/clock.ts';
@@ -29,16 +11,24 @@ import { TidemarkError } from '../core/errors.ts';
 import { resolvePointer } from '../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
 import type { MirrorAccess } from './access.ts';
-import type { AuditAction } from './audit-actions.ts';
 import { recordAction } from './audit-log.ts';
 import { contradictedRows, isAsRecorded, madeVia, requireAsRecorded } from './audited-rows.ts';
 import type { Connection } from './database.ts';
-import { excluded, isAmong, param, paramsOf, prepared, unlessGiven } from './query.ts';
-import { mappingsUnlikeSealed, rowSealer } from './row-seals.ts';
-import { knownKind, storedScope, textOf } from './stored-names.ts';
+import { isAmong, param, paramsOf, prepared, unlessGiven } from './query.ts';
+import { mappingsUnlikeSealed } from './row-seals.ts';
+import { type IdMapping, readIdMap, storeMappings } from './id-map.ts';
+import {
+  BACKUP_SINCE,
+  BACKUP_SINCE_RESUMED,
+  BEGINS,
+  LAST_ACTION,
+  RESUMED_BY,
+  type RestoreBegin,
+  SENT_AFTER,
+} from './restore-log.ts';
 import { auditLog } from './schema/retention-tables.ts';
-import { idMap, restoreSteps, restores } from './schema/restore-tables.ts';
-import { runs } from './schema/run-tables.ts';
+import { restoreSteps, restores } from './schema/restore-tables.ts';
+import { textOf } from './stored-names.ts';
 import type { RunRow } from './run-rows.ts';
 import { LogSync, logBytes } from './write-ahead-log.ts';
 
@@ -88,15 +78,6 @@ export interface RestoreStart {
   readonly steps: readonly Pick<RestoreStepRow, 'n' | 'outcome' | 'inverse' | 'errorCode' | 'error'>[];
 }
 
-/** A record that came back under another id or in another place. */
-export interface IdMapping extends Readonly<
-  Omit<typeof idMap.$inferSelect, 'kind' | 'oldScope' | 'newScope'>
-> {
-  readonly kind: Kind;
-  readonly oldScope: Scope;
-  readonly newScope: Scope;
-}
-
 /** A record that a restore created. */
 interface Creation {
   readonly restore: number;
@@ -104,15 +85,6 @@ interface Creation {
   readonly id: string;
   /** The record that it stands for in the state that was restored: of an invite, the member. */
   readonly desired: { readonly kind: Kind; readonly id: string } | null;
-}
-
-/** A time at which a restore was begun, or was continued. */
-export interface RestoreBegin {
-  readonly restore: number;
-  /** Number of its entry in the audit log: of two restores, the later one has the higher. */
-  readonly entry: number;
-  /** ISO 8601. */
-  readonly at: string;
 }
 
 /** A step's new row, and the new id that it gave: of the record as it was desired, and as an earlier restore left it. */
@@ -496,100 +468,6 @@ const PLANNED_RUN = prepared((db) =>
     .prepare(),
 );
 
-const SENT_AFTER = prepared((db) => {
-  const { entry, about, member, action } = auditLog;
-  const { restore, source, finishedAt, outcome } = restores;
-  const known = db
-    .select({ entry: sql`coalesce(${runs.lastEntry}, 0)` })
-    .from(runs)
-    .where(eq(runs.run, param('run')));
-  // What was sent before it was resumed may be known to the run.
-  const isAfter = or(ne(action, 'resume'), gt(restoreSteps.sentAt, param('until')));
-  const applied = sql<number>`max(${eq(restoreSteps.outcome, 'applied')})`;
-  const endedAt = sql<string | null>`coalesce(${finishedAt}, max(${restoreSteps.sentAt}))`;
-  return db
-    .select({ restore, endedAt, outcome, applied })
-    .from(auditLog)
-    .innerJoin(restores, eq(member, sql`json_array(${restore})`))
-    .innerJoin(
-      restoreSteps,
-      and(eq(restoreSteps.restore, restore), inArray(restoreSteps.outcome, ['applied', 'sent']), isAfter),
-    )
-    .where(
-      and(
-        gt(entry, sql`(${known})`),
-        eq(about, 'restores'),
-        inArray(action, ['restore', 'undo', 'resume']),
-        eq(source, param('source')),
-      ),
-    )
-    .groupBy(restore)
-    .orderBy(desc(restore))
-    .prepare();
-});
-
-const BEGINS = prepared((db) => {
-  const { entry, at, about, member, action } = auditLog;
-  const { restore, source } = restores;
-  return db
-    .select({ restore, entry, at })
-    .from(auditLog)
-    .innerJoin(restores, eq(member, sql`json_array(${restore})`))
-    .where(
-      and(eq(about, 'restores'), inArray(action, ['restore', 'undo', 'resume']), eq(source, param('source'))),
-    )
-    .orderBy(asc(entry))
-    .prepare();
-});
-
-const RESUMED_BY = prepared((db) => {
-  const { entry, by, via, about, member, action } = auditLog;
-  const startedVia = sql.raw(madeVia('restores', 'audit_log.member'));
-  const isOther = or(ne(restores.by, by), sql`${via} IS NOT ${startedVia}`);
-  return db
-    .select({ by, via })
-    .from(auditLog)
-    .innerJoin(restores, and(eq(restores.restore, param('restore')), isOther))
-    .where(and(eq(about, 'restores'), eq(member, sql`json_array(${restores.restore})`), eq(action, 'resume')))
-    .groupBy(by, via)
-    .orderBy(asc(min(entry)))
-    .prepare();
-});
-
-/** The last backup restored after the last of these actions on a restore. */
-const backupAfter = (...actions: AuditAction[]) =>
-  prepared((db) => {
-    const { entry, about, member, action, row } = auditLog;
-    const last = db
-      .select({ entry: max(entry) })
-      .from(auditLog)
-      .where(and(eq(about, 'restores'), eq(member, param('member')), inArray(action, actions)));
-    return db
-      .select({ madeAt: sql<string | null>`iif(json_valid(${row}), ${row} ->> '$.made_at', NULL)` })
-      .from(auditLog)
-      .where(and(eq(action, 'restore_backup'), sql`${entry} > (${last})`))
-      .orderBy(desc(entry))
-      .limit(1)
-      .prepare();
-  });
-
-const BACKUP_SINCE = backupAfter('restore', 'undo');
-const BACKUP_SINCE_RESUMED = backupAfter('restore', 'undo', 'resume');
-
-const LAST_ACTION = prepared((db) => {
-  const { entry, by, via, about, member, action } = auditLog;
-  return db
-    .select({ action, by, via })
-    .from(auditLog)
-    .where(
-      // A move of the mirror changes nothing of it.
-      and(eq(about, 'restores'), eq(member, param('member')), inArray(action, ['resume', 'end', 'abandon'])),
-    )
-    .orderBy(desc(entry))
-    .limit(1)
-    .prepare();
-});
-
 const STEPS = prepared((db) =>
   db
     .select()
@@ -627,27 +505,6 @@ function creationBy(step: JsonObject, { restore, id }: Pick<Creation, 'restore' 
   return { restore, kind, id, desired: isKnown ? { kind: desiredKind, id: desiredId } : null };
 }
 
-const ID_MAP = prepared((db) =>
-  db
-    .select()
-    .from(idMap)
-    .where(eq(idMap.source, param('source')))
-    .orderBy(asc(idMap.restore), asc(idMap.at), asc(idMap.kind), asc(idMap.newScope), asc(idMap.newId))
-    .prepare(),
-);
-
-export function readIdMap(connection: Connection, source: string): IdMapping[] {
-  return ID_MAP(connection)
-    .all({ source })
-    .map((row) => ({
-      ...row,
-      ...{ oldId: textOf(row.oldId), newId: textOf(row.newId) },
-      kind: knownKind(row.kind),
-      oldScope: storedScope(row.oldScope),
-      newScope: storedScope(row.newScope),
-    }));
-}
-
 /** Of one that another program took out, the log still has the number. */
 const NEXT_NUMBER = prepared((db) =>
   db
@@ -676,29 +533,6 @@ const ADD_STEP = prepared((db) => {
     .values({ restore, step, outcome, differences: '[]', attempts: 0, inverse, errorCode, error })
     .prepare();
 });
-
-const STORE_MAPPING = prepared((db) => {
-  const { oldScope, oldId, restore, at } = getTableColumns(idMap);
-  return db
-    .insert(idMap)
-    .values(paramsOf(idMap))
-    .onConflictDoUpdate({
-      target: [idMap.source, idMap.kind, idMap.newScope, idMap.newId],
-      set: excluded({ oldScope, oldId, restore, at }),
-    })
-    .prepare();
-});
-
-/** Each replaces the one of the same key. */
-function storeMappings(writer: Connection, mappings: readonly IdMapping[]): void {
-  if (mappings.length === 0) return;
-  const seal = rowSealer(writer, 'id_map');
-  for (const { oldScope, newScope: scope, ...rest } of mappings) {
-    const newScope = scopeKey(scope);
-    STORE_MAPPING(writer).run({ ...rest, oldScope: scopeKey(oldScope), newScope });
-    seal([rest.source, rest.kind, newScope, rest.newId]);
-  }
-}
 
 const RUNNING = prepared((db) =>
   db.select({ restore: restores.restore }).from(restores).where(eq(restores.outcome, 'running')).prepare(),

@@ -16,7 +16,7 @@ import {
 } from '../diff/states.ts';
 import { inBoth, repeatingKinds, withoutRepeats } from '../diff/families.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { IdMapping } from '../mirror/restores.ts';
+import type { IdMapping } from '../mirror/id-map.ts';
 import {
   possibleDefinitions,
   possibleMode,

@@ -28,7 +28,7 @@ import { type RecordState, skipTest, parseState } from '../diff/states.ts';
 import type { CheckedAcceptance } from '../mirror/acceptances.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
-import type { IdMapping } from '../mirror/restores.ts';
+import type { IdMapping } from '../mirror/id-map.ts';
 import { compareStates } from './compare.ts';
 import { possibleMode } from './compared-fields.ts';
 import { type StateFilter, filterParts, selectsRecord } from './filter.ts';

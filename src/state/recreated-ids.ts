@@ -10,7 +10,7 @@ import { elementIdText, elementSegment, isElementSegment } from '../diff/element
 import { idText, MatchedIds } from '../diff/match-records.ts';
 import type { RecordState } from '../diff/states.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
-import type { IdMapping } from '../mirror/restores.ts';
+import type { IdMapping } from '../mirror/id-map.ts';
 import type { LoadedState } from './state.ts';
 
 /** Records of FROM that have another id in TO. Where a state holds two of the ids, they are not one record any more. */

@@ -2,7 +2,7 @@
 import type { Kind } from '../catalog/kinds.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { IdMapping } from '../mirror/restores.ts';
+import type { IdMapping } from '../mirror/id-map.ts';
 import { idsIn, withMappedIds } from './recreated-ids.ts';
 import type { LoadedState } from './state.ts';
 

@@ -6,13 +6,13 @@ import { newlyFound } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type {
   Durability,
-  IdMapping,
   JournalEntry,
   RestoreOutcome,
   RestoreStart,
   RestoreStepRow,
   RestoreStore,
 } from '../../mirror/restores.ts';
+import type { IdMapping } from '../../mirror/id-map.ts';
 import { type Plan, type PlanStep, isExecutable, planDocument } from '../plan/plan.ts';
 
 type StepChange = Partial<Omit<RestoreStepRow, 'restore' | 'n'>>;
