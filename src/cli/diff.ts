@@ -4,7 +4,7 @@ import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { withoutFallbackPointers } from '../catalog/shown-fields.ts';
 import type { Config } from '../config/config.ts';
-import { mirroredKinds } from '../config/mirrored-kinds.ts';
+import { excludedKinds } from '../config/mirrored-kinds.ts';
 import { mirrorConfigs, namesItsSource } from '../config/mirrors.ts';
 import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
@@ -24,6 +24,7 @@ import { parentNames } from '../state/parent-names.ts';
 import { pointOf } from '../state/point.ts';
 import { LATEST, type Reference, parseReference } from '../state/reference.ts';
 import { readLoadedConfig } from '../wire.ts';
+import { kindsOfNeither } from '../state/unasked.ts';
 import { comparisonNotes } from './run.ts';
 import { type CommandContext, printNote } from './context.ts';
 import type { SourceState } from './named-parents.ts';
@@ -103,6 +104,11 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
         mode: comparisonMode(options),
         fields: options.field ?? [],
         definitions,
+        leaveOut: kindsOfNeither(
+          config.sources.find(({ name }) => name === source),
+          [sides.from, sides.to],
+          filter,
+        ),
         ...(isOfMirror(from) && isOfMirror(to) ? { mirror: opener.mirror() } : {}),
         ...(options.id === undefined ? {} : { typedIds: options.id }),
         idMap: source === null ? [] : (opener.mirrorIfAny()?.restores.idMap(source) ?? []),
@@ -161,8 +167,8 @@ async function diffTwoSources(
     const filter = filterOf(resolved);
     const mode = comparisonMode(options);
     const excluded = {
-      from: excludedKinds(config, one),
-      to: excludedKinds(otherConfig, other),
+      from: excludedOf(config, one),
+      to: excludedOf(otherConfig, other),
     };
     const fields = options.field ?? [];
     const document = compareSources({ ...sides, filter, mode, fields, definitions, excluded });
@@ -184,11 +190,9 @@ function configOf(configs: readonly Config[], source: string): Config {
   return config;
 }
 
-function excludedKinds({ sources }: Config, source: string): ReadonlySet<Kind> {
+function excludedOf({ sources }: Config, source: string): ReadonlySet<Kind> {
   const configured = sources.find(({ name }) => name === source);
-  if (configured === undefined) return new Set();
-  const mirrored = mirroredKinds(configured);
-  return new Set(KINDS.filter((kind) => !mirrored.has(kind)));
+  return new Set(configured === undefined ? [] : excludedKinds(configured));
 }
 
 /** Two mirrors store the same secret as two fingerprints: every one of them would look like a difference. */

@@ -1,4 +1,5 @@
 /** The text of `tidemark status` about one mirror: one screen of 80 columns, but for what is wrong; with `--verbose` each kind. */
+import { excludedKinds } from '../config/mirrored-kinds.ts';
 import { createColors } from 'picocolors';
 import { CONTRADICTING_HINT, contradictingText } from '../backup/chain.ts';
 import { type BackupsShown, othersText } from '../backup/known-backups.ts';
@@ -69,9 +70,11 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
   const records = own.reduce((sum, status) => sum + status.records, 0);
   const names = own.map(({ source }) => source).join(', ');
   const twice = own.flatMap(({ kinds }) => listedTwiceText(kinds) ?? [])[0];
+  const excluded = excludedText(facts.config);
   const lines = [
     `${names}: ${plural(records, 'record')}, mirror ${mirror.path}`,
     ...(twice === undefined ? [] : wrapText(`(${twice})`, width ?? Infinity)),
+    ...(excluded === null ? [] : wrapText(`(${excluded})`, width ?? Infinity)),
     ...(left === null ? [] : wrapText(left, width ?? Infinity)),
     ...needsLines(facts),
     ...(isVerbose ? snapshot.sourceStatuses : own)
@@ -96,6 +99,14 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
 }
 
 /** A line an answer: the question, the word, and what it rests on. */
+/** Null where nothing is excluded. */
+function excludedText({ sources }: Config): string | null {
+  const texts = new Set(sources.map((source) => excludedKinds(source).join(', ')));
+  const [first = '', ...others] = texts;
+  if (others.length > 0) return 'kinds are excluded by the configuration: `tidemark config check` names them';
+  return first === '' ? null : `excluded by the configuration: ${first}`;
+}
+
 function answerLines(
   context: CommandContext,
   answers: readonly Answer[],

@@ -3,7 +3,7 @@
  * excluded parent leads to goes with it (design.md, Never broken 10). Pure.
  */
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/kinds.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { parentsOf } from '../catalog/lineage.ts';
 import type { SourceConfig } from './config.ts';
@@ -48,6 +48,12 @@ export function mirroredKinds(choice: KindChoice): ReadonlySet<Kind> {
     found.flatMap(({ kind, leading }) => (leading === null ? [] : [...leading, kind])),
   );
   return new Set(CATALOG.map(({ kind }) => kind).filter((kind) => mirrored.has(kind)));
+}
+
+/** The others. */
+export function excludedKinds(choice: KindChoice): Kind[] {
+  const mirrored = mirroredKinds(choice);
+  return KINDS.filter((kind) => !mirrored.has(kind));
 }
 
 /** What an exclusion takes along: by excluded kind, the kinds that are left in and that nothing leads to without it. */

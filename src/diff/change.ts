@@ -107,12 +107,14 @@ export interface Stale extends CollectionKey {
   readonly side: 'from' | 'to';
   /** True if the state never had the entire collection: records that it does not hold may have existed. */
   readonly is_partial?: true;
+  /** True if the state's run was limited to other kinds, and the comparison is not about this one in particular. */
+  readonly is_limited?: true;
   readonly reason: string;
 }
 
 /** True where an old reading may hide a change, and so speaks against "no differences". */
-export function mayHide({ side, is_partial: isPartial }: Stale): boolean {
-  return side === 'to' || isPartial === true;
+export function mayHide({ side, is_partial: isPartial, is_limited: isLimited }: Stale): boolean {
+  return (side === 'to' && isLimited !== true) || isPartial === true;
 }
 
 export interface DiffDocument {

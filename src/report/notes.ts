@@ -156,7 +156,7 @@ export function staleFromLines(
   definitions: Definitions,
 ): string[] {
   return groupedNotes(
-    'older than the rest of FROM',
+    'older than the rest',
     stale.filter((each) => !mayHide(each)),
     definitions,
   );

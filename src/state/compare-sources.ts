@@ -103,7 +103,7 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
     stale: sides.flatMap(({ known }, index) =>
       known
         .filter(({ kind, coverage }) => reported.has(kind) || (leading.has(kind) && !isByChoice(coverage)))
-        .flatMap((each) => staleReading(each, index === 0 ? 'from' : 'to', each.coverage)),
+        .flatMap((each) => staleReading(each, index === 0 ? 'from' : 'to', each.coverage, filter.kinds)),
     ),
     left_out: [...leftOut, ...excluded.filter(({ kind }) => !unmanaged.has(kind)), ...feeds],
     ...unknownVolatile(mode, { from, to }, request.definitions, filter.kinds),

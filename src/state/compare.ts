@@ -211,7 +211,7 @@ function comparableCollections(
       continue;
     }
     compared.push({ kind, scope });
-    stale.push(...staleSides({ kind, scope }, sides));
+    stale.push(...staleSides({ kind, scope }, sides, request.filter.kinds));
   }
   const leading = leadingLists(request, { compared, skipped, leftOut });
   skipped.push(...leading.skipped);
@@ -238,8 +238,12 @@ function unreadSides(kind: Kind, sides: readonly Coverage[]): UnreadList[] {
   return sides.flatMap((side) => (side.how === 'unread' ? [{ ...side, kind }] : []));
 }
 
-function staleSides(collection: CollectionKey, [from, to]: readonly [Coverage, Coverage]): Stale[] {
-  return [...staleReading(collection, 'from', from), ...staleReading(collection, 'to', to)];
+function staleSides(
+  collection: CollectionKey,
+  [from, to]: readonly [Coverage, Coverage],
+  kinds: readonly Kind[] | undefined,
+): Stale[] {
+  return [...staleReading(collection, 'from', from, kinds), ...staleReading(collection, 'to', to, kinds)];
 }
 
 /**
@@ -279,7 +283,7 @@ function leadingLists(
     if (sides.some(isByChoice)) continue;
     const unread = unreadSides(kind, sides);
     const [one, other] = unread;
-    if (one === undefined) found.stale.push(...staleSides({ kind, scope }, sides));
+    if (one === undefined) found.stale.push(...staleSides({ kind, scope }, sides, filter.kinds));
     if (one === undefined || (other !== undefined && unread.every(({ code }) => code === 'not_found')))
       continue;
     found.skipped.push({ kind, scope, reason: (other ?? one).reason });

@@ -5,6 +5,7 @@ import { isSetOnCreation } from '../catalog/volatile-names.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { mirroredKinds } from '../config/mirrored-kinds.ts';
+import { kindsOfNeither } from './unasked.ts';
 import { definitionsFor } from '../config/source.ts';
 import { type DiffDocument, type RecordChange, compareRecords, overlapsPointer } from '../diff/change.ts';
 import { type ComparisonMode, type FieldChange, isComparedMember } from '../diff/compare.ts';
@@ -103,7 +104,10 @@ export async function driftBetween(
     mode,
     fields,
     definitions,
-    leaveOut: new Map(filter.kinds === undefined ? left.map((kind) => [kind, why(kind)]) : []),
+    leaveOut: new Map([
+      ...kindsOfNeither(configured, [sides.from, sides.to], filter),
+      ...(filter.kinds === undefined ? left.map((kind) => [kind, why(kind)] as const) : []),
+    ]),
     ...(areOfMirror && mirror !== null ? { mirror } : {}),
     idMap,
     ...(extent.typedIds === undefined ? {} : { typedIds: extent.typedIds }),

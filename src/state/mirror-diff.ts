@@ -174,6 +174,7 @@ class MirrorState implements LoadedState {
   #seenByKey: ReadonlyMap<string, SeenCollection> | undefined;
   #idByKey: ReadonlyMap<string, number> | undefined;
   #unaskedOfRun: UnaskedInRun | undefined;
+  #kinds: { readonly value: readonly Kind[] | null } | undefined;
 
   constructor(mirror: Mirror, source: string, point: Point, isChecked = false) {
     this.#mirror = mirror;
@@ -195,6 +196,11 @@ class MirrorState implements LoadedState {
     return (this.#unaskedOfRun ??= unaskedInRun(this.#mirror, this.source, this.point.run, [
       ...this.#seen.values(),
     ]));
+  }
+
+  /** The kinds that its run was limited to; null for all. */
+  get #kindsOfRun(): readonly Kind[] | null {
+    return (this.#kinds ??= { value: this.#mirror.runs.get(this.point.run)?.kinds ?? null }).value;
   }
 
   collections(): readonly CollectionKey[] {
@@ -248,7 +254,12 @@ class MirrorState implements LoadedState {
         code: errorCode,
       };
     }
-    if (outcome === 'complete') return { how: 'read' };
+    if (outcome === 'complete') {
+      const limitedTo = lastRun < this.point.run ? this.#kindsOfRun : null;
+      if (limitedTo === null || limitedTo.includes(kind)) return { how: 'read' };
+      const reason = `run ${this.point.run} was limited to ${limitedTo.join(', ')}`;
+      return { how: 'read', limited: `${reason}; compared as of run ${lastRun}` };
+    }
     if (completeRun === null && definitionOf(kind).reading !== 'each') {
       return { how: 'read', stale: `${why}; no earlier run had read it completely`, isPartial: true };
     }

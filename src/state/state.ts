@@ -18,6 +18,8 @@ export type Coverage =
   | {
       readonly how: 'read';
       readonly stale?: string;
+      /** Why it is older than the state, where that is so because the run was limited to other kinds. */
+      readonly limited?: string;
       /** True where it may have held more records than these: that one is not among them says nothing (`unknownIn`). */
       readonly isPartial?: true;
       /** True where `stale` says no more than that not all absences from a list that proved itself were looked up. */
@@ -53,13 +55,22 @@ export function isByChoice(coverage: Coverage): boolean {
   return (coverage.how === 'read' || coverage.how === 'unread') && coverage.unasked !== undefined;
 }
 
-/** How a document names a collection that is older than its state, or not beyond doubt; empty for any other. */
+/**
+ * How a document names a collection that is older than its state, or not beyond doubt; empty for any other.
+ * @param kinds that the comparison is about; undefined for all
+ */
 export function staleReading(
   { kind, scope }: CollectionKey,
   side: Stale['side'],
   coverage: Coverage,
+  kinds: readonly Kind[] | undefined,
 ): Stale[] {
-  if (coverage.how !== 'read' || coverage.stale === undefined) return [];
+  if (coverage.how !== 'read') return [];
+  if (coverage.stale === undefined) {
+    if (coverage.limited === undefined) return [];
+    const limited = kinds?.includes(kind) === true ? {} : { is_limited: true as const };
+    return [{ kind, scope, side, ...limited, reason: coverage.limited }];
+  }
   const partial = coverage.isPartial === true ? { is_partial: true as const } : {};
   return [{ kind, scope, side, ...partial, reason: coverage.stale }];
 }

@@ -2,17 +2,18 @@
  * What the configuration leaves out by now: the mirror holds it as the last run that asked for it left it, and nothing is
  * known of it as of later runs. The one place that decides it, for comparisons, drift, exports and status.
  */
-import { collectionKey } from '../catalog/catalog.ts';
+import { activityKinds, collectionKey } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { compareKeys, type RecordKey } from '../catalog/order.ts';
 import { plural } from '../core/wording.ts';
+import { type KindChoice, excludedKinds } from '../config/mirrored-kinds.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { SeenCollection, UnaskedCollection } from '../mirror/sweeps-as-of.ts';
 import type { StateFilter } from './filter.ts';
-import type { Unasked } from './state.ts';
+import type { LoadedState, Unasked } from './state.ts';
 
 export const EXCLUDED = 'the configuration excludes the kind';
 
@@ -23,6 +24,23 @@ const REASON: Readonly<Record<UnaskedCollection['by'], string>> = {
   project_id: 'outside the projects that the configuration names',
   organization_of_project: 'outside the organizations that the configuration names',
 };
+
+/**
+ * Why kinds are missing of which neither state has a list, since the configuration leaves them out: nobody is to take them for compared.
+ * Without activity data, which a comparison for people leaves out anyway.
+ * @param configured the source; undefined for one that the configuration does not have
+ */
+export function kindsOfNeither(
+  configured: KindChoice | undefined,
+  states: readonly Pick<LoadedState, 'collections'>[],
+  filter: StateFilter,
+): ReadonlyMap<Kind, string> {
+  if (configured === undefined || filter.kinds !== undefined) return new Map();
+  const known = new Set(states.flatMap((state) => state.collections().map(({ kind }) => kind)));
+  const excluded = excludedKinds(configured).filter((kind) => !known.has(kind));
+  const activity = activityKinds();
+  return new Map(excluded.filter((kind) => !activity.includes(kind)).map((kind) => [kind, EXCLUDED]));
+}
 
 /** A state of the mirror, as far as it matters. */
 interface StateOfRun {

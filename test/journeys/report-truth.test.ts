@@ -62,7 +62,7 @@ describe('what is not fresh', () => {
     const { expectRun } = await deniedSince();
     const { stdout, stderr } = await expectRun(0, 'diff', 'latest', 'run:1');
     expect(stdout).toContain('No differences (');
-    expect(stderr).toContain('older than the rest of FROM: domains');
+    expect(stderr).toContain('older than the rest: domains');
   });
 });
 

@@ -1,0 +1,69 @@
+/** A run that a command limited to some kinds: of the others the mirror knows what it knew before. */
+import { expect, it } from 'vitest';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+/** A member has another level since the second run, and the third was limited to roles. */
+async function limited(): Promise<Story> {
+  const story = await Story.start();
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.expectRun(0, 'snapshots', 'pin', 'a', 'run:2', '--baseline', '--as', 'ann');
+  const { id } = await story.member('Farid');
+  await story.call('PATCH', `${ORGANIZATION}members/${id}/`, { level: 8 });
+  await story.expectRun(0, 'sync', '--kind', 'roles', '--quiet');
+  return story;
+}
+
+const OLDER = 'run 3 was limited to roles; compared as of run 2';
+
+it('a comparison of a kind that the newest run was not asked for says as of which run it is', async () => {
+  const story = await limited();
+  for (const command of [
+    ['drift', '--kind', 'members'],
+    ['diff', 'run:2', 'latest', '--kind', 'members'],
+    ['diff', 'snapshot:a', 'run:3', '--kind', 'members', '--organization', 'Kittiwake Analytics'],
+  ])
+    expect((await story.expectRun(3, ...command)).stdout).toContain(OLDER);
+  const { stdout } = await story.expectRun(3, 'diff', 'run:2', 'latest', '--kind', 'members', '--json');
+  const { stale } = JSON.parse(stdout) as { stale: { kind: string; reason: string; is_limited?: boolean }[] };
+  expect(stale.map(({ kind, reason }) => [kind, reason])).toContainEqual(['members', OLDER]);
+  expect((await story.expectRun(3, 'changes', '--since', 'run:2', '--kind', 'members')).stdout).toContain(
+    OLDER,
+  );
+});
+
+it('of everything, it is a note: the run was limited on purpose', async () => {
+  const story = await limited();
+  for (const command of [['drift'], ['diff', 'run:2', 'latest']])
+    expect((await story.expectRun(0, ...command)).stderr).toContain(`older than the rest: `);
+  const { stdout } = await story.expectRun(0, 'drift', '--json');
+  const { stale } = JSON.parse(stdout) as { stale: { kind: string; is_limited?: boolean }[] };
+  expect(stale.length).toBeGreaterThan(0);
+  expect(stale.every((each) => each.is_limited === true && each.kind !== 'roles')).toBe(true);
+  await story.expectRun(0, 'drift', '--kind', 'roles');
+  await story.expectRun(0, 'changes', '--since', 'run:2');
+  // The runs of the period read the list, though the last did not.
+  await story.expectRun(0, 'changes', '--since', 'run:1', '--kind', 'members');
+});
+
+it('the next run of all kinds ends it', async () => {
+  const story = await limited();
+  await story.expectRun(0, 'sync', '--quiet');
+  const { stdout } = await story.expectRun(2, 'drift', '--kind', 'members');
+  expect(stdout).toContain('/level');
+  expect(stdout).not.toContain('limited');
+});
+
+it('what the configuration leaves out, and the mirror never held, is named', async () => {
+  const story = await Story.start({
+    TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing,domains',
+  });
+  await story.expectRun(0, 'snapshots', 'pin', 'a', '--baseline', '--as', 'ann');
+  const line = 'left out: domains: the configuration excludes the kind';
+  for (const command of [['drift'], ['drift', '--live'], ['diff', 'run:1', 'live']]) {
+    const { stderr } = await story.expectRun(0, ...command);
+    expect(stderr, command.join(' ')).toContain(line);
+    expect(stderr).not.toContain('recordings');
+  }
+  const { stdout } = await story.run('status');
+  expect(stdout).toContain('(excluded by the configuration: domains, session_recordings, recording_sharing)');
+});
