@@ -11,6 +11,7 @@ import { nameIn } from '../diff/change.ts';
 import { compareBodies } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
+import type { RunRow } from '../mirror/run-rows.ts';
 import { type ExportRevision, revisionLines } from '../report/export/documents.ts';
 import { parquetOfHistory } from '../report/export/parquet.ts';
 import { choosePeriod, isWithin } from '../state/period.ts';
@@ -42,21 +43,30 @@ export function requireHistoryOptions(
   });
 }
 
-/** The published runs after a reference, as `changes --since` takes them, oldest first, with what to know of them. */
+/** The published runs after a reference, as `changes --since` takes them, oldest first, with what to know of them; `isWithin` also for others. */
 export function runsSince(
   mirror: Mirror,
   sources: readonly string[],
   since: string,
-): { readonly runs: ReadonlySet<number>; readonly notes: readonly string[] } {
+): {
+  readonly runs: ReadonlySet<number>;
+  readonly notes: readonly string[];
+  readonly isWithin: (run: RunRow) => boolean;
+} {
   const period = choosePeriod(mirror, { since }, systemClock.now());
+  const isInPeriod = (run: RunRow): boolean => isWithin(period, run.finishedAt ?? run.startedAt, run.run);
   const runs = mirror.runs
     .list({ isPublished: true })
     .filter(({ source }) => sources.includes(source))
-    .filter((run) => isWithin(period, run.finishedAt ?? run.startedAt, run.run))
+    .filter(isInPeriod)
     .map(({ run }) => run)
     .reverse();
   const forgotten = runs.flatMap((run) => forgottenInto(mirror, run) ?? []);
-  return { runs: new Set(runs), notes: [...period.notes, ...forgottenTexts(forgotten)] };
+  return {
+    runs: new Set(runs),
+    notes: [...period.notes, ...forgottenTexts(forgotten)],
+    isWithin: isInPeriod,
+  };
 }
 
 /**

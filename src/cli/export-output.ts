@@ -136,25 +136,28 @@ export async function toFile(
     shape.format === 'terraform-imports'
       ? `${plural(imports.blocks, 'import block')}, and ${plural(imports.comments, 'record')} as comments,`
       : plural(content.count, 'record');
-  await reportFile(context, path, { format: shape.format, run: content.run, stale, counted });
+  await reportFile(context, path, {
+    ...{ format: shape.format, run: content.run, counted },
+    unread: staleDocument(stale),
+  });
 }
 
-/** Says that the file is written, and how much is in it. */
+/** Says that the file is written, and how much is in it. `unread`: keys of the document, with what it may lack. */
 export async function reportFile(
   context: CommandContext,
   path: string,
   about: {
     readonly format: ExportFormat;
     readonly run: number;
-    readonly stale: readonly StaleCollection[];
+    readonly unread: object;
     readonly counted: string;
   },
 ): Promise<void> {
-  const { format, run, stale, counted } = about;
+  const { format, run, unread, counted } = about;
   if (context.options.json === true) {
     const outcome = { files: 1, written: 1, removed: 0 };
     const document = {
-      ...outcomeDocument(dirname(path), format, run, outcome, stale),
+      ...outcomeDocument(dirname(path), format, run, outcome, unread),
       file: basename(path),
     };
     await print(context, `${JSON.stringify(document)}\n`);
@@ -185,7 +188,7 @@ export async function toDirectory(
     },
   );
   if (context.options.json === true) {
-    const document = outcomeDocument(directory, format, content.run, outcome, stale);
+    const document = outcomeDocument(directory, format, content.run, outcome, staleDocument(stale));
     await print(context, `${JSON.stringify(document)}\n`);
     return outcome.removed;
   }
@@ -201,7 +204,7 @@ function outcomeDocument(
   format: ExportFormat,
   run: number,
   outcome: DirectoryOutcome,
-  stale: readonly StaleCollection[],
+  unread: object,
 ): object {
   return {
     schema: 'tidemark.export_directory/1',
@@ -211,11 +214,14 @@ function outcomeDocument(
     files: outcome.files,
     written: outcome.written,
     removed: outcome.removed,
-    stale: stale.map(({ source, kind, scope, outcome: last, lastComplete }) => ({
-      source,
-      kind,
-      scope,
-      outcome: last,
+    ...unread,
+  };
+}
+
+function staleDocument(stale: readonly StaleCollection[]): object {
+  return {
+    stale: stale.map(({ source, kind, scope, outcome, lastComplete }) => ({
+      ...{ source, kind, scope, outcome },
       last_complete: lastComplete,
     })),
   };

@@ -7,7 +7,7 @@ import { mirroredKinds } from '../config/mirrored-kinds.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { namesOf } from '../config/mirrors.ts';
-import { TidemarkError, type ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { RESTORE_HINT } from '../core/hints.ts';
 import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -18,11 +18,13 @@ import type { ExportExtent } from '../state/export.ts';
 import { alteredHistory, alteredRuns } from '../state/intact.ts';
 import { type Point, pointOf, resolvePoint } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
+import { unreadOfSources } from '../state/unread-in-period.ts';
 import { maskedId } from '../report/mask.ts';
 import { unknownFieldsText } from '../report/notes.ts';
+import { mayMissChanges, unreadDocument, unreadReason } from '../report/unread-notes.ts';
 import { readConfig } from '../wire.ts';
 import { openForReading, printAltered } from './verification-note.ts';
-import { printNote, type CommandContext } from './context.ts';
+import { printNote, printReason, type CommandContext } from './context.ts';
 import { ExportContent, extentOf } from './export-content.ts';
 import { historyPieces, requireHistoryOptions, runsSince } from './export-history.ts';
 import type { ExportFormat } from './export-directory.ts';
@@ -63,7 +65,8 @@ interface ExportOptions extends FilterOptions {
 }
 
 /**
- * Exit 0 with what the mirror holds, also where some of it is stale: that is said on stderr and is `sync`'s to reflect.
+ * Exit 0 with what the mirror holds, also where some of it is stale: that is said on stderr and is `sync`'s to reflect. A history
+ * that may lack changes is exit 3, as of `changes`.
  * Nothing published yet, and an unknown id, organization or project, is exit 1; so is a history that another program altered, of
  * which everything is written even so.
  */
@@ -138,6 +141,11 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     ]);
     if (isHistory) {
       const since = asked.since === undefined ? undefined : runsSince(mirror, sources, asked.since);
+      const unread = unreadOfSources(mirror, config, {
+        ...{ sources, filter: recordFilter(sources, options) },
+        isWithin: since?.isWithin ?? ((): boolean => true),
+      });
+      const isPartial = unread.some(mayMissChanges);
       let revisions = 0;
       const definitions = (source: string): ((kind: Kind) => ResourceDefinition) =>
         definitionsFor(config, source);
@@ -152,15 +160,20 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
         await reportFile(context, file, {
           format,
           run: content.run,
-          stale: staleCollections(mirror, sources, options, null),
+          unread: unreadDocument(unread),
           counted: plural(revisions, 'revision'),
         });
       }
       printNote(context, [
         ...(since?.notes ?? []),
-        ...(revisions > 0 ? [] : [nothingText(options, asked.since)]),
+        ...(revisions > 0
+          ? []
+          : [`${isPartial ? 'in what could be read, ' : ''}${nothingText(options, asked.since)}`]),
+        ...unaskedNotes(mirror, sources, null, recordFilter(sources, options)),
       ]);
-      return exit;
+      const [only, ...others] = sources;
+      printReason(context, unreadReason(unread, definitions(others.length === 0 ? (only ?? '') : '')));
+      return exit === EXIT.done && isPartial ? EXIT.partial : exit;
     }
     const extent = extentOf(mirror, sources, options, { point, namesSource });
     const held = options.kind ?? heldKinds(config, mirror, content);

@@ -107,6 +107,51 @@ describe('changes of a period with a partial run', () => {
   });
 });
 
+describe('export --history with a partial run', () => {
+  it('says that changes may be missing, and ends with 3, until a later run read the list', async () => {
+    const made = await denied();
+    const since = ['export', '--history', '--since', 'run:1'] as const;
+    const { stdout, stderr } = await made.expectRun(3, ...since, '--kind', 'roles', '--quiet');
+    expect(stdout).toBe('');
+    expect(stderr).toMatch(/^tidemark: changes may be missing[^]*roles.*denied in run 2/);
+    expect((await made.expectRun(3, ...since)).stderr).toContain('in what could be read, no run since run:1');
+    await made.expectRun(0, ...since, '--kind', 'domains');
+    await made.expectRun(3, ...since, '--kind', 'role_memberships');
+    await made.expectRun(3, 'export', '--history');
+    const file = await made.expectRun(3, ...since, '--output', 'new.ndjson', '--json');
+    expect(JSON.parse(file.stdout)).toMatchObject({
+      schema: 'tidemark.export_directory/1',
+      not_read: [{ run: 2, lists: [{ kind: 'roles', outcome: 'denied' }], read_again: null }],
+      skipped: [],
+      stale: [{ kind: 'roles' }],
+    });
+    made.isDenied.value = false;
+    await made.expectRun(0, 'sync', '--quiet');
+    const whole = await made.expectRun(0, ...since);
+    expect(whole.stderr).not.toContain('may be missing');
+  });
+
+  it('says so of a kind that the configuration excludes, named with --kind', async () => {
+    const made = await world({ TIDEMARK_KINDS_EXCLUDE: 'proxy_records' });
+    await made.expectRun(0, 'sync', '--quiet');
+    const never = await made.expectRun(3, 'export', '--history', '--kind', 'proxy_records');
+    expect(never.stderr).toMatch(/in what could be read, nothing matches[^]*configuration excludes the kind/);
+    await made.expectRun(0, 'export', '--history');
+    const env = { ...made.env, TIDEMARK_KINDS_EXCLUDE: 'domains' };
+    const now = async (code: number, ...args: string[]): Promise<Ended> => {
+      const ended = await commandLine(args, { env, cwd: made.directory });
+      expect(ended.code, `${args.join(' ')}\n${ended.stdout}${ended.stderr}`).toBe(code);
+      return ended;
+    };
+    await now(0, 'sync', '--quiet');
+    const since = ['export', '--history', '--since', 'run:1'] as const;
+    expect((await now(3, ...since, '--kind', 'domains')).stderr).toMatch(
+      /may be missing[^]*domains.*excludes/,
+    );
+    expect((await now(0, ...since)).stderr).toContain('2 records of domains no longer read, as of run 1');
+  });
+});
+
 describe('changes as text', () => {
   it('names the role and the organization that a membership is of', async () => {
     const made = await world();
