@@ -15,6 +15,7 @@ import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
 import {
+  notReadText,
   notThereYet,
   recordReport,
   notesOf,
@@ -73,6 +74,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     const removed = newest?.body === null ? { run: newest.run, at: newest.at } : null;
     const body = revisions.find((revision) => revision.body !== null)?.body;
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
+    const unread = history.notReadSince();
     const altered = history.altered();
     const exit = printAltered(context, altered);
     const unknown = [...(revisions.find((revision) => revision.body !== null)?.notKept ?? [])]
@@ -99,6 +101,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
         first_seen: first === undefined ? null : { run: first.run, at: first.at },
         last_seen: lastSeen,
         removed,
+        not_read_since: unread,
         created_again: renewalsOf(history.idChanges).map((each) => shownRenewal(each, found, options)),
         ...(unknown.length === 0 ? {} : { volatile_unknown: unknown }),
         fields,
@@ -114,6 +117,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
               ['first seen', sightingText(first)],
               ...(lastSeen === null ? [] : [['last seen', sightingText(lastSeen)] as const]),
               ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
+              ...(unread === null ? [] : [notReadText(unread)]),
             ];
       const report = {
         ...recordReport(mirror, config, found, named, facts),

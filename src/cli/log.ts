@@ -15,7 +15,14 @@ import { LATEST } from '../state/reference.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openForReading, printAltered } from './verification-note.ts';
 import { print, printNote, type CommandContext, lineOptions } from './context.ts';
-import { recordReport, notesOf, otherIdFacts, shownRenewal, sightingText } from './record-heading.ts';
+import {
+  recordReport,
+  notesOf,
+  notReadText,
+  otherIdFacts,
+  shownRenewal,
+  sightingText,
+} from './record-heading.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 import { printPage } from './pager.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
@@ -55,6 +62,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const body = history.revisions.find((revision) => revision.body !== null)?.body;
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
     const altered = history.altered();
+    const unread = history.notReadSince();
     const exit = printAltered(context, altered);
     printNote(context, notesOf(found.note));
     if (context.options.json === true) {
@@ -62,7 +70,10 @@ export async function log(context: CommandContext, options: LogOptions): Promise
       const { kind, scope, id, source } = row;
       const own = options.showSecrets === true ? { id, name } : withMaskedId({ id, name }, definition);
       const marks = { is_altered: exit !== EXIT.done, warnings: altered };
-      const document = { schema: 'tidemark.log/1', kind, scope, ...own, source, ...marks, revisions };
+      const document = {
+        ...{ schema: 'tidemark.log/1', kind, scope, ...own, source, ...marks },
+        ...{ not_read_since: unread, revisions },
+      };
       await print(context, `${JSON.stringify(document)}\n`);
       return exit;
     }
@@ -71,6 +82,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const facts: readonly Fact[] = [
       ...otherIdFacts(history.idChanges, found, options),
       ...(history.lastSeen === null ? [] : [['last seen', sightingText(history.lastSeen)] as const]),
+      ...(unread === null ? [] : [notReadText(unread)]),
     ];
     const report: ReportDocument = {
       ...recordReport(mirror, config, found, named, facts),

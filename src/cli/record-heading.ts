@@ -9,6 +9,7 @@ import { maskedId, withMaskedId } from '../report/mask.ts';
 import { otherIdText, placeText } from '../report/notes.ts';
 import { nameText } from '../report/value-text.ts';
 import { parentNames } from '../state/parent-names.ts';
+import type { NotReadSince } from '../state/record-history.ts';
 import type { FoundRecord, RecordQuestion } from './record.ts';
 
 /** `run 4, 2026-03-01T08:00:00+01:00`. */
@@ -74,6 +75,12 @@ export function otherIdFacts(
 /** One line for stderr, where a record is shown as of a time when it had another id. Secret ids are masked before. */
 export function formerIdNote(id: string, was: string): string {
   return `under its former id ${nameText(was)}: the record got the id ${nameText(id)} later`;
+}
+
+/** Of a record whose list was not read since. */
+export function notReadText({ run, reason }: NotReadSince): string {
+  const last = run === null ? 'present when last read' : `present when last read, in run ${run}`;
+  return `${last}: not read since (${reason})`;
 }
 
 /** The notes that there are. */

@@ -23,6 +23,7 @@ import { openConfiguredMirror } from '../wire.ts';
 import { isColoured, lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
 import {
   formerIdNote,
+  notReadText,
   notThereYet,
   recordReport,
   notesOf,
@@ -220,11 +221,6 @@ function factsOf(
     ['changed', changed.run === firstSeen.run ? 'never since' : sightingText(changed)],
     ...(seen === null ? [] : [['last seen', sightingText(seen)] as const]),
   ];
-}
-
-function notReadText({ run, reason }: NotReadSince): string {
-  const last = run === null ? 'present when last read' : `present when last read, in run ${run}`;
-  return `${last}: not read since (${reason})`;
 }
 
 function text(

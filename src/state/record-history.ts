@@ -28,6 +28,8 @@ interface RecordHistory {
   readonly sightingBefore: (run: number) => Sighting | null;
   /** When the record was last seen: by a full sweep of its collection, or by its own revision. */
   readonly lastSeen: Sighting | null;
+  /** Null also where it is removed or was not there yet. */
+  readonly notReadSince: () => NotReadSince | null;
   /** Where it got another id, newest first, also after the requested id. */
   readonly idChanges: readonly IdChange[];
   /** The entries of its log, each with the restore that made the change. */
@@ -71,6 +73,7 @@ export function recordHistory(
       written === undefined
         ? null
         : lastSeen(mirror, { collection: written.collection }, { written, removed }, until),
+    notReadSince: () => (written === undefined || removed !== null ? null : notReadSince(mirror, row, until)),
     idChanges: changes,
     withRestores: (log) => withRestores(mirror, row, found, log),
     altered: () => [

@@ -111,11 +111,17 @@ describe('a kind that the configuration excludes by now', () => {
 
   it('is shown as last read, and since which run it is not read', async () => {
     const { json, now } = await without();
-    const { stdout } = await now(0, 'show', 'domains', 'd2');
-    expect(stdout).toMatch(
-      new RegExp(`present when last read, in run 1: not read since \\(${KIND}\\), as of run 2, `),
-    );
+    const said = `present when last read, in run 1: not read since (${KIND})`;
+    expect((await now(0, 'show', 'domains', 'd2')).stdout).toContain(`${said}, as of run 2, `);
     const since = { run: 1, reason: KIND };
+    for (const command of ['log', 'blame']) {
+      expect((await now(0, command, 'domains', 'd2')).stdout).toContain(said);
+      expect(await json(0, command, 'domains', 'd2')).toMatchObject({ not_read_since: since });
+      expect(await json(0, command, 'members', 'u1')).toMatchObject({ not_read_since: null });
+      // It is known to be gone.
+      expect(await json(0, command, 'members', 'u3')).toMatchObject({ not_read_since: null });
+    }
+    expect(await json(0, 'blame', 'domains', 'd2', '--at', 'run:1')).toMatchObject({ not_read_since: null });
     expect(await json(0, 'show', 'domains', 'd2')).toMatchObject({
       state: 'present',
       not_read_since: since,
@@ -354,7 +360,8 @@ it('shows a record of a list that is denied by now, or of an organization that i
     ({ path }, response) => path.endsWith('/domains/') && forbidden(response, 'domain:read'),
   );
   for (let run = 2; run <= 3; run += 1) await expectRun(3, 'sync', '--quiet');
-  expect((await expectRun(0, 'show', 'domains', 'd2')).stdout).toMatch(
-    /present when last read, in run 1: not read since \(denied in run 3: .*domain:read.*\), as of run 3, /,
-  );
+  for (const command of ['show', 'log', 'blame'])
+    expect((await expectRun(0, command, 'domains', 'd2')).stdout).toMatch(
+      /present when last read, in run 1: not read since \(denied in run 3: .*domain:read.*\)/,
+    );
 });
