@@ -14,7 +14,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { escapeForTerminal } from '../core/escape-control.ts';
 import { changesCsv } from '../report/changes-csv.ts';
-import { parentTexts } from '../report/notes.ts';
+import { groupedNotes, parentTexts } from '../report/notes.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { maskedDocument } from '../report/mask.ts';
 import { renderHtml } from '../report/render-html.ts';
@@ -33,6 +33,7 @@ import { parentNames } from '../state/parent-names.ts';
 import { choosePeriod, isWithin, type Period } from '../state/period.ts';
 import { pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
+import { leftOutOfRun } from '../state/unasked.ts';
 import { unreadOfSources } from '../state/unread-in-period.ts';
 import { openForReading, printAltered } from './verification-note.ts';
 import { printNote, printShownReason, type CommandContext, lineOptions, printDocument } from './context.ts';
@@ -119,6 +120,15 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const isEmpty = found.length === 0 && unread.every(({ runs }) => runs.length === 0);
     if (isEmpty && sources.every((source) => mirror.runs.latest(source) === undefined))
       pointOf(mirror, LATEST, {});
+    const leftOut = ({ source, run }: RunRow): LeftOut[] =>
+      leftOutOfRun(
+        mirror,
+        config.sources.find(({ name }) => name === source),
+        { source, run, filter },
+      );
+    const never = sources
+      .filter((source) => mirror.runs.latest(source) === undefined)
+      .map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``);
     const altered = [...alteredRuns(mirror), ...alteredAuthors(mirror, [])];
     const deleted = deletedRunsNote(mirror);
     const exit = printAltered(context, altered);
@@ -132,6 +142,8 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       notes: [
         ...(format === 'html' ? [...altered, ...deleted] : []),
         ...notesOf(found, definitions),
+        ...leftOutNotes(found, sources, { leftOut, definitions }),
+        ...never,
         ...unreadNotes(unread, definitions),
       ],
     };
@@ -150,7 +162,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const text = ((): string => {
       if (format === 'json')
         return escapeForTerminal(
-          `${JSON.stringify(document(period, found, unread, [...altered, ...deleted]))}\n`,
+          `${JSON.stringify(document(period, found, { unread, leftOut, warnings: [...altered, ...deleted, ...never] }))}\n`,
         );
       if (format === 'csv') {
         const places = new Map(sources.map((source) => [source, mirror.records.listedOrganizations(source)]));
@@ -165,6 +177,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     })();
     // The other formats have a place for them.
     if (format === 'csv') printNote(context, shared.notes);
+    if (format === 'json') printNote(context, never);
     printNote(context, period.notes);
     if (options.output === undefined) await (format === 'text' ? printPage : printDocument)(context, text);
     else {
@@ -217,8 +230,15 @@ function utcMinute(at: string): string {
 function document(
   period: Period,
   found: readonly RunChanges[],
-  unread: readonly UnreadOfSource[],
-  warnings: readonly string[],
+  {
+    unread,
+    leftOut,
+    warnings,
+  }: {
+    readonly unread: readonly UnreadOfSource[];
+    readonly leftOut: (run: RunRow) => readonly LeftOut[];
+    readonly warnings: readonly string[];
+  },
 ): object {
   const summary = { added: 0, removed: 0, changed: 0 };
   const runs = found.map(({ run, diff, forgotten }) => {
@@ -231,7 +251,7 @@ function document(
       forgotten,
       summary: diff?.summary ?? null,
       changes: diff?.changes ?? null,
-      left_out: diff?.left_out ?? [],
+      left_out: [...(diff?.left_out ?? []), ...leftOut(run)],
       first_read: diff?.first_read ?? [],
     };
   });
@@ -263,6 +283,25 @@ function notesOf(found: readonly RunChanges[], definitions: (kind: Kind) => Reso
     ...firstLooks(found),
     ...forgottenTexts(found.flatMap(({ forgotten }) => forgotten ?? [])),
   ];
+}
+
+/** What the configuration leaves out of the last run of each source. */
+function leftOutNotes(
+  found: readonly RunChanges[],
+  sources: readonly string[],
+  {
+    leftOut,
+    definitions,
+  }: {
+    readonly leftOut: (run: RunRow) => readonly LeftOut[];
+    readonly definitions: (kind: Kind) => ResourceDefinition;
+  },
+): string[] {
+  return sources.flatMap((source) => {
+    const last = found.findLast(({ run }) => run.source === source);
+    const of = sources.length > 1 ? ` of ${source}` : '';
+    return last === undefined ? [] : groupedNotes(`left out${of}`, leftOut(last.run), definitions);
+  });
 }
 
 /** Records of kinds read one by one, as far as they only had their first turn. */

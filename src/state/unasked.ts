@@ -2,13 +2,14 @@
  * What the configuration leaves out by now: the mirror holds it as the last run that asked for it left it, and nothing is
  * known of it as of later runs. The one place that decides it, for comparisons, drift, exports and status.
  */
-import { activityKinds, collectionKey } from '../catalog/catalog.ts';
+import { activityKinds, collectionKey, definitionOf } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { compareKeys, type RecordKey } from '../catalog/order.ts';
 import { plural } from '../core/wording.ts';
 import { type KindChoice, excludedKinds } from '../config/mirrored-kinds.ts';
+import type { LeftOut } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { SeenCollection, UnaskedCollection } from '../mirror/sweeps-as-of.ts';
@@ -137,6 +138,34 @@ export function unaskedInRun(
   seen?: readonly SeenCollection[],
 ): UnaskedInRun {
   return new UnaskedInRun(mirror.runs.unaskedCollections(source, run, seen));
+}
+
+/** As `left_out` of a comparison with the run: what is not compared unless the filter names it. */
+export function leftOutOfRun(
+  mirror: Mirror,
+  configured: KindChoice | undefined,
+  { source, run, filter = {} }: StateOfRun,
+): LeftOut[] {
+  const never = kindsOfNeither(configured, [{ collections: () => mirror.runs.collections(source) }], filter);
+  const unasked = unaskedInRun(mirror, source, run);
+  const asked = new Set(
+    unasked.collections.length === 0
+      ? []
+      : mirror.records.countsAt(run, { ...filter, sources: [source] }).map(collectionKey),
+  );
+  const lists = unasked.collections
+    .filter((each) => asked.has(collectionKey(each)) && !isNamedAnyway(filter, each))
+    .map(({ kind, scope, by }) => ({ kind, scope: by === 'kind' ? {} : scope, reason: REASON[by] }));
+  const { kind, title } = definitionOf(SCOPE_KIND.organization_id);
+  const records = isNamedAnyway(filter, { by: 'organization_id' })
+    ? 0
+    : unasked.recordsIn(mirror, { source, run, filter }).length;
+  const name = plural(records, title.one, title.many);
+  return [
+    ...[...never].map(([each, reason]) => ({ kind: each, scope: {}, reason })),
+    ...new Map(lists.map((each) => [`${collectionKey(each)} ${each.reason}`, each])).values(),
+    ...(records === 0 ? [] : [{ kind, scope: {}, name, reason: `${name}: ${REASON.organization_id}` }]),
+  ];
 }
 
 /** True where the filter names what the configuration leaves out: then it is compared as it was last read. */

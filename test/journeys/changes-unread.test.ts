@@ -1,4 +1,6 @@
 /** `changes` does not vouch for what the runs of the period could not read. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
@@ -192,6 +194,25 @@ describe('changes of a kind that the configuration excludes', () => {
     // What is left out on purpose does not count unless it is named.
     await now(without, 0, 'changes', '--since', 'run:1');
   });
+});
+
+it('changes of several sources name one that was never synced', async () => {
+  const { expectRun, env, directory, service } = await world();
+  const source = (name: string): string =>
+    `  - { name: ${name}, baseUrl: ${service.url}, apiKey: '${env['TIDEMARK_API_KEY']}' }\n`;
+  writeFileSync(
+    join(directory, 'tidemark.yaml'),
+    `mirror: ${env['TIDEMARK_MIRROR']}\nsources:\n${source('one')}${source('two')}`,
+  );
+  const asked = { env: {}, cwd: directory };
+  expect((await commandLine(['sync', '--quiet', '--source', 'one'], asked)).code).toBe(0);
+  const said = 'nothing of two is in the mirror yet: run `tidemark sync`';
+  const text = await commandLine(['changes'], asked);
+  expect(text).toMatchObject({ code: 0, stdout: expect.stringContaining(said) as string });
+  const json = await commandLine(['changes', '--json'], asked);
+  expect(JSON.parse(json.stdout)).toMatchObject({ warnings: [said] });
+  expect((await commandLine(['changes', '--source', 'one'], asked)).stdout).not.toContain('two');
+  await expectRun(4, 'changes', '--source', 'three');
 });
 
 it('changes of a mirror without a run is an error, as a diff and an export are', async () => {

@@ -347,6 +347,42 @@ describe('an organization that the configuration no longer names', () => {
   );
 });
 
+describe('changes of a period, by whose end the configuration leaves something out', () => {
+  interface Runs {
+    readonly runs: readonly { readonly run: number; readonly left_out: DiffJson['left_out'] }[];
+  }
+  const leftOutOf = async ({ json }: Left, ...args: string[]): Promise<(readonly string[])[]> =>
+    (await json<Runs>(0, 'changes', ...args)).runs.map((run) =>
+      run.left_out.map(({ kind, scope, reason }) => `${kind} ${scope['organization_id'] ?? ''}: ${reason}`),
+    );
+
+  it('name the kinds, with the exit code unchanged', async () => {
+    const here = await narrowed({ TIDEMARK_KINDS_EXCLUDE: 'domains' });
+    expect((await here.now(0, 'changes', '--since', 'run:1')).stdout).toContain(`left out: domains: ${KIND}`);
+    const csv = await here.now(0, 'changes', '--format', 'csv');
+    expect(csv.stderr).toContain(`left out: domains: ${KIND}`);
+    expect(await leftOutOf(here)).toEqual([[], [`domains : ${KIND}`]]);
+    expect(await leftOutOf(here, '--kind', 'members')).toEqual([[], []]);
+    await here.now(3, 'changes', '--kind', 'domains');
+  });
+
+  it('name the lists of an organization, and the organization', async () => {
+    const here = await narrowed({ TIDEMARK_ORGANIZATIONS: ORG });
+    const [, last] = await leftOutOf(here);
+    expect(last).toContain(`members ${OTHER}: ${OUTSIDE}`);
+    expect(last).toContain(`organizations : 1 organization: ${OUTSIDE}`);
+    expect(last?.join('\n')).not.toContain(ORG);
+    const { stdout } = await here.now(0, 'changes', '--since', 'run:1');
+    expect(stdout.replaceAll(/\s+/g, ' ')).toContain(OUTSIDE);
+  });
+
+  it('name a kind that was never read', async () => {
+    const { expectRun } = await world({ TIDEMARK_KINDS_EXCLUDE: 'proxy_records' });
+    await expectRun(0, 'sync', '--quiet');
+    expect((await expectRun(0, 'changes')).stdout).toMatch(/left out: .*prox.*: the configuration excludes/);
+  });
+});
+
 it('shows a record of a list that is denied by now, or of an organization that is left out, as last read', async () => {
   const { json } = await narrowed({ TIDEMARK_ORGANIZATIONS: ORG });
   const since = { run: 1, reason: OUTSIDE };
