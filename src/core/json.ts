@@ -95,6 +95,17 @@ function holdsNumber(value: JsonValue, depth: number): boolean {
   return false;
 }
 
+/** As `JSON.stringify`, but with U+FFFD in place of half a surrogate pair: DuckDB reads no JSON that has one. */
+export function encodableJson(value: object | JsonValue): string {
+  const text = JSON.stringify(value);
+  // Of whole pairs JSON has the characters, not the codes.
+  return text.includes('\\ud')
+    ? text.replaceAll(/\\(?:(ud[89a-f][0-9a-f]{2})|.)/g, (escape, half?: string) =>
+        half === undefined ? escape : '\ufffd',
+      )
+    : text;
+}
+
 /** True for a number that `parseLossless` kept as text. */
 export function isRawNumber(value: unknown): value is RawNumber {
   return sourceAwareJson.isRawJSON(value);

@@ -3,7 +3,7 @@ import { parentId } from '../catalog/lineage.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import { type FieldChange, placeOf } from '../diff/compare.ts';
-import type { JsonValue } from '../core/json.ts';
+import { encodableJson, type JsonValue } from '../core/json.ts';
 import { csvLine } from './export/documents.ts';
 
 /** A run with what it changed; null for the first run. */
@@ -67,5 +67,5 @@ function line(
 }
 
 function valueCell(value: JsonValue | undefined): string {
-  return value === undefined ? '' : JSON.stringify(value);
+  return value === undefined ? '' : encodableJson(value);
 }

@@ -4,7 +4,7 @@ import { definitionOf } from '../../catalog/catalog.ts';
 import type { FieldChange } from '../../diff/compare.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
-import { parseLossless, getOwn, isJsonObject, type JsonValue } from '../../core/json.ts';
+import { encodableJson, parseLossless, getOwn, isJsonObject, type JsonValue } from '../../core/json.ts';
 import { stringifyYaml } from '../../core/yaml.ts';
 
 export interface ExportRecord extends RecordKey {
@@ -184,7 +184,7 @@ class CsvColumns {
 /** A value as the text of a cell: absent is empty, null is `null`, objects and arrays are JSON. */
 function csvCell(value: JsonValue | undefined): string {
   if (value === undefined) return '';
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  return typeof value === 'string' ? value : encodableJson(value);
 }
 
 /** One line of a table; what a spreadsheet would run as a formula is made harmless. */

@@ -10,6 +10,7 @@ import { resolvePointer } from '../../core/json-pointer.ts';
 import {
   type JsonValue,
   type RawNumber,
+  encodableJson,
   getOwn,
   isJsonObject,
   isRawNumber,
@@ -150,7 +151,7 @@ function typedCell(type: BasicType, value: JsonValue | undefined): Cell {
     case 'TIMESTAMP':
       return timeCell(value);
     default:
-      return typeof value === 'string' ? value : JSON.stringify(value);
+      return typeof value === 'string' ? value : encodableJson(value);
   }
 }
 
@@ -194,7 +195,7 @@ export function parquetOfHistory(revisions: Iterable<ExportRevision>): Generator
       { name: 'run', type: 'INT64', cell: ({ run }) => BigInt(run) },
       { name: 'at', type: 'TIMESTAMP', cell: ({ at }) => timeCell(at) },
       text('change', ({ change }) => change),
-      text('changes', ({ changes }) => (changes === null ? null : JSON.stringify(changes))),
+      text('changes', ({ changes }) => (changes === null ? null : encodableJson(changes))),
       text('body', ({ body }) => body),
     ],
     revisions,

@@ -1,0 +1,59 @@
+/** Half of a surrogate pair in a record: tables with JSON in their columns can be read by DuckDB even so. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { expect, it } from 'vitest';
+import { world } from './comparison.ts';
+
+async function ask(sql: string): Promise<unknown[]> {
+  const database = await DuckDBInstance.create();
+  const connection = await database.connect();
+  try {
+    return (await connection.runAndReadAll(sql)).getRowObjectsJson();
+  } finally {
+    connection.closeSync();
+    database.closeSync();
+  }
+}
+
+const exported = (id: string, text: string): string =>
+  `{"id":"${id}","name":"${text}","destination":{"type":"S3","config":{"note":"${text} \\ud83d\\ude00 \\\\ud800"}}}`;
+
+it('half of a surrogate pair is U+FFFD in the JSON of columns, and as received in the body', async () => {
+  const { service, directory, expectRun } = await world();
+  service.set('batch_exports', [exported('b1', 'a'), exported('b2', 'b')]);
+  await expectRun(0, 'sync', '--quiet');
+  service.set('batch_exports', [exported('b1', String.raw`\ud800`), exported('b2', 'b')]);
+  await expectRun(0, 'sync', '--quiet');
+  const [table, history] = [join(directory, 'table.parquet'), join(directory, 'history.parquet')];
+  await expectRun(0, 'export', '--kind', 'batch_exports', '--output', table);
+  await expectRun(0, 'export', '--history', '--output', history);
+
+  const whole = [
+    { id: 'b1', name: '�', note: '� 😀 \\ud800' },
+    { id: 'b2', name: 'b', note: 'b 😀 \\ud800' },
+  ];
+  const columns = `id, name, destination ->> '$.config.note' AS note`;
+  expect(await ask(`SELECT ${columns} FROM '${table}' ORDER BY id`)).toEqual(whole);
+  const changes = `unnest(CAST(changes::JSON AS JSON[])) AS t(c)`;
+  expect(
+    await ask(
+      `SELECT c ->> '$.to' AS value FROM '${history}', ${changes} WHERE kind = 'batch_exports' ORDER BY 1`,
+    ),
+  ).toEqual([{ value: '�' }, { value: '� 😀 \\ud800' }]);
+
+  await expect(ask(`SELECT body ->> '$.id' AS id FROM '${table}'`)).rejects.toThrow('low surrogate');
+  expect(
+    await ask(`SELECT try_cast(body AS JSON) ->> '$.id' AS id, body FROM '${table}' ORDER BY name`),
+  ).toEqual([
+    { id: 'b2', body: exported('b2', 'b') },
+    { id: null, body: exported('b1', String.raw`\ud800`) },
+  ]);
+
+  const csv = join(directory, 'table.csv');
+  await expectRun(0, 'export', '--kind', 'batch_exports', '--output', csv);
+  const text = readFileSync(csv, 'utf8');
+  expect(text).toContain('""note"":""� 😀 \\\\ud800""');
+  const found = await expectRun(0, 'changes', '--format', 'csv', '--since', 'run:1');
+  expect(found.stdout).toContain('"""�""');
+});
