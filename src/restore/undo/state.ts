@@ -2,12 +2,15 @@
 import { scopeKey, familyKinds } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, isJsonObject } from '../../core/json.ts';
 import { type ParsedRecord, type Skipped, recordName } from '../../diff/change.ts';
 import { compareBodies } from '../../diff/compare.ts';
 import type { RecordKey } from '../../catalog/order.ts';
 import { nothingCompared, type UnreadList } from '../../state/nothing-compared.ts';
 import type { LoadedState } from '../../state/state.ts';
+import { CLOCKS_DIFFER_MS, CREATED_AT } from '../apply/lost-response.ts';
+import { idSuffix } from '../apply/precondition.ts';
 import { topMember } from '../places.ts';
 import { dependentKinds, isRemovedWith } from '../plan/dependents.ts';
 import {
@@ -18,7 +21,8 @@ import {
   type PlanStep,
   isExecutable,
 } from '../plan/plan.ts';
-import { managedDigest, recordKey } from '../records.ts';
+import { bySendableKey } from '../plan/settings.ts';
+import { managedDigest, naturalKeyDigest, recordKey } from '../records.ts';
 import { appliedSteps, type AppliedStep, type RestoreRows, undoChain, type UndoChain } from './applied.ts';
 
 export interface UndoStateOptions {
@@ -131,6 +135,17 @@ class BeforeRestore {
       this.#settle(applied, 'the restore removed it, and it exists again');
       return;
     }
+    const namesake = this.#live.has(own) ? undefined : this.#createdSince(applied, body);
+    if (namesake !== undefined) {
+      this.#unread.see();
+      const { restore = this.#restore } = this.#chain.left(applied);
+      const { one } = this.#options.definitions(kind).title;
+      const why =
+        `somebody created a ${one} of that name since restore ${restore} removed it` +
+        `${idSuffix(this.#options.definitions(kind), namesake.id)}; rename or delete that one to create this one again`;
+      this.#changed.set(own, { kind, scope, id, name: applied.name, why });
+      return;
+    }
     // Desired too: a resumed undo looks up here what its plan created.
     this.#records.set(own, { kind, scope, id, body });
     if (this.#isKnown(applied)) this.#extent.add(applied, 'whole');
@@ -191,6 +206,22 @@ class BeforeRestore {
       this.#records.set(place, { ...live, body });
       this.#extent.add(live, writtenMembers(definition, inverse));
     }
+  }
+
+  /** A live record of the name that is not known to have been there when the restore removed its own. */
+  #createdSince({ kind, scope, row }: AppliedStep, body: JsonValue): ParsedRecord | undefined {
+    // A resumed undo may have created it itself: apply looks for others.
+    if (this.#options.resumed !== undefined) return undefined;
+    const byName = bySendableKey(this.#options.definitions(kind));
+    const name = naturalKeyDigest(byName, body);
+    if (name === null) return undefined;
+    const removedAt = Date.parse(row.sentAt ?? '') - CLOCKS_DIFFER_MS;
+    return this.#options.live.records.find((live) => {
+      if (live.kind !== kind || scopeKey(live.scope) !== scopeKey(scope)) return false;
+      if (this.#created.has(recordKey(live)) || naturalKeyDigest(byName, live.body) !== name) return false;
+      const createdAt = resolvePointer(live.body, byName.createdAt ?? CREATED_AT);
+      return typeof createdAt !== 'string' || !(Date.parse(createdAt) < removedAt);
+    });
   }
 
   #isUnderNewId(applied: AppliedStep): boolean {
