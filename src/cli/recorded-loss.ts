@@ -6,11 +6,11 @@ import { plural } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import { changesOnce } from '../diff/families.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { shownPlan } from '../restore/plan/plan.ts';
 import { recordKey } from '../restore/records.ts';
 import type { StateFilter } from '../state/filter.ts';
-import { idLookup } from '../state/recreated-ids.ts';
 import { isPublished } from '../state/runs.ts';
 import { changesBetween } from './run.ts';
 
@@ -36,22 +36,29 @@ interface LossQuestion {
   readonly filter: StateFilter;
   /** Runs that ended before are not looked at: ISO 8601 in UTC. All of them when left out. */
   readonly since?: string;
+  /** Which ids live has; where it was not read, what was restored since the newest run is there. */
+  readonly isLive?: (kind: Kind, id: string) => boolean;
 }
 
 /** The newest run, of the last few, that recorded a loss in kinds that a restore writes; null if none did. */
 export function latestLoss(
   mirror: Mirror,
-  { config, source, definitions, filter: asked, since }: LossQuestion,
+  { config, source, definitions, filter: asked, since, isLive }: LossQuestion,
 ): RecordedLoss | null {
   const runs = mirror.runs.list({ source }).filter(isPublished);
   const kinds = (asked.kinds ?? KINDS).filter((kind) => definitions(kind).restore.never === null);
   const filter = { ...asked, kinds };
-  const newId = idLookup(mirror.restores.idMap(source));
+  const ids = new RecreatedIds(mirror.restores.idMap(source));
+  // What the newest run shows as restored is compared with it below.
+  const isBack = (kind: Kind, id: string): boolean => {
+    const now = ids.latest(kind, id);
+    if (now === undefined) return false;
+    return isLive?.(kind, now) ?? (ids.givenBy(kind, now)?.at ?? '') > (runs[0]?.startedAt ?? '');
+  };
   for (const [index, run] of runs.slice(0, RUNS_SEARCHED).entries()) {
     const before = runs[index + 1];
     if (before === undefined || (since !== undefined && (run.finishedAt ?? '') < since)) break;
     const found = changesBetween(mirror, config, { from: before, to: run }, filter);
-    const isBack = (kind: Kind, id: string): boolean => newId(kind, id) !== undefined;
     if (lossesIn(found, isBack).text === '') continue;
     // What was restored since then is not a loss.
     const later = changesBetween(mirror, config, { from: before, to: runs[0] ?? run }, filter);

@@ -91,7 +91,7 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
     const notes = [
       ...gathered.notes,
       ...unsetSecrets(session, plan),
-      ...earlierStateNotes(session, plan, { reference, options, asked }),
+      ...earlierStateNotes(session, plan, gathered.input, { reference, options, asked }),
       ...(await unselectedBelow(session, plan, gathered.input, { reference, options, asked })),
     ];
     if (options.out !== undefined) await savePlan(context, plan, options.out);
@@ -311,10 +311,13 @@ function withEarlierState(
 function earlierStateNotes(
   { context, mirror, config, source, definitions }: RestoreSession,
   plan: Plan,
+  input: Gathered['input'],
   { reference, options, asked }: Question,
 ): string[] {
   if (reference.form !== 'latest' || mirror === null || plan.steps.some(isExecutable)) return [];
-  const question = { config, source: source.name, definitions, filter: filterOf(options) };
+  const live = new Set(input.live.records.map(({ kind, id }) => `${kind} ${id}`));
+  const isLive = (kind: Kind, id: string): boolean => live.has(`${kind} ${id}`);
+  const question = { config, source: source.name, definitions, filter: filterOf(options), isLive };
   const loss = latestLoss(mirror, question);
   if (loss === null) return [];
   const { run, before, text } = loss;
