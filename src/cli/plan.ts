@@ -25,6 +25,7 @@ import {
   planDocument,
   type PlanStep,
 } from '../restore/plan/plan.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import { recordKey } from '../restore/records.ts';
 import { configuredSecrets } from '../restore/secrets.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
@@ -116,10 +117,9 @@ export async function showAndSend(
 /** How many ids applying the plan would record; those of a saved plan may be recorded by now. */
 function unrecordedIds({ mirror, source }: RestoreSession, { adopted, refused }: Plan): number {
   if (refused.length > 0) return 0;
-  const mapped = mirror?.restores.idMap(source.name) ?? [];
-  const known = new Set(mapped.map(({ kind, oldId, newId }) => `${kind} ${oldId} ${newId}`));
+  const known = new RecreatedIds(mirror?.restores.idMap(source.name) ?? []);
   return continuedIds({
-    adopted: adopted.filter((each) => !known.has(`${each.kind} ${each.desired_id} ${each.live_id}`)),
+    adopted: adopted.filter((each) => !known.all(each.kind, each.desired_id).includes(each.live_id)),
   });
 }
 

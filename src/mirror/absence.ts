@@ -65,11 +65,14 @@ function familyOf(column: string): string {
 }
 
 /** A restore made it again, through any kind that shows it, and this run saw what it made: replaced, not lost. */
-const IS_REPLACED = `EXISTS (SELECT 1 FROM collections c JOIN sources s ON s.id = c.source
-    JOIN id_map m ON m.source = s.name AND m.kind IN ${familyOf('c.kind')} AND m.old_id = k.remote_id
-    WHERE c.id = k.collection AND m.old_scope = c.scope AND m.new_scope = c.scope
-      AND (EXISTS (SELECT 1 FROM stage.records f WHERE f.collection = c.id AND f.remote_id = m.new_id AND f.action = 'fresh')
-        OR EXISTS (SELECT 1 FROM main.records n WHERE n.collection = c.id AND n.remote_id = m.new_id
+const IS_REPLACED = `EXISTS (WITH RECURSIVE later(id) AS (SELECT k.remote_id UNION
+      SELECT i.new_id FROM later l JOIN collections c ON c.id = k.collection JOIN sources s ON s.id = c.source
+      JOIN id_map i ON i.source = s.name AND i.kind IN ${familyOf('c.kind')} AND i.old_id = l.id
+      WHERE i.old_scope = c.scope AND i.new_scope = c.scope)
+    SELECT 1 FROM later m JOIN collections c ON c.id = k.collection
+    WHERE m.id <> k.remote_id
+      AND (EXISTS (SELECT 1 FROM stage.records f WHERE f.collection = c.id AND f.remote_id = m.id AND f.action = 'fresh')
+        OR EXISTS (SELECT 1 FROM main.records n WHERE n.collection = c.id AND n.remote_id = m.id
                    AND n.hash IS NOT NULL AND ${wasSeen('n.record')})))`;
 /** `:taken`: `removedByRestores`, as a JSON array. */
 const IS_TAKEN = `k.remote_id IN (SELECT value FROM json_each(:taken))`;

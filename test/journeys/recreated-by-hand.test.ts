@@ -164,6 +164,29 @@ describe('records that were made again', () => {
     );
   });
 
+  it('by hand, while the removal of the restored one is held back: recorded, the next sync ends its wait', async () => {
+    const story = await Story.start();
+    await createAll(story);
+    await story.expectRun(0, 'sync', '--quiet');
+    await story.expectRun(0, 'snapshots', 'pin', 'good', 'latest');
+    await story.expectRun(0, 'snapshots', 'baseline', 'good');
+    await removeAll(story);
+    await story.applied(0, 'restore', 'baseline', ...ONLY, '--apply');
+    await story.expectRun(0, 'sync', '--quiet');
+    await removeAll(story);
+    await story.expectRun(3, 'sync', '--quiet');
+    await createAll(story, ['Again 1']);
+    await story.expectRun(0, 'restore', 'baseline', '--id', 'Again 1', '--out', 'found.json');
+    const recorded = await story.expectRun(0, 'apply', 'found.json', '--yes');
+    expect(recorded.stdout).toContain('1 new id recorded: drift no longer lists it as added and removed');
+    await story.expectRun(3, 'sync', '--quiet');
+    const { stdout } = await story.expectRun(3, 'drift');
+    expect(stdout).toMatch(/^1 record changed \(/m);
+    expect(stdout).toContain('~ Again 1 changed [low]');
+    expect((await story.expectRun(0, 'apply', 'found.json', '--yes')).stderr).toContain('nothing was sent');
+    expect((await story.expectRun(0, 'verify')).stdout).not.toContain('earlier id');
+  });
+
   it('by hand, in a plan that also sends something: no line says that nothing would be sent', async () => {
     const story = await Story.start();
     await createAll(story, ['Again 1', 'Again 2']);

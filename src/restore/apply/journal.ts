@@ -3,6 +3,7 @@ import { type Clock, isoTime, realPause } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { newlyFound } from '../../diff/found-again.ts';
+import { idLookup } from '../../state/recreated-ids.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type {
   Durability,
@@ -13,7 +14,7 @@ import type {
   RestoreStore,
 } from '../../mirror/restores.ts';
 import type { IdMapping } from '../../mirror/id-map.ts';
-import { type Plan, type PlanStep, isExecutable, planDocument } from '../plan/plan.ts';
+import { type Adoption, type Plan, type PlanStep, isExecutable, planDocument } from '../plan/plan.ts';
 
 type StepChange = Partial<Omit<RestoreStepRow, 'restore' | 'n'>>;
 
@@ -62,6 +63,20 @@ export class RestoreJournal {
 
   /** Writes the entire plan down. */
   static begin({ mirror, clock, source, plan, approved, undoes }: JournalStart): RestoreJournal {
+    const latest = idLookup(mirror.restores.idMap(source));
+    const adopted = new Set(plan.adopted.map(({ kind, live_id: id }) => `${kind} ${id}`));
+    // From the id that an earlier restore gave, as where it is created again (`mappingsOf`).
+    const oldPlace = ({
+      kind,
+      scope,
+      desired_scope,
+      desired_id: id,
+      live_id: now,
+    }: Adoption): Pick<IdMapping, 'oldScope' | 'oldId'> => {
+      const since = latest(kind, id);
+      const isAgain = since !== undefined && since !== now && !adopted.has(`${kind} ${since}`);
+      return isAgain ? { oldScope: scope, oldId: since } : { oldScope: desired_scope, oldId: id };
+    };
     const start: RestoreStart = {
       source,
       plan: JSON.stringify(planDocument(plan)),
@@ -70,9 +85,9 @@ export class RestoreJournal {
       approved,
       startedAt: isoTime(clock.now()),
       steps: plan.steps.map(firstRow),
-      mappings: newlyFound(plan).map(({ kind, scope, desired_scope, desired_id, live_id }) => ({
-        ...{ source, kind, oldScope: desired_scope, oldId: desired_id },
-        ...{ newScope: scope, newId: live_id, at: isoTime(clock.now()) },
+      mappings: newlyFound(plan).map((each) => ({
+        ...{ source, kind: each.kind, ...oldPlace(each) },
+        ...{ newScope: each.scope, newId: each.live_id, at: isoTime(clock.now()) },
       })),
       ...(undoes === undefined ? {} : { undoes }),
     };
