@@ -30,6 +30,12 @@ export interface OptionRow {
   readonly isRepeatable?: boolean;
 }
 
+/** The value of an option that names a file or directory. @throws Error for `-`, which other programs take for stdout */
+export function writtenFile(text: string): string {
+  if (text === '-') throw new Error('it names a file or directory, and stdout is neither');
+  return text;
+}
+
 /** The groups in which `--help` and docs/cli.md list the commands, in their order. */
 export const COMMAND_GROUPS = ['Set up', 'Back up', 'Look', 'Restore', 'Run', 'Maintain', 'Fleet'] as const;
 

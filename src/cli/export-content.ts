@@ -11,7 +11,13 @@ import { miscounted, requireCountedWithin } from '../state/intact.ts';
 import { isSearched, leadingFilter } from '../state/filter.ts';
 import { type Point, pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
-import { askedCollections, type FilterOptions, leadingCollections, recordFilter } from './export-notes.ts';
+import {
+  askedCollections,
+  type FilterOptions,
+  leadingCollections,
+  recordFilter,
+  unaskedIn,
+} from './export-notes.ts';
 
 // How complete an export is, so that a reader knows what the absence of a record means.
 
@@ -47,6 +53,12 @@ export function extentOf(
     return { whole: named(own.whole), stale: named(own.stale) };
   });
   const whole = found.flatMap((each) => each.whole);
+  const notRead = points.flatMap(({ source, at }) =>
+    unaskedIn(mirror, source, at.run, recordFilter([source], options)).map((each) => ({
+      ...(namesSource ? { source } : {}),
+      ...each,
+    })),
+  );
   const unknown =
     point === null ? [] : mirror.records.unknownFields(point.run, recordFilter(sources, options));
   const [first, ...others] = points.map(({ source, at }) => unreadKinds(mirror, source, at));
@@ -61,12 +73,20 @@ export function extentOf(
     ...(stale.length === 0 ? {} : { stale }),
     ...(unknown.length === 0 ? {} : { volatile_unknown: unknown }),
     ...(unread.length === 0 ? {} : { unread }),
+    ...(notRead.length === 0 ? {} : { not_read: notRead }),
   };
 }
 
 /** The same of one kind. */
 export function extentOfKind(
-  { filter, whole, stale = [], volatile_unknown: unknown = [], unread = [] }: ExportExtent,
+  {
+    filter,
+    whole,
+    stale = [],
+    volatile_unknown: unknown = [],
+    unread = [],
+    not_read: notRead = [],
+  }: ExportExtent,
   kind: Kind,
 ): ExportExtent {
   const isOwn = (each: { readonly kind: Kind }): boolean => each.kind === kind;
@@ -80,6 +100,7 @@ export function extentOfKind(
     ...(ownStale.length === 0 ? {} : { stale: ownStale }),
     ...(own.length === 0 ? {} : { volatile_unknown: own }),
     ...(unreadAbove.length === 0 ? {} : { unread: unreadAbove }),
+    ...(notRead.some(isOwn) ? { not_read: notRead.filter(isOwn) } : {}),
   };
 }
 

@@ -10,7 +10,7 @@ import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import type { LastComplete } from '../state/export.ts';
 import { lastComplete } from '../state/export-state.ts';
 import { leadingFilter } from '../state/filter.ts';
-import { unaskedInRun, unaskedKinds, unaskedLines } from '../state/unasked.ts';
+import { unaskedInRun, type UnaskedKind, unaskedKinds, unaskedLines } from '../state/unasked.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 
 /** A collection that the latest look at it did not read completely. */
@@ -79,10 +79,16 @@ export function unaskedNotes(
   return sources.flatMap((source) => {
     const at = run ?? mirror.runs.latest(source)?.run;
     if (at === undefined) return [];
-    const kinds = unaskedKinds(mirror, unaskedInRun(mirror, source, at), { source, run: at, filter });
     const from = sources.length > 1 ? `${source}: ` : '';
-    return unaskedLines(kinds).map((line) => `${from}${line}`);
+    return unaskedLines(unaskedIn(mirror, source, at, filter)).map((line) => `${from}${line}`);
   });
+}
+
+/** Records that the state has as of an earlier run, since the configuration leaves them out. */
+export function unaskedIn(mirror: Mirror, source: string, run: number, filter: RecordFilter): UnaskedKind[] {
+  return unaskedKinds(mirror, unaskedInRun(mirror, source, run), { source, run, filter }).filter(
+    ({ records }) => records > 0,
+  );
 }
 
 type Place = Pick<StaleCollection, 'source' | 'kind' | 'scope'>;
@@ -129,6 +135,29 @@ export function staleText(
   now: number,
   isSourceNamed: boolean,
 ): string[] {
+  const held = stale.filter(({ outcome }) => outcome === 'held');
+  return [
+    ...(held.length === 0 ? [] : heldText(held, isSourceNamed)),
+    ...unprovenText(
+      stale.filter(({ outcome }) => outcome !== 'held'),
+      run,
+      now,
+      isSourceNamed,
+    ),
+  ];
+}
+
+/** Of lists that were read completely: only the records that they lack are in doubt. */
+function heldText(held: readonly StaleCollection[], isSourceNamed: boolean): string[] {
+  return [
+    `removals of ${plural(held.length, 'collection')} are held: records that the service did not list are exported as well`,
+    ...groupAlike(held, ({ source, kind }) => JSON.stringify([source, kind]))
+      .slice(0, NAMED)
+      .map((group) => `  ${isSourceNamed ? `${group[0].source}: ` : ''}${groupText(group)}`),
+  ];
+}
+
+function unprovenText(...[stale, run, now, isSourceNamed]: Parameters<typeof staleText>): string[] {
   if (stale.length === 0) return [];
   const when = run === null ? 'when last asked for' : `in run ${run}`;
   const groups = groupAlike(stale, ({ source, kind, outcome }) => JSON.stringify([source, kind, outcome]));

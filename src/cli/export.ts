@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { KINDS, type Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
-import { mirroredKinds } from '../config/mirrored-kinds.ts';
+import { excludedKinds, mirroredKinds } from '../config/mirrored-kinds.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { namesOf } from '../config/mirrors.ts';
@@ -209,6 +209,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
           ]),
       ...(isDirectory && format !== 'yaml' ? notMirrored(config, options.kind ?? KINDS, held) : []),
       ...unreadNote(run, unread),
+      ...excludedNote(config, mirror, sources, { held, isNamed: options.kind !== undefined }),
       ...unaskedNotes(mirror, sources, run, recordFilter(sources, options)),
       ...staleText(stale, run, systemClock.now(), content.hasSource),
     ]);
@@ -284,6 +285,28 @@ function notMirrored({ sources }: Config, all: readonly Kind[], held: readonly K
       ? `the configuration does not mirror ${them}`
       : `the mirror has no collection of ${them}`;
   return [`no file for ${missing.join(', ')}: ${why}`];
+}
+
+/** Kinds of which the export has nothing of one source, since its configuration excludes them. */
+function excludedNote(
+  { sources: configured }: Config,
+  mirror: Mirror,
+  sources: readonly string[],
+  { held, isNamed }: { readonly held: readonly Kind[]; readonly isNamed: boolean },
+): string[] {
+  if (sources.length === 1 && !isNamed) return [];
+  return configured
+    .filter(({ name }) => sources.includes(name))
+    .flatMap((source) => {
+      const known = new Set(mirror.runs.collections(source.name).map(({ kind }) => kind));
+      const kinds = excludedKinds(source).filter((kind) => held.includes(kind) && !known.has(kind));
+      const of = sources.length === 1 ? '' : ` of ${source.name}`;
+      return kinds.length === 0
+        ? []
+        : [
+            `nothing of ${kinds.join(', ')}${of}: the configuration excludes ${kinds.length === 1 ? 'the kind' : 'them'}`,
+          ];
+    });
 }
 
 /** Kinds whose fields are named; `volatile_unknown` of JSON has them all. */

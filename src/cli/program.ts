@@ -200,7 +200,9 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
         name.includes('...') ? command.args.slice(index) : command.args[index],
       ]),
     );
-    const own = { ...takenByParents(command), ...command.opts(), ...named };
+    const own: Record<string, unknown> = { ...takenByParents(command), ...command.opts(), ...named };
+    // Stdout, as without the option; commands that only write files refuse it (`writtenFile`).
+    if (own['output'] === '-') delete own['output'];
     if (row.outlivesOutput?.(own) === true) outliveOutput();
     try {
       run.exitCode = await action(context, own);

@@ -6,6 +6,7 @@ import {
   type OptionRow,
   positiveNumber,
   wholeNumber,
+  writtenFile,
 } from './command-row.ts';
 import { secretsOption } from './record-options.ts';
 
@@ -102,7 +103,11 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
         description: 'leave what was accepted with `tidemark drift accept` as it is',
       },
       { flags: '--send-email', description: 'let the service send the invites by e-mail' },
-      { flags: '--out <file>', description: 'save the plan to this file, for `tidemark apply`' },
+      {
+        flags: '--out <file>',
+        description: 'save the plan to this file, for `tidemark apply`',
+        parse: writtenFile,
+      },
       ...sendOptions,
       {
         flags: '--resume [restore]',

@@ -1,5 +1,5 @@
 /** The commands of the first hour: configuration, examination, forecast. A command's file is named after it. */
-import { kindOption, type CommandRow } from './command-row.ts';
+import { kindOption, type CommandRow, writtenFile } from './command-row.ts';
 
 export const SETUP_COMMANDS: readonly CommandRow[] = [
   {
@@ -25,7 +25,11 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
         values: 'profile',
       },
       { flags: '--name <name>', description: 'name of the source (default: production)', values: 'free' },
-      { flags: '--output <file>', description: 'file to write (default: ./tidemark.yaml)' },
+      {
+        flags: '--output <file>',
+        description: 'file to write (default: ./tidemark.yaml)',
+        parse: writtenFile,
+      },
       { flags: '--force', description: 'replace an existing file' },
       { flags: '--no-check', description: 'write without contacting the service' },
       {

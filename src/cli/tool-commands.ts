@@ -1,6 +1,6 @@
 /** The commands beside the mirror: replica, sandbox, catalog, configuration, demo. A command's file is named after it. */
 import { isNetwork } from '../config/schema.ts';
-import { type CommandRow, portNumber } from './command-row.ts';
+import { type CommandRow, portNumber, writtenFile } from './command-row.ts';
 
 function network(text: string): string {
   if (!isNetwork(text)) throw new Error('expected an IP address or a CIDR range, e.g. 10.0.0.0/8');
@@ -116,7 +116,11 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
     group: 'Set up',
     description: 'Try sync, drift and restore in a sandbox; no key needed',
     options: [
-      { flags: '--output <dir>', description: 'directory of the demo mirror (default: ./data/demo)' },
+      {
+        flags: '--output <dir>',
+        description: 'directory of the demo mirror (default: ./data/demo)',
+        parse: writtenFile,
+      },
     ],
     examples: ['tidemark demo', 'tidemark demo --output ./try'],
     // Its sandbox is a separate process, and would stay.

@@ -98,7 +98,7 @@ function holdsNumber(value: JsonValue, depth: number): boolean {
 /** As `JSON.stringify`, but with U+FFFD in place of half a surrogate pair: DuckDB reads no JSON that has one. */
 export function encodableJson(value: object | JsonValue): string {
   const text = JSON.stringify(value);
-  // Of whole pairs JSON has the characters, not the codes.
+  // Of a pair JSON has the character, not the two codes.
   return text.includes('\\ud')
     ? text.replaceAll(/\\(?:(ud[89a-f][0-9a-f]{2})|.)/g, (escape, half?: string) =>
         half === undefined ? escape : '\ufffd',

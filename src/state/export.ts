@@ -13,6 +13,7 @@ import { type JsonValue, isJsonObject, parseLossless, getOwn } from '../core/jso
 import { systemCodeOf } from '../core/errors.ts';
 import { parseLosslessYaml, YamlMistake } from '../core/yaml.ts';
 import type { StateFilter } from './filter.ts';
+import type { UnaskedKind } from './unasked.ts';
 
 /** One text of an export, read as its format. */
 interface ExportText extends ExportValues {
@@ -338,6 +339,8 @@ export interface ExportExtent {
   readonly volatile_unknown?: readonly { readonly kind: Kind; readonly fields: readonly string[] }[];
   /** Kinds that no run up to the state had read, also such ones; left out if all were read. */
   readonly unread?: readonly Kind[];
+  /** Records as of an earlier run, since the configuration leaves them out; left out if there are none. */
+  readonly not_read?: readonly UnaskedKind[];
 }
 
 const FILTERS = ['kinds', 'organizations', 'projects', 'ids'] as const;

@@ -1,0 +1,79 @@
+/** What an export says of records that are not as of its run, or that one source does not have. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { commandLine } from './command-line.ts';
+import { world } from './comparison.ts';
+
+it('a list whose removals are held was read completely, and the export says what it still has of it', async () => {
+  const { service, expectRun } = await world();
+  await expectRun(0, 'sync', '--quiet');
+  service.set('domains', []);
+  await expectRun(3, 'sync', '--quiet');
+  const { stdout, stderr } = await expectRun(0, 'export', '--kind', 'domains');
+  expect(stdout.trim().split('\n')).toHaveLength(2);
+  expect(stderr).toMatch(
+    /removals of 1 collection are held: records that the service did not list are exported as well\n {2}domains/,
+  );
+  expect(stderr).not.toContain('could not be read completely');
+});
+
+it('a JSON export and a directory name what the configuration leaves out by now', async () => {
+  const { env, directory, expectRun } = await world();
+  await expectRun(0, 'sync', '--quiet');
+  const own = { cwd: directory, env: { ...env, TIDEMARK_KINDS_EXCLUDE: 'domains' } };
+  expect((await commandLine(['sync', '--quiet'], own)).code).toBe(0);
+  const { stdout } = await commandLine(['export', '--format', 'json'], own);
+  const left = { kind: 'domains', reason: 'the configuration excludes the kind', records: 2, run: 1 };
+  const document = JSON.parse(stdout) as Record<string, unknown>;
+  expect(document).toMatchObject({ not_read: [left] });
+  expect(document).not.toHaveProperty('stale');
+  writeFileSync(join(directory, 'now.json'), stdout);
+  const members = await commandLine(['export', '--format', 'json', '--kind', 'members'], own);
+  expect(JSON.parse(members.stdout)).not.toHaveProperty('not_read');
+  await commandLine(['export', '--format', 'csv', '--output', 'tables'], own);
+  const manifest = readFileSync(join(directory, 'tables', '.tidemark-export.json'), 'utf8');
+  expect(JSON.parse(manifest)).toMatchObject({ not_read: [left] });
+  expect((await commandLine(['diff', 'file:now.json', 'latest'], own)).code).toBe(0);
+});
+
+it('an export of two sources names the kind that the configuration excludes for one of them', async () => {
+  const { env, directory, service } = await world();
+  const source = (name: string, more = ''): string =>
+    `  - { name: ${name}, baseUrl: ${service.url}, apiKey: '${env['TIDEMARK_API_KEY']}'${more} }\n`;
+  writeFileSync(
+    join(directory, 'tidemark.yaml'),
+    `mirror: ${env['TIDEMARK_MIRROR']}\nsources:\n${source('a')}${source('b', ', kinds: { exclude: [domains] }')}`,
+  );
+  const asked = { env: {}, cwd: directory };
+  expect((await commandLine(['sync', '--quiet'], asked)).code).toBe(0);
+  const said = 'nothing of domains of b: the configuration excludes the kind';
+  for (const args of [[], ['--kind', 'domains']])
+    expect((await commandLine(['export', ...args], asked)).stderr, args.join(' ')).toContain(said);
+  for (const args of [
+    ['--source', 'a'],
+    ['--kind', 'members'],
+  ])
+    expect((await commandLine(['export', ...args], asked)).stderr).not.toContain('excludes');
+  const own = await commandLine(['export', '--source', 'b', '--kind', 'domains'], asked);
+  expect(own.stderr).toContain('nothing of domains: the configuration excludes the kind');
+});
+
+it('an --output of `-` is stdout, and no file of that name', async () => {
+  const { service, expectRun } = await world();
+  await expectRun(0, 'sync', '--quiet');
+  service.set('domains', []);
+  await expectRun(0, 'sync', '--quiet', '--accept-removals', '2');
+  for (const [code, ...args] of [
+    [2, 'diff', 'run:1', 'latest', '--format', 'markdown'],
+    [0, 'changes', '--format', 'csv'],
+    [0, 'export', '--kind', 'members', '--format', 'csv'],
+    [0, 'audit', '--format', 'csv'],
+  ] as const) {
+    const { stdout } = await expectRun(code, ...args, '--output', '-');
+    expect(stdout, args.join(' ')).toBe((await expectRun(code, ...args)).stdout);
+    expect(stdout).not.toBe('');
+  }
+  const { stderr } = await expectRun(4, 'restore', 'run:1', '--out', '-');
+  expect(stderr).toContain('it names a file or directory, and stdout is neither');
+});
