@@ -155,6 +155,14 @@ async function readForUndo(
       definitions,
       secrets: configuredSecrets(source.secrets),
       forceChanged,
+      wasThere: ({ kind, id }, at) => {
+        const { runs, records } = journalOf(session);
+        const run = runs
+          .list({ source: source.name, isPublished: true })
+          .find(({ finishedAt: end }) => end !== null && end <= at);
+        const own = { sources: [source.name], kinds: [kind], ids: [id] };
+        return run !== undefined && [...records.keysAt(run.run, own)].length > 0;
+      },
       rate: source.rate,
       ownUserId: ownUserIn(source, definitions, live.records, notes),
       now: systemClock.now(),

@@ -33,6 +33,8 @@ export interface UndoStateOptions {
   readonly definitions: (kind: Kind) => ResourceDefinition;
   /** Take back what was changed since, too. */
   readonly forceChanged: boolean;
+  /** Whether the newest run of the mirror before a time (ISO 8601) has the record; if left out, none had it. */
+  readonly wasThere?: (record: RecordKey, at: string) => boolean;
   /** The undo that is resumed, if any: its own changes are left out. */
   readonly resumed?: number;
 }
@@ -215,12 +217,17 @@ class BeforeRestore {
     const byName = bySendableKey(this.#options.definitions(kind));
     const name = naturalKeyDigest(byName, body);
     if (name === null) return undefined;
-    const removedAt = Date.parse(row.sentAt ?? '') - CLOCKS_DIFFER_MS;
+    const removedAt = row.sentAt ?? '';
+    const wasThere = (live: ParsedRecord): boolean => {
+      const createdAt = resolvePointer(live.body, byName.createdAt ?? CREATED_AT);
+      const isOlder =
+        typeof createdAt === 'string' && Date.parse(createdAt) < Date.parse(removedAt) - CLOCKS_DIFFER_MS;
+      return isOlder || this.#options.wasThere?.(live, removedAt) === true;
+    };
     return this.#options.live.records.find((live) => {
       if (live.kind !== kind || scopeKey(live.scope) !== scopeKey(scope)) return false;
       if (this.#created.has(recordKey(live)) || naturalKeyDigest(byName, live.body) !== name) return false;
-      const createdAt = resolvePointer(live.body, byName.createdAt ?? CREATED_AT);
-      return typeof createdAt !== 'string' || !(Date.parse(createdAt) < removedAt);
+      return !wasThere(live);
     });
   }
 
