@@ -25,7 +25,7 @@ import { recordKey } from '../restore/records.ts';
 import type { Coverage, LoadedState } from '../state/state.ts';
 import type { CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
-import { desiredOf } from './plan.ts';
+import { desiredOf, recordedBodies } from './plan.ts';
 import { showAndSend } from './plan.ts';
 import { type RestoreSession, openSession, closedAfter } from './restore-session.ts';
 
@@ -144,8 +144,14 @@ async function requireUnmoved(session: RestoreSession, plan: Plan, desired: Desi
   const live = await session.readLive(filter);
   requireAnswered(live);
   requireSameAccount(sent, live);
+  const against = (wanted: DesiredLookup): Moved[] =>
+    changedSincePlan(plan, planSide(live, filter), definitions, wanted);
+  const found = against(desired);
+  const isUnnamed = found.some(({ how, fields }) => how === 'changed' && fields.length === 0);
+  // Where these cannot be read any more, the plan is refused without naming fields.
+  const bodies = isUnnamed ? await recordedBodies(session, plan, kinds).catch(() => null) : null;
   const { moved, unread } = separated(
-    changedSincePlan(plan, planSide(live, filter), definitions, desired),
+    bodies === null ? found : against((record) => bodies.get(recordKey(record))),
     live,
   );
   if (moved.length === 0 && unread.length === 0) return;
@@ -225,7 +231,7 @@ function unreadLine(session: RestoreSession, { step, reason }: UnreadStep): stri
   return `${stepHead(session, step)} could not be read${reason === null ? '' : `: ${reason}`}`;
 }
 
-function movedLines(session: RestoreSession, { step, how, fields, by }: Moved): string[] {
+function movedLines(session: RestoreSession, { step, how, fields, others = [], by }: Moved): string[] {
   const head = stepHead(session, step);
   if (how === 'taken') {
     const who = by === null || isSecretId(session.definitions(step.kind)) ? '' : ` (${by})`;
@@ -234,7 +240,10 @@ function movedLines(session: RestoreSession, { step, how, fields, by }: Moved): 
   if (how === 'holds') return [`${head} now contains more, which would be removed with it`];
   if (how === 'gone') return [`${head} is gone`];
   return fields.length === 0
-    ? [`${head} changed in a field that the plan does not set`]
+    ? [
+        `${head} changed in a field that the plan does not set` +
+          (others.length === 0 ? '' : `; live differs from the desired state in ${others.join(', ')}`),
+      ]
     : maskedFields(fields, session.definitions(step.kind)).map(
         (field) => `${head} changed: ${fieldLine(field, VALUE_LIMIT)}`,
       );

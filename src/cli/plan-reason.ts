@@ -55,8 +55,13 @@ export function restoreReason(whole: RestoreReport, code: ExitCode, definitions:
     ({ outcome, verified, warning }) => outcome === 'applied' && (verified !== true || warning !== undefined),
   );
   const { skipped = [], by_hand: byHand = [] } = report;
+  const toCheck = doubtful.filter(({ warning }) => warning !== undefined).length;
+  // One failed step may keep many others from being sent: the cause comes first, and they are one line a kind.
+  const waiting = notDone.filter(({ error }) => error?.code === 'needs_failed');
+  const causes = notDone.filter((step) => !waiting.includes(step));
   const buts = [
     ...(skipped.length === 0 ? [] : ['not everything could be compared']),
+    ...(toCheck === 0 ? [] : [`${plural(toCheck, 'record')} must be checked`]),
     ...(byHand.length === 0
       ? []
       : [`${plural(byHand.length, 'record', 'records')} must be completed by hand`]),
@@ -67,10 +72,13 @@ export function restoreReason(whole: RestoreReport, code: ExitCode, definitions:
     ...shortened([
       ...groupedNotes('not compared', skipped, definitions),
       ...reasonLines(
-        notDone.map(({ kind, outcome, error, reason }) => ({
+        [...causes, ...waiting].map(({ kind, outcome, error, reason }) => ({
           kind,
           what: outcome,
-          reason: noteOf(kind, error?.message ?? reason),
+          reason:
+            error?.code === 'needs_failed' && waiting.length > 1
+              ? 'waiting for a step that was not applied'
+              : noteOf(kind, error?.message ?? reason),
         })),
       ),
       ...reasonLines(byHand.map(({ kind, reason }) => ({ kind, what: 'to complete by hand', reason }))),

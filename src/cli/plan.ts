@@ -322,18 +322,26 @@ export async function desiredOf(session: RestoreSession, plan: Plan): Promise<De
   return (record) => bodies.get(recordKey(record));
 }
 
+/** The bodies that the state of a saved plan has of these kinds. @throws TidemarkError where it cannot be read */
+export async function recordedBodies(
+  session: RestoreSession,
+  plan: Plan,
+  kinds: readonly Kind[],
+): Promise<ReadonlyMap<string, JsonValue>> {
+  const state = await session.open(referenceOf(plan), { kinds });
+  return new Map(
+    [...state.records({ kinds })].map((record) => [recordKey(record), parseLossless(record.body)]),
+  );
+}
+
 async function bodiesOf(
   session: RestoreSession,
   plan: Plan,
   kinds: readonly Kind[],
   isNeeded: boolean,
 ): Promise<ReadonlyMap<string, JsonValue>> {
-  const bodies = new Map<string, JsonValue>();
   try {
-    const state = await session.open(referenceOf(plan), { kinds });
-    for (const { kind, scope, id, body } of state.records({ kinds })) {
-      bodies.set(recordKey({ kind, scope, id }), parseLossless(body));
-    }
+    return await recordedBodies(session, plan, kinds);
   } catch (error) {
     if (isNeeded) throw error;
     // Without it, a namesake of a desired record counts as created by hand: its step is refused, nothing is duplicated.
@@ -341,7 +349,6 @@ async function bodiesOf(
     printNote(session.context, [`${why}: a record whose name is taken is not changed`]);
     return new Map();
   }
-  return bodies;
 }
 
 function needsDesired({ request }: PlanStep): boolean {

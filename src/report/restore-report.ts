@@ -120,11 +120,18 @@ function restoreSummary(report: RestoreReport): string {
   const parts = counts.flatMap(([value, what]) => (value === 0 ? [] : [`${formatInteger(value)} ${what}`]));
   const nothing = report.this_time === undefined ? 'nothing to send' : 'nothing left to send';
   const earlier = summary.applied - applied;
+  const found = steps.filter(
+    ({ outcome: end, status }) => end === 'applied' && (status === null || status >= 300),
+  ).length;
   return [
     ...(outcome === 'interrupted' ? ['interrupted'] : []),
     ...(report.abandoned_by === undefined ? [] : ['abandoned']),
     parts.length === 0 ? nothing : parts.join(', '),
     ...(earlier === 0 ? [] : [`${formatInteger(earlier)} applied before`]),
+    // Another process, or another machine, may have sent them.
+    ...(report.this_time === undefined || found === 0
+      ? []
+      : [`${formatInteger(found)} found done: the request had no answer`]),
     ...(continued === 0
       ? []
       : [

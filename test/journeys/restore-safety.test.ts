@@ -347,7 +347,7 @@ describe('undo', () => {
     expect(await story.call('GET', ORGANIZATION)).toMatchObject({ enforce_2fa: false });
     expect((await story.member('Owen'))['level']).toBe(15);
     const unknown = await story.expectRun(3, 'undo', '1', '--force-changed');
-    expect(unknown.stdout).toContain('restore.ownUser');
+    expect(unknown.stdout).toContain('restore.ownUser: `restore: { ownUser: ADDRESS }` in the source');
     const owner = (await story.list('members')).find(
       ({ level, user }) => level === 15 && (user as { uuid: string }).uuid !== owen.id,
     );

@@ -2,6 +2,8 @@
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { WriteClient } from '../../src/api/write-client.ts';
+import { definitionOf } from '../../src/catalog/catalog.ts';
+import { restoreReason } from '../../src/cli/plan-reason.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
@@ -54,7 +56,11 @@ function expectWarned(rig: Rig, report: RestoreReport): void {
     );
     for (const id of idsOf(rig, name)) expect(warning).toContain(id);
   }
-  expect(restoreExitCode(report, false)).toBe(3);
+  const code = restoreExitCode(report, false);
+  expect(code).toBe(3);
+  expect(restoreReason(report, code, definitionOf)[0]).toMatch(
+    / is complete, but \d+ records? must be checked$/,
+  );
 }
 
 describe('a record that was created twice', () => {

@@ -4,9 +4,9 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
 import type { ParsedRecord } from '../../diff/change.ts';
-import type { FieldChange } from '../../diff/compare.ts';
+import { type FieldChange, compareBodies } from '../../diff/compare.ts';
 import { equalValues } from '../../diff/canonical.ts';
-import { textsWhere } from '../places.ts';
+import { textsWhere, topMember } from '../places.ts';
 import { dependentKinds, isRemovedWith } from '../plan/dependents.ts';
 import { isExecutable, type Plan, type PlanStep, type PlanState } from '../plan/plan.ts';
 import { managedDigest, naturalKeyDigest, recordKey } from '../records.ts';
@@ -20,6 +20,8 @@ export interface Moved {
   readonly how: 'gone' | 'changed' | 'taken' | 'unread' | 'holds';
   /** For `changed`: from the value that was planned against to the one that is live, as far as the step is about it. */
   readonly fields: readonly FieldChange[];
+  /** For `changed`: the other members that differ from the desired record, where no field of the step changed. */
+  readonly others?: readonly string[];
   /** For `taken`: the record that has the name now; for `holds`: one that would be removed with it and is not in the plan. */
   readonly by: string | null;
 }
@@ -74,8 +76,24 @@ export function changedSincePlan(
       const by = step.action === 'remove' ? unplannedBelow(plan, live, record, definitions) : undefined;
       return by === undefined ? [] : [{ step, how: 'holds', fields: [], by: by.id }];
     }
-    return [{ step, how: 'changed', fields: changesSincePlan(definition, step, record), by: null }];
+    const fields = changesSincePlan(definition, step, record);
+    const others = fields.length === 0 ? unplannedMembers(definition, step, record, desired) : [];
+    return [{ step, how: 'changed', fields, others, by: null }];
   });
+}
+
+/** The plan holds only a digest of what it does not set: what is not as desired there may be what changed. */
+function unplannedMembers(
+  definition: ResourceDefinition,
+  step: PlanStep,
+  { body }: ParsedRecord,
+  desired: DesiredLookup,
+): readonly string[] {
+  const wanted = step.desired === null ? undefined : desired(step.desired);
+  if (wanted === undefined) return [];
+  const planned = new Set(step.fields.map(({ path }) => topMember(path)));
+  const members = compareBodies(definition, wanted, body, 'managed').map(({ path }) => topMember(path));
+  return [...new Set(members)].filter((name) => !planned.has(name));
 }
 
 /** Ids of live records without a name that hold what the step would create. */

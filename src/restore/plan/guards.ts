@@ -166,7 +166,8 @@ export function ownUserObstacle(
   return {
     obstacle: 'own_user',
     reason:
-      "it may be the key's own user, who is never changed; name that one as restore.ownUser in the configuration",
+      "it may be the key's own user, who is never changed; name that one as restore.ownUser: " +
+      '`restore: { ownUser: ADDRESS }` in the source in the configuration, or TIDEMARK_RESTORE_OWN_USER=ADDRESS',
   };
 }
 

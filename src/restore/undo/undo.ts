@@ -105,9 +105,18 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
   });
   extent.require(plan);
   const chain = undoChain(mirror, applied.row, options.resumed);
-  const left = [...plan.left, ...notTakenBack(plan, applied, { gone, settled, chain }, options)];
+  const created = new Set(gone.map(({ kind }) => kind));
+  const staying = (each: UntouchedRecords): UntouchedRecords =>
+    created.has(each.kind) && !options.definitions(each.kind).restore.isRemovable
+      ? {
+          ...each,
+          reason: `the restore created ${each.count === 1 ? 'it' : 'them'}, and ${each.reason}: delete by hand`,
+        }
+      : each;
+  const left = [...plan.left.map(staying), ...notTakenBack(plan, applied, { gone, settled, chain }, options)];
   const found = lookedUp(applied, options.definitions);
-  if (changed.length === 0 && left.length === plan.left.length && found.size === 0) return plan;
+  const isAsPlanned = left.length === plan.left.length && left.every((each) => plan.left.includes(each));
+  if (changed.length === 0 && isAsPlanned && found.size === 0) return plan;
   const steps = [
     ...plan.steps.map((step) =>
       step.action === 'remove' && found.has(familyRecordKey(options.definitions(step.kind), step))

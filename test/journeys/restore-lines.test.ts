@@ -1,0 +1,64 @@
+/** What an operator reads of a restore: the cause first, what was found rather than sent, and what stays. */
+import { describe, expect, it } from 'vitest';
+import { killedInside, ORGANIZATION, Story } from './restore-story.ts';
+
+const EXPORTS = `${ORGANIZATION}batch_exports/`;
+
+describe('the lines of a restore', () => {
+  it('name the cause first, and what waits for it in one line a kind', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'svc-writable' });
+    for (const { id } of (await story.list('roles')).slice(0, 2))
+      await story.call('DELETE', `${ORGANIZATION}roles/${String(id)}/`);
+    story.proxy.setRules([
+      { method: 'POST', path: /\/roles\/$/, fault: { kind: 'answer', status: 500, body: '{}' } },
+    ]);
+    const only = ['--kind', 'roles', '--kind', 'role_memberships'];
+    const { stderr } = await story.expectRun(3, 'restore', ...only, '--apply', '--yes', '--quiet');
+    const lines = stderr
+      .split('\n')
+      .map((line) => line.trim())
+      .filter((line) => !line.startsWith('{'));
+    expect(lines[0]).toContain('restore 1 of default failed');
+    expect(lines[1]).toMatch(/^roles: 2 steps failed: .*500/);
+    expect(lines[2]).toMatch(
+      /^role_memberships: \d+ steps skipped: waiting for a step that was not applied$/,
+    );
+    expect(lines[3]).toMatch(/^→ /);
+  });
+
+  it('say of a resumed restore what was found done without an answer', async () => {
+    const story = await Story.start();
+    const { id } = await story.named('batch_exports', 'Load test sink');
+    await story.call('PATCH', `${EXPORTS}${String(id)}/`, { interval: 'week' });
+    const opened = await killedInside(story, ['batch_exports'], { method: 'PATCH', path: /exports/, nth: 1 });
+    opened.resolve(undefined);
+    await expect
+      .poll(async () => (await story.named('batch_exports', 'Load test sink'))['interval'])
+      .not.toBe('week');
+    const sent = story.writes().length;
+    const { stdout } = await story.expectRun(0, 'restore', '--resume', '1');
+    expect(stdout).toContain('1 applied and verified; 1 found done: the request had no answer');
+    expect(story.writes()).toHaveLength(sent);
+  });
+
+  it('name what differs where a field changed that a saved plan does not set', async () => {
+    const story = await Story.start();
+    const { id } = await story.named('batch_exports', 'Load test sink');
+    const path = `${EXPORTS}${String(id)}/`;
+    await story.call('PATCH', path, { interval: 'week' });
+    await story.expectRun(2, 'restore', '--kind', 'batch_exports', '--out', 'plan.json');
+    await story.call('PATCH', path, { end_at: '2030-01-01T00:00:00Z' });
+    const { stderr } = await story.expectRun(6, 'apply', 'plan.json', '--yes');
+    expect(stderr).toContain(
+      'changed in a field that the plan does not set; live differs from the desired state in end_at',
+    );
+  });
+
+  it('say of an undo that a project that the restore created stays', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    await story.call('DELETE', `${ORGANIZATION}projects/2/`);
+    await story.applied(0, 'restore', '--kind', 'projects', '--apply');
+    const { stdout } = await story.expectRun(0, 'undo', '1');
+    expect(stdout).toContain('the restore created it, and projects are never removed: delete by hand');
+  });
+});
