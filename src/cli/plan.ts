@@ -329,6 +329,7 @@ export async function recordedBodies(
   kinds: readonly Kind[],
 ): Promise<ReadonlyMap<string, JsonValue>> {
   const state = await session.open(referenceOf(plan), { kinds });
+  state.requireCounted?.(state.collections().filter(({ kind }) => kinds.includes(kind)));
   return new Map(
     [...state.records({ kinds })].map((record) => [recordKey(record), parseLossless(record.body)]),
   );

@@ -14,8 +14,9 @@ import { parentNames } from '../state/parent-names.ts';
 import type { Reference } from '../state/reference.ts';
 import type { LoadedState } from '../state/state.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
-import type { CommandContext } from './context.ts';
+import { type CommandContext, printNote } from './context.ts';
 import { StateOpener } from './state-opener.ts';
+import { verificationNote } from './verification-note.ts';
 import { openExistingMirror, type Wait, whenFree } from './when-free.ts';
 
 export interface RestoreSession {
@@ -74,6 +75,7 @@ export async function openSession(context: CommandContext, options: SessionOptio
   // After another restore the plan would be another one.
   const isLost = (): boolean => !options.writes || isApplied(realMirrorPath(config.mirror));
   const mirror = await whenFree(context, { ...WAIT, isLost }, () => openMirrorFor(context, config, options));
+  if (mirror !== null) printNote(context, verificationNote(mirror));
   const source = known ?? journaledSource(config, mirror, sourceIn);
   const definitions = definitionsFor(config, source.name);
   const opener = new StateOpener(context, config, options.command, mirror);

@@ -24,7 +24,7 @@ import type { SeenCollection } from '../mirror/sweeps-as-of.ts';
 import type { StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
 import { projectsIn } from './live-parents.ts';
-import { requireCounted, requireIntact, requireSealedAfter } from './intact.ts';
+import { requireCounted, requireIntact, requireSealed } from './intact.ts';
 import type { UnknownRecord, Coverage, LoadedState, NamedRecord } from './state.ts';
 import { unaskedInRun, type UnaskedInRun } from './unasked.ts';
 import { firstReads } from './unknown-records.ts';
@@ -63,7 +63,7 @@ interface PointDiffOptions {
  * one source. A record without a revision in between reads the same as of both, since what moves without a revision is
  * not part of history. For the same reason `all` shows how volatile members differ between two revisions, and not how they moved
  * while a record had none.
- * @throws TidemarkError as `diffPairs`; `mirror_corrupt` where what the runs in between changed is not what they sealed
+ * @throws TidemarkError as `diffPairs`; `mirror_corrupt` where what the runs changed is not what they sealed
  */
 export function diffPoints(
   mirror: Mirror,
@@ -97,7 +97,7 @@ export function stepsOverPoints(
   options: PointDiffOptions,
 ): DiffSteps {
   const { filter, collections, isUnknown, through, without = [], ...compare } = options;
-  requireSealedAfter(mirror, Math.min(from.run, to.run), comparedIn(mirror, [from, to], options));
+  requireSealed(mirror, comparedIn(mirror, [from, to], options));
   const changes = mirror.records.changesBetween(from.run, to.run, filter);
   const left = new Set(without.map(nameOf));
   return stepsOverPairs(
@@ -344,7 +344,7 @@ class MirrorState implements LoadedState {
 
   requireCounted(collections: Iterable<CollectionKey>): void {
     requireCounted(this.#mirror, this.source, collections);
-    requireSealedAfter(this.#mirror, this.point.run, { source: this.source, collections });
+    requireSealed(this.#mirror, { source: this.source, collections });
   }
 
   close(): void {

@@ -166,7 +166,7 @@ export interface LoadedState {
    */
   requireIntact?(records: Iterable<NamedRecord>): void;
   /**
-   * Checks that these collections hold as many records as were stored; left out where the state has no counts.
+   * Checks that these collections hold as many records as were stored, and what the runs sealed; left out where the state has neither.
    * @throws TidemarkError `mirror_corrupt`
    */
   requireCounted?(collections: Iterable<CollectionKey>): void;

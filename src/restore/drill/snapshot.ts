@@ -36,7 +36,7 @@ export interface DrillSnapshot {
   readonly skipped: readonly Skipped[];
 }
 
-/** @throws TidemarkError `not_found` when the filter leaves nothing: a drill of nothing proves nothing */
+/** @throws TidemarkError `not_found` when the filter leaves nothing: a drill of nothing proves nothing; `mirror_corrupt` */
 export function drillSnapshot(
   state: LoadedState,
   filter: StateFilter,
@@ -53,9 +53,13 @@ export function drillSnapshot(
   }
   const { organizations } = filter;
   const around: StateFilter = organizations === undefined ? {} : { organizations };
-  const all = filterParts({ ...around, kinds: KINDS.filter(isWritten) }).flatMap((part) => [
-    ...state.records(part),
-  ]);
+  const whole = filterParts({ ...around, kinds: KINDS.filter(isWritten) });
+  state.requireCounted?.(
+    state
+      .collections()
+      .filter(({ kind, scope }) => whole.some((part) => selectsCollection(part, kind, scope))),
+  );
+  const all = whole.flatMap((part) => [...state.records(part)]);
   const kinds = kindsToRead(new Set(all.filter(isAsked).map(({ kind }) => kind)), definitions);
   if (kinds.length === 0) {
     const [only] = never.keys();
