@@ -13,6 +13,7 @@ import {
   readAuditLog,
 } from './audit-entries.ts';
 import { type RestoredBackupEntry, lastEntry, restoredBackups } from './audit-log.ts';
+import { contradictedRows } from './audited-rows.ts';
 import { type BackupOptions, backUp } from './backup.ts';
 import { type DaemonStore, daemonStore } from './daemon-store.ts';
 import { asReadingError, withoutVerifyHint } from './database.ts';
@@ -170,6 +171,15 @@ export class Mirror {
   /** Entries that runs sealed and the audit log has not, or has otherwise: `auditLog` cannot see what was cut off at its end. */
   auditEntriesUnlikeSealed(): EntryUnlikeSealed[] {
     return this.#access.read(entriesUnlikeSealed);
+  }
+
+  /** The rows that the audit log has otherwise, or has no entry of: its last entries may be gone, or the rows were altered. A line each. */
+  rowsUnlikeAuditLog(): string[] {
+    return this.#access.read((connection) =>
+      (['snapshots', 'acceptances', 'restores'] as const).flatMap((about) =>
+        contradictedRows(connection, about).map(({ line }) => line),
+      ),
+    );
   }
 
   /** Who accepted removals in a run, and which; undefined where nobody did. @throws TidemarkError `mirror_corrupt` */

@@ -127,7 +127,7 @@ describe('the audit log', () => {
     alterFile(story.file('mirror.db'), 'DELETE FROM audit_log WHERE entry = 2');
     await story.expectRun(1, 'verify');
     for (const more of [[], ['--format', 'csv'], ['--json']])
-      expect((await story.expectRun(0, 'audit', ...more)).stderr).toMatch(
+      expect((await story.expectRun(1, 'audit', ...more)).stderr).toMatch(
         /^tidemark: the last verification \(.*\) found 1 problem in .*mirror\.db: `tidemark verify/m,
       );
   });

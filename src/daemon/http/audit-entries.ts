@@ -310,7 +310,8 @@ function nameOrDamage(...of: Parameters<typeof acceptedName>): RecordName {
 const NAMED = 5;
 
 /**
- * What is wrong with the log, a line each; empty where nothing is.
+ * What is wrong with the log, a line each; empty where nothing is. Where each entry is as it was written, its end may be gone: what
+ * the last ones were about has none then.
  * @param altered entries that are not as they were written, newest first
  */
 export function contradictedLines(altered: readonly number[], mirror: Mirror): string[] {
@@ -318,8 +319,12 @@ export function contradictedLines(altered: readonly number[], mirror: Mirror): s
   // Many runs may have sealed the same entry.
   const sealed = [...Map.groupBy(unlike, ({ entry }) => entry).values()].flatMap(([first]) => first ?? []);
   const more = sealed.length - NAMED;
-  if (altered.length + sealed.length === 0) return [];
+  const isWhole = altered.length + sealed.length === 0;
+  const unexplained = isWhole ? mirror.rowsUnlikeAuditLog() : [];
+  if (isWhole && unexplained.length === 0) return [];
   return [
+    ...unexplained.slice(0, NAMED),
+    ...(unexplained.length > NAMED ? [`  … and ${plural(unexplained.length - NAMED, 'more row')}`] : []),
     ...alteredText(altered.toReversed()),
     ...sealed.slice(0, NAMED).map(unlikeSealedText),
     ...(more > 0 ? [`  … and ${plural(more, 'more entry', 'more entries')} whose hash a run has`] : []),

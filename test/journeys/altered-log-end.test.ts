@@ -1,0 +1,37 @@
+/** The last entries of the audit log, cut off before any run had their hash: only the rows that they were about show it. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+const CUT = 'DELETE FROM audit_log WHERE entry = (SELECT max(entry) FROM audit_log)';
+
+it('is seen by audit, in every format, and by drift', async () => {
+  const story = await Story.start();
+  await story.expectRun(0, 'snapshots', 'pin', 'base', '--baseline');
+  const [role] = await story.list('roles');
+  await story.call('PATCH', `${ORGANIZATION}roles/${String(role?.['id'])}/`, { name: 'Night shift' });
+  await story.expectRun(0, 'sync', '--quiet');
+  await story.expectRun(0, 'drift', 'accept', 'roles', 'Night shift', '--reason', 'renamed');
+  await story.expectRun(0, 'drift');
+  const whole = readFileSync(story.file('mirror.db'));
+  for (const [last, what, line, drift] of [
+    [['snapshots', 'pin', 'later'], CUT, 'snapshot "later" was inserted by another program', 1],
+    [['snapshots', 'unpin', 'base', '--force'], CUT, 'snapshot "base" is gone, though entry', 1],
+    [['drift', 'unaccept', 'roles', 'Night shift'], CUT, ' of default (roles) is gone, though entry', 2],
+    [['verify'], CUT, ' of default (roles) was inserted by another program', 2],
+  ] as const) {
+    writeFileSync(story.file('mirror.db'), whole);
+    expect((await story.run(...last)).code, last.join(' ')).toBe(0);
+    await story.expectRun(0, 'audit');
+    story.alter(what);
+    for (const more of [[], ['--json'], ['--format', 'csv'], ['--action', 'forget']])
+      expect((await story.expectRun(1, 'audit', ...more)).stderr, last.join(' ')).toContain(line);
+    const { head, warnings } = JSON.parse((await story.run('audit', '--json')).stdout) as {
+      readonly head: unknown;
+      readonly warnings: readonly string[];
+    };
+    expect([head, warnings[0]]).toEqual([null, expect.stringContaining(line)]);
+    const found = await story.expectRun(drift, 'drift');
+    if (last[2] === 'later') expect(found.stderr).toContain('was cut: it has no entry of snapshot "later"');
+  }
+}, 60_000);
