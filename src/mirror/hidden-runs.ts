@@ -4,8 +4,8 @@
  */
 import type { Connection } from './database.ts';
 import { readRuns } from './run-rows.ts';
-import { runsUnlikeSealed } from './row-seals.ts';
-import { fileState } from './verify-chain.ts';
+import { type SealRange, type UnlikeSealedRun, runsUnlikeSealed } from './row-seals.ts';
+import { discontinuousText, fileState } from './verify-chain.ts';
 
 /**
  * What is wrong with the rows of the runs after the newest published one of a source (of all sources: null), in a line each. Empty in
@@ -15,10 +15,49 @@ export function hiddenRuns(connection: Connection, source: string | null): reado
   return foundOnce(connection, `hidden:${source ?? ''}`, () => findHidden(connection, source));
 }
 
-/** The lines of all rows of runs that do not match their seals. Reads them again only after the file changed. */
+/** The lines of all rows of runs that are not as they were recorded. Reads them again only after the file changed. */
 export function alteredRunLines(connection: Connection): readonly string[] {
-  return foundOnce(connection, 'altered', () => runsUnlikeSealed(connection, {}).map(({ line }) => line));
+  return foundOnce(connection, 'altered', () => alteredRunRows(connection, {}).map(({ line }) => line));
 }
+
+/**
+ * The rows of runs in a range that do not match their seals, and those whose root hash does not continue that of the run before
+ * them, unless the row of a run in between is named as gone.
+ */
+export function alteredRunRows(connection: Connection, range: SealRange): UnlikeSealedRun[] {
+  const { from = 0, upTo = Number.MAX_SAFE_INTEGER } = range;
+  const unlike = runsUnlikeSealed(connection, range);
+  const breaks = breaksOfChain(connection).filter(({ run }) => run >= from && run <= upTo);
+  return [
+    ...unlike,
+    ...breaks.flatMap(({ run, before }) =>
+      unlike.some((each) => each.isGone && each.run > before && each.run < run)
+        ? []
+        : { run, line: discontinuousText(run), isGone: false },
+    ),
+  ];
+}
+
+/** What shows that a published run is gone, or has another root hash: the rows that are named as gone, else each place in the chain. */
+export function brokenChainLines(connection: Connection): readonly string[] {
+  return foundOnce(connection, 'chain', () => {
+    const breaks = breaksOfChain(connection);
+    if (breaks.length === 0) return [];
+    const gone = runsUnlikeSealed(connection, {}).filter(({ isGone }) => isGone);
+    return gone.length > 0 ? gone.map(({ line }) => line) : breaks.map(({ run }) => discontinuousText(run));
+  });
+}
+
+/** Published runs whose root does not continue that of the published run before them, or what retention or a move says. */
+function breaksOfChain(connection: Connection): { readonly run: number; readonly before: number }[] {
+  return connection.prepare<[], { run: number; before: number }>(BREAKS).all();
+}
+
+const BREAKS = `SELECT run, before FROM (
+    SELECT run, lag(run, 1, 0) OVER (ORDER BY run) AS before, CAST(previous_root AS BLOB) AS previous,
+      lag(CAST(root AS BLOB), 1, (SELECT link FROM forgets ORDER BY forget DESC LIMIT 1)) OVER (ORDER BY run) AS root
+    FROM runs WHERE root IS NOT NULL)
+  WHERE previous IS NOT root ORDER BY run`;
 
 function foundOnce(connection: Connection, what: string, find: () => readonly string[]): readonly string[] {
   // As of one moment: a run is published with its seal.

@@ -123,11 +123,17 @@ export function rowSealer(writer: Connection, set: SealedSet): (key: RowKey) => 
 }
 
 /** The row of a run that is not as it was when the run ended. */
-interface UnlikeSealedRun {
+export interface UnlikeSealedRun {
   readonly run: number;
   /** In one line. */
   readonly line: string;
   readonly isGone: boolean;
+}
+
+export interface SealRange {
+  readonly from?: number;
+  readonly upTo?: number;
+  readonly source?: string | null;
 }
 
 /**
@@ -137,11 +143,7 @@ interface UnlikeSealedRun {
  */
 export function runsUnlikeSealed(
   connection: Connection,
-  {
-    from = 0,
-    upTo = Number.MAX_SAFE_INTEGER,
-    source = null,
-  }: { readonly from?: number; readonly upTo?: number; readonly source?: string | null },
+  { from = 0, upTo = Number.MAX_SAFE_INTEGER, source = null }: SealRange,
 ): UnlikeSealedRun[] {
   interface Joined {
     readonly member: string;

@@ -10,7 +10,7 @@ import {
   readRepeatedChanges,
 } from './change-counts.ts';
 import { readFirstSweepsAfter } from './first-readings.ts';
-import { alteredRunLines, hiddenRuns } from './hidden-runs.ts';
+import { alteredRunLines, alteredRunRows, brokenChainLines, hiddenRuns } from './hidden-runs.ts';
 import { readHeldRecords, readHeldRemovals, readHeldSince } from './held-removals.ts';
 import {
   type RunRow,
@@ -22,7 +22,6 @@ import {
   readSweeps,
   readUnreadCollections,
 } from './run-rows.ts';
-import { runsUnlikeSealed } from './row-seals.ts';
 import { type RunOptions, type RunWriter, noteLostRuns, openRun } from './run-writer.ts';
 import { readSchemaChanges } from './schema-changes.ts';
 import { readLastFullSweep, readNamedSweep, readSweepsAsOf, readUnaskedCollections } from './sweeps-as-of.ts';
@@ -55,8 +54,9 @@ export function runStore(access: MirrorAccess) {
     heldRecords: readHeldRecords,
     heldSince: readHeldSince,
     schemaChanges: readSchemaChanges,
-    unlikeSealed: runsUnlikeSealed,
+    unlikeSealed: alteredRunRows,
     hidden: hiddenRuns,
+    brokenChain: brokenChainLines,
     alteredLines: alteredRunLines,
     alteredChangesText,
   });

@@ -53,7 +53,7 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
     if (!isSame(previous, sealed.previousRoot)) {
       findings.add({
         kind: 'chain',
-        message: `the root hash of run ${run} does not continue that of the run before it`,
+        message: discontinuousText(run),
         run,
       });
     }
@@ -84,6 +84,10 @@ function missingDigestText(run: number): string {
 
 function unlikeChangesText(run: number): string {
   return `the changes of run ${run}, or what identifies their records, do not match its root hash`;
+}
+
+export function discontinuousText(run: number): string {
+  return `the root hash of run ${run} does not continue that of the run before it`;
 }
 
 function unlikeRootText(run: number): string {
@@ -305,7 +309,9 @@ const CHECKED = new WeakMap<Connection, { readonly state: string; readonly text:
 /** Another one after each change: `data_version` after those of other connections, `total_changes()` after its own. */
 export function fileState(connection: Connection): string {
   // One that only reads writes to temporary tables at most.
-  const own = connection.readonly ? 0 : connection.prepare<[], number>('SELECT total_changes()').pluck().get();
+  const own = connection.readonly
+    ? 0
+    : connection.prepare<[], number>('SELECT total_changes()').pluck().get();
   return `${String(connection.pragma('data_version', { simple: true }))} ${own ?? 0}`;
 }
 

@@ -81,6 +81,15 @@ export function requireSealed(
 }
 
 /**
+ * Refuses a mirror of which a published run is gone: with its changes taken back, the rest would pass for all.
+ * @throws TidemarkError `mirror_corrupt` that names it, or the run after it
+ */
+export function requireUnbroken(mirror: Pick<Mirror, 'path' | 'runs'>): void {
+  const [broken] = mirror.runs.brokenChain();
+  if (broken !== undefined) throw damagedMirror(mirror.path, broken);
+}
+
+/**
  * What shows that the history of these collections (their numbers) is not what the runs from `since` to `upTo` sealed, a line each:
  * a version that another program deleted, or moved to another run, leaves no other trace in what is left. Bodies are not read.
  */
@@ -96,7 +105,8 @@ export function alteredHistory(
   // Of any later run: without the newest rows an earlier run passes for the latest one.
   const gone = mirror.runs.unlikeSealed({ from: since }).filter(({ isGone }) => isGone);
   const hidden = mirror.runs.sources().flatMap((source) => mirror.runs.hidden(source));
-  const lines = new Set([...(text === null ? [] : [text]), ...gone.map(({ line }) => line), ...hidden]);
+  const unseen = [...gone.map(({ line }) => line), ...hidden, ...mirror.runs.brokenChain()];
+  const lines = new Set([...(text === null ? [] : [text]), ...unseen]);
   return [...lines].map((line) => `altered: ${line}`);
 }
 

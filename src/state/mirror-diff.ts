@@ -24,7 +24,7 @@ import type { SeenCollection } from '../mirror/sweeps-as-of.ts';
 import type { StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
 import { projectsIn } from './live-parents.ts';
-import { requireCounted, requireIntact, requireSealed } from './intact.ts';
+import { requireCounted, requireIntact, requireSealed, requireUnbroken } from './intact.ts';
 import type { UnknownRecord, Coverage, LoadedState, NamedRecord } from './state.ts';
 import { unaskedInRun, type UnaskedInRun } from './unasked.ts';
 import { firstReads } from './unknown-records.ts';
@@ -345,6 +345,7 @@ class MirrorState implements LoadedState {
   requireCounted(collections: Iterable<CollectionKey>): void {
     requireCounted(this.#mirror, this.source, collections);
     requireSealed(this.#mirror, { source: this.source, collections });
+    requireUnbroken(this.#mirror);
   }
 
   close(): void {

@@ -1,15 +1,16 @@
-/** Refuses a mirror in which another program hid the newest run of a source. */
+/** Refuses a mirror in which another program hid the newest run of a source, or took one out of the chain. */
 import type { TidemarkError } from '../core/errors.ts';
 import { damagedMirror } from '../mirror/database.ts';
 import type { RunStore } from '../mirror/run-store.ts';
 
 interface Runs {
   readonly path: string;
-  readonly runs: Pick<RunStore, 'hidden'>;
+  readonly runs: Pick<RunStore, 'hidden' | 'brokenChain'>;
 }
 
 /**
- * Refuses to take a run for the newest one of a source (of all: null) while the row of a later one is gone, or was altered.
+ * Refuses to take a run for the newest one of a source (of all: null) while the row of a later one is gone, or was altered, or that
+ * of an earlier one is gone: what it changed may have been taken back.
  * @throws TidemarkError `mirror_corrupt` that names the run
  */
 export function requireNewest(mirror: Runs, source: string | null): void {
@@ -17,10 +18,11 @@ export function requireNewest(mirror: Runs, source: string | null): void {
   if (hidden !== null) throw hidden;
 }
 
-/** The same error, for whoever shows it; null where no run is hidden. */
+/** The same error, for whoever shows it; null where no run is hidden or gone. */
 export function hiddenNewest(mirror: Runs, source: string | null): TidemarkError | null {
   const [line] = mirror.runs.hidden(source);
-  return line === undefined
-    ? null
-    : damagedMirror(mirror.path, `${line}; an earlier run would pass for the newest one`);
+  if (line !== undefined)
+    return damagedMirror(mirror.path, `${line}; an earlier run would pass for the newest one`);
+  const [broken] = mirror.runs.brokenChain();
+  return broken === undefined ? null : damagedMirror(mirror.path, broken);
 }

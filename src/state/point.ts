@@ -41,7 +41,7 @@ const BASELINE_UNUSABLE = 'the baseline cannot be used: ';
 
 interface PointSource {
   readonly path: string;
-  readonly runs: Pick<RunStore, 'list' | 'get' | 'unlikeSealed' | 'hidden'>;
+  readonly runs: Pick<RunStore, 'list' | 'get' | 'unlikeSealed' | 'hidden' | 'brokenChain'>;
   readonly snapshots: Pick<SnapshotStore, 'list' | 'baseline' | 'contradiction'>;
   readonly retention: Pick<RetentionStore, 'forgottenRun' | 'forgottenBefore' | 'sourcesForgottenAt'>;
 }

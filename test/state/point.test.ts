@@ -48,6 +48,7 @@ function mirrorOf(runs: readonly RunRow[], snapshots: readonly SnapshotRow[] = [
       get: (number) => runs.find((each) => each.run === number),
       unlikeSealed: () => [],
       hidden: () => [],
+      brokenChain: () => [],
     },
     snapshots: {
       list: () => [...snapshots],

@@ -16,6 +16,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordPage } from '../../mirror/record-page.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import type { SeenCollection } from '../../mirror/sweeps-as-of.ts';
+import { hiddenNewest } from '../../state/newest-run.ts';
 import { type Point, resolvePoint } from '../../state/point.ts';
 import { POINT_FORMS } from '../../state/reference.ts';
 import { type AccessKey, type Authenticate, createAuthenticator } from '../authorization.ts';
@@ -162,7 +163,7 @@ function pointAsked(mirror: Mirror, query: URLSearchParams, source: string, now:
   try {
     // Asked for with nearly every request, and one look-up where a reference takes several.
     const latest = text === LATEST ? mirror.runs.latest(source) : undefined;
-    if (latest !== undefined && mirror.runs.hidden(source).length === 0) {
+    if (latest !== undefined && hiddenNewest(mirror, source) === null) {
       const at = latest.finishedAt ?? latest.startedAt;
       return { ref: text, run: latest.run, at, isLatest: true, root: rootOf(latest) };
     }
