@@ -237,20 +237,19 @@ function newIds(steps: readonly StepReport[], { definitions }: RestoreOptions): 
 }
 
 /** What the plan said of creations that were done and are there: what no request takes, and secrets that are not the recorded ones. */
-function remarks(steps: readonly StepReport[], { plan, definitions }: RestoreOptions): string[] {
-  const created = (plan?.steps ?? []).filter(
-    ({ n, action, reason }) =>
-      action === 'create' &&
-      reason !== null &&
-      steps.some((step) => step.n === n && step.outcome === 'applied' && step.error?.code !== 'not_found'),
+function remarks(steps: readonly StepReport[], { definitions }: RestoreOptions): string[] {
+  const created = steps.flatMap(({ action, kind, name, outcome, error, note }) =>
+    action !== 'create' || outcome !== 'applied' || error?.code === 'not_found' || note === undefined
+      ? []
+      : [{ kind, name, note }],
   );
-  const groups = Map.groupBy(created, ({ kind, reason }) => `${kind} ${reason ?? ''}`).values();
+  const groups = Map.groupBy(created, ({ kind, note }) => `${kind} ${note}`).values();
   return [...groups].flatMap((same) => {
     const [first] = same;
     if (first === undefined) return [];
     const { one, many } = definitions(first.kind).title;
     const names = same.map(({ name }) => nameText(name)).join(', ');
-    return [`${plural(same.length, one, many)} (${names}): ${first.reason ?? ''}`];
+    return [`${plural(same.length, one, many)} (${names}): ${first.note}`];
   });
 }
 

@@ -331,8 +331,9 @@ describe('what became of a restore', () => {
   });
 
   it('says nothing of the fields of what was created and then undone', () => {
-    const created = { ...step, n: 1, action: 'create', outcome: 'applied', verified: true } as const;
-    const planned = { ...created, reason: 'not sent: /is_pending', needs: [] };
+    const note = 'not sent: /is_pending';
+    const created = { ...step, n: 1, action: 'create', outcome: 'applied', verified: true, note } as const;
+    const planned = { ...created, reason: note, needs: [] };
     const options = { ...text, plan: { steps: [planned] } } as unknown as Parameters<
       typeof renderRestoreText
     >[1];

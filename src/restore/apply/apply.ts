@@ -210,6 +210,15 @@ export function lookUpContext(
     const kind = kinds.get(n);
     return newId === null || kind === undefined ? newId : (idMap(kind, newId) ?? newId);
   };
+  const creations = new Map(
+    plan.steps.flatMap(({ n, kind, desired: own, request }) =>
+      request?.role === 'create' && request.kind === kind && own !== null ? [[`${kind} ${own.id}`, n]] : [],
+    ),
+  );
+  const idNow = (kind: Kind, id: string): string => {
+    const n = creations.get(`${kind} ${id}`);
+    return (n === undefined ? null : newIdOf(n)) ?? idMap(kind, id) ?? id;
+  };
   for (const { n, request } of plan.steps) {
     const newId = newIdOf(n);
     if (request === null || newId === null) continue;
@@ -226,7 +235,7 @@ export function lookUpContext(
     definitions,
     secrets,
     desired,
-    ...{ idMap, newIdOf },
+    ...{ idMap, newIdOf, idNow },
     namesakes: namesakesIn(options.mirror.records, source.name),
     adopted: new Set(plan.adopted.map(({ kind, live_id }) => `${kind} ${live_id}`)),
     replaced: replacedIds(plan, definitions),
@@ -328,9 +337,12 @@ async function applyLevels(
 ): Promise<string | null> {
   const { plan, concurrency, events } = options;
   const { journal, log, signal } = context;
-  const isOpen = ({ n }: PlanStep): boolean => {
-    const { outcome, verified } = journal.row(n);
-    return outcome !== 'applied' || verified === null;
+  // An action is left to a person where its record is in another place than it was.
+  const isLeft = ({ n, action }: PlanStep): boolean =>
+    action === 'act' && journal.row(n).outcome === 'manual';
+  const isOpen = (step: PlanStep): boolean => {
+    const { outcome, verified } = journal.row(step.n);
+    return !isLeft(step) && (outcome !== 'applied' || verified === null);
   };
   const open = plan.steps.filter((step) => isExecutable(step) && isOpen(step));
   events.started(journal.restore, open.length);
@@ -355,6 +367,10 @@ async function applyLevels(
       const obstacle =
         missingBefore(context, plan, step) ??
         (step.action === 'act' ? await unseenBefore(context, plan, step) : null);
+      if (isLeft(step)) {
+        reportEnded(step);
+        return;
+      }
       if (obstacle !== null) {
         journal.end(step.n, { outcome: 'skipped', errorCode: 'needs_failed', error: obstacle });
         reportEnded(step);

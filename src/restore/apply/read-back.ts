@@ -4,6 +4,7 @@ import type { JsonValue } from '../../core/json.ts';
 import type { FieldChange } from '../../diff/compare.ts';
 import type { RestoreStepRow } from '../../mirror/restores.ts';
 import type { PlanStep } from '../plan/plan.ts';
+import { leftStoppedText, otherPlace, unsendableReferences } from '../plan/settings.ts';
 import { reasonWithRecord } from '../plan/steps.ts';
 import { managedDigest } from '../records.ts';
 import { differencesFrom, unsentDifferences, holdsContent } from './differences.ts';
@@ -20,7 +21,7 @@ import {
   isTaken,
   keyOfStep,
 } from './ready-step.ts';
-import { type StepError, PERHAPS_SENT, errorColumns, stepError } from './report.ts';
+import { type StepError, ELSEWHERE, PERHAPS_SENT, errorColumns, stepError } from './report.ts';
 
 /** Journals the success and the new id; resolves once that is on disk. */
 export function recordApplied(
@@ -44,9 +45,14 @@ export async function readBack(context: LookUpContext, ready: ReadyStep): Promis
   const { journal, grace, perhapsSent } = context;
   const { n } = ready.step;
   try {
-    const { error, ...seen } = await comparison(context, ready);
+    const { error, elsewhere = null, ...seen } = await comparison(context, ready);
     const isPerhapsTwice = ready.id === null && perhapsSent.has(n) && error === null;
-    const columns = isPerhapsTwice ? { errorCode: PERHAPS_SENT, error: null } : errorColumns(error);
+    const columns =
+      elsewhere !== null
+        ? { errorCode: ELSEWHERE, error: elsewhere }
+        : isPerhapsTwice
+          ? { errorCode: PERHAPS_SENT, error: null }
+          : errorColumns(error);
     journal.readBack(n, { ...seen, ...columns });
   } catch (error) {
     if (!grace.aborted) notReadBack(context, ready.step, error);
@@ -56,6 +62,8 @@ export async function readBack(context: LookUpContext, ready: ReadyStep): Promis
 interface Comparison extends Pick<RestoreStepRow, 'verified' | 'digest'> {
   readonly differences: readonly FieldChange[];
   readonly error: StepError | null;
+  /** Where the service put a created record, if not where it was, and no action waits for it. */
+  readonly elsewhere?: string | null;
 }
 
 /** Live compared with what was sent. */
@@ -89,7 +97,27 @@ async function comparison(context: LookUpContext, ready: ReadyStep): Promise<Com
     ...unsentDifferences(definition, step, ready.sent ?? {}, body),
   ];
   const verified = differences.length === 0;
-  return { verified, differences, digest: managedDigest(definition, body), error: null };
+  const elsewhere = leaveElsewhere(context, ready, body);
+  return { verified, differences, digest: managedDigest(definition, body), error: null, elsewhere };
+}
+
+/**
+ * Leaves a created record stopped that the service put in another place than it was: the action that would start it goes to a
+ * person. Without such an action, returns what to say of it; null where it is there.
+ */
+export function leaveElsewhere(
+  { desired, idNow, actions, journal }: LookUpContext,
+  { step, definition }: ReadyStep,
+  live: JsonValue,
+): string | null {
+  if (step.action !== 'create' || step.desired === null) return null;
+  if (unsendableReferences(definition).length === 0) return null;
+  const place = otherPlace(definition, desired(step.desired) ?? {}, live, idNow);
+  const act = actions.get(step.n);
+  if (place === null || act === undefined) return place;
+  const error = leftStoppedText(definition, place);
+  journal.end(act.n, { outcome: 'manual', errorCode: null, error });
+  return null;
 }
 
 /** How the record differs from what was sent; empty also where somebody did by now what the next step would do. */

@@ -39,6 +39,8 @@ export interface LookUpContext {
   readonly idMap: (kind: Kind, id: string) => string | undefined;
   /** The id that the record of a step has now: where an undo was undone since, it was created again. Null for a step that created none. */
   readonly newIdOf: (n: number) => string | null;
+  /** The live id of a record that the desired state names: also of one that this restore created. */
+  readonly idNow: (kind: Kind, id: string) => string;
   /** Ids under which the mirror's newest run has records of that natural key (its digest) in a live collection. */
   readonly namesakes: (definition: ResourceDefinition, scope: Scope, key: string) => readonly string[];
   /** Live ids that the plan found to be desired records under another id, as `kind id`. */

@@ -1,5 +1,6 @@
 /** The report of a restore, from which the JSON document `tidemark.restore/1`, its text and its exit code are made. */
 import type { Actor } from '../../core/actor.ts';
+import { definitionOf } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { type ErrorCode, type ExitCode, EXIT, TidemarkError } from '../../core/errors.ts';
@@ -16,6 +17,7 @@ import {
   planExitCode,
   shownPlan,
 } from '../plan/plan.ts';
+import { placeChoice } from '../plan/settings.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
 import { appliedSteps, undoChain } from '../undo/applied.ts';
 
@@ -151,6 +153,9 @@ export const PERHAPS_SENT = 'perhaps_sent';
 
 /** In the journal of an applied creation: a second record that is the same exists, as the journal's text says (`warningOf`). */
 export const CREATED_TWICE = 'created_twice';
+
+/** In the journal of an applied creation: the service put the record elsewhere, as the journal's text says (`warningOf`). */
+export const ELSEWHERE = 'elsewhere';
 
 const REFUSED: ReadonlySet<string> = new Set(['unauthorized', 'forbidden']);
 
@@ -325,7 +330,7 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
   const newId = newIdOf(row.n);
   const { n, action, kind, id, name } = step;
   const isUnsent = outcome === 'blocked' || outcome === 'manual';
-  const isWarning = errorCode === PERHAPS_SENT || errorCode === CREATED_TWICE;
+  const isWarning = errorCode === PERHAPS_SENT || hasOwnText(errorCode);
   const code = isWarning ? null : (errorCode as StepErrorCode | null);
   const hint = code !== null && outcome === 'failed' ? hintFor(code) : undefined;
   const failure =
@@ -343,12 +348,12 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
     // The journal may have a newer reason than the plan: one that became known when the record was created.
     reason: isUnsent ? (error ?? step.reason) : null,
     ...(isUnsent && step.needs.length > 0 ? { needs: step.needs } : {}),
-    ...(isUnsent || step.reason === null ? {} : { note: step.reason }),
+    ...(isUnsent ? {} : noteOf(step, verified)),
   };
 }
 
 /**
- * The warning for a creation of which a second record exists, and for one that was sent again after requests of which no answer said whether they had been done (a 500 says that
+ * The warning for a creation of which a second record exists, or that is in another place than it was, and for one that was sent again after requests of which no answer said whether they had been done (a 500 says that
  * they were not): the service may have executed one after the look-up, and a record without a name can only be recognized by
  * its content.
  */
@@ -356,7 +361,7 @@ function warningOf(
   { precondition, request }: PlanStep,
   { outcome, attempts, errorCode, error }: RestoreStepRow,
 ): Pick<StepReport, 'warning'> {
-  if (errorCode === CREATED_TWICE && error !== null) return { warning: error };
+  if (hasOwnText(errorCode) && error !== null) return { warning: error };
   const isNameless = precondition?.state === 'absent' && precondition.digest === null;
   if (outcome !== 'applied' || attempts < 2 || request?.role !== 'create') return {};
   const why =
@@ -368,6 +373,18 @@ function warningOf(
       ? `${why}, and it has no name to find it by: check whether it exists twice now`
       : `${why}, and the service may do that late: check after a while whether it exists twice, also under another name: somebody may have renamed the first one`,
   };
+}
+
+/** Of a record that was read back it is known where it is. */
+function noteOf({ kind, reason }: PlanStep, verified: boolean | null): Pick<StepReport, 'note'> {
+  const known = verified === null ? null : placeChoice(definitionOf(kind));
+  const note = reason?.split('; ').filter((each) => each !== known);
+  return note === undefined || note.length === 0 ? {} : { note: note.join('; ') };
+}
+
+/** True for a warning whose text is in the journal. */
+function hasOwnText(errorCode: string | null): boolean {
+  return errorCode === CREATED_TWICE || errorCode === ELSEWHERE;
 }
 
 /** With the new ids of parents that this restore created. */
@@ -407,7 +424,7 @@ const HINTS: Readonly<Partial<Record<StepErrorCode, string>>> = {
   reference_unknown: NEW_PLAN,
   forbidden: 'give the key the permission, or leave the kind out with --kind',
   unauthorized: 'check apiKey or apiKeyFile of the source: nothing else can be sent either',
-  throttled: 'lower rate.perMinute and rate.perHour, or try again later',
+  throttled: 'set rate.perMinute or rate.perHour to less than the service allows, or try again later',
   server_error: LATER,
   timeout: LATER,
   unreachable: LATER,

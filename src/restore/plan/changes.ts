@@ -34,6 +34,8 @@ import { planRemoval, removalKey } from './removals.ts';
 import {
   closedChangeReason,
   creatableFields,
+  leftStoppedText,
+  otherPlace,
   serviceChoice,
   serviceFields,
   unmanagedChanges,
@@ -146,34 +148,71 @@ function planDifferences(
     (change) => !isHiddenLive(change, planning) && isFieldInScope(change.path),
   );
   const pointers = due.map(({ pointer: path }) => ({ path }));
+  const placed = unsendableReferences(definition);
+  const moved =
+    placed.length === 0
+      ? []
+      : compareBodies(definition, live.body, remap.body, 'default').filter(({ path }) =>
+          placed.includes(path),
+        );
   const kept = planning.accepted.leftChanges(definition, { desired, live }, [
     ...compared,
     ...silent,
     ...pointers,
+    ...moved,
   ]);
   const all = compared.filter((change) => !kept.has(placeOf(change)));
   const persons = due.filter(({ pointer }) => !kept.has(pointer));
   const unmanaged = silent.filter((change) => !kept.has(placeOf(change)));
   const asConfigured = all.filter((change) => isAsConfigured(planning.input, desired, change));
-  const differing = all.filter((change) => !asConfigured.includes(change));
+  const outdated = (): string[] => outdatedNames(planning, definition, live.body, desired);
+  const place =
+    isOpen && moved.some((change) => !kept.has(placeOf(change))) && outdated().length === 0
+      ? otherPlace(definition, desired.body, live.body, (kind, id) => {
+          const found = planning.references.resolve(kind, id, desired.scope);
+          return 'value' in found ? found.value : id;
+        })
+      : null;
+  const held = all.filter((change) => place !== null && isStart(definition, change));
+  const differing = all.filter((change) => !asConfigured.includes(change) && !held.includes(change));
   const untouchedReason = onlySetByActions(planning, definition, differing);
   const changes = untouchedReason === null ? differing : [];
-  const chosen = isOpen ? unsettable(definition, live.body, remap.body, isCompared) : null;
+  const chosen = isOpen
+    ? unsettable(
+        definition,
+        live.body,
+        remap.body,
+        (change) =>
+          isCompared(change) &&
+          !kept.has(placeOf(change)) &&
+          !(place !== null && placed.includes(change.path)),
+      )
+    : null;
   if (chosen !== null) {
-    const reason = joinedReasons([chosen, ...outdatedNames(planning, definition, live.body, desired)]);
+    const reason = joinedReasons([chosen, ...outdated()]);
     planning.addUntouched(
       definition.kind,
       reason ?? chosen,
       recordName(definition, desired.body, desired.id),
     );
   }
-  if (all.length === 0 && persons.length === 0 && unmanaged.length === 0) return kept.size > 0;
+  const isMoved = place !== null && (held.length > 0 || moved.some(isCompared));
+  if (all.length === 0 && persons.length === 0 && unmanaged.length === 0 && !isMoved) return kept.size > 0;
   const draft: Draft = {
     // A step names the record as the state has it, by which its secrets are looked up.
     ...draftOf(planning, definition, recorded, live, stepKey(desired, 'update')),
     name: recordName(definition, desired.body, desired.id),
     fields: hiddenFields(definition, changes),
   };
+  if (isMoved) {
+    const reason = `${held.length === 0 ? place : leftStoppedText(definition, place)}; no request moves it: create it there by hand, or accept the difference`;
+    const step = {
+      ...draft,
+      key: stepKey(desired, 'place'),
+      fields: hiddenFields(definition, [...moved, ...held]),
+    };
+    planning.put(manual(step, 'needs_person', reason));
+  }
   if (asConfigured.length > 0) {
     const reason = asConfiguredText(asConfigured.map(({ path }) => path));
     planning.addUntouched(definition.kind, reason, draft.name);
@@ -214,6 +253,11 @@ function planDifferences(
   }
   if (lasting.length > 0) planning.addUntouched(definition.kind, SAME_BUT_FOR_CASE, draft.name);
   return true;
+}
+
+/** True for a change that would start what a creation leaves stopped. */
+function isStart({ restore: { state } }: ResourceDefinition, { path, to }: FieldChange): boolean {
+  return state?.field === topMember(path) && to !== state.onCreation;
 }
 
 /** Says of each record that the live one names by an id which it has no more, or will not have, what becomes of it. */

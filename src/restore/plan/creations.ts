@@ -7,7 +7,7 @@ import { type JsonObject, getOwn, isJsonObject, setOwn, type JsonValue } from '.
 import { type ParsedRecord, compareRecords, recordName } from '../../diff/change.ts';
 import { equalValues } from '../../diff/canonical.ts';
 import { idText } from '../../diff/match-records.ts';
-import { memberPointer, topMember } from '../places.ts';
+import { memberPointer } from '../places.ts';
 import { naturalKeyDigest, stepKey } from '../records.ts';
 import { otherSecretsText, hiddenFields } from '../secrets.ts';
 import { buildBody } from './body.ts';
@@ -20,6 +20,7 @@ import {
   unmanagedChanges,
   unmanagedReason,
   creatableFields,
+  placeChoice,
   serviceChoice,
   serviceFields,
   unsendableReferences,
@@ -186,13 +187,12 @@ function planRequest(
 
 /** What the record hangs from, and what else matters in it, where no request can say it: it is the service's own choice. */
 function leftToService(definition: ResourceDefinition, desired: ParsedRecord): string | null {
-  const pointers = [
-    ...unsendableReferences(definition),
-    ...serviceFields(definition).map(({ name }) => memberPointer(name)),
-  ];
-  return serviceChoice(
-    pointers.filter((pointer) => (resolvePointer(desired.body, pointer) ?? null) !== null).map(topMember),
-  );
+  const isSet = (pointer: string): boolean => (resolvePointer(desired.body, pointer) ?? null) !== null;
+  const names = serviceFields(definition).flatMap(({ name }) => (isSet(memberPointer(name)) ? [name] : []));
+  return joinedReasons([
+    unsendableReferences(definition).some(isSet) ? placeChoice(definition) : null,
+    serviceChoice(names),
+  ]);
 }
 
 /** Values that the desired body holds elsewhere, and those that are unknown. */

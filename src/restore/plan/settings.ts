@@ -1,11 +1,13 @@
 /** What a restore may write of a kind, and which values a request would silently drop. */
-import { CATALOG } from '../../catalog/catalog.ts';
+import { CATALOG, definitionOf } from '../../catalog/catalog.ts';
 import type { FieldDefinition } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { type ResourceDefinition, changedDefinition } from '../../catalog/resource-definition.ts';
 import { volatileFields } from '../../catalog/volatile-names.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';
 import { type FieldChange, compareBodies } from '../../diff/compare.ts';
+import { idText } from '../../diff/match-records.ts';
 import { topMember } from '../places.ts';
 import type { PlanInput } from './plan.ts';
 
@@ -145,6 +147,34 @@ export function unsendableReferences(definition: ResourceDefinition): string[] {
     .map(({ pointer }) => pointer);
 }
 
+/**
+ * Says where the live record is instead of where the desired one was, as far as no request can say that; null where it is there.
+ * @param idNow the live id of a record that the desired state names
+ */
+export function otherPlace(
+  definition: ResourceDefinition,
+  desired: JsonValue,
+  live: JsonValue,
+  idNow: (kind: Kind, id: string) => string,
+): string | null {
+  const unsendable = unsendableReferences(definition);
+  const texts = definition.references.flatMap(({ pointer, kind }) => {
+    const was = resolvePointer(desired, pointer) ?? null;
+    const is = resolvePointer(live, pointer) ?? null;
+    if (!unsendable.includes(pointer) || was === null || is === null) return [];
+    const { one } = definitionOf(kind).title;
+    return idNow(kind, idText(was)) === idText(is)
+      ? []
+      : [`is in ${one} ${idText(is)}, was in ${one} ${idText(was)}`];
+  });
+  return texts.join('; ') || null;
+}
+
+/** The same of a record that therefore is not started. */
+export function leftStoppedText({ restore: { state } }: ResourceDefinition, place: string): string {
+  return state === null ? place : `${place}: left ${state.field}`;
+}
+
 /** The definition with the part of its natural key that a creation can say: all of it, unless the service chooses where the record hangs. */
 export function bySendableKey(definition: ResourceDefinition): ResourceDefinition {
   const known = sendable.get(definition);
@@ -180,4 +210,9 @@ export function serviceFields(definition: ResourceDefinition): readonly FieldDef
 /** Says that no request takes these; null for none. */
 export function serviceChoice(names: readonly string[]): string | null {
   return names.length === 0 ? null : `no request takes ${names.join(', ')}: the service chooses it`;
+}
+
+/** Says it of the references that decide where a record belongs; null for none. */
+export function placeChoice(definition: ResourceDefinition): string | null {
+  return serviceChoice(unsendableReferences(definition).map(topMember));
 }
