@@ -71,6 +71,8 @@ export class Connection {
   readonly #requestLog: RequestLog;
   readonly #beforeSending: () => void;
   readonly #keyPlace: string | undefined;
+  /** Whether the service has answered a request with this key. */
+  #isKeyAccepted = false;
 
   /** @throws TidemarkError `config_invalid` when the key cannot be in a header, or the proxy is none */
   constructor(options: ConnectionOptions) {
@@ -145,8 +147,12 @@ export class Connection {
     const counters = this.#counters;
     const checked = (answer: Answer, startedAt: number): Answer => {
       if (answer.status !== 429) limiter.onNotThrottled();
-      if (answer.status >= 200 && answer.status < 300) return answer;
-      const error = answerError(answer, this.neutral, this.clock.now(), this.#keyPlace);
+      if (answer.status >= 200 && answer.status < 300) {
+        this.#isKeyAccepted = true;
+        return answer;
+      }
+      const keyPlace = this.#isKeyAccepted ? null : this.#keyPlace;
+      const error = answerError(answer, this.neutral, this.clock.now(), keyPlace);
       if (answer.status === 429) {
         counters.throttled += 1;
         // The header is missing when the wait is unknown (wire-notes.md, Rates): then the usual backoff is for all.

@@ -46,13 +46,16 @@ interface Meaning {
   readonly isRetryable: boolean;
 }
 
-function meaningOf(status: number, keyPlace: string): Meaning {
+function meaningOf(status: number, keyPlace: string | null): Meaning {
   const later = 'the service has problems; run again later';
   if (status === 401) {
     return {
       code: 'unauthorized',
       what: 'the key was refused',
-      hint: `check ${keyPlace}; a revoked or mistyped key is refused`,
+      hint:
+        keyPlace === null
+          ? 'other requests accept the key: it lacks a permission, a gateway refuses this path, or it was revoked just now'
+          : `check ${keyPlace}; a revoked or mistyped key is refused`,
       isRetryable: false,
     };
   }
@@ -76,7 +79,7 @@ function meaningOf(status: number, keyPlace: string): Meaning {
     return {
       code: 'throttled',
       what: 'too many requests',
-      hint: 'lower rate.perMinute or rate.perHour of the source',
+      hint: 'set rate.perMinute or rate.perHour of the source to less than the service allows',
       isRetryable: true,
     };
   }
@@ -95,13 +98,13 @@ function meaningOf(status: number, keyPlace: string): Meaning {
 /**
  * The error for a response other than 2xx. Its message has the status and a short, neutralized excerpt of the body, and
  * nothing else of it.
- * @param keyPlace where the key was given, to be named
+ * @param keyPlace where the key was given, to be named; null where the service has accepted it for other requests
  */
 export function answerError(
   answer: Answer,
   neutral: NeutralText,
   nowMs: number,
-  keyPlace = 'apiKey or apiKeyFile of the source',
+  keyPlace: string | null = 'apiKey or apiKeyFile of the source',
 ): TidemarkError {
   const { status } = answer;
   if (status >= 300 && status < 400) return redirectError(answer, neutral);

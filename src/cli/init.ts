@@ -380,7 +380,7 @@ const LABELS: Readonly<Record<string, string>> = {
 function sourceFor(
   context: CommandContext,
   draft: ConfigChoices,
-  { secret, reference }: GivenKey,
+  { secret, reference, newFile }: GivenKey,
   output: string,
 ): SourceConfig {
   const text = configText({ ...draft, key: { by: 'variable', name: CHECK_VARIABLE } });
@@ -388,7 +388,8 @@ function sourceFor(
   const [source] = configFrom(text, output, env, context).sources;
   if (source === undefined) throw new Error('a configuration without the source that was written into it');
   const place = reference.by === 'variable' ? `the variable ${reference.name}` : `the file ${reference.path}`;
-  return { ...source, keyPlace: `the key in ${place}` };
+  // The file of an entered key is written only once the key was accepted.
+  return { ...source, keyPlace: newFile === null ? `the key in ${place}` : 'the key that you entered' };
 }
 
 /**

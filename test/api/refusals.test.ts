@@ -61,6 +61,17 @@ describe('what the service says', () => {
     expect((await fail(reply)).message).toBe(message);
   });
 
+  it('does not call a key revoked that other requests accept', async () => {
+    const refused: (Reply | null)[] = [{ status: 401 }, null, { status: 401 }];
+    const { client } = await opened.rig((request) => refused.shift() ?? listReply(rowsOf(1), request), once);
+    const hints: (string | null | undefined)[] = [];
+    for (let time = 0; time < 3; time += 1)
+      hints.push((await client.walk(targetOf(), new MemorySink())).error?.hint);
+    expect(hints[0]).toContain('a revoked or mistyped key is refused');
+    expect(hints[1]).toBeUndefined();
+    expect(hints[2]).toContain('other requests accept the key: it lacks a permission, a gateway');
+  });
+
   it('is cut when it is long', async () => {
     const error = await fail({ status: 400, body: { detail: 'x'.repeat(100_000) } });
     expect(error.message.length).toBeLessThan(260);

@@ -211,6 +211,7 @@ describe('init on a terminal', () => {
       'does not speak https at this port',
       'an HTML page instead of JSON',
       'the key was refused (401)',
+      'check the key that you entered; a revoked or mistyped key is refused',
     ])
       expect(shown).toContain(line);
     expect(readFileSync(join(directory, 'tidemark.yaml'), 'utf8')).toContain(`baseUrl: "${service.url}"`);
