@@ -151,6 +151,8 @@ export function renderRun(
   return `${lines.join('\n')}\n`;
 }
 
+const READ_ENDS: ReadonlySet<SweepReport['outcome']> = new Set(['complete', 'held']);
+
 /**
  * Why the run is not complete, for stderr; empty for a complete one. Without its problems where `isShown`: the reader of
  * stderr has just read them in the run's report.
@@ -161,10 +163,16 @@ export function runReason(
 ): string[] {
   const { run, source, outcome } = report;
   if (outcome === 'complete') return [];
+  // Where removals are held, the list was read.
+  const isRead = report.error === undefined && report.sweeps.every((sweep) => READ_ENDS.has(sweep.outcome));
   return [
     `run ${run} of ${source} ${outcomeText(outcome)}`,
     ...(isShown ? [] : shortcomings(report, false).map((line) => `  ${line}`)),
-    `  → what was not read is unchanged; \`tidemark doctor --source ${source}\` shows what the key reaches`,
+    ...(isRead
+      ? []
+      : [
+          `  → what was not read is unchanged; \`tidemark doctor --source ${source}\` shows what the key reaches`,
+        ]),
   ];
 }
 

@@ -148,7 +148,8 @@ export const SOURCE = section('One remote service.', {
   removals: section('When a record that is missing from a completely read list counts as removed.', {
     maxRecords: t.wholeNumber(0, 10_000_000).prefault(10).meta({
       unit: 'records',
-      description: 'Removals of one collection in one run beyond this and beyond maxShare are held.',
+      description:
+        'Removals of one collection in one run beyond this and beyond maxShare are held. Each collection counts alone: many short ones may each lose a few, and drift names them all.',
       example: 10,
     }),
     maxShare: t.share.prefault(0.1).meta({

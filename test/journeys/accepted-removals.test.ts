@@ -43,6 +43,17 @@ async function held(): Promise<World> {
   return found;
 }
 
+it('are all that is to do: the list counts as read, in a sync and in the status', async () => {
+  const { expectRun } = await held();
+  const { stderr } = await expectRun(3, 'sync', '--quiet');
+  expect(stderr).toContain('is partial');
+  expect(stderr).not.toContain('was not read');
+  const { stdout } = await expectRun(3, 'status');
+  expect(stdout).toContain('One thing needs you');
+  expect(stdout).toMatch(/Complete +In doubt +12 removals held/);
+  expect(stdout).not.toContain('the last sync was partial');
+});
+
 async function entries({ expectRun }: World, ...more: string[]): Promise<readonly Entry[]> {
   const { stdout } = await expectRun(0, 'audit', '--json', ...more);
   return (JSON.parse(stdout) as { entries: Entry[] }).entries;
@@ -168,7 +179,7 @@ describe('held removals', () => {
     await printed(both, both);
     const together = readFileSync(join(directory, 'both.log'), 'utf8');
     expect(together.split(text)).toHaveLength(2);
-    expect(together).toContain('tidemark: run 3 of default is partial\n  → ');
+    expect(together).toContain('tidemark: run 3 of default is partial\n');
     await printed(file('out.log'), file('err.log'));
     expect(readFileSync(join(directory, 'out.log'), 'utf8')).toContain(text);
     expect(readFileSync(join(directory, 'err.log'), 'utf8')).toContain(text);

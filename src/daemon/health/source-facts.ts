@@ -81,7 +81,8 @@ export function sourceFacts(
       records: held.reduce((sum, { records }) => sum + records, 0),
       ceiling: held.reduce((sum, { records, below }) => sum + records + below, 0),
     },
-    unread: unreadCount,
+    // A list with held removals was read.
+    unread: unreadCount - sourceStatus.unread.filter(({ outcome }) => outcome === 'held').length,
   };
 }
 

@@ -115,7 +115,13 @@ export function wasDiskFull(facts: SourceFacts): boolean {
 }
 
 function lastRun(facts: SourceFacts): HealthReason[] {
-  const { lastEnded, failingSince, unread, source } = facts;
+  const {
+    lastEnded,
+    failingSince,
+    unread,
+    held: { records: heldCount },
+    source,
+  } = facts;
   const last = latestSync(facts);
   if (last === null) return [];
   const since = last.finishedAt ?? last.startedAt;
@@ -152,7 +158,8 @@ function lastRun(facts: SourceFacts): HealthReason[] {
       },
     ];
   }
-  if (lastEnded?.outcome !== 'partial') return [];
+  // Held removals are a reason of their own.
+  if (lastEnded?.outcome !== 'partial' || (unread === 0 && heldCount > 0)) return [];
   const what = unread === 0 ? '' : `: ${plural(unread, 'collection')} incomplete`;
   return [
     {

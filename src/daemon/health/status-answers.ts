@@ -145,7 +145,10 @@ function complete(snapshot: HealthSnapshot): Answered {
     sum((each) => each.kinds.reduce((all, kind) => all + kind.records, 0)),
     'record',
   );
-  const unread = sum(({ unreadCount }) => unreadCount);
+  // A list with held removals was read.
+  const unread = sum(
+    (each) => each.unreadCount - each.unread.filter(({ outcome }) => outcome === 'held').length,
+  );
   const attempt = lastAttempt(own, health);
   if (unread > 0 || attempt !== null) {
     const since = own.map(({ lastComplete }) => lastComplete);
@@ -155,9 +158,9 @@ function complete(snapshot: HealthSnapshot): Answered {
       return { tone: 'warn', word: 'Not all', line };
     }
     const oldest = since.map((run) => run?.finishedAt ?? '').toSorted()[0] ?? '';
-    const word = own.length === 1 ? `Not since run ${first?.run ?? 0}` : 'Not now';
+    const run = own.length === 1 ? `run ${first?.run ?? 0}, ` : '';
     const why = attempt ?? `the last run left out ${plural(unread, 'collection')}`;
-    return { tone: 'warn', word, line: `complete ${age(oldest, now)}; ${why}` };
+    return { tone: 'warn', word: 'Not now', line: `last complete: ${run}${age(oldest, now)}; ${why}` };
   }
   const held = sum((each) => each.held.reduce((all, { records: removals }) => all + removals, 0));
   if (held > 0)
@@ -195,7 +198,12 @@ function verified({ health, lastJobs, now }: HealthSnapshot): Answered {
   const since = problems === 0 ? damagedSince(lastJobs.damaged) : null;
   if (since !== null)
     return { tone: 'bad', word: 'No', line: `found damaged ${age(since, now)}; ${NAMES_DAMAGE}` };
-  if (job === undefined) return { tone: 'plain', word: 'Not yet', line: 'no verification so far' };
+  if (job === undefined)
+    return {
+      tone: 'plain',
+      word: 'Not yet',
+      line: 'no verification so far; a backup verifies only its own copy',
+    };
   const summary = summaryOf('verify', job);
   if (summary === null) {
     const why = job.error === null ? '' : `: ${job.error}`;

@@ -395,6 +395,18 @@ describe('health', () => {
     ],
     ['removals held', source({ held: { records: 12, ceiling: 14 } }), 'degraded', ['removals_held']],
     [
+      'a run that is partial only since removals are held',
+      source({ lastEnded: run(2, { outcome: 'partial' }), held: { records: 12, ceiling: 14 } }),
+      'degraded',
+      ['removals_held'],
+    ],
+    [
+      'a run that did not read a list either',
+      source({ lastEnded: run(2, { outcome: 'partial' }), held: { records: 12, ceiling: 14 }, unread: 1 }),
+      'degraded',
+      ['run_partial', 'removals_held'],
+    ],
+    [
       'a restore that was interrupted',
       source({ interrupted: { restore: 3, startedAt: run(5).startedAt } }),
       'degraded',
