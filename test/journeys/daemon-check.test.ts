@@ -54,8 +54,8 @@ describe('daemon --check', () => {
 
   it('a first sync that is not complete is starting over HTTP, and no failure of the check', async () => {
     const { world, env } = await announced(undefined, false);
-    // A narrowed key reads only a part: nothing was complete yet.
-    await world.sync(NARROW_KEY);
+    // Nothing of all kinds was complete yet.
+    await world.sync(undefined, undefined, undefined, ['roles']);
     const { url } = await world.listen();
     const ready = await fetch(`${url}/readyz`);
     expect([ready.status, await ready.json()]).toMatchObject([
@@ -84,6 +84,20 @@ describe('daemon --check', () => {
 
     await world.sync();
     expect((await fetch(`${url}/readyz`)).status).toBe(200);
+  });
+
+  it('a first sync that ended partial fails the check at once', async () => {
+    const { world, env } = await announced(undefined, false);
+    // It reads only a part.
+    await world.sync(NARROW_KEY);
+    const { code, stderr } = await commandLine(['daemon', '--check'], {
+      env,
+      cwd: dirname(world.mirrorPath),
+    });
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining('  failing: default: no run of all kinds has been complete yet'),
+    ]);
   });
 
   describe('with a mistake in the configuration, which the daemon does not take', () => {

@@ -115,7 +115,7 @@ function queryOf(query: URLSearchParams, summaries: readonly CellSummary[]): Sou
   };
 }
 
-/** A source that never had a complete run is starting, however often its syncs failed. */
+/** One whose first sync was interrupted is still starting. */
 function isWrong({ state, lastErrorCode }: CellSummary): boolean {
   return state === 'failing' || state === 'degraded' || lastErrorCode !== null;
 }

@@ -46,8 +46,8 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
     // A new source gets the same time; a restart of the daemon does not extend it.
     const since = expectedSince(facts);
     const isAtWork = isFirstSyncAtWork(facts, now);
-    const isLate = allowedMs !== null && now - Date.parse(since) > allowedMs;
-    if (isLate && !isAtWork)
+    const isStuck = facts.firstSync.hasEnded || facts.isSilent;
+    if (allowedMs !== null && (isStuck || (!isAtWork && now - Date.parse(since) > allowedMs)))
       return [
         {
           code: 'never_complete',

@@ -84,6 +84,7 @@ const NEVER_MADE = {
 
 /** For longer than the schedule allows. */
 const NEVER = { lastComplete: null, lastEnded: null };
+const NEW = { ...NEVER, addedAt: run(3).startedAt };
 const ENDED = { hasEnded: true, wasInterrupted: false };
 const INTERRUPTED = { hasEnded: false, wasInterrupted: true };
 
@@ -211,6 +212,36 @@ describe('health', () => {
       source({ ...NEVER, isSyncing: true, firstSync: ENDED, lastSync: { ...job, outcome: 'failed' } }),
       'failing',
       ['never_complete', 'run_failed'],
+    ],
+    [
+      'a first sync that failed, long before it is late',
+      source({ ...NEW, firstSync: ENDED, lastEnded: run(2, { outcome: 'failed' }) }),
+      'failing',
+      ['never_complete', 'run_failed'],
+    ],
+    [
+      'a first sync that was partial, long before it is late',
+      source({ ...NEW, isSyncing: true, firstSync: ENDED, lastEnded: run(2, { outcome: 'partial' }) }),
+      'failing',
+      ['never_complete', 'run_partial'],
+    ],
+    [
+      'a first sync whose service does not answer, long before it is late',
+      source({ ...NEW, isSyncing: true, isSilent: true }),
+      'failing',
+      ['never_complete'],
+    ],
+    [
+      'a first sync that waits for a backup, before it is late',
+      source({ ...NEW, isQueued: true, behind: { name: 'backup', startedAt: run(1).startedAt } }),
+      'starting',
+      ['first_sync'],
+    ],
+    [
+      'a first sync that failed, of a source without a schedule',
+      source({ ...NEW, schedule: null, firstSync: ENDED, lastEnded: run(2, { outcome: 'failed' }) }),
+      'degraded',
+      ['first_sync', 'run_failed'],
     ],
     [
       'a partial run after a complete one',

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import type { Kind } from '../../../src/catalog/kinds.ts';
 import type { Config } from '../../../src/config/config.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 import { onlyMirrorConfig } from '../../../src/config/mirrors.ts';
@@ -128,7 +129,12 @@ export class World implements DaemonView {
   }
 
   /** A complete run; with `NARROW_KEY` a partial one. By another name it is of a source that is not configured. */
-  async sync(key = FULL_KEY, name?: string, acceptRemovals = 1000): Promise<number> {
+  async sync(
+    key = FULL_KEY,
+    name?: string,
+    acceptRemovals = 1000,
+    kinds: readonly Kind[] | null = null,
+  ): Promise<number> {
     const [configured] = this.#config.sources;
     if (configured === undefined) throw new Error('no source');
     const named = this.#config.sources.find((each) => each.name === name);
@@ -145,7 +151,7 @@ export class World implements DaemonView {
         events: silentEvents,
         signal: new AbortController().signal,
         trigger: 'sync',
-        kinds: null,
+        kinds,
         isFull: false,
         acceptRemovals,
       });
