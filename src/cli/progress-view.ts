@@ -294,7 +294,8 @@ export class RunProgress {
    * feed.
    */
   expected(sweep: SweepProgress): number | null {
-    if (sweep.phase === 'ended') return sweep.received;
+    if (sweep.phase === 'ended')
+      return sweep.isUnread ? Math.max(sweep.count ?? sweep.known ?? 0, sweep.received) : sweep.received;
     if (sweep.reading === 'head') return null;
     if (sweep.count !== null) return Math.max(sweep.count, sweep.received);
     if (sweep.known !== null) return Math.max(sweep.known, sweep.received);

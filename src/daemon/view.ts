@@ -18,8 +18,9 @@ export interface KindProgress {
   readonly records: number;
   /** Records to be read in all, as far as the mirror knows; null where one of the lists was never read. */
   readonly expected: number | null;
-  /** Lists that were read, and those that are being read or still to come. */
+  /** Lists that ended, those of them that were not read completely, and those that are being read or still to come. */
   readonly lists: number;
+  readonly failed: number;
   readonly pending: number;
 }
 

@@ -437,7 +437,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
 
   it('while a job runs, its numbers follow by events; without script the page is loaded again', async () => {
     const of = (records: number): typeof world.runningShown => {
-      const roles = { kind: 'roles', records, expected: 1_000, lists: 1, pending: 2 } as const;
+      const roles = { kind: 'roles', records, expected: 1_000, lists: 1, failed: 0, pending: 2 } as const;
       const progress = { requests: 7, records, pages: 2, isLocal: false, kinds: [roles] };
       const [name, trigger, source] = ['sync', 'schedule', 'default'] as const;
       return [{ job: 99, name, source, trigger, startedAt: '2026-03-10T07:19:00.000Z', progress }];

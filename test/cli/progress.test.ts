@@ -153,6 +153,19 @@ describe('a run as bars see it', () => {
     expect(viewOf(progress).kinds).toMatchObject([{ received: 300, expected: 300 }]);
   });
 
+  it('still expects what a list that failed was to bring', () => {
+    const progress = new RunProgress();
+    const { events } = progress;
+    events.sweepsPlanned({
+      sweeps: [planned('domains', o1, { known: 40 }), planned('domains', { organization_id: 'o2' })],
+      open: [],
+    });
+    events.sweepStarted({ kind: 'domains', scope: o1, reading: 'full', known: 40 });
+    events.sweepEnded(ended('domains', o1, 10, 'failed'), 1);
+    events.sweepStarted({ kind: 'domains', scope: { organization_id: 'o2' }, reading: 'full', known: 2 });
+    expect(viewOf(progress).kinds).toMatchObject([{ received: 10, expected: 42, lists: 2, listsEnded: 1 }]);
+  });
+
   it('names problem, and tells the service from the limit', () => {
     const progress = new RunProgress();
     progress.events.sweepStarted({ kind: 'domains', scope: o1, reading: 'full', known: 0 });

@@ -150,17 +150,22 @@ function progressHtml(
     markup`<span data-count="${job}/${of}">${count(value)}</span>`;
   const sums = markup`<p class="faint">${counter('records', records)} records in ${counter('pages', pages)} pages, ${counter('requests', requests)} requests${isLocal ? '; publishing' : ''}</p>`;
   if (kinds.length === 0) return sums;
-  const rows = kinds.map(({ kind, records: read, expected, lists, pending }) => {
+  const rows = kinds.map(({ kind, records: read, expected, lists, failed, pending }) => {
     const title = capital(definitionOf(kind).title.many);
-    const value =
-      expected === null
-        ? NOTHING
-        : markup` value="${Math.min(read, expected)}" max="${Math.max(expected, 1)}"`;
+    const ended =
+      lists + pending === failed ? 'failed' : `${count(failed)} of ${plural(lists, 'list')} failed`;
+    const value = expected ?? (pending === 0 ? 1 : null);
+    const range =
+      value === null ? NOTHING : markup` value="${Math.min(read, value)}" max="${Math.max(value, 1)}"`;
+    const isRead = pending === 0 && failed === 0;
+    const more = failed === 0 ? '' : `, ${count(failed)} failed`;
     return [
       title,
-      markup`<progress data-bar="${job}/${kind}" aria-label="${title}"${pending === 0 ? markup` value="1" max="1"` : value}></progress>`,
-      markup`${counter(kind, read)}${expected === null || pending === 0 ? '' : ` of ${count(expected)}`}`,
-      pending === 0 ? badge('good', 'read') : faint(`${count(lists)} of ${plural(lists + pending, 'list')}`),
+      markup`<progress data-bar="${job}/${kind}" aria-label="${title}"${isRead ? markup` value="1" max="1"` : range}></progress>`,
+      markup`${counter(kind, read)}${expected === null || isRead ? '' : ` of ${count(expected)}`}`,
+      pending === 0
+        ? badge(isRead ? 'good' : 'bad', isRead ? 'read' : ended)
+        : faint(`${count(lists)} of ${plural(lists + pending, 'list')}${more}`),
     ];
   });
   const columns = [

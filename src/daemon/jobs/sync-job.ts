@@ -125,6 +125,8 @@ class Tally {
   #pages = 0;
   readonly #open = new Map<string, OpenSweep>();
   #planned = new Map<string, OpenSweep>();
+  /** Ended, and not all of it was read. */
+  readonly #failed: OpenSweep[] = [];
   readonly #kinds = new Map<KindSweeps['kind'], KindSweeps>();
 
   constructor() {
@@ -151,10 +153,12 @@ class Tally {
         this.#open.set(key(sweep), { kind, received, pages, known });
       },
       sweepEnded: (report, durationMs) => {
+        const { known = null } = this.#open.get(key(report)) ?? this.#planned.get(key(report)) ?? {};
         this.#open.delete(key(report));
         this.#planned.delete(key(report));
-        const { kind } = report;
-        this.#pages += report.pages;
+        const { kind, outcome, records: received, pages } = report;
+        this.#pages += pages;
+        if (outcome !== 'complete' && outcome !== 'held') this.#failed.push({ kind, received, pages, known });
         const before = this.#kinds.get(kind) ?? { kind, sweeps: 0, records: 0, durationMs: 0, longestMs: 0 };
         this.#kinds.set(kind, {
           kind,
@@ -169,18 +173,19 @@ class Tally {
 
   progress(): JobProgress {
     const left = Map.groupBy([...this.#open.values(), ...this.#planned.values()], ({ kind }) => kind);
+    const unread = Map.groupBy(this.#failed, ({ kind }) => kind);
     const kinds = KINDS.flatMap((kind): KindProgress[] => {
       const ended = this.#kinds.get(kind);
       const rest = left.get(kind) ?? [];
       if (ended === undefined && rest.length === 0) return [];
+      const failed = unread.get(kind) ?? [];
       const records = rest.reduce((sum, { received }) => sum + received, ended?.records ?? 0);
-      const expected = rest.some(({ known }) => known === null)
+      const open = [...rest, ...failed];
+      const expected = open.some(({ known }) => known === null)
         ? null
-        : rest.reduce(
-            (sum, { known, received }) => sum + Math.max(known ?? 0, received),
-            ended?.records ?? 0,
-          );
-      return [{ kind, records, expected, lists: ended?.sweeps ?? 0, pending: rest.length }];
+        : open.reduce((sum, { known, received }) => sum + Math.max((known ?? 0) - received, 0), records);
+      const lists = ended?.sweeps ?? 0;
+      return [{ kind, records, expected, lists, failed: failed.length, pending: rest.length }];
     });
     const records = kinds.reduce((sum, each) => sum + each.records, 0);
     const pages = [...this.#open.values()].reduce((sum, each) => sum + each.pages, this.#pages);

@@ -85,6 +85,29 @@ describe('the overview', () => {
     world.schedulesShown = [sync!, drift!];
   });
 
+  it('names lists that could not be read as failed, and not as read', async () => {
+    const of = (kind: 'organizations' | 'roles' | 'domains' | 'members', failed: number, pending = 0) =>
+      ({ kind, records: 3, expected: 9, lists: 2, failed, pending }) as const;
+    const kinds = [of('organizations', 2), of('roles', 1), of('members', 1, 3), of('domains', 0)];
+    const progress = { requests: 7, records: 12, pages: 2, isLocal: false, kinds };
+    const [name, trigger, source, startedAt] = [
+      'sync',
+      'schedule',
+      'default',
+      isoTime(world.clock.at),
+    ] as const;
+    world.runningShown = [{ job: 99, name, source, trigger, startedAt, progress }];
+    const shown = await words();
+    const html = await (await fetch(`${url}/`, { headers: { accept: 'text/html' } })).text();
+    world.runningShown = [];
+    expect(shown).toMatch(/Organizations 3 of 9 failed Roles 3 of 9 1 of 2 lists failed /);
+    expect(shown).toMatch(/ Members 3 of 9 2 of 5 lists, 1 failed Domains 3 read /);
+    expect(html.match(/<progress [^>]*>/g)?.map((bar) => /value=.*/.exec(bar)?.[0])).toEqual([
+      ...Array.from({ length: 3 }, () => 'value="3" max="9">'),
+      'value="1" max="1">',
+    ]);
+  });
+
   it('says what comes as what comes', async () => {
     const [schedule] = world.schedulesShown;
     world.schedulesShown = [{ ...schedule!, dueAt: isoTime(world.clock.at + 2000) }];
