@@ -32,7 +32,7 @@ import {
   listWaiting,
   mirrorName,
   printUnread,
-  requireNoneBelow,
+  backupsBelow,
   s3Config,
   targetsOf,
   withConfiguredMirror,
@@ -247,15 +247,22 @@ async function backupNamed(
   restore: RestoreOptions | null = null,
 ): Promise<NamedBackup> {
   const isToRestore = restore !== null;
-  if (file === 'latest') return await latestOfTargets(context, isToRestore);
+  const requireNoneBelow = async (
+    targets: readonly BackupTarget[],
+    address: string | null,
+  ): Promise<void> => {
+    const elsewhere = await backupsBelow(targets, address, (place) =>
+      restore === null
+        ? `\`tidemark backup verify ${shellWord(place)}\` verifies the newest`
+        : `${restoreCommand(place, restore)} restores the newest`,
+    );
+    if (elsewhere !== null) throw elsewhere;
+  };
+  if (file === 'latest')
+    return await latestOfTargets(context, isToRestore, (targets) => requireNoneBelow(targets, null));
   const newestIn = async (target: BackupTarget, address: string): Promise<Backup> => {
     const backups = await listWaiting(context, target);
-    if (backups.length === 0)
-      await requireNoneBelow([target], address, (place) =>
-        restore === null
-          ? `\`tidemark backup verify ${shellWord(place)}\` verifies the newest`
-          : `${restoreCommand(place, restore)} restores the newest`,
-      );
+    if (backups.length === 0) await requireNoneBelow([target], address);
     return newestOf(context, backups, { where: target.address, isToRestore });
   };
   const found = async (): Promise<Backup> => {
@@ -272,7 +279,11 @@ async function backupNamed(
   return { backup: await found(), unread: [] };
 }
 
-async function latestOfTargets(context: CommandContext, isToRestore: boolean): Promise<NamedBackup> {
+async function latestOfTargets(
+  context: CommandContext,
+  isToRestore: boolean,
+  requireNoneBelow: (targets: readonly BackupTarget[]) => Promise<void>,
+): Promise<NamedBackup> {
   const listed = await listEach(context, await targetsOf(context, undefined));
   const unread = listed.flatMap(({ target: { address }, error }) =>
     error === null ? [] : [{ address, error }],
@@ -283,6 +294,7 @@ async function latestOfTargets(context: CommandContext, isToRestore: boolean): P
   const read = listed.filter(({ error }) => error === null);
   const where = read.map(({ target }) => target.address).join(' or ');
   try {
+    if (all.length === 0) await requireNoneBelow(read.map(({ target }) => target));
     return { backup: newestOf(context, all, { where, isToRestore }), unread };
   } catch (error) {
     // Whoever is to name one needs to know that there may be others.

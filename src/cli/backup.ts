@@ -53,16 +53,13 @@ export async function listBackupsCommand(context: CommandContext, options: ListO
   const failed = listed.flatMap(({ error }) => error ?? []);
   const [first] = failed;
   if (first !== undefined && failed.length === listed.length) throw first;
-  if (
-    options.target !== undefined &&
-    first === undefined &&
-    listed.every(({ backups }) => backups.length === 0)
-  )
-    await requireNoneBelow(
-      targets,
-      options.target,
-      (place) => `\`tidemark backup list ${shellWord(place)}\` lists those`,
-    );
+  const empty = listed.filter(({ backups, error }) => error === null && backups.length === 0);
+  const elsewhere = await backupsBelow(
+    empty.map(({ target }) => target),
+    options.target ?? null,
+    (place) => `\`tidemark backup list ${shellWord(place)}\` lists those`,
+  );
+  if (elsewhere !== null && options.target !== undefined && empty.length === listed.length) throw elsewhere;
   const own = configuredOrigin(context)?.id ?? null;
   const unlike = withConfiguredMirror(context, (mirror) =>
     contradicting(
@@ -86,7 +83,7 @@ export async function listBackupsCommand(context: CommandContext, options: ListO
     const parts = listed.filter(({ error }) => error === null).map((each) => listText(each, own, context));
     await print(context, `${[...parts, ...keptLines(unlike ?? [])].join('\n\n')}\n`);
   }
-  printUnread(context, failed);
+  printUnread(context, elsewhere === null ? failed : [elsewhere, ...failed]);
   return failed.length === 0 ? EXIT.done : EXIT.partial;
 }
 
@@ -137,29 +134,31 @@ export async function listWaiting(
 const PLACES_SHOWN = 20;
 
 /**
- * For an address without backups: mirrors of one source each have theirs in a place of its own below it.
- * @param address as it was given
+ * Where targets without backups have some after all: mirrors of one source each have theirs in a place of its own below the target.
+ * @param address as it was given; null for that of the target
  * @param hint what to do with the address of such a place
- * @throws TidemarkError `reference_unknown` that names these places
+ * @returns `reference_unknown`, which names these places; null for none
  */
-export async function requireNoneBelow(
+export async function backupsBelow(
   targets: readonly BackupTarget[],
-  address: string,
+  address: string | null,
   hint: (place: string) => string,
-): Promise<void> {
+): Promise<TidemarkError | null> {
   for (const target of targets) {
     const places = await answered(target, target.placesBelow(), ANSWERS_MS, systemClock);
     const [first] = places;
     if (first === undefined) continue;
-    const [path = '', query] = isS3Address(address) ? address.split('?', 2) : [address];
+    const given = address ?? target.address;
+    const [path = '', query] = isS3Address(given) ? given.split('?', 2) : [given];
     const place = `${path.replace(/\/+$/, '')}/${first}${query === undefined ? '' : `?${query}`}`;
     const more = places.length - PLACES_SHOWN;
-    throw new TidemarkError(
+    return new TidemarkError(
       'reference_unknown',
       `there is no backup in ${target.address} itself, but in these places below it, one for each source: ${places.slice(0, PLACES_SHOWN).join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`,
       { hint: `${hint(place)} of ${first}` },
     );
   }
+  return null;
 }
 
 function listText({ target, backups }: Listed, own: string | null, context: CommandContext): string {

@@ -181,7 +181,7 @@ function otherBackupsLine(ordered: readonly string[]): string[] {
   return names.length === 0
     ? []
     : [
-        `earlier backups of ${namesOf(names)} count as those of another mirror: retention does not remove them`,
+        `earlier backups of ${namesOf(names)}, if there are any, count as those of another mirror: retention does not remove them`,
       ];
 }
 

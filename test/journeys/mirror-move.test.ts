@@ -288,9 +288,23 @@ schedules: { sync: { cron: '* * * * * *' }, drift: { cron: off } }
     await daemonOnce(0);
     expect(SOURCES.map(held)).toEqual([1, 1, 1]);
     expect((await run(0, 'mirror', 'move', '--to', './data/all.db', '--remove')).stdout).toContain(
-      'earlier backups of beta and core count as those of another mirror: retention does not remove them\n',
+      'earlier backups of beta and core, if there are any, count as those of another mirror: retention does not remove them\n',
     );
     configure('./data/all.db');
+    // Those that are there are in places which the target of one mirror does not list.
+    const places = `there is no backup in ${stores} itself, but in these places below it, one for each source: acme, beta, core\n`;
+    const listed = await run(0, 'backup', 'list');
+    expect(listed.stdout).toBe(`no backups in ${stores} yet\n`);
+    expect(listed.stderr).toContain(
+      `${places}  → \`tidemark backup list ${stores}/acme\` lists those of acme\n`,
+    );
+    expect(JSON.parse((await run(0, 'backup', 'list', '--json')).stdout)).toMatchObject({ backups: [] });
+    const restored = await run(4, 'backup', 'restore', 'latest', '--to', 'x.db');
+    expect(restored.stderr).toContain(places);
+    expect(restored.stderr).toContain(
+      `\`tidemark backup restore ${stores}/acme --to x.db\` restores the newest of acme`,
+    );
+    expect((await run(4, 'backup', 'verify')).stderr).toContain(`\`tidemark backup verify ${stores}/acme\``);
     await daemonOnce(0);
     expect(held('.')).toBe(1);
     expect((await run(0, 'mirror', 'move', '--to', SPLIT, '--remove')).stdout).not.toContain('earlier');
