@@ -98,7 +98,6 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
   return `${text.join('\n')}\n`;
 }
 
-/** A line an answer: the question, the word, and what it rests on. */
 /** Null where nothing is excluded. */
 function excludedText({ sources }: Config): string | null {
   const texts = new Set(sources.map((source) => excludedKinds(source).join(', ')));
@@ -107,6 +106,7 @@ function excludedText({ sources }: Config): string | null {
   return first === '' ? null : `excluded by the configuration: ${first}`;
 }
 
+/** A line an answer: the question, the word, and what it rests on. */
 function answerLines(
   context: CommandContext,
   answers: readonly Answer[],

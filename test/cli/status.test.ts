@@ -353,7 +353,9 @@ describe('status', () => {
     expect(synced.stdout).toContain(advice);
     const { stdout, stderr } = await run('status');
     for (const text of [synced.stdout, stdout, stderr])
-      expect(text).toMatch(/`tidemark restore[^`]* --kind roles --kind role_memberships[^`]*` plans to restore/);
+      expect(text).toMatch(
+        /`tidemark restore[^`]* --kind roles --kind role_memberships[^`]*` plans to restore/,
+      );
     expect(stdout).toContain(`→ role_memberships: ${advice}\n`);
     expect(stdout).not.toContain('kinds.exclude');
     // Below a role that the list shows, it may be the kind that is missing.
