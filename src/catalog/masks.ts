@@ -26,11 +26,11 @@ export function isMask(text: string, patterns: readonly RegExp[] = MASK_PATTERNS
  * separators: the catalog lists those that are documented, and a service may have others.
  */
 const SECRET_NAME =
-  /(?:^|_)(?:password|passwd|passphrase|pwd|secret|secret_?key|private_?key|api_?key|access_?key|signing_?key|encryption_?key|shared_?key|account_?key|token|credentials?|authorization(?:_header)?|bearer|jwt|(?:db|ftp|smtp|user)_?pass|cookie|connection_?(?:string|uri|url)|dsn|webhook_?url)$/;
+  /(?:^|_)(?:(?:db|ssl|sslkey)?password|passwd|passphrase|pwd|pw|secret|secret_?key|private_?key|api_?key|access_?key|signing_?key|encryption_?key|shared_?key|account_?key|token|credentials?|authorization(?:_header)?|bearer|jwt|(?:db|ftp|smtp|user)_?pass|cookie|connection_?(?:string|uri|url)|dsn|webhook_?url)$/;
 
 /** Each alternative of `SECRET_NAME` holds one of these. Most names hold none, and such an expression takes 0.4 ms to compile. */
 const SECRET_WORD =
-  /pass|pwd|secret|key|token|credential|authorization|bearer|jwt|cookie|connection|dsn|webhook/i;
+  /pass|pwd|pw\b|secret|key|token|credential|authorization|bearer|jwt|cookie|connection|dsn|webhook/i;
 
 /** True where a member of that name holds a secret, judging by its name. */
 export function isSecretName(name: string): boolean {
@@ -123,13 +123,20 @@ const CREDENTIALS: readonly RegExp[] = [
   /(\/(?:[Bb]earer|[Bb]asic)\s+)(?=[^\s/]*(?:\d|[a-z][A-Z]))[\w.~+=-]{16,}/g,
   // The header that many services take a key in; words have no digit.
   /((?:^|[\s"'])x-(?:api|auth|access)-(?:key|token)["'\\]{0,4}\s{0,9}:\s{0,9}["'\\]{0,4})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{8,}/gi,
+  /((?<![\w-])x-amz-security-token["'\\]{0,4}\s{0,9}[=:]\s{0,9}["'\\]{0,4})[\w%/+=-]{16,}/gi,
   // Tokens that their beginning shows: of GitHub, GitLab, Slack, Stripe, npm, AWS, SendGrid and Google, and JSON web tokens.
   /((?<![\w-])gh[pousr]_)[a-z0-9]{36,}/gi,
   /((?<![\w-])github_pat_)\w{22,}/g,
   /((?<![\w-])glpat-)[\w-]{20,}/g,
   /((?<![\w-])xox[abeoprs]-)[\w-]{10,}/g,
   /((?<![\w-])xapp-)\d-[\w-]{10,}/g,
-  /((?<![\w-])sk_live_)[a-z0-9]{24,}/gi,
+  /((?<![\w-])[sr]k_live_)[a-z0-9]{24,}/gi,
+  // Of PostHog (of a person), OpenAI and Anthropic, DigitalOcean.
+  /((?<![\w-])phx_)[a-z0-9]{30,}/gi,
+  /((?<![\w-])sk-(?:proj|ant)-)[\w-]{20,}/g,
+  /((?<![\w-])dop_v1_)[a-f0-9]{40,}/g,
+  // What curl is given as the user and the password.
+  /((?<![\w-])curl(?=\s)[^\n;|]{0,500}?\s(?:-u\s?|--user[\s=])["']?[^\s:"']{1,100}:)(?![$%<{])[^\s"']+/g,
   /((?<![\w-])A[KS]IA)[A-Z0-9]{16}(?![\w-])/g,
   /((?<![\w-])SG\.)[\w-]{16,}\.[\w-]{32,}/g,
   /((?<![\w-])AIza)[\w-]{35,}/g,
@@ -141,7 +148,7 @@ const CREDENTIALS: readonly RegExp[] = [
 
 /** A text without any of these has none of `CREDENTIALS`. */
 const CREDENTIAL_WORD =
-  /bearer|basic|private key|x-(?:api|auth|access)-|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|sk_live_|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
+  /bearer|basic|private key|x-(?:api|auth|access|amz-security)-|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_live_|phx_|sk-(?:proj|ant)-|dop_v1_|curl\s|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
 
 /** A text, or its JSON, without any of these has nothing that `withoutUrlSecrets` replaces, as most have not. */
 const SECRET_SIGN = new RegExp(
@@ -188,7 +195,7 @@ function isYamlSecret(text: string): boolean {
 }
 
 /** Names of parameters of an address that hold a secret, beyond those that do so anywhere. */
-const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|auth|pass|pw|jwt)$|^code$/i;
+const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|hmac|auth|pass|pw|jwt)$|^code$/i;
 
 /** A user without a password is a token from this length on. */
 const TOKEN_USER = /(:\/\/)[^\s/:@?#"'`,(]{16,}@/g;
