@@ -21,6 +21,7 @@ import { byText, nameText } from '../report/value-text.ts';
 import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
 import { failedRunDocument } from '../state/documents.ts';
 import { forgottenNotes, newestRunIfFailed, unreadRestores, unreadRestoreText } from '../state/runs.ts';
+import { heldLines, namedRemovals } from '../state/held-names.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { comparisonNotes } from './run.ts';
@@ -132,7 +133,17 @@ function driftReport(
   const restoredLines = restored === undefined ? [] : [unreadRestoreText(restored)];
   const interrupted = mirror === null ? null : interruptedRestore(mirror, source);
   const interruptedLines = interrupted === null ? [] : [interruptedText(interrupted)];
-  printNote(context, isForPeople ? besideHere : [...all.warnings, ...interruptedLines, ...besideHere]);
+  const held =
+    isOfLatest && mirror !== null
+      ? heldLines(
+          namedRemovals(mirror, source, () => definitions),
+          definitions,
+        )
+      : [];
+  printNote(
+    context,
+    isForPeople ? besideHere : [...all.warnings, ...interruptedLines, ...held, ...besideHere],
+  );
   printNote(context, all.contradictions);
   const unread = [...failedLines, ...restoredLines];
   const notes = (isActivityNamed: boolean): string[] => [
@@ -140,6 +151,7 @@ function driftReport(
     ...failedLines.slice(0, 1),
     ...restoredLines,
     ...interruptedLines,
+    ...held,
     ...driftNotes(found, below, options, isActivityLeftOut && !isActivityNamed),
   ];
   const shared = {

@@ -4,9 +4,9 @@ import { collectionKey, isPersonKind } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { parseLossless } from '../core/json.ts';
-import { formatInteger } from '../core/wording.ts';
+import { formatInteger, plural } from '../core/wording.ts';
 import { recordName } from '../diff/change.ts';
-import type { HeldRemovals } from '../mirror/held-removals.ts';
+import type { HeldRecord, HeldRemovals } from '../mirror/held-removals.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { recreatedIn } from './recreated.ts';
 import { previousRun } from './runs.ts';
@@ -31,15 +31,52 @@ export function namedRemovals(
   return held.map((each) => {
     const definition = definitions(each.kind);
     const first = isPersonKind(definition) ? [] : (records.get(collectionKey(each)) ?? []).slice(0, NAMES);
-    const names = first.map(({ id, kind, scope }) => {
-      const filter = { sources: [source] };
-      const row = mirror.records
-        .find(kind, id, filter)
-        .find((found) => collectionKey(found) === collectionKey({ kind, scope }));
-      const body = row?.body ?? null;
-      return body === null ? id : recordName(definition, parseLossless(body), id);
-    });
-    return { ...each, names };
+    return { ...each, names: first.map((record) => namedHeld(mirror, source, record, definition).name) };
+  });
+}
+
+/** A record whose removal is held, with its name, and its number in the mirror. */
+interface NamedHeld extends HeldRecord {
+  readonly name: string;
+  readonly record: number | null;
+}
+
+/** The first of them, collection by collection. */
+export function firstHeld(
+  mirror: Mirror,
+  source: string,
+  definitions: (kind: Kind) => ResourceDefinition,
+  most: number,
+): NamedHeld[] {
+  const first = mirror.runs.heldRecords(source).slice(0, most);
+  return first.map((record) => namedHeld(mirror, source, record, definitions(record.kind)));
+}
+
+function namedHeld(
+  mirror: Mirror,
+  source: string,
+  held: HeldRecord,
+  definition: ResourceDefinition,
+): NamedHeld {
+  const { id, kind } = held;
+  const row = mirror.records
+    .find(kind, id, { sources: [source] })
+    .find((found) => collectionKey(found) === collectionKey(held));
+  const body = row?.body ?? null;
+  const name = body === null ? id : recordName(definition, parseLossless(body), id);
+  return { ...held, name, record: row?.record ?? null };
+}
+
+/** A line for each collection that holds some, e.g. `2 batch exports are missing, their removal is held: Redshift, Leads`. */
+export function heldLines(
+  held: readonly NamedRemovals[],
+  definitions: (kind: Kind) => ResourceDefinition,
+): string[] {
+  return held.map((each) => {
+    const { one, many } = definitions(each.kind).title;
+    const rest = each.records === 1 ? 'is missing, its' : 'are missing, their';
+    const names = namesText(each);
+    return `${plural(each.records, one, many)} ${rest} removal is held${names === '' ? '' : `: ${names}`}`;
   });
 }
 

@@ -85,6 +85,27 @@ async function heldInTwo(mirror: string) {
   return { services, expectRun, stdout };
 }
 
+it('are named by `drift` and `runs show` while they are held, and no longer', async () => {
+  const { expectRun } = await held();
+  await expectRun(0, 'snapshots', 'pin', 'base', 'run:1');
+  await expectRun(0, 'snapshots', 'baseline', 'base');
+  const line =
+    '12 batch exports are missing, their removal is held: Export 0, Export 1, Export 10, Export 11, Export 2 and 7 more';
+  const drift = await expectRun(3, 'drift');
+  expect(drift.stdout).toContain(`${line}\n`);
+  expect(drift.stderr).not.toContain('are missing');
+  const inJson = await expectRun(3, 'drift', '--json');
+  expect([inJson.stdout.includes('are missing'), inJson.stderr]).toEqual([
+    false,
+    expect.stringContaining(line),
+  ]);
+  expect((await expectRun(0, 'runs', 'show', '2')).stdout).toContain(`${line}\n`);
+  expect((await expectRun(0, 'runs', 'show', '1')).stdout).not.toContain('are missing');
+  await expectRun(0, 'sync', '--accept-removals', '12');
+  for (const args of [['drift'], ['runs', 'show', '2'], ['runs', 'show', '3']])
+    expect((await expectRun(args[0] === 'drift' ? 2 : 0, ...args)).stdout).not.toContain('are missing');
+});
+
 describe.each([
   ['one mirror', './mirror.db'],
   ['a mirror each', './{source}.db'],

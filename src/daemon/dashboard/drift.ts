@@ -258,7 +258,7 @@ export const NO_BASELINE =
 export function driftPage(
   mirror: Mirror,
   { drifts, problems: unknown }: FoundDrifts,
-  { now, canAct, filter }: Omit<SourceOptions, 'hasOthers'>,
+  { now, canAct, filter, held }: Omit<SourceOptions, 'hasOthers'> & { readonly held: HtmlPart },
 ): PageContent {
   const baseline = mirror.snapshots.baseline();
   const open = drifts.reduce((sum, drift) => sum + drift.open.length, 0);
@@ -272,7 +272,7 @@ export function driftPage(
   const heading = markup`<h1>${open === 0 ? 'Drift' : plural(open, 'drift finding')}</h1>
 <p class="faint">${line}</p>`;
   if (baseline === undefined)
-    return { title, body: markup`${heading}${emptyHtml('No baseline yet.', NO_BASELINE)}` };
+    return { title, body: markup`${heading}${held}${emptyHtml('No baseline yet.', NO_BASELINE)}` };
   const contradictions = drifts.flatMap(({ contradicted, source, definitions }) =>
     contradicted.flatMap((acceptance) => contradictionText(acceptance, source, definitions) ?? []),
   );
@@ -304,7 +304,7 @@ export function driftPage(
     .map((each) => sourceHtml(mirror, each, { hasOthers, now, canAct, filter }));
   return {
     title,
-    body: markup`${heading}${acceptedNote(filter)}${problems}${nothing}${filterHtml(mirror, shown, filter)}${sources}`,
+    body: markup`${heading}${acceptedNote(filter)}${problems}${held}${nothing}${filterHtml(mirror, shown, filter)}${sources}`,
   };
 }
 

@@ -52,6 +52,7 @@ import {
   withCommands,
 } from './components.ts';
 import { NO_BASELINE, noDriftHtml, unreadRestoreHtml, worstArticles } from './drift.ts';
+import { heldSection } from './held.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 import { runsSection } from './runs.ts';
@@ -81,7 +82,16 @@ export function overviewPage(facts: OverviewFacts): PageContent {
   const history =
     mirror === null
       ? NOTHING
-      : [driftSection(facts, mirror), runsPart(mirror, snapshot), changesSection(facts)];
+      : [
+          heldSection(mirror, view.config(), {
+            sources: configuredOf(snapshot).map(({ source }) => source),
+            most: FINDINGS_SHOWN,
+            aside: markup`<a href="/drift">all of them</a>`,
+          }),
+          driftSection(facts, mirror),
+          runsPart(mirror, snapshot),
+          changesSection(facts),
+        ];
   const body = markup`<div>${verdictHtml(snapshot, counts, needs.length)}
 <p class="faint">${summaryLine(view, snapshot)}</p>${canAct ? jobButtons('/') : NOTHING}</div>
 ${answersHtml(snapshot, counts)}
@@ -159,8 +169,10 @@ function progressHtml(
       value === null ? NOTHING : markup` value="${Math.min(read, value)}" max="${Math.max(value, 1)}"`;
     const isRead = pending === 0 && failed === 0;
     const more = failed === 0 ? '' : `, ${count(failed)} failed`;
+    // A phone has no room for the lists.
+    const warning = failed === 0 ? NOTHING : markup` <span class="phone">${badge('bad', 'failed')}</span>`;
     return [
-      title,
+      markup`${title}${warning}`,
       markup`<progress data-bar="${job}/${kind}" aria-label="${title}"${isRead ? markup` value="1" max="1"` : range}></progress>`,
       markup`${counter(kind, read)}${expected === null || isRead ? '' : ` of ${count(expected)}`}`,
       pending === 0

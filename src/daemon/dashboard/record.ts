@@ -126,7 +126,14 @@ ${section(
   'history',
   'History',
   NOTHING,
-  log.map((entry, index) => entryHtml(entry, definition, now, versionLinks(row, definition, log, index))),
+  log.map((entry, index) =>
+    entryHtml(
+      entry,
+      definition,
+      now,
+      versionLinks(row, definition, log, { index, isHeld: held !== undefined }),
+    ),
+  ),
   olderHtml(revisions.length - REVISIONS_SHOWN, row.kind, shownAs.id),
 )}
 ${section('body', 'Body', aside('secrets masked'), bodyHtml(value, definition))}`;
@@ -248,7 +255,7 @@ function versionLinks(
   row: RecordRow,
   definition: ResourceDefinition,
   log: readonly LogEntry[],
-  index: number,
+  { index, isHeld }: { readonly index: number; readonly isHeld: boolean },
 ): Html {
   const [entry, older] = [log[index], log[index + 1]];
   if (entry === undefined) return NOTHING;
@@ -257,10 +264,12 @@ function versionLinks(
     older === undefined
       ? NOTHING
       : markup`<a href="${comparisonPath(row, definition, { left: `run:${older.run}`, right: own })}">Compare with run ${older.run}</a>`;
-  const isPast = index > 0 && entry.change !== 'removed' && definition.restore.never === null;
-  const plan = isPast
-    ? markup`<a href="${versionPlanPath(row, own)}">Plan: restore this version</a>`
-    : NOTHING;
+  const isRestorable = entry.change !== 'removed' && definition.restore.never === null;
+  // The newest one is what the service has, unless it no longer shows the record.
+  const plan =
+    isRestorable && (index > 0 || isHeld)
+      ? markup`<a href="${versionPlanPath(row, own)}">Plan: restore this version</a>`
+      : NOTHING;
   return markup`<p class="links">${compare}${plan}</p>`;
 }
 

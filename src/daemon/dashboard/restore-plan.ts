@@ -331,6 +331,12 @@ export async function versionPlanPage({
     const again = markup`<p>The record was removed: this creates it again, under a new id that the service chooses.</p>`;
     return await plan(again);
   }
+  if (mirror.runs.heldSince(row) !== undefined) {
+    // The newest run of the mirror still has it: what is sent, only the service shows.
+    const again = markup`<p>The service no longer shows the record: this creates it again, under a new id that the service chooses.</p>`;
+    const apply = applyHtml({ html: NOTHING, isIdle: false }, args, asked);
+    return { ...page(again, apply), command: { source: row.source, args } };
+  }
   const all = compareBodies(definition, current.body, wanted.body, 'default');
   const managed = compareBodies(definition, current.body, wanted.body, 'managed');
   const sets = new Set(managed.map(placeOf));

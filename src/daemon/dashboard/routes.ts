@@ -31,6 +31,7 @@ import { auditCsvStream, auditPage } from './audit.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
 import { driftFilter, driftPage } from './drift.ts';
 import { drillPage } from './drill.ts';
+import { heldSection } from './held.ts';
 import { answerPage, isFragment, type PageContent, type PageParts, refusalPage } from './layout.ts';
 import { organizationPage, organizationsPage } from './organizations.ts';
 import { overviewPage } from './overview.ts';
@@ -41,6 +42,8 @@ import { type RestoreContent, restorePage, versionPlanPage } from './restore-pla
 import { journalPage, plannedRestorePage, restoresPage } from './restores.ts';
 import { RUN_CHANGES_SHOWN, runPage, runsPage } from './runs.ts';
 import { sourcesPage } from './sources.ts';
+
+const HELD_SHOWN = 200;
 
 interface DashboardParts extends PageParts {
   readonly view: DaemonView;
@@ -117,7 +120,11 @@ export function createDashboard(parts: DashboardParts): Hono {
     const sources = configuredNames(view);
     const found = await parts.drift.ofAll(mirror, view.config(), sources, clock.now());
     const filter = driftFilter(queryOfPage(context, DRIFT_PARAMETERS), sources);
-    return driftPage(mirror, found, { now: clock.now(), canAct: parts.needsLogin, filter });
+    const held = heldSection(mirror, view.config(), {
+      sources: filter.source === null ? sources : [filter.source],
+      most: HELD_SHOWN,
+    });
+    return driftPage(mirror, found, { now: clock.now(), canAct: parts.needsLogin, filter, held });
   });
   page('/restore', async (context) => (await restoreOf(parts, queryOf(context))).content, '/drift');
   const facts = (): Parameters<typeof journalPage>[0] => ({

@@ -1,4 +1,4 @@
-/** The page of a record whose removal is held. */
+/** A record whose removal is held: its page, and where it is listed. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { World } from '../http/world.ts';
@@ -39,3 +39,30 @@ it('says that it is missing, and since which run', async () => {
   expect(held).toContain('<strong class="removed">missing since run 2</strong>, its removal is held');
   expect(held).toContain('as last seen');
 });
+
+/** A page without its marks. */
+const wordsAt = async (path: string): Promise<string> => {
+  const html = await (await fetch(`${url}${path}`, { headers: { accept: 'text/html' } })).text();
+  return html
+    .replace(/<style>.*?<\/style>|<script>.*?<\/script>/gs, '')
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ');
+};
+
+it.each(['/', '/drift'])(
+  'is listed on %s, with a link to its page, where its restore is planned',
+  async (path) => {
+    const html = await (await fetch(`${url}${path}`, { headers: { accept: 'text/html' } })).text();
+    const [link = ''] = /\/records\/roles\/[^"]*\?record=\d+/.exec(html) ?? [];
+    expect(await wordsAt(path)).toMatch(
+      /Missing, removal held .*Night watch Role .* missing since run 2 , held/,
+    );
+    const page = await (await fetch(`${url}${link}`, { headers: { accept: 'text/html' } })).text();
+    const [, plan = ''] = /href="([^"]*)">Plan: restore this version/.exec(page) ?? [];
+    const planned = await wordsAt(plan.replaceAll('&amp;', '&'));
+    expect(planned).toContain(
+      'The service no longer shows the record: this creates it again, under a new id',
+    );
+    expect(planned).toMatch(/tidemark restore run:1 --source default --kind roles --id \S+/);
+  },
+);

@@ -1,0 +1,71 @@
+/** Records that the service no longer shows, and whose removals are held: no drift, and no change of the mirror yet. */
+import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source.ts';
+import { count } from '../../core/wording.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { maskedId, withMaskedId } from '../../report/mask.ts';
+import { nameText } from '../../report/value-text.ts';
+import { firstHeld } from '../../state/held-names.ts';
+import { parentNames } from '../../state/parent-names.ts';
+import { lookCommands } from '../../sync/removals.ts';
+import { capital, faint, hintHtml, nameHtml, placeOf, recordPath, section, tableHtml } from './components.ts';
+import { type HtmlPart, markup, NOTHING } from './html.ts';
+
+interface HeldOptions {
+  readonly sources: readonly string[];
+  /** How many are listed. */
+  readonly most: number;
+  /** Beside the heading. */
+  readonly aside?: HtmlPart;
+}
+
+/** Each with a link to its page, where its restore can be planned; nothing without held removals. */
+export function heldSection(
+  mirror: Mirror,
+  config: Config,
+  { sources, most, aside = NOTHING }: HeldOptions,
+): HtmlPart {
+  const held = sources
+    .map((source) => ({ source, removals: mirror.runs.heldRemovals(source) }))
+    .filter(({ removals }) => removals.length > 0);
+  if (held.length === 0) return NOTHING;
+  const all = held.flatMap(({ removals }) => removals).reduce((sum, { records }) => sum + records, 0);
+  const rows = held
+    .flatMap(({ source }) => {
+      const definitions = definitionsFor(config, source);
+      const parentName = parentNames(mirror, source, definitions);
+      return firstHeld(mirror, source, definitions, most).map((each) => {
+        const definition = definitions(each.kind);
+        const { name } = withMaskedId(each, definition);
+        const path = recordPath(each.kind, maskedId(each.id, definition), each.record);
+        return [
+          markup`<a href="${path}">${nameHtml(nameText(name))}</a>`,
+          capital(definition.title.one),
+          faint(placeOf(each.scope, definitions, parentName)),
+          ...(sources.length > 1 ? [nameHtml(source)] : []),
+          markup`missing since <a href="/runs/${each.since}">run ${each.since}</a>, held`,
+        ];
+      });
+    })
+    .slice(0, most);
+  const more = all - rows.length;
+  const columns = [
+    { head: 'Record', style: 'wraps' },
+    { head: 'Kind' },
+    { head: 'In', style: 'spare' },
+    ...(sources.length > 1 ? [{ head: 'Source', style: 'below' }] : []),
+    { head: 'State', style: 'below' },
+  ];
+  const rest = more > 0 ? markup`<p class="faint">and ${count(more)} more</p>` : NOTHING;
+  const commands = held.map(({ source, removals }) =>
+    hintHtml(`${lookCommands(removals, sources.length > 1 ? source : null).restore} plans to restore them.`),
+  );
+  return section(
+    'held',
+    'Missing, removal held',
+    aside,
+    tableHtml('Held removals', columns, rows),
+    rest,
+    commands,
+  );
+}
