@@ -93,7 +93,8 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   // Left out alike on both sides; only what could not be read is the document's `skipped`.
   const apart = [...collections.skipped, ...collections.leftOut];
   // Both states of one mirror come from the same records.
-  for (const side of mirror === undefined ? [from, to] : [to]) side.requireCounted?.(collections.compared);
+  if (mirror === undefined) for (const side of [from, to]) side.requireCounted?.(collections.compared);
+  else to.requireCounted?.(collections.compared, to.point?.run);
   const { unknownRecords } = collections;
   const documents: DiffDocument[] = [];
   const unaskedRecords: (RecordKey & { readonly reason: string })[] = [];

@@ -62,21 +62,23 @@ export function requireCountedWithin(
  * Compares what the runs changed with their seals: a revision that another program moved to another run would look like no
  * change, or like another one, and a body that it moved with its hash, of whatever run, like that of another record. So would two
  * records of which another program says that they are one. The runs are hashed once for a connection.
+ * @param after 0 for all runs; for the runs after another one, where only what changed since is read
  * @param among the collections that are compared; all without
  * @throws TidemarkError `mirror_corrupt` that names the run
  */
 export function requireSealed(
   mirror: Pick<Mirror, 'path' | 'runs' | 'restores'>,
+  after: number,
   among: { readonly source: string; readonly collections: Iterable<CollectionKey> } | null,
 ): void {
   const [mapping] = mirror.restores.alteredMappings(among?.source);
   if (mapping !== undefined) throw damagedMirror(mirror.path, mapping);
-  const text = mirror.runs.alteredChangesText({ after: 0, among: null });
+  const text = mirror.runs.alteredChangesText({ after, among: null });
   if (text === null) return;
   const keys = among === null ? null : new Set([...among.collections].map(collectionKey));
   const rows = among === null ? [] : mirror.runs.collections(among.source);
   const ids = new Set(rows.flatMap((row) => (keys?.has(collectionKey(row)) === true ? [row.id] : [])));
-  const own = keys === null ? text : mirror.runs.alteredChangesText({ after: 0, among: ids });
+  const own = keys === null ? text : mirror.runs.alteredChangesText({ after, among: ids });
   if (own !== null) throw damagedMirror(mirror.path, own);
 }
 

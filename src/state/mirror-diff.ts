@@ -97,7 +97,7 @@ export function stepsOverPoints(
   options: PointDiffOptions,
 ): DiffSteps {
   const { filter, collections, isUnknown, through, without = [], ...compare } = options;
-  requireSealed(mirror, comparedIn(mirror, [from, to], options));
+  requireSealed(mirror, Math.min(from.run, to.run), comparedIn(mirror, [from, to], options));
   const changes = mirror.records.changesBetween(from.run, to.run, filter);
   const left = new Set(without.map(nameOf));
   return stepsOverPairs(
@@ -342,9 +342,9 @@ class MirrorState implements LoadedState {
     requireIntact(this.#mirror, this.source, this.point.run, records);
   }
 
-  requireCounted(collections: Iterable<CollectionKey>): void {
+  requireCounted(collections: Iterable<CollectionKey>, after = 0): void {
     requireCounted(this.#mirror, this.source, collections);
-    requireSealed(this.#mirror, { source: this.source, collections });
+    requireSealed(this.#mirror, after, { source: this.source, collections });
     requireUnbroken(this.#mirror);
   }
 

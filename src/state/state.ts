@@ -166,10 +166,10 @@ export interface LoadedState {
    */
   requireIntact?(records: Iterable<NamedRecord>): void;
   /**
-   * Checks that these collections hold as many records as were stored, and what the runs sealed; left out where the state has neither.
+   * Checks that these collections hold as many records as were stored, and what the runs sealed, of those after a run where only what changed since is read.
    * @throws TidemarkError `mirror_corrupt`
    */
-  requireCounted?(collections: Iterable<CollectionKey>): void;
+  requireCounted?(collections: Iterable<CollectionKey>, after?: number): void;
   /** Gives back what the state holds on to; the state must not be used afterwards. */
   close(): void;
 }

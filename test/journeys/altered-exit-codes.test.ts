@@ -149,7 +149,7 @@ const NAMED: Readonly<Partial<Record<Alteration, RegExp>>> = {
   [ENTRY]: /rests on a log that was altered: entry \d+ of the audit log is not as it was written/,
   snapshot: /snapshot "base" is not as it was pinned/,
   acceptance: /the acceptance of \/paused of default .* is not as it was accepted/,
-  version: /is damaged: the changes of run 2, or what identifies their records, do not match its root hash/,
+  version: /is damaged: run 99 made revisions, but its row is gone/,
   record: /is damaged: the stored content of 1 record does not match its hash: batch export "Kepd"/,
 };
 
