@@ -38,6 +38,7 @@ export function durationBeyond(ms: number, limitMs: number, text = duration): re
   for (const [unit, unitMs] of [
     ['h', 3_600_000],
     ['min', 60_000],
+    ['s', 1000],
   ] as const) {
     const [whole, limit] = [Math.round(ms / unitMs), Math.round(limitMs / unitMs)];
     if (whole !== limit) return [`${count(whole)} ${unit}`, `${count(limit)} ${unit}`];

@@ -66,6 +66,7 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
         startedAt: cells.startedAt,
         version,
         sources: cells.config().sources.map(({ name }) => name),
+        channels: cells.config().notices.map(({ name }) => name),
         isPerSource: cells.isPerSource(),
         schedules: views.flatMap((view) => view.schedules()),
         stats: views.flatMap((view) => view.stats()),
@@ -150,8 +151,9 @@ function processStats(delay: ReturnType<typeof monitorEventLoopDelay>): ProcessS
 interface MetricFacts {
   readonly startedAt: string;
   readonly version: string;
-  /** The configured ones. */
+  /** The configured ones; likewise the channels of notices. */
   readonly sources: readonly string[];
+  readonly channels: readonly string[];
   /** True where each source has a mirror of its own. */
   readonly isPerSource: boolean;
   /** Of all mirrors, likewise the next ones. */
@@ -493,12 +495,14 @@ export const METRICS: readonly MetricRow[] = [
     ['schedule'],
     perSchedule(({ missedTicks }) => missedTicks, sum),
   ),
-  gauge('notices_pending', 'Notices not delivered yet', ['channel'], ({ snapshot }) =>
-    [...Map.groupBy(snapshot.pending, ({ channel }) => channel)].map(([channel, pending]) => [
-      pending.length,
+  gauge('notices_pending', 'Notices not delivered yet', ['channel'], ({ snapshot, channels }) => {
+    const pending = snapshot.pending.map(({ channel }) => channel);
+    // A channel that left the configuration may still have some.
+    return [...new Set([...channels, ...pending])].map((channel) => [
+      pending.filter((each) => each === channel).length,
       channel,
-    ]),
-  ),
+    ]);
+  }),
   gauge('mirror_readable', '1 if the mirror can be read, else 0', [], ({ unreadable }) => [
     [unreadable === 0 ? 1 : 0],
   ]),
