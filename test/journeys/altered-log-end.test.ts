@@ -5,7 +5,7 @@ import { ORGANIZATION, Story } from './restore-story.ts';
 
 const CUT = 'DELETE FROM audit_log WHERE entry = (SELECT max(entry) FROM audit_log)';
 
-it('is seen by audit, in every format, and by drift', async () => {
+it('is seen by audit, in every format', async () => {
   const story = await Story.start();
   await story.expectRun(0, 'snapshots', 'pin', 'base', '--baseline');
   const [role] = await story.list('roles');
@@ -15,7 +15,7 @@ it('is seen by audit, in every format, and by drift', async () => {
   await story.expectRun(0, 'drift');
   const whole = readFileSync(story.file('mirror.db'));
   for (const [last, what, line, drift] of [
-    [['snapshots', 'pin', 'later'], CUT, 'snapshot "later" was inserted by another program', 1],
+    [['snapshots', 'pin', 'later'], CUT, 'snapshot "later" was inserted by another program', 0],
     [['snapshots', 'unpin', 'base', '--force'], CUT, 'snapshot "base" is gone, though entry', 1],
     [['drift', 'unaccept', 'roles', 'Night shift'], CUT, ' of default (roles) is gone, though entry', 2],
     [['verify'], CUT, ' of default (roles) was inserted by another program', 2],
@@ -31,7 +31,7 @@ it('is seen by audit, in every format, and by drift', async () => {
       readonly warnings: readonly string[];
     };
     expect([head, warnings[0]]).toEqual([null, expect.stringContaining(line)]);
-    const found = await story.expectRun(drift, 'drift');
-    if (last[2] === 'later') expect(found.stderr).toContain('was cut: it has no entry of snapshot "later"');
+    // A baseline that is as its entry says still counts: a row without an entry says nothing of it.
+    await story.expectRun(drift, 'drift');
   }
 }, 60_000);
