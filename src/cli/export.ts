@@ -21,7 +21,7 @@ import { LATEST } from '../state/reference.ts';
 import { unreadOfSources } from '../state/unread-in-period.ts';
 import { maskedId } from '../report/mask.ts';
 import { unknownFieldsText } from '../report/notes.ts';
-import { mayMissChanges, unreadDocument, unreadReason } from '../report/unread-notes.ts';
+import { limitedNotes, mayMissChanges, unreadDocument, unreadReason } from '../report/unread-notes.ts';
 import { readConfig } from '../wire.ts';
 import { openForReading, printAltered } from './verification-note.ts';
 import { printNote, printReason, type CommandContext } from './context.ts';
@@ -172,7 +172,9 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
         ...unaskedNotes(mirror, sources, null, recordFilter(sources, options)),
       ]);
       const [only, ...others] = sources;
-      printReason(context, unreadReason(unread, definitions(others.length === 0 ? (only ?? '') : '')));
+      const titles = definitions(others.length === 0 ? (only ?? '') : '');
+      printNote(context, limitedNotes(unread, titles));
+      printReason(context, unreadReason(unread, titles));
       return exit === EXIT.done && isPartial ? EXIT.partial : exit;
     }
     const extent = extentOf(mirror, sources, options, { point, namesSource });

@@ -2,8 +2,8 @@
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { plural } from '../core/wording.ts';
-import type { Skipped, Stale } from '../diff/change.ts';
-import { groupedNotes, hidingLines } from './notes.ts';
+import { type Skipped, type Stale, mayHide } from '../diff/change.ts';
+import { groupedNotes, hidingLines, staleFromLines } from './notes.ts';
 import type { UnreadInPeriod, UnreadRun } from '../state/unread-in-period.ts';
 
 export interface UnreadOfSource extends UnreadInPeriod {
@@ -17,7 +17,7 @@ const RUNS_NAMED = 6;
 
 /** True where changes of the period may be missing. */
 export function mayMissChanges({ runs, skipped, stale }: UnreadInPeriod): boolean {
-  return skipped.length > 0 || stale.length > 0 || runs.some(({ readAgain }) => readAgain === null);
+  return skipped.length > 0 || stale.some(mayHide) || runs.some(({ readAgain }) => readAgain === null);
 }
 
 /** The runs that were partial or failed, each with the lists that it did not read; runs alike share a line. */
@@ -28,6 +28,7 @@ export function unreadNotes(unread: readonly UnreadOfSource[], definitions: Defi
       ...failedLines(own.runs, of),
       ...listLines(own.runs, of, definitions),
       ...elsewhere(own, of, definitions),
+      ...limitedNotes([own], definitions),
     ];
   });
   const more = lines.length - LINES_SHOWN;
@@ -35,6 +36,11 @@ export function unreadNotes(unread: readonly UnreadOfSource[], definitions: Defi
     ...lines.slice(0, LINES_SHOWN),
     ...(more > 0 ? [`${plural(more, 'more line')} like these: \`tidemark changes --json\` has all`] : []),
   ];
+}
+
+/** The lists that the last run of the period was not asked for, since it was limited to other kinds. */
+export function limitedNotes(unread: readonly UnreadInPeriod[], definitions: Definitions): string[] {
+  return unread.flatMap((own) => staleFromLines(own, definitions));
 }
 
 /** Why changes may be missing; empty where every list was read by the end of the period. */

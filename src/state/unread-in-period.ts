@@ -124,10 +124,7 @@ function unreadInPeriod(
   const state =
     last === undefined
       ? { skipped: [], stale: [] }
-      : asOf(mirror, last, {
-          ...{ filter, isDependedOn, isExcluded },
-          wasRead: (each) => published.some(({ run }) => isCompleteIn(run, collectionKey(each))),
-        });
+      : asOf(mirror, last, { filter, isDependedOn, isExcluded });
   return { runs: unread, ...state };
 }
 
@@ -139,11 +136,8 @@ function asOf(
     filter,
     isDependedOn,
     isExcluded,
-    wasRead,
   }: Pick<UnreadQuestion, 'filter' | 'isExcluded'> & {
     readonly isDependedOn: (collection: CollectionKey) => boolean;
-    /** Whether a run of the period read it completely. */
-    readonly wasRead: (collection: CollectionKey) => boolean;
   },
 ): Pick<UnreadInPeriod, 'skipped' | 'stale'> {
   const at = finishedAt ?? startedAt;
@@ -159,14 +153,7 @@ function asOf(
     known.add(kind);
     const isNamed = filter.kinds?.includes(kind) !== false;
     if (coverage.unasked !== undefined && !(isNamed && isNamedAnyway(filter, coverage.unasked))) continue;
-    if (coverage.how === 'read')
-      stale.push(
-        ...staleReading(collection, 'to', coverage, filter.kinds).filter(
-          // One that a run of the period did read says what changed up to then.
-          () =>
-            coverage.stale !== undefined || (filter.kinds?.includes(kind) === true && !wasRead(collection)),
-        ),
-      );
+    if (coverage.how === 'read') stale.push(...staleReading(collection, 'to', coverage, filter.kinds));
     else if (coverage.code !== 'not_found') skipped.push({ kind, scope, reason: coverage.reason });
   }
   for (const kind of filter.kinds ?? [])

@@ -29,6 +29,11 @@ it('a comparison of a kind that the newest run was not asked for says as of whic
   expect((await story.expectRun(3, 'changes', '--since', 'run:2', '--kind', 'members')).stdout).toContain(
     OLDER,
   );
+  // A longer period ends with the same run.
+  for (const command of [['changes'], ['export', '--history', '--format', 'ndjson']])
+    expect((await story.expectRun(3, ...command, '--since', 'run:1', '--kind', 'members')).stderr).toContain(
+      OLDER,
+    );
 });
 
 it('of everything, it is a note: the run was limited on purpose', async () => {
@@ -40,9 +45,10 @@ it('of everything, it is a note: the run was limited on purpose', async () => {
   expect(stale.length).toBeGreaterThan(0);
   expect(stale.every((each) => each.is_limited === true && each.kind !== 'roles')).toBe(true);
   await story.expectRun(0, 'drift', '--kind', 'roles');
-  await story.expectRun(0, 'changes', '--since', 'run:2');
-  // The runs of the period read the list, though the last did not.
-  await story.expectRun(0, 'changes', '--since', 'run:1', '--kind', 'members');
+  const changes = await story.expectRun(0, 'changes', '--since', 'run:2');
+  expect(changes.stdout).toMatch(/older than the rest: .*members.*: run 3 was limited to roles/);
+  const history = ['export', '--history', '--since', 'run:2', '--format', 'ndjson'];
+  expect((await story.expectRun(0, ...history)).stderr).toContain('run 3 was limited to roles');
 });
 
 it('the next run of all kinds ends it', async () => {
