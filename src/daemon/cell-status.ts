@@ -80,6 +80,8 @@ export class CellStatus {
   readonly #runs: RunCounter;
   #known: Known | null = null;
   #file = '';
+  /** What was known of the targets of its backups when the mirror was read. */
+  #targets = '';
   #reading: Promise<void> | null = null;
   #isOld = true;
 
@@ -95,7 +97,7 @@ export class CellStatus {
 
   /**
    * True where the mirror was never read, or may be another by now; a look at the times of its files is included. The process
-   * that applies a restore may die without a change of the files.
+   * that applies a restore may die without a change of the files, and at the start the mirrors do not wait for their targets.
    */
   isOld(): boolean {
     const known = this.#known;
@@ -103,7 +105,12 @@ export class CellStatus {
       known !== null &&
       'inputs' in known &&
       [...known.inputs.restores.values()].some((each) => each.isAtWork);
-    return this.#isOld || isRestoring || this.#file !== this.#fileState();
+    return (
+      this.#isOld ||
+      isRestoring ||
+      this.#file !== this.#fileState() ||
+      this.#targets !== targetsState(this.#options.view())
+    );
   }
 
   /** Reads the mirror where it is not known as it is now. */
@@ -182,6 +189,7 @@ export class CellStatus {
         // What is read now is kept until the mirror changes again. At the start, the mirrors do not wait for their targets.
         if (this.#known !== null) await living.backups.look(config.backup?.targets ?? [], mirror);
         const found = await drift.ofAll(mirror, config, names, at);
+        this.#targets = targetsState(living);
         const inputs = readHealthInputs(living, mirror, at, { finder: drift });
         // `finished` reads the mirror when it is called first.
         inputs.lastJobs.finished('drift');
@@ -202,6 +210,12 @@ export class CellStatus {
   #fileState(): string {
     return mirrorFileState(this.#options.view().config().mirror);
   }
+}
+
+/** What is known of the targets of backups, without what changes all the time. */
+function targetsState(view: DaemonView): string {
+  const known = view.backups.remembered(view.config().backup?.targets ?? []);
+  return JSON.stringify(known.map(({ volume: _volume, ...each }) => each));
 }
 
 /** Of the files of the mirror at that path: another one where somebody wrote to it. */

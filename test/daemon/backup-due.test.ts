@@ -151,6 +151,29 @@ it('no longer says that a directory lost its backups once a backup by hand was r
   expect(codes()).not.toContain('backup_emptied');
 });
 
+it('of many mirrors: is known once the targets have been listed, though no mirror waits for that', async () => {
+  const rig = await rigWithBackups();
+  const directory = join(rig.directory, 'backups');
+  rig.configure({ sync: '0 * * * *' }, `backup: { targets: ["${directory}"], every: 25m }`);
+  await rig.start({ backup: backupWork({}) });
+  await expect.poll(() => backups(rig)).toEqual(['after_run 10:01 done']);
+  renameSync(directory, `${directory}-away`);
+  mkdirSync(directory);
+  await rig.advanceMinutes(1);
+  const { view } = rig;
+  const status = new CellStatus({
+    ...{ name: 'a', startedAt: view.startedAt, view: () => view },
+    ...{ openReader: () => view.openReader(), now: () => rig.clock.now() },
+  });
+  const codes = async () => {
+    await status.refresh();
+    return status.snapshot()?.health.reasons.map(({ code }) => code) ?? [];
+  };
+  expect(await codes()).not.toContain('backup_emptied');
+  await expect.poll(codes, { timeout: 10_000 }).toContain('backup_emptied');
+  expect(status.isOld()).toBe(false);
+});
+
 it.each(['alone', 'beside one that is away'])(
   'says that a directory (%s) lost its backups, where it comes back empty after it was looked at',
   async (where) => {
