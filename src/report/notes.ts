@@ -157,7 +157,10 @@ export function staleFromLines(
 ): string[] {
   return groupedNotes(
     'older than the rest',
-    stale.filter((each) => !mayHide(each)),
+    stale
+      .filter((each) => !mayHide(each))
+      // Of all lists but those of some kinds, the places would be a page.
+      .map((each) => (each.is_limited === true ? { ...each, scope: {} } : each)),
     definitions,
   );
 }
