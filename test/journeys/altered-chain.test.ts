@@ -9,15 +9,11 @@ const GONE = 'the row of run 3 is gone: its hash is left';
 /** Runs 2 (paused), 3 (not paused), 4 and 5 (nothing). */
 async function unpaused(): Promise<Story> {
   const story = await Story.start();
-  const settings = { model: 'events', interval: 'day', paused: true };
-  const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, {
-    ...{ name: 'Nightly', ...settings },
-    destination: { type: 'NoOp', config: {} },
-  });
+  const id = await story.createExport('Nightly');
   await story.expectRun(0, 'sync', '--quiet');
   await story.expectRun(0, 'snapshots', 'pin', 'base', 'run:2', '--baseline');
   writeFileSync(story.file('two.db'), readFileSync(story.file('mirror.db')));
-  await story.call('PATCH', `${ORGANIZATION}batch_exports/${String(id)}/`, { paused: false });
+  await story.call('PATCH', `${ORGANIZATION}batch_exports/${id}/`, { paused: false });
   for (const _run of [3, 4, 5]) await story.expectRun(0, 'sync', '--quiet');
   expect((await story.expectRun(2, 'drift')).stdout).toContain('paused');
   return story;

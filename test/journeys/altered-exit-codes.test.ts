@@ -180,15 +180,11 @@ it('give the exit codes that the documentation has', async () => {
   const codes = documented();
   expect([...codes.keys()].toSorted()).toEqual(Object.keys(CASES).toSorted());
   const story = await Story.start();
-  const settings = { model: 'events', interval: 'day', paused: true };
-  const created = async (name: string): Promise<string> => {
-    const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, {
-      ...{ name, ...settings },
-      destination: { type: 'NoOp', config: {} },
-    });
-    return String(id);
-  };
-  const [kept, other, still] = [await created('Kept'), await created('Other'), await created('Still')];
+  const [kept, other, still] = [
+    await story.createExport('Kept'),
+    await story.createExport('Other'),
+    await story.createExport('Still'),
+  ];
   await story.expectRun(0, 'sync', '--quiet');
   await story.expectRun(0, 'snapshots', 'pin', 'base', 'run:2', '--baseline');
   for (const id of [kept, other])

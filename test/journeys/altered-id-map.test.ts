@@ -8,14 +8,10 @@ const LINE = 'the earlier id of a record';
 
 it('is refused by comparisons, named by what shows history, and found by verify', async () => {
   const story = await Story.start();
-  const settings = { model: 'events', interval: 'day', paused: true };
-  const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, {
-    ...{ name: 'Gone', ...settings },
-    destination: { type: 'NoOp', config: {} },
-  });
+  const id = await story.createExport('Gone');
   await story.expectRun(0, 'sync', '--quiet');
   await story.expectRun(0, 'snapshots', 'pin', 'base', '--baseline');
-  await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
+  await story.call('DELETE', `${ORGANIZATION}batch_exports/${id}/`);
   await story.applied(0, 'restore', 'run:2', '--apply', '--kind', 'batch_exports');
   await story.expectRun(0, 'sync', '--quiet');
   const path = story.file('mirror.db');

@@ -19,13 +19,9 @@ import { alterFile } from '../tools/alter.ts';
 /** Three runs, and a restore before the third. */
 async function restored(): Promise<Story> {
   const story = await Story.start();
-  const settings = { model: 'events', interval: 'day', paused: true };
-  const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, {
-    ...{ name: 'Gone', ...settings },
-    destination: { type: 'NoOp', config: {} },
-  });
+  const id = await story.createExport('Gone');
   await story.expectRun(0, 'sync', '--quiet');
-  await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
+  await story.call('DELETE', `${ORGANIZATION}batch_exports/${id}/`);
   await story.applied(0, 'restore', 'run:2', '--apply', '--kind', 'batch_exports');
   await story.expectRun(0, 'sync', '--quiet');
   return story;
@@ -200,15 +196,7 @@ it('warns of a run whose row is not as it was written when it ended, and of one 
 
 it('warns of who made a change, where the row of that restore or the entry of its beginning was altered', async () => {
   const story = await Story.start();
-  const settings = { model: 'events', interval: 'day', paused: true };
-  const created = async (name: string): Promise<string> => {
-    const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, {
-      ...{ name, ...settings },
-      destination: { type: 'NoOp', config: {} },
-    });
-    return String(id);
-  };
-  const [gone, kept] = [await created('Gone'), await created('Kept')];
+  const [gone, kept] = [await story.createExport('Gone'), await story.createExport('Kept')];
   await story.expectRun(0, 'sync', '--quiet');
   await story.call('DELETE', `${ORGANIZATION}batch_exports/${gone}/`);
   await story.call('PATCH', `${ORGANIZATION}batch_exports/${kept}/`, { paused: false });
@@ -296,15 +284,11 @@ it('shows what a deleted run changed with the next run, also where that is the f
 /** An export that run 2 has paused, and run 3 not. */
 async function unpaused(): Promise<{ story: Story; id: string }> {
   const story = await Story.start();
-  const settings = { model: 'events', interval: 'day', paused: true };
-  const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, {
-    ...{ name: 'Nightly', ...settings },
-    destination: { type: 'NoOp', config: {} },
-  });
+  const id = await story.createExport('Nightly');
   await story.expectRun(0, 'sync', '--quiet');
-  await story.call('PATCH', `${ORGANIZATION}batch_exports/${String(id)}/`, { paused: false });
+  await story.call('PATCH', `${ORGANIZATION}batch_exports/${id}/`, { paused: false });
   await story.expectRun(0, 'sync', '--quiet');
-  return { story, id: String(id) };
+  return { story, id: id };
 }
 
 it('of which record changed in which run hide nothing: comparison, changes and restore refuse them', async () => {

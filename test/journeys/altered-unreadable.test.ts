@@ -119,19 +119,9 @@ const CASES: readonly (readonly [
 
 it('a value that cannot be read does not take away the list that it is in', async () => {
   const story = await Story.start();
-  const settings = {
-    model: 'events',
-    interval: 'day',
-    paused: true,
-    destination: { type: 'NoOp', config: {} },
-  };
-  const created = async (name: string): Promise<string> => {
-    const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, { name, ...settings });
-    return String(id);
-  };
   const [first, second, other, third] = [
-    ...[await created('Gone A'), await created('Gone B')],
-    ...[await created('Other'), await created('Third')],
+    ...[await story.createExport('Gone A'), await story.createExport('Gone B')],
+    ...[await story.createExport('Other'), await story.createExport('Third')],
   ] as const;
   await story.expectRun(0, 'sync', '--quiet');
   await story.expectRun(0, 'snapshots', 'pin', 'base', 'run:2', '--baseline');
@@ -196,26 +186,19 @@ it('a value that cannot be read does not take away the list that it is in', asyn
 /** Every row of a place that another program wrote: one in another notation would be a second one of the same place. */
 it('an acceptance that another program inserted does not count, however its place is written', async () => {
   const story = await Story.start();
-  const { id } = await story.call('POST', `${ORGANIZATION}batch_exports/`, {
-    ...{ name: 'Kept', model: 'events', interval: 'day', paused: true },
-    destination: { type: 'NoOp', config: {} },
-  });
+  const id = await story.createExport('Kept');
   await story.expectRun(0, 'sync', '--quiet');
   await story.expectRun(0, 'snapshots', 'pin', 'base', 'run:2', '--baseline');
-  await story.call('PATCH', `${ORGANIZATION}batch_exports/${String(id)}/`, { paused: false });
+  await story.call('PATCH', `${ORGANIZATION}batch_exports/${id}/`, { paused: false });
   await story.expectRun(0, 'sync', '--quiet');
-  await story.expectRun(0, 'drift', 'accept', 'batch_exports', String(id), '--reason', 'agreed');
+  await story.expectRun(0, 'drift', 'accept', 'batch_exports', id, '--reason', 'agreed');
   const kept = new Database(story.file('mirror.db'), { readonly: true });
   const row = kept.prepare<[], Record<string, string>>('SELECT * FROM acceptances').get() ?? {};
   kept.close();
-  await story.expectRun(0, 'drift', 'unaccept', 'batch_exports', String(id));
+  await story.expectRun(0, 'drift', 'unaccept', 'batch_exports', id);
   await story.expectRun(2, 'drift');
   const whole = readFileSync(story.file('mirror.db'));
-  for (const place of [
-    {},
-    { scope: row['scope']?.replace(':', ': ') },
-    { remote_id: Buffer.from(String(id)) },
-  ]) {
+  for (const place of [{}, { scope: row['scope']?.replace(':', ': ') }, { remote_id: Buffer.from(id) }]) {
     writeFileSync(story.file('mirror.db'), whole);
     const file = new Database(story.file('mirror.db'));
     const values: unknown[] = Object.values({ ...row, ...place });

@@ -1,6 +1,6 @@
 /** Versions of records that another program swapped with their hashes: each body matches, and only the root hash of the run says whose it was. */
 import { expect, it } from 'vitest';
-import { ORGANIZATION, Story } from './restore-story.ts';
+import { Story } from './restore-story.ts';
 
 /** Two records of a kind of run 1 become each other. */
 function swap(kind: string): string {
@@ -18,9 +18,7 @@ it.each(['members', 'batch_exports'])(
   'are not what is restored, or compared with: %s',
   async (kind) => {
     const story = await Story.start();
-    const destination = { type: 'NoOp', config: {} };
-    const settings = { name: 'Later', model: 'events', interval: 'day', paused: true, destination };
-    await story.call('POST', `${ORGANIZATION}batch_exports/`, settings);
+    await story.createExport('Later');
     await story.expectRun(0, 'sync', '--quiet');
     await story.expectRun(0, 'snapshots', 'pin', 'base', 'run:1', '--baseline');
     const own = ['--kind', kind];

@@ -13,10 +13,7 @@ const named = (count: number): string[] =>
 const NAMES = named(MANY);
 
 async function createAll(story: Story, names: readonly string[] = NAMES): Promise<void> {
-  for (const name of names) {
-    const destination = { type: 'NoOp', config: {} };
-    await story.call('POST', EXPORTS, { name, model: 'events', interval: 'day', paused: true, destination });
-  }
+  for (const name of names) await story.createExport(name);
 }
 
 async function removeAll(story: Story): Promise<void> {

@@ -112,6 +112,14 @@ export class Story {
     return JSON.parse(stdout) as RestoreJson;
   }
 
+  /** Somebody else creates an export, paused, that sends nothing. @returns its id */
+  async createExport(name: string): Promise<string> {
+    const settings = { name, model: 'events', interval: 'day', paused: true };
+    const destination = { type: 'NoOp', config: {} };
+    const { id } = await this.call('POST', `${ORGANIZATION}batch_exports/`, { ...settings, destination });
+    return String(id);
+  }
+
   /** Past the proxy: what somebody else does. */
   async call(method: string, path: string, body?: unknown): Promise<Body> {
     const answer = await fetch(this.url + path, {

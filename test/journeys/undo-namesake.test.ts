@@ -5,11 +5,6 @@ import { ORGANIZATION, type PlanJson, Story } from './restore-story.ts';
 const EXPORTS = `${ORGANIZATION}batch_exports/`;
 const ONLY = ['--kind', 'batch_exports'];
 
-function create(story: Story, name: string): Promise<unknown> {
-  const destination = { type: 'NoOp', config: {} };
-  return story.call('POST', EXPORTS, { name, model: 'events', interval: 'day', paused: true, destination });
-}
-
 async function called(story: Story, name: string, kind = 'batch_exports'): Promise<unknown[]> {
   return (await story.list(kind)).filter((each) => each['name'] === name).map(({ id }) => id);
 }
@@ -17,7 +12,7 @@ async function called(story: Story, name: string, kind = 'batch_exports'): Promi
 /** Restore 1 created an export again, which undo 2 removed. */
 async function undone(): Promise<Story> {
   const story = await Story.start();
-  await create(story, 'Again');
+  await story.createExport('Again');
   await story.expectRun(0, 'sync', '--quiet');
   await story.call('DELETE', `${EXPORTS}${String((await called(story, 'Again'))[0])}/`);
   await story.applied(0, 'restore', 'run:2', ...ONLY, '--apply');
@@ -29,7 +24,7 @@ async function undone(): Promise<Story> {
 describe('an undo of what somebody created again by hand', () => {
   it('does not create it a second time where an undo removed it: the plan names the other one', async () => {
     const story = await undone();
-    await create(story, 'Again');
+    await story.createExport('Again');
     const [id] = await called(story, 'Again');
     const plan = JSON.parse((await story.expectRun(3, 'undo', '2', '--json')).stdout) as PlanJson;
     expect(plan.steps.map(({ action, reason }) => [action, reason])).toEqual([
@@ -54,7 +49,7 @@ describe('an undo of what somebody created again by hand', () => {
     story.proxy.setRules([{ method: 'GET', path: /\/batch_exports\/[^/?]+\/$/, nth: 1, fault }]);
     const running = story.run('undo', '2', '--apply', '--yes');
     await Promise.race([came.promise, running]);
-    await create(story, 'Again');
+    await story.createExport('Again');
     opened.resolve(undefined);
     const { code, stdout } = await running;
     expect([code, stdout]).toEqual([6, expect.stringContaining('of that name already') as string]);
@@ -65,10 +60,10 @@ describe('an undo of what somebody created again by hand', () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'svc-writable' });
     const path = `${ORGANIZATION}roles/`;
     await story.call('POST', path, { name: 'Stray' });
-    await create(story, 'Stray');
+    await story.createExport('Stray');
     const prune = ['--prune', '--max-removals', '2', '--apply'];
     await story.applied(0, 'restore', '--kind', 'roles', ...ONLY, ...prune);
-    await create(story, 'Stray');
+    await story.createExport('Stray');
     const [id] = await called(story, 'Stray');
     // What nobody created again comes back.
     const report = await story.applied(3, 'undo', '1', '--apply');
@@ -81,7 +76,7 @@ describe('an undo of what somebody created again by hand', () => {
     const story = await Story.start();
     const name = String((await story.list('batch_exports'))[0]?.['name']);
     const old = await called(story, name);
-    await create(story, name);
+    await story.createExport(name);
     await story.applied(0, 'restore', ...ONLY, '--prune', '--max-removals', '1', '--apply');
     expect(await called(story, name)).toEqual(old);
     await story.applied(0, 'undo', '1', '--apply');
