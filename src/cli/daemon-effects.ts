@@ -6,6 +6,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { DaemonEffects } from '../daemon/effects.ts';
 import type { DaemonLockfile } from '../daemon/lockfile.ts';
+import { warnOfRestored } from '../mirror/schema-check.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 import { commandLog } from './source-probe.ts';
@@ -17,7 +18,8 @@ export function daemonEffects(context: CommandContext, log: Logger): DaemonEffec
     random: Math.random,
     log,
     loadConfig: () => readLoadedConfig(context, context.options, 'required'),
-    openMirror: (config, mode, command, actor) => openConfiguredMirror(config, mode, command, pid, actor),
+    openMirror: (config, mode, command, actor) =>
+      warnOfRestored(openConfiguredMirror(config, mode, command, pid, actor), log),
     // The daemon itself opens none as long as jobs have processes of their own: it need not load HTTP.
     openReadClient: async (...what) => (await import('../wire-client.ts')).openReadClient(...what),
     env: context.env,

@@ -35,7 +35,7 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
       mirror.close();
     }
   }
-  const mirror = openExistingMirror(config, 'forget', context.pid, commandActor(options.as));
+  const mirror = openExistingMirror(context, config, 'forget', commandActor(options.as));
   try {
     const isEqual = contentComparison(config);
     const result = await mirror.retention.forget({ ...choice, isEqual });

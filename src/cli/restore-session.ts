@@ -17,7 +17,7 @@ import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import { type CommandContext, printNote } from './context.ts';
 import { StateOpener } from './state-opener.ts';
 import { verificationNote } from './verification-note.ts';
-import { openExistingMirror, type Wait, whenFree } from './when-free.ts';
+import { openExistingMirror, sayingRestored, type Wait, whenFree } from './when-free.ts';
 
 export interface RestoreSession {
   readonly context: CommandContext;
@@ -123,8 +123,8 @@ function openMirrorFor(
   if (writes) {
     const writer = actor ?? commandActor(as);
     return needsNoMirror
-      ? openConfiguredMirror(config, 'write', command, context.pid, writer)
-      : openExistingMirror(config, command, context.pid, writer);
+      ? sayingRestored(context, openConfiguredMirror(config, 'write', command, context.pid, writer))
+      : openExistingMirror(context, config, command, writer);
   }
   try {
     return openConfiguredMirror(config, 'read', command, context.pid);

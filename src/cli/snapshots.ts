@@ -119,7 +119,7 @@ async function pinBaselines(
   const attempt = (config: Config): boolean => {
     const source = config.sources[0]?.name ?? '';
     try {
-      const mirror = openExistingMirror(config, 'snapshots pin', context.pid, commandActor(as));
+      const mirror = openExistingMirror(context, config, 'snapshots pin', commandActor(as));
       try {
         const { outcome, run } = pinBaseline(mirror, name, { reference, isExact, source });
         noteUnread(context, mirror, run, `${source}: `);

@@ -4,8 +4,9 @@ import { type Actor, commandActor } from '../core/actor.ts';
 import { type Clock, systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { takeRestoredText } from '../mirror/schema-check.ts';
 import { openConfiguredMirror } from '../wire.ts';
-import { printNote, type CommandContext } from './context.ts';
+import { printLines, printNote, toRun, type CommandContext } from './context.ts';
 
 export interface Wait {
   /** How long the mirror is tried, in milliseconds, and how often. */
@@ -81,7 +82,7 @@ export async function openForChange(
   as?: string,
 ): Promise<Mirror> {
   return await whenFree(context, CHANGE, () =>
-    openExistingMirror(config, command, context.pid, commandActor(as)),
+    openExistingMirror(context, config, command, commandActor(as)),
   );
 }
 
@@ -89,6 +90,19 @@ export async function openForChange(
  * For writing, under the lock, where making an empty mirror would be a mistake.
  * @throws TidemarkError `mirror_missing` if there is none, and as `openMirror` does
  */
-export function openExistingMirror(config: Config, command: string, pid: number, actor: Actor): Mirror {
-  return openConfiguredMirror(config, 'write', command, pid, actor, false);
+export function openExistingMirror(
+  context: Pick<CommandContext, 'stderr' | 'options' | 'pid'>,
+  config: Config,
+  command: string,
+  actor: Actor,
+): Mirror {
+  const mirror = openConfiguredMirror(config, 'write', command, context.pid, actor, false);
+  return sayingRestored(context, mirror);
+}
+
+/** The mirror, after a line on stderr if opening it created again what another program had altered; also with `--quiet`. */
+export function sayingRestored(context: Pick<CommandContext, 'stderr' | 'options'>, mirror: Mirror): Mirror {
+  const text = takeRestoredText(mirror);
+  if (text !== null) printLines(context, [toRun(text, context.options)]);
+  return mirror;
 }

@@ -87,7 +87,12 @@ export class MirrorConnections {
   #isGone = false;
   /** It had content once. */
   #hadContent = false;
-  #reader: { readonly mirror: Mirror; readonly path: string; readonly file: string } | null = null;
+  #reader: {
+    readonly mirror: Mirror;
+    readonly path: string;
+    readonly file: string;
+    readonly schema: number;
+  } | null = null;
 
   constructor(
     effects: DaemonEffects,
@@ -211,13 +216,18 @@ export class MirrorConnections {
     this.#requireNotGone();
     const file = fileIdentity(path);
     const known = this.#reader;
-    if (known !== null && known.path === path && known.file === file) {
+    if (
+      known !== null &&
+      known.path === path &&
+      known.file === file &&
+      known.schema === known.mirror.schemaCookie
+    ) {
       this.#pool.used(this);
       return known.mirror;
     }
     this.closeReader();
     const mirror = this.#effects.openMirror(this.#config(), 'read', 'daemon');
-    this.#reader = { mirror, path, file: fileIdentity(path) };
+    this.#reader = { mirror, path, file: fileIdentity(path), schema: mirror.schemaCookie };
     this.#pool.used(this);
     return mirror;
   }

@@ -10,6 +10,7 @@ import type { Logger } from '../core/logger.ts';
 import { startDaemon } from '../daemon/daemon.ts';
 import { openMirror } from '../mirror/open.ts';
 import { exportRateLog, mergeRateLog, usedUpHour } from '../mirror/rate-log.ts';
+import { warnOfRestored } from '../mirror/schema-check.ts';
 import { pinBaseline } from '../state/pin-baseline.ts';
 import { parseReference } from '../state/reference.ts';
 import { bringMirror, type MirrorEffects, noteLostRuns, storeMirror, Unworkable } from './cell-mirror.ts';
@@ -185,11 +186,10 @@ async function doWhatIsDue(config: Config, order: CellOrder, effects: CellEffect
       random,
       log,
       loadConfig: () => loaded,
-      openMirror: (_config, mode, command, actor) =>
-        openMirror(config.mirror, {
-          ...{ mode, command, clock, host, pid },
-          ...(actor === undefined ? {} : { actor }),
-        }),
+      openMirror: (_config, mode, command, actor) => {
+        const who = actor === undefined ? {} : { actor };
+        return warnOfRestored(openMirror(config.mirror, { mode, command, clock, host, pid, ...who }), log);
+      },
       openReadClient: (source, sourceLog) => effects.openReadClient(source, sourceLog, order.rateLog),
       env: {},
       host,

@@ -18,8 +18,10 @@ export interface ReaderConnection {
 }
 
 /** What a mirror that is open for writing has beside its reader. */
-interface WriteAccess {
+export interface WriteAccess {
   readonly connection: Connection;
+  /** Views and indexes that another program had altered, and that were created again when it was opened. */
+  readonly restored?: readonly string[];
   readonly lock: WriterLock;
 }
 
@@ -61,6 +63,7 @@ export class MirrorAccess {
   /** Stays until the mirror is closed: the copy that it may read goes with its last reader. */
   readonly #first: ReaderConnection | null;
   readonly #write: WriteAccess | null;
+  #restored: readonly string[];
   #isPublishing = false;
   #hasRun = false;
   #isClosed = false;
@@ -93,11 +96,19 @@ export class MirrorAccess {
     this.#openReader = typeof reader === 'function' ? reader : () => reader.another();
     this.#idle = this.#first === null ? [] : [this.#first];
     this.#write = write;
+    this.#restored = write?.restored ?? [];
   }
 
   /** As `recordedText`, with the secrets of the configuration. */
   recordedText(text: string, what: string): string {
     return recordedText(text, what, this.#secrets);
+  }
+
+  /** What opening it created again, once. */
+  takeRestored(): readonly string[] {
+    const restored = this.#restored;
+    this.#restored = [];
+    return restored;
   }
 
   /** Closes the connections, empties the log, and releases the lock even if something fails to close. */

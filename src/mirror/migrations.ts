@@ -3,10 +3,11 @@
  * done here, because its own migrator skips a migration older than the newest applied one without a word, and switches
  * foreign keys off where that has no effect.
  */
+import { createHash } from 'node:crypto';
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { readMigrationFiles } from 'drizzle-orm/migrator';
 import { TidemarkError } from '../core/errors.ts';
-import { RESTORE_HINT, shellWord } from '../core/hints.ts';
+import { RESTORE_HINT } from '../core/hints.ts';
 import { packageFile } from '../core/package-root.ts';
 import { type Connection, connect, createPrivateFile, foreignFile } from './database.ts';
 import { isKindView } from './kind-views.ts';
@@ -157,24 +158,6 @@ function apply(connection: Connection, all: readonly Migration[], from: number):
   connection.pragma(`user_version = ${all.length}`);
 }
 
-/** What is wrong with a mirror that has a trigger, and what to do: no migration makes one, and it would change what is written. Null without. */
-export function plantedTrigger(connection: Connection, path: string): TidemarkError | null {
-  const names = connection
-    .prepare<[], string>(`SELECT name FROM sqlite_master WHERE type = 'trigger'`)
-    .pluck();
-  const [first, ...more] = names.all();
-  if (first === undefined) return null;
-  const others = more.length === 0 ? '' : ` and ${more.length} more`;
-  const statements = [first, ...more].map((name) => `DROP TRIGGER "${name.replaceAll('"', '""')}";`);
-  return new TidemarkError(
-    'mirror_corrupt',
-    `${path} is damaged: another program added the trigger ${JSON.stringify(first)}${others}, which would change what is written`,
-    {
-      hint: `nothing is written until it is gone: \`sqlite3 ${shellWord(path)} ${shellWord(statements.join(' '))}\`, then \`tidemark verify\` says whether it changed anything`,
-    },
-  );
-}
-
 /** A copy beside the mirror, complete or absent. */
 function keepCopy(connection: Connection, copy: string): void {
   const unfinished = `${copy}-unfinished`;
@@ -184,34 +167,73 @@ function keepCopy(connection: Connection, copy: string): void {
   renameSync(unfinished, copy);
 }
 
-/** How the schema, without the views of kinds, differs from the one that all migrations make of an empty file, a line each. */
+/** How the schema, without the views of kinds, differs from the one that all migrations make of an empty file, a line each. @internal */
 export function schemaDifferences(
   connection: Connection,
   all: readonly Migration[] = shippedMigrations(),
 ): string[] {
-  const expected = expectedSchema(all);
-  const found = readSchema(connection);
-  const differences: string[] = [];
-  for (const [name, text] of expected) {
-    const other = found.get(name);
-    if (other === undefined) differences.push(`${name} is missing`);
-    else if (other !== text) differences.push(`${name} is not as it should be`);
-  }
-  for (const name of found.keys()) if (!expected.has(name)) differences.push(`${name} does not belong there`);
-  return differences;
+  return [
+    ...alteredObjects(connection, all).map(({ message }) => message),
+    ...addedByOthers(connection, all).map(({ message }) => message),
+  ];
 }
 
-/** What another program added, each as in `schemaDifferences` with the type and the name apart. */
+/** A table, view or index, with what is wrong with it. */
+interface SchemaDifference {
+  readonly message: string;
+  readonly type: string;
+  readonly name: string;
+}
+
+/** What the migrations make and the file has not, or has otherwise, with the statement that makes it. */
+export function alteredObjects(
+  connection: Connection,
+  all: readonly Migration[] = shippedMigrations(),
+): (SchemaDifference & { readonly sql: string })[] {
+  const found = readSchema(connection);
+  return [...expectedSchema(all)].flatMap(([key, sql]) => {
+    const other = found.get(key);
+    if (other === sql) return [];
+    return [
+      { message: `${key} is ${other === undefined ? 'missing' : 'not as it should be'}`, ...named(key), sql },
+    ];
+  });
+}
+
+/** What another program added. */
 export function addedByOthers(
   connection: Connection,
-): { readonly message: string; readonly type: string; readonly name: string }[] {
-  const expected = expectedSchema(shippedMigrations());
+  all: readonly Migration[] = shippedMigrations(),
+): SchemaDifference[] {
+  const expected = expectedSchema(all);
   return [...readSchema(connection).keys()]
     .filter((key) => !expected.has(key))
-    .map((key) => {
-      const [type = ''] = key.split(' ', 1);
-      return { message: `${key} does not belong there`, type, name: key.slice(type.length + 1) };
-    });
+    .map((key) => ({ message: `${key} does not belong there`, ...named(key) }));
+}
+
+function named(key: string): { readonly type: string; readonly name: string } {
+  const [type = ''] = key.split(' ', 1);
+  return { type, name: key.slice(type.length + 1) };
+}
+
+/**
+ * Of the schema that all migrations make, without triggers (they make none): SHA-256, hex. Making that schema takes longer than
+ * opening a mirror. A test says what it has to be.
+ * @internal
+ */
+export const SCHEMA_DIGEST = 'e62b165f89843ed6b5df6d0ba41419e2c6d8c040af27adadbea1989bb0e9311c';
+
+/** True if the file has just what the migrations make. False where another program only added something, too. */
+export function isAsMigrated(connection: Connection): boolean {
+  return schemaDigest(connection) === SCHEMA_DIGEST;
+}
+
+/** @internal */
+export function schemaDigest(connection: Connection): string {
+  const hash = createHash('sha256');
+  for (const each of [...readSchema(connection)].sort(([a], [b]) => (a < b ? -1 : 1)))
+    hash.update(JSON.stringify(each));
+  return hash.digest('hex');
 }
 
 /** By migrations: each verification asks, and the answer is the same for a process. */

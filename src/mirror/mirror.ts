@@ -3,7 +3,6 @@ import type { Actor } from '../core/actor.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Secret } from '../core/secret.ts';
 import type { TidemarkError } from '../core/errors.ts';
-import { plantedTrigger } from './migrations.ts';
 import { AcceptanceStore } from './acceptances.ts';
 import type { MirrorAccess } from './access.ts';
 import {
@@ -23,6 +22,7 @@ import { RestoreStore } from './restores.ts';
 import { type RetentionStore, retentionStore } from './retention-store.ts';
 import { remakeKindViews } from './kind-views.ts';
 import { type RunStore, runStore } from './run-store.ts';
+import { plantedTrigger } from './schema-check.ts';
 import { SnapshotStore } from './snapshots.ts';
 import { type EntryUnlikeSealed, type FoundSeal, entriesUnlikeSealed, findSeal } from './verify-chain.ts';
 import { type VerifyProgress, type VerifyResult, verifySnapshot } from './verify.ts';
@@ -73,6 +73,16 @@ export class Mirror {
   /** Makes the views again in whose place another program put others; returns their names. Open for writing. */
   remakeViews(): string[] {
     return this.#access.change(remakeKindViews);
+  }
+
+  /** Views and indexes that another program had altered, and that opening it for writing created again; the first time it is asked. */
+  takeRestored(): readonly string[] {
+    return this.#access.takeRestored();
+  }
+
+  /** Another number after each change of a table, view, index or trigger. */
+  get schemaCookie(): number {
+    return this.#access.read((connection) => connection.pragma('schema_version', { simple: true }) as number);
   }
 
   /** Empties the log and releases the lock. */

@@ -17,7 +17,7 @@ import { asFileError } from '../core/file-errors.ts';
 import { RESTORE_HINT } from '../core/hints.ts';
 import { makeTemporaryDirectory } from '../core/temporary-place.ts';
 import { makeFingerprintKey } from './acceptances.ts';
-import { MirrorAccess, type ReaderConnection } from './access.ts';
+import { MirrorAccess, type ReaderConnection, type WriteAccess } from './access.ts';
 import {
   type Connection,
   connect,
@@ -28,13 +28,14 @@ import {
   translated,
   withoutVerifyHint,
 } from './database.ts';
+import { endDeadRuns } from './dead-runs.ts';
 import { makeKindViews } from './kind-views.ts';
 import { type LockHolder, acquireWriterLock } from './lock.ts';
-import { PAGE_SIZE, markedVersion, migrate, schemaVersion, plantedTrigger } from './migrations.ts';
+import { PAGE_SIZE, markedVersion, migrate, schemaVersion } from './migrations.ts';
 import { Mirror, type MirrorOptions } from './mirror.ts';
 import { realMirrorPath } from './real-path.ts';
 import { endDeadRestores } from './restores.ts';
-import { rowSealer } from './row-seals.ts';
+import { plantedTrigger, requireSchema, restoreSchema } from './schema-check.ts';
 import { removeStage } from './stage.ts';
 
 /** Bytes of the write-ahead log that stay on disk after a checkpoint that could not empty it. */
@@ -72,22 +73,22 @@ export function openMirror(name: string, options: MirrorOptions): Mirror {
   const moved = movedAway(path);
   if (moved !== null) throw moved;
   const lock = acquireWriterLock(path, holder);
-  let writer: Connection | undefined;
+  let writer: Writer | undefined;
   try {
     if (!mayCreate) translated(path, () => requireContent(path));
     // What is not ours must not be touched, and opening for writing may already do that: so look first.
     if (fileSize(path) > 0) translated(path, () => refuseForeign(path, mayCreate));
     writer = translated(path, () => openWriter(path, options.isTemporary !== true));
-    if (options.isTemporary === true) writer.pragma('synchronous = OFF');
+    if (options.isTemporary === true) writer.connection.pragma('synchronous = OFF');
     // Never of a copy, which would not show what is written from here.
     const access = new MirrorAccess(path, options, () => openReader(path, holder, false), {
-      connection: writer,
+      ...writer,
       lock,
     });
     access.change((connection) => endDeadRestores(connection, access.actor, holder.since));
     return new Mirror('write', access);
   } catch (error) {
-    writer?.close();
+    writer?.connection.close();
     lock.release();
     throw error;
   }
@@ -107,6 +108,7 @@ export function openMirrorAsItIs(name: string, options: Omit<MirrorOptions, 'mod
     try {
       const { version, latest } = schemaVersion(connection, path);
       if (version === latest) {
+        requireSchema(connection, path);
         configure(connection, READER_CACHE_KIB);
         const reader = readerOf(connection, path, holder);
         return new Mirror('read', new MirrorAccess(path, options, reader, null));
@@ -162,11 +164,13 @@ export function createMirrorFile(path: string): Connection {
   }
 }
 
+type Writer = Pick<WriteAccess, 'connection' | 'restored'>;
+
 /**
  * The writer's connection. The caller holds the writer lock, and knows that the file is empty or a mirror.
  * @param hasViews false for a mirror that no person reads: views take half of the time in which SQLite reads a schema
  */
-function openWriter(path: string, hasViews = true): Connection {
+function openWriter(path: string, hasViews = true): Writer {
   createPrivateFile(path);
   const connection = connect(path, { isReadonly: false });
   try {
@@ -186,6 +190,7 @@ function openWriter(path: string, hasViews = true): Connection {
     connection.pragma(`journal_size_limit = ${JOURNAL_LIMIT_BYTES}`);
     configure(connection, WRITER_CACHE_KIB);
     migrate(connection, path);
+    const restored = restoreSchema(connection, path);
     const spent = spentNumbersText(connection);
     if (spent !== null) throw damagedMirror(path, spent);
     if (hasViews) makeKindViews(connection);
@@ -194,7 +199,7 @@ function openWriter(path: string, hasViews = true): Connection {
     rmSync(restoreWorkDirectory(path), { recursive: true, force: true });
     endDeadRuns(connection);
     makeFingerprintKey(connection);
-    return connection;
+    return { connection, restored };
   } catch (error) {
     connection.close();
     throw error;
@@ -204,31 +209,6 @@ function openWriter(path: string, hasViews = true): Connection {
 /** Where a backup is unpacked that is restored to this path, under its lock. */
 export function restoreWorkDirectory(path: string): string {
   return `${path}-restore-work`;
-}
-
-/** Runs whose process died before they were published. One that has a seal had ended, and was altered: it stays as evidence. */
-function endDeadRuns(connection: Connection): void {
-  const dead = connection
-    .prepare<[], number>(
-      `SELECT run FROM runs WHERE outcome = 'running'
-         AND NOT EXISTS (SELECT 1 FROM row_seals WHERE "set" = 'runs' AND member = json_array(run))`,
-    )
-    .pluck()
-    .all();
-  if (dead.length === 0) return;
-  const end = connection.prepare<[number]>(
-    `UPDATE runs SET outcome = 'failed', error_code = 'interrupted',
-       error = 'the process ended before the run was published' WHERE run = ?`,
-  );
-  const seal = rowSealer(connection, 'runs');
-  connection
-    .transaction(() => {
-      for (const run of dead) {
-        end.run(run);
-        seal([run]);
-      }
-    })
-    .immediate();
 }
 
 /** 0 if there is none. */
@@ -273,7 +253,11 @@ function openReader(path: string, holder: LockHolder, mayCopy = true): ReaderCon
   const reader = connectReader(path, holder, mayCopy);
   try {
     const { version, latest } = schemaVersion(reader.connection, path);
-    if (version === latest) return reader;
+    if (version === latest) {
+      // A verification names what was altered.
+      if (holder.command !== 'verify') requireSchema(reader.connection, path);
+      return reader;
+    }
     if (version === 0) throw missing(path);
   } catch (error) {
     reader.close();
@@ -282,7 +266,7 @@ function openReader(path: string, holder: LockHolder, mayCopy = true): ReaderCon
   reader.close();
   const lock = acquireWriterLock(path, holder);
   try {
-    openWriter(path).close();
+    openWriter(path).connection.close();
   } finally {
     lock.release();
   }

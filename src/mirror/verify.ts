@@ -19,7 +19,7 @@ import type { ShapeCounts } from './field-shapes-store.ts';
 import { openKindShapes, parsed, readShapes } from './field-shapes-store.ts';
 import { type JsonType, type KindShapes, JSON_TYPES, UNWATCHED } from './field-shapes.ts';
 import { isNameOfKindView, kindViewProblems } from './kind-views.ts';
-import { addedByOthers, schemaDifferences } from './migrations.ts';
+import { addedByOthers, alteredObjects } from './migrations.ts';
 import {
   type SealedRow,
   type SealedSet,
@@ -33,6 +33,7 @@ import {
 } from './row-seals.ts';
 import { type CollectionRow, readCollections } from './run-rows.ts';
 import { type SealingRule, readRules } from './run-seals.ts';
+import { isRestorable, standInForViews } from './schema-check.ts';
 import { verifyAudit } from './verify-audit.ts';
 import { verifyChain } from './verify-chain.ts';
 import { verifyNewIds } from './verify-new-ids.ts';
@@ -73,6 +74,7 @@ export async function verifySnapshot(
   };
   // One snapshot.
   connection.exec('BEGIN');
+  standInForViews(connection);
   const wrongTypes = valuesOfWrongType(connection);
   for (const message of wrongTypes) findings.add({ kind: 'index', message });
   const isMisread = wrongTypes.length > 0;
@@ -156,13 +158,16 @@ function* withProgress(part: Iterator<unknown>, report: () => void): Generator<u
 }
 
 function* verifyFile(connection: Connection, findings: Findings): Generator<undefined> {
-  const remedies = new Map(addedByOthers(connection).map((each) => [each.message, remedyOf(each)]));
-  for (const message of schemaDifferences(connection)) {
-    const remedy = remedies.get(message);
-    findings.add({ kind: 'schema', message, ...(remedy === undefined ? {} : { remedy }) });
+  for (const each of alteredObjects(connection)) {
+    const remedy = isRestorable(connection, each) ? { remedy: MADE_AGAIN } : {};
+    findings.add({ kind: 'schema', message: each.message, ...remedy });
+  }
+  for (const each of addedByOthers(connection)) {
+    const remedy = remedyOf(each);
+    findings.add({ kind: 'schema', message: each.message, ...(remedy === undefined ? {} : { remedy }) });
   }
   for (const message of kindViewProblems(connection))
-    findings.add({ kind: 'schema', message, remedy: VIEWS_MADE_ANEW });
+    findings.add({ kind: 'schema', message, remedy: MADE_AGAIN });
   yield undefined;
   for (const row of connection.prepare<[], string>('PRAGMA integrity_check').pluck().all()) {
     if (row !== 'ok') findings.add({ kind: 'index', message: row });
@@ -477,11 +482,11 @@ function namedMapping(member: string): Omit<VerifyProblem, 'kind' | 'message'> &
   return isKind(kind) ? { name, recordKind: kind, scope: parsed(scope) ?? {}, id } : { name };
 }
 
-const VIEWS_MADE_ANEW = 'the next command that writes, such as `tidemark sync`, creates the views again';
+const MADE_AGAIN = 'the next command that writes, such as `tidemark sync`, creates the views again';
 
 /** What ends it, where nothing that was recorded is touched; undefined for a table, whose contents are another program's. */
 function remedyOf({ type, name }: { readonly type: string; readonly name: string }): string | undefined {
-  if (type === 'view' && isNameOfKindView(name)) return VIEWS_MADE_ANEW;
+  if (type === 'view' && isNameOfKindView(name)) return MADE_AGAIN;
   if (type === 'table') return undefined;
   return `drop what another program added: \`DROP ${type.toUpperCase()} "${name.replaceAll('"', '""')}"\``;
 }

@@ -9,6 +9,7 @@ import { isScopeCompatible, scopeKeyNaming } from '../catalog/lineage.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts';
 import { duration, plural } from '../core/wording.ts';
+import { warnOfRestored } from '../mirror/schema-check.ts';
 import { isSameContent } from './content.ts';
 import { narrowedKinds } from './run-extent.ts';
 import type { SweepContext, SyncOptions } from './options.ts';
@@ -139,6 +140,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
 
 /** What another program deleted from the mirror is read again, and the run says that it was added; its views are replaced. */
 function warnOfOtherPrograms({ mirror, source, log }: SyncOptions, held: Iterable<CollectionKey>): void {
+  warnOfRestored(mirror, log);
   const views = mirror.remakeViews();
   if (views.length > 0)
     log.warn(

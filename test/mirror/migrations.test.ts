@@ -6,7 +6,13 @@ import { describe, expect, it } from 'vitest';
 import { packageFile } from '../../src/core/package-root.ts';
 import { CATALOG } from '../../src/catalog/catalog.ts';
 import { translated } from '../../src/mirror/database.ts';
-import { migrate, schemaDifferences, shippedMigrations } from '../../src/mirror/migrations.ts';
+import {
+  SCHEMA_DIGEST,
+  migrate,
+  schemaDifferences,
+  schemaDigest,
+  shippedMigrations,
+} from '../../src/mirror/migrations.ts';
 import { missingMigrations } from '../tools/check-migrations.ts';
 import { ORG, bodies, open, sync, temporaryDirectory } from './fixture.ts';
 import { alterFile } from '../tools/alter.ts';
@@ -140,6 +146,14 @@ describe('the views of kinds', () => {
 });
 
 describe('the schema check', () => {
+  it('knows the digest of what the migrations make', () => {
+    const mirror = open();
+    mirror.close();
+    const file = new Database(mirror.path);
+    expect(schemaDigest(file)).toBe(SCHEMA_DIGEST);
+    file.close();
+  });
+
   it('names what is missing, different or too much', async () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, ['{"id":"r1"}']);

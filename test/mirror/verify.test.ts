@@ -23,7 +23,7 @@ async function someHistory(): Promise<string> {
 }
 
 async function verify(path: string): Promise<VerifyResult> {
-  const mirror = open({ path, mode: 'read' });
+  const mirror = open({ path, mode: 'read', command: 'verify' });
   return await mirror.verify();
 }
 

@@ -1,0 +1,125 @@
+/**
+ * Whether another program replaced what the migrations made: a comparison through another view, or of another table, would say
+ * that nothing changed. Checked whenever a mirror is opened. Views of kinds are for people (`kind-views.ts`).
+ */
+import { TidemarkError } from '../core/errors.ts';
+import { shellWord } from '../core/hints.ts';
+import type { Logger } from '../core/logger.ts';
+import { type Connection, damagedMirror, sqliteCode } from './database.ts';
+import { alteredObjects, isAsMigrated } from './migrations.ts';
+
+/**
+ * For readers: what they read has to be as the migrations make it. What another program added harms nobody, and an index
+ * changes no answer.
+ * @throws TidemarkError `mirror_corrupt`
+ */
+export function requireSchema(connection: Connection, path: string): void {
+  if (isAsMigrated(connection)) return;
+  const altered = alteredObjects(connection).filter(({ type }) => type !== 'index');
+  const [first, ...more] = altered;
+  if (first === undefined) return;
+  const what = `another program altered it: ${first.message}${more.length === 0 ? '' : `, and ${more.length} more`}`;
+  if (altered.some((each) => !isRestorable(connection, each))) throw damagedMirror(path, what);
+  throw new TidemarkError('mirror_corrupt', `${path} is damaged: ${what}`, {
+    hint: 'the next command that writes, such as `tidemark sync`, creates it again; then `tidemark verify` says whether anything else was altered',
+  });
+}
+
+/**
+ * For writers: creates views and indexes again that are missing or not as the migrations make them.
+ * @returns what was created, such as `view all_revisions`
+ * @throws TidemarkError `mirror_corrupt` where a table is not as they make it: its rows are another program's
+ */
+export function restoreSchema(connection: Connection, path: string): string[] {
+  if (isAsMigrated(connection)) return [];
+  const altered = alteredObjects(connection);
+  const lost = altered.find((each) => !isRestorable(connection, each));
+  if (lost !== undefined) throw damagedMirror(path, `another program altered it: ${lost.message}`);
+  if (altered.length === 0) return [];
+  const restore = connection.transaction(() => {
+    for (const each of altered) {
+      const type = typeInPlaceOf(connection, each.name);
+      if (type !== undefined) connection.exec(`DROP ${type.toUpperCase()} "${each.name}"`);
+      try {
+        connection.exec(each.sql);
+      } catch (error) {
+        // Two rows with one key.
+        if (sqliteCode(error)?.startsWith('SQLITE_CONSTRAINT') !== true) throw error;
+        throw damagedMirror(
+          path,
+          `another program altered it: ${each.message}, and its rows contradict it`,
+          error,
+        );
+      }
+    }
+  });
+  restore.immediate();
+  return altered.map(({ type, name }) => `${type} ${name}`);
+}
+
+interface Restored {
+  readonly path: string;
+  takeRestored(): readonly string[];
+}
+
+/** Says in the log what opening a mirror created again. */
+export function warnOfRestored<T extends Restored>(mirror: T, log: Logger): T {
+  const text = takeRestoredText(mirror);
+  if (text !== null) log.warn({ code: 'mirror_corrupt' }, text);
+  return mirror;
+}
+
+/** What a person has to know of it; null where nothing was, or it was said. */
+export function takeRestoredText(mirror: Restored): string | null {
+  const restored = mirror.takeRestored();
+  return restored.length === 0 ? null : restoredText(mirror.path, restored);
+}
+
+function restoredText(path: string, restored: readonly string[]): string {
+  return `another program changed ${path}: ${restored.join(', ')} was not as it should be, and was created again; what was compared until now may be wrong: run \`tidemark verify\``;
+}
+
+/** True where nothing is lost: the statement that makes it has all of it, and no table has its name. */
+export function isRestorable(
+  connection: Connection,
+  { type, name }: { readonly type: string; readonly name: string },
+): boolean {
+  return type !== 'table' && typeInPlaceOf(connection, name) !== 'table';
+}
+
+function typeInPlaceOf(connection: Connection, name: string): string | undefined {
+  return connection
+    .prepare<[string], string>(
+      `SELECT type FROM sqlite_master WHERE name = ? COLLATE NOCASE AND type IN ('table', 'view', 'index')`,
+    )
+    .pluck()
+    .get(name);
+}
+
+/**
+ * Has a connection that verifies read through the views that the migrations make, whatever another program put in their place:
+ * otherwise one altered view looks like lost rows. Until the end of the connection's transaction.
+ */
+export function standInForViews(connection: Connection): void {
+  if (isAsMigrated(connection)) return;
+  for (const { type, sql } of alteredObjects(connection))
+    if (type === 'view') connection.exec(sql.replace(/^CREATE VIEW/, 'CREATE TEMP VIEW'));
+}
+
+/** What is wrong with a mirror that has a trigger, and what to do: no migration makes one, and it would change what is written. Null without. */
+export function plantedTrigger(connection: Connection, path: string): TidemarkError | null {
+  const names = connection
+    .prepare<[], string>(`SELECT name FROM sqlite_master WHERE type = 'trigger'`)
+    .pluck();
+  const [first, ...more] = names.all();
+  if (first === undefined) return null;
+  const others = more.length === 0 ? '' : ` and ${more.length} more`;
+  const statements = [first, ...more].map((name) => `DROP TRIGGER "${name.replaceAll('"', '""')}";`);
+  return new TidemarkError(
+    'mirror_corrupt',
+    `${path} is damaged: another program added the trigger ${JSON.stringify(first)}${others}, which would change what is written`,
+    {
+      hint: `nothing is written until it is gone: \`sqlite3 ${shellWord(path)} ${shellWord(statements.join(' '))}\`, then \`tidemark verify\` says whether it changed anything`,
+    },
+  );
+}
