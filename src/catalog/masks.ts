@@ -130,11 +130,22 @@ const CREDENTIALS: readonly RegExp[] = [
   /((?<![\w-])glpat-)[\w-]{20,}/g,
   /((?<![\w-])xox[abeoprs]-)[\w-]{10,}/g,
   /((?<![\w-])xapp-)\d-[\w-]{10,}/g,
-  /((?<![\w-])[sr]k_live_)[a-z0-9]{24,}/gi,
+  /((?<![\w-])[sr]k_(?:live|test)_)[a-z0-9]{24,}/gi,
+  /((?<![\w-])whsec_)[\w/+=-]{24,}/g,
   // Of PostHog (of a person), OpenAI and Anthropic, DigitalOcean.
   /((?<![\w-])phx_)[a-z0-9]{30,}/gi,
   /((?<![\w-])sk-(?:proj|ant)-)[\w-]{20,}/g,
+  /((?<![\w-])sk-)[a-z0-9]{48}(?![\w-])/gi,
   /((?<![\w-])dop_v1_)[a-f0-9]{40,}/g,
+  // Of age, Shopify, Hugging Face, Docker Hub, PyPI, Linear, HashiCorp Vault and Google (OAuth).
+  /((?<![\w-])AGE-SECRET-KEY-1)[A-Z0-9]{50,}/gi,
+  /((?<![\w-])shpat_)[a-f0-9]{32,}/gi,
+  /((?<![\w-])hf_)[a-z0-9]{30,}/gi,
+  /((?<![\w-])dckr_pat_)[\w-]{20,}/g,
+  /((?<![\w-])pypi-)AgE[\w-]{50,}/g,
+  /((?<![\w-])lin_api_)[a-z0-9]{32,}/gi,
+  /((?<![\w-])hvs\.)[\w-]{24,}/g,
+  /((?<![\w-])ya29\.)[\w-]{20,}(?:\.[\w-]+)*/g,
   // What curl is given as the user and the password.
   /((?<![\w-])curl(?=\s)[^\n;|]{0,500}?\s(?:-u\s?|--user[\s=])["']?[^\s:"']{1,100}:)(?![$%<{])[^\s"']+/g,
   /((?<![\w-])A[KS]IA)[A-Z0-9]{16}(?![\w-])/g,
@@ -148,7 +159,7 @@ const CREDENTIALS: readonly RegExp[] = [
 
 /** A text without any of these has none of `CREDENTIALS`. */
 const CREDENTIAL_WORD =
-  /bearer|basic|private key|x-(?:api|auth|access|amz-security)-|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_live_|phx_|sk-(?:proj|ant)-|dop_v1_|curl\s|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
+  /bearer|basic|private key|x-(?:api|auth|access|amz-security)-|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_(?:live|test)_|whsec_|phx_|sk-(?:proj|ant)-|sk-[a-z0-9]{48}|age-secret-key-1|shpat_|hf_|dckr_pat_|pypi-age|lin_api_|hvs\.|ya29\.|dop_v1_|curl\s|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
 
 /** A text, or its JSON, without any of these has nothing that `withoutUrlSecrets` replaces, as most have not. */
 const SECRET_SIGN = new RegExp(
