@@ -13,6 +13,7 @@ import type { Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { temporaryDirectory } from '../mirror/fixture.ts';
+import { alterFile } from '../tools/alter.ts';
 
 /** As many as are kept open, and some more. */
 const COUNT = 40;
@@ -62,6 +63,14 @@ describe('the readers of many mirrors', () => {
     const second = all[1]?.reader();
     expect(second?.runs.sources()).toEqual([]);
     expect(open.size).toBe(MOST);
+  });
+
+  it('do not go on with a view that another program put in the place of one', () => {
+    const [connections] = world().all;
+    const reader = connections?.reader();
+    expect(connections?.reader()).toBe(reader);
+    alterFile(reader?.path ?? '', 'DROP VIEW all_revisions; CREATE VIEW all_revisions AS SELECT 1 AS run');
+    expect(() => connections?.reader()).toThrow(expect.objectContaining({ code: 'mirror_corrupt' }));
   });
 
   it('are not closed while somebody may be reading them, and are when that is over', () => {
