@@ -56,6 +56,23 @@ export function backupOfManifest(name: string): BackupName | undefined {
   return name.endsWith(MANIFEST_SUFFIX) ? parseBackupName(name.slice(0, -MANIFEST_SUFFIX.length)) : undefined;
 }
 
+/** A place with backups below a target. */
+export interface PlaceBelow {
+  readonly name: string;
+  /** When the newest backup there was made, as the names of files say: ISO 8601, to the second. */
+  readonly newestAt: string;
+}
+
+/** Those of these places that hold backups, by name. @param inside names of the files in each */
+export function placesWith(inside: ReadonlyMap<string, readonly string[]>): PlaceBelow[] {
+  return [...inside.keys()].toSorted().flatMap((name) => {
+    const files = inside.get(name) ?? [];
+    const times = files.flatMap((file) => (parseBackupName(file) ?? backupOfManifest(file))?.madeAt ?? []);
+    const newestAt = times.toSorted().at(-1);
+    return newestAt === undefined ? [] : [{ name, newestAt }];
+  });
+}
+
 /**
  * The name of a file while it is written, and while it is deleted. `owner` is its mirror, so that two mirrors may
  * share a directory.

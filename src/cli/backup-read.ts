@@ -32,11 +32,11 @@ import {
   listWaiting,
   mirrorName,
   printUnread,
-  backupsBelow,
   s3Config,
   targetsOf,
   withConfiguredMirror,
 } from './backup.ts';
+import { backupsBelow, newerBelow } from './backups-below.ts';
 import { age } from './export-notes.ts';
 
 export interface VerifyOptions {
@@ -247,24 +247,20 @@ async function backupNamed(
   restore: RestoreOptions | null = null,
 ): Promise<NamedBackup> {
   const isToRestore = restore !== null;
-  const requireNoneBelow = async (
-    targets: readonly BackupTarget[],
-    address: string | null,
-  ): Promise<void> => {
-    const elsewhere = await backupsBelow(targets, address, (place) =>
-      restore === null
-        ? `\`tidemark backup verify ${shellWord(place)}\` verifies the newest`
-        : `${restoreCommand(place, restore)} restores the newest`,
-    );
-    if (elsewhere !== null) throw elsewhere;
-  };
-  if (file === 'latest')
-    return await latestOfTargets(context, isToRestore, (targets) => requireNoneBelow(targets, null));
+  const hint = (place: string): string =>
+    restore === null
+      ? `\`tidemark backup verify ${shellWord(place)}\` verifies the newest`
+      : `${restoreCommand(place, restore)} restores the newest`;
   const newestIn = async (target: BackupTarget, address: string): Promise<Backup> => {
     const backups = await listWaiting(context, target);
-    if (backups.length === 0) await requireNoneBelow([target], address);
-    return newestOf(context, backups, { where: target.address, isToRestore });
+    const elsewhere = backups.length > 0 ? null : await backupsBelow([target], address, hint);
+    if (elsewhere !== null) throw elsewhere;
+    const newest = newestOf(context, backups, { where: target.address, isToRestore });
+    const newer = await newerBelow([{ target, newest }], address, hint);
+    if (newer !== null) throw newer;
+    return newest;
   };
+  if (file === 'latest') return await latestOfTargets(context, isToRestore, hint);
   const found = async (): Promise<Backup> => {
     if (isS3Address(file)) return await backupAt(context, file, newestIn);
     const isName = parseBackupName(file) !== undefined && basename(file) === file;
@@ -282,7 +278,7 @@ async function backupNamed(
 async function latestOfTargets(
   context: CommandContext,
   isToRestore: boolean,
-  requireNoneBelow: (targets: readonly BackupTarget[]) => Promise<void>,
+  hint: (place: string) => string,
 ): Promise<NamedBackup> {
   const listed = await listEach(context, await targetsOf(context, undefined));
   const unread = listed.flatMap(({ target: { address }, error }) =>
@@ -294,8 +290,18 @@ async function latestOfTargets(
   const read = listed.filter(({ error }) => error === null);
   const where = read.map(({ target }) => target.address).join(' or ');
   try {
-    if (all.length === 0) await requireNoneBelow(read.map(({ target }) => target));
-    return { backup: newestOf(context, all, { where, isToRestore }), unread };
+    const targets = read.map(({ target }) => target);
+    const elsewhere = all.length > 0 ? null : await backupsBelow(targets, null, hint);
+    if (elsewhere !== null) throw elsewhere;
+    const newest = newestOf(context, all, { where, isToRestore });
+    // In whichever target: each may have the newer ones.
+    const newer = await newerBelow(
+      targets.map((target) => ({ target, newest })),
+      null,
+      hint,
+    );
+    if (newer !== null) throw newer;
+    return { backup: newest, unread };
   } catch (error) {
     // Whoever is to name one needs to know that there may be others.
     printUnread(context, errorsOf(unread));

@@ -4,17 +4,11 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { settlesWithin, systemClock } from '../core/clock.ts';
 import { asTidemarkError, type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
-import {
-  hasScheme,
-  isS3Address,
-  meantS3Address,
-  parseS3Address,
-  TARGET_ADDRESS,
-} from '../config/backup-target.ts';
+import { hasScheme, meantS3Address, parseS3Address, TARGET_ADDRESS } from '../config/backup-target.ts';
 import type { Config, BackupConfig, S3TargetConfig } from '../config/config.ts';
 import { proxySettings } from '../config/proxy.ts';
 import { shellWord } from '../core/hints.ts';
-import { count, duration, megabytes, plural } from '../core/wording.ts';
+import { duration, megabytes, plural } from '../core/wording.ts';
 import { type BackupWriter, type BackupOutcome, createBackupWriter } from '../backup/writer.ts';
 import { ANSWERS_MS, answered, type BackupPhase, backUpHere, QUIET_WAIT_MS } from '../backup/work.ts';
 import { BackupCatalog } from '../backup/known-backups.ts';
@@ -37,6 +31,7 @@ import {
 } from './context.ts';
 import { renderTable } from '../report/table.ts';
 import { keptText } from './config-check.ts';
+import { backupsBelow, newerBelow } from './backups-below.ts';
 import { age } from './export-notes.ts';
 import { commandLog } from './source-probe.ts';
 import { backupResult, damageResult } from '../daemon/jobs/job-table.ts';
@@ -57,9 +52,17 @@ export async function listBackupsCommand(context: CommandContext, options: ListO
   const elsewhere = await backupsBelow(
     empty.map(({ target }) => target),
     options.target ?? null,
-    (place) => `\`tidemark backup list ${shellWord(place)}\` lists those`,
+    listHint,
   );
   if (elsewhere !== null && options.target !== undefined && empty.length === listed.length) throw elsewhere;
+  const newer = await newerBelow(
+    listed.flatMap(({ target, backups }) => {
+      const newest = backups.find(({ state }) => state === 'whole');
+      return newest === undefined ? [] : [{ target, newest }];
+    }),
+    options.target ?? null,
+    listHint,
+  );
   const own = configuredOrigin(context)?.id ?? null;
   const unlike = withConfiguredMirror(context, (mirror) =>
     contradicting(
@@ -83,9 +86,11 @@ export async function listBackupsCommand(context: CommandContext, options: ListO
     const parts = listed.filter(({ error }) => error === null).map((each) => listText(each, own, context));
     await print(context, `${[...parts, ...keptLines(unlike ?? [])].join('\n\n')}\n`);
   }
-  printUnread(context, elsewhere === null ? failed : [elsewhere, ...failed]);
+  printUnread(context, [...[elsewhere ?? [], newer ?? []].flat(), ...failed]);
   return failed.length === 0 ? EXIT.done : EXIT.partial;
 }
+
+const listHint = (place: string): string => `\`tidemark backup list ${shellWord(place)}\` lists those`;
 
 interface Listed {
   readonly target: BackupTarget;
@@ -129,36 +134,6 @@ export async function listWaiting(
   if (!(await settlesWithin(listing, QUIET_WAIT_MS, clock)))
     printNote(context, [`${PHASE.waiting} ${target.address}`]);
   return await answered(target, listing, ANSWERS_MS, clock);
-}
-
-const PLACES_SHOWN = 20;
-
-/**
- * Where targets without backups have some after all: mirrors of one source each have theirs in a place of its own below the target.
- * @param address as it was given; null for that of the target
- * @param hint what to do with the address of such a place
- * @returns `reference_unknown`, which names these places; null for none
- */
-export async function backupsBelow(
-  targets: readonly BackupTarget[],
-  address: string | null,
-  hint: (place: string) => string,
-): Promise<TidemarkError | null> {
-  for (const target of targets) {
-    const places = await answered(target, target.placesBelow(), ANSWERS_MS, systemClock);
-    const [first] = places;
-    if (first === undefined) continue;
-    const given = address ?? target.address;
-    const [path = '', query] = isS3Address(given) ? given.split('?', 2) : [given];
-    const place = `${path.replace(/\/+$/, '')}/${first}${query === undefined ? '' : `?${query}`}`;
-    const more = places.length - PLACES_SHOWN;
-    return new TidemarkError(
-      'reference_unknown',
-      `there is no backup in ${target.address} itself, but in these places below it, one for each source: ${places.slice(0, PLACES_SHOWN).join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`,
-      { hint: `${hint(place)} of ${first}` },
-    );
-  }
-  return null;
 }
 
 function listText({ target, backups }: Listed, own: string | null, context: CommandContext): string {

@@ -285,6 +285,8 @@ schedules: { sync: { cron: '* * * * * *' }, drift: { cron: off } }
       return run(code, 'daemon', '--once');
     };
     configure(SPLIT);
+    // Their places are made with the first backup.
+    expect((await run(0, 'backup', 'list')).stdout).toContain(`no backups in ${join(stores, 'acme')} yet\n`);
     await daemonOnce(0);
     expect(SOURCES.map(held)).toEqual([1, 1, 1]);
     expect((await run(0, 'mirror', 'move', '--to', './data/all.db', '--remove')).stdout).toContain(
@@ -312,6 +314,20 @@ schedules: { sync: { cron: '* * * * * *' }, drift: { cron: off } }
     await daemonOnce(0);
     expect(SOURCES.map(held)).toEqual([2, 2, 2]);
     await run(0, 'verify');
+    // The last one of all sources is older: it is not the latest any more, but has its name.
+    configure('./data/all.db');
+    const [older = ''] = readdirSync(stores).filter((name) => name.endsWith('.zst'));
+    const newer = `${older} is the newest backup in ${stores} itself, but there are newer ones in these places below it, one for each source: acme, beta, core\n`;
+    for (const place of ['latest', stores])
+      expect((await run(4, 'backup', 'restore', place, '--to', 'x.db')).stderr).toContain(newer);
+    expect((await run(4, 'backup', 'verify')).stderr).toContain(newer);
+    const both = await run(0, 'backup', 'list');
+    expect([both.stdout, both.stderr]).toEqual([
+      expect.stringContaining(older),
+      expect.stringContaining(newer),
+    ]);
+    await run(0, 'backup', 'restore', older, '--to', 'x.db');
+    configure(SPLIT);
 
     // Of these it is known again where they are: another disk in its place is noticed, and one that is not mounted.
     for (const name of readdirSync(join(stores, 'beta')).toSorted().slice(-2))

@@ -20,7 +20,14 @@ import { basename, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { TidemarkError } from '../../core/errors.ts';
 import { asFileError } from '../../core/file-errors.ts';
-import { backupOfManifest, finishedName, manifestName, parseBackupName, partialName } from '../name.ts';
+import {
+  backupOfManifest,
+  finishedName,
+  manifestName,
+  parseBackupName,
+  partialName,
+  placesWith,
+} from '../name.ts';
 import { digestOf, readsBackOtherwise } from '../packing.ts';
 import type { BackupTarget, LocalBackup, StoreOptions } from './target.ts';
 
@@ -55,10 +62,12 @@ export function directoryTarget(directory: string, within?: string): DirectoryTa
     },
     list,
     placesBelow: async () => {
-      const names = (await namesIn(directory)).toSorted();
       // Files, and directories that this user could not restore from, cannot be listed.
-      const inside = await Promise.all(names.map((name) => readdir(at(name)).catch(() => [])));
-      return names.filter((_, index) => inside[index]?.some(isOfBackup) === true);
+      const inside = (await namesSoFar(directory, within)).map(async (name) => {
+        const files = await readdir(at(name)).catch(() => []);
+        return [name, files] as const;
+      });
+      return placesWith(new Map(await Promise.all(inside)));
     },
     readText: async (name) => {
       try {

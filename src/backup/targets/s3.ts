@@ -29,7 +29,7 @@ import { NO_PROXIES, proxyFor } from '../../config/proxy.ts';
 import type { Clock } from '../../core/clock.ts';
 import { systemCodeOf, TidemarkError } from '../../core/errors.ts';
 import { asFileError } from '../../core/file-errors.ts';
-import { backupOfManifest, manifestName, parseBackupName } from '../name.ts';
+import { backupOfManifest, manifestName, parseBackupName, placesWith } from '../name.ts';
 import { digestOfStream, readsBackOtherwise, release } from '../packing.ts';
 import { addressOf, type BackupTarget, type LocalBackup, type StoreOptions } from './target.ts';
 
@@ -115,12 +115,13 @@ export class S3Target implements BackupTarget {
 
   async placesBelow() {
     return await this.#asking('listed', async () => {
-      const places = new Set<string>();
+      const filesIn = new Map<string, string[]>();
       for await (const { name } of this.#objects()) {
         const [place = '', file = '', ...deeper] = name.split('/');
-        if (deeper.length === 0 && backupOfManifest(file) !== undefined) places.add(place);
+        if (deeper.length === 0 && backupOfManifest(file) !== undefined)
+          filesIn.set(place, (filesIn.get(place) ?? []).concat(file));
       }
-      return [...places].toSorted();
+      return placesWith(filesIn);
     });
   }
 

@@ -1,5 +1,6 @@
 /** Where backups go. A kind of target is a file beside this one and a row in `open.ts`. */
 import type { TargetConfig } from '../../config/config.ts';
+import type { PlaceBelow } from '../name.ts';
 
 interface TargetFile {
   readonly name: string;
@@ -41,8 +42,8 @@ export interface BackupTarget {
   check(signal: AbortSignal): Promise<void>;
   /** All files there, whatever they are. */
   list(): Promise<readonly TargetFile[]>;
-  /** Names of the places directly below it that hold backups, as one of each source where every source has a mirror of its own. */
-  placesBelow(): Promise<readonly string[]>;
+  /** The places directly below it that hold backups, as one of each source where every source has a mirror of its own; by name. */
+  placesBelow(): Promise<readonly PlaceBelow[]>;
   /** Path or address of a file in it. */
   pathOf(name: string): string;
   /** The start of a small file as text; null if there is none. */
