@@ -2,7 +2,7 @@
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { plural, duration } from '../core/wording.ts';
+import { plural, duration, elapsed } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
@@ -286,7 +286,7 @@ export function age(at: string | null, nowMs: number): string {
   const ms = nowMs - Date.parse(at);
   // A clock that stepped back makes the past the future.
   if (ms < -10_000) return `${duration(-ms)} ahead of this clock`;
-  return ms < 10_000 ? 'just now' : `${duration(ms)} ago`;
+  return ms < 10_000 ? 'just now' : `${elapsed(ms)} ago`;
 }
 
 /** How a run that published nothing ended, after `run 3 `. */

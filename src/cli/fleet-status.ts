@@ -1,6 +1,6 @@
 /** `tidemark fleet status`: how every cell and worker is, and what is wrong. */
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import { count, duration, plural } from '../core/wording.ts';
+import { count, duration, plural, elapsed } from '../core/wording.ts';
 import { MOST_PROJECTED } from '../fleet/cell.ts';
 import { storageError } from '../fleet/cell-mirror.ts';
 import type { CellOverview, WorkerOverview } from '../fleet/registry/overview.ts';
@@ -141,7 +141,7 @@ function next({ holder, overdueMs, state }: CellOverview): string {
 
 function ago(ms: number | null): string {
   if (ms === null) return 'never';
-  return ms < 10_000 ? 'just now' : `${duration(ms)} ago`;
+  return ms < 10_000 ? 'just now' : `${elapsed(ms)} ago`;
 }
 
 function workerLines(workers: readonly WorkerOverview[]): string[] {

@@ -17,15 +17,24 @@ export function plural(value: number, one: string, many = `${one}s`): string {
 
 /** Milliseconds → `0.4 s`, `12 s`, `3 min`, `5 h`, `4 d`; `unknown` where they are not a number. */
 export function duration(ms: number): string {
+  return inUnits(ms, Math.round);
+}
+
+/** Likewise, of what has passed since: rounded down, as no age is said before it is reached (2 h 50 min are `2 h`). */
+export function elapsed(ms: number): string {
+  return inUnits(ms, Math.floor);
+}
+
+function inUnits(ms: number, round: (value: number) => number): string {
   // Of times that another program made unreadable.
   if (Number.isNaN(ms)) return 'unknown';
   const seconds = ms / 1000;
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
-  // Rounded before the unit is chosen: 119.6 s and 120.4 s are both 2 min.
-  const [minutes, hours] = [Math.round(seconds / 60), Math.round(seconds / 3600)];
-  if (Math.round(seconds) < 120) return `${seconds.toFixed(0)} s`;
+  // Rounded before the unit is chosen: as a duration, 119.6 s and 120.4 s are both 2 min.
+  const [minutes, hours] = [round(seconds / 60), round(seconds / 3600)];
+  if (round(seconds) < 120) return `${round(seconds)} s`;
   if (minutes < 120) return `${minutes} min`;
-  return hours < 48 ? `${hours} h` : `${Math.round(seconds / 86_400)} d`;
+  return hours < 48 ? `${hours} h` : `${round(seconds / 86_400)} d`;
 }
 
 /**

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { duration, durationBeyond, formatInteger } from '../../src/core/wording.ts';
+import { duration, durationBeyond, elapsed, formatInteger } from '../../src/core/wording.ts';
 
 describe('a number in groups of three digits', () => {
   it('reads as English writes it', () => {
@@ -45,4 +45,12 @@ it.each([
   [50.2 * 3_600_000, 50 * 3_600_000, '3,012 min', '3,000 min'],
 ])('%i ms beyond %i ms are told in a unit in which they differ', (ms, limitMs, text, limit) => {
   expect(durationBeyond(ms, limitMs)).toEqual([text, limit]);
+});
+
+it.each([
+  [119_900, '119 s'],
+  [(2 * 60 + 50) * 60_000, '2 h'],
+  [(3 * 24 - 1) * 3_600_000, '2 d'],
+])('%i ms have passed: %s, never more than that', (ms, text) => {
+  expect(elapsed(ms)).toBe(text);
 });

@@ -1,5 +1,5 @@
 /** Short forms for people: ages, how long a job took. */
-import { duration } from '../../core/wording.ts';
+import { duration, elapsed } from '../../core/wording.ts';
 import type { JobTrigger } from '../../mirror/daemon-store.ts';
 import type { ScheduleView } from '../view.ts';
 
@@ -7,7 +7,7 @@ import type { ScheduleView } from '../view.ts';
 export function age(at: string, nowMs: number): string {
   const ms = nowMs - Date.parse(at);
   if (Math.abs(ms) < 10_000) return 'just now';
-  return ms < 0 ? `in ${duration(-ms)}` : `${duration(ms)} ago`;
+  return ms < 0 ? `in ${duration(-ms)}` : `${elapsed(ms)} ago`;
 }
 
 /** How long ahead a time is, at which something is due: `in 5 h`, `due now`. */
