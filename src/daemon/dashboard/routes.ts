@@ -22,7 +22,7 @@ import {
 import type { DriftNow } from '../health/drift-now.ts';
 import { lookAtBackups, readHealthSnapshot } from '../health/health-facts.ts';
 import { readFreshness } from '../health/freshness.ts';
-import { asRefusal, kindFrom, numberIn, queryOf, queryWith, sourceIn, valuesIn } from '../http/request.ts';
+import { asRefusal, kindFrom, numberIn, queryWith, sourceIn, valuesIn } from '../http/request.ts';
 import type { PageRestores } from '../http/restores.ts';
 import { unreadOfSources } from '../../state/unread-in-period.ts';
 import type { CellSummary } from '../cell-status.ts';
@@ -38,6 +38,7 @@ import { overviewPage } from './overview.ts';
 import { type RecordPlace, readListPage, searchRecords, searchRemoved } from './record-list.ts';
 import { choicePage, recordPage } from './record.ts';
 import { type FoundOfKind, recordsPage } from './records.ts';
+import { KEEP_ACCEPTED } from './drift.ts';
 import { type RestoreContent, restorePage, versionPlanPage } from './restore-plan.ts';
 import { journalPage, plannedRestorePage, restoresPage } from './restores.ts';
 import { RUN_CHANGES_SHOWN, runPage, runsPage } from './runs.ts';
@@ -60,6 +61,9 @@ interface DashboardParts extends PageParts {
 const DRIFT_PARAMETERS = ['severity', 'change', 'kind', 'source', 'q', 'accepted'];
 const AUDIT_PARAMETERS = ['since', 'until', 'by', 'action', 'source'];
 const RECORDS_PARAMETERS = ['kind', 'source', 'organization', 'project', 'q', 'after'];
+const RECORD_PARAMETERS = ['record', 'left', 'right', 'lines', 'source'];
+const SOURCES_PARAMETERS = ['q', 'group', 'only', 'by', 'sort', 'page'];
+const RESTORE_PARAMETERS = ['source', 'record', 'kind', 'of', 'version', KEEP_ACCEPTED];
 const PAGE = 50;
 /** Of each kind, where all are searched. */
 const FOUND_PER_KIND = 10;
@@ -99,7 +103,8 @@ export function createDashboard(parts: DashboardParts): Hono {
     if (sourceIn(query, knownSources(view, view.mirror())) === null) return query;
     throw new TidemarkError('usage', 'this page is always of all sources', { hint: 'leave out source' });
   };
-  page('/', async () => {
+  page('/', async (context) => {
+    queryOfPage(context, ['source']);
     const shown = await lookAtBackups(view);
     // Before the snapshot, which has the damage that it finds.
     const found = await parts.drift.ofView(view, clock.now());
@@ -126,21 +131,32 @@ export function createDashboard(parts: DashboardParts): Hono {
     });
     return driftPage(mirror, found, { now: clock.now(), canAct: parts.needsLogin, filter, held });
   });
-  page('/restore', async (context) => (await restoreOf(parts, queryOf(context))).content, '/drift');
+  page(
+    '/restore',
+    async (context) => (await restoreOf(parts, queryWith(context, RESTORE_PARAMETERS))).content,
+    '/drift',
+  );
   const facts = (): Parameters<typeof journalPage>[0] => ({
     mirror: view.mirror(),
     config: view.config(),
     now: clock.now(),
   });
-  page('/restores', () => restoresPage(facts(), parts.restores()?.all() ?? []));
+  page('/restores', (context) => {
+    queryOfPage(context, ['source']);
+    return restoresPage(facts(), parts.restores()?.all() ?? []);
+  });
   page(
     '/restores/:restore',
-    (context) => journalPage(facts(), context.req.param('restore') ?? ''),
+    (context) => {
+      queryOfPage(context, ['source']);
+      return journalPage(facts(), context.req.param('restore') ?? '');
+    },
     '/restores',
   );
   page(
     '/restores/plans/:plan',
     (context) => {
+      queryOfPage(context, ['source']);
       const planned = parts.restores()?.get(context.req.param('plan') ?? '');
       if (planned !== undefined) return plannedRestorePage(planned, facts());
       throw new TidemarkError('not_found', 'Plan not found', {
@@ -175,16 +191,21 @@ export function createDashboard(parts: DashboardParts): Hono {
     }
   });
   page('/organizations', async (context) => {
-    const asked = queryOf(context).get('page') ?? '1';
+    const asked = queryOfPage(context, ['page', 'source']).get('page') ?? '1';
     return organizationsPage(await treeFacts(parts), /^[1-9]\d{0,5}$/.test(asked) ? Number(asked) : 1);
   });
   page(
     '/organizations/:id',
     async (context) =>
-      organizationPage(await treeFacts(parts), context.req.param('id') ?? '', queryOf(context).get('source')),
+      organizationPage(
+        await treeFacts(parts),
+        context.req.param('id') ?? '',
+        queryWith(context, ['source']).get('source'),
+      ),
     '/organizations',
   );
-  page('/drill', () => {
+  page('/drill', (context) => {
+    queryOfPage(context, ['source']);
     const [mirror, config] = [view.mirror(), view.config()];
     const sources = knownSources(view, mirror);
     const isDrill = ({ name }: { readonly name: string }): boolean => name === 'drill';
@@ -205,6 +226,7 @@ export function createDashboard(parts: DashboardParts): Hono {
   page(
     '/runs/:run',
     async (context) => {
+      queryOfPage(context, ['source']);
       const [mirror, config] = [view.mirror(), view.config()];
       const run = runNamed(mirror, context.req.param('run') ?? '');
       const previous = run.root === null ? null : (previousRun(mirror, run) ?? null);
@@ -233,7 +255,7 @@ export function allSourcesPage(
   summaries: readonly CellSummary[],
 ): Response {
   try {
-    const content = sourcesPage(summaries, queryOf(context), parts.clock.now());
+    const content = sourcesPage(summaries, queryWith(context, SOURCES_PARAMETERS), parts.clock.now());
     return answerPage(parts, context, { content, current: '/', isOfAll: true }, 200);
   } catch (error) {
     return refusalPage(parts, context, asRefusal(error));
@@ -346,7 +368,8 @@ async function records({ view, clock }: DashboardParts, query: URLSearchParams):
 /** A record by its number, else by its id; several of that id are offered to choose from. */
 function record(parts: DashboardParts, context: Context): PageContent {
   const { view, clock } = parts;
-  const [mirror, config, query] = [view.mirror(), view.config(), queryOf(context)];
+  const [mirror, config] = [view.mirror(), view.config()];
+  const query = queryWith(context, RECORD_PARAMETERS);
   const kind = kindFrom(context.req.param('kind') ?? '');
   const rows = findRows(parts, kind, query.get('record') ?? '', context.req.param('id') ?? '');
   const [row] = rows;
