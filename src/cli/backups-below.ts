@@ -34,7 +34,7 @@ export async function backupsBelow(
 }
 
 /**
- * Where there are newer backups of sources that the newest one in a target has: since it was made, `mirror move` gave each source
+ * Newer backups of the sources that the newest one in a target has: since it was made, `mirror move` gave each source
  * a mirror of its own. Parameters and result are those of `backupsBelow`.
  */
 export async function newerBelow(
