@@ -13,7 +13,7 @@ import { type DiffDocument, diffExitCode } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { renderJson } from '../report/mask.ts';
-import { readingsThatMayHideChanges } from '../report/notes.ts';
+import { groupedNotes, leftOutLine, readingsThatMayHideChanges } from '../report/notes.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { compareSources } from '../state/compare-sources.ts';
 import { compareStates } from '../state/compare.ts';
@@ -240,7 +240,9 @@ function diffReport(
 ): SourceReport {
   const notes = comparisonNotes(document, definitions);
   const isForPeople = CHANGES_SHOWN.includes(formatOf(context, options));
-  printNote(context, isForPeople ? notes : [...warnings, ...notes]);
+  // A report for people has what was left out.
+  const beside = isForPeople ? comparisonNotes({ ...document, left_out: [] }, definitions) : notes;
+  printNote(context, isForPeople ? beside : [...warnings, ...beside]);
   const mirror = opener.mirrorIfAny();
   const shared: ReportOptions = {
     definitions,
@@ -261,9 +263,11 @@ function diffReport(
         ...shared,
         notes: [
           ...warnings,
-          // On a terminal these are on stderr already.
+          // On a terminal the others are on stderr already.
           ...(format === 'text' && options.output === undefined
-            ? []
+            ? context.options.verbose === true
+              ? groupedNotes('left out', document.left_out ?? [], definitions)
+              : leftOutLine(document, definitions)
             : [...forgottenNotes(document), ...notes]),
         ],
         isFile: options.output !== undefined,

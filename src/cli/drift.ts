@@ -16,6 +16,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { interruptedRestore, type UnendedRestore, unendedText } from '../mirror/unfinished-restore.ts';
 import { CONTRADICTED, driftDocument } from '../report/drift-document.ts';
+import { groupedNotes, leftOutLine } from '../report/notes.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { byText, nameText } from '../report/value-text.ts';
 import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
@@ -125,6 +126,10 @@ function driftReport(
   // A line in each drift would be noise: without --verbose, a word after the counts stands for it.
   const noted = { ...document, left_out: leftOut.filter(({ kind }) => !activity.has(kind)) };
   const besideHere = comparisonNotes(noted, definitions);
+  const leftOutHere =
+    context.options.verbose === true
+      ? groupedNotes('left out', noted.left_out, definitions)
+      : leftOutLine(noted, definitions);
   const isForPeople = CHANGES_SHOWN.includes(formatOf(context, options));
   const failed = isOfLatest && mirror !== null ? newestRunIfFailed(mirror, source) : null;
   const failedRun = failed === null ? null : failedRunDocument(failed);
@@ -142,7 +147,9 @@ function driftReport(
       : [];
   printNote(
     context,
-    isForPeople ? besideHere : [...all.warnings, ...interruptedLines, ...held, ...besideHere],
+    isForPeople
+      ? comparisonNotes({ ...document, left_out: [] }, definitions)
+      : [...all.warnings, ...interruptedLines, ...held, ...besideHere],
   );
   printNote(context, all.contradictions);
   const unread = [...failedLines, ...restoredLines];
@@ -193,7 +200,7 @@ function driftReport(
         ...(format === 'text' && context.options.verbose !== true ? {} : { accepted: found.accepted }),
         notes:
           format === 'text' && options.output === undefined
-            ? notes(false)
+            ? [...notes(false), ...leftOutHere]
             : [...notes(true), ...forgottenNotes(document), ...beside],
       }),
   };

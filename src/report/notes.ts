@@ -118,6 +118,29 @@ export function groupedNotes(
   });
 }
 
+/** Kinds named on one line; more are only counted. */
+const KINDS_SHOWN = 6;
+
+/** What was left out on purpose, on one line without places: a reason that all share, else how to see them. */
+export function leftOutLine(
+  { left_out: notes = [] }: Pick<DiffDocument, 'left_out'>,
+  definitions: (kind: Kind) => ResourceDefinition,
+): string[] {
+  if (notes.length === 0) return [];
+  const kinds = [...Map.groupBy(notes, ({ kind }) => kind)].map(([kind, own]) => {
+    const name = definitions(kind).title.many;
+    return own.length === 1 ? name : `${name} (${plural(own.length, 'list')})`;
+  });
+  const more = kinds.length - KINDS_SHOWN;
+  const named = `${kinds.slice(0, KINDS_SHOWN).join(', ')}${more > 0 ? ` and ${plural(more, 'more kind')}` : ''}`;
+  const reasons = [...new Set(notes.map(({ reason }) => reason))];
+  const [reason = ''] = reasons;
+  // A reason that counts something is one of each list.
+  return reasons.length === 1 && !/^\d/.test(reason)
+    ? [`left out: ${named}: ${escapeControlCharacters(reason)}`]
+    : [`left out, for ${plural(reasons.length, 'reason')} that \`-v\` shows: ${named}`];
+}
+
 function placesText(notes: readonly Noted[], placeOf: PlaceOf): string {
   const places = notes.map(({ scope }) => placeOf(scope)).filter((place) => place !== '');
   if (places.length === 0) return '';

@@ -320,8 +320,8 @@ describe('diff with an export', () => {
     // It says that it was narrowed.
     expect(document.skipped).toEqual([]);
     expect(document.left_out.map(({ kind }) => kind)).toContain('members');
-    const { stderr } = await expectRun(2, 'diff', ...args);
-    expect(stderr).toMatch(/left out: .*members.*: the export holds none of this kind/);
+    const { stdout: report } = await expectRun(2, 'diff', ...args);
+    expect(report).toMatch(/left out: .*: the export holds none of this kind/);
     expect(told(await diff(2, ...args, '--kind', 'domains'))).toEqual(CHANGES);
   });
 

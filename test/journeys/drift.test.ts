@@ -216,7 +216,7 @@ describe('drift', () => {
       stdout: expect.stringContaining('0 ignored by rule; activity data not compared\n') as string,
       stderr: '',
     });
-    expect((await expectRun(0, 'drift', '-v')).stderr).toContain(
+    expect((await expectRun(0, 'drift', '-v')).stdout).toContain(
       'left out: session recordings, recording sharings: activity data; use --kind to include them',
     );
     expect(told((await drift(2, '--kind', 'session_recordings')).findings)).toEqual(['low rec added']);
@@ -232,7 +232,7 @@ describe('drift', () => {
     const told = await expectRun(0, 'drift');
     expect(told.stdout).not.toContain('activity data');
     expect(told.stderr).toBe('');
-    expect((await expectRun(0, 'drift', '-v')).stderr).toContain('excluded by `kinds` in the configuration');
+    expect((await expectRun(0, 'drift', '-v')).stdout).toContain('excluded by `kinds` in the configuration');
     expect((await drift(0)).left_out).toMatchObject([
       { kind: 'session_recordings', reason: 'excluded by `kinds` in the configuration' },
       { kind: 'recording_sharing', reason: 'excluded by `kinds` in the configuration' },

@@ -66,9 +66,11 @@ it('what the configuration leaves out, and the mirror never held, is named', asy
   await story.expectRun(0, 'snapshots', 'pin', 'a', '--baseline', '--as', 'ann');
   const line = 'left out: domains: the configuration excludes the kind';
   for (const command of [['drift'], ['drift', '--live'], ['diff', 'run:1', 'live']]) {
-    const { stderr } = await story.expectRun(0, ...command);
-    expect(stderr, command.join(' ')).toContain(line);
-    expect(stderr).not.toContain('recordings');
+    const { stdout, stderr } = await story.expectRun(0, ...command);
+    expect(stdout.split(line), command.join(' ')).toHaveLength(2);
+    expect(stdout + stderr).not.toContain('recordings');
+    expect(stderr).not.toContain('left out');
+    expect((await story.expectRun(0, ...command, '--quiet')).stdout).toContain(line);
   }
   const { stdout } = await story.run('status');
   expect(stdout).toContain('(excluded by the configuration: domains, session_recordings, recording_sharing)');
