@@ -4,7 +4,7 @@ import { type ResourceDefinition, changedDefinition } from '../catalog/resource-
 import type { Actor } from '../core/actor.ts';
 import { type Secret, SecretSearch } from '../core/secret.ts';
 import { secretsOf } from './channels.ts';
-import type { Config } from './config.ts';
+import type { Config, SourceConfig } from './config.ts';
 
 /** The parts of a configuration that have secrets. */
 type Configured = Pick<Config, 'configured' | 'http' | 'replica' | 'notices' | 'pings'>;
@@ -61,6 +61,12 @@ export function requireNameWithoutSecret(
   { by, via }: Actor,
 ): void {
   if (by !== via) recordedText(by, 'the name of a person', knownSecrets);
+}
+
+/** True for a name that is the key of a source, or has the form of a key: it was pasted into the wrong place. */
+export function isKey(name: string, sources: readonly Pick<SourceConfig, 'apiKey'>[]): boolean {
+  const isOwn = sources.some(({ apiKey }) => isLong(apiKey) && apiKey.reveal() === name);
+  return isOwn || shownText(name, {}) !== name;
 }
 
 function isLong(secret: Secret): boolean {

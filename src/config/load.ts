@@ -7,7 +7,7 @@ import { parseS3Address } from './backup-target.ts';
 import { proxySettings } from './proxy.ts';
 import { CATALOG } from '../catalog/catalog.ts';
 import { checkNotices, checkPings } from './channels.ts';
-import { secretsIn, withholding } from './known-secrets.ts';
+import { isKey, secretsIn, withholding } from './known-secrets.ts';
 import {
   absolutePath,
   type Checking,
@@ -30,6 +30,7 @@ import {
   type ScheduleName,
   type TargetConfig,
   SCHEDULE_NAMES,
+  type SourceConfig,
 } from './config.ts';
 import { type Environment, readDocument } from './document.ts';
 import { applyEnvironment, CONFIG_VARIABLE, MIRROR_VARIABLE, unknownVariables } from './environment.ts';
@@ -90,7 +91,7 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
   const sources = parsed.sources
     .map((source, index) => checkSource(checking, source, index))
     .filter((source) => source !== null);
-  checkNames(checking, parsed);
+  checkNames(checking, parsed, sources);
   const names = sourceNames(tree, parsed);
   const http = checkHttp(checking, parsed);
   const parts: Omit<LoadedConfig, 'knownSecrets' | 'unmasked' | 'unconfigured'> = {
@@ -239,10 +240,22 @@ function ignoreUnsetSecrets(tree: Tree, mistakes: Mistakes): string[] {
   );
 }
 
-function checkNames({ tree, mistakes }: Checking, parsed: ParsedOptions): void {
+function checkNames(
+  { tree, mistakes }: Checking,
+  parsed: ParsedOptions,
+  configured: readonly SourceConfig[],
+): void {
   const first = new Map<string, number>();
   for (const [index, { name }] of parsed.sources.entries()) {
     const path = ['sources', index, 'name'];
+    if (isKey(name, configured)) {
+      mistakes.add(
+        tree,
+        path,
+        'this is an API key, not a name; it would be in the mirror and in every report',
+      );
+      continue;
+    }
     const other = first.get(name);
     if (other === undefined) first.set(name, index);
     else if (!mistakes.covers(tree, path) && !mistakes.covers(tree, ['sources', other, 'name'])) {

@@ -1,5 +1,6 @@
 /** Parses a tree by a schema: zod checks all of it, and each issue becomes a mistake that names what was expected. */
 import * as z from 'zod';
+import { shownText } from '../catalog/masks.ts';
 import { suggest } from '../core/suggest.ts';
 import { type Mistakes, shown } from './mistakes.ts';
 import { aboutOf, formOf, fromText, hasKeys, inner, schemasAlong, shapeOf } from './schema.ts';
@@ -100,6 +101,8 @@ function messageFor(schema: z.core.$ZodType, tree: Tree, issue: z.core.$ZodIssue
   const expected = `expected ${isType ? `one of ${words.join(', ')}` : expectation(along, path)}`;
   const near = typeof value === 'string' ? didYouMean(suggest(value, words), JSON.stringify) : '';
   if (along.some((each) => aboutOf(each).isSecret === true)) return `${expected}${near}`;
+  // A key that was pasted into the wrong place.
+  if (typeof value === 'string' && shownText(value, {}) !== value) return `${expected}, got a secret`;
   const template = nearest(tree.templates, path);
   const got = template === undefined ? shown(value) : `what ${JSON.stringify(template)} gives`;
   return `${expected}, got ${got}${near}`;

@@ -9,6 +9,26 @@ const BASE = { TIDEMARK_BASE_URL: 'https://svc.example.com' } as const;
 const withFile = (name: string): string =>
   `sources:\n  - baseUrl: https://svc.example.com\n    apiKeyFile: ${name}\n`;
 
+describe('a name of a source', () => {
+  const KEY = `phx_${'Ab3dE6gH9k'.repeat(4)}`;
+
+  it.each([
+    ['the key itself', 'pasted-by-accident', 'pasted-by-accident'],
+    ['of the form of a key', KEY.toLowerCase(), 'another-secret'],
+    ['of the form of a key, and no name', KEY, 'another-secret'],
+  ])('that is %s is refused without being shown', (_what, name, key) => {
+    const error = refused(
+      `sources:\n  - name: ${name}\n    baseUrl: https://svc.example.com\n    apiKey: ${key}\n`,
+    );
+    expect(error.code).toBe('config_invalid');
+    expect(error.message).toMatch(
+      /sources\[0\]\.name: (this is an API key, not a name|expected a name .* got a secret)/,
+    );
+    expect(error.message).not.toContain(name);
+    expect(error.message.split('\n')).toHaveLength(1);
+  });
+});
+
 describe('a key file', () => {
   it('is read and trimmed, relative to the configuration or the current directory', () => {
     write('key', '  phx_file\r\n\n');
