@@ -1,11 +1,10 @@
 /** Steps for records that both states have and that differ. */
-import type { FieldDefinition, ActionField } from '../../catalog/definition.ts';
+import type { FieldDefinition } from '../../catalog/definition.ts';
 import { isMask } from '../../catalog/masks.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { withShownFields } from '../../catalog/shown-fields.ts';
-import { resolvePointer } from '../../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../../core/json.ts';
-import { type ParsedRecord, overlapsPointer, recordName } from '../../diff/change.ts';
+import { type ParsedRecord, recordName } from '../../diff/change.ts';
 import { type FieldChange, compareBodies, placeOf } from '../../diff/compare.ts';
 import { isRedacted } from '../../sync/redaction.ts';
 import { memberPointer, topMember } from '../places.ts';
@@ -17,19 +16,11 @@ import {
   hiddenFields,
   withoutSecrets,
 } from '../secrets.ts';
-import {
-  type AskedFields,
-  listMovedIn,
-  narrowedTo,
-  unaskedChange,
-  type BuiltBody,
-  buildBody,
-  unseenSecrets,
-} from './body.ts';
+import { askedFields, separateFields, unseenSecrets } from './body.ts';
 import { planCreation } from './creations.ts';
 import { ownerObstacle, ownUserObstacle } from './guards.ts';
-import type { Draft, Fill, PlanInput, Inverse, Obstacle, SecretNeed } from './plan.ts';
-import { idsAt, remapped, type Remapped } from './references.ts';
+import type { Draft, Fill, Inverse } from './plan.ts';
+import { idsAt, remapped } from './references.ts';
 import { planRemoval, removalKey } from './removals.ts';
 import {
   closedChangeReason,
@@ -44,6 +35,13 @@ import {
   writableFields,
 } from './settings.ts';
 import {
+  isLetterCaseOfName,
+  RENAME_BY_HAND,
+  SAME_BUT_FOR_CASE,
+  type SortedFields,
+  sortFields,
+} from './sorted-fields.ts';
+import {
   isDue,
   personReason,
   alternativePath,
@@ -52,8 +50,6 @@ import {
   requestFor,
   requiredSteps,
   type Planning,
-  needsText,
-  suppliable,
   manual,
   joinedReasons,
   blocked,
@@ -497,159 +493,6 @@ function inverseOf(
     else setOwn(before, name, value);
   }
   return { action: 'update', absent, ...withoutSecrets(definition, before) };
-}
-
-// The body of an update, field by field: one that cannot be sent does not block the others.
-
-/** A field that cannot be sent, and why. */
-interface StoppedField {
-  readonly name: string;
-  readonly needs: readonly SecretNeed[];
-  readonly obstacle: Obstacle;
-  readonly reason: string;
-}
-
-/** What `--field` names, without what is kept; null where that is every field. */
-function askedFields({ isFieldInScope }: PlanInput, kept: Changing['kept']): AskedFields | null {
-  if (kept.size === 0 && isFieldInScope === undefined) return null;
-  const isInScope = isFieldInScope ?? (() => true);
-  const pointers = [...kept.values()].map((change) => listMovedIn(change) ?? change.path);
-  return {
-    has: (change) => isInScope(change.path) && !kept.has(placeOf(change)),
-    hasPointer: (pointer) => isInScope(pointer) && !overlapsPointer(pointer, pointers),
-    more: (pointer) => (kept.size > 0 ? 'leave out --keep-accepted' : `add --field ${pointer}`),
-  };
-}
-
-/** The body of what can be sent, and what cannot, each with its reason. */
-function separateFields(
-  input: PlanInput,
-  asked: AskedFields | null,
-  desired: ParsedRecord,
-  remap: Remapped,
-  fields: readonly FieldDefinition[],
-  { kind, body: live }: ParsedRecord,
-  isAgain: boolean,
-): Pick<BuiltBody, 'body' | 'fills' | 'others'> & { readonly stopped: StoppedField[] } {
-  let body: JsonObject = {};
-  const fills: Fill<string>[] = [];
-  const others: string[] = [];
-  const stoppedFields: StoppedField[] = [];
-  for (const field of fields) {
-    const { name } = field;
-    const stop = (obstacle: Obstacle, reason: string, needs: readonly SecretNeed[] = []): void =>
-      void stoppedFields.push({ name, needs, obstacle, reason });
-    const narrowed = asked === null ? remap : narrowedTo(asked, input.definitions(kind), field, remap, live);
-    if ('reason' in narrowed) {
-      stop('no_value', narrowed.reason);
-      continue;
-    }
-    const built = buildBody(input, desired, narrowed, [field], live, isAgain);
-    const unasked = asked === null ? null : unaskedChange(asked, field, built, desired.body, live);
-    if (unasked !== null) stop('no_value', unasked);
-    else if (built.needs.length > 0) stop('secret_missing', needsText(built.needs), suppliable(built.needs));
-    else if (built.unknown.length > 0) {
-      const unknown = built.unknown.map(({ pointer, reason }) => `${pointer}: ${reason}`).join('; ');
-      stop('reference_unknown', unknown);
-    } else {
-      body = { ...body, ...built.body };
-      fills.push(...built.fills);
-      others.push(...built.others);
-    }
-  }
-  return { body, fills, others, stopped: stoppedFields };
-}
-
-/** The fields of a changed record, by how they are restored. */
-interface SortedFields {
-  readonly send: FieldDefinition[];
-  readonly act: ActionField['actions'][number] | null;
-  /** Fields that cannot be restored by a request, each with the reason. */
-  readonly blocked: {
-    readonly name: string;
-    readonly obstacle: 'immutable' | 'no_value';
-    readonly reason: string;
-    /** The blocked paths inside the field; left out where all of it is blocked. */
-    readonly paths?: readonly string[];
-  }[];
-  /** Fields that need manual work. */
-  readonly waiting: string[];
-  /** Names that differ in letter case only: those to be renamed by hand, and those that cannot be changed. */
-  readonly letters: { readonly byHand: string[]; readonly lasting: string[] };
-}
-
-/** Sorts the changed fields of a record that both states have. */
-function sortFields(
-  definition: ResourceDefinition,
-  changes: readonly FieldChange[],
-  desired: ParsedRecord,
-  live: ParsedRecord,
-): SortedFields {
-  const sorted: SortedFields & { act: SortedFields['act'] } = {
-    ...{ send: [], act: null, blocked: [], waiting: [] },
-    letters: { byHand: [], lasting: [] },
-  };
-  const { state, refusesLetterCase } = definition.restore;
-  const byName = Map.groupBy(changes, ({ path }) => topMember(path));
-  for (const field of definition.fields) {
-    const { name } = field;
-    const inside = byName.get(name);
-    if (inside === undefined) continue;
-    const value = isJsonObject(desired.body) ? getOwn(desired.body, name) : undefined;
-    const action = state?.field === name ? state.actions.find((each) => each.value === value) : undefined;
-    if (value === undefined) {
-      sorted.blocked.push({ name, obstacle: 'no_value', reason: 'the desired record has no value for it' });
-    } else if ((field.isCreateOnly || refusesLetterCase) && isLetterCaseOfName(definition, inside)) {
-      sorted.letters[field.isCreateOnly ? 'lasting' : 'byHand'].push(name);
-    } else if (field.isCreateOnly) {
-      sorted.blocked.push({ name, obstacle: 'immutable', reason: 'it cannot be changed after creation' });
-    } else if (
-      field.requires !== null &&
-      isSet(value) &&
-      resolvePointer(live.body, field.requires) !== true
-    ) {
-      sorted.waiting.push(name);
-    } else if (action !== undefined) {
-      sorted.act = action;
-    } else {
-      const kept = field.isMerged
-        ? inside.filter(({ path, to }) => to === undefined && !/\/\d+$/.test(path))
-        : [];
-      if (kept.length > 0) {
-        const places = kept.map(({ path }) => path).join(', ');
-        const reason = `PATCH keeps what is not sent, so ${places} can only be removed by hand`;
-        sorted.blocked.push({ name, obstacle: 'no_value', reason, paths: kept.map(({ path }) => path) });
-      }
-      if (kept.length < inside.length) sorted.send.push(field);
-    }
-  }
-  return sorted;
-}
-
-function isSet(value: JsonValue): boolean {
-  return value !== null && value !== false && value !== '';
-}
-
-// A name that differs in case only (`GROWTH` for `Growth`). Records are matched ignoring case, as services compare
-// names (wire-notes.md, Restore); whether the difference can be restored depends on what the API accepts.
-
-/** Why such a record is left unchanged if nothing can change the name: to the service it is the same. */
-const SAME_BUT_FOR_CASE = 'equal except for upper and lower case';
-
-/** What a person does where the service would refuse the name: sent, it would fail every time. */
-const RENAME_BY_HAND =
-  'the live name differs only in upper and lower case, and the service rejects that change as a duplicate: ' +
-  'rename it by hand to another name, then restore again; or leave it';
-
-/** True where nothing differs but the case of letters in what names the record. */
-function isLetterCaseOfName({ naturalKey }: ResourceDefinition, changes: readonly FieldChange[]): boolean {
-  return changes.every(
-    ({ path, from, to }) =>
-      naturalKey.includes(path) &&
-      typeof from === 'string' &&
-      typeof to === 'string' &&
-      from.toLowerCase() === to.toLowerCase(),
-  );
 }
 
 /** A kind without PATCH: the record is removed and created again, if removing was requested. */
