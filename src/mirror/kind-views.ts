@@ -14,10 +14,14 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { splitPointer } from '../core/json-pointer.ts';
 import type { Connection, Statement } from './database.ts';
+import { RECORDS, withoutHalves } from './decodable.ts';
 import { FIRST_READINGS, isFirstReading } from './first-readings.ts';
 
 /** In the view of a kind no other table has a column of that name; SQLite parses it for each connection, so it names no table. */
 const BODY = 'body';
+
+/** The body as received; `BODY` has no half of a surrogate pair. */
+const RECEIVED = 'r.received';
 
 /** The columns of a kind's view, each with its value in SQL. */
 function viewColumns(definition: ResourceDefinition): (readonly [name: string, value: string])[] {
@@ -25,7 +29,7 @@ function viewColumns(definition: ResourceDefinition): (readonly [name: string, v
     ({ name, value }) =>
       [name, typeof value === 'object' ? fieldValue(value) : ownValue(definition, value)] as const,
   );
-  return [...columns, ['first_seen_at', FIRST_SEEN], ['last_changed_at', LAST_CHANGED], ['body', BODY]];
+  return [...columns, ['first_seen_at', FIRST_SEEN], ['last_changed_at', LAST_CHANGED], ['body', RECEIVED]];
 }
 
 function ownValue(definition: ResourceDefinition, value: Exclude<KindColumn['value'], object>): string {
@@ -92,7 +96,7 @@ export function bodyNames(connection: Connection): (kind: Kind, body: string) =>
     if (statement === undefined) {
       statement = connection
         .prepare<[string], string | null>(
-          `SELECT iif(json_valid(body), ${nameValue(definitionOf(kind).nameFrom)}, NULL) FROM (SELECT ? AS body)`,
+          `SELECT iif(json_valid(body), ${nameValue(definitionOf(kind).nameFrom)}, NULL) FROM (SELECT ${withoutHalves('received')} AS body FROM (SELECT ? AS received))`,
         )
         .pluck();
       statements.set(kind, statement);
@@ -161,7 +165,7 @@ FROM collections l JOIN sources s ON s.id = l.source WHERE s.name = ? AND l.proj
 
 /** Of one that is gone the last: what went with it belonged to it. */
 function organizationName(id: string): string {
-  return `(SELECT CAST(iif(o.hash IS NULL, o.last_name, ${nameValue(definitionOf(SCOPE_KIND.organization_id).nameFrom, 'o.body')}) AS TEXT) FROM records o JOIN collections ol ON ol.id = o.collection
+  return `(SELECT CAST(iif(o.hash IS NULL, o.last_name, ${nameValue(definitionOf(SCOPE_KIND.organization_id).nameFrom, 'o.body')}) AS TEXT) FROM ${RECORDS} o JOIN collections ol ON ol.id = o.collection
     WHERE ol.source = l.source AND ol.kind = '${SCOPE_KIND.organization_id}' AND o.remote_id = ${id})`;
 }
 
@@ -210,7 +214,7 @@ function kindQuery(definition: ResourceDefinition): string {
   const columns = viewColumns(definition).map(([name, value]) => `${value} AS "${name}"`);
   return `WITH c AS MATERIALIZED (${collectionsQuery(definition)})
 SELECT ${columns.join(',\n  ')}
-FROM c CROSS JOIN records r ON r.collection = c.id WHERE r.hash IS NOT NULL`;
+FROM c CROSS JOIN ${RECORDS} r ON r.collection = c.id WHERE r.hash IS NOT NULL`;
 }
 
 /**
@@ -225,8 +229,8 @@ c AS MATERIALIZED (SELECT l.id, s.name AS source, l.kind, l.scope,
   l.project_id, l.role_id, ${NAME_PATHS}, g.after, g.until, g.turns
   FROM collections l JOIN sources s ON s.id = l.source JOIN reading g ON g.collection = l.id),
 f AS MATERIALIZED (SELECT source, min(run) AS run FROM runs WHERE root IS NOT NULL GROUP BY source)
-${changesFrom('r', 'records r ON r.run = n.run')}
-UNION ALL ${changesFrom('v', 'revisions v ON v.run = n.run CROSS JOIN records r ON r.record = v.record')}`;
+${changesFrom('r', `${RECORDS} r ON r.run = n.run`)}
+UNION ALL ${changesFrom('v', `revisions v ON v.run = n.run CROSS JOIN ${RECORDS} r ON r.record = v.record`)}`;
 }
 
 /** Newest and replaced revisions apart, so that an index finds those of a run in either table. */
@@ -334,6 +338,7 @@ export function maskedViews(
   const masked = (kind: string, query: string, isIdMasked: boolean): string =>
     query
       .replaceAll(/(?<!["\w.])(?:r\.)?body\b/g, `masked_body(${kind}, c.source, r.body)`)
+      .replaceAll(RECEIVED, `masked_body(${kind}, c.source, ${RECEIVED})`)
       .replaceAll('r.last_name', `masked_name(${kind}, c.source, r.last_name)`)
       .replaceAll(/\bo\.body\b/g, `masked_body('${SCOPE_KIND.organization_id}', s.name, o.body)`)
       .replaceAll(/\bo\.last_name\b/g, `masked_name('${SCOPE_KIND.organization_id}', s.name, o.last_name)`)

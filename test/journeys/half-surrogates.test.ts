@@ -1,9 +1,12 @@
 /** Half of a surrogate pair in a record: tables with JSON in their columns can be read by DuckDB even so. */
+import { isUtf8 } from 'node:buffer';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
+import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { world } from './comparison.ts';
+import { ORG } from './service.ts';
 
 async function ask(sql: string): Promise<unknown[]> {
   const database = await DuckDBInstance.create();
@@ -56,4 +59,50 @@ it('half of a surrogate pair is U+FFFD in the JSON of columns, and as received i
   expect(text).toContain('""note"":""� 😀 \\\\ud800""');
   const found = await expectRun(0, 'changes', '--format', 'csv', '--since', 'run:1');
   expect(found.stdout).toContain('"""�""');
+});
+
+it('the columns of views are UTF-8, and the JSON in them has U+FFFD for each half', async () => {
+  const { service, directory, env, expectRun } = await world();
+  const halves = String.raw`\uD83Da \udc00\ud83d \uD83D\uDE00 \ud55c \\ud800`;
+  const times = String.raw`"created_at":"\ud800","end_at":"2026-03-01T10:00:00+02:00"`;
+  service.set('organizations', [{ id: ORG, name: 'Harbor' }]);
+  service.set('batch_exports', [exported('b1', halves).replace('{', `{${times},`)]);
+  await expectRun(0, 'sync', '--quiet');
+  service.set('batch_exports', []);
+  service.set('plugins', [`{"id":"p1","name":"${halves}"}`]);
+  await expectRun(0, 'sync', '--quiet', '--accept-removals', '1');
+
+  const database = new Database(env['TIDEMARK_MIRROR'] ?? join(directory, 'mirror.db'), { readonly: true });
+  const invalid = database
+    .prepare<[], { name: string }>(`SELECT name FROM sqlite_master WHERE type = 'view'`)
+    .all()
+    .flatMap(({ name: view }) => {
+      const columns = (database.pragma(`table_info("${view}")`) as { name: string }[]).map(
+        ({ name }) => name,
+      );
+      const hex = columns
+        .map((name) => `iif(typeof("${name}") = 'text', hex("${name}"), '') AS "${name}"`)
+        .join(', ');
+      return database
+        .prepare<[], Record<string, string>>(`SELECT ${hex} FROM "${view}"`)
+        .all()
+        .flatMap((row) =>
+          Object.entries(row).flatMap(([name, value]) =>
+            isUtf8(Buffer.from(value, 'hex')) ? [] : [`${view}.${name}`],
+          ),
+        );
+    });
+  expect(invalid).toEqual([]);
+  const name = '\ufffda \ufffd\ufffd 😀 한 \\ud800';
+  expect(database.prepare('SELECT name, body FROM plugins').all()).toEqual([
+    { name, body: `{"id":"p1","name":"${halves}"}` },
+  ]);
+  expect(
+    database
+      .prepare(`SELECT name FROM changes WHERE kind IN ('plugins', 'batch_exports') ORDER BY run`)
+      .pluck()
+      .all(),
+  ).toEqual([name, name, name]);
+  expect(database.prepare('SELECT name FROM gone').pluck().all()).toEqual([name]);
+  database.close();
 });

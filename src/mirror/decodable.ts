@@ -1,0 +1,19 @@
+/** Records for views whose columns other programs can decode: half of a surrogate pair has no UTF-8. */
+
+/** The next escape that may be half of a surrogate pair; those of Hangul begin so too. */
+const NEXT = String.raw`instr(t,'\ud')`;
+
+const PAIR = String.raw`substr(t,${NEXT},12) GLOB '\ud[89abAB]??\ud[c-fC-F]??'`;
+
+/**
+ * JSON with U+FFFD in place of half a surrogate pair: SQLite makes bytes of it that are not UTF-8, and programs then fail for
+ * the entire query. In `t` no backslash is escaped.
+ */
+export function withoutHalves(json: string): string {
+  return String.raw`iif(${json} GLOB '*\u[dD][89a-fA-F]*',(WITH RECURSIVE h(d,t) AS (SELECT '',replace(replace(${json},'\\',char(1)),'\uD','\ud') UNION ALL
+    SELECT d||substr(t,1,${NEXT}-1)||CASE WHEN ${PAIR} THEN substr(t,${NEXT},12) WHEN substr(t,${NEXT}+3,1)<'8' THEN substr(t,${NEXT},6) ELSE '\ufffd' END,
+      substr(t,${NEXT}+iif(${PAIR},12,6)) FROM h WHERE ${NEXT}) SELECT replace(d||t,char(1),'\\') FROM h WHERE NOT ${NEXT}),${json})`;
+}
+
+/** SQLite takes it apart, so that indexes are used as for the table. `maskedViews` leaves names in quotes as they are. */
+export const RECORDS = `(SELECT record, collection, remote_id, run, change, hash, last_name, "body" AS received, ${withoutHalves('"body"')} AS "body" FROM records)`;
