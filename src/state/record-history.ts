@@ -194,7 +194,7 @@ export interface NotReadSince {
 }
 
 /**
- * As of run `until`; null where the latest look at the record's collection read it, also where the list was not proved complete:
+ * As of run `until`; null where that run or, if it was not limited to other kinds, the latest look at the record's collection read it, also where the list was not proved complete:
  * it may have shown the record.
  */
 export function notReadSince(
@@ -220,7 +220,12 @@ export function notReadSince(
   const seen = collections.find((each) => collectionKey(each) === key);
   if (seen === undefined || seen.outcome === null || seen.isRetired) return null;
   const { outcome, lastRun, readRun, error } = seen;
-  if (READ.includes(outcome)) return null;
+  if (READ.includes(outcome)) {
+    const kinds = mirror.runs.get(until)?.kinds ?? null;
+    return kinds === null || kinds.includes(kind) || lastRun === null || lastRun >= until
+      ? null
+      : since(readRun, `run ${until} was limited to ${kinds.join(', ')}`);
+  }
   const why = `${outcome} in run ${lastRun}${error === null ? '' : `: ${error}`}`;
   return since(readRun, why);
 }

@@ -75,3 +75,22 @@ it('what the configuration leaves out, and the mirror never held, is named', asy
   const { stdout } = await story.run('status');
   expect(stdout).toContain('(excluded by the configuration: domains, session_recordings, recording_sharing)');
 });
+
+it('log, blame and show of a record say that the run did not read its list, and since when', async () => {
+  const story = await limited();
+  const { id } = await story.member('Farid');
+  for (const command of ['log', 'blame', 'show']) {
+    const { stdout } = await story.expectRun(0, command, 'members', id);
+    expect(stdout).toContain('in run 2: not read since (run 3 was limited to roles)');
+    const document = JSON.parse(
+      (await story.expectRun(0, command, 'members', id, '--json')).stdout,
+    ) as object;
+    expect(document).toMatchObject({ not_read_since: { run: 2, reason: 'run 3 was limited to roles' } });
+  }
+  const [role] = (
+    JSON.parse((await story.expectRun(0, 'export', '--kind', 'roles', '--json')).stdout) as {
+      records: { id: string }[];
+    }
+  ).records;
+  expect((await story.expectRun(0, 'log', 'roles', role?.id ?? '')).stdout).not.toContain('not read since');
+});
