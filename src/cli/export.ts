@@ -66,7 +66,7 @@ interface ExportOptions extends FilterOptions {
 
 /**
  * Exit 0 with what the mirror holds, also where some of it is stale: that is said on stderr and is `sync`'s to reflect. A history
- * that may lack changes is exit 3, as of `changes`.
+ * that may lack changes is exit 3, as of `changes`; so is an empty export of a kind that could not be read.
  * Nothing published yet, and an unknown id, organization or project, is exit 1; so is a history that another program altered, of
  * which everything is written even so.
  */
@@ -189,6 +189,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       of: stateOf(mirror, sources, point),
     };
     const stale = staleCollections(mirror, sources, options, run);
+    const unreadBy = filterText(options) === '' ? undefined : unreadText(options, stale, run);
     if (options.output === undefined) await toStdout(context, content, shape);
     else if (file !== null) await toFile(context, file, content, shape, stale);
     else {
@@ -203,19 +204,16 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...(point?.note === undefined ? [] : [point.note]),
       ...unknownNote(run, shape.extent),
       ...unpublished.map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``),
-      ...(content.count > 0
-        ? []
-        : [
-            (filterText(options) === '' ? undefined : unreadText(options, stale, run)) ??
-              nothingText(options),
-          ]),
+      ...(content.count > 0 ? [] : [unreadBy ?? nothingText(options)]),
       ...(isDirectory && format !== 'yaml' ? notMirrored(config, options.kind ?? KINDS, held) : []),
       ...unreadNote(run, unread),
       ...excludedNote(config, mirror, sources, { held, isNamed: options.kind !== undefined }),
       ...unaskedNotes(mirror, sources, run, recordFilter(sources, options)),
       ...staleText(stale, run, systemClock.now(), content.hasSource),
     ]);
-    return exit;
+    const isUnread =
+      options.kind !== undefined && content.count === 0 && (unreadBy !== undefined || unread.length > 0);
+    return exit === EXIT.done && isUnread ? EXIT.partial : exit;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw new TidemarkError('mirror_corrupt', `${mirror.path} is damaged: a record's body is not JSON`, {

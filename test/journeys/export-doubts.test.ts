@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
 import { world } from './comparison.ts';
+import { forbidden } from './service.ts';
 
 it('a list whose removals are held was read completely, and the export says what it still has of it', async () => {
   const { service, expectRun } = await world();
@@ -76,4 +77,20 @@ it('an --output of `-` is stdout, and no file of that name', async () => {
   }
   const { stderr } = await expectRun(4, 'restore', 'run:1', '--out', '-');
   expect(stderr).toContain('it names a file or directory, and stdout is neither');
+});
+
+it('of a kind whose list was never read, is empty, says why and exits with 3, also as a history', async () => {
+  const { service, expectRun } = await world();
+  service.quirks.push(
+    ({ path }, response) => path.endsWith('/domains/') && forbidden(response, 'organization:read'),
+  );
+  await expectRun(3, 'sync', '--quiet');
+  for (const history of [[], ['--history']]) {
+    const { stdout, stderr } = await expectRun(3, 'export', '--kind', 'domains', ...history);
+    expect(stdout).toBe('');
+    expect(stderr).toContain('domains');
+    expect(stderr).toContain('denied');
+  }
+  await expectRun(0, 'export', '--kind', 'members');
+  await expectRun(0, 'export', '--kind', 'roles');
 });

@@ -170,7 +170,7 @@ describe('a list of parents that one of two organizations does not show', () => 
     );
     made.env['TIDEMARK_MIRROR'] = join(made.directory, 'other.db');
     await made.expectRun(3, 'sync', '--quiet');
-    const { stderr } = await made.expectRun(0, 'export', '--organization', OTHER, '--kind', 'members');
+    const { stderr } = await made.expectRun(3, 'export', '--organization', OTHER, '--kind', 'members');
     expect(stderr).not.toContain('nothing matches');
     expect(stderr).toMatch(/nothing that matches .* could be read \(members: denied: .*required scope/);
   });
