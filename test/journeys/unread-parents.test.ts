@@ -109,7 +109,7 @@ describe('a list of parents that could never be read', () => {
     const { expectRun } = await deniedFromTheFirst();
     for (const at of [[], ['--at', 'run:1']]) {
       const { stdout, stderr } = await expectRun(
-        ...([0, 'export', '--kind', 'role_memberships', '--format', 'json', ...at] as const),
+        ...([3, 'export', '--kind', 'role_memberships', '--format', 'json', ...at] as const),
       );
       expect(JSON.parse(stdout)).toMatchObject({ unread: ['roles'], records: [] });
       expect(stderr).not.toContain('nothing matches');
