@@ -22,7 +22,7 @@ import { byText, nameText } from '../report/value-text.ts';
 import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
 import { failedRunDocument } from '../state/documents.ts';
 import { forgottenNotes, newestRunIfFailed, unreadRestores, unreadRestoreText } from '../state/runs.ts';
-import { heldLines, namedRemovals } from '../state/held-names.ts';
+import { heldLines, heldReport, namedRemovals } from '../state/held-names.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { comparisonNotes } from './run.ts';
@@ -94,8 +94,7 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
       const isOfLatest = to.form === 'latest';
       return driftReport(context, options, opener, found, {
         isOfLatest,
-        // What is sent on without the command has to say whose it is.
-        title: `Configuration drift${namesItsSource(config) ? ` of ${source}` : ''}`,
+        isNamed: namesItsSource(config),
         unmirrored: neverMirrored(config, opener.mirrorIfAny(), source),
       });
     });
@@ -112,9 +111,9 @@ function driftReport(
   all: FoundDrift,
   {
     isOfLatest,
-    title,
+    isNamed,
     unmirrored,
-  }: { readonly isOfLatest: boolean; readonly title: string; readonly unmirrored: ReadonlySet<Kind> },
+  }: { readonly isOfLatest: boolean; readonly isNamed: boolean; readonly unmirrored: ReadonlySet<Kind> },
 ): SourceReport {
   const { found, below } = aboveThreshold(all, options.severity);
   const { source, definitions, severityOf, fingerprintOf, document } = found;
@@ -138,18 +137,17 @@ function driftReport(
   const restoredLines = restored === undefined ? [] : [unreadRestoreText(restored)];
   const interrupted = mirror === null ? null : interruptedRestore(mirror, source);
   const interruptedLines = interrupted === null ? [] : [interruptedText(interrupted)];
-  const held =
-    isOfLatest && mirror !== null
-      ? heldLines(
-          namedRemovals(mirror, source, () => definitions),
-          definitions,
-        )
-      : [];
+  const removals = isOfLatest && mirror !== null ? namedRemovals(mirror, source, () => definitions) : [];
+  const { true: asked = [], false: others = [] } = Object.groupBy(removals, ({ kind }) =>
+    options.kind?.includes(kind) === false ? 'false' : 'true',
+  );
+  const held = heldReport(asked, definitions, isNamed ? source : null);
+  const heldElsewhere = heldLines(others, definitions);
   printNote(
     context,
     isForPeople
       ? comparisonNotes({ ...document, left_out: [] }, definitions)
-      : [...all.warnings, ...interruptedLines, ...held, ...besideHere],
+      : [...all.warnings, ...interruptedLines, ...heldLines(removals, definitions), ...besideHere],
   );
   printNote(context, all.contradictions);
   const unread = [...failedLines, ...restoredLines];
@@ -158,7 +156,8 @@ function driftReport(
     ...failedLines.slice(0, 1),
     ...restoredLines,
     ...interruptedLines,
-    ...held,
+    ...(held?.lines ?? []),
+    ...heldElsewhere,
     ...driftNotes(found, below, options, isActivityLeftOut && !isActivityNamed),
   ];
   const shared = {
@@ -167,7 +166,8 @@ function driftReport(
     fingerprintOf,
     fileOf: opener.filesOfStates(),
     source,
-    title,
+    // What is sent on without the command has to say whose it is.
+    title: `Configuration drift${isNamed ? ` of ${source}` : ''}`,
     isGravestFirst: true,
     findings: found.open,
     forms: found.forms,
@@ -175,6 +175,7 @@ function driftReport(
     generatedAt: isoTime(systemClock.now()),
     ...(mirror === null ? {} : { parentName: parentNames(mirror, source, definitions) }),
     isFile: options.output !== undefined,
+    ...(held === null ? {} : { lead: held.lead, next: held.next }),
   };
   return {
     source,

@@ -21,6 +21,7 @@ import {
   listPart,
   noticePart,
   recordsPart,
+  withCommands,
 } from './document.ts';
 import { maskedFinding } from './drift-document.ts';
 import { maskedChange, withMaskedId } from './mask.ts';
@@ -43,7 +44,7 @@ const CHANGES = ['added', 'removed', 'changed'] as const;
 
 /** The diff for people. */
 export function diffReport(document: DiffDocument, options: ReportOptions): ReportDocument {
-  const { title, notes, forms = [], generatedAt } = options;
+  const { title, lead, next, notes, forms = [], generatedAt } = options;
   const sections = sectionsOf(document, options);
   const skipped = skippedNotice(document, options);
   const isEqual = document.changes.length === 0 && document.compared.collections > 0;
@@ -51,10 +52,11 @@ export function diffReport(document: DiffDocument, options: ReportOptions): Repo
     title: title ?? 'Configuration changes',
     ...(title === undefined ? {} : { textTitle: 'line' }),
     states: { from: document.from, to: document.to },
-    summary: summaryText(document),
+    summary: lead === undefined ? summaryText(document) : `${lead}; ${besideText(document)}`,
     ...(isEqual && skipped === null ? { tone: 'good' } : {}),
     detail: comparedText(document),
     ...(notes === undefined ? {} : { notes }),
+    ...(next === undefined ? {} : { next: next.map(withCommands) }),
     ...(generatedAt === undefined ? {} : { generatedAt }),
     stats: [
       severityStats(sections, options),
@@ -250,6 +252,12 @@ export function summaryText(document: MaybeNarrowed): string {
   if (counts.length > 0) return counts.join(', ');
   const nothing = settledCounts(summary).length > 0 ? 'Nothing open' : 'No differences';
   return isInDoubt(document) ? `${nothing} in what could be compared` : nothing;
+}
+
+/** The same after something that is said first. */
+function besideText(document: MaybeNarrowed): string {
+  const text = summaryText(document).replace(/^No differences/, 'No other differences');
+  return text.charAt(0).toLowerCase() + text.slice(1);
 }
 
 /** A diff; one that drift narrowed also says how many records differ with nothing of that open. */

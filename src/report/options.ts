@@ -26,6 +26,10 @@ export interface ReportOptions {
   readonly fileOf?: (record: RecordKey) => { readonly path: string; readonly line: number } | undefined;
   /** True puts the kind with the worst change first, instead of the catalog's order. */
   readonly isGravestFirst?: boolean;
+  /** What comes before the counts of the summary, e.g. records that are missing and still count. */
+  readonly lead?: string;
+  /** What to do next, with commands in backticks. */
+  readonly next?: readonly string[];
   /** Further lines of the summary, e.g. how much drift was accepted. */
   readonly notes?: readonly string[];
   /** What drift found open: counted by severity, where a diff counts its records. */

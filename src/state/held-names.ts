@@ -8,6 +8,7 @@ import { formatInteger, plural } from '../core/wording.ts';
 import { recordName } from '../diff/change.ts';
 import type { HeldRecord, HeldRemovals } from '../mirror/held-removals.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { lookCommands } from '../sync/removals.ts';
 import { recreatedIn } from './recreated.ts';
 import { previousRun } from './runs.ts';
 
@@ -78,6 +79,32 @@ export function heldLines(
     const names = namesText(each);
     return `${plural(each.records, one, many)} ${rest} removal is held${names === '' ? '' : `: ${names}`}`;
   });
+}
+
+/**
+ * What a report of the newest state begins with, what follows below, and what it ends with: a comparison still counts records whose
+ * removal is held. Null if nothing is held.
+ * @param source for the commands; null with a single one
+ */
+export function heldReport(
+  held: readonly NamedRemovals[],
+  definitions: (kind: Kind) => ResourceDefinition,
+  source: string | null,
+): { readonly lead: string; readonly lines: readonly string[]; readonly next: readonly string[] } | null {
+  const [line, ...others] = heldLines(held, definitions);
+  if (line === undefined) return null;
+  const sum = held.reduce((all, { records }) => all + records, 0);
+  const ceiling = held.reduce((all, { records, below }) => all + records + below, 0);
+  const { look, restore } = lookCommands(held, source);
+  const sync = `tidemark sync --accept-removals ${ceiling}${source === null ? '' : ` --source ${source}`}`;
+  const [them, were] = sum === 1 ? ['it', 'it was'] : ['them', 'they were'];
+  return {
+    lead: others.length === 0 ? line : `${plural(sum, 'record')} are missing, their removal is held`,
+    lines: others.length === 0 ? [] : [line, ...others],
+    next: [
+      `${look} shows what is missing, ${restore} plans to restore ${them}; if ${were} really removed: \`${sync}\``,
+    ],
+  };
 }
 
 /** How removals ended that had been held: how many records, each counted once. */

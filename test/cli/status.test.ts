@@ -385,7 +385,9 @@ describe('status', () => {
     service.set('domains', []);
     expect((await run('sync')).code).toBe(3);
     const held = await run('status');
-    expect(held.stdout).toMatch(/Drift +None found +1 collection could not be compared, as of run 3, /);
+    expect(held.stdout).toMatch(
+      /Drift +1 missing +1 record is missing, its removal is held; 1 collection could not be compared, as of run 3, /,
+    );
     expect(held.stderr).toMatch(
       /→ `tidemark diff latest live --source default --kind domains` shows them, `tidemark restore --source default --kind domains` plans to restore them\n$/,
     );

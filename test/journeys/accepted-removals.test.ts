@@ -92,7 +92,15 @@ it('are named by `drift` and `runs show` while they are held, and no longer', as
   const line =
     '12 batch exports are missing, their removal is held: Export 0, Export 1, Export 10, Export 11, Export 2 and 7 more';
   const drift = await expectRun(3, 'drift');
-  expect(drift.stdout).toContain(`${line}\n`);
+  expect(drift.stdout.split('\n')[2]).toMatch(
+    new RegExp(`^${line}; no other differences in what could be compared \\(`),
+  );
+  expect(drift.stdout).toMatch(
+    /\n\n`tidemark diff latest live --kind batch_exports` shows what is missing, `tidemark restore --kind batch_exports` plans to restore them; if they were really removed: `tidemark sync --accept-removals 12`\n$/,
+  );
+  const elsewhere = await expectRun(0, 'drift', '--kind', 'roles');
+  expect(elsewhere.stdout).toMatch(/^No differences \(/m);
+  expect(elsewhere.stdout).not.toContain('accept-removals');
   expect(drift.stderr).not.toContain('are missing');
   const inJson = await expectRun(3, 'drift', '--json');
   expect([inJson.stdout.includes('are missing'), inJson.stderr]).toEqual([

@@ -81,6 +81,13 @@ export function configuredOf({ sourceStatuses }: Pick<HealthSnapshot, 'sourceSta
   return sourceStatuses.filter(({ isConfigured }) => isConfigured);
 }
 
+/** Records whose removal is held. */
+function heldCount(snapshot: HealthSnapshot): number {
+  return configuredOf(snapshot)
+    .flatMap(({ held }) => held)
+    .reduce((sum, { records }) => sum + records, 0);
+}
+
 /** Names the sources that the mirror holds and the configuration does not have, in one sentence; null if it holds no others. */
 export function leftSourcesText({ sourceStatuses }: Pick<HealthSnapshot, 'sourceStatuses'>): string | null {
   const left = sourceStatuses.filter(({ isConfigured }) => !isConfigured);
@@ -162,7 +169,7 @@ function complete(snapshot: HealthSnapshot): Answered {
     const why = attempt ?? `the last run left out ${plural(unread, 'collection')}`;
     return { tone: 'warn', word: 'Not now', line: `last complete: ${run}${age(oldest, now)}; ${why}` };
   }
-  const held = sum((each) => each.held.reduce((all, { records: removals }) => all + removals, 0));
+  const held = heldCount(snapshot);
   if (held > 0)
     return { tone: 'warn', word: 'In doubt', line: `${plural(held, 'removal')} held, ${records}` };
   const collections = sum(({ kinds }) => kinds.reduce((all, kind) => all + kind.collections, 0));
@@ -289,15 +296,23 @@ function drifted(snapshot: HealthSnapshot, drift: DriftCounts | null): Answered 
   };
 }
 
-function foundDrift({ now }: HealthSnapshot, drift: DriftCounts | null): Answered {
+function foundDrift(snapshot: HealthSnapshot, drift: DriftCounts | null): Answered {
+  const { now } = snapshot;
   if (drift === null) return { tone: 'plain', word: 'No baseline', line: 'nothing to compare with' };
   const run = drift.run === null ? 'the latest runs' : `run ${drift.run}`;
   const as = `as of ${run}${drift.at === null ? '' : `, ${age(drift.at, now)}`}`;
   const missing =
     drift.uncompared === 0 ? '' : `${plural(drift.uncompared, 'collection')} could not be compared, `;
-  const when = `${missing}${as}`;
+  const removals = heldCount(snapshot);
+  const held =
+    removals === 0
+      ? ''
+      : `${plural(removals, 'record is missing, its', 'records are missing, their')} removal is held; `;
+  const when = `${held}${missing}${as}`;
   if (drift.open === 0 && drift.unknown !== null)
     return { tone: 'warn', word: 'Unknown', line: drift.unknown.brief, whole: drift.unknown.reason };
+  if (drift.open === 0 && removals > 0)
+    return { tone: 'warn', word: `${count(removals)} missing`, line: when };
   if (drift.open === 0 && missing !== '') return { tone: 'warn', word: 'None found', line: when };
   if (drift.open === 0) return { tone: 'good', word: 'None', line: when };
   const severities = SEVERITIES.filter((each) => drift.severities[each] > 0);
