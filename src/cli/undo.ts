@@ -6,6 +6,7 @@ import { AuditLogContradicted } from '../mirror/audited-rows.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow } from '../mirror/restores.ts';
 import { lookAtRestore } from '../mirror/unfinished-restore.ts';
+import { leftText } from '../report/plan-report.ts';
 import { nameText } from '../report/value-text.ts';
 import { applyConcurrency } from '../restore/apply/apply.ts';
 import type { DesiredLookup } from '../restore/apply/ready-step.ts';
@@ -30,12 +31,13 @@ import {
   type UndoOptions,
   existingNamesakes,
   plannedPlaces,
+  stays,
 } from '../restore/undo/undo.ts';
 import { type ResumableRestore, sourceOfRestore, unknownRestore } from '../restore/apply/resume.ts';
 import { acceptedBetween } from '../state/drift.ts';
 import { type LoadedState, stateOfRecords } from '../state/state.ts';
 import { openReadClient } from '../wire-client.ts';
-import { isInteractive, printNote, type CommandContext } from './context.ts';
+import { isInteractive, printNote, printReason, type CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
 import { planFormat, type PlanFormat } from './plan.ts';
 import { desiredOf, lookupIn, showAndSend } from './plan.ts';
@@ -117,7 +119,13 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
       options,
     );
     // That nothing is to be taken back is not known from altered rows.
-    return altered.length > 0 && exit === EXIT.done ? EXIT.partial : exit;
+    if (exit !== EXIT.done) return exit;
+    const staying = stays(plan);
+    printReason(
+      context,
+      staying.map((each) => `not undone: ${leftText(each, { definitions })}`),
+    );
+    return altered.length + staying.length > 0 ? EXIT.partial : exit;
   });
 }
 

@@ -100,7 +100,7 @@ function peopleText({ by, via, resumed_by: others = [], abandoned_by: last }: Re
 function restoreSummary(report: RestoreReport): string {
   const { steps, summary, outcome, this_time: now = summary, undone_by: undo, by_hand: byHand = [] } = report;
   const { continued = 0 } = report;
-  const { applied, unverified, failed, skipped, blocked, manual, open } = now;
+  const { applied, unverified, found_done: found = 0, failed, skipped, blocked, manual, open } = now;
   const unread = Math.min(
     unverified,
     steps.filter((step) => step.outcome === 'applied' && step.verified === null).length,
@@ -120,9 +120,6 @@ function restoreSummary(report: RestoreReport): string {
   const parts = counts.flatMap(([value, what]) => (value === 0 ? [] : [`${formatInteger(value)} ${what}`]));
   const nothing = report.this_time === undefined ? 'nothing to send' : 'nothing left to send';
   const earlier = summary.applied - applied;
-  const found = steps.filter(
-    ({ outcome: end, status }) => end === 'applied' && (status === null || status >= 300),
-  ).length;
   return [
     ...(outcome === 'interrupted' ? ['interrupted'] : []),
     ...(report.abandoned_by === undefined ? [] : ['abandoned']),
@@ -131,7 +128,9 @@ function restoreSummary(report: RestoreReport): string {
     // Another process, or another machine, may have sent them.
     ...(report.this_time === undefined || found === 0
       ? []
-      : [`${formatInteger(found)} found done: the request had no answer`]),
+      : [
+          `${formatInteger(found)} of the applied ones ${found === 1 ? 'was' : 'were'} found done: the request had no answer`,
+        ]),
     ...(continued === 0
       ? []
       : [

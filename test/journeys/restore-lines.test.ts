@@ -1,6 +1,6 @@
 /** What an operator reads of a restore: the cause first, what was found rather than sent, and what stays. */
 import { describe, expect, it } from 'vitest';
-import { killedInside, ORGANIZATION, Story } from './restore-story.ts';
+import { killedInside, ORGANIZATION, type RestoreJson, Story } from './restore-story.ts';
 
 const EXPORTS = `${ORGANIZATION}batch_exports/`;
 
@@ -37,8 +37,14 @@ describe('the lines of a restore', () => {
       .not.toBe('week');
     const sent = story.writes().length;
     const { stdout } = await story.expectRun(0, 'restore', '--resume', '1');
-    expect(stdout).toContain('1 applied and verified; 1 found done: the request had no answer');
+    expect(stdout).toContain(
+      '1 applied and verified; 1 of the applied ones was found done: the request had no answer',
+    );
     expect(story.writes()).toHaveLength(sent);
+    const shown = JSON.parse(
+      (await story.expectRun(0, 'restores', 'show', '1', '--json')).stdout,
+    ) as RestoreJson;
+    expect(shown.summary).toMatchObject({ applied: 1, found_done: 1 });
   });
 
   it('name what differs where a field changed that a saved plan does not set', async () => {
@@ -58,7 +64,7 @@ describe('the lines of a restore', () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
     await story.call('DELETE', `${ORGANIZATION}projects/2/`);
     await story.applied(0, 'restore', '--kind', 'projects', '--apply');
-    const { stdout } = await story.expectRun(0, 'undo', '1');
+    const { stdout } = await story.expectRun(3, 'undo', '1');
     expect(stdout).toContain('the restore created it, and projects are never removed: delete by hand');
   });
 });

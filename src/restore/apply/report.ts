@@ -140,6 +140,8 @@ interface RestoreSummary {
   readonly applied: number;
   /** Of them, those that do not hold what was sent, or could not be read back. */
   readonly unverified: number;
+  /** Of them, those that a look-up found done: no answer says so. Left out without any. */
+  readonly found_done?: number;
   readonly failed: number;
   readonly skipped: number;
   readonly blocked: number;
@@ -397,12 +399,18 @@ function scopeOf({ scope, request }: PlanStep, newIdOf: (n: number) => string | 
   return changed;
 }
 
-function summaryOf(steps: readonly Pick<StepReport, 'outcome' | 'verified'>[]): RestoreReport['summary'] {
+function summaryOf(
+  steps: readonly Pick<StepReport, 'outcome' | 'verified' | 'status'>[],
+): RestoreReport['summary'] {
   const count = (...outcomes: StepReport['outcome'][]): number =>
     steps.filter(({ outcome }) => outcomes.includes(outcome)).length;
+  const found = steps.filter(
+    ({ outcome, status }) => outcome === 'applied' && (status === null || status >= 300),
+  ).length;
   return {
     applied: count('applied'),
     unverified: steps.filter(({ outcome, verified }) => outcome === 'applied' && verified !== true).length,
+    ...(found === 0 ? {} : { found_done: found }),
     failed: count('failed'),
     skipped: count('skipped'),
     blocked: count('blocked'),

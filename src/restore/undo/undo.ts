@@ -110,7 +110,7 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
     created.has(each.kind) && !options.definitions(each.kind).restore.isRemovable
       ? {
           ...each,
-          reason: `the restore created ${each.count === 1 ? 'it' : 'them'}, and ${each.reason}: delete by hand`,
+          reason: `the restore created ${each.count === 1 ? 'it' : 'them'}, and ${each.reason}: ${BY_HAND}`,
         }
       : each;
   const left = [...plan.left.map(staying), ...notTakenBack(plan, applied, { gone, settled, chain }, options)];
@@ -128,6 +128,13 @@ export function planUndo(mirror: RestoreRows, restore: number, options: UndoOpti
   const summary = { ...plan.summary, blocked: plan.summary.blocked + changed.length };
   const whole = { ...plan, steps, left, summary };
   return { ...whole, hash: planHash(whole) };
+}
+
+const BY_HAND = 'delete by hand';
+
+/** What of the restore stays though it is still there, since no request takes it back. */
+export function stays({ left }: Pick<Plan, 'left'>): readonly UntouchedRecords[] {
+  return left.filter(({ reason }) => reason.endsWith(BY_HAND));
 }
 
 /** Of a record that is taken for the restore's, and may be somebody else's who created the very same at that time. */
