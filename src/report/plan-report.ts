@@ -269,7 +269,7 @@ function costText({ cost, refused }: Pick<Plan, 'cost' | 'refused'>): string {
 /** A record with the secrets that it lacks. */
 type LackingRecord = Pick<PlanStep, 'kind' | 'id' | 'name'> & {
   /** Of each entry, any one pointer is enough. */
-  readonly needs: readonly Pick<PlanStep['needs'][number], 'anyOf' | 'unset'>[];
+  readonly needs: readonly Pick<PlanStep['needs'][number], 'any_of' | 'unset'>[];
 };
 
 /** YAML for the source's `secrets`, a line each: names of variables, never values. None where nothing is missing. */
@@ -314,7 +314,9 @@ function ruleLines(
   const [pointer = '/name'] = isById ? [pointerTo(definition.idPath)] : definition.nameFrom;
   const key = pointer.lastIndexOf('/') === 0 ? pointer.slice(1) : pointer;
   const comment = isById && name !== id ? ` # ${nameText(name)}` : '';
-  const needs = new Map(same.flatMap((each) => each.needs.map(({ anyOf }) => [anyOf.join(' '), anyOf])));
+  const needs = new Map(
+    same.flatMap((each) => each.needs.map(({ any_of: anyOf }) => [anyOf.join(' '), anyOf])),
+  );
   return [
     `    - match: ${JSON.stringify({ [key]: isById ? id : name })}${comment}`,
     '      values:',

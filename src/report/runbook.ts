@@ -53,7 +53,10 @@ function beforeParts({ skipped, tasks }: DrillDocument, options: ReportOptions):
   );
   const lacking = tasks.map(({ needs, unset = [], ...task }) => {
     const named = new Set(unset.map((each) => each.any_of.join(' ')));
-    return { ...task, needs: needs.filter((each) => !named.has(each.join(' '))).map((anyOf) => ({ anyOf })) };
+    return {
+      ...task,
+      needs: needs.filter((each) => !named.has(each.join(' '))).map((anyOf) => ({ any_of: anyOf })),
+    };
   });
   const unset = tasks.flatMap((task) =>
     (task.unset ?? []).map((each): Text => [

@@ -45,7 +45,7 @@ describe('a plan with nothing to send, applied with --json', () => {
     ) as RestoreJson;
     for (const { steps } of [sent, shown])
       expect(steps.find(({ outcome }) => outcome === 'blocked')).toMatchObject({
-        needs: expect.arrayContaining([{ anyOf: ['/destination/config/aws_secret_access_key'] }]) as unknown,
+        needs: expect.arrayContaining([{ any_of: ['/destination/config/aws_secret_access_key'] }]) as unknown,
       });
   });
 });

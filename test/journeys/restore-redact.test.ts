@@ -62,7 +62,7 @@ describe('redact: true', () => {
 
     const blocked = await story.plan(3, '--out', 'blocked.json');
     expect(blocked.steps).toMatchObject([{ action: 'blocked' }]);
-    expect(blocked.steps[0]?.needs.map(({ anyOf }) => anyOf)).toEqual([[POINTER], [URL_POINTER]]);
+    expect(blocked.steps[0]?.needs.map(({ any_of: anyOf }) => anyOf)).toEqual([[POINTER], [URL_POINTER]]);
 
     const values = { [POINTER]: FIRST, [URL_POINTER]: DSN };
     story.env['TIDEMARK_SECRETS'] = JSON.stringify({ pipeline_destinations: [{ values }] });

@@ -24,7 +24,7 @@ export interface StepJson {
   readonly fields: readonly { readonly path: string; readonly from?: unknown; readonly to?: unknown }[];
   readonly request: { readonly method: string; readonly path: string; readonly body: Body | null } | null;
   readonly reason: string | null;
-  readonly needs: readonly { readonly anyOf: readonly string[] }[];
+  readonly needs: readonly { readonly any_of: readonly string[] }[];
 }
 
 export interface PlanJson {

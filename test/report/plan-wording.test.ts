@@ -192,12 +192,12 @@ describe('what failed', () => {
 
 describe('lines of configuration for secrets', () => {
   it('name a record once, by its id where its name does not, and each value by a variable of its own', () => {
-    const needs = [{ anyOf: ['/config_schema/token'] }];
+    const needs = [{ any_of: ['/config_schema/token'] }];
     const kind = 'pipeline_destinations';
     const lines = secretLines(
       [
         { kind, id: '7', name: 'Hook', needs },
-        { kind, id: '7', name: 'Hook', needs: [...needs, { anyOf: ['/url', '/dsn'] }] },
+        { kind, id: '7', name: 'Hook', needs: [...needs, { any_of: ['/url', '/dsn'] }] },
         { kind, id: '8', name: '8', needs },
         { kind, id: '9', name: 'Twin', needs },
         { kind, id: '10', name: 'Twin', needs },

@@ -48,7 +48,7 @@ describe('secrets that the service does not show', () => {
     expect(lines(plan)).toEqual([
       'blocked batch_exports: the API does not return the secrets: add them under secrets in the configuration',
     ]);
-    expect(plan.steps[0]?.needs.map(({ anyOf }) => anyOf)).toEqual([
+    expect(plan.steps[0]?.needs.map(({ any_of: anyOf }) => anyOf)).toEqual([
       ['/destination/config/aws_access_key_id'],
       ['/destination/config/aws_secret_access_key'],
     ]);
@@ -119,7 +119,7 @@ describe('secrets that the service does not show', () => {
 
   it('of a type that nobody knows need at least one', () => {
     const plan = planOf([organization, masked({ type: 'Carrier pigeon', config: {} })], [organization]);
-    expect(plan.steps[0]?.needs[0]?.anyOf).toContain('/destination/config/token');
+    expect(plan.steps[0]?.needs[0]?.any_of).toContain('/destination/config/token');
   });
 
   it('that are not there for a type without any block nothing', () => {
@@ -206,7 +206,7 @@ describe('a masked value', () => {
     });
     expect(planOf([organization, hidden], [organization, live]).steps[0]).toMatchObject({
       action: 'blocked',
-      needs: [{ anyOf: ['/destination/config/list/0'] }],
+      needs: [{ any_of: ['/destination/config/list/0'] }],
     });
   });
 
@@ -237,7 +237,7 @@ describe('a masked value', () => {
 
     it.each(absent)('%s blocks, and is named, where nothing supplies it', (_name, live) => {
       expect(planned(live)).toMatchObject([
-        { action: 'blocked', obstacle: 'secret_missing', needs: [{ anyOf: ['/destination/config/token'] }] },
+        { action: 'blocked', obstacle: 'secret_missing', needs: [{ any_of: ['/destination/config/token'] }] },
       ]);
     });
 

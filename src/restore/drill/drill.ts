@@ -118,7 +118,7 @@ function tasksOf({ isAsked }: DrillSnapshot, verdicts: Verdicts): DrillTask[] {
     const { desired, name, fields, needs } = step;
     if (desired === null || !isAsked(desired)) return [];
     const { kind, scope, id } = desired;
-    const unset = needs.flatMap(({ anyOf, unset: reason }) =>
+    const unset = needs.flatMap(({ any_of: anyOf, unset: reason }) =>
       reason === undefined ? [] : [{ any_of: anyOf, reason }],
     );
     const verdict = verdicts.ofStep(step);
@@ -132,7 +132,7 @@ function tasksOf({ isAsked }: DrillSnapshot, verdicts: Verdicts): DrillTask[] {
         name,
         reason,
         fields,
-        needs: needs.map(({ anyOf }) => anyOf),
+        needs: needs.map(({ any_of: anyOf }) => anyOf),
         ...(unset.length === 0 ? {} : { unset }),
         waits: step.obstacle === 'depends_on_blocked',
       },

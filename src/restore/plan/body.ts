@@ -200,7 +200,7 @@ function needOf(
   });
   const isMasked = pointers.some((pointer) => masked.includes(pointer));
   return {
-    anyOf: pointers.map((pointer) => top + pointer),
+    any_of: pointers.map((pointer) => top + pointer),
     ...(isHeldBack ? { because: 'redacted' } : isMasked ? { because: 'masked' } : {}),
   };
 }
@@ -323,7 +323,7 @@ export function unaskedChange(
   live: JsonValue,
 ): string | null {
   const places = [
-    ...needs.flatMap(({ anyOf }) => (anyOf.some(isAsked) ? [] : anyOf)),
+    ...needs.flatMap(({ any_of: anyOf }) => (anyOf.some(isAsked) ? [] : anyOf)),
     ...fills.flatMap(({ pointer, from }) => {
       if (from === 'step' || isAsked(pointer)) return [];
       return from === 'desired' && isSame(pointer, desired, live) ? [] : [pointer];

@@ -81,7 +81,7 @@ export type Inverse =
 /** A secret that the step cannot be sent without. */
 export interface SecretNeed {
   /** Pointers into the body, any one of which is enough. */
-  readonly anyOf: readonly string[];
+  readonly any_of: readonly string[];
   /** `redacted`: the mirror never stored it; `masked`: it holds a mask; left out where the service shows nothing. */
   readonly because?: 'redacted' | 'masked';
   /** What is wrong with the variable or file from which the configuration takes it; left out for any other need. */

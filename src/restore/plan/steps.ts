@@ -135,7 +135,7 @@ export function liveParameters({ idParameter }: ResourceDefinition, live: Parsed
 
 /** Of missing secrets those that the configuration can supply: values, not names of members. */
 export function suppliable(needs: readonly SecretNeed[]): SecretNeed[] {
-  return needs.filter(({ anyOf }) => !anyOf.some(isNameRedacted));
+  return needs.filter(({ any_of: anyOf }) => !anyOf.some(isNameRedacted));
 }
 
 /**
@@ -144,7 +144,7 @@ export function suppliable(needs: readonly SecretNeed[]): SecretNeed[] {
  */
 export function needsText(needs: readonly SecretNeed[], areListed = true): string {
   const values = suppliable(needs);
-  const names = needs.filter((need) => !values.includes(need)).flatMap(({ anyOf }) => anyOf);
+  const names = needs.filter((need) => !values.includes(need)).flatMap(({ any_of: anyOf }) => anyOf);
   const byRemedy = Map.groupBy(values, ({ unset }) => unset);
   return [
     ...(names.length === 0
@@ -161,7 +161,9 @@ export function needsText(needs: readonly SecretNeed[], areListed = true): strin
 /** Why the values are not there. */
 function lackText(values: readonly SecretNeed[], areListed: boolean): string {
   const placesOf = (why: SecretNeed['because']): string => {
-    const places = values.filter(({ because }) => because === why).map(({ anyOf }) => anyOf.join(' or '));
+    const places = values
+      .filter(({ because }) => because === why)
+      .map(({ any_of: anyOf }) => anyOf.join(' or '));
     return areListed && places.length > 0 ? 'the secrets' : places.join(', ');
   };
   const [redacted, masked, omitted] = [placesOf('redacted'), placesOf('masked'), placesOf(undefined)];
