@@ -16,7 +16,7 @@ import {
   hiddenFields,
   withoutSecrets,
 } from '../secrets.ts';
-import { askedFields, separateFields, unseenSecrets } from './body.ts';
+import { unseenSecrets } from './body.ts';
 import { planCreation } from './creations.ts';
 import { ownerObstacle, ownUserObstacle } from './guards.ts';
 import type { Draft, Fill, Inverse } from './plan.ts';
@@ -54,6 +54,7 @@ import {
   joinedReasons,
   blocked,
 } from './steps.ts';
+import { askedFields, separateFields } from './update-body.ts';
 
 /** Plans one record that both states have; false if there is nothing to do. */
 export function planChange(
