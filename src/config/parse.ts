@@ -103,9 +103,18 @@ function messageFor(schema: z.core.$ZodType, tree: Tree, issue: z.core.$ZodIssue
   if (along.some((each) => aboutOf(each).isSecret === true)) return `${expected}${near}`;
   // A key that was pasted into the wrong place.
   if (typeof value === 'string' && shownText(value, {}) !== value) return `${expected}, got a secret`;
+  if (path[0] === 'sources' && path.at(-1) === 'name' && mayBeKey(value))
+    return `${expected}, got ${value.length} characters that are not shown: they may be a key`;
   const template = nearest(tree.templates, path);
   const got = template === undefined ? shown(value) : `what ${JSON.stringify(template)} gives`;
   return `${expected}, got ${got}${near}`;
+}
+
+const LEAST_KEY = 20; // characters
+
+/** True for a long text of letters and digits where a name is expected: a key of no known form, pasted into the wrong place. */
+function mayBeKey(value: unknown): value is string {
+  return typeof value === 'string' && value.length >= LEAST_KEY && /[a-z]/i.test(value) && /\d/.test(value);
 }
 
 /** By the schema at the path, or the nearest above it that says something. */

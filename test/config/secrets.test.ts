@@ -27,6 +27,18 @@ describe('a name of a source', () => {
     expect(error.message).not.toContain(name);
     expect(error.message.split('\n')).toHaveLength(1);
   });
+
+  it.each([
+    ['of no known form', 'Q7rT2mXw9LpZ4vKc8sYb', false],
+    ['that is short', 'Team-2', true],
+    ['of words', 'Production-of-the-whole-company', true],
+  ])('%s that the rule refuses is shown unless it may be a key', (_what, name, isShown) => {
+    const { message } = refused(
+      `sources:\n  - name: ${name}\n    baseUrl: https://svc.example.com\n    apiKey: another-secret\n`,
+    );
+    expect(message).toMatch(/sources\[0\]\.name: expected a name/);
+    expect(message.includes(name)).toBe(isShown);
+  });
 });
 
 describe('a key file', () => {
