@@ -1,5 +1,6 @@
 /** Error responses as errors to decide on (wire-notes.md, Errors). */
 import { TidemarkError, type ErrorCode } from '../core/errors.ts';
+import { OR_EXCLUDE, permissionAdvice, permissionIn, REFUSED_HERE } from '../core/hints.ts';
 import type { NeutralText } from './neutral-text.ts';
 import { parseRetryAfter, retryAfterFromDetail } from './retry.ts';
 import type { Answer } from './transport.ts';
@@ -34,11 +35,6 @@ function complaintOf(text: string, neutral: NeutralText): Complaint {
   return { detail: neutral(complaints[0] ?? ''), field: named ?? neutral(name) };
 }
 
-/** "API key missing required scope 'organization:read'" names the permission. */
-function permissionIn(detail: string): string | undefined {
-  return /scopes?:? ['"`]?([a-z_*]+:[a-z_*]+)/i.exec(detail)?.[1];
-}
-
 interface Meaning {
   readonly code: ErrorCode;
   readonly what: string;
@@ -52,10 +48,7 @@ function meaningOf(status: number, keyPlace: string | null): Meaning {
     return {
       code: 'unauthorized',
       what: 'the key was refused',
-      hint:
-        keyPlace === null
-          ? 'other requests accept the key: it lacks a permission, a gateway refuses this path, or it was revoked just now'
-          : `check ${keyPlace}; a revoked or mistyped key is refused`,
+      hint: keyPlace === null ? REFUSED_HERE : `check ${keyPlace}; a revoked or mistyped key is refused`,
       isRetryable: false,
     };
   }
@@ -114,10 +107,7 @@ export function answerError(
   const retryAfterMs = parseRetryAfter(answer.retryAfter, answer.date, nowMs) ?? retryAfterFromDetail(detail);
   const said = detail === '' ? '' : `: ${detail}`;
   return new TidemarkError(meaning.code, `${meaning.what} (${status})${said}`, {
-    hint:
-      permission === undefined
-        ? meaning.hint
-        : `give the key the permission ${permission}, or exclude the kind in the configuration`,
+    hint: permission === undefined ? meaning.hint : `${permissionAdvice(permission)}${OR_EXCLUDE}`,
     isRetryable: meaning.isRetryable,
     status,
     ...(permission === undefined ? {} : { permission }),

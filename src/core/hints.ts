@@ -149,3 +149,20 @@ export function resumeHint(restore: number, owner: string | null): string {
   const hint = `\`tidemark restores show ${restore}\` lists what was done; \`tidemark restore --resume ${restore}\` continues it; \`tidemark undo ${restore}\` takes back what it did; \`tidemark restore --abandon ${restore}\` leaves it as it is`;
   return owner === null ? hint : withSource(hint, owner);
 }
+
+// What a key that works elsewhere is refused: `sync`, `status` and `doctor` give the same advice.
+
+/** A 401 of a key that other requests accept. */
+export const REFUSED_HERE =
+  'other requests accept the key: it lacks a permission, a gateway refuses this path, or it was revoked just now';
+
+export const OR_EXCLUDE = ', or exclude the kind in the configuration';
+
+/** "API key missing required scope 'organization:read'" names the permission. */
+export function permissionIn(text: string): string | undefined {
+  return /scopes?:? ['"`]?([a-z_*]+:[a-z_*]+)/i.exec(text)?.[1];
+}
+
+export function permissionAdvice(...permissions: readonly string[]): string {
+  return `give the key the ${permissions.length === 1 ? 'permission' : 'permissions'} ${permissions.join(', ')}`;
+}

@@ -3,6 +3,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { mirroredKinds, takenAlong } from '../config/mirrored-kinds.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
+import { OR_EXCLUDE, permissionAdvice, REFUSED_HERE } from '../core/hints.ts';
 import type { CollectionProbe } from './collection-probe.ts';
 import type { KindReach, SourceReach } from './source-reach.ts';
 
@@ -56,14 +57,20 @@ type Found = Omit<Problem, 'source'>;
 /** One problem for each permission that is missing. */
 function denied({ kinds, source }: SourceReach): Found[] {
   const rows = kinds.filter(({ state }) => state === 'denied');
-  return [...Map.groupBy(rows, permissionOf)].map(([permission, lacking]) => {
+  // What a 401 lacks is not known, so those are apart.
+  const groups = Map.groupBy(rows, (row) => `${errorOf(row)?.code} ${permissionOf(row)}`);
+  return [...groups.values()].map((lacking) => {
+    const permission = permissionOf(lacking[0] as KindReach);
     const names = kindsOf(lacking);
-    const said = errorOf(lacking[0])?.message ?? 'the key may not do this';
+    const error = errorOf(lacking[0]);
+    const said = error?.message ?? 'the key may not do this';
+    const isRefused = error?.code === 'unauthorized';
+    const advice = isRefused ? REFUSED_HERE : permissionAdvice(permission);
     return {
       gravity: 'error',
       code: 'permission_missing',
       message: `${names.join(', ')}: ${said}`,
-      next: `add the permission ${permission} to the key${orWithout(source, names)}`,
+      next: `${advice}${orWithout(source, names)}`,
     };
   });
 }
@@ -199,7 +206,7 @@ function errorOf(row: KindReach | undefined): CollectionProbe['error'] {
 /** Without the root nothing is found, so leaving it out does not help. */
 function orWithout(source: SourceConfig, kinds: readonly Kind[]): string {
   const isLeft = mirroredKinds(without(source, kinds)).size > 0;
-  return isLeft ? `, or leave them out: ${excluding(source, kinds)}` : '';
+  return isLeft ? `${OR_EXCLUDE}: ${excluding(source, kinds)}` : '';
 }
 
 /** The line of configuration that leaves kinds out, and by name what goes with them. */

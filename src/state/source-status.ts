@@ -7,6 +7,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type MirrorOwnership, ownerOf } from '../config/mirrors.ts';
 import type { ErrorCode } from '../core/errors.ts';
+import { OR_EXCLUDE, permissionAdvice, permissionIn, REFUSED_HERE } from '../core/hints.ts';
 import { withSource } from '../core/hints.ts';
 import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -291,7 +292,7 @@ function stepsFor(status: SourceStatus, hasOthers: boolean, isAtWork: boolean): 
   );
   if (status.lastEnded?.outcome === 'failed') codes.add(code);
   for (const each of codes) {
-    const remedy = each === null ? undefined : REMEDY[each];
+    const remedy = each === null ? undefined : (refusalRemedy(status, each) ?? REMEDY[each]);
     if (remedy !== undefined) steps.push(`${remedy}run \`${sync}\` again`);
   }
   if (steps.length === 0 && !isAtWork) steps.push(`run \`${sync}\` again`);
@@ -300,11 +301,25 @@ function stepsFor(status: SourceStatus, hasOthers: boolean, isAtWork: boolean): 
   return steps;
 }
 
+/** What a key lacks that other requests accept, in the words of the sync and of doctor; null for another error. */
+function refusalRemedy({ unread, lastEnded }: SourceStatus, code: ErrorCode): string | null {
+  if (code === 'unauthorized')
+    return lastEnded?.outcome === 'failed' ? null : `${REFUSED_HERE}; mend that, then `;
+  if (code !== 'forbidden') return null;
+  const denied = unread.filter(({ errorCode }) => errorCode === code);
+  const needed = denied.map(
+    ({ kind, error }) => permissionIn(error ?? '') ?? definitionOf(kind).permission.read,
+  );
+  if (needed.length === 0) return 'give the key the missing permissions, then ';
+  // Without the root nothing is found at all.
+  const isRoot = denied.some(({ kind }) => definitionOf(kind).discovery.from === 'root');
+  return `${permissionAdvice(...new Set(needed))}${isRoot ? '' : OR_EXCLUDE}, then `;
+}
+
 /** What comes before the next run, by what went wrong. What the next run may find healed has none. */
 const REMEDY: Partial<Record<ErrorCode, string>> = {
   throttled: 'wait until the limit that the error names leaves requests again, or raise it, then ',
   unauthorized: 'check the key of this source (`tidemark doctor` tries it), then ',
-  forbidden: 'give the key the missing permissions, or leave those kinds out (kinds.exclude), then ',
   not_found: 'leave out what the service does not offer (kinds.exclude), then ',
   unreachable: 'check the base URL and that the service is up, then ',
   disk_full: 'free some space, then ',

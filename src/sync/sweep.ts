@@ -12,6 +12,7 @@ import { isIdSecret, shownId } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { OR_EXCLUDE, permissionAdvice } from '../core/hints.ts';
 import { type RecordShape, type ScannedRecord, scanRecord } from '../core/json-scan.ts';
 import type { Logger } from '../core/logger.ts';
 import { plural } from '../core/wording.ts';
@@ -224,17 +225,18 @@ export function sweepError(
   const isRoot = definition.discovery.from === 'root';
   const { forbidden, notFound } = isRoot
     ? {
-        forbidden: `give the key the permission ${needed}`,
+        forbidden: permissionAdvice(needed),
         notFound: 'check baseUrl, and the ids under `organizations` where some are named',
       }
     : {
-        forbidden: `give the key the permission ${needed}, or exclude ${definition.kind} in the configuration`,
+        forbidden: `${permissionAdvice(needed)}${OR_EXCLUDE}`,
         notFound: `not offered here? then exclude ${definition.kind} in the configuration`,
       };
   if (code === 'not_found' && !isParentShown)
     return { code, message, hint: parentMissing(definition), permission };
   const advice = code === 'forbidden' ? forbidden : code === 'not_found' ? notFound : null;
-  return { code, message, hint: (isRoot ? (advice ?? hint) : (hint ?? advice)) ?? null, permission };
+  const isAdvised = isRoot || code === 'forbidden';
+  return { code, message, hint: (isAdvised ? (advice ?? hint) : (hint ?? advice)) ?? null, permission };
 }
 
 /** What to do about a list that is missing below a record that no list of the run showed: the kind is not at fault. */

@@ -132,7 +132,7 @@ describe('doctor', () => {
     expect(kind('batch_exports')).toMatchObject({ state: 'failing' });
     expect(codes).toEqual(['permission_missing', 'server_error', 'not_offered', 'mirror_missing']);
     const [missing, , unoffered] = document.problems;
-    expect(missing?.next).toContain('add the permission plugin:read to the key');
+    expect(missing?.next).toContain('give the key the permission plugin:read, or exclude the kind');
     expect(unoffered?.next).toContain('kinds: { exclude: [proxy_records] }');
     expect(document.problems.every(({ next }) => next !== '')).toBe(true);
     const { stdout } = await text(env, directory);
@@ -403,6 +403,23 @@ describe('doctor', () => {
     expect(wide).toEqual([]);
   });
 
+  it.each([
+    ['403', 'give the key the permission plugin:read, or exclude the kind in the configuration'],
+    ['401', 'other requests accept the key: it lacks a permission, a gateway refuses this path, or'],
+  ])('says of a %s for one kind what sync and status say', async (status, advice) => {
+    const { service, directory, env } = await rig();
+    service.quirks.push(
+      ({ path }, response) =>
+        path.endsWith('/plugins/') &&
+        (status === '403' ? forbidden(response, 'plugin:read') : respond(response, 401, '{"detail":"no"}')),
+    );
+    for (const command of ['sync', 'status', 'doctor']) {
+      const { code, stdout } = await commandLine([command], { env, cwd: directory });
+      expect(code).toBe(3);
+      expect(stdout.replace(/\s+/g, ' ')).toContain(advice);
+    }
+  });
+
   it('says each error once where one terminal shows report and reason, and beside a report in a file', async () => {
     const { service, directory, env } = await rig();
     service.quirks.push(
@@ -414,9 +431,9 @@ describe('doctor', () => {
       ...{ signal: new AbortController().signal, execPath: process.execPath, entry: '' },
     });
     expect(code).toBe(3);
-    expect(stdout.text).toContain('add the permission');
+    expect(stdout.text).toContain('give the key the permission');
     expect(stderr.text).not.toContain('plugins');
-    expect((await text(env, directory)).stderr).toContain('add the permission plugin:read');
+    expect((await text(env, directory)).stderr).toContain('give the key the permission plugin:read');
   });
 
   it('looks only at the sources that are named', async () => {
