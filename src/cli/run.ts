@@ -10,6 +10,7 @@ import type { FirstRead, DiffDocument } from '../diff/change.ts';
 import { compareKeys, type RecordKey } from '../catalog/order.ts';
 import { countRepeats, inBoth, repeatingKinds, withoutRepeats } from '../diff/families.ts';
 import { MAX_FIELDS } from '../mirror/field-shapes.ts';
+import type { HeldRemovals } from '../mirror/held-removals.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
@@ -28,6 +29,7 @@ import { isPublished, previousRun } from '../state/runs.ts';
 import { type RecreatedCount, recreatedIn, RecreatedBetween } from '../state/recreated.ts';
 import { RestoreWrites } from '../state/written-by-restore.ts';
 import type { SweepReport } from '../sync/outcome.ts';
+import { heldCommands } from '../sync/removals.ts';
 import type { RunReport } from '../sync/run.ts';
 import { type CommandContext, lineOptions } from './context.ts';
 import { collectionsText, groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
@@ -41,6 +43,8 @@ export interface ReportedRun {
   readonly firstReads: readonly FirstRead[];
   /** Counted records that restores created again. */
   readonly createdAgain: readonly RecreatedCount[];
+  /** What waits in the mirror now, also in lists that the run did not read. */
+  readonly held: readonly HeldRemovals[];
 }
 
 /** A run that ended, with facts from the mirror. */
@@ -52,6 +56,7 @@ export function reportedRun(mirror: Mirror, report: RunReport): ReportedRun {
     schemaChanges: mirror.runs.schemaChanges({ run: report.run }),
     firstReads: isPublishedRun ? firstReadsIn(readNewlyReadCollections(mirror, [run.run], null), run) : [],
     createdAgain: recreatedInRun(mirror, report.run),
+    held: mirror.runs.heldRemovals(report.source),
   };
 }
 
@@ -112,7 +117,7 @@ export function crashedRunNote(mirror: Pick<Mirror, 'runs'>, source: string): st
  * reason and what to do.
  */
 export function renderRun(
-  { report, schemaChanges, firstReads, createdAgain }: ReportedRun,
+  { report, schemaChanges, firstReads, createdAgain, held }: ReportedRun,
   {
     mirrorPath,
     isQuiet,
@@ -139,7 +144,7 @@ export function renderRun(
       ...recreatedLines(createdAgain),
     );
   }
-  lines.push(...shortcomings(report, isVerbose));
+  lines.push(...shortcomings({ report, held }, isVerbose));
   const pending = report.sweeps.reduce((sum, sweep) => sum + sweep.pending, 0);
   if (pending > 0 && !isQuiet) {
     lines.push(
@@ -158,7 +163,7 @@ const READ_ENDS: ReadonlySet<SweepReport['outcome']> = new Set(['complete', 'hel
  * stderr has just read them in the run's report.
  */
 export function runReason(
-  { report }: ReportedRun,
+  { report, held }: Pick<ReportedRun, 'report' | 'held'>,
   { isShown }: { readonly isShown: boolean } = { isShown: false },
 ): string[] {
   const { run, source, outcome } = report;
@@ -167,7 +172,7 @@ export function runReason(
   const isRead = report.error === undefined && report.sweeps.every((sweep) => READ_ENDS.has(sweep.outcome));
   return [
     `run ${run} of ${source} ${outcomeText(outcome)}`,
-    ...(isShown ? [] : shortcomings(report, false).map((line) => `  ${line}`)),
+    ...(isShown ? [] : shortcomings({ report, held }, false).map((line) => `  ${line}`)),
     ...(isRead
       ? []
       : [
@@ -180,7 +185,10 @@ export function runReason(
  * Errors of the run and its collections, with what to do; unless `isVerbose`, an outage is one of them, and so are the
  * removals that are held in several lists of a kind.
  */
-function shortcomings({ source, error, sweeps }: RunReport, isVerbose: boolean): string[] {
+function shortcomings(
+  { report: { source, error, sweeps }, held: waiting }: Pick<ReportedRun, 'report' | 'held'>,
+  isVerbose: boolean,
+): string[] {
   const lines: string[] = [];
   // A sweep's error is printed with its collection.
   if (error !== undefined && sweeps.every((sweep) => sweep.error === null)) {
@@ -190,7 +198,7 @@ function shortcomings({ source, error, sweeps }: RunReport, isVerbose: boolean):
   // A message may quote an id or an answer of the service.
   const unread = sweeps.filter(({ outcome }) => outcome !== 'complete');
   const { outage, others } = isVerbose ? { outage: [], others: unread } : withoutOutage(unread);
-  const { held, rest } = isVerbose ? { held: [], rest: others } : withoutHeld(others, source);
+  const { held, rest } = isVerbose ? { held: [], rest: others } : withoutHeld(others, source, waiting);
   return [...lines, ...outage, ...problemLines(rest), ...held].map((line) => escapeControlCharacters(line));
 }
 
@@ -238,18 +246,23 @@ function withoutOutage(unread: readonly SweepReport[]): {
 function withoutHeld(
   unread: readonly SweepReport[],
   source: string,
+  waiting: readonly HeldRemovals[],
 ): { readonly held: readonly string[]; readonly rest: readonly SweepReport[] } {
   const all = unread.filter(({ error }) => error?.code === 'removals_held');
   const alike = groupAlike(all, ({ kind }) => kind).filter(({ length }) => length > 1);
   if (alike.length === 0) return { held: [], rest: unread };
   const several = new Set(alike.flat());
+  const kinds = new Set(alike.map(([{ kind }]) => kind));
   return {
     held: [
       ...alike.map((sweeps) => {
         const records = sweeps.reduce((sum, { held }) => sum + held, 0);
         return `${groupText(sweeps)}: held: the lists no longer show ${plural(records, 'record')}; their removal waits for your approval, or a later run that confirms it`;
       }),
-      `  → \`tidemark status --source ${source}\` has the commands that show them, plan to restore them, and remove them here; -v lists each`,
+      ...heldCommands(
+        waiting.filter(({ kind }) => kinds.has(kind)),
+        source,
+      ).map((line) => `  → ${line}`),
     ],
     rest: unread.filter((sweep) => !several.has(sweep)),
   };
@@ -261,14 +274,20 @@ function problemLines(unread: readonly SweepReport[]): string[] {
     JSON.stringify([outcome, error?.message ?? null, error?.hint ?? null]),
   );
   const said = new Set<string>();
+  const hintOf = (error: SweepReport['error']): string[] => {
+    const hint = error?.hint ?? null;
+    if (hint === null || said.has(hint)) return [];
+    said.add(hint);
+    return [`  → ${withLocalTimes(hint)}`];
+  };
   return groups.flatMap((sweeps) => {
     const [{ outcome, error }] = sweeps;
     if (error !== null && said.has(error.message))
-      return [`${collectionsText(sweeps)}: ${outcome} for the same reason`];
+      return [`${collectionsText(sweeps)}: ${outcome} for the same reason`, ...hintOf(error)];
     if (error !== null) said.add(error.message);
     return [
       `${collectionsText(sweeps)}: ${outcome}${error === null ? '' : `: ${error.message}`}`,
-      ...(error === null || error.hint === null ? [] : [`  → ${withLocalTimes(error.hint)}`]),
+      ...hintOf(error),
     ];
   });
 }

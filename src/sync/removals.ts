@@ -98,6 +98,19 @@ export function lookCommands(
   };
 }
 
+/** The commands for what several lists hold, a line each: to look, to restore, and for each kind to remove all of it here. */
+export function heldCommands(
+  held: readonly { readonly kind: Kind; readonly records: number; readonly below: number }[],
+  source: string,
+): string[] {
+  const { look, restore } = lookCommands(held, source);
+  const accepting = [...Map.groupBy(held, ({ kind }) => kind)].map(([kind, own]) => {
+    const all = own.reduce((sum, { records, below }) => sum + records + below, 0);
+    return `\`tidemark sync --accept-removals ${all} --kind ${kind} --source ${source}\` removes all held ${kind} now`;
+  });
+  return [`${look} shows them, ${restore} plans to restore them; -v lists each`, ...accepting];
+}
+
 /** The kinds of records below one of this kind that a restore can create again. */
 export function createdBelow(kind: Kind): Kind[] {
   const key = scopeKeyNaming(kind);

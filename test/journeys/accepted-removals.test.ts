@@ -174,7 +174,10 @@ describe('held removals', () => {
       /^role_memberships \(.*\) and 2 others: held: the lists no longer show 9 records; their removal waits for your approval, or a later run that confirms it$/m,
     );
     expect(stdout.match(/role_memberships \(/g)).toHaveLength(1);
-    expect(stdout).toContain('→ `tidemark status --source default` has the commands');
+    expect(stdout).toContain(
+      '  → `tidemark diff latest live --source default --kind role_memberships` shows them, `tidemark restore --source default --kind role_memberships` plans to restore them; -v lists each\n' +
+        '  → `tidemark sync --accept-removals 9 --kind role_memberships --source default` removes all held role_memberships now\n',
+    );
     expect(stdout).toContain('any of its 12 records');
     const each = await expectRun(3, 'sync', '-v');
     expect(each.stdout.match(/^role_memberships \(.*: held: the list no longer shows/gm)).toHaveLength(3);

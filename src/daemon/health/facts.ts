@@ -1,4 +1,5 @@
 /** The facts that the health of the daemon and of its sources follows from, as `health-facts.ts` gathers them. */
+import type { SourceStatus } from '../../state/source-status.ts';
 import type { UnendedRestore } from '../../mirror/unfinished-restore.ts';
 import type { IntervalChange } from '../schedule/intervals.ts';
 
@@ -65,7 +66,11 @@ export interface SourceFacts {
   /** When the oldest run began that is known, ISO 8601; null where there was none. */
   readonly firstTriedAt: string | null;
   /** Removals that wait, and how many an acceptance has to allow. */
-  readonly held: { readonly records: number; readonly ceiling: number };
+  readonly held: {
+    readonly records: number;
+    readonly ceiling: number;
+    readonly lists: SourceStatus['held'];
+  };
   /** Its latest restore, if that was stopped or killed before its end; null for none, and while it is being applied. */
   readonly interrupted: Pick<UnendedRestore, 'restore' | 'startedAt' | 'backupMadeAt'> | null;
   /**

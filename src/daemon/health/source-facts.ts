@@ -80,6 +80,7 @@ export function sourceFacts(
     held: {
       records: held.reduce((sum, { records }) => sum + records, 0),
       ceiling: held.reduce((sum, { records, below }) => sum + records + below, 0),
+      lists: held,
     },
     // A list with held removals was read.
     unread: unreadCount - sourceStatus.unread.filter(({ outcome }) => outcome === 'held').length,
@@ -116,7 +117,7 @@ export function unreadSource(view: SourceView, config: Config, source: string): 
     lastNarrowed: null,
     addedAt: view.addedAt(source),
     firstTriedAt: null,
-    held: { records: 0, ceiling: 0 },
+    held: { records: 0, ceiling: 0, lists: [] },
     interrupted: null,
     driftWaitsSince: null,
     unread: 0,

@@ -3,6 +3,7 @@ import type { ErrorCode } from '../../core/errors.ts';
 import { DISK_FULL_HINT, resumeHint } from '../../core/hints.ts';
 import { duration, durationBeyond, localTime, plural } from '../../core/wording.ts';
 import { unendedText } from '../../mirror/unfinished-restore.ts';
+import { lookCommands } from '../../sync/removals.ts';
 import { expectedSince, isFirstSyncAtWork, isInterrupted } from './allowed-age.ts';
 import type { SourceFacts, EndedJob } from './facts.ts';
 import type { HealthReason } from './reason.ts';
@@ -193,15 +194,16 @@ function narrowedRun({ lastNarrowed: last }: SourceFacts): HealthReason[] {
   ];
 }
 
-function held({ held: { records, ceiling }, source }: SourceFacts): HealthReason[] {
+function held({ held: { records, ceiling, lists }, source }: SourceFacts): HealthReason[] {
   if (records === 0) return [];
+  const { look, restore } = lookCommands(lists, source);
   return [
     {
       code: 'removals_held',
       state: 'degraded',
       message: `${plural(records, 'removal')} held, until you accept ${records === 1 ? 'it' : 'them'} or a later run confirms ${records === 1 ? 'it' : 'them'}`,
       since: null,
-      hint: `\`tidemark diff latest live --source ${source}\` shows them, \`tidemark restore --source ${source}\` plans to restore them; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``,
+      hint: `${look} shows them, ${restore} plans to restore them; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``,
     },
   ];
 }
