@@ -278,9 +278,7 @@ function rowOf(summary: CellSummary, now: number): HtmlPart[] {
     const { tone, word } = answers?.[question] ?? { tone: 'plain', word: 'unknown' };
     return badge(tone, word);
   };
-  const message = reason?.message ?? '';
-  const text =
-    message.length > REASON_LENGTH ? `${message.slice(0, REASON_LENGTH).toWellFormed()}…` : message;
+  const text = shortened(reason?.message ?? '');
   const code = lastErrorCode === null ? NOTHING : markup`<code>${lastErrorCode}</code> `;
   return [
     markup`<a href="${withSource('/', name)}">${nameHtml(name)}</a> ${faint(group)}`,
@@ -294,6 +292,19 @@ function rowOf(summary: CellSummary, now: number): HtmlPart[] {
     nextDueAt === null ? faint('never') : aheadHtml(nextDueAt, now),
     text === '' ? code : [code, faint(text)],
   ];
+}
+
+/** Cut between its parts, such as the targets of a backup, with how many are left out: the worst is the first. */
+function shortened(message: string): string {
+  if (message.length <= REASON_LENGTH) return message;
+  const [first = '', ...others] = message.split('; ');
+  const start = first.length > REASON_LENGTH ? `${first.slice(0, REASON_LENGTH).toWellFormed()}…` : first;
+  let shown = start;
+  for (const [index, part] of others.entries()) {
+    if (shown.length + part.length > REASON_LENGTH) return `${shown}; and ${others.length - index} more`;
+    shown = `${shown}; ${part}`;
+  }
+  return shown;
 }
 
 function pagesHtml(asked: SourcesQuery, found: number): Html {
