@@ -31,7 +31,8 @@ export const EVENT_MEANINGS = {
   drill_fell:
     'A restore drill would recover more than 5 percentage points less than before; several small falls count together.',
   drill_recovered: 'A restore drill would again recover about as much as before `drill_fell`.',
-  backup_failed: 'A backup failed, or could not be stored in one of its targets.',
+  backup_failed:
+    'A backup failed, or could not be stored in one of its targets; then the notice names those that have it.',
   backup_recovered:
     'A backup is stored in all its targets again, or the target that lacked it is no longer configured.',
   backup_overdue:

@@ -340,7 +340,9 @@ it('that could not be written down is why a backup is overdue', async () => {
   const { reasons, outcomes } = given.shown();
   expect(reasons).toEqual([
     expect.stringMatching(/^the last backup failed: the disk is full; the newest backup, /),
-    expect.stringMatching(/^no backup of the mirror was made for .*: the last one failed: the disk is full$/),
+    expect.stringMatching(
+      /^no backup of the mirror was made for .*: the last one failed: the disk was full$/,
+    ),
   ]);
   expect(outcomes).toEqual(['failed']);
   rig.onOpen = () => undefined;

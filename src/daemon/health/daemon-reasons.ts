@@ -291,7 +291,7 @@ function overdueCause(
   if (isBeingMade) return { why: 'it is being made now', hint: null };
   if (failed !== undefined)
     return {
-      why: `the last one failed${isDiskFull(failed) ? ': the disk is full' : ''}`,
+      why: `the last one failed${isDiskFull(failed) ? ': the disk was full' : ''}`,
       hint: isDiskFull(failed)
         ? againHint(failed)
         : '`tidemark backup create` makes one once the cause is fixed',

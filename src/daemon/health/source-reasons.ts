@@ -30,7 +30,9 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
   const { sync = null } = facts;
   const runs = sync === null ? undefined : syncText(sync, now);
   const isFull = !isSyncing && wasDiskFull(facts);
-  const held = [waits, runs, isFull ? WAS_FULL : undefined]
+  const isHeld = !isSyncing && isOnlyHeld(facts);
+  const removals = isHeld ? `${plural(facts.held.records, 'removal')} held` : undefined;
+  const held = [waits, runs, isFull ? WAS_FULL : undefined, removals]
     .map((text) => (text === undefined ? '' : `; ${text}`))
     .join('');
   const isSilent = sync !== null && sync.silentMs >= SILENT_MS;
@@ -41,6 +43,7 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
     waitHint(facts) ??
     hangingSyncHint(facts) ??
     (isFull ? DISK_FULL_HINT : null) ??
+    (isHeld ? heldHint(facts) : null) ??
     (isSyncing ? null : unansweredHint(latestSync(facts), source)) ??
     (isSyncing ? null : `\`tidemark runs\` shows the runs${start}`);
   if (lastComplete === null) {
@@ -194,16 +197,27 @@ function narrowedRun({ lastNarrowed: last }: SourceFacts): HealthReason[] {
   ];
 }
 
-function held({ held: { records, ceiling, lists }, source }: SourceFacts): HealthReason[] {
-  if (records === 0) return [];
+/** True where the latest sync was partial for held removals alone: another one would be too. */
+function isOnlyHeld(facts: SourceFacts): boolean {
+  const last = latestSync(facts);
+  return last?.outcome === 'partial' && facts.unread === 0 && facts.held.records > 0;
+}
+
+function heldHint({ held: { ceiling, lists }, source }: SourceFacts): string {
   const { look, restore } = lookCommands(lists, source);
+  return `${look} shows them, ${restore} plans to restore them; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``;
+}
+
+function held(facts: SourceFacts): HealthReason[] {
+  const { records } = facts.held;
+  if (records === 0) return [];
   return [
     {
       code: 'removals_held',
       state: 'degraded',
       message: `${plural(records, 'removal')} held, until you accept ${records === 1 ? 'it' : 'them'} or a later run confirms ${records === 1 ? 'it' : 'them'}`,
       since: null,
-      hint: `${look} shows them, ${restore} plans to restore them; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``,
+      hint: heldHint(facts),
     },
   ];
 }

@@ -4,6 +4,7 @@ import type { SweepRow } from '../../mirror/run-rows.ts';
 import type { splitTrigger } from '../../core/actor.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { TidemarkError } from '../../core/errors.ts';
+import { localTime } from '../../core/wording.ts';
 import { errorDocument, type RunProgress } from '../../state/documents.ts';
 import type { DaemonCells } from '../cells.ts';
 import type { DaemonView, JobIdentity, RequestStatus, RunningJob } from '../view.ts';
@@ -89,13 +90,18 @@ export function healthDocument(health: Health, at: string, cells: DaemonCells | 
 
 /** The same for people, a line each. */
 export function healthText(health: Health, cells: DaemonCells): string {
-  const line = ({ state, message, hint }: HealthReason): string =>
-    `  ${state}: ${message}${hint === null ? '' : ` → ${hint}`}`;
+  const line = (reason: HealthReason): string =>
+    `  ${reason.state}: ${reason.message}${failedAt(reason)}${reason.hint === null ? '' : ` → ${reason.hint}`}`;
   const sources = health.sources.flatMap(({ source, state, reasons }) => [
     `${source}: ${state}`,
     ...reasons.map(line),
   ]);
   return `${[health.state, ...health.reasons.map(line), ...sources, ...slotLines(cells)].join('\n')}\n`;
+}
+
+/** The error of a job is of that time, whatever it says in the present tense. */
+function failedAt({ code, since }: HealthReason): string {
+  return code === 'job_failed' && since !== null ? ` (at ${localTime(since)})` : '';
 }
 
 /** With many mirrors: how many jobs run, and which sources wait for each other. */

@@ -542,7 +542,9 @@ function reasonLines(events: readonly Message[]): string[] {
     : [...lines.slice(0, REASONS), `${plural(more, 'more source')} for other reasons`];
 }
 
-function reasonOf({ source, title, error, lines }: Message): string {
+function reasonOf({ source, event, title, error, lines }: Message): string {
+  // All targets: those that failed, and those that took the backup.
+  if (event === 'backup_failed' && lines.length > 0) return lines.join('; ');
   const own = `${subjectName(source)}: `;
   const what = title.startsWith(own) ? title.slice(own.length) : title;
   const [why] = lines;

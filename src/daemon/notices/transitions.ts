@@ -142,7 +142,7 @@ function workTransition(states: readonly NoticeState[], { job, at }: JobObservat
       ...shared,
       severity: 'high',
       title: `${subjectName(source)}: ${title}${causeText(job.errorCode)}`,
-      lines: reasons.filter((reason) => reason !== ''),
+      lines: [...reasons.filter((reason) => reason !== ''), ...storedLines(job)],
       error: job.error === null ? null : { code: job.errorCode, message: reasons.join('; ') },
       hint: workHint(job),
     },
@@ -196,6 +196,13 @@ function failedTargets(
   return targets.flatMap(({ address, error, isEmptied = false }) =>
     error === null ? [] : [{ address, error, isEmptied }],
   );
+}
+
+/** Where one target failed, another may have taken the backup. */
+function storedLines(job: JobObservation['job']): string[] {
+  const targets = summaryOf('backup', job)?.targets ?? [];
+  const stored = targets.flatMap(({ address, error }) => (error === null ? [address] : []));
+  return stored.length === 0 ? [] : [`the backup was stored in ${stored.join(', ')}`];
 }
 
 // Damage, and what people recorded where the audit log has something else: two subjects, so that neither hides the other.

@@ -4,6 +4,8 @@ import type { HealthFacts, SourceFacts } from '../../../src/daemon/health/facts.
 import { assessHealth } from '../../../src/daemon/health/health.ts';
 import { allowedAgeMs, isBackupOnItsWay } from '../../../src/daemon/health/allowed-age.ts';
 import { sinceWords } from '../../../src/daemon/health/status-answers.ts';
+import type { DaemonCells } from '../../../src/daemon/cells.ts';
+import { healthText } from '../../../src/daemon/http/documents.ts';
 import { DRILL_FALL } from '../../../src/daemon/last-jobs.ts';
 
 type EndedRun = NonNullable<SourceFacts['lastEnded']>;
@@ -666,6 +668,36 @@ it.each(['unreachable', 'timeout', 'unresponsive'] as const)(
   },
 );
 
+it.each(['stale', 'never_complete'])(
+  'advises about the held removals where they keep the runs from being complete (%s)',
+  (code) => {
+    const partial = {
+      lastComplete: code === 'stale' ? run(900) : null,
+      lastEnded: run(2, { outcome: 'partial' }),
+      firstSync: { hasEnded: true, wasInterrupted: false },
+      held: { records: 12, ceiling: 14 },
+    };
+    const reasonsOf = (more: Partial<SourceFacts>) =>
+      assessHealth(source({ ...partial, ...more })).sources[0]?.reasons ?? [];
+    const [late, held] = reasonsOf({});
+    expect([late?.code, held?.code]).toEqual([code, 'removals_held']);
+    expect(late?.message).toMatch(/; 12 removals held$/);
+    expect(late?.hint).toContain('`tidemark sync --source a --accept-removals 14`');
+    expect(late?.hint).toBe(held?.hint);
+    // Another sync may read what this one could not.
+    expect(reasonsOf({ unread: 1 })[0]?.hint).toContain('starts one now');
+  },
+);
+
+it('says when a job failed whose error is in the present tense, in the text for people', () => {
+  const failedJobs = [{ ...FAILED, name: 'git', source: null, error: 'the disk is full' } as const];
+  const health = assessHealth({ ...FACTS, failedJobs });
+  const cells = { isPerSource: () => false } as unknown as DaemonCells;
+  expect(healthText(health, cells)).toContain(
+    '  degraded: the last git failed: the disk is full (at 2026-03-01T11:55:00Z) → ',
+  );
+});
+
 it('says of a backup that failed in one target which other target has the newest', () => {
   const failed = { ...FAILED, name: 'backup', source: null } as const;
   const reasonOf = (newest: NonNullable<HealthFacts['backups']>['newest']) =>
@@ -797,7 +829,7 @@ describe('an overdue backup', () => {
         failedJobs: [{ ...FAILED, ...full, name: 'backup', source: null }],
       },
     );
-    expect(ofBackup?.message).toMatch(/: the last one failed: the disk is full$/);
+    expect(ofBackup?.message).toMatch(/: the last one failed: the disk was full$/);
     expect(ofBackup?.hint).toBe('free space there, or enlarge the volume; then `tidemark backup create`');
     // A later run failed for another reason.
     const since = source({ lastComplete: run(900), lastSync: { ...FAILED, errorCode: 'unreachable' } });

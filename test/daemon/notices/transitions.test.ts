@@ -7,6 +7,7 @@ import type { NamedRemovals } from '../../../src/state/held-names.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { channelsFor } from '../../../src/daemon/notices/notifier.ts';
 import { freshnessTransition } from '../../../src/daemon/notices/checked-transitions.ts';
+import { batchMessage, batchOf, draftsOf } from '../../../src/daemon/notices/groups.ts';
 import { contentOf, messageOf } from '../../../src/daemon/notices/message.ts';
 import {
   type JobObservation,
@@ -453,6 +454,27 @@ describe('the other jobs', () => {
     const away = seen(job('backup', 'failed', { error: 'is away', errorCode: 'file_system', summary }));
     const empty = seen(job('backup', 'failed', { error, summary: { job: 'backup', file: null, targets } }));
     expect(told(away, away, empty, empty)).toEqual([['backup_failed'], [], ['backup_failed'], []]);
+  });
+
+  it('a backup that one target could not take says which other took it, also in a group of sources', () => {
+    const targets = [
+      { address: 's3://b', error: 'access denied' },
+      { address: '/mnt', error: null },
+    ];
+    const summary = { job: 'backup', file: 'x', targets };
+    const failed = seen(job('backup', 'partial', { error: 'access denied', summary }));
+    const [notice] = transitionsOf([], failed).notices;
+    const lines = ['access denied', 'the backup was stored in /mnt'];
+    expect(contentOf(notice!).lines).toEqual(lines);
+    const events = ['a', 'b'].map((source, index) => ({
+      ...{ mirror: source, notice: index, id: source, source, cause: 'http://a', about: notice! },
+    }));
+    const [draft] = draftsOf([], events, webhook('all', 'http://a'));
+    const messages = events.map(({ about, notice: number, source }) =>
+      messageOf(number, about, 'low', null, source),
+    );
+    const message = batchMessage(batchOf(draft!, 0), messages, { publicUrl: null, configured: 2 });
+    expect(message.lines).toEqual([`a, b: ${lines.join('; ')}`]);
   });
 
   it('that fail because the mirror is damaged are reported only to those who did not hear of the damage', () => {
