@@ -11,6 +11,7 @@ import { isReadAfter } from '../../state/runs.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { noticeOf, subjectName } from './message.ts';
 import {
+  CHAIN_SUBJECT,
   CONTENT_SUBJECTS,
   type JobObservation,
   type Transition,
@@ -22,7 +23,15 @@ const PREFIX = 'perhaps:';
 
 /** Subjects of each source, and of the mirror as a whole, that are reported from memory where the mirror cannot be written. */
 const JOBS_OF_SOURCE = ['run', 'fresh', 'job:drift', 'job:drill', 'job:git'];
-const JOBS_OF_MIRROR = ['mirror', 'backup', ...CONTENT_SUBJECTS, 'job:verify', 'job:backup', 'job:forget'];
+const JOBS_OF_MIRROR = [
+  'mirror',
+  'backup',
+  ...CONTENT_SUBJECTS,
+  CHAIN_SUBJECT,
+  'job:verify',
+  'job:backup',
+  'job:forget',
+];
 /** The others. */
 const STORED_OF_SOURCE = ['removals', 'restore', 'drift', 'drill'];
 
@@ -158,6 +167,7 @@ const USUAL_ENDS: Readonly<Record<string, { readonly event: NoticeEvent; readonl
   drift: { event: 'drift_resolved', job: 'drift' },
   verify: { event: 'verify_recovered', job: 'verify' },
   audit_log: { event: 'verify_recovered', job: 'verify' },
+  [CHAIN_SUBJECT]: { event: 'verify_recovered', job: 'backup' },
   drill: { event: 'drill_recovered', job: 'drill' },
   backup: { event: 'backup_on_time', job: 'backup' },
   'job:backup': { event: 'backup_recovered', job: 'backup' },
@@ -205,9 +215,12 @@ function settledBy({ job, details, isOfBackup }: JobObservation): readonly strin
       // As in `syncTransitions`: a run of some kinds does not show the state of the others.
       if ((details.kinds ?? null) !== null) return [];
       return isDone || outcome === 'partial' ? ['run', 'removals'] : ['run'];
-    case 'backup':
+    case 'backup': {
+      const made = summaryOf('backup', job);
       // As in `workTransition`: a job that had no backup to make proves nothing.
-      return isDone && summaryOf('backup', job)?.file === null ? [] : ['job:backup'];
+      const ofJob = isDone && made?.file === null ? [] : ['job:backup'];
+      return made?.contradicting === undefined ? ofJob : [...ofJob, CHAIN_SUBJECT];
+    }
     case 'drift': {
       const found = summaryOf('drift', job);
       const isMeasured = isDone && isOfBackup !== true && found?.hasBaseline === true && found.skipped === 0;
@@ -280,6 +293,7 @@ const GOOD: Readonly<Record<string, string>> = {
   drift: 'no finding of drift is open',
   verify: 'the contents match the stored hashes',
   audit_log: 'it matches its audit log',
+  [CHAIN_SUBJECT]: 'every backup is in its chain',
   drill: 'the drill did not fall',
   backup: 'no backup is overdue',
   mirror: 'it is in its place',

@@ -180,6 +180,18 @@ describe('a mirror restored from a backup', () => {
     expect(await after(driftJob([]))).toEqual(everybody('drift_resolved tidemark/production/drift'));
   });
 
+  it('ends what was reported of the chain of the backups once a backup finds all in it', async () => {
+    const mirror = open();
+    const states = cutShortStates([], ['production'], '2026-03-01T11:00:00.000Z');
+    mirror.daemon.recordNotices({ states, cleared: [], notices: [] });
+    const { after } = watched(mirror);
+    const made = (...contradicting: string[]): JobRow =>
+      job('backup', 'done', { summary: { job: 'backup', file: 'x', targets: [], contradicting } });
+    const chain = 'verify_recovered tidemark/mirror/backup_chain';
+    expect((await after(made())).filter((each) => each.includes('verify_'))).toEqual(programs(chain));
+    expect(await after(made())).toEqual([]);
+  });
+
   it('ends overdue syncs and backups once it knows that none is', async () => {
     const mirror = open();
     mirror.daemon.recordNotices({
@@ -287,7 +299,7 @@ describe('a mirror whose daemon was killed', () => {
   it('has at most one mark of a topic and source, however often it is killed', () => {
     const sources = Array.from({ length: 500 }, (_each, index) => `s${index}`);
     const mirror = marked(sources);
-    expect(mirror.daemon.noticeStates()).toHaveLength(7 + 5 * 500);
+    expect(mirror.daemon.noticeStates()).toHaveLength(8 + 5 * 500);
     expect(cutShortStates(mirror.daemon.noticeStates(), sources, AT)).toEqual([]);
     // What a restore has marked keeps its reason.
     const restored = restoredStates(['a'], 0, AT);
