@@ -38,6 +38,8 @@ export interface DaemonCells {
    * `mirror` is null with many.
    */
   snapshot(now: number, finder?: DamageFinder): HealthSnapshot;
+  /** With many mirrors: waits a moment for those to be read that another process wrote to, such as a backup by hand. */
+  refreshed(): Promise<void>;
   /** With many mirrors: open findings by source where they are known, counts of runs and more, as they were read last. */
   known(): {
     readonly openDrift: ReadonlyMap<string, Readonly<Record<Severity, number>>>;
@@ -78,6 +80,8 @@ interface CellsParts {
   readonly cells: () => readonly CellParts[];
   readonly slots: DaemonCells['slots'];
   readonly hold: () => () => void;
+  /** As of `DaemonCells`; left out where the mirror is read by whoever looks. */
+  readonly refreshed?: () => Promise<void>;
 }
 
 interface CellParts {
@@ -111,6 +115,7 @@ export function createCells(parts: CellsParts): DaemonCells {
         return readHealthSnapshot(only, now, finder === undefined ? {} : { finder });
       return mergedSnapshot(parts, now);
     },
+    refreshed: () => parts.refreshed?.() ?? Promise.resolve(),
     known: () => {
       const found = cells().map(({ name, status }) => ({
         name,

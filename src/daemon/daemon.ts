@@ -9,7 +9,7 @@ import {
   mirrorConfigs,
   unconfiguredMirrors,
 } from '../config/mirrors.ts';
-import { isoTime, type Clock, realPause, settlesWithin } from '../core/clock.ts';
+import { isoTime, type Clock, ownTime, realPause, settlesWithin } from '../core/clock.ts';
 import {
   asTidemarkError,
   combinedExitCode,
@@ -62,6 +62,8 @@ export interface Daemon {
 
 /** Longest sleep: after it, a changed configuration, a removed file and a changed clock are noticed. */
 const LOOK_MS = 60_000;
+/** How long an answer about many mirrors waits for those that were written to. */
+const REFRESH_WAIT_MS = 250;
 
 /**
  * Starts the daemon of a configuration.
@@ -152,6 +154,11 @@ class RunningDaemon implements Daemon {
       cells: () => [...this.#cells.values()],
       slots: () => ({ count: this.#settings.current().daemon.slots, used: this.#slots.working().length }),
       hold: () => readers.hold(),
+      refreshed: async () => {
+        this.#refreshSummaries();
+        if (this.#refreshing !== null)
+          await settlesWithin(this.#refreshing, REFRESH_WAIT_MS, ownTime(this.#effects.clock));
+      },
     });
     let finish: (code: ExitCode) => void = () => undefined;
     this.done = new Promise((resolve) => {

@@ -536,6 +536,26 @@ describe('the state of a source', () => {
     }
   }
 
+  it('has the backup that somebody made by hand at the next scrape, before the daemon looks', async () => {
+    const rig = await rigOf({ sources: ownKeys(['a', 'b']) });
+    await rig.start();
+    await until(rig, () => rig.daemon.cells.summaries().every(({ state }) => state === 'ok'));
+    await rig.settle();
+    const { clock } = rig;
+    const at = isoTime(clock.now());
+    const by = openMirror(join(rig.directory, 'b.db'), { mode: 'write', command: 'test', clock });
+    const job = by.daemon.beginJob({ name: 'backup', source: null, trigger: 'request', startedAt: at });
+    const summary = { file: 'x', targets: [] };
+    const end = { outcome: 'done', run: null, summary, errorCode: null, error: null } as const;
+    by.daemon.finishJob(job, { ...end, finishedAt: at });
+    by.close();
+    const before = rig.daemon.cells.snapshot(clock.now()).lastJobs.of('backup');
+    expect(before).toEqual([]);
+    await scraped(rig, 'tidemark_health');
+    const made = rig.daemon.cells.snapshot(clock.now()).lastJobs.of('backup');
+    expect(made.map(({ source }) => source)).toEqual(['b']);
+  });
+
   it('whose mirror is missing is failing everywhere, with its last complete run', async () => {
     const rig = await rigOf({ sources: ownKeys(['a', 'b']) });
     await rig.start();

@@ -337,6 +337,7 @@ async function statusShown(
     const health = cells.isPerSource() ? withOwnMirror(snapshot.health) : snapshot.health;
     return statusDocument(own, { ...snapshot, health });
   }
+  await cells.refreshed();
   const snapshot = cells.snapshot(now);
   const activity = cells.activity();
   const living: LivingFacts = {

@@ -57,6 +57,7 @@ export function createMetrics(cells: DaemonCells, drift: DriftNow): Metrics {
       if (only !== undefined && others.length === 0 && !cells.isPerSource())
         await lookAtBackups(only, isFirst ? FIRST_WAIT_MS : WAIT_MS);
       isFirst = false;
+      await cells.refreshed();
       const views = cells.cells();
       const known = cells.isPerSource() ? cells.known() : null;
       // Before the snapshot, which has the damage that it finds.

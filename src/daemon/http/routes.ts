@@ -67,6 +67,7 @@ export function createRoutes(
   application.get('/readyz', async (context) => {
     const [only] = cells.cells();
     if (!cells.isPerSource() && only !== undefined) await lookAtBackups(only);
+    await cells.refreshed();
     const now = clock.now();
     const { health } = cells.snapshot(now, drift);
     const status = health.state === 'failing' || health.state === 'starting' ? 503 : 200;
