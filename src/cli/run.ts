@@ -10,7 +10,6 @@ import type { FirstRead, DiffDocument } from '../diff/change.ts';
 import { compareKeys, type RecordKey } from '../catalog/order.ts';
 import { countRepeats, inBoth, repeatingKinds, withoutRepeats } from '../diff/families.ts';
 import { MAX_FIELDS } from '../mirror/field-shapes.ts';
-import type { HeldRemovals } from '../mirror/held-removals.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
@@ -20,6 +19,7 @@ import { diffReport } from '../report/diff-report.ts';
 import { renderText } from '../report/render-text.ts';
 import { maskedDocument } from '../report/mask.ts';
 import { requireCountedWithin } from '../state/intact.ts';
+import { type NamedRemovals, namedRemovals } from '../state/held-names.ts';
 import { openMirrorState, diffPoints } from '../state/mirror-diff.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../state/newly-read.ts';
 import { newlyReadRecords } from '../state/unknown-records.ts';
@@ -44,11 +44,11 @@ export interface ReportedRun {
   /** Counted records that restores created again. */
   readonly createdAgain: readonly RecreatedCount[];
   /** What waits in the mirror now, also in lists that the run did not read. */
-  readonly held: readonly HeldRemovals[];
+  readonly held: readonly NamedRemovals[];
 }
 
 /** A run that ended, with facts from the mirror. */
-export function reportedRun(mirror: Mirror, report: RunReport): ReportedRun {
+export function reportedRun(mirror: Mirror, report: RunReport, config: Config): ReportedRun {
   const run = mirror.runs.get(report.run);
   const isPublishedRun = run !== undefined && isPublished(run);
   return {
@@ -56,7 +56,7 @@ export function reportedRun(mirror: Mirror, report: RunReport): ReportedRun {
     schemaChanges: mirror.runs.schemaChanges({ run: report.run }),
     firstReads: isPublishedRun ? firstReadsIn(readNewlyReadCollections(mirror, [run.run], null), run) : [],
     createdAgain: recreatedInRun(mirror, report.run),
-    held: mirror.runs.heldRemovals(report.source),
+    held: namedRemovals(mirror, report.source, (name) => definitionsFor(config, name)),
   };
 }
 
@@ -246,7 +246,7 @@ function withoutOutage(unread: readonly SweepReport[]): {
 function withoutHeld(
   unread: readonly SweepReport[],
   source: string,
-  waiting: readonly HeldRemovals[],
+  waiting: readonly NamedRemovals[],
 ): { readonly held: readonly string[]; readonly rest: readonly SweepReport[] } {
   const all = unread.filter(({ error }) => error?.code === 'removals_held');
   const alike = groupAlike(all, ({ kind }) => kind).filter(({ length }) => length > 1);

@@ -336,10 +336,10 @@ function statusReason(
 
 function heldReason(source: string, held: SourceStatus['held']): string[] {
   if (held.length === 0) return [];
-  const { look, restore } = lookCommands(held, source);
+  const { look, restoring } = lookCommands(held, source);
   return [
     `  removals are held in ${plural(held.length, 'collection')}`,
-    `  → ${look} shows them, ${restore} plans to restore them`,
+    `  → ${look} shows them, ${restoring('them')}`,
   ];
 }
 

@@ -230,7 +230,7 @@ function reportOf(context: CommandContext, config: Config, ended: RequestState):
     if (run === undefined) throw failureOf(job);
     const source = config.configured.find(({ name }) => name === job.source);
     const definitions = source?.definitions ?? [];
-    return reportedRun(mirror, reportFromMirror(mirror, run, summaryOf('sync', job), definitions));
+    return reportedRun(mirror, reportFromMirror(mirror, run, summaryOf('sync', job), definitions), config);
   } finally {
     mirror.close();
   }

@@ -192,7 +192,7 @@ async function syncHere(
           acceptRemovals: acceptedIn(context, mirror, source.name, options),
         });
         progress.stop();
-        const run = reportedRun(mirror, report);
+        const run = reportedRun(mirror, report, config);
         runs.push(run);
         if (context.options.json !== true) await printRun(context, mirror.path, run);
       } finally {

@@ -8,13 +8,15 @@ import { formatInteger, plural } from '../core/wording.ts';
 import { recordName } from '../diff/change.ts';
 import type { HeldRecord, HeldRemovals } from '../mirror/held-removals.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { lookCommands } from '../sync/removals.ts';
+import { lookCommands, uncreatableKinds } from '../sync/removals.ts';
 import { recreatedIn } from './recreated.ts';
 import { previousRun } from './runs.ts';
 
 export interface NamedRemovals extends HeldRemovals {
   /** Of the first few; none of a kind that names people. */
   readonly names: readonly string[];
+  /** Of its kind and those below, what restore cannot create. */
+  readonly uncreatable?: readonly Kind[];
 }
 
 const NAMES = 5;
@@ -32,7 +34,9 @@ export function namedRemovals(
   return held.map((each) => {
     const definition = definitions(each.kind);
     const first = isPersonKind(definition) ? [] : (records.get(collectionKey(each)) ?? []).slice(0, NAMES);
-    return { ...each, names: first.map((record) => namedHeld(mirror, source, record, definition).name) };
+    const names = first.map((record) => namedHeld(mirror, source, record, definition).name);
+    const uncreatable = uncreatableKinds(each, definitions);
+    return { ...each, names, ...(uncreatable.length === 0 ? {} : { uncreatable }) };
   });
 }
 
@@ -95,15 +99,13 @@ export function heldReport(
   if (line === undefined) return null;
   const sum = held.reduce((all, { records }) => all + records, 0);
   const ceiling = held.reduce((all, { records, below }) => all + records + below, 0);
-  const { look, restore } = lookCommands(held, source);
+  const { look, restoring } = lookCommands(held, source);
   const sync = `tidemark sync --accept-removals ${ceiling}${source === null ? '' : ` --source ${source}`}`;
-  const [them, were] = sum === 1 ? ['it', 'it was'] : ['them', 'they were'];
+  const [them, were] = sum === 1 ? (['it', 'it was'] as const) : (['them', 'they were'] as const);
   return {
     lead: others.length === 0 ? line : `${plural(sum, 'record')} are missing, their removal is held`,
     lines: others.length === 0 ? [] : [line, ...others],
-    next: [
-      `${look} shows what is missing, ${restore} plans to restore ${them}; if ${were} really removed: \`${sync}\``,
-    ],
+    next: [`${look} shows what is missing, ${restoring(them)}; if ${were} really removed: \`${sync}\``],
   };
 }
 

@@ -270,11 +270,11 @@ function stepsFor(status: SourceStatus, hasOthers: boolean, isAtWork: boolean): 
   const ceiling = status.held.reduce((sum, { records, below }) => sum + records + below, 0);
   if (held > 0) {
     const them = held === 1 ? 'it' : 'them';
-    const { look, restore } = lookCommands(status.held, hasOthers ? status.source : null);
+    const { look, restoring } = lookCommands(status.held, hasOthers ? status.source : null);
     const names = status.held.map(namesText).filter((text) => text !== '');
     steps.push(
       `the service no longer shows ${plural(held, 'record')}, whose removal is held${names.length === 0 ? '' : ` (${names.join('; ')})`}: ` +
-        `${look} shows ${them}, ${restore} plans to restore ${them}; if ${them === 'it' ? 'it was' : 'they were'} really removed, remove ${them} here with \`${sync} --accept-removals ${ceiling}\`, or let a later run find the same (removals.confirmAfter)`,
+        `${look} shows ${them}, ${restoring(them)}; if ${them === 'it' ? 'it was' : 'they were'} really removed, remove ${them} here with \`${sync} --accept-removals ${ceiling}\`, or let a later run find the same (removals.confirmAfter)`,
     );
   }
   // Below a record that the list of its kind does not show, or may not show, it is not the kind that is missing.

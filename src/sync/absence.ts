@@ -18,6 +18,7 @@ import {
   confirmationCutoff,
   isAlarming,
   lookCommands,
+  uncreatableKinds,
   type RemovalLimits,
   removalLimit,
 } from './removals.ts';
@@ -319,7 +320,9 @@ function heldError(walked: Walked, facts: HeldFacts): TidemarkError {
         ? `any of its ${known} records`
         : `${hold.count} of ${known} records`;
   const below = hold.below === 0 ? '' : `, with ${plural(hold.below, 'record')} below`;
-  const { look, restore } = lookCommands([{ kind, below: hold.below }], null);
+  const missing = { kind, below: hold.below };
+  const uncreatable = uncreatableKinds(missing, context.definitionOf);
+  const { look, restoring } = lookCommands([{ ...missing, uncreatable }], null);
   return new TidemarkError(
     'removals_held',
     `the list no longer shows ${gone}${below}: ${reasonOfHold(walked, facts)}`,
@@ -327,7 +330,7 @@ function heldError(walked: Walked, facts: HeldFacts): TidemarkError {
       // A hint is read apart from its run, and the same command without a source would be for all of them.
       hint: withSource(
         `${endOfWait(context.limits, facts, isOne)}; ` +
-          `${look} shows ${isOne ? 'it' : 'them'}, ${restore} plans to restore ${isOne ? 'it' : 'them'}`,
+          `${look} shows ${isOne ? 'it' : 'them'}, ${restoring(isOne ? 'it' : 'them')}`,
         context.source,
       ),
     },

@@ -2,6 +2,7 @@
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isoTime } from '../core/clock.ts';
 import type { AcceptedCollection } from '../mirror/audit-log.ts';
 
@@ -74,41 +75,81 @@ export function acceptCommand(
 
 const KINDS = 3; // more are not named in a command
 
+interface Missing {
+  readonly kind: Kind;
+  readonly below: number;
+  /** Of its kind and those below, what restore cannot create (`uncreatableKinds`). */
+  readonly uncreatable?: readonly Kind[];
+}
+
 /**
- * The commands that show what is missing, and that plan to create it again: with the kinds of what is missing below it,
- * since a restore of the others alone would leave those out.
+ * The command that shows what is missing, and what restores it: a command with the kinds of what is missing below it too, since
+ * a restore of the others alone would leave those out; without what the profile leaves to a person, whose plan would be blocked.
  * @param source for the commands; null with a single one
  */
 export function lookCommands(
-  held: readonly { readonly kind: Kind; readonly below: number }[],
+  held: readonly Missing[],
   source: string | null,
-): { readonly look: string; readonly restore: string } {
+): { readonly look: string; readonly restoring: (them: 'it' | 'them') => string } {
+  const closed = new Set(held.flatMap(({ uncreatable = [] }) => uncreatable));
+  const open = kindsMissing(held).filter((kind) => !closed.has(kind));
+  const restore = `\`tidemark restore${lookOptions(open, source)}\``;
+  const names = [...closed].join(' and ');
+  const never = [...closed].every((kind) => definitionOf(kind).restore.never !== null);
+  return {
+    look: `\`tidemark diff latest live${lookOptions(kindsMissing(held), source)}\``,
+    restoring: (them) => {
+      if (closed.size === 0) return `${restore} plans to restore ${them}`;
+      const cannot = never
+        ? `restore never creates ${names}`
+        : `restore cannot create ${names} with this profile: create ${open.length > 0 ? 'those' : them} by hand, or configure a profile that can write ${open.length > 0 ? 'those' : them}`;
+      return open.length === 0 ? cannot : `${restore} plans to restore the others (${cannot})`;
+    },
+  };
+}
+
+/** Kinds that a restore with these definitions creates no record of: of what is missing, and of what is below it. */
+export function uncreatableKinds(
+  { kind, below }: Missing,
+  definitions: (kind: Kind) => ResourceDefinition,
+): Kind[] {
+  const kinds = kindsMissing([{ kind, below }]);
+  // Nothing can be created below what is missing.
+  return isCreatable(definitions(kind)) ? kinds.filter((each) => !isCreatable(definitions(each))) : kinds;
+}
+
+function isCreatable({ restore, fields }: ResourceDefinition): boolean {
+  if (restore.never !== null) return false;
+  if (restore.creation.by === 'invitation') return true;
+  return fields.some(({ isWritable, isVolatile }) => isWritable && !isVolatile);
+}
+
+function kindsMissing(held: readonly Missing[]): Kind[] {
   const all = [
     ...new Set(held.flatMap(({ kind, below }) => [kind, ...(below === 0 ? [] : createdBelow(kind))])),
   ];
   const own = all.filter((kind) => definitionOf(kind).isUnionOfFamily !== true);
-  const kinds = own.length === 0 ? all : own;
-  const options = [
+  return own.length === 0 ? all : own;
+}
+
+function lookOptions(kinds: readonly Kind[], source: string | null): string {
+  return [
     ...(source === null ? [] : [` --source ${source}`]),
     ...(kinds.length > KINDS ? [] : kinds.map((kind) => ` --kind ${kind}`)),
   ].join('');
-  return {
-    look: `\`tidemark diff latest live${options}\``,
-    restore: `\`tidemark restore${options}\``,
-  };
 }
 
 /** The commands for what several lists hold, a line each: to look, to restore, and for each kind to remove all of it here. */
 export function heldCommands(
-  held: readonly { readonly kind: Kind; readonly records: number; readonly below: number }[],
+  held: readonly (Missing & { readonly records: number })[],
   source: string,
 ): string[] {
-  const { look, restore } = lookCommands(held, source);
+  const { look, restoring } = lookCommands(held, source);
   const accepting = [...Map.groupBy(held, ({ kind }) => kind)].map(([kind, own]) => {
     const all = own.reduce((sum, { records, below }) => sum + records + below, 0);
     return `\`tidemark sync --accept-removals ${all} --kind ${kind} --source ${source}\` removes all held ${kind} now`;
   });
-  return [`${look} shows them, ${restore} plans to restore them; -v lists each`, ...accepting];
+  return [`${look} shows them, ${restoring('them')}; -v lists each`, ...accepting];
 }
 
 /** The kinds of records below one of this kind that a restore can create again. */

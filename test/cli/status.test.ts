@@ -339,7 +339,7 @@ describe('status', () => {
     const service = await FakeService.start();
     const organization = `/api/organizations/${ORG}`;
     const directory = scratch();
-    const env = environment(service.url, directory);
+    const env = environment(service.url, directory, { TIDEMARK_PROFILE: 'svc-writable' });
     const run = (...args: string[]): ReturnType<typeof commandLine> =>
       commandLine(args, { env, cwd: directory });
     service.set('roles', [{ id: 'r1', name: 'Versand' }]);
@@ -362,6 +362,39 @@ describe('status', () => {
     service.set('roles', [{ id: 'r1', name: 'Versand' }]);
     await run('sync');
     expect((await run('status')).stdout).toContain('kinds.exclude');
+  });
+
+  it('a removal that is held of a kind whose fields the profile cannot write: no command whose plan is blocked', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory, { TIDEMARK_REMOVALS_MAX_RECORDS: '0' });
+    const run = (...args: string[]): ReturnType<typeof commandLine> =>
+      commandLine(args, { env, cwd: directory });
+    service.set('roles', [{ id: 'r1', name: 'Versand' }]);
+    service.lists.set(`/api/organizations/${ORG}/roles/r1/role_memberships/`, []);
+    service.set('domains', [{ id: 'd1', domain: 'x' }]);
+    expect((await run('sync')).code).toBe(0);
+    expect((await run('snapshots', 'pin', 'base', '--baseline')).code).toBe(0);
+    service.set('roles', []);
+    const cannot = (them: string): string =>
+      `restore cannot create roles with this profile: create ${them} by hand, or configure a profile that can write ${them}`;
+    const texts = async (): Promise<string[]> => {
+      const synced = await run('sync');
+      const [first, drift] = [await run('status'), await run('drift')];
+      return [synced.stdout, first.stdout, first.stderr, drift.stdout];
+    };
+    for (const text of await texts()) {
+      expect(text).toMatch(new RegExp(cannot('(it|them)')));
+      expect(text).not.toContain('tidemark restore');
+    }
+    service.set('domains', []);
+    const [, ...both] = await texts();
+    for (const text of both)
+      expect(text).toMatch(
+        new RegExp(
+          `\`tidemark restore( --source default)? --kind domains\` plans to restore the others \\(${cannot('those')}\\)`,
+        ),
+      );
   });
 
   it('drift: what could not be compared is counted, and no drift in the rest is not "None"', async () => {

@@ -233,10 +233,17 @@ interface ShownSource {
 }
 
 /** What no open finding says of a source, and as of when. */
-export function noDriftHtml({ document }: SourceDrift, now: number): Html {
+export function noDriftHtml({ document }: SourceDrift, now: number, held = 0): Html {
   const { run, at } = document.to;
   const when = at === undefined ? '' : `, ${age(at, now)}`;
   const uncompared = uncomparedCollections(document);
+  if (held > 0) {
+    const rest = uncompared === 0 ? '' : ` ${plural(uncompared, 'collection')} could not be compared.`;
+    return emptyHtml(
+      `${plural(held, 'record is missing, its', 'records are missing, their')} removal is held.`,
+      `No other drift${uncompared === 0 ? '' : ' in what could be compared'}.${rest}`,
+    );
+  }
   if (uncompared > 0)
     return emptyHtml(
       'No drift in what could be compared.',
@@ -521,9 +528,13 @@ function resultHtml(
 ): Html {
   const notice = unknownNotice(mirror, drift, filter);
   const nothing = drift.open.length === 0;
-  if (notice === null) return nothing ? noDriftHtml(drift, now) : NOTHING;
+  const held = mirror.runs.heldRemovals(drift.source).reduce((sum, { records }) => sum + records, 0);
+  if (notice === null) return nothing ? noDriftHtml(drift, now, held) : NOTHING;
   const lines = notice.items.slice(0, SKIPPED_SHOWN).map((line) => markup`<li>${line}</li>`);
-  const empty = emptyHtml('No drift in what could be compared.', 'The rest is unknown.');
+  const empty = emptyHtml(
+    held > 0 ? 'No other drift in what could be compared.' : 'No drift in what could be compared.',
+    'The rest is unknown.',
+  );
   return markup`<div class="warning" role="note"><strong>! ${notice.text}</strong>:<ul>${lines}</ul></div>${nothing ? empty : NOTHING}`;
 }
 

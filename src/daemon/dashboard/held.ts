@@ -5,7 +5,7 @@ import { count } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { maskedId, withMaskedId } from '../../report/mask.ts';
 import { nameText } from '../../report/value-text.ts';
-import { firstHeld } from '../../state/held-names.ts';
+import { firstHeld, namedRemovals } from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { lookCommands } from '../../sync/removals.ts';
 import { capital, faint, hintHtml, nameHtml, placeOf, recordPath, section, tableHtml } from './components.ts';
@@ -26,7 +26,10 @@ export function heldSection(
   { sources, most, aside = NOTHING }: HeldOptions,
 ): HtmlPart {
   const held = sources
-    .map((source) => ({ source, removals: mirror.runs.heldRemovals(source) }))
+    .map((source) => ({
+      source,
+      removals: namedRemovals(mirror, source, (name) => definitionsFor(config, name)),
+    }))
     .filter(({ removals }) => removals.length > 0);
   if (held.length === 0) return NOTHING;
   const all = held.flatMap(({ removals }) => removals).reduce((sum, { records }) => sum + records, 0);
@@ -57,9 +60,10 @@ export function heldSection(
     { head: 'State', style: 'below' },
   ];
   const rest = more > 0 ? markup`<p class="faint">and ${count(more)} more</p>` : NOTHING;
-  const commands = held.map(({ source, removals }) =>
-    hintHtml(`${lookCommands(removals, sources.length > 1 ? source : null).restore} plans to restore them.`),
-  );
+  const commands = held.map(({ source, removals }) => {
+    const { restoring } = lookCommands(removals, sources.length > 1 ? source : null);
+    return hintHtml(`${capital(restoring('them'))}.`);
+  });
   return section(
     'held',
     'Missing, removal held',

@@ -22,6 +22,7 @@ import {
   configuredOf,
   driftCounts,
   fiveAnswers,
+  heldCount,
   isUnreadable,
   leftSourcesText,
   needsOf,
@@ -204,7 +205,10 @@ function driftSection({ found, snapshot }: OverviewFacts, mirror: Mirror): Html 
   ];
   if (open === 0) {
     const [drift] = drifts;
-    const none = drift === undefined || unknown.length > 0 ? NOTHING : noDriftHtml(drift, snapshot.now);
+    const none =
+      drift === undefined || unknown.length > 0
+        ? NOTHING
+        : noDriftHtml(drift, snapshot.now, heldCount(snapshot));
     return section('drift', 'Drift', NOTHING, problems, none);
   }
   const link = markup`<a href="/drift">${open === 1 ? 'the finding' : `all ${count(open)} findings`}</a>`;

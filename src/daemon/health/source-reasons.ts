@@ -204,8 +204,8 @@ function isOnlyHeld(facts: SourceFacts): boolean {
 }
 
 function heldHint({ held: { ceiling, lists }, source }: SourceFacts): string {
-  const { look, restore } = lookCommands(lists, source);
-  return `${look} shows them, ${restore} plans to restore them; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``;
+  const { look, restoring } = lookCommands(lists, source);
+  return `${look} shows them, ${restoring('them')}; if they were really removed: \`tidemark sync --source ${source} --accept-removals ${ceiling}\``;
 }
 
 function held(facts: SourceFacts): HealthReason[] {

@@ -82,7 +82,7 @@ export function configuredOf({ sourceStatuses }: Pick<HealthSnapshot, 'sourceSta
 }
 
 /** Records whose removal is held. */
-function heldCount(snapshot: HealthSnapshot): number {
+export function heldCount(snapshot: HealthSnapshot): number {
   return configuredOf(snapshot)
     .flatMap(({ held }) => held)
     .reduce((sum, { records }) => sum + records, 0);

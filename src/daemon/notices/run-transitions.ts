@@ -375,7 +375,7 @@ function heldNotice(
 ) {
   const records = held.reduce((sum, each) => sum + each.records, 0);
   const all = held.reduce((sum, each) => sum + each.records + each.below, 0);
-  const { look, restore } = lookCommands(held, of.source);
+  const { look, restoring } = lookCommands(held, of.source);
   return noticeOf(
     { ...of, event: 'removals_held' },
     {
@@ -388,7 +388,7 @@ function heldNotice(
       count: records,
       job: 'sync',
       run,
-      hint: `${look} shows them, ${restore} plans to restore them; if they were meant to go: \`tidemark sync --source ${of.source} --accept-removals ${all}\``,
+      hint: `${look} shows them, ${restoring('them')}; if they were meant to go: \`tidemark sync --source ${of.source} --accept-removals ${all}\``,
     },
   );
 }

@@ -17,7 +17,11 @@ beforeAll(async () => {
     later,
   );
   await world.send('POST', ROLES, { name: 'Night watch' });
-  await world.sync();
+  const run = await world.sync();
+  world.write((mirror) => {
+    mirror.snapshots.pin('as-approved', run);
+    mirror.snapshots.setBaseline('as-approved');
+  });
   ({ url } = await world.listen({}, later));
 });
 afterAll(async () => {
@@ -48,6 +52,12 @@ const wordsAt = async (path: string): Promise<string> => {
     .replace(/<[^>]*>/g, ' ')
     .replace(/\s+/g, ' ');
 };
+
+it.each(['/', '/drift'])('is not called no drift on %s', async (path) => {
+  const shown = await wordsAt(path);
+  expect(shown).toContain('No other drift');
+  expect(shown).not.toMatch(/No drift/);
+});
 
 it.each(['/', '/drift'])(
   'is listed on %s, with a link to its page, where its restore is planned',

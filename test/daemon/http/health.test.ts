@@ -675,7 +675,7 @@ it.each(['stale', 'never_complete'])(
       lastComplete: code === 'stale' ? run(900) : null,
       lastEnded: run(2, { outcome: 'partial' }),
       firstSync: { hasEnded: true, wasInterrupted: false },
-      held: { records: 12, ceiling: 14 },
+      held: { records: 12, ceiling: 14, lists: [] },
     };
     const reasonsOf = (more: Partial<SourceFacts>) =>
       assessHealth(source({ ...partial, ...more })).sources[0]?.reasons ?? [];
