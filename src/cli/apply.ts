@@ -242,7 +242,9 @@ function movedLines(session: RestoreSession, { step, how, fields, others = [], b
   return fields.length === 0
     ? [
         `${head} changed in a field that the plan does not set` +
-          (others.length === 0 ? '' : `; live differs from the desired state in ${others.join(', ')}`),
+          (others.length === 0
+            ? ''
+            : `; live differs from the desired state in ${others.join(', ')}, which may have differed before the plan`),
       ]
     : maskedFields(fields, session.definitions(step.kind)).map(
         (field) => `${head} changed: ${fieldLine(field, VALUE_LIMIT)}`,

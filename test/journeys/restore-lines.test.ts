@@ -56,7 +56,7 @@ describe('the lines of a restore', () => {
     await story.call('PATCH', path, { end_at: '2030-01-01T00:00:00Z' });
     const { stderr } = await story.expectRun(6, 'apply', 'plan.json', '--yes');
     expect(stderr).toContain(
-      'changed in a field that the plan does not set; live differs from the desired state in end_at',
+      'changed in a field that the plan does not set; live differs from the desired state in end_at, which may have differed before the plan',
     );
   });
 
