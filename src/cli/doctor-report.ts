@@ -45,6 +45,8 @@ const SHAPES: Readonly<Record<ListShape, string>> = {
   array: 'bare array',
 };
 
+const WRITES_UNKNOWN = 'the service does not report what the key may write: only a restore shows it';
+
 /**
  * One source: how many kinds are readable and a table of those that are not; with `isVerbose` all of them, and facts about
  * the service from its answers.
@@ -53,7 +55,7 @@ export function reachReport(
   reach: SourceReach,
   { isVerbose }: { readonly isVerbose: boolean },
 ): ReportDocument {
-  const { source, kinds, organizations, organizationCount, requests, fatal } = reach;
+  const { source, kinds, organizations, organizationCount, requests, fatal, permissions } = reach;
   const proxy = proxyOf(source);
   const states = Map.groupBy(new Map(kinds.map((row) => [row.kind, row])).values(), ({ state }) => state);
   const counted = (what: ProbeState): number => states.get(what)?.length ?? 0;
@@ -71,6 +73,7 @@ export function reachReport(
     summary: total === 0 ? 'nothing could be read' : parts.join(', '),
     ...(isVerbose ? { facts: facts(reach) } : {}),
     ...(isVerbose && fatal !== null ? { notes: ['nothing more was asked: see below'] } : {}),
+    ...(fatal === null && permissions === null ? { notes: [WRITES_UNKNOWN] } : {}),
     parts: isVerbose
       ? organizationTables(reach)
       : unread.length === 0

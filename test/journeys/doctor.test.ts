@@ -137,6 +137,7 @@ describe('doctor', () => {
     expect(document.problems.every(({ next }) => next !== '')).toBe(true);
     const { stdout } = await text(env, directory);
     expect(stdout).toMatch(/plugins +DENIED .* needs plugin:read/);
+    expect(stdout).toContain('the service does not report what the key may write: only a restore shows it');
     expect(stdout.indexOf('✗ plugins')).toBeLessThan(stdout.indexOf('! not offered'));
   });
 
@@ -244,6 +245,7 @@ describe('doctor', () => {
     expect(kind('proxy_records')).toMatchObject({ list: 'array' });
     expect(kind('session_recordings')).toMatchObject({ list: 'uncounted' });
     expect(codes).toEqual(['next_elsewhere', 'key_can_write', 'mirror_missing']);
+    expect((await text(env, directory)).stdout).not.toContain('does not report what the key may write');
     expect(far.writes()).toEqual([]);
     const plain = await examine(
       3,
