@@ -1,7 +1,7 @@
 /**
  * Every kind is a view, named as the kind, over its current records: a column for each documented field, so that
- * `SELECT name FROM batch_exports WHERE paused` just works. The view `changes` has their history, and `gone` the
- * records that were removed. The views follow from the catalog, so a new kind or field needs no migration: whoever opens the mirror for
+ * `SELECT name FROM batch_exports WHERE paused` just works. The view `changes` has their history, `gone` the
+ * records that were removed, and `run_lists` what each run read. The views follow from the catalog, so a new kind or field needs no migration: whoever opens the mirror for
  * writing recreates those that differ from the catalog. They are for people; the program reads `records`. As text, since
  * they are made when the program runs.
  */
@@ -16,6 +16,7 @@ import { splitPointer } from '../core/json-pointer.ts';
 import type { Connection, Statement } from './database.ts';
 import { RECORDS, withoutHalves } from './decodable.ts';
 import { FIRST_READINGS, isFirstReading } from './first-readings.ts';
+import { runListsQuery } from './run-lists-view.ts';
 
 /** In the view of a kind no other table has a column of that name; SQLite parses it for each connection, so it names no table. */
 const BODY = 'body';
@@ -295,6 +296,10 @@ WHERE r.hash IS NULL
     WHERE m.source = c.source AND (${IS_LIST_BELOW_SAME}) AND ${IS_LATER})`;
 }
 
+/** `organization_id` of the list of organizations is NULL, and of a list by project that of the project. */
+const LISTS = `SELECT l.id, s.name AS source, l.kind, ${ORGANIZATION_ID} AS organization_id, ${ORGANIZATION} AS organization,
+  l.project_id, l.role_id, l.retired_run FROM collections l JOIN sources s ON s.id = l.source`;
+
 /** The complete statement. The digest in it shows that nobody altered the view, whichever catalog it was made from. */
 function viewStatement(name: string, query: string): string {
   return `CREATE VIEW "${name}" AS /* ${MARK} ${digestOf(query)} */ ${query}`;
@@ -316,6 +321,7 @@ function wantedViews(): Views {
     ...CATALOG.map((each) => [each.kind, kindQuery(each)] as const),
     ['changes', changesQuery()],
     ['gone', goneQuery()],
+    ['run_lists', runListsQuery(LISTS)],
   ];
   return views;
 }
@@ -350,6 +356,7 @@ export function maskedViews(
     ),
     ['changes', masked('c.kind', changesQuery(), true)],
     ['gone', masked('c.kind', goneQuery(), true)],
+    ['run_lists', masked('c.kind', runListsQuery(LISTS), false)],
     ['runs', RUNS],
   ];
 }

@@ -9,6 +9,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { commandLine } from '../journeys/command-line.ts';
 import { world } from '../journeys/comparison.ts';
+import { forbidden } from '../journeys/service.ts';
 import { openMirrorToRead } from './mirror-answer.ts';
 
 const page = readFileSync(new URL('../../docs/sql.md', import.meta.url), 'utf8');
@@ -130,6 +131,51 @@ describe('the recipes', () => {
     await expectRun(0, 'sync', '--quiet', '--accept-removals', '12');
     expect(openMirrorToRead(mirror, sql).rows).toEqual([]);
     expect(openMirrorToRead(mirror, `SELECT id FROM gone WHERE kind = 'domains'`).rows).toHaveLength(12);
+  });
+
+  it('13: says of the list of roles whether it was read, or why not', async () => {
+    const sql = recipes.get(13) ?? '';
+    const { service, expectRun, directory: own } = await world();
+    const mirror = join(own, 'mirror.db');
+    await expectRun(0, 'sync', '--quiet');
+    const refuse: (typeof service.quirks)[number] = ({ path }, response) =>
+      path.endsWith('/roles/') && forbidden(response, 'organization:read');
+    service.quirks.push(refuse);
+    await expectRun(3, 'sync', '--quiet');
+    await expectRun(5, 'sync', '--quiet', '--kind', 'roles');
+    service.quirks.pop();
+    await expectRun(0, 'sync', '--quiet', '--kind', 'domains');
+    const rows = openMirrorToRead(mirror, sql).rows.map((row) => row.split(' | ').slice(1));
+    expect(rows.map(([source, , result, records]) => [source, result, records])).toEqual([
+      ['default', 'not read: access denied', '0'],
+      ['default', 'not read: access denied', '0'],
+      ['default', 'read completely', '0'],
+    ]);
+    expect(rows[0]?.at(-1)).toContain("missing required scope 'organization:read'");
+
+    const kept = `SELECT run, kind, outcome, result, records FROM run_lists WHERE kind IN ('roles', 'domains') ORDER BY run, kind`;
+    expect(openMirrorToRead(mirror, kept).rows).toEqual([
+      '1 | domains | complete | read completely | 2',
+      '1 | roles | complete | read completely | 0',
+      '2 | domains | complete | read completely | 2',
+      '2 | roles | denied | not read: access denied | 0',
+      '3 | roles | denied | not read: access denied | 0',
+      '4 | domains | complete | read completely | 2',
+    ]);
+    // Of runs that retention drops, the last row of each list is left.
+    await expectRun(0, 'forget', '--keep-last', '1');
+    expect(openMirrorToRead(mirror, kept).rows).toEqual([
+      '1 | domains | complete | read completely | 2',
+      '1 | roles | complete | read completely | 0',
+      '3 | roles | denied | not read: access denied | ',
+      '4 | domains | complete | read completely | 2',
+    ]);
+    const columns = openMirrorToRead(mirror, `SELECT name, type FROM pragma_table_info('run_lists')`).rows;
+    expect(columns.filter((row) => !/ \| (?:INTEGER|TEXT)$/.test(row))).toEqual([]);
+    const documented = /\| column of `run_lists`[^]*?\n\n/.exec(page)?.[0] ?? '';
+    expect(
+      columns.map((row) => row.split(' | ')[0]).filter((name) => !documented.includes(`\`${name}\``)),
+    ).toEqual([]);
   });
 
   it('8: costs what changed in that time, not what there is', () => {

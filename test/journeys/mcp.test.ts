@@ -123,7 +123,7 @@ describe('tidemark mcp', () => {
       expect(annotations).toMatchObject({ readOnlyHint: true, destructiveHint: false });
     // Every table that a query may name.
     const { description = '' } = tools.find(({ name }) => name === 'sql') ?? {};
-    for (const table of [...KINDS, 'runs', 'changes', 'gone'])
+    for (const table of [...KINDS, 'runs', 'changes', 'gone', 'run_lists'])
       expect(description).toMatch(RegExp(`\\b${table}\\b`));
     const call = callOf(client);
     expect((await call('sql', { query: 'select 9007199254740993, -9007199254740991' })).data).toMatchObject({
@@ -174,6 +174,15 @@ describe('tidemark mcp', () => {
         'sql',
         { query: "select run, kind, change from changes where change = 'changed'" },
         /\[2,"batch_exports","changed"\]/,
+        { row_count: 1 },
+      ],
+      [
+        'sql',
+        {
+          query:
+            "select kind, organization_id, result from run_lists where run = 2 and kind = 'batch_exports'",
+        },
+        /\["batch_exports","[^"]+","read completely"\]/,
         { row_count: 1 },
       ],
     ];
