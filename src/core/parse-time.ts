@@ -43,8 +43,8 @@ const FIELD_PATTERN =
   /^\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?:[Zz]|[+-](?:0\d|1[0-4])(?::?\d{2})?)?)?$/;
 
 /**
- * The instant that the text of a field means, in milliseconds; undefined where it is not a time in the extended form, or more than 14 hours
- * from UTC. Views (`mirror/kind-views.ts`) convert the same texts, by what SQLite understands.
+ * The instant that the text of a field means, in milliseconds; undefined where it is not a time in the extended form, or 15 hours
+ * or more from UTC. Views (`mirror/kind-views.ts`) convert the same texts, by what SQLite understands.
  */
 export function timeOfField(text: string): number | undefined {
   return FIELD_PATTERN.test(text) ? parseTime(text)?.epochMs : undefined;

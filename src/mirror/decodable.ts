@@ -5,15 +5,30 @@ const NEXT = String.raw`instr(t,'\ud')`;
 
 const PAIR = String.raw`substr(t,${NEXT},12) GLOB '\ud[89abAB]??\ud[c-fC-F]??'`;
 
+const HALF = String.raw`GLOB '*\u[dD][89a-fA-F]*'`;
+
 /**
  * JSON with U+FFFD in place of half a surrogate pair: SQLite makes bytes of it that are not UTF-8, and programs then fail for
  * the entire query. In `t` no backslash is escaped.
  */
 export function withoutHalves(json: string): string {
-  return String.raw`iif(${json} GLOB '*\u[dD][89a-fA-F]*',(WITH RECURSIVE h(d,t) AS (SELECT '',replace(replace(${json},'\\',char(1)),'\uD','\ud') UNION ALL
+  return String.raw`iif(${json} ${HALF},(WITH RECURSIVE h(d,t) AS (SELECT '',replace(replace(${json},'\\',char(1)),'\uD','\ud') UNION ALL
     SELECT d||substr(t,1,${NEXT}-1)||CASE WHEN ${PAIR} THEN substr(t,${NEXT},12) WHEN substr(t,${NEXT}+3,1)<'8' THEN substr(t,${NEXT},6) ELSE '\ufffd' END,
       substr(t,${NEXT}+iif(${PAIR},12,6)) FROM h WHERE ${NEXT}) SELECT replace(d||t,char(1),'\\') FROM h WHERE NOT ${NEXT}),${json})`;
 }
 
-/** SQLite takes it apart, so that indexes are used as for the table. `maskedViews` leaves names in quotes as they are. */
-export const RECORDS = `(SELECT record, collection, remote_id, run, change, hash, last_name, "body" AS received, ${withoutHalves('"body"')} AS "body" FROM records)`;
+/**
+ * What is read from the body of record `r`. Mostly it has no half, and is read as received: a look for one is cheap. SQLite repeats
+ * the expression of a column wherever that is named, but not that of a subquery without FROM.
+ */
+export function fromBody(read: (body: string) => string): string {
+  return `iif(r.half, (SELECT ${read('x')} FROM (SELECT r.body AS x)), ${read('r.received')})`;
+}
+
+/**
+ * A view that the others read: SQLite parses all views for each connection, so the text is in one of them. It takes the view apart, so
+ * that indexes are used as for the table.
+ */
+export const RECORDS = 'decodable_records';
+
+export const RECORDS_QUERY = `SELECT record, collection, remote_id, run, change, hash, last_name, "body" AS received, "body" ${HALF} AS half, ${withoutHalves('"body"')} AS "body" FROM records r`;

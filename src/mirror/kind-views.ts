@@ -14,14 +14,11 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { splitPointer } from '../core/json-pointer.ts';
 import type { Connection, Statement } from './database.ts';
-import { RECORDS, withoutHalves } from './decodable.ts';
+import { RECORDS, RECORDS_QUERY, fromBody, withoutHalves } from './decodable.ts';
 import { FIRST_READINGS, isFirstReading } from './first-readings.ts';
-import { runListsQuery } from './run-lists-view.ts';
+import { RUNS, runListsQuery } from './run-views.ts';
 
-/** In the view of a kind no other table has a column of that name; SQLite parses it for each connection, so it names no table. */
-const BODY = 'body';
-
-/** The body as received; `BODY` has no half of a surrogate pair. */
+/** The body as received; `r.body` has no half of a surrogate pair. */
 const RECEIVED = 'r.received';
 
 /** The columns of a kind's view, each with its value in SQL. */
@@ -39,11 +36,13 @@ function ownValue(definition: ResourceDefinition, value: Exclude<KindColumn['val
     case 'id':
       return 'r.remote_id';
     case 'name':
-      return nameValue(definition.nameFrom);
+      return fromBody((body) => nameValue(definition.nameFrom, body));
     case 'organization_id':
       return isNamedBy(value) ? 'r.remote_id' : `c.${value}`;
     case 'organization':
-      return isNamedBy('organization_id') ? nameValue(definition.nameFrom) : `c.${value}`;
+      return isNamedBy('organization_id')
+        ? fromBody((body) => nameValue(definition.nameFrom, body))
+        : `c.${value}`;
     case 'project_id': {
       const pointer = projectPointer(definition);
       if (pointer !== undefined) return textValue(splitPointer(pointer));
@@ -62,21 +61,21 @@ function ownValue(definition: ResourceDefinition, value: Exclude<KindColumn['val
  */
 function fieldValue({ name, type }: FieldDefinition): string {
   const path = jsonPath([name]);
-  const value = `${BODY} ->> ${path}`;
+  const value = `${RECEIVED} ->> ${path}`;
   switch (type) {
     case 'integer':
-      return `CAST(iif(json_type(${BODY}, ${path}) IN ('integer', 'real') AND ${value} = CAST(${value} AS INTEGER), ${value}, NULL) AS INTEGER)`;
+      return `CAST(iif(json_type(${RECEIVED}, ${path}) IN ('integer', 'real') AND ${value} = CAST(${value} AS INTEGER), ${value}, NULL) AS INTEGER)`;
     case 'boolean':
-      return `CAST(CASE json_type(${BODY}, ${path}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END AS INTEGER)`;
+      return `CAST(CASE json_type(${RECEIVED}, ${path}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END AS INTEGER)`;
     case 'number':
-      return `CAST(iif(json_type(${BODY}, ${path}) IN ('integer', 'real'), ${value}, NULL) AS REAL)`;
+      return `CAST(iif(json_type(${RECEIVED}, ${path}) IN ('integer', 'real'), ${value}, NULL) AS REAL)`;
     case 'timestamp':
       return `CAST((SELECT CASE WHEN t GLOB '*[0-9][+-][0-9][0-9]:[0-9][0-9]' AND substr(t, 11) GLOB '[T ][0-9][0-9]:[0-9][0-9]*'
     AND substr(t, 12, 2) < '24' AND length(t) < 36 AND t NOT GLOB '*.*[^0-9]*[+-]*' AND date(substr(t, 1, 10), '+0 days') = substr(t, 1, 10)
     THEN ifnull(strftime('%Y-%m-%dT%H:%M:%fZ', iif(t GLOB '*.[0-9][0-9][0-9][0-9]*', substr(t, 1, 23) || substr(t, -6), t)), v) ELSE v END
     FROM (SELECT CASE WHEN u GLOB '*:*[+-][0-9][0-9][0-9][0-9]' THEN substr(u, 1, length(u) - 2) || ':' || substr(u, -2)
       WHEN u GLOB '*:*[+-][0-9][0-9]' THEN u || ':00' ELSE u END AS t, v
-      FROM (SELECT v, replace(upper(v), ',', '.') AS u FROM (SELECT ${value} AS v WHERE json_type(${BODY}, ${path}) = 'text')))) AS TEXT)`;
+      FROM (SELECT v, replace(upper(v), ',', '.') AS u FROM (SELECT ${fromBody((body) => `${body} ->> ${path}`)} AS v WHERE json_type(${RECEIVED}, ${path}) = 'text')))) AS TEXT)`;
     case 'string':
     case 'uuid':
     case 'any':
@@ -97,7 +96,7 @@ export function bodyNames(connection: Connection): (kind: Kind, body: string) =>
     if (statement === undefined) {
       statement = connection
         .prepare<[string], string | null>(
-          `SELECT iif(json_valid(body), ${nameValue(definitionOf(kind).nameFrom)}, NULL) FROM (SELECT ${withoutHalves('received')} AS body FROM (SELECT ? AS received))`,
+          `SELECT iif(json_valid(body), ${nameValue(definitionOf(kind).nameFrom, 'body')}, NULL) FROM (SELECT ${withoutHalves('received')} AS body FROM (SELECT ? AS received))`,
         )
         .pluck();
       statements.set(kind, statement);
@@ -107,7 +106,7 @@ export function bodyNames(connection: Connection): (kind: Kind, body: string) =>
 }
 
 /** The first of these members that holds a text or a number, as `nameIn` of `diff`. */
-function nameValue(pointers: readonly string[], body = BODY): string {
+function nameValue(pointers: readonly string[], body: string): string {
   return nameAt(
     pointers.map((pointer) => jsonPath(splitPointer(pointer))),
     body,
@@ -125,7 +124,9 @@ function nameAt(paths: readonly string[], body: string): string {
 /** Of another type than text, the JSON as received: as SQL's own value, `1.10` would be `1.1` and `true` be 1. */
 function textValue(names: readonly string[]): string {
   const path = jsonPath(names);
-  return `CAST(iif(json_type(${BODY}, ${path}) = 'text', ${BODY} ->> ${path}, nullif(${BODY} -> ${path}, 'null')) AS TEXT)`;
+  const read = (body: string): string =>
+    `iif(json_type(${body}, ${path}) = 'text', ${body} ->> ${path}, nullif(${body} -> ${path}, 'null'))`;
+  return `CAST(${fromBody(read)} AS TEXT)`;
 }
 
 function jsonPath(names: readonly string[]): string {
@@ -188,9 +189,11 @@ const NAME_PATHS = Array.from({ length: NAME_PLACES }, (_, place) => {
   return `${textLiteral(JSON.stringify(Object.fromEntries(paths)))} ->> l.kind AS name_${place}`;
 }).join(', ');
 
-const CHANGED_NAME = nameAt(
-  Array.from({ length: NAME_PLACES }, (_, place) => `c.name_${place}`),
-  'r.body',
+const CHANGED_NAME = fromBody((body) =>
+  nameAt(
+    Array.from({ length: NAME_PLACES }, (_, place) => `c.name_${place}`),
+    body,
+  ),
 );
 
 /** Worked out once for each collection, not for each of its records. */
@@ -239,7 +242,7 @@ function changesFrom(revision: string, tables: string): string {
   return `SELECT n.run AS "run", n.finished_at AS "at", c.kind AS "kind", r.remote_id AS "id",
   CAST(ifnull(${CHANGED_NAME}, r.last_name) AS TEXT) AS "name", c.source AS "source",
   CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN r.remote_id ELSE c.organization_id END AS TEXT) AS "organization_id",
-  CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN ifnull(${nameValue(definitionOf(SCOPE_KIND.organization_id).nameFrom, 'r.body')}, r.last_name)
+  CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN ifnull(${fromBody((body) => nameValue(definitionOf(SCOPE_KIND.organization_id).nameFrom, body))}, r.last_name)
     ELSE c.organization END AS TEXT) AS "organization",
   CAST(CASE c.kind WHEN '${SCOPE_KIND.project_id}' THEN r.remote_id ELSE c.project_id END AS TEXT) AS "project_id",
   c.role_id AS "role_id",
@@ -322,6 +325,7 @@ function wantedViews(): Views {
     ['changes', changesQuery()],
     ['gone', goneQuery()],
     ['run_lists', runListsQuery(LISTS)],
+    [RECORDS, RECORDS_QUERY],
   ];
   return views;
 }
@@ -349,7 +353,9 @@ export function maskedViews(
       .replaceAll(/\bo\.body\b/g, `masked_body('${SCOPE_KIND.organization_id}', s.name, o.body)`)
       .replaceAll(/\bo\.last_name\b/g, `masked_name('${SCOPE_KIND.organization_id}', s.name, o.last_name)`)
       .replace(ID_COLUMN, isIdMasked ? `masked_id(${kind}, c.source, r.remote_id) AS "id"` : ID_COLUMN)
-      .replaceAll(/\bFROM runs\b/g, 'FROM main.runs');
+      .replaceAll(/\bFROM runs\b/g, 'FROM main.runs')
+      // Not what another program may have put in its place.
+      .replaceAll(RECORDS, `(${RECORDS_QUERY})`);
   return [
     ...CATALOG.map(
       (each) => [each.kind, masked(`'${each.kind}'`, kindQuery(each), hasSecretId(each))] as const,
@@ -362,9 +368,6 @@ export function maskedViews(
 }
 
 const ID_COLUMN = 'r.remote_id AS "id"';
-
-const RUNS = `SELECT n.run, s.name AS source, n.outcome, n.started_at, n.finished_at, n.requests, n.added, n.changed, n.removed,
-  n.unchanged, n.error_code FROM main.runs n JOIN main.sources s ON s.id = n.source`;
 
 /** Text of all views, by name. */
 function readViews(connection: Connection): Map<string, string> {

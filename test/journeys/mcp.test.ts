@@ -255,6 +255,7 @@ describe('tidemark mcp', () => {
       '`all_revisions`',
       'main.projects',
       'temp.records',
+      'decodable_records',
     ];
     const refused = [
       ...tables.map((table) => `select * from ${table}`),

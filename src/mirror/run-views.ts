@@ -1,6 +1,4 @@
-/** The view `run_lists`: what each run read of each list, as text (see `kind-views.ts`). */
-import { READ } from './sweeps-as-of.ts';
-
+/** Views of runs, as text (see `kind-views.ts`): `run_lists` has what each run read of each list. */
 /** Of a sweep `w`, in the words of the pages. Where no list was walked, its records were asked for by their ids. */
 function outcomeText(isNothing: string): string {
   return `CASE w.outcome
@@ -14,7 +12,8 @@ function outcomeText(isNothing: string): string {
     ELSE 'not read: failed' END`;
 }
 
-const IS_READ = `w.outcome IN (${READ.map((outcome) => `'${outcome}'`).join(', ')})`;
+/** `READ` of `sweeps-as-of.ts`. */
+const IS_READ = `w.outcome IN ('complete', 'incomplete', 'held')`;
 
 /** What a run read that was never published does not count. */
 function resultOf(isUnpublished: string, isNothing: string): string {
@@ -37,3 +36,7 @@ UNION ALL SELECT DISTINCT w.seen_run, w.seen_at, c.kind, c.source, c.organizatio
   w.outcome, ${resultOf('NOT w.is_published', 'c.retired_run IN (w.run, w.seen_run)')}, NULL, NULL, NULL, NULL, NULL, w.error_code, w.error
 FROM carried_sweeps w CROSS JOIN c ON c.id = w.collection`;
 }
+
+/** For who must see no secret. */
+export const RUNS = `SELECT n.run, s.name AS source, n.outcome, n.started_at, n.finished_at, n.requests, n.added, n.changed, n.removed,
+  n.unchanged, n.error_code FROM main.runs n JOIN main.sources s ON s.id = n.source`;
