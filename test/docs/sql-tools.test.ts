@@ -106,6 +106,25 @@ it('pandas reads a view', ({ skip }) => {
   expect(printed).toMatch(/^Tern & Söhne +1 +5\n/m);
 });
 
+it('Python reads half of a surrogate pair from a body with the `text_factory` of the page', ({ skip }) => {
+  const version = 'import sqlite3; assert sqlite3.sqlite_version_info >= (3, 38)';
+  if (spawnSync('python3', ['-c', version], { stdio: 'ignore' }).status !== 0)
+    skip('Python with SQLite 3.38 is not installed here');
+  const [{ text }] = recipes('import sqlite3') as [Block];
+  const factory = /^mirror\.text_factory = .*$/m.exec(text)?.[0] ?? '';
+  const ask = (set: string) =>
+    spawnSync(
+      'python3',
+      [
+        '-c',
+        `import sqlite3\nmirror = sqlite3.connect(':memory:')\n${set}\nbody = r'{"name":"a\\ud800"}'\nprint(ascii(mirror.execute("SELECT ? ->> '$.name'", [body]).fetchone()))`,
+      ],
+      { encoding: 'utf8' },
+    );
+  expect(ask('').stderr).toContain('Could not decode to UTF-8');
+  expect(ask(factory).stdout).toMatch(/^\('a(?:\\ufffd)+',\)\n$/);
+});
+
 it('Datasette shows the views', async ({ skip }) => {
   const [{ text }] = recipes('datasette') as [Block];
   const [name = '', ...args] = text.trim().split(' ');
