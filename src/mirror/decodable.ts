@@ -18,11 +18,11 @@ export function withoutHalves(json: string): string {
 }
 
 /**
- * What is read from the body of record `r`. Mostly it has no half, and is read as received: a look for one is cheap. SQLite repeats
+ * What is read as text from the body of record `r`. Mostly it has no half, and is read as received: a look for one is cheap. SQLite repeats
  * the expression of a column wherever that is named, but not that of a subquery without FROM.
  */
 export function fromBody(read: (body: string) => string): string {
-  return `iif(r.half, (SELECT ${read('x')} FROM (SELECT r.body AS x)), ${read('r.received')})`;
+  return `CAST(iif(r.half, (SELECT ${read('x')} FROM (SELECT r.body AS x)), ${read('r.received')}) AS TEXT)`;
 }
 
 /**

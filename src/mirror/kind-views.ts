@@ -126,7 +126,7 @@ function textValue(names: readonly string[]): string {
   const path = jsonPath(names);
   const read = (body: string): string =>
     `iif(json_type(${body}, ${path}) = 'text', ${body} ->> ${path}, nullif(${body} -> ${path}, 'null'))`;
-  return `CAST(${fromBody(read)} AS TEXT)`;
+  return fromBody(read);
 }
 
 function jsonPath(names: readonly string[]): string {
