@@ -135,8 +135,8 @@ export function leftOutLine(
   const named = `${kinds.slice(0, KINDS_SHOWN).join(', ')}${more > 0 ? ` and ${plural(more, 'more kind')}` : ''}`;
   const reasons = [...new Set(notes.map(({ reason }) => reason))];
   const [reason = ''] = reasons;
-  // A reason that counts something is one of each list.
-  return reasons.length === 1 && !/^\d/.test(reason)
+  // A reason that counts something is that of one list.
+  return reasons.length === 1 && (notes.length === 1 || !/^\d/.test(reason))
     ? [`left out: ${named}: ${escapeControlCharacters(reason)}`]
     : [`left out, for ${plural(reasons.length, 'reason')} that \`-v\` shows: ${named}`];
 }

@@ -249,7 +249,7 @@ it('does not take sharing that had only not had its turn for something new', asy
   expect(named.summary).toMatchObject({ added: 0, unchanged: 2 });
   expect(named.left_out).toEqual(document.left_out);
   const drift = await expectRun(0, 'drift', '--from', 'run:1', '--kind', 'recording_sharing');
-  expect(drift.stderr).toContain('1 recording sharing: perhaps not read yet by run 1');
+  expect(drift.stdout).toContain('1 recording sharing: perhaps not read yet by run 1');
   const one = ['--kind', 'recording_sharing', '--id', 'r3'];
   expect((await expectRun(1, 'diff', 'run:1', 'latest', ...one)).stderr).toContain(
     'nothing was compared: recording_sharing: 1 recording sharing: perhaps not read yet by run 1',
