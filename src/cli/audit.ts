@@ -71,15 +71,28 @@ export async function audit(context: CommandContext, options: AuditOptions): Pro
   }
 }
 
-/** Where nothing is found: the names with @ that people gave, which are found with their origin only. */
+/** How many names are proposed. */
+const NAMES = 5;
+
+/** Where nothing is found: the names with @ that people gave, which are found with their origin only, and those that a name is a part of. */
 function otherOriginNotes(
   mirror: Mirror,
   config: Config,
   { period, options }: { readonly period: Period; readonly options: AuditOptions },
   context: CommandContext,
 ): string[] {
+  const filter = { period, actions: options.action, by: undefined, sources: context.options.source };
+  const longerNames = (part: string): string[] => {
+    const { people } = new AuditWalk(mirror, config, filter).survey();
+    const longer = [...people].filter((who) => who.toLowerCase().includes(part.toLowerCase())).toSorted();
+    const commands = longer.slice(0, NAMES).map((who) => `\`tidemark audit --by ${shellWord(who)}\``);
+    const more = longer.length > NAMES ? ` and ${formatInteger(longer.length - NAMES)} more` : '';
+    return longer.length === 0
+      ? []
+      : [`nobody is named just ${part}; a part of the name: ${commands.join(', ')}${more}`];
+  };
   return (options.by ?? []).flatMap((name) => {
-    if (!name.includes('@')) return [];
+    if (!name.includes('@')) return longerNames(name);
     const ofAny = `${name} (*)`;
     const { count } = new AuditWalk(mirror, config, {
       ...{ period, actions: options.action, by: [ofAny], sources: context.options.source },

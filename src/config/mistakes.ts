@@ -130,7 +130,7 @@ export function place(tree: Tree, path: Path, line?: number): string {
 /** A value for a message: short, on one line, without the credentials of a URL. */
 export function shown(value: unknown): string {
   if (value === undefined || value === null || value === '') return 'nothing';
-  if (Array.isArray(value)) return 'a list';
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
   if (typeof value === 'object') return 'a mapping';
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
   if (typeof value !== 'string') return `a ${typeof value}`;

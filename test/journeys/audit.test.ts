@@ -203,6 +203,19 @@ describe('the audit log', () => {
     );
   });
 
+  it('proposes the names that the one asked for is a part of, where nobody has just that name', async () => {
+    const story = await Story.start();
+    await story.expectRun(0, 'snapshots', 'pin', 'a', '--as', 'Frida Finance');
+    const { stdout, stderr } = await story.expectRun(0, 'audit', '--by', 'frida');
+    expect(stdout).toContain('no entry of the audit log matches');
+    expect(stderr).toMatch(
+      /^tidemark: nobody is named just frida; a part of the name: `tidemark audit --by 'Frida Finance \(.*\)'`\n$/,
+    );
+    const [, who = ''] = /--by '(.*)'`/.exec(stderr) ?? [];
+    expect((await story.expectRun(0, 'audit', '--by', who)).stdout).toContain('Frida Finance');
+    expect((await story.expectRun(0, 'audit', '--by', 'nobody')).stderr).toBe('');
+  });
+
   it('is narrowed by a name with @ only where that is who it was, or with its origin', async () => {
     const story = await Story.start();
     await story.expectRun(0, 'snapshots', 'pin', 'a', '--as', 'eve@elsewhere');

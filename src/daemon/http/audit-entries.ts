@@ -6,7 +6,7 @@ import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
-import { isMeantBy } from '../../core/actor.ts';
+import { isMeantBy, whoText } from '../../core/actor.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { type JsonValue, parseLossless } from '../../core/json.ts';
 import { plural } from '../../core/wording.ts';
@@ -162,16 +162,23 @@ export class AuditWalk implements Iterable<NamedEntry> {
     return undefined;
   }
 
-  /** A walk that looks up no names: how many there are, and which sources they are about. */
-  survey(): { readonly count: number; readonly of: number; readonly sources: ReadonlySet<string> } {
+  /** A walk that looks up no names of records: how many there are, which sources they are about, and who did it (`whoText`). */
+  survey(): {
+    readonly count: number;
+    readonly of: number;
+    readonly sources: ReadonlySet<string>;
+    readonly people: ReadonlySet<string>;
+  } {
     const sources = new Set<string>();
+    const people = new Set<string>();
     this.#newest = Infinity;
     for (const { entry, isAsked } of this.#entries()) {
       if (this.of === 1) this.#newest = entry.entry;
       const source = isAsked ? sourceOf(this.#mirror, entry.subject) : null;
       if (source !== null) sources.add(source);
+      if (isAsked) people.add(whoText(entry));
     }
-    return { count: this.count, of: this.of, sources };
+    return { count: this.count, of: this.of, sources, people };
   }
 
   *#entries(): Generator<{ readonly entry: AuditLogEntry; readonly isAsked: boolean }, undefined> {
