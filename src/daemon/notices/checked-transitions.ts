@@ -11,7 +11,7 @@ import type { HealthReason } from '../health/reason.ts';
 import { behindText, hangingSyncHint, syncText } from '../health/waits.ts';
 import { noticeOf, span, subjectName } from './message.ts';
 import { isCutShortMark, markedSubject, usualEnd } from './perhaps-open.ts';
-import { type Transition, NO_TRANSITION, stateOf } from './run-transitions.ts';
+import { isOverBy, NO_TRANSITION, runRecovered, stateOf, type Transition } from './run-transitions.ts';
 
 /** Channels to which it was reported from memory: the mirror has no delivery for them. */
 export function reportedToOf({ detail: { reportedTo } }: NoticeState): readonly string[] {
@@ -228,6 +228,17 @@ export function freshnessTransition(
     cleared: [],
     notices: [overdue],
   };
+}
+
+/** Ends what was reported of failed and incomplete syncs where a command has made a complete one since. @param at ISO 8601 */
+export function completeTransition(
+  states: readonly NoticeState[],
+  { source, completeAt }: Pick<Freshness, 'source' | 'completeAt'>,
+  at: string,
+): Transition {
+  const before = stateOf(states, source, 'run');
+  if (before === undefined || !isOverBy(before, completeAt)) return NO_TRANSITION;
+  return runRecovered(before, { at, source, run: null, completeAt });
 }
 
 function followedFailure(told: NoticeState | undefined): 'run_failed' | 'key_refused' | null {

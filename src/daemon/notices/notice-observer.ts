@@ -253,7 +253,8 @@ class NotifyingObserver implements JobObserver {
       if (file !== this.#file || !this.#notifier.outbox.isReadable()) this.#notifier.outbox.changed();
       this.#file = file;
       await this.#whereThere(context, () => this.#endRemoved());
-      if (!this.#isQuiet(now)) await this.#whereThere(context, () => this.#checkFreshness());
+      // A command may have made a complete run.
+      if (isChanged || !this.#isQuiet(now)) await this.#whereThere(context, () => this.#checkFreshness());
       if (isChanged || this.#isRestoring) await this.#whereThere(context, () => this.#checkRestores());
       await this.#whereThere(context, () => {
         this.#place.reportBegunAnew(this.#view());

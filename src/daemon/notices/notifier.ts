@@ -7,7 +7,7 @@ import { type Clock, isoTime } from '../../core/clock.ts';
 import { compareSeverities } from '../../diff/severity.ts';
 import type { JobRow, Notice, NoticeState } from '../../mirror/daemon-store.ts';
 import { namedRemovals, settledRemovals } from '../../state/held-names.ts';
-import { isReadAfter } from '../../state/runs.ts';
+import { isReadAfter, lastCompleteRun } from '../../state/runs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import type { Freshness } from '../health/freshness.ts';
@@ -18,6 +18,7 @@ import {
   type UnfinishedRestore,
   backupRecovered,
   backupTransition,
+  completeTransition,
   freshnessTransition,
   onTimeTransition,
   openCauses,
@@ -189,9 +190,10 @@ export function createNotifier(options: NotifierOptions): Notifier {
       sources.map((each) => {
         const { source } = each;
         const states = allStates(mirror, source);
+        const at = isoTime(clock.now());
         const change = freshnessTransition(states, each, clock.now());
-        const ends = settled(states, { source, at: isoTime(clock.now()), run: null }, ['fresh'], change);
-        return joined([change, ends]);
+        const ends = settled(states, { source, at, run: null }, ['fresh'], change);
+        return joined([completeTransition(states, each, at), change, ends]);
       }),
     );
   const interruptedRestores = (mirror: Mirror, sources: readonly UnfinishedRestore[]): Transition =>
@@ -361,7 +363,8 @@ export function recordJobNotices(
   const isOfBackup = backupRun !== null && !isReadAfter(mirror, source, backupRun);
   const accepted = job.name === 'drift' ? acceptedAt(mirror, source, at) : undefined;
   const unfinishedRestore = job.name === 'drift' ? newestUnfinished(mirror, source)?.restore : undefined;
-  const seen = { job, details, held, settled, schemaChanges, isOfBackup, unfinishedRestore, at };
+  const completeAt = job.name === 'sync' ? (lastCompleteRun(mirror, source)?.finishedAt ?? null) : null;
+  const seen = { job, details, held, settled, schemaChanges, isOfBackup, unfinishedRestore, completeAt, at };
   const change = transitionsOf(states, { ...seen, ...(accepted === undefined ? {} : { accepted }) });
   const moved = [...change.states, ...change.cleared];
   const kept = assumed.filter(

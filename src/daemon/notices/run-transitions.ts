@@ -68,31 +68,22 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
   const stored = stateOf(states, source, 'run');
   const unread = unreadSweeps(seen);
   const matter = matterOf(seen, unread);
+  if (stored !== undefined && matter !== null && isOverBy(stored, seen.completeAt)) {
+    const begins = runTransition(
+      states.filter((each) => each !== stored),
+      { ...seen, completeAt: null },
+    );
+    const { notices } = runRecovered(stored, { at, source, run: null, completeAt: seen.completeAt });
+    return { ...begins, notices: [...notices, ...begins.notices] };
+  }
   // As in `workTransition`.
   const isDamage = isOfKnownDamage(states, job);
   const wasFollowing = stored?.detail['follows'] === 'verify_failed';
   const before = matter !== null && wasFollowing && !isDamage ? undefined : stored;
   const isFollowing = before === undefined ? isDamage : wasFollowing;
   const follows = isFollowing ? ('verify_failed' as const) : null;
-  const of = { at, source, subject: 'run' };
-  if (matter === null) {
-    if (before === undefined) return NO_TRANSITION;
-    const begun = begunAt(before);
-    const recovered = noticeOf(
-      { ...of, event: 'run_recovered' },
-      {
-        severity: 'low',
-        title: `${subjectName(source)}: the sync ${before.state === 'partial' ? 'reads again what it could not read' : 'works again'}`,
-        lines: [
-          `${begun === before.since ? '' : `no sync had read everything since ${begun}; `}it had ${before.state === 'partial' ? 'been incomplete' : 'failed'} since ${before.since}`,
-        ],
-        job: 'sync',
-        run: job.run,
-        follows,
-      },
-    );
-    return { states: [], cleared: [{ source, subject: 'run' }], notices: [recovered] };
-  }
+  if (matter === null)
+    return before === undefined ? NO_TRANSITION : runRecovered(before, { at, source, run: job.run, follows });
   const isSame = before?.state === matter.state;
   // Nothing was read in between where it fails for another reason.
   const goesOn = isSame || (before !== undefined && before.state !== 'partial' && matter.state !== 'partial');
@@ -117,6 +108,47 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
     cleared: [],
     notices: isNew ? [matterNotice(seen, matter, { unread, follows })] : [],
   };
+}
+
+/** True where a run was complete since: also one of a command, of which no job tells. @param completeAt when the last complete run ended */
+export function isOverBy({ since }: NoticeState, completeAt: string | null | undefined): boolean {
+  return typeof completeAt === 'string' && Date.parse(completeAt) > Date.parse(since);
+}
+
+/** @param completeAt when the run ended that no job of the daemon made */
+export function runRecovered(
+  before: NoticeState,
+  {
+    at,
+    source,
+    run,
+    completeAt,
+    follows = before.detail['follows'] === 'verify_failed' ? 'verify_failed' : null,
+  }: {
+    readonly at: string;
+    readonly source: string;
+    readonly run: number | null;
+    readonly completeAt?: string | null | undefined;
+    readonly follows?: 'verify_failed' | null;
+  },
+): Transition {
+  const begun = begunAt(before);
+  const isPartial = before.state === 'partial';
+  const recovered = noticeOf(
+    { at, source, subject: 'run', event: 'run_recovered' },
+    {
+      severity: 'low',
+      title: `${subjectName(source)}: the sync ${isPartial ? 'reads again what it could not read' : 'works again'}`,
+      lines: [
+        `${begun === before.since ? '' : `no sync had read everything since ${begun}; `}it had ${isPartial ? 'been incomplete' : 'failed'} since ${before.since}`,
+        ...(typeof completeAt === 'string' ? [`a sync was complete at ${completeAt}`] : []),
+      ],
+      job: 'sync',
+      run,
+      follows,
+    },
+  );
+  return { states: [], cleared: [{ source, subject: 'run' }], notices: [recovered] };
 }
 
 /** When the first sync failed or was incomplete of those that were so one after the other, also where failed ones became partial. */
@@ -433,6 +465,8 @@ export interface JobObservation {
   readonly unfinishedRestore?: number | undefined;
   /** Of drift: fingerprints of what is accepted at that time. */
   readonly accepted?: ReadonlySet<string>;
+  /** Of a sync: when the last complete run before it ended, whoever made it, ISO 8601; null without one. */
+  readonly completeAt?: string | null;
   /** ISO 8601. */
   readonly at: string;
 }

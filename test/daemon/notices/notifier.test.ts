@@ -370,6 +370,27 @@ describe('who is notified', () => {
     ]);
   });
 
+  it('hears that a sync works again where a command made a complete one, and of the next failure as a new one', async () => {
+    const { start, clock, sent } = rig();
+    const notifier = start([webhook('a', 'http://a')]);
+    const told = async (): Promise<string[]> => {
+      await notifier.deliverDue(never);
+      return sent.splice(0).map(({ event }) => event);
+    };
+    await notifier.afterJob(failedSync);
+    expect(await told()).toEqual(['run_failed']);
+    const before = new Date(clock.now()).toISOString();
+    clock.advance(1000);
+    expect(await notifier.checkFreshness([{ ...FRESH, completeAt: before }])).toBe(0);
+    const completeAt = new Date(clock.now()).toISOString();
+    expect(await notifier.checkFreshness([{ ...FRESH, completeAt }])).toBe(1);
+    expect(await notifier.checkFreshness([{ ...FRESH, completeAt }])).toBe(0);
+    expect(await told()).toEqual(['run_recovered']);
+    clock.advance(1000);
+    await notifier.afterJob(failedSync);
+    expect(await told()).toEqual(['run_failed']);
+  });
+
   it('hears that a backup was made again, and which target has none so new', async () => {
     const { start, mirror } = rig();
     const notifier = start([webhook('a', 'http://a')]);

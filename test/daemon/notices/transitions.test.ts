@@ -106,6 +106,20 @@ describe('a sync', () => {
     ]);
   });
 
+  it.each<[JobOutcome, string | null, string[]]>([
+    ['failed', '2026-03-02', ['run_recovered', 'run_failed']],
+    ['failed', '2026-02-28', []],
+    ['failed', null, []],
+    ['partial', '2026-03-02', ['run_recovered', 'run_partial']],
+  ])('that was %s is over where a command made a complete one (%s) since', (outcome, completeAt, events) => {
+    const { states } = transitionsOf([], { ...sync(outcome, ['plugins', 'denied']), at: '2026-03-01' });
+    const again = { ...sync(outcome, ['plugins', 'denied']), at: '2026-03-03', completeAt };
+    const change = transitionsOf(states, again);
+    expect(change.notices.map(({ event }) => event)).toEqual(events);
+    const since = events.length > 0 ? '2026-03-03' : '2026-03-01';
+    expect(after(states, change)).toMatchObject([{ subject: 'run', state: outcome, since }]);
+  });
+
   it('that was narrowed to some kinds neither fails nor recovers the whole', () => {
     const narrowed = seen(job('sync', 'done'), { kinds: ['members'] });
     expect(told(sync('failed'), narrowed, sync('done'))).toEqual([['run_failed'], [], ['run_recovered']]);
