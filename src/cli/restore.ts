@@ -13,6 +13,7 @@ import { makePlan } from '../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../restore/plan/plan.ts';
 import { acceptedBetween } from '../state/drift.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
+import { writableFields } from '../restore/plan/settings.ts';
 import { redactionWith } from '../sync/redaction.ts';
 import { createdBelow } from '../sync/removals.ts';
 import { type CommandContext, printNote } from './context.ts';
@@ -91,6 +92,7 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
     const notes = [
       ...gathered.notes,
       ...unsetSecrets(session, plan),
+      ...otherProfile(session, plan),
       ...earlierStateNotes(session, plan, gathered.input, { reference, options, asked }),
       ...(await unselectedBelow(session, plan, gathered.input, { reference, options, asked })),
     ];
@@ -222,6 +224,19 @@ function unsetSecrets(
   const index = config.configured.findIndex(({ name }) => name === source.name);
   const places = [...kinds].map((kind) => `sources[${index}].secrets.${kind}[`);
   return config.warnings.filter((warning) => places.some((place) => warning.includes(place)));
+}
+
+/** The profile that makes more writable, where steps are blocked for want of it. */
+function otherProfile({ source }: Pick<RestoreSession, 'source'>, { steps }: Pick<Plan, 'steps'>): string[] {
+  const closed = new Set(
+    source.definitions.filter((each) => writableFields(each).length === 0).map(({ kind }) => kind),
+  );
+  const isBlocked = steps.some(({ obstacle, kind }) => obstacle === 'not_writable' && closed.has(kind));
+  return source.profile === 'svc' && isBlocked
+    ? [
+        '`profile: svc-writable` in this source of the configuration makes the usual fields of roles, projects and components writable; then plan again',
+      ]
+    : [];
 }
 
 // `tidemark restore --resume [N]`: continues an approved restore, without the steps that are done.
