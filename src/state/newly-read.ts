@@ -1,10 +1,16 @@
-/** Collections that were read for the first time, determined from the sweeps of runs, without a comparison. */
+/**
+ * Records that runs read for the first time, as the changes of these runs leave them out: of entire collections, determined from
+ * the sweeps without a comparison, and of kinds that are read one by one in turns.
+ */
+import { activityKinds, definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import type { FirstRead } from '../diff/change.ts';
+import { plural } from '../core/wording.ts';
+import type { FirstRead, LeftOut } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirrorState } from './mirror-diff.ts';
+import { previousRun } from './runs.ts';
 import type { LoadedState } from './state.ts';
-import { firstReadReason } from './unknown-records.ts';
+import { firstReadReason, newlyReadRecords } from './unknown-records.ts';
 
 interface NewlyReadCollection extends FirstRead {
   readonly run: number;
@@ -32,10 +38,56 @@ export function readNewlyReadCollections(
   });
 }
 
+/** Kinds whose records are read one by one, as their turn comes. */
+const IN_TURNS = activityKinds().filter((kind) => definitionOf(kind).reading === 'each');
+
+/**
+ * The same, and the records of collections read before of which only their turn came: what the run before cannot say of them
+ * is left out as in `newlyReadRecords`.
+ */
+export function readNewlyReadRecords(
+  mirror: Mirror,
+  runs: readonly number[],
+  kinds: readonly Kind[] | null,
+): { readonly collections: readonly NewlyReadCollection[]; readonly looks: readonly NewlyReadCollection[] } {
+  const inTurns = IN_TURNS.filter((kind) => kinds?.includes(kind) !== false);
+  const adding =
+    runs.length === 0 || inTurns.length === 0
+      ? []
+      : [...mirror.runs.changeCounts({ runs, kinds: inTurns })].filter(([, { added }]) => added > 0);
+  return {
+    collections: readNewlyReadCollections(mirror, runs, kinds),
+    looks: adding.flatMap(([run]) => firstLooks(mirror, run, inTurns)),
+  };
+}
+
+function firstLooks(mirror: Mirror, number: number, kinds: readonly Kind[]): NewlyReadCollection[] {
+  const run = mirror.runs.get(number);
+  const previous = run === undefined ? undefined : previousRun(mirror, run);
+  if (run === undefined || previous === undefined) return [];
+  const before = { ref: `run:${previous.run}`, run: previous.run, at: '', isLatest: false };
+  const state = openMirrorState(mirror, run.source, before);
+  const reads = newlyReadRecords(state);
+  const changes = mirror.records.changesBetween(previous.run, number, { sources: [run.source], kinds });
+  for (const { before: was, ...key } of changes) if (was === undefined) reads.isUnknown(key, 'added');
+  return reads
+    .counts()
+    .filter((each) => firstReadReason(state, each) === null)
+    .map((each) => ({ ...each, run: number }));
+}
+
 /** A run's own, as documents show them. */
 export function firstReadsIn(
   found: readonly NewlyReadCollection[],
   { run: number }: { readonly run: number },
 ): FirstRead[] {
   return found.flatMap(({ run, ...firstRead }) => (run === number ? [firstRead] : []));
+}
+
+/** The same as `left_out` of a comparison with the run before. */
+export function leftOutAsNew(found: readonly FirstRead[]): LeftOut[] {
+  return found.map(({ kind, scope, records, reason }) => {
+    const { one, many } = definitionOf(kind).title;
+    return { kind, scope, reason: `${plural(records, one, many)}: ${reason}` };
+  });
 }

@@ -10,7 +10,8 @@ import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { RecordRow } from '../../mirror/records.ts';
 import { previousRun } from '../../state/runs.ts';
-import { knownSources, runNamed } from '../http/api.ts';
+import { runNamed } from '../http/api.ts';
+import { knownSources } from '../http/changes-document.ts';
 import { FoundLately } from '../http/audit-entries.ts';
 import {
   type ChangesCache,

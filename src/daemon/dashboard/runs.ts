@@ -14,7 +14,7 @@ import { unreadNote } from '../../state/pin-baseline.ts';
 import { previousRun } from '../../state/runs.ts';
 import { collectionOutcome, sampledByRun } from '../../state/source-status.ts';
 import { recreatedIn } from '../../state/recreated.ts';
-import { readNewlyReadCollections } from '../../state/newly-read.ts';
+import { readNewlyReadRecords } from '../../state/newly-read.ts';
 import { ACTIVITY_KINDS } from '../http/changes.ts';
 import { removalsText } from '../../report/audit-report.ts';
 import { alteredRun } from '../../state/intact.ts';
@@ -190,7 +190,8 @@ export function runPage(facts: RunFacts): PageContent {
   const definitions = definitionsFor(config, run.source);
   const names = parentNames(mirror, run.source, definitions);
   const place = (scope: SweepRow['scope']): string => placeOf(scope, definitions, names);
-  const firstReads = readNewlyReadCollections(mirror, [run.run], null);
+  const { collections, looks } = readNewlyReadRecords(mirror, [run.run], null);
+  const firstReads = [...collections, ...looks];
   const sweeps = mirror.runs.sweeps(run.run);
   const unlike = alteredRun(mirror, run.run);
   const sampled = sampledByRun(mirror, { source: run.source, run: run.run, sweeps });

@@ -1,25 +1,17 @@
 /** `/api/v1`: what the command line prints as JSON, from the living daemon (docs/http.md). */
 import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context } from 'hono';
-import { type Clock, isoTime, realPause } from '../../core/clock.ts';
+import { type Clock, realPause } from '../../core/clock.ts';
 import { splitTrigger } from '../../core/actor.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { namesOf } from '../../config/mirrors.ts';
 import { type JobName, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
-import { acceptedDocument } from '../../report/audit-report.ts';
 import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/value-text.ts';
 import { missingRun } from '../../state/point.ts';
-import {
-  forgottenInto,
-  newestRunIfFailed,
-  previousRun,
-  unreadRestores,
-  withInterrupted,
-} from '../../state/runs.ts';
-import { firstReadsIn, readNewlyReadCollections } from '../../state/newly-read.ts';
+import { newestRunIfFailed, unreadRestores, withInterrupted } from '../../state/runs.ts';
 import { failedRunDocument, runDocument } from '../../state/documents.ts';
 import {
   type LivingFacts,
@@ -31,15 +23,14 @@ import type { DaemonCells } from '../cells.ts';
 import { unknownSource } from '../daemon-view.ts';
 import type { DaemonView } from '../view.ts';
 import type { ActingToken } from './access.ts';
-import { alteredAuthors, alteredRun, deletedRunsNote } from '../../state/intact.ts';
-import { countChanges, type ChangesCache, changesOf, findChanges } from './changes.ts';
+import type { ChangesCache } from './changes.ts';
+import { changesShown, knownSources, runShown } from './changes-document.ts';
 import {
   type AskedJob,
   identityDocument,
   jobDocument,
   progressOf,
   requestDocument,
-  sweepDocument,
   statusDocument,
 } from './documents.ts';
 import { requireNameWithoutSecret } from '../../config/known-secrets.ts';
@@ -48,19 +39,7 @@ import type { EventStreams } from './events.ts';
 import { driftStatus } from '../health/status-answers.ts';
 import { withOwnMirror } from '../health/health.ts';
 import { lookAtBackups, readHealthSnapshot } from '../health/health-facts.ts';
-import { unreadDocument } from '../../report/unread-notes.ts';
-import { unreadOfSources } from '../../state/unread-in-period.ts';
-import {
-  asRefusal,
-  kindsIn,
-  numberIn,
-  queryOf,
-  queryWith,
-  sourcesIn,
-  timeIn,
-  Refusal,
-  requestText,
-} from './request.ts';
+import { asRefusal, numberIn, queryOf, queryWith, sourcesIn, Refusal, requestText } from './request.ts';
 import { parseRunRequest, triggerBody, triggerSync, TriggerRate } from './run-requests.ts';
 
 /** One mirror, with what was computed of it before. */
@@ -82,8 +61,6 @@ interface ApiParts {
 const MOST_ROWS = 1_000;
 /** If no mirror of many is named: the number of mirrors that are opened at most. */
 const MOST_ROWS_OF_ALL = 100;
-const MOST_CHANGES = 5_000;
-const USUAL_PERIOD_MS = 7 * 24 * 60 * 60 * 1000;
 
 /** The routes below `/api/v1`. */
 export function createApi(parts: ApiParts): Hono {
@@ -369,11 +346,6 @@ async function statusShown(
   );
 }
 
-/** The configured sources, and what else the mirror holds. */
-export function knownSources(view: DaemonView, mirror: Mirror): string[] {
-  return [...new Set([...view.config().sources.map(({ name }) => name), ...mirror.runs.sources()])];
-}
-
 /** @throws TidemarkError `reference_unknown` */
 export function runNamed(mirror: Mirror, text: string): RunRow {
   const run = /^\d{1,9}$/.test(text) ? mirror.runs.get(Number(text)) : undefined;
@@ -383,30 +355,6 @@ export function runNamed(mirror: Mirror, text: string): RunRow {
   throw new TidemarkError('reference_unknown', `there is no run ${nameText(text)}`, {
     hint: '/runs lists the latest ones, /api/v1/runs does so as JSON',
   });
-}
-
-async function runShown(view: DaemonView, mirror: Mirror, run: RunRow): Promise<object> {
-  const previous = run.root === null ? null : (previousRun(mirror, run) ?? null);
-  const changes =
-    previous === null
-      ? null
-      : await changesOf(mirror, view.config(), { run, previous }, { kinds: null, limit: MOST_CHANGES });
-  const warnings = alteredRun(mirror, run.run);
-  return {
-    schema: 'tidemark.run/1',
-    ...runDocument(run, progressOf(view, run.source)),
-    is_altered: warnings.length > 0,
-    warnings,
-    sweeps: mirror.runs.sweeps(run.run).map(sweepDocument),
-    schema_changes: mirror.runs.schemaChanges({ run: run.run, source: run.source }),
-    previous: previous?.run ?? null,
-    forgotten: forgottenInto(mirror, run.run) ?? null,
-    accepted_removals: acceptedDocument(mirror.acceptedRemovals(run.run)),
-    summary: changes?.summary ?? null,
-    changes: changes?.changes ?? null,
-    first_read: firstReadsIn(readNewlyReadCollections(mirror, [run.run], null), run),
-    is_cut: changes?.isMore ?? false,
-  };
 }
 
 /** @throws TidemarkError `usage` for an unknown job */
@@ -436,75 +384,6 @@ function jobsAsked(
   });
   const own = isPerSource ? sourceNameOf(view) : null;
   return rows.map((row) => ({ ...row, ...splitTrigger(row.trigger), source: row.source ?? own }));
-}
-
-async function changesShown(
-  { view, changes: memory }: MirrorPages,
-  clock: Clock,
-  query: URLSearchParams,
-): Promise<object> {
-  const mirror = view.mirror();
-  const now = clock.now();
-  const from = timeIn(query, 'from', isoTime(now - USUAL_PERIOD_MS), now);
-  const to = timeIn(query, 'to', isoTime(now), now);
-  if (from > to)
-    throw new TidemarkError('usage', 'the period ends before it begins', {
-      hint: 'give `from` the earlier and `to` the later time',
-    });
-  const kinds = kindsIn(query, 'kind');
-  const sources = sourcesIn(query, knownSources(view, mirror));
-  const { runs, isCut } = await findChanges(
-    mirror,
-    view.config(),
-    {
-      from,
-      to,
-      sources,
-      kinds,
-      limit: numberIn(query, 'limit', 500, MOST_CHANGES),
-    },
-    memory,
-  );
-  const firstReads = readNewlyReadCollections(
-    mirror,
-    runs.map(({ run }) => run.run),
-    kinds,
-  );
-  const summaryOfAll = countChanges(runs.flatMap(({ changes }) => changes ?? []));
-  return {
-    schema: 'tidemark.changes/1',
-    since: from,
-    until: to,
-    is_cut: isCut,
-    summary: summaryOfAll,
-    runs: runs.map(({ run, previous, changes, summary, forgotten }) => ({
-      run: run.run,
-      source: run.source,
-      at: run.finishedAt ?? run.startedAt,
-      previous,
-      forgotten,
-      summary,
-      first_read: firstReadsIn(firstReads, run),
-      changes,
-    })),
-    ...unreadDocument(
-      unreadOfSources(mirror, view.config(), {
-        sources,
-        filter: kinds === null ? {} : { kinds },
-        isWithin: ({ finishedAt, startedAt }) => {
-          const at = finishedAt ?? startedAt;
-          return at >= from && at <= to;
-        },
-      }),
-    ),
-    warnings: [
-      ...deletedRunsNote(mirror),
-      ...alteredAuthors(
-        mirror,
-        runs.map(({ run }) => run.run),
-      ),
-    ],
-  };
 }
 
 interface FoundDocuments {

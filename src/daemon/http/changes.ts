@@ -15,8 +15,8 @@ import { maskedChange, withMaskedId } from '../../report/mask.ts';
 import { type ForgottenRuns, forgottenInto, previousRun } from '../../state/runs.ts';
 import { requireCountedWithin } from '../../state/intact.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
-import { readNewlyReadCollections } from '../../state/newly-read.ts';
-import { firstReads } from '../../state/unknown-records.ts';
+import { readNewlyReadRecords } from '../../state/newly-read.ts';
+import { newlyReadRecords } from '../../state/unknown-records.ts';
 import { recreatedIn, RecreatedBetween } from '../../state/recreated.ts';
 import { RestoreWrites } from '../../state/written-by-restore.ts';
 
@@ -102,6 +102,8 @@ interface ChangesQuestion {
   readonly kinds: readonly Kind[] | null;
   /** Changes in all. */
   readonly limit: number;
+  /** True for runs as well of which no change is left: they may have read something for the first time. */
+  readonly hasQuiet?: true;
 }
 
 /** A run and what it changed, masked. */
@@ -118,7 +120,7 @@ export interface RunChanges {
 }
 
 export interface FoundChanges {
-  /** Newest first; runs that changed nothing are left out. */
+  /** Newest first; runs that changed nothing are left out, unless the question has them. */
   readonly runs: readonly RunChanges[];
   /** True if there are more than the limit. */
   readonly isCut: boolean;
@@ -177,7 +179,7 @@ export async function findChanges(
     if (known === undefined && !isMore) cache.changes(config).set(keyOf(run, previous), changes);
     left -= changes.length;
     isCut ||= isMore;
-    if (changes.length === 0) continue;
+    if (changes.length === 0 && question.hasQuiet !== true) continue;
     const summary = isMore && known === undefined ? countsOf(run) : countChanges(known ?? changes);
     found.push({ run, previous: previous.run, changes, summary, forgotten });
   }
@@ -227,7 +229,7 @@ async function gather(
   const at = previous.finishedAt ?? previous.startedAt;
   const before = { ref: `run:${previous.run}`, run: previous.run, at, isLatest: false };
   // What was only read for the first time is not a change of the service.
-  const reads = firstReads(openMirrorState(mirror, run.source, before));
+  const reads = newlyReadRecords(openMirrorState(mirror, run.source, before));
   let read = 0;
   const again = RecreatedBetween.runs(mirror, { from: previous, to: run }, definitions);
   const writes = new RestoreWrites(mirror, run.source);
@@ -302,8 +304,8 @@ function readChangeCounts(
 ): ReadonlyMap<number, ChangeCounts> {
   if (runs.length === 0) return new Map();
   const counted = new Map(mirror.runs.changeCounts({ runs, kinds }));
-  const firsts = readNewlyReadCollections(mirror, runs, kinds);
-  for (const { run, records } of firsts) {
+  const { collections: firsts, looks } = readNewlyReadRecords(mirror, runs, kinds);
+  for (const { run, records } of [...firsts, ...looks]) {
     const counts = counted.get(run);
     if (counts !== undefined) counted.set(run, { ...counts, added: counts.added - records });
   }

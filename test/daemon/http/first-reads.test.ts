@@ -1,5 +1,7 @@
 /** What a run read for the first time is no addition of the service: in documents, on pages, in the chart. */
 import { describe, expect, it } from 'vitest';
+import { changesBetween } from '../../../src/cli/run.ts';
+import type { RunRow } from '../../../src/mirror/run-rows.ts';
 import type { ChangeCounts } from '../../../src/mirror/change-counts.ts';
 import { CONFIGURED_KINDS, DayCounts } from '../../../src/daemon/http/changes.ts';
 import { openMirror } from '../../../src/mirror/open.ts';
@@ -103,5 +105,64 @@ describe('a first reading', () => {
     const whole = await json<ChangesJson>(`/api/v1/changes?from=30d&kind=${CONFIGURED_KINDS.join(',')}`);
     expect(whole.runs[0]?.summary.added).toBeGreaterThanOrEqual(2);
     expect(days.reduce((sum, { added }) => sum + added, 0)).toBe(whole.runs[0]?.summary.added);
+  });
+
+  it('is what only had its turn, too: all that shows the changes of a run has what the command line has', async () => {
+    const world = await World.create({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '3' });
+    await world.sync();
+    world.clock.at += DAY_MS;
+    await world.send('POST', `/api/organizations/${KITTIWAKE_ID}/roles/`, { name: 'Newcomers' });
+    await world.sync();
+    world.clock.at += DAY_MS;
+    await world.sync();
+    const { json, text } = await reader(world);
+    const mirror = world.mirror();
+    const looks: string[] = [];
+    for (const [from, to] of [
+      [1, 2],
+      [2, 3],
+    ] as const) {
+      const rows = [mirror.runs.get(from), mirror.runs.get(to)] as [RunRow, RunRow];
+      const {
+        summary,
+        left_out: leftOut,
+        changes,
+      } = changesBetween(mirror, world.config(), {
+        from: rows[0],
+        to: rows[1],
+      });
+      expect(leftOut?.[0]).toMatchObject({ kind: 'recording_sharing' });
+      looks.push(leftOut?.[0]?.reason ?? '');
+      const { added, changed, removed } = summary;
+      const same = {
+        summary: { added, changed, removed },
+        changes: changes.map(({ id, change }) => ({ id, change })),
+        left_out: leftOut,
+        first_read: [],
+      };
+      expect(await json(`/api/v1/runs/${to}`)).toMatchObject({ ...same, is_cut: false });
+      for (const turn of ['first', 'from memory']) {
+        const { runs } = await json<ChangesJson>('/api/v1/changes?from=30d');
+        expect(
+          runs.find(({ run }) => run === to),
+          turn,
+        ).toMatchObject(same);
+      }
+    }
+    expect(looks).toEqual([1, 2].map((run) => `3 recording sharings: perhaps not read yet by run ${run}`));
+    const cut = await json<ChangesJson & { is_cut: boolean }>(
+      '/api/v1/changes?from=30d&kind=roles,recording_sharing&limit=1',
+    );
+    expect(cut).toMatchObject({
+      summary: { added: 1 },
+      runs: [{ run: 3 }, { run: 2, summary: { added: 1 } }],
+    });
+    const days = await new DayCounts().read(mirror, 30, world.clock.now(), 'recording_sharing');
+    expect(days.reduce((sum, { added }) => sum + added, 0)).toBe(0);
+    const page = await text('/runs/3');
+    expect(page).toMatch(/3 of the added were only read for the first time/);
+    expect(page).toContain('3 new here, read for the first time');
+    expect(page).not.toMatch(/changes? of activity data/);
+    expect(await text('/changes?kind=recording_sharing')).not.toContain('href="/runs/3"');
   });
 });

@@ -1,0 +1,129 @@
+/** What a run changed, and the runs of a period, as documents: they hold what `runs show` and `changes` of the command line have. */
+import { type Clock, isoTime } from '../../core/clock.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { RunRow } from '../../mirror/run-rows.ts';
+import { acceptedDocument } from '../../report/audit-report.ts';
+import { unreadDocument } from '../../report/unread-notes.ts';
+import { runDocument } from '../../state/documents.ts';
+import { alteredAuthors, alteredRun, deletedRunsNote } from '../../state/intact.ts';
+import { firstReadsIn, leftOutAsNew, readNewlyReadRecords } from '../../state/newly-read.ts';
+import { forgottenInto, previousRun } from '../../state/runs.ts';
+import { leftOutOfRun } from '../../state/unasked.ts';
+import { unreadOfSources } from '../../state/unread-in-period.ts';
+import type { DaemonView } from '../view.ts';
+import { type ChangesCache, changesOf, countChanges, findChanges } from './changes.ts';
+import { progressOf, sweepDocument } from './documents.ts';
+import { kindsIn, numberIn, sourcesIn, timeIn } from './request.ts';
+
+const MOST_CHANGES = 5_000;
+const USUAL_PERIOD_MS = 7 * 24 * 60 * 60 * 1000;
+
+/** The configured sources, and what else the mirror holds. */
+export function knownSources(view: DaemonView, mirror: Mirror): string[] {
+  return [...new Set([...view.config().sources.map(({ name }) => name), ...mirror.runs.sources()])];
+}
+
+export async function runShown(view: DaemonView, mirror: Mirror, run: RunRow): Promise<object> {
+  const previous = run.root === null ? null : (previousRun(mirror, run) ?? null);
+  const changes =
+    previous === null
+      ? null
+      : await changesOf(mirror, view.config(), { run, previous }, { kinds: null, limit: MOST_CHANGES });
+  const warnings = alteredRun(mirror, run.run);
+  const { collections, looks } = readNewlyReadRecords(mirror, [run.run], null);
+  return {
+    schema: 'tidemark.run/1',
+    ...runDocument(run, progressOf(view, run.source)),
+    is_altered: warnings.length > 0,
+    warnings,
+    sweeps: mirror.runs.sweeps(run.run).map(sweepDocument),
+    schema_changes: mirror.runs.schemaChanges({ run: run.run, source: run.source }),
+    previous: previous?.run ?? null,
+    forgotten: forgottenInto(mirror, run.run) ?? null,
+    accepted_removals: acceptedDocument(mirror.acceptedRemovals(run.run)),
+    summary: changes?.summary ?? null,
+    changes: changes?.changes ?? null,
+    left_out: leftOutAsNew([...collections, ...looks]),
+    first_read: firstReadsIn(collections, run),
+    is_cut: changes?.isMore ?? false,
+  };
+}
+
+export async function changesShown(
+  { view, changes: memory }: { readonly view: DaemonView; readonly changes: ChangesCache },
+  clock: Clock,
+  query: URLSearchParams,
+): Promise<object> {
+  const mirror = view.mirror();
+  const now = clock.now();
+  const from = timeIn(query, 'from', isoTime(now - USUAL_PERIOD_MS), now);
+  const to = timeIn(query, 'to', isoTime(now), now);
+  if (from > to)
+    throw new TidemarkError('usage', 'the period ends before it begins', {
+      hint: 'give `from` the earlier and `to` the later time',
+    });
+  const kinds = kindsIn(query, 'kind');
+  const sources = sourcesIn(query, knownSources(view, mirror));
+  const { runs: found, isCut } = await findChanges(
+    mirror,
+    view.config(),
+    {
+      from,
+      to,
+      sources,
+      kinds,
+      limit: numberIn(query, 'limit', 500, MOST_CHANGES),
+      hasQuiet: true,
+    },
+    memory,
+  );
+  const numbers = found.map(({ run }) => run.run);
+  const { collections, looks } = readNewlyReadRecords(mirror, numbers, kinds);
+  const newlyRead = new Set([...collections, ...looks].map(({ run }) => run));
+  const runs = found.filter(({ run, changes }) => changes?.length !== 0 || newlyRead.has(run.run));
+  const leftOut = ({ source, run }: RunRow): object[] => {
+    const configured = view.config().sources.find(({ name }) => name === source);
+    const filter = kinds === null ? {} : { kinds };
+    return [
+      ...leftOutAsNew(firstReadsIn([...collections, ...looks], { run })),
+      ...leftOutOfRun(mirror, configured, { source, run, filter }),
+    ];
+  };
+  const summaryOfAll = countChanges(runs.flatMap(({ changes }) => changes ?? []));
+  return {
+    schema: 'tidemark.changes/1',
+    since: from,
+    until: to,
+    is_cut: isCut,
+    summary: summaryOfAll,
+    runs: runs.map(({ run, previous, changes, summary, forgotten }) => ({
+      run: run.run,
+      source: run.source,
+      at: run.finishedAt ?? run.startedAt,
+      previous,
+      forgotten,
+      summary,
+      left_out: leftOut(run),
+      first_read: firstReadsIn(collections, run),
+      changes,
+    })),
+    ...unreadDocument(
+      unreadOfSources(mirror, view.config(), {
+        sources,
+        filter: kinds === null ? {} : { kinds },
+        isWithin: ({ finishedAt, startedAt }) => {
+          const at = finishedAt ?? startedAt;
+          return at >= from && at <= to;
+        },
+      }),
+    ),
+    warnings: [
+      ...deletedRunsNote(mirror),
+      ...alteredAuthors(
+        mirror,
+        runs.map(({ run }) => run.run),
+      ),
+    ],
+  };
+}
