@@ -208,6 +208,30 @@ describe('a replica', () => {
     expect([unknown.status, unknown.json['detail']]).toEqual([404, expect.stringContaining('never read')]);
   });
 
+  it('says of a sharing that it was not read yet, where the recording is there', async () => {
+    const mirror = open();
+    await withDomains(mirror, []);
+    const run = begin(mirror);
+    run
+      .stage('session_recordings', RECORDINGS)
+      .accept([scan('session_recordings', '{"id":"x"}'), scan('session_recordings', '{"id":"y"}')]);
+    run
+      .stage('recording_sharing', RECORDINGS)
+      .accept([{ ...scan('recording_sharing', '{"enabled":false}'), id: 'x' }]);
+    const sweeps = [sweep('session_recordings', RECORDINGS, 2), sweep('recording_sharing', RECORDINGS, 1)];
+    await run.publish({ outcome: 'complete', sweeps, requests: 1, retries: 0 });
+    const { get } = await startReplica(mirror.path);
+    const of = (id: string): Promise<{ status: number; json: Record<string, unknown> }> =>
+      get(`/api/projects/1/session_recordings/${id}/sharing/`);
+    expect((await of('x')).status).toBe(200);
+    const waiting = await of('y');
+    expect([waiting.status, waiting.json['detail']]).toEqual([
+      404,
+      expect.stringContaining('not all of them were read yet'),
+    ]);
+    expect((await of('z')).json['detail']).toBe('Not found.');
+  });
+
   it('lists recordings from the greatest id down', async () => {
     const mirror = open();
     await sync(mirror, 'session_recordings', RECORDINGS, ['{"id":"1"}', '{"id":"3"}', '{"id":"2"}']);

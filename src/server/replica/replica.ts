@@ -230,10 +230,17 @@ class MirrorStore implements ReadableStore {
     const collection = this.#collection(kind, scope);
     if (collection === undefined) return undefined;
     const text = this.#mirror.records.bodyIn(collection.list, id);
-    if (text === undefined && collection.completeRun === null) {
+    if (text === undefined && (collection.completeRun === null || this.#waitsForItsTurn(kind, scope, id)))
       throw noneHeld(this.#definitionOf(kind));
-    }
     return text;
+  }
+
+  /** Of a kind that is read one by one: true where the record is there that it is read of. */
+  #waitsForItsTurn(kind: Kind, scope: Scope, id: string): boolean {
+    const { reading, discovery } = this.#definitionOf(kind);
+    if (reading !== 'each' || discovery.from === 'root') return false;
+    const from = this.#state.collection(discovery.from, scope);
+    return from !== undefined && this.#mirror.records.bodyIn(from.list, id) !== undefined;
   }
 
   organizationOf(projectId: string): string | undefined {
