@@ -258,12 +258,12 @@ class MirrorState implements LoadedState {
       const limitedTo = lastRun < this.point.run ? this.#kindsOfRun : null;
       if (limitedTo === null || limitedTo.includes(kind)) return { how: 'read' };
       const reason = `run ${this.point.run} was limited to ${limitedTo.join(', ')}`;
-      return { how: 'read', limited: `${reason}; compared as of run ${lastRun}` };
+      return { how: 'read', limited: `${reason}; last read by run ${lastRun}` };
     }
     if (completeRun === null && definitionOf(kind).reading !== 'each') {
       return { how: 'read', stale: `${why}; no earlier run had read it completely`, isPartial: true };
     }
-    const since = readRun === null || readRun === lastRun ? '' : `; compared as of run ${readRun}`;
+    const since = readRun === null || readRun === lastRun ? '' : `; last read by run ${readRun}`;
     return { how: 'read', stale: `${why}${since}` };
   }
 

@@ -200,7 +200,7 @@ describe('diff of two states of the mirror', () => {
     const document = await diff(3, 'run:1', 'latest');
     expect(told(document)).toEqual(CHANGES);
     expect(document.stale).toMatchObject([{ kind: 'domains', scope: { organization_id: ORG }, side: 'to' }]);
-    expect(document.stale[0]?.reason).toMatch(/^denied in run 3: .*; compared as of run 2$/);
+    expect(document.stale[0]?.reason).toMatch(/^denied in run 3: .*; last read by run 2$/);
     const people = await expectRun(3, 'diff', 'run:1', 'latest');
     expect(people.stdout).toContain('not fresh: domains');
     // In FROM it only dates what is reported.

@@ -13,7 +13,7 @@ async function limited(): Promise<Story> {
   return story;
 }
 
-const OLDER = 'run 3 was limited to roles; compared as of run 2';
+const OLDER = 'run 3 was limited to roles; last read by run 2';
 
 it('a comparison of a kind that the newest run was not asked for says as of which run it is', async () => {
   const story = await limited();
