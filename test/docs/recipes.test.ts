@@ -2,6 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
@@ -70,6 +71,24 @@ describe('the recipes', () => {
       expect(openMirrorToRead(two, sql).rows.toSorted()).toEqual([...once, ...once].toSorted());
     },
   );
+
+  it('10: a kind that one source never read completely has no oldest time', () => {
+    const sql = recipes.get(10) ?? '';
+    const copy = join(directory, 'unread.db');
+    const from = new Database(two, { readonly: true });
+    from.exec(`VACUUM INTO '${copy}'`);
+    from.close();
+    const altered = new Database(copy);
+    altered.exec(`UPDATE collections SET last_complete_at = NULL, last_complete_run = NULL
+      WHERE kind = 'roles' AND source = (SELECT id FROM sources WHERE name = 'second')`);
+    altered.close();
+    const oldest = (path: string): string[] =>
+      openMirrorToRead(path, sql)
+        .rows.filter((row) => row.startsWith('roles | '))
+        .map((row) => row.split(' | ').at(-1) ?? '');
+    expect(oldest(two)).toEqual([expect.stringMatching(/^20/)]);
+    expect(oldest(copy)).toEqual(['']);
+  });
 
   it('say where data is sent also beside an export whose destination is text, as of a service that masks it', async () => {
     const { service, directory: place, expectRun } = await world();
