@@ -1,8 +1,8 @@
 /** What a reader of an export should know of it: which of its collections are not as fresh as the rest. */
-import { scopeKey } from '../catalog/catalog.ts';
+import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { plural, duration, elapsed } from '../core/wording.ts';
+import { count, plural, duration, elapsed } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
@@ -89,6 +89,29 @@ export function unaskedIn(mirror: Mirror, source: string, run: number, filter: R
   return unaskedKinds(mirror, unaskedInRun(mirror, source, run), { source, run, filter }).filter(
     ({ records }) => records > 0,
   );
+}
+
+/** Of how many records each kind that is read in turns has some only, as far as the filter lets these through. */
+export function sampledNotes(
+  mirror: Mirror,
+  sources: readonly string[],
+  options: FilterOptions,
+  { kinds, run }: { readonly kinds: readonly Kind[]; readonly run: number | null },
+): string[] {
+  if (options.id !== undefined) return [];
+  const latest = Math.max(0, ...sources.map((source) => mirror.runs.latest(source)?.run ?? 0));
+  const countOf = (kind: Kind): number =>
+    mirror.records
+      .countsAt(run ?? latest, recordFilter(sources, { ...options, kind: [kind] }))
+      .reduce((sum, { records }) => sum + records, 0);
+  return kinds.flatMap((kind) => {
+    const { reading, discovery } = definitionOf(kind);
+    if (reading !== 'each' || discovery.from === 'root') return [];
+    const [read, of] = [countOf(kind), countOf(discovery.from)];
+    if (read >= of) return [];
+    const when = run === null ? 'read so far; later runs continue' : `read by run ${run}`;
+    return [`${kind}: ${count(read)} of ${count(of)} ${when}`];
+  });
 }
 
 type Place = Pick<StaleCollection, 'source' | 'kind' | 'scope'>;

@@ -33,6 +33,7 @@ import {
   filterText,
   recordFilter,
   requireKnown,
+  sampledNotes,
   staleCollections,
   staleText,
   unaskedNotes,
@@ -209,6 +210,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...unreadNote(run, unread),
       ...excludedNote(config, mirror, sources, { held, isNamed: options.kind !== undefined }),
       ...unaskedNotes(mirror, sources, run, recordFilter(sources, options)),
+      ...sampledNotes(mirror, sources, options, { kinds: sampledOnes(config, sources, held), run }),
       ...staleText(stale, run, systemClock.now(), content.hasSource),
     ]);
     const isUnread =
@@ -274,6 +276,16 @@ function heldKinds({ sources }: Config, mirror: Mirror, content: ExportContent):
       : content.sources.flatMap((source) => mirror.runs.collections(source).map(({ kind }) => kind)),
   );
   return KINDS.filter((kind) => mirrored.has(kind) || !content.isEmpty({ kind }));
+}
+
+/** Those of the kinds that later runs go on reading: all where the mirror alone says what is mirrored. */
+function sampledOnes(
+  { sources: configured }: Config,
+  sources: readonly string[],
+  kinds: readonly Kind[],
+): Kind[] {
+  const own = configured.filter(({ name }) => sources.includes(name));
+  return kinds.filter((kind) => own.length === 0 || own.some((source) => mirroredKinds(source).has(kind)));
 }
 
 function notMirrored({ sources }: Config, all: readonly Kind[], held: readonly Kind[]): string[] {

@@ -55,6 +55,38 @@ describe('a period', () => {
     );
   });
 
+  it('an export says of how many records it has some of what is read in turns', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory, { TIDEMARK_RECORDINGS_SHARING_PER_RUN: '2' });
+    const run = (...args: string[]): Promise<Ended> => commandLine(args, { env, cwd: directory });
+    const ids = ['r3', 'r2', 'r1'];
+    service.lists.set(
+      '/api/projects/1/session_recordings/',
+      ids.map((id) => JSON.stringify({ id, start_time: `2026-03-0${id.slice(1)}T00:00:00Z` })),
+    );
+    for (const id of ids)
+      service.objects.set(`/api/projects/1/session_recordings/${id}/sharing/`, '{"enabled":false}');
+    expect((await run('sync')).code).toBe(0);
+    const note = 'recording_sharing: 2 of 3 read so far; later runs continue';
+    const kind = ['--kind', 'recording_sharing'];
+    for (const args of [
+      kind,
+      [...kind, '--format', 'csv'],
+      [],
+      ['--output', 'all', '--format', 'json'],
+      ['--output', 'x.json', ...kind],
+    ]) {
+      const { code, stderr } = await run('export', ...args);
+      expect(code).toBe(0);
+      expect(stderr, args.join(' ')).toContain(note);
+    }
+    expect((await run('export', '--kind', 'session_recordings')).stderr).not.toContain('read so far');
+    expect((await run('sync')).code).toBe(0);
+    expect((await run('export', ...kind)).stderr).not.toContain('read so far');
+    expect((await run('export', ...kind, '--at', 'run:1')).stderr).toContain('2 of 3 read by run 1');
+  });
+
   it('is reported run by run, as text, JSON and a page; runs show shows one run', async () => {
     const service = await FakeService.start();
     const directory = scratch();
