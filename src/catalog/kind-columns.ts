@@ -1,4 +1,5 @@
 /** The columns that people see of a kind: of its view in the mirror, and of its Parquet file. */
+import { definitionOf } from './catalog.ts';
 import type { FieldDefinition } from './definition.ts';
 import { SCOPE_KIND } from './lineage.ts';
 import type { ResourceDefinition } from './resource-definition.ts';
@@ -41,4 +42,19 @@ export function projectPointer({ scope, references }: ResourceDefinition): strin
   if (scope.includes('project_id')) return undefined;
   return references.find(({ kind, pointer }) => kind === SCOPE_KIND.project_id && !pointer.includes('*'))
     ?.pointer;
+}
+
+/** Not documented, so no field of the catalog: the key of a project that web pages contain (docs/security.md). */
+const PROJECT_KEY = 'api_token';
+
+/** Members of the objects in a list that shows records of another kind: those that are secrets there, and left out of its column. */
+export function secretMembers({ restore }: ResourceDefinition, field: string): readonly string[] {
+  return restore.follows
+    .filter((each) => each.field === field)
+    .flatMap(({ kind }) => [
+      ...definitionOf(kind)
+        .fields.filter(({ isSecret }) => isSecret)
+        .map(({ name }) => name),
+      ...(kind === SCOPE_KIND.project_id ? [PROJECT_KEY] : []),
+    ]);
 }

@@ -8,7 +8,7 @@
 import { createHash } from 'node:crypto';
 import { CATALOG, definitionOf, familyKinds } from '../catalog/catalog.ts';
 import type { FieldDefinition, ScopeKey } from '../catalog/definition.ts';
-import { type KindColumn, kindColumns, projectPointer } from '../catalog/kind-columns.ts';
+import { type KindColumn, kindColumns, projectPointer, secretMembers } from '../catalog/kind-columns.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
@@ -25,7 +25,12 @@ const RECEIVED = 'r.received';
 function viewColumns(definition: ResourceDefinition): (readonly [name: string, value: string])[] {
   const columns = kindColumns(definition).map(
     ({ name, value }) =>
-      [name, typeof value === 'object' ? fieldValue(value) : ownValue(definition, value)] as const,
+      [
+        name,
+        typeof value === 'object'
+          ? fieldValue(value, secretMembers(definition, value.name))
+          : ownValue(definition, value),
+      ] as const,
   );
   return [...columns, ['first_seen_at', FIRST_SEEN], ['last_changed_at', LAST_CHANGED], ['body', RECEIVED]];
 }
@@ -59,7 +64,7 @@ function ownValue(definition: ResourceDefinition, value: Exclude<KindColumn['val
  * another type than documented: a plain CAST would make a number of any text. A time with another offset (`+02:00`, `+0200`, `+02`) is shown in UTC, so
  * that times compare as text; its milliseconds are cut as in Parquet, where SQLite would round. Which texts are times: `timeOfField` of core/parse-time.ts.
  */
-function fieldValue({ name, type }: FieldDefinition): string {
+function fieldValue({ name, type }: FieldDefinition, secrets: readonly string[]): string {
   const path = jsonPath([name]);
   const value = `${RECEIVED} ->> ${path}`;
   switch (type) {
@@ -81,8 +86,17 @@ function fieldValue({ name, type }: FieldDefinition): string {
     case 'any':
     case 'object':
     case 'array':
-      return textValue([name]);
+      return secrets.length === 0 ? textValue([name]) : listValue(name, secrets);
   }
+}
+
+/** A list of objects without these members; as received where it is of another type. A name that is there twice is removed twice. */
+function listValue(name: string, without: readonly string[]): string {
+  const path = jsonPath([name]);
+  const paths = [...without, ...without].map((each) => jsonPath([each])).join(', ');
+  const read = (body: string): string =>
+    `iif(json_type(${body}, ${path}) = 'array', (SELECT json_group_array(json(iif(e.type = 'object', json_remove(${body} -> e.fullkey, ${paths}), ${body} -> e.fullkey))) FROM json_each(${body}, ${path}) e), nullif(${body} ->> ${path}, 'null'))`;
+  return fromBody(read);
 }
 
 /**

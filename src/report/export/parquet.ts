@@ -2,7 +2,7 @@
 import { ByteWriter, ParquetWriter, type BasicType, schemaFromColumnData } from 'hyparquet-writer';
 import { definitionOf } from '../../catalog/catalog.ts';
 import type { FieldType } from '../../catalog/definition.ts';
-import { type KindColumn, kindColumns, projectPointer } from '../../catalog/kind-columns.ts';
+import { type KindColumn, kindColumns, projectPointer, secretMembers } from '../../catalog/kind-columns.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { parentId, SCOPE_KIND } from '../../catalog/lineage.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
@@ -117,13 +117,24 @@ function columnOf(
       return { type: 'STRING', cell: ({ scope }) => scope[value] ?? null };
     default: {
       const type = PARQUET_TYPE[value.type];
+      const without = new Set(secretMembers(definition, value.name));
       return {
         type,
-        cell: (record) =>
-          typedCell(type, isJsonObject(record.value) ? getOwn(record.value, value.name) : undefined),
+        cell: (record) => {
+          const own = isJsonObject(record.value) ? getOwn(record.value, value.name) : undefined;
+          return typedCell(type, without.size === 0 ? own : withoutMembers(own, without));
+        },
       };
     }
   }
+}
+
+/** A list of objects without these members; anything else as it is. */
+function withoutMembers(list: JsonValue | undefined, names: ReadonlySet<string>): JsonValue | undefined {
+  if (!Array.isArray(list)) return list;
+  return list.map((each) =>
+    isJsonObject(each) ? Object.fromEntries(Object.entries(each).filter(([name]) => !names.has(name))) : each,
+  );
 }
 
 const PARQUET_TYPE: Record<FieldType, BasicType> = {
