@@ -278,7 +278,7 @@ function heldKinds({ sources }: Config, mirror: Mirror, content: ExportContent):
   return KINDS.filter((kind) => mirrored.has(kind) || !content.isEmpty({ kind }));
 }
 
-/** Those of the kinds that later runs go on reading: all where the mirror alone says what is mirrored. */
+/** Those of the kinds that later runs continue to read: all where the mirror alone says what is mirrored. */
 function sampledOnes(
   { sources: configured }: Config,
   sources: readonly string[],
