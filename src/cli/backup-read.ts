@@ -1,4 +1,4 @@
-/** `tidemark backup verify` and `backup restore`: reading a backup. */
+/** `tidemark backup restore`, and finding the backup that a command names. */
 import { statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { basename, resolve } from 'node:path';
@@ -9,23 +9,23 @@ import { shellWord } from '../core/hints.ts';
 import type { Secret } from '../core/secret.ts';
 import { isS3Address } from '../config/backup-target.ts';
 import type { Config } from '../config/config.ts';
+import { mirrorConfigs, namesOf } from '../config/mirrors.ts';
 import { plural } from '../core/wording.ts';
 import { type Backup, readBackup } from '../backup/list.ts';
 import { parseBackupName } from '../backup/name.ts';
 import { begunAnew, earlierBackups, originOf } from '../backup/earlier.ts';
 import type { BackupManifest } from '../backup/manifest.ts';
 import { readIdentities } from '../backup/encryption.ts';
-import { type OpenedBackup, type OpenOptions, restoreBackup, verifyBackup } from '../backup/opened-backup.ts';
+import { type OpenOptions, restoreBackup } from '../backup/opened-backup.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import { directoryTarget } from '../backup/targets/directory.ts';
 import { openTarget } from '../backup/targets/open.ts';
 import type { BackupTarget } from '../backup/targets/target.ts';
 import { restoredStates } from '../daemon/notices/perhaps-open.ts';
-import { openCheckDirectory } from '../backup/work-directory.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
-import { readConfig } from '../wire.ts';
-import { isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
+import { readConfig, readLoadedConfig } from '../wire.ts';
+import { isInteractive, print, printNote, type CommandContext } from './context.ts';
 import {
   backupDocument,
   listEach,
@@ -39,75 +39,11 @@ import {
 import { backupsBelow, newerBelow } from './backups-below.ts';
 import { age } from './export-notes.ts';
 
-export interface VerifyOptions {
-  readonly file?: string;
-  readonly identity?: readonly string[];
-}
-
 export interface RestoreOptions {
   readonly file: string;
   readonly to?: string;
   readonly identity?: readonly string[];
   readonly as?: string;
-}
-
-/**
- * Exit 0 when all of it holds, 1 when it is damaged, 3 when it is encrypted and only its file could be looked at, or when it is the
- * latest of some targets and another one could not be listed.
- */
-export async function verifyOneBackup(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
-  const config = readConfig(context, context.options, 'unused');
-  const { backup, unread } = await backupNamed(context, options.file ?? 'latest');
-  // Now: the verification may fail.
-  printUnread(context, errorsOf(unread));
-  const identities = await identitiesOf(context, options.identity);
-  const workDirectory = openCheckDirectory(config.mirror, holder(context, 'backup verify'));
-  let opened: OpenedBackup;
-  try {
-    opened = await verifyBackup(backup, workDirectory.directory, openOptions(context, identities));
-  } finally {
-    workDirectory.close();
-    if (isInteractive(context)) context.stderr.write('\r\u001b[K');
-  }
-  if (context.options.json === true) {
-    const { facts, isCompared } = opened;
-    const document = {
-      schema: 'tidemark.backup_verify/1',
-      backup: backupDocument(backup),
-      is_compared: isCompared,
-      is_opened: facts !== null,
-      checked: facts?.checked ?? null,
-      run: facts?.run ?? null,
-      root: facts?.root ?? null,
-      unread: unread.map(({ address, error }) => ({ address, error: error.message })),
-    };
-    await print(context, `${JSON.stringify(document)}\n`);
-  } else await print(context, `${verifiedLines(backup, opened).map(escapeControlCharacters).join('\n')}\n`);
-  if (opened.facts !== null) return unread.length === 0 ? EXIT.done : EXIT.partial;
-  printReason(context, [
-    `${backup.name} is encrypted and was not opened: its contents were not verified`,
-    '  → give --identity FILE to check every hash in it',
-  ]);
-  return EXIT.partial;
-}
-
-function verifiedLines(backup: Backup, { facts, isCompared }: OpenedBackup): string[] {
-  const file = isCompared
-    ? `the file is unchanged since it was written: ${backup.manifest?.sha256 ?? ''}`
-    : 'it has no manifest to compare its file with';
-  if (facts === null) {
-    return [
-      `${backup.name}: not opened, as it is encrypted`,
-      file,
-      '→ give --identity FILE to decrypt it and check every hash in it',
-    ];
-  }
-  const { records, revisions, runs } = facts.checked;
-  return [
-    `${backup.name}: verified ${plural(records, 'record')}, ${plural(revisions, 'revision')}, ${plural(runs, 'run')}`,
-    file,
-    `root hash of run ${facts.run}: ${facts.root}`,
-  ];
 }
 
 /**
@@ -233,7 +169,7 @@ interface UnreadTarget {
   readonly error: TidemarkError;
 }
 
-function errorsOf(unread: readonly UnreadTarget[]): TidemarkError[] {
+export function errorsOf(unread: readonly UnreadTarget[]): TidemarkError[] {
   return unread.map(({ error }) => error);
 }
 
@@ -241,7 +177,7 @@ function errorsOf(unread: readonly UnreadTarget[]): TidemarkError[] {
  * `latest` is the newest complete one of all targets that can be listed. A name alone is looked for in the targets, then here. A directory or an
  * address `s3://…` names a backup, or the place of backups, whose newest is meant.
  */
-async function backupNamed(
+export async function backupNamed(
   context: CommandContext,
   file: string,
   restore: RestoreOptions | null = null,
@@ -264,9 +200,12 @@ async function backupNamed(
   const found = async (): Promise<Backup> => {
     if (isS3Address(file)) return await backupAt(context, file, newestIn);
     const isName = parseBackupName(file) !== undefined && basename(file) === file;
-    const inTarget = isName
-      ? (await backupsIn(context)).find(({ name, state }) => name === file && state !== 'gone')
-      : undefined;
+    const named = isName
+      ? (await backupsIn(context)).filter(({ name, state }) => name === file && state !== 'gone')
+      : [];
+    const mirrors = Map.groupBy(named, ({ manifest }) => manifest?.mirror);
+    if (mirrors.size > 1) throw ofSeveralMirrors(file, named);
+    const [inTarget] = named;
     if (inTarget !== undefined) return inTarget;
     const path = resolve(context.cwd, file);
     if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) return await readBackup(path);
@@ -309,11 +248,19 @@ async function latestOfTargets(
   }
 }
 
-/** Those of the configured targets that answer; none where nothing is configured: the file may be here. */
+function ofSeveralMirrors(name: string, backups: readonly Backup[]): TidemarkError {
+  const places = backups.map(({ path }) => path);
+  return new TidemarkError('usage', `backups of several mirrors are named ${name}: ${namesOf(places)}`, {
+    hint: 'give the path of the one that you mean, or its source with --source',
+  });
+}
+
+/** Those of the configured targets, of all mirrors, that answer; none where nothing is configured: the file may be here. */
 async function backupsIn(context: CommandContext): Promise<readonly Backup[]> {
-  if (readConfig(context, context.options, 'unused').backup === null) return [];
+  const configs = mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
+  const targets = configs.flatMap(({ backup }) => backup?.targets ?? []);
   const listed = await Promise.allSettled(
-    (await targetsOf(context, undefined)).map((target) => listWaiting(context, target)),
+    targets.map(async (target) => await listWaiting(context, await openTarget(target, systemClock))),
   );
   const [failed] = listed.filter((each) => each.status === 'rejected');
   const found = listed.flatMap((each) => (each.status === 'fulfilled' ? each.value : []));
@@ -408,14 +355,14 @@ function choiceText(newest: readonly Backup[], owner: string | null): string {
   return `${shown.join('; ')}${more > 0 ? `; and of ${plural(more, 'other mirror')}` : ''}`;
 }
 
-async function identitiesOf(
+export async function identitiesOf(
   { cwd }: CommandContext,
   files: readonly string[] | undefined,
 ): Promise<readonly Secret[]> {
   return (await Promise.all((files ?? []).map((file) => readIdentities(resolve(cwd, file))))).flat();
 }
 
-function openOptions(context: CommandContext, identities: readonly Secret[]): OpenOptions {
+export function openOptions(context: CommandContext, identities: readonly Secret[]): OpenOptions {
   const options = { identities, clock: systemClock, signal: context.signal };
   if (!isInteractive(context)) return options;
   return {
@@ -426,6 +373,6 @@ function openOptions(context: CommandContext, identities: readonly Secret[]): Op
   };
 }
 
-function holder({ pid }: CommandContext, command: string) {
+export function holder({ pid }: CommandContext, command: string) {
   return { command, pid, host: hostname(), since: isoTime(systemClock.now()) };
 }

@@ -277,7 +277,7 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
         options: [identityOption],
         examples: ['tidemark backup verify', 'tidemark backup verify latest --identity ~/keys/tidemark.txt'],
         mirrors: {},
-        load: async () => (await import('./backup-read.ts')).verifyOneBackup,
+        load: async () => (await import('./backup-verify.ts')).verifyOneBackup,
       },
       {
         name: 'restore',

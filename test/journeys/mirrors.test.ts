@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { recentRequests } from '../../src/wire-client.ts';
@@ -98,6 +98,37 @@ describe('sources with mirrors of their own', () => {
       expect((await run(code, ...args)).stderr, args.join(' ')).toMatch(/there are (\w+, )*\w+ and \w+/);
     expect((await run(4, 'diff', '--output', 'x.txt')).stderr).toContain('--output holds one source');
     await run(0, 'diff', 'run:1', 'latest', '--output', 'x.txt', '--source', 'acme');
+  });
+
+  it('verify a backup that is named once, and say whose it is', async () => {
+    const { run, json, directory } = await world();
+    appendFileSync(join(directory, 'tidemark.yaml'), 'backup: { targets: [./stores] }\n');
+    mkdirSync(join(directory, 'stores'));
+    await run(0, 'sync');
+    await run(0, 'backup', 'create');
+    const place = join('stores', 'core');
+    const [name = ''] = readdirSync(join(directory, place)).filter((each) => each.endsWith('.zst'));
+    // One document: `json` would not parse several.
+    for (const named of [place, join(place, name)]) {
+      const document = await json(0, 'backup', 'verify', named);
+      expect(document).toMatchObject({ is_opened: true, backup: { file: name } });
+      expect(sourcesIn((document['backup'] as { sources: unknown }).sources)).toEqual(['core']);
+      const { stdout } = await run(0, 'backup', 'verify', named);
+      expect(stdout).toMatch(/^tidemark-\S+: verified .*\nsources in it: core\n/);
+      expect(stdout).not.toMatch(/^(acme|beta):/m);
+      const refused = await run(4, 'backup', 'verify', named, '--source', 'acme');
+      expect(refused.stderr).toContain(`${name} is a backup of core, not of acme`);
+      await run(0, 'backup', 'verify', named, '--source', 'core');
+    }
+    // Those of one second have one name.
+    const names = ['acme', 'beta', 'core'].flatMap((source) =>
+      readdirSync(join(directory, 'stores', source)).filter((each) => each === name),
+    );
+    const byName = await run(names.length === 1 ? 0 : 4, 'backup', 'verify', name);
+    if (names.length > 1) expect(byName.stderr).toContain(`backups of several mirrors are named ${name}`);
+    expect((await run(0, 'backup', 'verify', name, '--source', 'core')).stdout).toContain('in it: core\n');
+    const latest = (await run(0, 'backup', 'verify', '--json')).stdout.trim().split('\n');
+    expect(latest).toHaveLength(3);
   });
 
   it('get a baseline with one command, which can be repeated, and say which cannot have it', async () => {

@@ -1,0 +1,103 @@
+/** `tidemark backup verify`. */
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
+import { plural } from '../core/wording.ts';
+import { mirrorConfigs, namesOf } from '../config/mirrors.ts';
+import type { Backup } from '../backup/list.ts';
+import { type OpenedBackup, verifyBackup } from '../backup/opened-backup.ts';
+import { openCheckDirectory } from '../backup/work-directory.ts';
+import { readConfig, readLoadedConfig } from '../wire.ts';
+import { backupDocument, printUnread } from './backup.ts';
+import { backupNamed, errorsOf, holder, identitiesOf, openOptions } from './backup-read.ts';
+import { isInteractive, print, printReason, type CommandContext } from './context.ts';
+
+export interface VerifyOptions {
+  readonly file?: string;
+  readonly identity?: readonly string[];
+}
+
+/**
+ * Exit 0 when all of it holds, 1 when it is damaged, 3 when it is encrypted and only its file could be looked at, or when it is the
+ * latest of some targets and another one could not be listed.
+ */
+export async function verifyOneBackup(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
+  const file = options.file ?? 'latest';
+  // A backup that is named is one, however many mirrors are configured; each of these has a latest one.
+  const [config = readConfig(context, context.options, 'unused')] =
+    file === 'latest' ? [] : mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
+  const { backup, unread } = await backupNamed(context, file);
+  requireSources(context, backup, backup.manifest?.sources);
+  // Now: the verification may fail.
+  printUnread(context, errorsOf(unread));
+  const identities = await identitiesOf(context, options.identity);
+  const workDirectory = openCheckDirectory(config.mirror, holder(context, 'backup verify'));
+  let opened: OpenedBackup;
+  try {
+    opened = await verifyBackup(backup, workDirectory.directory, openOptions(context, identities));
+  } finally {
+    workDirectory.close();
+    if (isInteractive(context)) context.stderr.write('\r\u001b[K');
+  }
+  requireSources(context, backup, opened.facts?.sources);
+  if (context.options.json === true) {
+    const { facts, isCompared } = opened;
+    const document = {
+      schema: 'tidemark.backup_verify/1',
+      backup: backupDocument(backup),
+      is_compared: isCompared,
+      is_opened: facts !== null,
+      checked: facts?.checked ?? null,
+      run: facts?.run ?? null,
+      root: facts?.root ?? null,
+      unread: unread.map(({ address, error }) => ({ address, error: error.message })),
+    };
+    await print(context, `${JSON.stringify(document)}\n`);
+  } else await print(context, `${verifiedLines(backup, opened).map(escapeControlCharacters).join('\n')}\n`);
+  if (opened.facts !== null) return unread.length === 0 ? EXIT.done : EXIT.partial;
+  printReason(context, [
+    `${backup.name} is encrypted and was not opened: its contents were not verified`,
+    '  → give --identity FILE to check every hash in it',
+  ]);
+  return EXIT.partial;
+}
+
+/**
+ * @param sources in the backup; left out where they are not known
+ * @throws TidemarkError `usage` if a source that was asked for is not among them
+ */
+function requireSources(
+  { options, ofSeveral }: CommandContext,
+  { name }: Backup,
+  sources: readonly { readonly source: string }[] | undefined,
+): void {
+  if (sources === undefined || ofSeveral !== undefined) return;
+  const held = sources.map(({ source }) => source);
+  const missing = (options.source ?? []).filter((source) => !held.includes(source));
+  if (missing.length === 0) return;
+  throw new TidemarkError('usage', `${name} is a backup of ${namesOf(held)}, not of ${namesOf(missing)}`, {
+    hint: 'name a backup of that source, or leave out --source',
+  });
+}
+
+function verifiedLines(backup: Backup, { facts, isCompared }: OpenedBackup): string[] {
+  const sources = facts?.sources ?? backup.manifest?.sources ?? [];
+  const of = sources.length === 0 ? [] : [`sources in it: ${sources.map(({ source }) => source).join(', ')}`];
+  const file = isCompared
+    ? `the file is unchanged since it was written: ${backup.manifest?.sha256 ?? ''}`
+    : 'it has no manifest to compare its file with';
+  if (facts === null) {
+    return [
+      `${backup.name}: not opened, as it is encrypted`,
+      ...of,
+      file,
+      '→ give --identity FILE to decrypt it and check every hash in it',
+    ];
+  }
+  const { records, revisions, runs } = facts.checked;
+  return [
+    `${backup.name}: verified ${plural(records, 'record')}, ${plural(revisions, 'revision')}, ${plural(runs, 'run')}`,
+    ...of,
+    file,
+    `root hash of run ${facts.run}: ${facts.root}`,
+  ];
+}
