@@ -36,7 +36,12 @@ export interface RequestState {
   readonly state: 'waiting' | 'running' | 'ended';
   /** Of the job in the mirror; null if it has not started. */
   readonly number: number | null;
-  readonly error: { readonly code: string; readonly message: string } | null;
+  /** An earlier version gives no hint. */
+  readonly error: {
+    readonly code: string;
+    readonly message: string;
+    readonly hint?: string | null;
+  } | null;
   /** While it waits: the running job and those before it. An earlier version does not say. */
   readonly behind?: readonly { readonly job: string; readonly source: string | null }[];
 }

@@ -242,15 +242,15 @@ function failureOf({ errorCode, error, outcome }: JobRow): TidemarkError {
 
 /** The error of a job that did not start, or whose end could not be recorded. */
 function endedWithout({ error }: RequestState): TidemarkError {
-  return cameToNothing(error?.code ?? null, error?.message ?? null);
+  return cameToNothing(error?.code ?? null, error?.message ?? null, error?.hint ?? null);
 }
 
-function cameToNothing(code: string | null, why: string | null): TidemarkError {
+function cameToNothing(code: string | null, why: string | null, hint: string | null = null): TidemarkError {
   return new TidemarkError(
     // It was the daemon that was interrupted, not this command.
     code === 'interrupted' ? 'unreachable' : ((code ?? 'internal') as TidemarkError['code']),
     `the daemon did not finish the sync: ${why ?? 'its log says why'}`,
-    { hint: 'see the log of the daemon, then run `tidemark sync` again' },
+    { hint: hint ?? 'see the log of the daemon, then run `tidemark sync` again' },
   );
 }
 

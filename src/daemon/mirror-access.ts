@@ -201,8 +201,9 @@ export class MirrorConnections {
     }
   }
 
-  /** A reader for one piece of work; the caller closes it. */
+  /** A reader for one piece of work; the caller closes it. @throws TidemarkError as `reader` */
   openReader(command: string): Mirror {
+    this.#requireNotGone();
     return this.#effects.openMirror(this.#config(), 'read', command);
   }
 

@@ -575,10 +575,17 @@ describe('the state of a source', () => {
           source: 'b',
           state: 'failing',
           lastCompleteAt: completeAt,
-          reasons: [{ code: 'mirror_unreadable' }],
+          reasons: [
+            {
+              code: 'mirror_unreadable',
+              message: expect.stringContaining('the mirror is gone: '),
+              hint: expect.stringContaining('mount the volume that it belongs to'),
+            },
+          ],
         },
       ],
     });
+    expect(rig.daemon.cells.summaries()[1]?.reason?.message).toContain('the mirror is gone: ');
     expect(rig.daemon.cells.summaries()[1]).toMatchObject({ state: 'failing', lastCompleteAt: completeAt });
     expect(await scraped(rig, 'tidemark_health_state')).toContain(
       'tidemark_health_state{source="b",state="failing"} 1',

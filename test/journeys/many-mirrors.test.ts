@@ -537,6 +537,25 @@ it('status counts a source in its first sync as starting, as the daemon does, ho
   await story.stop();
 });
 
+it('a sync that a daemon cannot do, as the mirror is gone, says how to bring it back', async () => {
+  const story = await Story.create(2);
+  story.start();
+  await story.until(() => story.said(/^sync is done/).length === 2);
+  for (const end of ['', '-wal', '-shm']) {
+    const path = join(story.directory, 'data', `s02.db${end}`);
+    if (existsSync(path)) renameSync(path, join(story.directory, `away${end}`));
+  }
+  const { code, stderr } = await story.run('sync', '--source', 's02');
+  expect(code, stderr).not.toBe(0);
+  expect(stderr).toContain('mount the volume that it belongs to');
+  expect(stderr).not.toContain('see the log of the daemon');
+  await story.until(() => story.said(/the mirror is gone/).length > 0);
+  const ready = await story.ask('/readyz');
+  expect(ready.text).toContain('mount the volume that it belongs to');
+  expect(ready.text).not.toMatch(/there is no mirror|`tidemark sync` first/);
+  await story.stop();
+});
+
 it('status calls sources fine that are fresh and not verified yet', async () => {
   const story = await Story.create(2);
   story.start();

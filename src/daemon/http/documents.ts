@@ -65,7 +65,7 @@ export function requestDocument(request: number, status: RequestStatus): object 
     behind: status.state === 'waiting' ? status.before.map(identityDocument) : [],
     error:
       status.state === 'ended' && status.error !== null
-        ? { code: status.error.code, message: status.error.message }
+        ? { code: status.error.code, message: status.error.message, hint: status.error.hint ?? null }
         : null,
   };
 }
