@@ -120,6 +120,10 @@ function isWrong({ state, lastErrorCode }: CellSummary): boolean {
   return state === 'failing' || state === 'degraded' || lastErrorCode !== null;
 }
 
+function hasDrifted({ openFindings }: CellSummary): boolean {
+  return (openFindings ?? 0) > 0;
+}
+
 function fits(summary: CellSummary, { words, group, isOnlyWrong }: SourcesQuery): boolean {
   if (group !== null && summary.group !== group) return false;
   if (isOnlyWrong && !isWrong(summary)) return false;
@@ -163,9 +167,11 @@ function stateOf({ state }: CellSummary): (typeof STATES)[State] {
 function headHtml(summaries: readonly CellSummary[]): Html {
   const wrong = summaries.filter(isWrong).length;
   const isFailing = summaries.some(({ state }) => state === 'failing');
-  const state = isFailing ? 'failing' : wrong > 0 ? 'degraded' : 'ok';
+  const drifting = summaries.filter(hasDrifted).length;
+  const state = isFailing ? 'failing' : wrong + drifting > 0 ? 'degraded' : 'ok';
   const all = plural(summaries.length, 'source');
-  const text = wrong === 0 ? `${all}, no problems` : `${count(wrong)} of ${all} with problems`;
+  const health = wrong === 0 ? `${all}, no problems` : `${count(wrong)} of ${all} with problems`;
+  const text = drifting === 0 ? health : `${health}, ${count(drifting)} drifted`;
   return markup`<h1 class="is-${state}"><span class="verdict-mark" aria-hidden="true"></span>${text}</h1>`;
 }
 
@@ -178,7 +184,7 @@ function totalsHtml(summaries: readonly CellSummary[]): Html {
     const tone = good === all ? 'good' : has('bad') ? 'bad' : has('warn') ? 'warn' : 'plain';
     return markup`<li class="${tone}"><h2>${label}</h2><div><b>${count(good)}</b></div><p>of ${plural(all, 'source')}</p></li>`;
   });
-  const drifting = summaries.filter(({ openFindings }) => (openFindings ?? 0) > 0);
+  const drifting = summaries.filter(hasDrifted);
   const findings = drifting.reduce((sum, { openFindings }) => sum + (openFindings ?? 0), 0);
   // Where there is no baseline, it is `plain`.
   const unknown = summaries.filter(

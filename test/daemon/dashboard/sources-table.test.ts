@@ -36,3 +36,18 @@ it('names each target whole, and how many more there are', () => {
   );
   expect(problem(`the last backup failed: ${'x'.repeat(200)}; ${two}`)).toMatch(/x…; and 1 more$/);
 });
+
+it('says in its first line how many sources have drifted, which is not all well', () => {
+  const head = (...summaries: Partial<CellSummary>[]): string => {
+    const all = summaries.map((each, index) => ({ ...SUMMARY, name: `s${index}`, ...each }));
+    const { body } = sourcesPage(all, new URLSearchParams(), Date.UTC(2026, 2, 1));
+    const [, state, text] = /<h1 class="is-(\w+)">.*?<\/span>(.*?)<\/h1>/.exec(body.text) ?? [];
+    return `${state ?? ''}: ${text ?? ''}`;
+  };
+  const well = { state: 'ok', openFindings: 0 } as const;
+  expect(head(well, well)).toBe('ok: 2 sources, no problems');
+  expect(head(well, { ...well, openFindings: 3 })).toBe('degraded: 2 sources, no problems, 1 drifted');
+  expect(head({ state: 'failing' }, { ...well, openFindings: 3 })).toBe(
+    'failing: 1 of 2 sources with problems, 1 drifted',
+  );
+});
