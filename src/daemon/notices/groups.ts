@@ -5,13 +5,13 @@
  */
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
 import type { ChannelConfig } from '../../config/channels.ts';
-import { ENDED_BY, IMPROVEMENTS, type NoticeEvent } from '../../config/notice-events.ts';
+import { ENDED_BY, IMPROVEMENTS } from '../../config/notice-events.ts';
 import { type ErrorCode, isLocalError } from '../../core/errors.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { Notice } from '../../mirror/daemon-store.ts';
-import { type DriftNews, driftNews } from './drift-news.ts';
-import { CHAIN_SUBJECT } from './run-transitions.ts';
+import { driftNews } from './drift-news.ts';
+import { assumedText, groupTitle, reasonOf } from './group-title.ts';
 import {
   contentOf,
   findingLine,
@@ -344,38 +344,6 @@ export function batchOf({ events, after }: Draft, now: number): Batch {
 
 // The message of a group.
 
-/** What several sources have in common, by event. */
-const SHARED_TITLES = {
-  run_failed: 'the sync failed',
-  run_partial: 'the sync was incomplete',
-  run_recovered: 'the sync works again',
-  key_refused: 'the service refused the key',
-  sync_overdue: 'no complete sync for longer than the schedule allows',
-  sync_on_time: 'no sync is overdue any more',
-  removals_held: 'records are missing from the service, and kept for now',
-  removals_settled: 'no removal waits any more',
-  restore_interrupted: 'a restore was interrupted',
-  restore_settled: 'no restore is interrupted any more',
-  schema_changed: 'the service changed the form of its records',
-  drift_new: 'new findings of drift',
-  drift_changed: 'findings of drift changed again',
-  drift_resolved: 'findings of drift are no longer open',
-  mirror_gone: 'the mirror is gone from its place',
-  mirror_back: 'the mirror is in its place again',
-  verify_failed: 'the contents do not match the stored hashes',
-  verify_recovered: 'the contents match the stored hashes again',
-  drill_fell: 'the drill restored less than before',
-  drill_recovered: 'the drill restored as much as before',
-  backup_failed: 'the backup failed',
-  backup_recovered: 'the backup works again',
-  backup_overdue: 'a backup is overdue',
-  backup_on_time: 'no backup is overdue any more',
-  job_failed: 'a job failed',
-  job_recovered: 'the job works again',
-  source_removed: 'no longer configured',
-  test: 'a test notice',
-} as const satisfies Record<NoticeEvent, string>;
-
 /** Lines that say why. */
 const REASONS = 8;
 
@@ -407,6 +375,8 @@ export function batchMessage(
   const lead = leads.find((each) => each.severity === severity) ?? leads[0] ?? last;
   const only = group.subject === 'drift' && latest.length === 1 && !isResolved ? lead : null;
   const news = group.subject === 'drift' && only === null && worse.length > 0 ? driftNews(events) : null;
+  const isAssumed = events.every((each) => each.isAssumed);
+  const assumed = isAssumed ? assumedText(latest) : null;
   const told = new Set([...bySource.keys()].map((source) => subjectName(source)));
   const before = failing.filter((name) => !told.has(name));
   const hints = new Set(worse.map(({ hint }) => hint));
@@ -418,7 +388,8 @@ export function batchMessage(
     source: '',
     severity,
     title:
-      only?.title ?? groupTitle(group, { lead, worse, better: better.length, configured, isResolved, news }),
+      only?.title ??
+      groupTitle(group, { lead, worse, better: better.length, configured, isResolved, news, assumed }),
     lines: [
       ...(only === null
         ? [...reasonLines(worse), ...reasonLines(better), ...namedFindings(worse)]
@@ -438,7 +409,7 @@ export function batchMessage(
     findings: only?.findings ?? [],
     more: only?.more ?? 0,
     isResolved,
-    isAssumed: events.every(({ isAssumed }) => isAssumed),
+    isAssumed,
     group: { key: group.key, sources: group.sources, failing, events },
   };
 }
@@ -474,62 +445,6 @@ function namedFindings(events: readonly Message[]): string[] {
     .map(({ source, finding }) => `${subjectName(source)}: ${findingLine(finding)}`);
 }
 
-interface TitleFacts {
-  readonly lead: Message;
-  readonly worse: readonly Message[];
-  readonly better: number;
-  readonly configured: number;
-  readonly isResolved: boolean;
-  readonly news: DriftNews | null;
-}
-
-function groupTitle(
-  group: NoticeGroup,
-  { lead, worse, better, configured, isResolved, news }: TitleFacts,
-): string {
-  const [only, ...more] = group.sources;
-  if (only !== undefined && more.length === 0) return lead.title;
-  const at = group.cause.includes('://') ? ` at ${group.cause}` : '';
-  const failing = Object.values(group.failing);
-  if (isResolved) {
-    // The others were as they should be again before.
-    const isRest = lead.event === 'source_removed' && better < group.sources.length;
-    const over = isRest ? 'over: the rest is no longer configured' : sharedTitle(group, lead.event);
-    return `${plural(group.sources.length, 'source')}${at}: ${over}`;
-  }
-  if (worse.length === 0) {
-    const left = failing.length === 0 ? '' : `; ${failing.length} of ${group.sources.length} not yet`;
-    return `${plural(better, 'source')}${at}: ${sharedTitle(group, lead.event)}${left}`;
-  }
-  if (news !== null)
-    return `${worse.length} of ${plural(Math.max(configured, worse.length), 'source')}${at}: ${news.title}`;
-  // Of one that nothing ends, only what is new is known.
-  const byEvent = Map.groupBy(failing.length > 0 ? failing : worse, ({ event }) => event);
-  const [first, ...others] = [...byEvent].sort(
-    ([, a], [, b]) =>
-      compareSeverities(worst(a.map(severityOf)), worst(b.map(severityOf))) || b.length - a.length,
-  );
-  if (first === undefined) return lead.title;
-  const [event, all] = first;
-  const rest = others.map(([other, { length }]) => `; ${length}: ${sharedTitle(group, other)}`).join('');
-  return `${all.length} of ${plural(Math.max(configured, all.length), 'source')}${at}: ${sharedTitle(group, event)}${rest}`;
-}
-
-function severityOf({ severity }: { readonly severity: Severity }): Severity {
-  return severity;
-}
-
-function sharedTitle({ subject }: Pick<NoticeGroup, 'subject'>, event: string): string {
-  if (subject === 'audit_log' && event === 'verify_failed') return 'the mirror does not match its audit log';
-  if (subject === 'audit_log' && event === 'verify_recovered')
-    return 'the mirror matches its audit log again';
-  if (subject === CHAIN_SUBJECT && event === 'verify_failed')
-    return 'a backup is not in the chain of the mirror';
-  if (subject === CHAIN_SUBJECT && event === 'verify_recovered')
-    return 'every backup is in the chain of the mirror again';
-  return SHARED_TITLES[event as NoticeEvent];
-}
-
 /** What the sources have in common, with their names: sources with the same reason are one line. */
 function reasonLines(events: readonly Message[]): string[] {
   const byReason = Map.groupBy(events, reasonOf);
@@ -540,13 +455,4 @@ function reasonLines(events: readonly Message[]): string[] {
   return more === 0
     ? lines
     : [...lines.slice(0, REASONS), `${plural(more, 'more source')} for other reasons`];
-}
-
-function reasonOf({ source, event, title, error, lines }: Message): string {
-  // All targets: those that failed, and those that took the backup.
-  if (event === 'backup_failed' && lines.length > 0) return lines.join('; ');
-  const own = `${subjectName(source)}: `;
-  const what = title.startsWith(own) ? title.slice(own.length) : title;
-  const [why] = lines;
-  return error === null || why === undefined ? what : why;
 }

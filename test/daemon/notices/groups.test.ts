@@ -310,6 +310,33 @@ describe('the message of a group', () => {
     expect(batchMessage(batchOf(draft!, START), [own!], options)).toEqual({ ...own, id: only.id });
   });
 
+  it('of ends that are assumed says that nothing may have been wrong', () => {
+    const of = (subject: string, whys: readonly string[]): string => {
+      const ends = whys.map((why, index) => {
+        const [own] = [event(`s${index}`, 'verify_recovered', START, 'http://a', subject)];
+        return { own, title: `s${index}: it matches its audit log; ${why}` };
+      });
+      const [draft] = draftsOf(
+        [],
+        ends.map(({ own }) => own),
+        CHANNEL,
+      );
+      const messages = messagesOf(ends.map(({ own }) => own)).map((each, index) => ({
+        ...each,
+        title: ends[index]!.title,
+        isAssumed: true,
+      }));
+      return batchMessage(batchOf(draft!, START), messages, options).title;
+    };
+    const cut = 'the daemon before ended without writing down what it had reported';
+    expect(of('audit_log', [cut, cut])).toBe(
+      `2 sources at http://a: the mirror matches its audit log; ${cut}`,
+    );
+    expect(of('audit_log', [cut, 'the mirror was replaced'])).toBe(
+      '2 sources at http://a: all is well; it is not known whether anything else was reported',
+    );
+  });
+
   it('of ends without a beginning ends the incident of each source', () => {
     const ends = ['s1', 's2'].map((source) => event(source, 'run_recovered', START));
     const [draft] = draftsOf([], ends, CHANNEL);
