@@ -3,7 +3,6 @@
  * person, what runs next and where backups are. Reads the mirror only.
  */
 import { hostname } from 'node:os';
-import { dirname } from 'node:path';
 import { createColors } from 'picocolors';
 import { BackupCatalog, type BackupsShown, unreadTarget } from '../backup/known-backups.ts';
 import { addressOf } from '../backup/targets/target.ts';
@@ -22,7 +21,7 @@ import {
   fiveAnswers,
   needsOf,
 } from '../daemon/health/status-answers.ts';
-import { type Health, worst } from '../daemon/health/health.ts';
+import type { Health } from '../daemon/health/health.ts';
 import {
   type HealthSnapshot,
   lookAtBackups,
@@ -30,7 +29,6 @@ import {
   snapshotOf,
 } from '../daemon/health/health-facts.ts';
 import type { HealthView } from '../daemon/health/source-facts.ts';
-import { fullDisk, spaceBeside } from '../doctor/disk.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { hourProblem, hourProblemOf } from '../daemon/problems.ts';
 import { Intervals } from '../daemon/schedule/intervals.ts';
@@ -54,6 +52,7 @@ import {
 } from './context.ts';
 import { type DaemonNow, lookAtDaemon, progressInDaemon } from './daemon-requests.ts';
 import { explainMissing } from './missing-mirror.ts';
+import { diskReasons, withDisk } from './status-disk.ts';
 import { statusText } from './status-text.ts';
 import { renderTable } from '../report/table.ts';
 import { noteUnmaskedKeys } from './unmasked-keys.ts';
@@ -203,23 +202,6 @@ function readWithWriter<Inputs extends Pick<HealthSnapshot, 'sourceStatuses'>>(
     const { rows, writer } = withWriter(mirror.path, found, ({ run }) => mirror.runs.get(run));
     if (rows.every(({ outcome }) => outcome === 'running')) return { inputs, writer };
   }
-}
-
-/** On a full disk nothing can be recorded, so that the mirror does not tell why syncs fail. */
-function withDisk(health: Health, path: string): Health {
-  const full = fullDisk(path, spaceBeside(path));
-  if (full === null) return health;
-  const reason = { code: 'daemon_problem', state: 'degraded', since: null, ...full } as const;
-  return { ...health, state: worst([health, reason]), reasons: [reason, ...health.reasons] };
-}
-
-/** Mirrors in one directory have one reason. */
-function diskReasons(configs: readonly Config[]): string[] {
-  const byDirectory = new Map(configs.map(({ mirror }) => [dirname(mirror), mirror]));
-  return [...byDirectory.values()].flatMap((path) => {
-    const full = fullDisk(path, spaceBeside(path));
-    return full === null ? [] : [full.message, `  → ${full.hint}`];
-  });
 }
 
 /** What the daemon's health check would see, without one: due times are those that the mirror remembers. */
@@ -417,16 +399,25 @@ async function statusOfMirrors(context: CommandContext, configs: readonly Config
   }).join(', ');
   const { bold } = createColors(isColoured(context));
   const head = bold(`${plural(lines.length, 'source')} with mirrors of their own: ${summary}.`);
-  await print(context, `${head}\n\n${table}\n\nDetails: tidemark status --source NAME\n`);
+  const next =
+    followed(context, configs) !== undefined
+      ? ''
+      : 'Next: no daemon is running; `tidemark daemon` starts what is scheduled\n';
+  await print(context, `${head}\n\n${table}\n\n${next}Details: tidemark status --source NAME\n`);
   printReason(context, [...diskReasons(configs), ...ordered.flatMap(({ reason }) => reason)]);
   return combinedExitCode(lines.map(({ exitCode: code }) => code));
 }
 
 /** One daemon works on all of them; its file is missing beside a mirror whose volume is away. */
 async function daemonOf(context: CommandContext, configs: readonly Config[]): Promise<DaemonNow | null> {
-  const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
-  const config = configs.find(({ mirror }) => findDaemon(mirror, looker) !== null);
+  const config = followed(context, configs);
   return config === undefined ? null : await lookAtDaemon(context, config);
+}
+
+/** One of those on which a daemon runs. */
+function followed({ pid }: CommandContext, configs: readonly Config[]): Config | undefined {
+  const looker = { pid, host: hostname(), now: systemClock.now() };
+  return configs.find(({ mirror }) => findDaemon(mirror, looker) !== null);
 }
 
 function worstTone(answers: readonly Answer[]): Answer['tone'] {

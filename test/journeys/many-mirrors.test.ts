@@ -569,6 +569,11 @@ it('status calls sources fine that are fresh and not verified yet', async () => 
   await vi.waitFor(async () => {
     const { stdout } = await story.run('status');
     expect(stdout).toMatch(/own: 2 fine, of which 1 not verified yet\.\n/);
+    expect(stdout).not.toContain('no daemon');
   }, ENOUGH);
   await story.stop();
+  const unserved = await story.run('status');
+  expect(unserved.stdout).toContain(
+    '\nNext: no daemon is running; `tidemark daemon` starts what is scheduled\n',
+  );
 });
