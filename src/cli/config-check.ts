@@ -2,7 +2,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
-import type { BackupConfig, RateLimits, RetentionPolicy, SourceConfig } from '../config/config.ts';
+import type { BackupConfig, RetentionPolicy, SourceConfig } from '../config/config.ts';
 import { MIRROR_VARIABLE } from '../config/environment.ts';
 import {
   areBackupsEncrypted,
@@ -23,7 +23,7 @@ import { readLoadedConfig } from '../wire.ts';
 import { type CommandContext, print, printDocument } from './context.ts';
 import { missingMirror } from './missing-mirror.ts';
 import { otherSourcesNote } from './other-sources.ts';
-import { windowsText } from './rate-text.ts';
+import { effectiveKindLimits, windowsText } from './rate-text.ts';
 import { configJsonSchema } from '../config/json-schema.ts';
 
 /** All mistakes come as one error (exit 4); warnings are printed and do not fail. */
@@ -69,8 +69,8 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
     `configuration: ${config.file ?? 'from the environment'}`,
     `mirror: ${config.mirrorPath}${hasMirrorPerSource(config) ? ', one file per source' : ''}${isMirrorSetByVariable(context) ? ` (${MIRROR_VARIABLE} is set: \`mirror\` of a file does not count)` : ''}`,
     ...config.sources.map(
-      ({ name, baseUrl, profile, rate }) =>
-        `source ${name}: ${baseUrl.href}, profile ${profile}, ${rateText(rate)}`,
+      (source) =>
+        `source ${source.name}: ${source.baseUrl.href}, profile ${source.profile}, ${rateText(source)}`,
     ),
     ...backupLines(config.backup),
     ...warnings.map((warning) => `warning: ${warning}`),
@@ -218,12 +218,17 @@ function thinnedTo(retention: RetentionPolicy, everyMs: number): string | null {
 export const UNENCRYPTED =
   'without backup.recipients backups are not encrypted; they hold every value the service returned, secrets included';
 
-function rateText({ perMinute, perHour, concurrency, kinds = [] }: RateLimits): string {
+function rateText({ rate, definitions, kinds: { include, exclude } }: SourceConfig): string {
+  const { perMinute, perHour, concurrency } = rate;
+  const known = definitions.map(({ kind }) => kind);
+  const synced = (include ?? known).filter((kind) => !exclude.includes(kind));
   const limits = [
     ...(perMinute === 0 ? [] : [`at most ${plural(perMinute, 'request')} a minute`]),
     ...(perHour === 0 ? [] : [`at most ${plural(perHour, 'request')} an hour`]),
   ];
-  const own = kinds.map((each) => `; ${each.kinds[0]} at most ${windowsText(each) ?? ''}`);
+  const own = effectiveKindLimits(rate, new Set(synced)).map(
+    (each) => `; ${each.kinds[0]} at most ${windowsText(each) ?? ''}`,
+  );
   return `${limits.length === 0 ? 'no limit on requests' : limits.join(' and ')}, ${count(concurrency)} at a time${own.join('')}`;
 }
 

@@ -1,5 +1,6 @@
 /** The limits of a source in words. */
-import type { RateLimits } from '../config/config.ts';
+import type { Kind } from '../catalog/kinds.ts';
+import type { KindRateLimits, RateLimits } from '../config/config.ts';
 import { count } from '../core/wording.ts';
 
 /** E.g. `480 a minute and 4,800 an hour, session_recordings 240 a minute and 1,200 an hour`; null without any limit. */
@@ -9,6 +10,20 @@ export function limitsText({ kinds = [], ...rate }: RateLimits): string | null {
     ...kinds.map((each) => `${each.kinds[0]} ${windowsText(each) ?? ''}`),
   ].filter((text) => text !== null);
   return texts.length === 0 ? null : texts.join(', ');
+}
+
+/** The limits that kinds have of their own, with those of them that are synced, where they are lower than that of the source. */
+export function effectiveKindLimits(
+  { perMinute, perHour, kinds = [] }: RateLimits,
+  synced: ReadonlySet<Kind>,
+): readonly KindRateLimits[] {
+  const isLower = (own: number, whole: number): boolean => own !== 0 && (whole === 0 || own < whole);
+  return kinds.flatMap((each) => {
+    const [first, ...others] = each.kinds.filter((kind) => synced.has(kind));
+    if (first === undefined) return [];
+    const isFelt = isLower(each.perMinute, perMinute) || isLower(each.perHour, perHour);
+    return isFelt ? [{ ...each, kinds: [first, ...others] as const }] : [];
+  });
 }
 
 /** `480 a minute and 4,800 an hour`; null where neither is limited. */

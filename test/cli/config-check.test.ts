@@ -103,3 +103,18 @@ it('warns of sources with one key and different limits, which the service counts
     'warning: rate',
   );
 });
+
+it('names the limit of a kind only where it is one: the kind is synced, and the limit of the source is higher', async () => {
+  const said = async (more: string): Promise<string> => {
+    const source = `{ name: a, baseUrl: "https://a.example.com", apiKey: key-of-some-length${more} }`;
+    return /^source a: .*$/m.exec(await check(`sources: [${source}]\n`))?.[0] ?? '';
+  };
+  expect(await said('')).toContain('; session_recordings at most 240 a minute');
+  const both = 'session_recordings, recording_sharing';
+  expect(await said(`, kinds: { exclude: [${both}] }`)).not.toContain('240');
+  // One limit for both.
+  const shared = await said(', kinds: { exclude: [session_recordings] }');
+  expect(shared).toContain('; recording_sharing at most 240 a minute');
+  expect(await said(', kinds: { include: [organizations, roles] }')).not.toContain('session_recordings');
+  expect(await said(', rate: { perMinute: 120, perHour: 1000 }')).not.toContain('session_recordings');
+});
