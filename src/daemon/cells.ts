@@ -51,7 +51,7 @@ export interface DaemonCells {
   driftOf(source: string): object | null;
   /** Of all mirrors, in the order of the configuration. */
   summaries(): readonly CellSummary[];
-  /** As of `DaemonView`, for the mirrors of these sources, or of all. */
+  /** As of `DaemonView`, for the mirrors of these sources, or of all. With many mirrors, each job carries the name of its source. */
   request(name: JobName, sources: readonly string[] | null, how?: JobRequest): readonly RequestedJob[];
   /** As of `DaemonView`, of whichever mirror. */
   requested(request: number): RequestStatus | null;
@@ -148,25 +148,24 @@ export function createCells(parts: CellsParts): DaemonCells {
         if (view === null) throw unknownSource(source, configured);
         return { view, source };
       });
-      return asked.flatMap(({ view, source }) => view.request(name, [source], how));
+      return asked.flatMap(({ view, source }) =>
+        view.request(name, [source], how).map((each) => named(each, source)),
+      );
     },
     requested: (request) => {
-      for (const view of all()) {
+      for (const { name, view } of cells()) {
         const status = view.requested(request);
-        if (status !== null) return status;
+        if (status !== null) return isPerSource() ? named(status, name) : status;
       }
       return null;
     },
     activity: () => {
       const [only] = all();
       if (!isPerSource() && only !== undefined) return only;
-      const named = <Job extends { readonly source: string | null }>(
+      const ofAll = <Job extends { readonly source: string | null }>(
         jobsOf: (view: DaemonView) => readonly Job[],
-      ): Job[] =>
-        cells().flatMap(({ name, view }) =>
-          jobsOf(view).map((job) => ({ ...job, source: job.source ?? name })),
-        );
-      return { running: () => named((view) => view.running()), queued: () => named((view) => view.queued()) };
+      ): Job[] => cells().flatMap(({ name, view }) => jobsOf(view).map((job) => named(job, name)));
+      return { running: () => ofAll((view) => view.running()), queued: () => ofAll((view) => view.queued()) };
     },
     slots,
     rateGroups: () =>
@@ -178,6 +177,11 @@ export function createCells(parts: CellsParts): DaemonCells {
         : [],
     hold,
   };
+}
+
+/** A job of a mirror as a whole carries the name of its source. */
+function named<Job extends { readonly source: string | null }>(job: Job, source: string): Job {
+  return { ...job, source: job.source ?? source };
 }
 
 /** All mirrors as one: what belongs to a mirror as a whole carries the name of its source. */
@@ -208,7 +212,7 @@ function mergedSnapshot(
 
 function mergedJobs(all: readonly { readonly name: string; readonly jobs: LastJobs }[]): LastJobs {
   const merged = (rowsOf: (jobs: LastJobs) => readonly JobRow[]): JobRow[] =>
-    all.flatMap(({ name, jobs }) => rowsOf(jobs).map((row) => ({ ...row, source: row.source ?? name })));
+    all.flatMap(({ name, jobs }) => rowsOf(jobs).map((row) => named(row, name)));
   return {
     of: (name) => merged((jobs) => jobs.of(name)),
     one: (name, source) => merged((jobs) => jobs.of(name)).find((row) => row.source === source) ?? null,

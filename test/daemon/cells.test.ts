@@ -127,8 +127,11 @@ describe('slots', () => {
     expect(existsSync(join(rig.directory, 'c.db'))).toBe(false);
     expect(rig.daemon.cells.known().unreadable).toBe(0);
     const [asked] = rig.daemon.cells.request('verify', ['d']);
+    // A job of a mirror as a whole: which one, only the name of its source says.
+    expect(asked).toMatchObject({ name: 'verify', source: 'd' });
     expect(rig.daemon.cells.requested(asked?.request ?? 0)).toMatchObject({
       state: 'waiting',
+      source: 'd',
       before: [
         { name: 'sync', source: 'a' },
         { name: 'sync', source: 'b' },
@@ -575,16 +578,13 @@ describe('the state of a source', () => {
           source: 'b',
           state: 'failing',
           lastCompleteAt: completeAt,
-          reasons: [
-            {
-              code: 'mirror_unreadable',
-              message: expect.stringContaining('the mirror is gone: '),
-              hint: expect.stringContaining('mount the volume that it belongs to'),
-            },
-          ],
+          reasons: [{ code: 'mirror_unreadable' }],
         },
       ],
     });
+    const [reason] = health.sources[1]?.reasons ?? [];
+    expect(reason?.message).toContain('the mirror is gone: ');
+    expect(reason?.hint).toContain('mount the volume that it belongs to');
     expect(rig.daemon.cells.summaries()[1]?.reason?.message).toContain('the mirror is gone: ');
     expect(rig.daemon.cells.summaries()[1]).toMatchObject({ state: 'failing', lastCompleteAt: completeAt });
     expect(await scraped(rig, 'tidemark_health_state')).toContain(

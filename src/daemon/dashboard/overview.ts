@@ -5,10 +5,10 @@ import { type BackupsShown, othersText } from '../../backup/known-backups.ts';
 import { mirrorDiskText } from '../../backup/mirror-disk.ts';
 import type { BackupConfig } from '../../config/config.ts';
 import { definitionOf } from '../../catalog/catalog.ts';
+import { ownerOf } from '../../config/mirrors.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
 import { byteSize, count, plural } from '../../core/wording.ts';
-import { JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { listedTwiceText, type SourceStatus } from '../../state/source-status.ts';
 import { unaskedLines } from '../../state/unasked.ts';
@@ -31,7 +31,7 @@ import {
   verdictText,
 } from '../health/status-answers.ts';
 import type { HealthSnapshot } from '../health/health-facts.ts';
-import { ahead, backupInterval, besideDue, tookMs } from '../http/wording.ts';
+import { ahead, backupInterval, besideDue } from '../http/wording.ts';
 import type { DaemonView, RunningJob } from '../view.ts';
 import { jobButtons } from './actions.ts';
 import { changeChart } from './charts.ts';
@@ -41,7 +41,6 @@ import {
   badge,
   capital,
   collectionState,
-  durationHtml,
   emptyHtml,
   factsHtml,
   faint,
@@ -54,6 +53,7 @@ import {
 } from './components.ts';
 import { NO_BASELINE, noDriftHtml, unreadRestoreHtml, worstArticles } from './drift.ts';
 import { heldSection } from './held.ts';
+import { jobsSection } from './latest-jobs.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
 import { runsSection } from './runs.ts';
@@ -99,7 +99,7 @@ ${answersHtml(snapshot, counts)}
 ${activitySection(view, now)}${needsHtml(needs, now)}
 ${history}
 <div class="two">${kindsSection(view, snapshot)}
-<div>${scheduleSection(view, snapshot)}${jobsSection(snapshot)}
+<div>${scheduleSection(view, snapshot)}${jobsSection(snapshot, ownerOf(view.config()))}
 ${backupsSection(view.config().backup, facts.backups, now)}</div></div>
 ${noticesSection(snapshot)}`;
   const open = needs.length > 0 ? `(${needs.length}) Overview` : 'Overview';
@@ -250,31 +250,6 @@ function scheduleSection(view: DaemonView, { now, withBaseline }: HealthSnapshot
       ? emptyHtml('No schedule is on.', 'See `schedules` in the configuration.')
       : tableHtml('Schedules', columns, rows);
   return section('plan', 'Scheduled', NOTHING, content);
-}
-
-function jobsSection(snapshot: HealthSnapshot): Html {
-  const { lastJobs, now } = snapshot;
-  const rows = JOB_NAMES.flatMap((name) =>
-    lastJobs
-      .of(name)
-      .map((job) => [
-        markup`${name} ${job.source === null ? NOTHING : faint(nameHtml(job.source))}`,
-        outcomeBadge(job.outcome),
-        ageHtml(job.finishedAt ?? job.startedAt, now),
-        durationHtml(tookMs(job)),
-      ]),
-  );
-  const columns = [
-    { head: 'What', style: 'wraps' },
-    { head: 'Outcome' },
-    { head: 'When' },
-    { head: 'Took', style: 'num spare' },
-  ];
-  const empty = isUnreadable(snapshot)
-    ? emptyHtml('Not known.', 'The mirror, which records them, cannot be read.')
-    : emptyHtml('Nothing done yet.', 'The latest jobs of the daemon appear here.');
-  const content = rows.length === 0 ? empty : tableHtml('Latest jobs', columns, rows);
-  return section('done', 'Recent jobs', NOTHING, content);
 }
 
 function noticesSection({ pending, now }: HealthSnapshot): Html {
