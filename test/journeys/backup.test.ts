@@ -133,7 +133,7 @@ describe('backups elsewhere', () => {
     const verified = await run('backup', 'verify', path, '--identity', 'key.txt');
     expect(verified, verified.stderr).toMatchObject({ code: 0 });
     expect(verified.stdout).toMatch(
-      /verified \d+ records, .*\nthe file is unchanged since it was written: [0-9a-f]{64}\nroot hash of run 1/,
+      /verified \d+ records, .*\nsources in it: default\nthe file is unchanged since it was written: [0-9a-f]{64}\nroot hash of run 1/,
     );
 
     const closed = await run('backup', 'restore', 'latest', '--to', 'back/to/m.db');
