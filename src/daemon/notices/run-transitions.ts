@@ -110,7 +110,7 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
   };
 }
 
-/** True where a run was complete since: also one of a command, of which no job tells. @param completeAt when the last complete run ended */
+/** True where a run was complete since, also one of a command, which has no job. @param completeAt when the last complete run ended */
 export function isOverBy({ since }: NoticeState, completeAt: string | null | undefined): boolean {
   return typeof completeAt === 'string' && Date.parse(completeAt) > Date.parse(since);
 }
