@@ -175,7 +175,7 @@ describe('held removals', () => {
     );
     expect(stdout.match(/role_memberships \(/g)).toHaveLength(1);
     expect(stdout).toContain(
-      '  → `tidemark diff latest live --source default --kind role_memberships` shows them, `tidemark restore --source default --kind role_memberships` plans to restore them; -v lists each\n' +
+      '  → `tidemark diff latest live --source default --kind role_memberships` shows them, restore cannot create role_memberships with this profile: create them by hand, or configure a profile that can write them; -v lists each\n' +
         '  → `tidemark sync --accept-removals 9 --kind role_memberships --source default` removes all held role_memberships now\n',
     );
     expect(stdout).toContain('any of its 12 records');
