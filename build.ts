@@ -116,20 +116,21 @@ async function buildInto(directory: string): Promise<void> {
   writeFileSync(join(directory, 'THIRD-PARTY-LICENSES.txt'), licensesOf(output));
 }
 
-/** The licenses of the packages in the bundle: most of them have to go with every copy of the code. */
+/** The licenses of the packages in the bundle, each text once: most of them have to go with every copy of the code. */
 function licensesOf(output: RolldownOutput['output']): string {
   const modules = output.flatMap((part) => (part.type === 'chunk' ? part.moduleIds : []));
   const packages = modules.flatMap((path) => /^\/.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []);
-  return [...new Set(packages)]
-    .sort()
-    .map((path) => {
-      const { name, version, license } = JSON.parse(
-        readFileSync(join(path, 'package.json'), 'utf8'),
-      ) as Record<string, string>;
-      const files = globSync(['LICEN[CS]E*', 'licen[cs]e*'], { cwd: path }).sort();
-      const texts = files.map((file) => readFileSync(join(path, file), 'utf8').trim());
-      return [`${name} ${version} (${license})`, ...texts].join('\n\n');
-    })
+  const licensed = [...new Set(packages)].sort().map((path) => {
+    const { name, version, license } = JSON.parse(readFileSync(join(path, 'package.json'), 'utf8')) as Record<
+      string,
+      string
+    >;
+    const files = globSync(['LICEN[CS]E*', 'licen[cs]e*'], { cwd: path }).sort();
+    const texts = files.map((file) => readFileSync(join(path, file), 'utf8').trim());
+    return { heading: `${name} ${version} (${license})`, text: texts.join('\n\n') };
+  });
+  return [...Map.groupBy(licensed, ({ text }) => text)]
+    .map(([text, own]) => `${own.map(({ heading }) => heading).join('\n')}\n\n${text}`)
     .join(`\n\n${'-'.repeat(80)}\n\n`);
 }
 
