@@ -3,7 +3,7 @@
  * The sync: the walk). It fetches nothing and stores no records, so tests can drive it with a simulated list.
  */
 import type { TidemarkError } from '../core/errors.ts';
-import { isWholeList, type ListPage } from './envelope.ts';
+import { isWholeList } from './envelope.ts';
 import {
   type Anchor,
   disorderAt,
@@ -13,27 +13,9 @@ import {
   overlapFor,
   type Tail,
 } from './list-order.ts';
-import { HEAD, type Link, offsetOf, type PageAddress } from './target.ts';
-import { loopError, RecordsWithoutId, unprovenError } from './walk-verdict.ts';
-
-/** A page, and the request that returned it. */
-export interface FetchedPage extends ListPage {
-  /** Rows asked for. */
-  readonly limit: number;
-  /** Path and query asked for. */
-  readonly path: string;
-  /** `next`, read. */
-  readonly next: Link | null;
-}
-
-/** What the sink counted on a page. */
-export interface Accepted {
-  readonly fresh: number;
-  readonly known: number;
-  readonly distinct: number;
-  /** How many of the fresh ones an earlier pass had seen. */
-  readonly again: number;
-}
+import { type Accepted, type FetchedPage, PagingStats } from './paging-stats.ts';
+import { HEAD, offsetOf, type PageAddress } from './target.ts';
+import { loopError, unprovenError } from './walk-verdict.ts';
 
 export interface PageSequenceRules {
   /** True if the sink counts from zero in this pass: only then does `fresh` mean "not seen in this pass". */
@@ -440,81 +422,4 @@ type ListMode = 'offset' | 'cursor' | 'link';
 function nextByList(mode: ListMode, page: FetchedPage): PageAddress | null {
   if (mode === 'cursor') return page.cursor === null ? null : { by: 'cursor', cursor: page.cursor };
   return page.next === null ? null : { by: 'link', path: page.next.path };
-}
-
-/** Requests beyond twice the expected: small lists need room for steps back. */
-const SPARE_REQUESTS = 10;
-/** An end to lists that neither count nor end. */
-const MOST_PAGES_UNCOUNTED = 100_000;
-
-/** What a reading has counted so far. */
-class PagingStats {
-  /** Whether `fresh` counts from zero in this reading. */
-  readonly #isFresh: boolean;
-  pages = 0;
-  /** Pages that brought something new. */
-  contentPages = 0;
-  /** Rows of the largest page that the server gave. */
-  pageCap = 0;
-  distinct = 0;
-  /** What the list last said that it holds. */
-  count: number | null = null;
-  /** True while every page said the same count. */
-  isSteady = true;
-  /** See `PageSequenceEnd`, as the two below. */
-  countAtStart: number | null = null;
-  again = 0;
-  isAllKnown = true;
-  readonly #withoutId = new RecordsWithoutId();
-  #thereAtStart = 0;
-  #leastPage = Number.POSITIVE_INFINITY;
-  #largestCount: number | null = null;
-
-  constructor(isFresh: boolean) {
-    this.#isFresh = isFresh;
-  }
-
-  note(page: FetchedPage, accepted: Accepted): void {
-    const received = page.records.length;
-    this.pages += 1;
-    this.distinct = accepted.distinct;
-    this.#withoutId.note(page.records, page.withoutId);
-    this.pageCap = Math.max(this.pageCap, received);
-    if (received > 0 && page.more === true) this.#leastPage = Math.min(this.#leastPage, received);
-    if (accepted.fresh > 0) this.contentPages += 1;
-    if (this.pages > 1 && page.count !== this.count) this.isSteady = false;
-    if (this.pages === 1) this.countAtStart = page.count;
-    this.#thereAtStart += this.pages === 1 ? accepted.fresh : accepted.again;
-    this.again += accepted.again;
-    if (accepted.known < received) this.isAllKnown = false;
-    this.count = page.count;
-    if (page.count !== null) this.#largestCount = Math.max(this.#largestCount ?? 0, page.count);
-  }
-
-  /** Distinct rows without an id. */
-  get withoutId(): number {
-    return this.#withoutId.count;
-  }
-
-  get thereAtStart(): number {
-    return this.#isFresh ? this.#thereAtStart : 0;
-  }
-
-  /** Twice the requests that such a list can need, or rows without end; null while neither is so. */
-  excess(): TidemarkError | null {
-    if (this.#isFresh && this.pages - this.contentPages > this.contentPages + SPARE_REQUESTS)
-      return loopError('its pages repeat');
-    if (this.#largestCount === null) {
-      return this.pages < MOST_PAGES_UNCOUNTED ? null : loopError('it does not end');
-    }
-    if (this.#isFresh && this.distinct > 2 * this.#largestCount + 10 * this.pageCap) {
-      return loopError('it gives more than twice the records that its count says');
-    }
-    const page = Math.min(this.#leastPage, Math.max(1, this.pageCap));
-    const stride = Math.max(1, page - overlapFor(page));
-    const expected = Math.ceil(Math.max(this.#largestCount, this.distinct) / stride);
-    return this.pages <= 2 * expected + SPARE_REQUESTS
-      ? null
-      : loopError('it takes twice the expected requests');
-  }
 }

@@ -3,13 +3,8 @@
  * disagree with its count, the list is read again, a bounded number of times, before it is called unproven. Pure.
  */
 import type { TidemarkError } from '../core/errors.ts';
-import {
-  type Accepted,
-  type FetchedPage,
-  PageSequence,
-  type PageSequenceEnd,
-  type PageSequenceRules,
-} from './page-sequence.ts';
+import { PageSequence, type PageSequenceEnd, type PageSequenceRules } from './page-sequence.ts';
+import type { Accepted, FetchedPage } from './paging-stats.ts';
 import { HEAD, type PageAddress } from './target.ts';
 import { unprovenError, withoutIdError } from './walk-verdict.ts';
 

@@ -10,7 +10,7 @@ import type { RecordShape } from '../core/json-scan.ts';
 import type { Connection, Request } from './connection.ts';
 import { readPage } from './envelope.ts';
 import { HeadOrder, overlapFor } from './list-order.ts';
-import type { Accepted, FetchedPage } from './page-sequence.ts';
+import type { Accepted, FetchedPage } from './paging-stats.ts';
 import { PagingProof, type ListProof } from './paging-proof.ts';
 import {
   type CollectionTarget,

@@ -19,8 +19,8 @@ import {
   printReason,
   type CommandContext,
 } from './context.ts';
+import { doctorDocument } from './doctor-document.ts';
 import {
-  doctorDocument,
   inspectMirror,
   openToInspect,
   problemReason,

@@ -18,7 +18,7 @@ import { asFileError } from '../core/file-errors.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { workTreeOf } from '../git/program.ts';
 import { print, type CommandContext } from './context.ts';
-import { sourceDocument } from './doctor-report.ts';
+import { sourceDocument } from './doctor-document.ts';
 import type { GivenKey } from './init-answers.ts';
 import { ENVIRONMENT_FILE, TOKEN_FILE } from './init-config.ts';
 import type { GivenChannel } from './init-channel.ts';

@@ -2,7 +2,7 @@
 import { HEAD, type PageAddress } from '../../src/api/target.ts';
 import { PagingProof } from '../../src/api/paging-proof.ts';
 import { PageSize } from '../../src/api/walk.ts';
-import type { FetchedPage } from '../../src/api/page-sequence.ts';
+import type { FetchedPage } from '../../src/api/paging-stats.ts';
 
 export interface SimulatedServer {
   /** Rows for one request, in the list's order at that moment. */

@@ -5,7 +5,7 @@
 import { HEAD, type PageAddress } from '../../src/api/target.ts';
 import { PagingProof } from '../../src/api/paging-proof.ts';
 import { PageSize } from '../../src/api/walk.ts';
-import type { FetchedPage } from '../../src/api/page-sequence.ts';
+import type { FetchedPage } from '../../src/api/paging-stats.ts';
 import { isAlarming } from '../../src/sync/removals.ts';
 import type { PagingProofEnd } from '../api/simulated-walk.ts';
 import type { ChurningList, ServedPage } from './churning-list.ts';
