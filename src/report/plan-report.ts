@@ -115,7 +115,15 @@ function stepItem(step: PlanStep, options: ReportOptions): Item {
       : {
           request: `${request.method} ${isSecretId(definition) ? request.path.replaceAll(encodeURIComponent(step.id), MASK) : request.path}`,
         }),
-    lines: [...(step.reason === null ? [] : [withCommands(step.reason)]), ...acceptedLines(step)],
+    lines: [
+      ...(step.reason === null ? [] : [withCommands(step.reason)]),
+      ...(step.assigned === undefined
+        ? []
+        : [
+            `the service assigns another ${step.assigned.join(', ')}: by hand, give it to every client that uses the recorded one`,
+          ]),
+      ...acceptedLines(step),
+    ],
     ...(action === 'remove' ? { foldedFields: fields } : { fields }),
     ...(action === 'update' && body !== null ? { body } : {}),
   };

@@ -39,7 +39,7 @@ describe('a line that allows less than the record holds', () => {
     story.env['TIDEMARK_DEFINITIONS'] = JSON.stringify(some);
     const plan = await story.plan(3, 'run:1', '--kind', 'projects');
     expect(plan.steps).toMatchObject([
-      { action: 'create', name, request: { body: { name } } },
+      { action: 'create', name, request: { body: { name } }, assigned: ['api_token', 'secret_api_token'] },
       {
         action: 'blocked',
         name,
@@ -63,6 +63,15 @@ describe('a line that allows less than the record holds', () => {
 
     const report = await story.applied(3, 'restore', 'run:1', '--kind', 'projects', '--apply');
     expect(report.steps.map(({ outcome }) => outcome)).toEqual(['applied', 'blocked']);
+    const { id: now } = await story.named('projects', name);
+    const shows = `\`tidemark show projects ${String(now)} --show-secrets\``;
+    expect(report.by_hand).toMatchObject([
+      {
+        id: String(now),
+        reason: expect.stringMatching(/^give the new api_token, secret_api_token to every client/) as unknown,
+      },
+    ]);
+    expect(report.by_hand?.[0]?.reason).toContain(shows);
     const after = await story.plan(3, 'run:1', '--kind', 'projects');
     expect(after.steps).toMatchObject([{ action: 'blocked', name }]);
     expect(after.steps[0]?.fields.map(({ path }) => path)).toContain('/app_urls');

@@ -4,6 +4,7 @@ import { definitionOf } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { type ErrorCode, type ExitCode, EXIT, TidemarkError } from '../../core/errors.ts';
+import { shellWord } from '../../core/hints.ts';
 import type { Skipped } from '../../diff/change.ts';
 import type { FieldChange } from '../../diff/compare.ts';
 import { continuedIds } from '../../diff/found-again.ts';
@@ -249,10 +250,17 @@ function handWork(plan: Plan | null, steps: readonly StepReport[]): HandWork[] {
   const reasons = new Map(
     lacking.flatMap(({ kinds, reason }) => kinds.map((kind) => [kind, reason] as const)),
   );
-  return steps.flatMap(({ n, action, outcome, kind, id, new_id: newId, name }) => {
-    const reason = reasons.get(kind);
-    if (action !== 'create' || outcome !== 'applied' || reason === undefined) return [];
-    return [{ n, kind, id: newId ?? id, name, reason }];
+  const assigned = new Map(plan?.steps.map((step) => [step.n, step.assigned]));
+  return steps.flatMap(({ n, action, outcome, kind, id: recordedId, new_id: newId, name }) => {
+    if (action !== 'create' || outcome !== 'applied') return [];
+    const id = newId ?? recordedId;
+    const keys = assigned.get(n);
+    const own = [
+      reasons.get(kind),
+      keys &&
+        `give the new ${keys.join(', ')} to every client that uses the recorded one (\`tidemark sync\`, then \`tidemark show ${kind} ${shellWord(id)} --show-secrets\`)`,
+    ].filter((each) => each !== undefined);
+    return own.length === 0 ? [] : [{ n, kind, id, name, reason: own.join('; ') }];
   });
 }
 

@@ -16,6 +16,7 @@ import type { Draft, Fill, Parameter } from './plan.ts';
 import { asId, remapped } from './references.ts';
 import { removalKey, planRemoval } from './removals.ts';
 import {
+  assignedKeys,
   closedReason,
   unmanagedChanges,
   unmanagedReason,
@@ -168,6 +169,8 @@ function planRequest(
     else planning.put(blocked(draft, 'depends_on_blocked', acceptance.reason));
     return;
   }
+  // What a sandbox assigns, no client uses.
+  const assigned = input.isPractice === true ? [] : assignedKeys(definition, desired.body);
   planning.put({
     ...draft,
     action: 'create',
@@ -175,7 +178,12 @@ function planRequest(
       ...requestFor(definition, 'create', parameters, body, fills),
       alternative: alternativePath(definition, 'create', parameters, body, fills),
     },
-    reason: joinedReasons([draft.reason, otherSecretsText(built.others), leftToService(definition, desired)]),
+    reason: joinedReasons([
+      draft.reason,
+      otherSecretsText(built.others),
+      leftToService(definition, desired, assigned),
+    ]),
+    ...(assigned.length === 0 ? {} : { assigned }),
     precondition: { state: 'absent', digest: naturalKeyDigest(definition, remap.body) },
     inverse: { action: 'remove' },
     after: [...draft.after, ...needs],
@@ -185,10 +193,19 @@ function planRequest(
   planPersonAfter(planning, definition, desired, draft, later);
 }
 
-/** What the record hangs from, and what else matters in it, where no request can say it: it is the service's own choice. */
-function leftToService(definition: ResourceDefinition, desired: ParsedRecord): string | null {
+/**
+ * What the record hangs from, and what else matters in it, where no request can say it: it is the service's own choice.
+ * @param assigned keys that are named as such
+ */
+function leftToService(
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  assigned: readonly string[],
+): string | null {
   const isSet = (pointer: string): boolean => (resolvePointer(desired.body, pointer) ?? null) !== null;
-  const names = serviceFields(definition).flatMap(({ name }) => (isSet(memberPointer(name)) ? [name] : []));
+  const names = serviceFields(definition).flatMap(({ name }) =>
+    isSet(memberPointer(name)) && !assigned.includes(name) ? [name] : [],
+  );
   return joinedReasons([
     unsendableReferences(definition).some(isSet) ? placeChoice(definition) : null,
     serviceChoice(names),

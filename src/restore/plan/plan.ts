@@ -168,6 +168,8 @@ export interface PlanStep<R = number> {
   readonly accepted?: readonly AcceptedPlace[];
   /** What a creation, or a change of what changed since, sets as it was accepted, not as the desired record has it; left out if nothing. */
   readonly kept?: readonly AcceptedPlace[];
+  /** Of a creation, the keys and tokens of the recorded record in whose place the service assigns others; left out without any. */
+  readonly assigned?: readonly string[];
 }
 
 /** A step while the plan is made. `blocked`, and without a request, until it is known that it can be sent. */
@@ -225,6 +227,8 @@ export interface Refusal {
 export interface Plan {
   readonly from: StateReference;
   readonly to: StateReference;
+  /** The command that plans the same again, with the filters that were given; left out where no `restore` made the plan. */
+  readonly command?: string;
   /** SHA-256 (hex) over what `apply` relies on: what it is allowed to do, and to what (`planHash`). */
   readonly hash: string;
   readonly steps: readonly PlanStep[];
@@ -315,9 +319,10 @@ function planIn(text: string, isChecked: boolean): Plan {
       hint: 'make a new plan with `tidemark restore --out FILE`; edit the desired state (an export), never the plan',
     });
   }
-  const { from, to, adopted, left, refused, skipped, lacking, warnings, summary, cost } = rest;
+  const { from, to, command, adopted, left, refused, skipped, lacking, warnings, summary, cost } = rest;
   return {
     ...{ from, to, hash: plan, steps: rest.steps, adopted, left, refused },
+    ...(command === undefined ? {} : { command }),
     ...(skipped === undefined ? {} : { skipped }),
     ...(lacking === undefined ? {} : { lacking }),
     ...(warnings === undefined ? {} : { warnings }),

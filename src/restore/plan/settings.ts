@@ -2,6 +2,7 @@
 import { CATALOG, definitionOf } from '../../catalog/catalog.ts';
 import type { FieldDefinition } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
+import { isSecretName } from '../../catalog/masks.ts';
 import { type ResourceDefinition, changedDefinition } from '../../catalog/resource-definition.ts';
 import { volatileFields } from '../../catalog/volatile-names.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
@@ -204,6 +205,23 @@ export function serviceFields(definition: ResourceDefinition): readonly FieldDef
   return definition.fields.filter(
     ({ name, isWritable, isCreateOnly, isVolatile, severity }) =>
       !isWritable && !isCreateOnly && !isVolatile && severity !== 'low' && !own.has(name) && !silent(name),
+  );
+}
+
+/**
+ * Keys and tokens in the recorded body that no request takes: the service assigns others to a record that is created again,
+ * and clients that use the recorded ones have to be given them.
+ */
+export function assignedKeys(definition: ResourceDefinition, recorded: JsonValue): string[] {
+  if (!isJsonObject(recorded)) return [];
+  const settable = new Set(creatableFields(definition).map(({ name }) => name));
+  const volatile = volatileFields(definition);
+  return Object.keys(recorded).filter(
+    (name) =>
+      GIVEN.test(name) &&
+      (definition.fieldsByName.get(name)?.isSecret === true || isSecretName(name)) &&
+      ![definition.idPath[0], ...settable, ...volatile].includes(name) &&
+      !isEmpty(getOwn(recorded, name)),
   );
 }
 
