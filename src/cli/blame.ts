@@ -15,6 +15,7 @@ import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
 import {
+  missingText,
   notReadText,
   notThereYet,
   recordReport,
@@ -75,6 +76,8 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     const body = revisions.find((revision) => revision.body !== null)?.body;
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
     const unread = history.notReadSince();
+    const held = mirror.runs.heldSince(row);
+    const missing = held !== undefined && held.run <= point.run ? held : null;
     const altered = history.altered();
     const exit = printAltered(context, altered);
     const unknown = [...(revisions.find((revision) => revision.body !== null)?.notKept ?? [])]
@@ -101,6 +104,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
         first_seen: first === undefined ? null : { run: first.run, at: first.at },
         last_seen: lastSeen,
         removed,
+        missing_since: missing,
         not_read_since: unread,
         created_again: renewalsOf(history.idChanges).map((each) => shownRenewal(each, found, options)),
         ...(unknown.length === 0 ? {} : { volatile_unknown: unknown }),
@@ -117,6 +121,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
               ['first seen', sightingText(first)],
               ...(lastSeen === null ? [] : [['last seen', sightingText(lastSeen)] as const]),
               ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
+              ...(missing === null ? [] : [missingText(missing)]),
               ...(unread === null ? [] : [notReadText(unread)]),
             ];
       const report = {

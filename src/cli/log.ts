@@ -16,6 +16,7 @@ import { recordHistory } from '../state/record-history.ts';
 import { openForReading, printAltered } from './verification-note.ts';
 import { print, printNote, type CommandContext, lineOptions } from './context.ts';
 import {
+  missingText,
   recordReport,
   notesOf,
   notReadText,
@@ -63,6 +64,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
     const altered = history.altered();
     const unread = history.notReadSince();
+    const missing = mirror.runs.heldSince(row) ?? null;
     const exit = printAltered(context, altered);
     printNote(context, notesOf(found.note));
     if (context.options.json === true) {
@@ -72,7 +74,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
       const marks = { is_altered: exit !== EXIT.done, warnings: altered };
       const document = {
         ...{ schema: 'tidemark.log/1', kind, scope, ...own, source, ...marks },
-        ...{ not_read_since: unread, revisions },
+        ...{ missing_since: missing, not_read_since: unread, revisions },
       };
       await print(context, `${JSON.stringify(document)}\n`);
       return exit;
@@ -82,6 +84,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const facts: readonly Fact[] = [
       ...otherIdFacts(history.idChanges, found, options),
       ...(history.lastSeen === null ? [] : [['last seen', sightingText(history.lastSeen)] as const]),
+      ...(missing === null ? [] : [missingText(missing)]),
       ...(unread === null ? [] : [notReadText(unread)]),
     ];
     const report: ReportDocument = {

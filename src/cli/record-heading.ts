@@ -77,6 +77,11 @@ export function formerIdNote(id: string, was: string): string {
   return `under its former id ${nameText(was)}: the record got the id ${nameText(id)} later`;
 }
 
+/** Of a record that a run did not find. */
+export function missingText({ run }: Sighting): string {
+  return `missing since run ${run}, its removal is held`;
+}
+
 /** Of a record whose list was not read since. */
 export function notReadText({ run, reason }: NotReadSince): string {
   const last = run === null ? 'present when last read' : `present when last read, in run ${run}`;

@@ -23,6 +23,7 @@ import { openConfiguredMirror } from '../wire.ts';
 import { isColoured, lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
 import {
   formerIdNote,
+  missingText,
   notReadText,
   notThereYet,
   recordReport,
@@ -212,7 +213,7 @@ function factsOf(
 ): readonly [summary: string, ...Fact[]] {
   const asOf = `as of ${sightingText(point)}`;
   if (firstSeen === null || changed === null) return [`did not exist yet, ${asOf}`];
-  const missing = missingSince === null ? null : `missing since run ${missingSince.run}, its removal is held`;
+  const missing = missingSince === null ? null : missingText(missingSince);
   const present = unread === null ? state : notReadText(unread);
   return [
     `${missing ?? present}, ${asOf}`,

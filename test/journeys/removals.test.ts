@@ -344,6 +344,10 @@ describe('a record whose removal is held', () => {
     await sync('--full', '--kind', 'projects');
     const { stdout } = await run('show', 'session_recordings', 'rec3');
     expect(stdout).toMatch(/missing since run 2, its removal is held, as of run 3, /);
+    for (const command of ['log', 'blame']) {
+      const said = await run(command, 'session_recordings', 'rec3');
+      expect(said.stdout, command).toContain('missing since run 2, its removal is held');
+    }
     expect(stdout).not.toContain('present');
     expect(await shown()).toMatchObject({
       state: 'present',
