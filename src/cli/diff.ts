@@ -291,8 +291,14 @@ function lossNotes(
   if (mirror === null || source === null) return [];
   const now = systemClock.now();
   const since = isoTime(now - LOSS_NAMED_MS);
+  const unread = new Set(document.skipped.map(({ kind }) => kind));
+  // What was compared, live has as the latest run does.
+  const isLive = (kind: Kind, id: string): boolean | undefined =>
+    unread.has(kind)
+      ? undefined
+      : mirror.records.find(kind, id, { sources: [source] }).some(({ isRemoved }) => !isRemoved);
   const loss = latestLoss(mirror, {
-    ...{ config, source, filter, since },
+    ...{ config, source, filter, since, isLive },
     definitions: definitionsFor(config, source),
   });
   if (loss === null || loss.removed === 0) return [];

@@ -36,8 +36,8 @@ interface LossQuestion {
   readonly filter: StateFilter;
   /** Runs that ended before are not looked at: ISO 8601 in UTC. All of them when left out. */
   readonly since?: string;
-  /** Which ids live has; where it was not read, what was restored since the newest run is there. */
-  readonly isLive?: (kind: Kind, id: string) => boolean;
+  /** Which ids live has; undefined where it was not read: then what was restored since the newest run is there. */
+  readonly isLive?: (kind: Kind, id: string) => boolean | undefined;
 }
 
 /** The newest run, of the last few, that recorded a loss in kinds that a restore writes; null if none did. */

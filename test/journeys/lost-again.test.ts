@@ -25,6 +25,8 @@ describe('restore of a state in which the loss is recorded', () => {
       expect(stdout).toContain('nothing to do');
       expect(stderr).toContain('recorded 1 record removed\n');
       expect(stderr).toContain('`tidemark restore run:1 --kind batch_exports`');
+      const compared = await story.expectRun(0, 'diff', 'latest', 'live', ...ONLY);
+      expect(compared.stderr).toContain('recorded 1 record removed: `tidemark diff run:1 live`');
     },
   );
 
