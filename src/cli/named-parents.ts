@@ -19,7 +19,7 @@ import type { RecordState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import { isSecretId, maskedId } from '../report/mask.ts';
-import { nameText } from '../report/value-text.ts';
+import { nameText, quotedName } from '../report/value-text.ts';
 import { filterParts, type StateFilter } from '../state/filter.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
 import { pointOf, resolvePoint } from '../state/point.ts';
@@ -138,7 +138,7 @@ export function withParentIds<T extends ParentOptions>(
           { hint: `give the id: --${parent} ${ids.join(', ')}` },
         );
       const own = choice.take(found.map(({ source }) => source));
-      places.note?.(`"${nameText(text)}" is ${parent} ${ids.map(nameText).join(', ')}${own}`);
+      places.note?.(`${quotedName(text)} is ${parent} ${ids.map(nameText).join(', ')}${own}`);
       return ids;
     });
   };

@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { isMaskedId, maskedId } from '../report/mask.ts';
-import { nameText } from '../report/value-text.ts';
+import { nameText, quotedName } from '../report/value-text.ts';
 import { filterParts, type StateFilter } from '../state/filter.ts';
 import type { LoadedState } from '../state/state.ts';
 import {
@@ -88,7 +88,7 @@ export async function withRealIds<
         const ids = onlyIds(held, id, found);
         const whose = choice.take(found.map(({ source }) => source));
         note(
-          `"${nameText(shownText(id, first.definition))}" is ${first.definition.title.one} ${ids.map((each) => nameText(maskedId(each, first.definition))).join(', ')}${whose}`,
+          `${quotedName(shownText(id, first.definition))} is ${first.definition.title.one} ${ids.map((each) => nameText(maskedId(each, first.definition))).join(', ')}${whose}`,
         );
         return ids;
       }
@@ -104,7 +104,7 @@ export async function withRealIds<
       if (near === undefined) return [id];
       throw new TidemarkError(
         'reference_unknown',
-        `the mirror has no record with the id or name "${nameText(id)}"; did you mean "${nameText(near)}"?`,
+        `the mirror has no record with the id or name ${quotedName(id)}; did you mean ${quotedName(near)}?`,
         { hint: 'name it in full, by a part of its name, or by its id: `tidemark export` lists all' },
       );
     }

@@ -16,7 +16,7 @@ import type { RecordFilter } from '../mirror/record-filter.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { MirrorRecord, RecordRow } from '../mirror/records.ts';
 import { isMaskedId, isSecretId, maskedId, withMaskedId } from '../report/mask.ts';
-import { nameText } from '../report/value-text.ts';
+import { nameText, quotedName } from '../report/value-text.ts';
 import { requireCountedWithin, requireIntact } from '../state/intact.ts';
 import type { NamedRecord } from '../state/state.ts';
 import { LATEST } from '../state/reference.ts';
@@ -205,7 +205,7 @@ export function recordNote({ row, definition }: FoundRecord, text: string): stri
   const name = row.body === null ? asked : recordName(definition, parseLossless(row.body), row.id);
   // What was given in full need not be repeated.
   const called = name.toLowerCase() === asked.toLowerCase() || name === row.id ? '' : `${nameText(name)}, `;
-  return `"${nameText(asked)}" is ${definition.title.one} ${called}${nameText(id)}`;
+  return `${quotedName(asked)} is ${definition.title.one} ${called}${nameText(id)}`;
 }
 
 /** Ids of records of a kind, removed ones too, that are masked like this. */
@@ -445,8 +445,10 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
     const id = maskedId(row.id, definition);
     const where = [`source ${row.source}`, scopeText(row.scope)].filter((part) => part !== '').join(', ');
     const name =
-      verb === PART && row.body !== null ? `${recordName(definition, parseLossless(row.body), id)}: ` : '';
-    return `${nameText(name)}${row.kind} ${nameText(id)} (${nameText(where)}${row.isRemoved ? ', removed' : ''})`;
+      verb === PART && row.body !== null
+        ? `${nameText(recordName(definition, parseLossless(row.body), id))}: `
+        : '';
+    return `${name}${row.kind} ${nameText(id)} (${nameText(where)}${row.isRemoved ? ', removed' : ''})`;
   });
   const more = found.length - shown.length;
   const rows = found.map(({ row }) => row);
@@ -462,7 +464,7 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
   const nameOne = `name one with ${ways.join(', or ')}`;
   // Name and id are the same: neither distinguishes them.
   const areNamesakes = found.length > 1 && !differs((row) => row.id);
-  const summary = `${isPart ? `"${nameText(text)}"` : nameText(text)} ${verb} ${plural(found.length, verb === 'is in' ? 'place' : 'record')}`;
+  const summary = `${isPart ? quotedName(text) : nameText(text)} ${verb} ${plural(found.length, verb === 'is in' ? 'place' : 'record')}`;
   return new TidemarkError(
     'usage',
     [`${summary}:`, ...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'),
@@ -484,7 +486,7 @@ function unknownRecord(
   near: string | undefined,
   { isCut, damage }: { readonly isCut: boolean; readonly damage: TidemarkError | undefined },
 ): TidemarkError {
-  const word = `"${nameText(text)}"`;
+  const word = quotedName(text);
   const { title } = definition;
   const what = hasNames(definition) ? 'with the id or name' : 'with the id';
   const byEmail = definition.nameFrom[0]?.endsWith('email') === true;
@@ -494,7 +496,7 @@ function unknownRecord(
     : '';
   return new TidemarkError(
     'reference_unknown',
-    `the mirror has no ${title.one} ${what} ${word}${near === undefined ? '' : `; did you mean "${nameText(near)}"?`}${damage === undefined ? '' : `\n${damage.message}`}`,
+    `the mirror has no ${title.one} ${what} ${word}${near === undefined ? '' : `; did you mean ${quotedName(near)}?`}${damage === undefined ? '' : `\n${damage.message}`}`,
     {
       hint: `${damage?.hint === undefined ? '' : `${damage.hint}; `}${naming}${listCommand(definition)} lists them; \`tidemark status\` says how fresh they are${note}`,
     },

@@ -155,9 +155,14 @@ export function bodyLines(body: JsonObject): string[] {
 
 const NAME_LIMIT = 200; // characters of a name, an id or a pointer: a record may be called anything
 
-/** A name or id on one line. */
+/** A name or id on one line; in quotes if it begins or ends with a space, without which it would look like another one. */
 export function nameText(name: string): string {
-  return folded(escapeControlCharacters(name), NAME_LIMIT);
+  return /^\s|\s$/.test(name) ? quotedName(name) : folded(escapeControlCharacters(name), NAME_LIMIT);
+}
+
+/** The same, always in quotes. */
+export function quotedName(name: string): string {
+  return `"${folded(escapeControlCharacters(name), NAME_LIMIT)}"`;
 }
 
 /** Who did something, and in brackets how the program knew them, where that says more: a name alone may be anybody's. */
