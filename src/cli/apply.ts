@@ -12,10 +12,11 @@ import { systemClock } from '../core/clock.ts';
 import { localTime, plural } from '../core/wording.ts';
 import { acceptedText } from '../diff/drift.ts';
 import { newlyFound } from '../diff/found-again.ts';
-import { fieldLine } from '../report/value-text.ts';
+import { fieldLine, nameText } from '../report/value-text.ts';
 import { isSecretId, maskedFields, maskedPlace, withMaskedId } from '../report/mask.ts';
 import { changedSincePlan, type Moved } from '../restore/apply/moved.ts';
 import type { DesiredLookup } from '../restore/apply/ready-step.ts';
+import { unfinishedNote } from '../restore/apply/resume.ts';
 import { kindsToRead } from '../restore/plan/dependents.ts';
 import { planSide } from '../restore/plan/gather.ts';
 import { idLookup } from '../state/recreated-ids.ts';
@@ -23,7 +24,7 @@ import { acceptedSincePlan } from '../restore/plan/accepted.ts';
 import { readPlan, isExecutable, type Plan, type PlanStep } from '../restore/plan/plan.ts';
 import { recordKey } from '../restore/records.ts';
 import type { Coverage, LoadedState } from '../state/state.ts';
-import type { CommandContext } from './context.ts';
+import { type CommandContext, printNote } from './context.ts';
 import { requireConsent } from './plan.ts';
 import { desiredOf, recordedBodies } from './plan.ts';
 import { showAndSend } from './plan.ts';
@@ -62,14 +63,15 @@ export async function applySaved(
     ...(plan.to.source === undefined ? {} : { source: plan.to.source }),
   });
   return closedAfter(session, async () => {
-    const desired = await desiredOf(session, plan);
-    requireNoneAcceptedSince(session, plan, {
-      hint: `nothing was sent; make a new plan with \`${planCommand(plan)} --keep-accepted --out FILE\`, which leaves it, and look at it`,
+    const { mirror, source } = session;
+    const unfinished = mirror === null ? null : unfinishedNote(mirror, source.name, true);
+    const desired = await checkedDesired(session, plan).catch((error: unknown) => {
+      printNote(context, unfinished === null ? [] : [unfinished]);
+      throw error;
     });
-    await requireUnmoved(session, plan, desired);
     return await showAndSend(
       session,
-      { plan, desired, notes: [] },
+      { plan, desired, notes: [], unfinished },
       {
         ...options,
         apply: true,
@@ -77,6 +79,16 @@ export async function applySaved(
       },
     );
   });
+}
+
+/** The desired records of the plan. @throws TidemarkError where it must not be sent any more */
+async function checkedDesired(session: RestoreSession, plan: Plan): Promise<DesiredLookup> {
+  const desired = await desiredOf(session, plan);
+  requireNoneAcceptedSince(session, plan, {
+    hint: `nothing was sent; make a new plan with \`${planCommand(plan).replace(' --keep-accepted', '')} --keep-accepted --out FILE\`, which leaves it, and look at it`,
+  });
+  await requireUnmoved(session, plan, desired);
+  return desired;
 }
 
 async function planIn(context: CommandContext, file: string): Promise<Plan> {
@@ -204,7 +216,7 @@ async function requireFound(session: RestoreSession, plan: Plan): Promise<void> 
   if (lost.length === 0) return;
   const lines = lost.slice(0, MOVED_SHOWN).map((each) => {
     const definition = definitions(each.kind);
-    return `${definition.title.one} ${withMaskedId({ id: each.live_id, name: each.name }, definition).name}`;
+    return `${definition.title.one} ${nameText(withMaskedId({ id: each.live_id, name: each.name }, definition).name)}`;
   });
   if (lost.length > MOVED_SHOWN) lines.push(`and ${lost.length - MOVED_SHOWN} more`);
   throw new TidemarkError(
@@ -224,7 +236,7 @@ function organizationsOf({ steps }: Plan): string[] | null {
 
 function stepHead({ definitions }: RestoreSession, step: PlanStep): string {
   const definition = definitions(step.kind);
-  return `step ${step.n}: ${definition.title.one} ${withMaskedId(step, definition).name}`;
+  return `step ${step.n}: ${definition.title.one} ${nameText(withMaskedId(step, definition).name)}`;
 }
 
 function unreadLine(session: RestoreSession, { step, reason }: UnreadStep): string {

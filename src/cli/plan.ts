@@ -49,7 +49,7 @@ interface Shown {
   readonly plan: Plan;
   readonly desired: DesiredLookup;
   readonly notes: readonly string[];
-  /** What stderr ends with, below the plan: that another restore is unfinished. */
+  /** Said first, below the plan: that another restore is unfinished. */
   readonly unfinished?: string | null;
   readonly approved?: Readonly<Record<string, JsonValue>>;
   readonly undoes?: number;
@@ -67,19 +67,17 @@ export async function showAndSend(
   const continued = unrecordedIds(session, plan);
   const isApplied = options.apply === true && (sends || continued > 0);
   printNote(context, notes);
-  const last = [
-    // Near the question, or where the plan is not shown.
-    ...(isApplied ? (plan.warnings ?? []) : []),
-    ...(unfinished === null ? [] : [unfinished]),
-  ];
+  // Before any other advice: it may be what is wanted.
+  const pending = unfinished === null ? [] : [unfinished];
   // One JSON document: of the plan, or of the restore. With `--yes --quiet` the plan is not shown.
   const isSeen = options.yes === true && context.options.quiet === true;
   if (options.apply === true && format === 'json' && plan.refused.length === 0 && !isApplied) {
     const { definitions, source } = session;
     const report = unsentReport(plan, source.name, sending.undoes ?? null, isoTime(systemClock.now()));
     await print(context, `${JSON.stringify(maskedRestore(report, definitions))}\n`);
+    printNote(context, pending);
     printReason(context, planReason(plan, definitions));
-    printNote(context, ['nothing was sent', ...last]);
+    printNote(context, ['nothing was sent']);
     return planExitCode(plan);
   }
   const isAsked = isApplied && options.yes !== true;
@@ -89,6 +87,11 @@ export async function showAndSend(
     await printPlan(session, plan, format, { notes, isAskedAbout: isApplied });
   }
   const reason = planReason(plan, session.definitions);
+  printNote(context, [
+    // Near the question, or where the plan is not shown.
+    ...(isApplied ? (plan.warnings ?? []) : []),
+    ...pending,
+  ]);
   if (!isApplied) {
     printReason(context, reason);
     if (options.apply === true) printNote(context, ['nothing was sent']);
@@ -101,11 +104,8 @@ export async function showAndSend(
     }
     if (options.apply !== true && continued > 0 && format === 'text')
       printNote(context, [recordingText(continued, sends)]);
-    printNote(context, last);
     return planExitCode(plan);
   }
-  // Before the question: the other restore may be the one that is wanted.
-  printNote(context, last);
   if (!(await consents(context, options, plan, session))) {
     printReason(context, reason);
     printNote(context, ['nothing was sent']);

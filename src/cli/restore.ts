@@ -83,12 +83,18 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
       // Sent without a question, nobody would see which record was taken.
       isPartEnough: asked.yes !== true,
     });
-    const { plan, ...gathered } = await planFor(session, reference, requestOf(options, reference)).catch(
-      (error: unknown) => {
-        throw withEarlierState(error, session, { reference, options, asked });
-      },
-    );
     const unfinished = mirror === null ? null : unfinishedNote(mirror, source.name, asked.apply === true);
+    const { plan: made, ...gathered } = await planFor(
+      session,
+      reference,
+      requestOf(options, reference),
+    ).catch((error: unknown) => {
+      printNote(context, unfinished === null ? [] : [unfinished]);
+      throw withEarlierState(error, session, { reference, options, asked });
+    });
+    const { run } = made.from;
+    const state = run === undefined ? asked.from : `run:${run}`;
+    const plan = { ...made, command: planCommand(context, asked, state, source.name) };
     const notes = [
       ...gathered.notes,
       ...unsetSecrets(session, plan),
@@ -162,9 +168,14 @@ function approvedOf(options: RestoreOptions): Record<string, number | boolean> {
 }
 
 /** The command, of these options, that plans what comes `from` another state, or from theirs. It sends nothing. */
-function planCommand(context: CommandContext, options: RestoreOptions, from = options.from): string {
+function planCommand(
+  context: CommandContext,
+  options: RestoreOptions,
+  from = options.from,
+  ofSource?: string,
+): string {
   const { kind, organization, project, id, field } = options;
-  const { config, source } = context.options;
+  const { config, source = ofSource } = context.options;
   const given: Readonly<Record<string, string | readonly string[] | number | boolean | undefined>> = {
     config,
     source,

@@ -6,14 +6,17 @@ export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** The command that plans the same state again; what narrowed the plan is not stored in it. */
+/** The command that plans the same again; of a plan that was not made by a command, without what narrowed it. */
 export function planCommand({
   from,
   to,
+  command,
 }: {
   readonly from: { readonly ref: string; readonly run?: number };
   readonly to: { readonly source?: string };
+  readonly command?: string | undefined;
 }): string {
+  if (command !== undefined) return command;
   const state = from.run === undefined ? from.ref : `run:${from.run}`;
   return `tidemark restore ${shellWord(state)}${to.source === undefined ? '' : ` --source ${shellWord(to.source)}`}`;
 }

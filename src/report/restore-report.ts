@@ -24,7 +24,7 @@ import { leftText, MANUAL, obstructedPart, secretLines, SECRETS_INTRO } from './
 
 interface RestoreOptions extends Pick<ReportOptions, 'definitions'> {
   /** The plan: its steps have the names of their actions, and the secrets that they lack. */
-  readonly plan?: (Pick<Plan, 'steps'> & Partial<Pick<Plan, 'from' | 'to'>>) | undefined;
+  readonly plan?: (Pick<Plan, 'steps'> & Partial<Pick<Plan, 'from' | 'to' | 'command'>>) | undefined;
   /** True lists what was applied as planned, too. */
   readonly isWhole?: boolean;
   /** True names every record, where a line is about many. */
@@ -314,7 +314,8 @@ function withoutPlan({ summary, steps }: RestoreReport): Text[] {
 /** The line with the command that makes a new plan; none where the plan of this one is not known. */
 function newPlan({ undoes }: RestoreReport, plan: RestoreOptions['plan']): Text[] {
   if (undoes !== null) return [['to plan what is missing: ', { code: `tidemark undo ${undoes}` }]];
-  const { from, to } = plan ?? {};
+  const { from, to, command } = plan ?? {};
   if (from === undefined || to === undefined) return [];
-  return [['to plan what is missing (give the same filters again): ', { code: planCommand({ from, to }) }]];
+  const filters = command === undefined ? ' (give the same filters again)' : '';
+  return [[`to plan what is missing${filters}: `, { code: planCommand({ from, to, command }) }]];
 }

@@ -36,7 +36,7 @@ describe('an organization that is gone', () => {
     const deeds = (plan: PlanJson): string[] => plan.steps.map(({ action, kind }) => `${action} ${kind}`);
     const made = await story.plan(2, ...asked, '--create-organizations', '--out', 'plan.json');
     expect(deeds(made)).toEqual(expect.arrayContaining(['create organizations', 'create projects']));
-    await story.applied(0, 'apply', 'plan.json');
+    await story.applied(3, 'apply', 'plan.json');
     const { results } = await story.call('GET', '/api/organizations/?limit=100');
     const named = (results as Body[]).filter((each) => each['name'] === name);
     expect(named).toHaveLength(1);
@@ -441,7 +441,7 @@ describe('drift that was accepted', () => {
     await story.expectRun(0, ...accept, String(other), '--reason', 'known since', '--as', 'bob');
     const refused = await story.expectRun(6, 'apply', 'plan.json', '--yes');
     expect(refused.stderr).toMatch(
-      /1 step would set back what was accepted as drift after the plan was made:\n {2}step 1: .* \/interval was accepted by bob \(\S+@\S+\) on .*: known since\n.*`tidemark restore run:1 --source default --keep-accepted --out FILE`/,
+      /1 step would set back what was accepted as drift after the plan was made:\n {2}step 1: .* \/interval was accepted by bob \(\S+@\S+\) on .*: known since\n.*`tidemark restore run:1 --source default --kind batch_exports --keep-accepted --out FILE`/,
     );
     expect(story.writes()).toEqual([]);
     // What the plan said that it sets back was approved; what counts no more is set back too.

@@ -90,10 +90,11 @@ it('a restore by its number, or the only unfinished one, tells its source where 
 
   // A saved plan names its source as well.
   await story.call('PATCH', ORGANIZATION, { enforce_2fa: false });
-  await story.expectRun(2, 'restore', '--source', 'default', '--out', 'plan.json');
+  const selected = ['--source', 'default', '--kind', 'organizations', '--max-share', '0.5'];
+  await story.expectRun(2, 'restore', ...selected, '--out', 'plan.json');
   await story.call('PATCH', ORGANIZATION, { enforce_2fa: true });
   const moved = await story.expectRun(6, 'apply', 'plan.json', '--yes');
-  expect(moved.stderr).toContain('`tidemark restore run:1 --source default --out FILE`');
+  expect(moved.stderr).toContain(`\`tidemark restore run:1 ${selected.join(' ')} --out FILE\``);
 });
 
 it('with a mirror per source, every command that is printed about a restore runs as printed', async () => {

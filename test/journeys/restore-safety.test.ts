@@ -322,12 +322,13 @@ describe('a disk that is full in the middle of a restore', () => {
     expect(full.stderr).toBe(
       `tidemark: the disk is full\n  → restore 1 is interrupted: ${sent} step${sent === 1 ? ' was' : 's were'} sent; free space, then \`tidemark restore --resume 1\`\n`,
     );
-    const last = /restore 1 of \S+ by \S+ is unfinished: `tidemark restore --resume 1` continues it\n$/;
+    const first =
+      /^tidemark: restore 1 of \S+ by \S+ is unfinished: `tidemark restore --resume 1` continues it\n/;
     const dry = await story.run(...args.slice(0, 4));
-    expect(dry.stderr).toMatch(last);
+    expect(dry.stderr).toMatch(first);
     const refused = await story.expectRun(6, ...args, '--max-share', '0.001', '--prune');
     expect(refused.stderr).toMatch(/the plan is refused(.*\n)+.*nothing was sent\n/);
-    expect(refused.stderr).toMatch(last);
+    expect(refused.stderr).toMatch(first);
     await story.run('restore', '--resume', '1');
     const names = (await story.list('batch_exports')).map(({ name }) => name);
     for (const name of ['One', 'Ten']) expect(names.filter((each) => each === name)).toHaveLength(1);

@@ -289,7 +289,7 @@ function numbered(mirror: Mirror, source: string, restore: number): RestoreRow {
       {
         hint:
           row.undoes === null
-            ? `\`${planCommand(storedPlan(row))}\` makes a new plan (give the same filters again)`
+            ? `\`${planCommand(storedPlan(row))}\` makes a new plan${storedPlan(row).command === undefined ? ' (give the same filters again)' : ''}`
             : `\`tidemark undo ${row.undoes}\` makes a new plan`,
       },
     );
