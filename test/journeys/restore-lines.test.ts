@@ -63,7 +63,7 @@ describe('the lines of a restore', () => {
   it('say of an undo that a project that the restore created stays', async () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
     await story.call('DELETE', `${ORGANIZATION}projects/2/`);
-    await story.applied(0, 'restore', '--kind', 'projects', '--apply');
+    await story.applied(3, 'restore', '--kind', 'projects', '--apply');
     const { stdout } = await story.expectRun(3, 'undo', '1');
     expect(stdout).toContain('the restore created it, and projects are never removed: delete by hand');
   });

@@ -47,6 +47,7 @@ export interface RestoreJson {
     readonly verified: boolean | null;
   }[];
   readonly summary: Readonly<Record<string, number>>;
+  readonly by_hand?: readonly { readonly id: string; readonly reason: string }[];
 }
 
 /** Waits a moment where a restore waits for half a minute: the lists of the sandbox are never late. */

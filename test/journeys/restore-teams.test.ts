@@ -28,7 +28,7 @@ it('a project that came back is no other project of its organization', async () 
   await story.expectRun(0, 'sync', '--accept-removals', '100', '--quiet');
   expect(await pathsOf(2)).toEqual([expect.stringMatching(/^\/teams\/\d+$/)]);
 
-  await story.applied(0, 'restore', 'baseline', '--apply', '--kind', 'projects');
+  await story.applied(3, 'restore', 'baseline', '--apply', '--kind', 'projects');
   await story.expectRun(0, 'sync', '--quiet');
   const again = await story.named('projects', 'Lost and found');
   expect(again['id']).not.toBe(project['id']);
