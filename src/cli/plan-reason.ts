@@ -9,6 +9,7 @@ import type { FirstRead } from '../diff/change.ts';
 import { groupedNotes } from '../report/notes.ts';
 import { maskedPlan, maskedRestore } from '../report/plan-mask.ts';
 import type { RestoreReport } from '../restore/apply/report.ts';
+import { withoutAllowing } from '../report/plan-report.ts';
 import { isExecutable, type Plan } from '../restore/plan/plan.ts';
 import { withoutSecretIds } from '../restore/secrets.ts';
 import type { RestoreSession } from './restore-session.ts';
@@ -29,7 +30,7 @@ export function planReason(whole: Plan, definitions: Definitions): string[] {
       stopped.map(({ kind, action, reason }) => ({
         kind,
         what: action,
-        reason,
+        reason: withoutAllowing(reason),
       })),
     ),
   ]);
@@ -78,7 +79,7 @@ export function restoreReason(whole: RestoreReport, code: ExitCode, definitions:
           reason:
             error?.code === 'needs_failed' && waiting.length > 1
               ? 'waiting for a step that was not applied'
-              : noteOf(kind, error?.message ?? reason),
+              : noteOf(kind, error?.message ?? withoutAllowing(reason)),
         })),
       ),
       ...reasonLines(byHand.map(({ kind, reason }) => ({ kind, what: 'to complete by hand', reason }))),

@@ -47,7 +47,7 @@ export function planReport(whole: Plan, options: ReportOptions): ReportDocument 
       ...(plan.warnings ?? []).map((line) => noticePart('warning', line, [])),
       ...recordsPart('steps', sentItems(plan, options)),
       ...obstructedPart('blocked', unsent('blocked'), options),
-      ...codePart(SECRETS_INTRO, 'yaml', secretLines(plan.steps, options)),
+      ...configurationPart(plan.steps, options),
       ...obstructedPart(MANUAL, unsent('manual'), options),
       ...listPart('found again under another id', adoptionLines(plan, options)),
       ...listPart(
@@ -60,6 +60,50 @@ export function planReport(whole: Plan, options: ReportOptions): ReportDocument 
 
 /** What introduces the lines that `secretLines` makes. */
 export const SECRETS_INTRO = 'to supply the missing secrets, add to the source in the configuration';
+
+/** In a reason: the line of configuration that would allow the step, with its kind and fields. */
+const ALLOWING = /to allow it(?:: |, add )definitions: \{ (\w+): \{ fields: \{ (.*) \} \} \}/;
+
+/** The reason without that line, which is in the YAML for all steps. */
+export function withoutAllowing(reason: string | null): string | null {
+  return reason?.replace(ALLOWING, 'to allow it, add its definitions to the configuration') ?? null;
+}
+
+/**
+ * What the configuration lacks for the blocked steps, as one YAML that can be added to it.
+ * @param limit lines that are shown
+ */
+export function configurationPart(
+  steps: readonly (LackingRecord & Pick<PlanStep, 'reason'>)[],
+  options: Pick<ReportOptions, 'definitions'>,
+  { limit = Infinity, then = '' } = {},
+): Part[] {
+  const kinds = new Map<string, Map<string, string>>();
+  for (const { reason } of steps) {
+    const [, kind = '', fields = ''] = ALLOWING.exec(reason ?? '') ?? [];
+    const own = kinds.get(kind) ?? new Map<string, string>();
+    for (const [, name = '', how = ''] of fields.matchAll(/("(?:[^"\\]|\\.)*"|[\w-]+): (\{[^}]*\})/g))
+      kinds.set(kind, own.set(name, how));
+  }
+  const fieldLines = [...kinds].flatMap(([kind, fields]) => [
+    `  ${kind}:`,
+    '    fields:',
+    ...[...fields].map(([name, how]) => `      ${escapeControlCharacters(name)}: ${how}`),
+  ]);
+  const lines = [
+    ...(fieldLines.length === 0 ? [] : ['definitions:', ...fieldLines]),
+    ...secretLines(steps, options),
+  ];
+  const intro =
+    fieldLines.length === 0
+      ? SECRETS_INTRO
+      : 'to allow what is blocked, add to the source in the configuration';
+  const more = lines.length - limit;
+  return codePart(`${intro}${then}`, 'yaml', [
+    ...lines.slice(0, limit),
+    ...(more > 0 ? [`# and ${plural(more, 'more line')}: \`tidemark restore\` shows them all`] : []),
+  ]);
+}
 
 function skippedNotices({ skipped = [] }: Plan, options: ReportOptions): Part[] {
   if (skipped.length === 0) return [];
@@ -173,7 +217,9 @@ export function obstructedPart(
   options: ReportOptions,
 ): Part[] {
   if (steps.length === 0) return [];
-  const groups = [...Map.groupBy(steps, ({ kind, reason }) => `${kind} ${reason ?? ''}`).values()];
+  const groups = [
+    ...Map.groupBy(steps, ({ kind, reason }) => `${kind} ${withoutAllowing(reason) ?? ''}`).values(),
+  ];
   return [
     {
       type: 'records',
@@ -199,7 +245,8 @@ function groupText(steps: readonly ObstructedStep[], { definitions }: ReportOpti
   const [first] = steps;
   if (first === undefined) return '';
   const { one, many } = definitions(first.kind).title;
-  return `${steps.length === 1 ? one : many}${first.reason === null ? '' : `: ${first.reason}`}`;
+  const reason = withoutAllowing(first.reason);
+  return `${steps.length === 1 ? one : many}${reason === null ? '' : `: ${reason}`}`;
 }
 
 /** True where the record gets its id by the plan. */

@@ -9,7 +9,6 @@ import {
   type Part,
   type ReportDocument,
   type Text,
-  codePart,
   listPart,
   noticePart,
   recordsPart,
@@ -20,7 +19,7 @@ import { groupedNotes } from './notes.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedRestore } from './plan-mask.ts';
 import { byText, foldedValues, nameText } from './value-text.ts';
-import { leftText, MANUAL, obstructedPart, secretLines, SECRETS_INTRO } from './plan-report.ts';
+import { configurationPart, leftText, MANUAL, obstructedPart } from './plan-report.ts';
 
 interface RestoreOptions extends Pick<ReportOptions, 'definitions'> {
   /** The plan: its steps have the names of their actions, and the secrets that they lack. */
@@ -34,7 +33,7 @@ interface RestoreOptions extends Pick<ReportOptions, 'definitions'> {
 /** Of a restore whose plan another program made unreadable. */
 export const PLAN_UNREADABLE = 'its plan is not readable, so that its steps cannot be listed';
 
-const SECRET_LINES_SHOWN = 20; // the plan has shown them all
+const LINES_SHOWN = 40; // of configuration: the plan has shown them all
 const NAMES_SHOWN = 10;
 const VALUE_LIMIT = 100; // characters of a value that the service keeps in another form
 
@@ -65,7 +64,7 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
     ...part('not reached', (step) => step.outcome === 'planned'),
     ...listPart('check these', warningLines(steps, options)),
     ...obstructedPart('blocked', unsent('blocked'), options),
-    ...secretsPart(steps, options),
+    ...lackingPart(steps, options),
     ...obstructedPart(MANUAL, unsent('manual'), options),
     ...listPart(
       'left as they are',
@@ -202,14 +201,10 @@ function keptText({ path, from, to }: FieldChange): string {
   return `${path}: sent ${sent}, the service keeps ${from === undefined ? 'nothing' : kept}`;
 }
 
-function secretsPart(steps: readonly StepReport[], { plan, definitions }: RestoreOptions): Part[] {
-  const lines = plan === undefined ? [] : secretLines(plan.steps, { definitions });
-  if (lines.length === 0 || steps.every(({ outcome }) => outcome !== 'blocked')) return [];
-  const more = lines.length - SECRET_LINES_SHOWN;
-  return codePart(`${SECRETS_INTRO}, then restore again`, 'yaml', [
-    ...lines.slice(0, SECRET_LINES_SHOWN),
-    ...(more > 0 ? [`# and ${plural(more, 'more line')}: \`tidemark restore\` shows them all`] : []),
-  ]);
+function lackingPart(steps: readonly StepReport[], { plan, definitions }: RestoreOptions): Part[] {
+  if (plan === undefined || steps.every(({ outcome }) => outcome !== 'blocked')) return [];
+  const limits = { limit: LINES_SHOWN, then: ', then restore again' };
+  return configurationPart(plan.steps, { definitions }, limits);
 }
 
 /** E.g. `pipeline destination Leads (105): enter its settings …`: what the API does not offer of a created record. */

@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { ORGANIZATION, Story, type Body, type PlanJson } from './restore-story.ts';
 
 const SECRET = 'pw-of-the-exports';
@@ -279,18 +280,23 @@ describe('what the service says of a secret', () => {
 });
 
 describe('what cannot simply be sent', () => {
-  it('names the line of configuration that allows a kind, and takes it', async () => {
+  it('gives the configuration that allows kinds as one YAML, and takes it', async () => {
     const story = await Story.start();
+    const [app] = await story.list('pipeline_import_apps');
+    await story.call('DELETE', `${ORGANIZATION}pipeline_import_apps/${String(app?.['id'])}/`);
     const role = await story.named('roles', 'Compliance & Datenschutz');
     const path = `${ORGANIZATION}roles/${String(role['id'])}/role_memberships/`;
     const [membership] = (await story.call('GET', path))['results'] as Body[];
     await story.call('DELETE', `${path}${String(membership?.['id'])}/`);
-    const { stdout } = await story.expectRun(3, 'restore', '--kind', 'role_memberships');
-    const line = /to allow it: definitions: (.*)$/m.exec(stdout)?.[1] ?? '';
-    expect(line).toContain('role_memberships');
-    const asJson = line.replaceAll(/([a-z_]+):/g, '"$1":').replaceAll(': any', ': "any"');
-    story.env['TIDEMARK_DEFINITIONS'] = asJson;
-    await story.applied(0, 'restore', '--kind', 'role_memberships', '--apply');
+    const kinds = ['--kind', 'role_memberships', '--kind', 'pipeline_import_apps'];
+    const { stdout, stderr } = await story.expectRun(3, 'restore', ...kinds);
+    const yaml = /to allow what is blocked, .*:\n((?: .*\n)+)/.exec(stdout)?.[1] ?? '';
+    const { definitions } = parse(yaml) as { definitions: object };
+    expect(Object.keys(definitions)).toEqual(kinds.filter((each) => each !== '--kind'));
+    expect(stdout.replace(yaml, '') + stderr).not.toContain('definitions:');
+    story.env['TIDEMARK_DEFINITIONS'] = JSON.stringify(definitions);
+    const report = await story.applied(3, 'restore', ...kinds, '--apply');
+    expect(report.summary).toMatchObject({ applied: 2, blocked: 0 });
     expect(((await story.call('GET', path))['results'] as Body[]).length).toBeGreaterThan(0);
     expect(operation(await story.plan(0, '--kind', 'role_memberships'))).toEqual([]);
   });

@@ -91,10 +91,11 @@ export function closedReason(planning: Planning, definition: ResourceDefinition)
   return `${CLOSED}; to allow it: ${allowingLine(definition, [...names])}`;
 }
 
-/** The same for a record that is there: the members that differ, as far as they are probably settings. */
+/** The same for a record that is there: the members that differ, as far as they are probably settings; of those that the service assigns none can be set. */
 export function closedChangeReason(definition: ResourceDefinition, differing: readonly string[]): string {
   const settings = differing.filter(isSilent(definition));
-  return `${CLOSED}; to allow it: ${allowingLine(definition, settings.length > 0 ? settings : differing)}`;
+  const names = settings.length > 0 ? settings : differing.filter((name) => !GIVEN.test(name));
+  return names.length === 0 ? CLOSED : `${CLOSED}; to allow it: ${allowingLine(definition, names)}`;
 }
 
 function isEmpty(value: JsonValue | undefined): boolean {
