@@ -170,10 +170,9 @@ function outcomeOf({ status, outcome, error }: StepReport): Pick<Item, 'outcome'
   return isKnown ? {} : { outcome: `(HTTP ${status})` };
 }
 
-function linesOf({ error, outcome, verified, differences }: StepReport): Text[] {
+function linesOf({ error, differences }: StepReport): Text[] {
   return [
     ...(error === null ? [] : [withCommands(error.message)]),
-    ...(outcome === 'applied' && verified === null && error === null ? ['it could not be read back'] : []),
     ...differences.map(keptText),
   ];
 }

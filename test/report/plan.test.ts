@@ -286,7 +286,6 @@ describe('what became of a restore', () => {
       '→ choose another',
       '(HTTP 400)',
       '/name: sent "sent", the service keeps "kept"',
-      'could not be read back',
       'its parent failed',
       'old → new',
       'unpause organization',

@@ -410,7 +410,7 @@ async function unseenBefore(context: StepContext, plan: Plan, step: PlanStep): P
     if (journal.row(n).verified === null) await runStep(context, before);
     const { verified } = journal.row(n);
     if (verified === true) continue;
-    const why = verified === false ? 'which differs from what was sent' : 'which could not be read back';
+    const why = verified === false ? 'which differs from what was sent' : 'which was not read back';
     return `it waits for ${named(plan, n)}, ${why}`;
   }
   return null;
