@@ -8,9 +8,20 @@ import { diffReport } from '../../src/report/diff-report.ts';
 import { renderHtml } from '../../src/report/render-html.ts';
 import { renderMarkdown } from '../../src/report/render-markdown.ts';
 import { fieldLines, renderText } from '../../src/report/render-text.ts';
-import { folded, foldedPair, foldedValue, foldedValues, valueText } from '../../src/report/value-text.ts';
+import {
+  folded,
+  foldedPair,
+  foldedValue,
+  foldedValues,
+  nameText,
+  valueText,
+} from '../../src/report/value-text.ts';
 
 const MEGABYTE = 1_000_000;
+
+it('a name is in quotes where it begins or ends with a space', () => {
+  expect(['Ops', ' Ops', 'Ops\t', 'On call'].map(nameText)).toEqual(['Ops', '" Ops"', '"Ops\\t"', 'On call']);
+});
 
 describe('a folded value', () => {
   const value: fc.Arbitrary<JsonValue> = fc.string({
