@@ -185,38 +185,34 @@ function planDifferences(
           !(place !== null && placed.includes(change.path)),
       )
     : null;
-  if (chosen !== null) {
-    const reason = joinedReasons([chosen, ...outdated()]);
-    planning.addUntouched(
-      definition.kind,
-      reason ?? chosen,
-      recordName(definition, desired.body, desired.id),
-    );
-  }
+  const name = recordName(definition, desired.body, desired.id);
+  const leave = (reason: string | null): void => {
+    if (reason !== null) planning.addUntouched(definition.kind, reason, name);
+  };
+  if (chosen !== null) leave(joinedReasons([chosen, ...outdated()]));
   const isMoved = place !== null && (held.length > 0 || moved.some(isCompared));
   if (all.length === 0 && persons.length === 0 && unmanaged.length === 0 && !isMoved) return kept.size > 0;
   const draft: Draft = {
     // A step names the record as the state has it, by which its secrets are looked up.
     ...draftOf(planning, definition, recorded, live, stepKey(desired, 'update')),
-    name: recordName(definition, desired.body, desired.id),
+    name,
     fields: hiddenFields(definition, changes),
   };
+  /** A step of its own, for some of the fields. */
+  const apart = (what: string, fields: Draft['fields']): Draft => ({
+    ...draft,
+    key: stepKey(desired, what),
+    fields,
+  });
   if (isMoved) {
     const reason = `${held.length === 0 ? place : leftStoppedText(definition, place)}; no request moves it: create it there by hand, or accept the difference`;
-    const step = {
-      ...draft,
-      key: stepKey(desired, 'place'),
-      fields: hiddenFields(definition, [...moved, ...held]),
-    };
+    const step = apart('place', hiddenFields(definition, [...moved, ...held]));
     planning.put(manual(step, 'needs_person', reason));
   }
-  if (asConfigured.length > 0) {
-    const reason = asConfiguredText(asConfigured.map(({ path }) => path));
-    planning.addUntouched(definition.kind, reason, draft.name);
-  }
-  if (untouchedReason !== null) planning.addUntouched(definition.kind, untouchedReason, draft.name);
+  if (asConfigured.length > 0) leave(asConfiguredText(asConfigured.map(({ path }) => path)));
+  leave(untouchedReason);
   if (unmanaged.length > 0 && ownerObstacle(definition, live) === null) {
-    const step = { ...draft, key: stepKey(desired, 'silent'), fields: hiddenFields(definition, unmanaged) };
+    const step = apart('silent', hiddenFields(definition, unmanaged));
     planning.put(blocked(step, 'not_writable', unmanagedReason(planning, definition)));
   }
   if (changes.length === 0 && persons.length === 0) return true;
@@ -240,15 +236,12 @@ function planDifferences(
   planSorted(planning, definition, desired, live, { draft, changes, remap, sorted, kept });
   if (sorted.waiting.length > 0 || persons.length > 0) {
     const reason = personReason(planning, definition, persons, live.body, draft.name, sorted.waiting);
-    const step = { ...draft, key: stepKey(desired, 'person'), fields: only(draft.fields, sorted.waiting) };
-    planning.put(manual(step, 'needs_person', reason));
+    planning.put(manual(apart('person', only(draft.fields, sorted.waiting)), 'needs_person', reason));
   }
   const { byHand, lasting } = sorted.letters;
-  if (byHand.length > 0) {
-    const step = { ...draft, key: stepKey(desired, 'letters'), fields: only(draft.fields, byHand) };
-    planning.put(manual(step, 'needs_person', RENAME_BY_HAND));
-  }
-  if (lasting.length > 0) planning.addUntouched(definition.kind, SAME_BUT_FOR_CASE, draft.name);
+  if (byHand.length > 0)
+    planning.put(manual(apart('letters', only(draft.fields, byHand)), 'needs_person', RENAME_BY_HAND));
+  if (lasting.length > 0) leave(SAME_BUT_FOR_CASE);
   return true;
 }
 
