@@ -171,10 +171,7 @@ function outcomeOf({ status, outcome, error }: StepReport): Pick<Item, 'outcome'
 }
 
 function linesOf({ error, differences }: StepReport): Text[] {
-  return [
-    ...(error === null ? [] : [withCommands(error.message)]),
-    ...differences.map(keptText),
-  ];
+  return [...(error === null ? [] : [withCommands(error.message)]), ...differences.map(keptText)];
 }
 
 /** What to check, once for all records of a kind that it is the same for. */
