@@ -18,6 +18,7 @@ import {
   needsOf,
   sinceOf,
   sinceWords,
+  type Upkeep,
   verdictText,
 } from '../daemon/health/status-answers.ts';
 import type { HealthSnapshot } from '../daemon/health/health-facts.ts';
@@ -55,6 +56,7 @@ interface StatusFacts {
   readonly backups: BackupsShown | null;
   readonly schedules: readonly ScheduleView[];
   readonly hasDaemon: boolean;
+  readonly upkeep: Upkeep;
   /** By source: what a run under way has read so far. */
   readonly progress: ReadonlyMap<string, RunProgress>;
 }
@@ -88,7 +90,7 @@ export function statusText(context: CommandContext, facts: StatusFacts): string 
   const needs = needsOf(snapshot).length;
   const text = [
     bold(`${verdictText(snapshot, drift, needs)}.`),
-    ...answerLines(context, fiveAnswers(snapshot, drift, facts.config), width),
+    ...answerLines(context, fiveAnswers(snapshot, drift, facts), width),
     '',
     ...lines
       .flatMap((line) => line.split('\n'))
@@ -127,7 +129,7 @@ function answerLines(
 const WITH_HINT: ReadonlySet<string> = new Set(['restore_interrupted', 'drift_waiting']);
 
 /** What concerns a source is explained with the source. */
-function needsLines({ snapshot, hasDaemon }: StatusFacts): string[] {
+function needsLines({ snapshot, hasDaemon, upkeep }: StatusFacts): string[] {
   const needs = needsOf(snapshot);
   if (needs.length === 0) return [];
   const isFailing = snapshot.health.state === 'failing';
@@ -146,13 +148,15 @@ function needsLines({ snapshot, hasDaemon }: StatusFacts): string[] {
         ...(hint === null || (source !== null && !isExplained) ? [] : [`    → ${hint}`]),
       ];
     }),
-    ...(isFailing ? [hasDaemon ? ASK_DAEMON : NO_DAEMON] : []),
+    ...(isFailing ? [hasDaemon ? ASK_DAEMON : upkeep === 'once' ? NOT_CALLED : NO_DAEMON] : []),
   ];
 }
 
 // What keeps a mirror from being current may be known to the daemon alone: with a full disk it cannot record anything.
 const ASK_DAEMON = '  → `tidemark daemon --check` says what the running daemon reports';
 const NO_DAEMON = '  → no daemon is running: start it (`tidemark daemon`), or run `tidemark sync`';
+const NOT_CALLED =
+  '  → see that cron or the timer still calls `tidemark daemon --once`, or run `tidemark sync`';
 
 /** What is wrong with a source, and what to do; with `isVerbose` its runs and kinds as well. */
 function sourceLines(
@@ -304,7 +308,7 @@ function schemaLines(changes: ReturnType<typeof recentSchemaChanges>, now: numbe
   ];
 }
 
-function nextLine({ config, schedules, hasDaemon, snapshot }: StatusFacts): string {
+function nextLine({ config, schedules, hasDaemon, snapshot, upkeep }: StatusFacts): string {
   // The times would be of the standard schedules, which may be nobody's.
   if (config.sources.length === 0) return 'Next: not known without a configuration';
   const isOfOurs = ({ sources }: Pick<ScheduleView, 'sources'>): boolean =>
@@ -314,6 +318,8 @@ function nextLine({ config, schedules, hasDaemon, snapshot }: StatusFacts): stri
     if (dueAt === null || !isOfOurs(each)) return [];
     return [`${schedule} ${besideDue(each, schedules, snapshot.withBaseline)}${ahead(dueAt, snapshot.now)}`];
   });
+  if (upkeep === 'commands')
+    return 'Next: whenever `tidemark sync` is called again (cron?); no daemon is running';
   if (!hasDaemon && due.length === 0) {
     const own = SCHEDULE_NAMES.flatMap((name) => {
       const schedule = config.schedules[name];
@@ -324,6 +330,7 @@ function nextLine({ config, schedules, hasDaemon, snapshot }: StatusFacts): stri
     if (own.length === 0) return 'Next: nothing is scheduled, and no daemon is running';
     return `Next: nothing, since no daemon is running; \`tidemark daemon\` starts what is scheduled\n  (${own.join(', ')})`;
   }
+  if (upkeep === 'once') return `Next, when \`daemon --once\` is called: ${due.join(', ')}`;
   if (!hasDaemon) return `Next: no daemon is running; due: ${due.join(', ')}`;
   return due.length === 0 ? 'Next: nothing is scheduled' : `Next: ${due.join(', ')}`;
 }

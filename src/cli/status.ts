@@ -20,6 +20,7 @@ import {
   driftStatus,
   fiveAnswers,
   needsOf,
+  type Upkeep,
 } from '../daemon/health/status-answers.ts';
 import type { Health } from '../daemon/health/health.ts';
 import {
@@ -52,7 +53,7 @@ import {
 } from './context.ts';
 import { type DaemonNow, lookAtDaemon, progressInDaemon } from './daemon-requests.ts';
 import { explainMissing } from './missing-mirror.ts';
-import { diskReasons, withDisk } from './status-disk.ts';
+import { diskReasons, killedReasons, upkeepOf, withDisk, withKilledDaemon } from './status-machine.ts';
 import { statusText } from './status-text.ts';
 import { renderTable } from '../report/table.ts';
 import { noteUnmaskedKeys } from './unmasked-keys.ts';
@@ -72,7 +73,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
   const mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
   try {
     const now = systemClock.now();
-    const { view, snapshot, found, writer, backups, hasDaemon } = await lookAtHealth(
+    const { view, snapshot, found, writer, backups, hasDaemon, upkeep } = await lookAtHealth(
       context,
       config,
       mirror,
@@ -112,6 +113,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
           backups,
           schedules: view.schedules(),
           hasDaemon,
+          upkeep,
           progress,
         }),
       );
@@ -135,6 +137,7 @@ interface HealthShown {
   readonly writer: LockHolder | null | undefined;
   readonly backups: BackupsShown | null;
   readonly hasDaemon: boolean;
+  readonly upkeep: Upkeep;
 }
 
 /** For how long the directories of backups are waited for: one may be on a network disk that hangs. */
@@ -179,8 +182,9 @@ async function lookAtHealth(
   const names = configuredOf(inputs).map(({ source }) => source);
   const found = await drift.ofAll(mirror, config, names, now);
   const seen = snapshotOf(view, { ...inputs, damage: drift.damage(mirror) }, now, mirror);
-  const snapshot = { ...seen, health: withDisk(seen.health, mirror.path) };
-  return { view, snapshot, found, writer, backups, hasDaemon };
+  const health = withDisk(withKilledDaemon(seen.health, mirror, context.pid, now), mirror.path);
+  const upkeep = upkeepOf(config, mirror, names[0] ?? '', hasDaemon);
+  return { view, snapshot: { ...seen, health }, found, writer, backups, hasDaemon, upkeep };
 }
 
 const ASKED_ABOUT: ReadonlySet<string> = new Set<HealthCode>(['stale', 'run_failed', 'backup_overdue']);
@@ -334,6 +338,7 @@ interface MirrorLine {
   readonly state: Health['state'];
   /** Empty where the mirror could not be opened. */
   readonly answers: readonly Answer[];
+  readonly upkeep: Upkeep;
   /** False if a directory of its backups could not be read. */
   readonly areBackupsRead: boolean;
   readonly reason: readonly string[];
@@ -399,12 +404,16 @@ async function statusOfMirrors(context: CommandContext, configs: readonly Config
   }).join(', ');
   const { bold } = createColors(isColoured(context));
   const head = bold(`${plural(lines.length, 'source')} with mirrors of their own: ${summary}.`);
-  const next =
-    followed(context, configs) !== undefined
-      ? ''
-      : 'Next: no daemon is running; `tidemark daemon` starts what is scheduled\n';
-  await print(context, `${head}\n\n${table}\n\n${next}Details: tidemark status --source NAME\n`);
-  printReason(context, [...diskReasons(configs), ...ordered.flatMap(({ reason }) => reason)]);
+  const isFollowed = followed(context, configs) !== undefined;
+  const next = lines.every(({ upkeep }) => upkeep === 'once')
+    ? 'Next: what is due, when `daemon --once` is called\n'
+    : 'Next: no daemon is running; `tidemark daemon` starts what is scheduled\n';
+  const killed = killedReasons(configs, context.pid, systemClock.now());
+  await print(
+    context,
+    `${head}\n\n${table}\n\n${isFollowed ? '' : next}Details: tidemark status --source NAME\n`,
+  );
+  printReason(context, [...killed, ...diskReasons(configs), ...ordered.flatMap(({ reason }) => reason)]);
   return combinedExitCode(lines.map(({ exitCode: code }) => code));
 }
 
@@ -436,14 +445,16 @@ async function mirrorLine(
   try {
     const opened = (mirror = openConfiguredMirror(config, 'read', 'status', context.pid));
     const now = systemClock.now();
-    const { snapshot, found, backups } = await lookAtHealth(context, config, opened, now, { waitMs, daemon });
+    const looked = await lookAtHealth(context, config, opened, now, { waitMs, daemon });
+    const { snapshot, found, backups, upkeep } = looked;
     const own = configuredOf(snapshot).map((status) => withDeadRun(opened, status));
     const drift = driftCounts(snapshot, found);
     return {
       source,
       records: own.reduce((sum, { records }) => sum + records, 0),
       state: told ?? snapshot.health.state,
-      answers: fiveAnswers(snapshot, drift, config),
+      answers: fiveAnswers(snapshot, drift, { config, upkeep }),
+      upkeep,
       areBackupsRead: (backups?.problems ?? []).length === 0,
       reason: own.flatMap((each) => statusReason(each, config)),
       exitCode: exitCode(own),
@@ -456,6 +467,7 @@ async function mirrorLine(
       records: 0,
       state: told ?? 'failing',
       answers: [],
+      upkeep: 'nobody',
       areBackupsRead: true,
       reason,
       exitCode: exitCodeFor(code),

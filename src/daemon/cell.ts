@@ -351,7 +351,7 @@ export class Cell {
     this.#mirrorAccess.closeReader();
     // What stays shows the next daemon that the end has to be sent.
     try {
-      if (!this.observers.hasUnwritten()) this.#registration?.leave();
+      this.#registration?.leave(this.observers.hasUnwritten());
     } catch (error) {
       this.#problems.begin('registration', asTidemarkError(error));
     }

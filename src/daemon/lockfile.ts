@@ -35,6 +35,8 @@ export interface DaemonLockfile {
   readonly token: Secret;
   /** The lock of its process is beside this path. */
   readonly lockPath: string;
+  /** It ended as it should: what it left unwritten is for the next one. */
+  readonly isStopped: boolean;
 }
 
 export interface DaemonRegistration {
@@ -60,8 +62,8 @@ export interface DaemonRegistration {
    * @throws TidemarkError `mirror_locked` if another daemon came first
    */
   ensure(): void;
-  /** Removes the file. @throws TidemarkError as a file cannot be removed */
-  leave(): void;
+  /** Removes the file, or marks it where it has to stay. @throws TidemarkError as a file cannot be removed */
+  leave(hasUnwritten?: boolean): void;
   /** Of the first mirror of the process: gives up the lock, when all files are removed. */
   release(): void;
 }
@@ -89,11 +91,13 @@ export async function registerDaemon(
   const token = first?.token ?? new Secret(randomBytes(32).toString('hex'));
   let lockPath = first?.lockPath ?? path;
   let url: string | null = null;
+  let isStopped = false;
   let isAfterCut: boolean;
   let isAfterFailedStart: boolean;
   const write = (): void => {
     const named = lockPath === path ? {} : { lock: lockPath };
-    const text = JSON.stringify({ pid, host, url, since, token: token.reveal(), ...named });
+    const stopped = isStopped ? { stopped: true } : {};
+    const text = JSON.stringify({ pid, host, url, since, token: token.reveal(), ...named, ...stopped });
     const temporary = `${path}.${pid}`;
     try {
       // Created new, so that the token is not written to a file or through a link that somebody else made.
@@ -158,7 +162,9 @@ export async function registerDaemon(
       refuseOther(path, lockPath, holder);
       write();
     },
-    leave: () => {
+    leave: (hasUnwritten) => {
+      isStopped = true;
+      if (hasUnwritten === true) return write();
       try {
         rmSync(path, { force: true });
       } catch (error) {
@@ -234,6 +240,21 @@ export function findDaemon(
   const card = readCard(path);
   if (card === null) return null;
   return isHeld(card.lockPath, { command: 'sync', ...looker, since: isoTime(looker.now) }) ? card : null;
+}
+
+/** The daemon of a mirror that ended without removing its file; null where one runs, was stopped, or that cannot be seen. */
+export function killedDaemon(
+  mirror: string,
+  looker: Parameters<typeof findDaemon>[1],
+): DaemonLockfile | null {
+  const card = readCard(cardPath(mirror));
+  try {
+    if (card === null || card.isStopped) return null;
+    acquireWriterLock(card.lockPath, { command: 'status', ...looker, since: isoTime(looker.now) }).release();
+    return card;
+  } catch {
+    return null;
+  }
 }
 
 /**
@@ -313,7 +334,7 @@ function ownText(path: string): string {
 function readCard(path: string): DaemonLockfile | null {
   try {
     const card = JSON.parse(ownText(path)) as Record<string, unknown>;
-    const { pid, host, url, since, token, lock } = card;
+    const { pid, host, url, since, token, lock, stopped } = card;
     if (typeof pid !== 'number' || typeof host !== 'string' || typeof since !== 'string') return null;
     if (typeof token !== 'string') return null;
     const lockPath = typeof lock === 'string' ? lock : path;
@@ -324,6 +345,7 @@ function readCard(path: string): DaemonLockfile | null {
       url: typeof url === 'string' ? url : null,
       token: new Secret(token),
       lockPath,
+      isStopped: stopped === true,
     };
   } catch {
     // Missing, not readable, or being replaced: the same as no daemon.

@@ -285,10 +285,36 @@ describe('status', () => {
     expect(bare.stdout).toContain('Next: not known without a configuration');
     expect(bare.stdout).not.toMatch(/due|No schedule/);
 
+    // A daemon has run here: stopped, killed, called by cron; then commands.
+    const now = async (): Promise<string> => (await commandLine(['status'], { env, cwd: directory })).stdout;
+    const unattended =
+      /Fresh +For now +last complete sync just now \(limit: \S+ min\); no daemon is running to keep/;
+    expect(await now()).toMatch(unattended);
+    const daemon = await registerDaemon(path, { clock: systemClock, pid: 4711, host: 'web1' });
+    daemon.release();
+    expect(await now()).toMatch(
+      /Needs attention:\n {2}the daemon \(process 4711 on web1, started just now\) was killed or crashed: nothing is synced on schedule, and no notice is sent\n {4}→ start it again/,
+    );
+    daemon.leave(true);
+    expect(await now()).not.toContain('4711');
+    const tick = Math.ceil(Date.now() / 1_800_000) * 1_800_000;
+    const again = openMirror(path, { mode: 'write', command: 'test', clock: systemClock });
+    again.daemon.saveSchedule({ schedule: 'sync', dueAt: new Date(tick).toISOString(), ...row });
+    again.close();
+    const called = await now();
+    expect(called).toMatch(/Fresh +Yes +last complete sync just now \(limit: \S+ min\), by daemon --once$/m);
+    expect(called).toMatch(/^Next, when `daemon --once` is called: sync /m);
+
     alterFile(path, `UPDATE runs SET finished_at = '${new Date(Date.now() - 5 * 3_600_000).toISOString()}'`);
     const { stdout } = await commandLine(['status'], { env, cwd: directory });
     expect(stdout).toMatch(/the last complete run ended 5 h ago; the schedule allows \S+ \w+$/m);
-    expect(stdout).toMatch(/^Next: no daemon is running; due: sync in /m);
+    expect(stdout).toContain('→ see that cron or the timer still calls `tidemark daemon --once`');
+    for (let run = 2; run < 4; run += 1) await commandLine(['sync'], { env, cwd: directory });
+    const byCommands = await now();
+    expect(byCommands).toMatch(
+      /Fresh +By commands +last complete sync just now, by a command as those before/,
+    );
+    expect(byCommands).toMatch(/^Next: whenever `tidemark sync` is called again \(cron\?\)/m);
   });
 
   it('held removals: the commands that sync and status name take the configuration file that was given', async () => {

@@ -45,6 +45,16 @@ interface UnknownDrift {
 /** Below the first a drill's score is bad, below the second it is worth a look (deploy/grafana, Restorable). @internal */
 export const RESTORABLE = { some: 0.8, most: 0.95 } as const;
 
+/** Who syncs: a daemon that runs, calls of `daemon --once`, or of other commands; nobody where one was stopped or never began. */
+export type Upkeep = 'daemon' | 'once' | 'commands' | 'nobody';
+
+/** What a command knows beside the mirror. */
+interface CommandFacts {
+  /** One without sources says nothing of schedules. */
+  readonly config: Pick<Config, 'sources' | 'schedules'>;
+  readonly upkeep: Upkeep;
+}
+
 export interface Answer {
   readonly question: string;
   readonly tone: 'good' | 'warn' | 'bad' | 'plain';
@@ -56,19 +66,19 @@ export interface Answer {
 
 /**
  * @param drift null where there is no baseline
- * @param config for a command: its schedules may be followed by no daemon; one without sources says nothing of schedules
+ * @param command left out by a daemon, which follows the schedules
  */
 export function fiveAnswers(
   snapshot: HealthSnapshot,
   drift: DriftCounts | null,
-  config?: Pick<Config, 'sources' | 'schedules'>,
+  command?: CommandFacts,
 ): Answer[] {
   if (isUnreadable(snapshot)) {
     const unknown: Answered = { tone: 'bad', word: 'Unknown', line: 'the mirror cannot be read' };
     return QUESTIONS.map((question) => ({ question, ...unknown }));
   }
   return [
-    { question: 'Fresh', ...fresh(snapshot, config) },
+    { question: 'Fresh', ...fresh(snapshot, command) },
     { question: 'Complete', ...complete(snapshot) },
     { question: 'Verified', ...verified(snapshot) },
     { question: 'Restorable', ...restorable(snapshot) },
@@ -112,7 +122,7 @@ export function isUnreadable({ health }: Pick<HealthSnapshot, 'health'>): boolea
 
 function fresh(
   { health, now }: HealthSnapshot,
-  config: Pick<Config, 'sources' | 'schedules'> | undefined,
+  { config, upkeep }: Partial<CommandFacts> & { readonly upkeep: Upkeep } = { upkeep: 'daemon' },
 ): Answered {
   if (health.sources.length === 0)
     return { tone: 'plain', word: 'Unknown', line: 'no source could be checked' };
@@ -126,18 +136,24 @@ function fresh(
     return isLate ? { tone: 'bad', word: 'No copy', line } : { tone: 'plain', word: 'Not yet', line };
   }
   const when = `last complete sync ${age(oldest, now)}`;
-  if (isLate) return { tone: 'bad', word: 'Too old', line: when };
+  const unattended = upkeep === 'nobody' ? '; no daemon is running' : '';
+  if (isLate) return { tone: 'bad', word: 'Too old', line: `${when}${unattended}` };
   // Without a schedule of a daemon, nothing says how old it may be, whatever the configuration has.
   const allowed = health.sources[0]?.allowedMs ?? null;
   if (allowed === null && config?.sources.length === 0)
     return { tone: 'plain', word: 'Not known', line: `${when}; no configuration says how old it may be` };
+  if (upkeep === 'commands')
+    return { tone: 'plain', word: 'By commands', line: `${when}, by a command as those before it` };
   if (allowed === null) {
     const isScheduled = config?.schedules.sync?.sources.includes(health.sources[0]?.source ?? '') === true;
     return isScheduled
       ? { tone: 'plain', word: 'No daemon', line: `${when}; no daemon follows the schedule` }
       : { tone: 'plain', word: 'No schedule', line: `${when}; no schedule is on that syncs` };
   }
-  return { tone: 'good', word: 'Yes', line: `${when} (limit: ${duration(allowed)})` };
+  const limit = `${when} (limit: ${duration(allowed)})`;
+  if (unattended !== '')
+    return { tone: 'warn', word: 'For now', line: `${limit}${unattended} to keep it so` };
+  return { tone: 'good', word: 'Yes', line: upkeep === 'once' ? `${limit}, by daemon --once` : limit };
 }
 
 /** What the mirror holds may be complete though the last attempt was not. */
