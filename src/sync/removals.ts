@@ -118,7 +118,8 @@ export function uncreatableKinds(
   return isCreatable(definitions(kind)) ? kinds.filter((each) => !isCreatable(definitions(each))) : kinds;
 }
 
-function isCreatable({ restore, fields }: ResourceDefinition): boolean {
+/** False for a kind that is never restored, or of which the profile has no field that requests may set. */
+export function isCreatable({ restore, fields }: ResourceDefinition): boolean {
   if (restore.never !== null) return false;
   if (restore.creation.by === 'invitation') return true;
   return fields.some(({ isWritable, isVolatile }) => isWritable && !isVolatile);

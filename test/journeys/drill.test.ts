@@ -203,7 +203,7 @@ describe('a drill by hand', () => {
     await drill();
     expect(drills()).toBe(before + 1);
     const { stdout } = await tidemark(['status'], { cwd: directory });
-    expect(stdout).toMatch(/^ +Restorable +\d.* % +from nothing, by the last drill, of run \d+, just now$/m);
+    expect(stdout).toMatch(/^ +Restorable +\d.* % +from nothing, by the last drill, of run \d+, just now; \d+ of the \d+ records that a restore writes /m);
     expect((await tidemark(['status', '--json'], { cwd: directory })).code).toBe(0);
   });
 });

@@ -152,7 +152,7 @@ const TO_DO: Readonly<Partial<Record<DrillVerdict, string>>> = {
   needs_secret: 'add the values under `secrets` in the configuration',
   needs_person: 'the runbook lists the steps',
   unknown:
-    'no request is known for them, or they need a record that does not come back; the drill says which',
+    'no request is known for them with this `profile`, or they need a record that does not come back; the drill says which',
   cannot: 'lost, or assigned again by the service',
 };
 

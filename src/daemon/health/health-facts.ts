@@ -86,6 +86,8 @@ export interface HealthSnapshot extends MirrorFacts {
   readonly mirror: Mirror | null;
   /** The `source` of each latest backup job that failed, if nothing is left of that failure; empty for the mirror as a whole. */
   readonly madeGood: ReadonlySet<string>;
+  /** Left out of one of many mirrors. */
+  readonly config?: Config;
 }
 
 /** What is said where no mirror was read. */
@@ -223,7 +225,7 @@ export function snapshotOf(
       .filter(isOver)
       .map(({ source }) => source ?? ''),
   );
-  return { now, health: healthFrom(view, inputs, now), mirror, madeGood, ...inputs };
+  return { now, health: healthFrom(view, inputs, now), mirror, madeGood, config: view.config(), ...inputs };
 }
 
 /** What was read, and beside it the jobs that ended since and could not be written down. */

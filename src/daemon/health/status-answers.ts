@@ -3,11 +3,14 @@
  * needs attention: what the dashboard's overview and `tidemark status` show. Every answer says as of when.
  */
 import { type Severity, SEVERITIES } from '../../catalog/definition.ts';
+import { isKind } from '../../catalog/catalog.ts';
 import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source.ts';
 import { count, duration, percent, plural } from '../../core/wording.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import { uncomparedCollections } from '../../report/notes.ts';
 import type { SourceDrift } from '../../state/drift.ts';
+import { isCreatable } from '../../sync/removals.ts';
 import { type UnreadRestore, unreadRestoreText } from '../../state/runs.ts';
 import { unaskedLines } from '../../state/unasked.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
@@ -267,7 +270,8 @@ function damagedSince(damaged: readonly JobRow[]): string | null {
   );
 }
 
-function restorable({ lastJobs, drillScores, now }: HealthSnapshot): Answered {
+function restorable(snapshot: HealthSnapshot): Answered {
+  const { lastJobs, drillScores, now } = snapshot;
   const jobs = lastJobs.of('drill');
   const scores = [...drillScores.values()];
   const known = scores.flatMap(({ last }) => last ?? []);
@@ -288,10 +292,53 @@ function restorable({ lastJobs, drillScores, now }: HealthSnapshot): Answered {
   // What was configured or read since may make another one of it.
   const [job, ...others] = jobs;
   const run = job === undefined || others.length > 0 ? null : (summaryOf('drill', job)?.from ?? null);
+  const line = `${what}${run === null ? '' : `, of run ${run}`}, ${age(at, now)}`;
+  const worstJob = jobs.find(({ source }) => drillScores.get(source ?? '')?.last === score);
+  const lost = worstJob === undefined || score === 1 ? null : lossOf(snapshot, worstJob);
   return {
     tone: score < RESTORABLE.some ? 'bad' : isDoubtful ? 'warn' : 'good',
     word: score === 1 ? 'All of it' : percent(score),
-    line: `${what}${run === null ? '' : `, of run ${run}`}, ${age(at, now)}`,
+    line: lost === null ? line : `${line}; ${lost.cause}`,
+    ...(lost === null ? {} : { whole: `${line}; ${lost.cause}: ${lost.remedy}` }),
+  };
+}
+
+/** What most of the records lack that do not come back; recordings, which nothing restores, are not counted. */
+function lossOf({ config }: HealthSnapshot, job: JobRow): { cause: string; remedy: string } | null {
+  const source = config?.sources.find(({ name }) => name === job.source);
+  const kinds = (summaryOf('drill', job)?.kinds ?? []).filter((each) => each.restored && isKind(each.kind));
+  if (config === undefined || source === undefined) return null;
+  const definitions = definitionsFor(config, source.name);
+  const sum = (of: (each: (typeof kinds)[number]) => number, own = kinds): number =>
+    own.reduce((all, each) => all + of(each), 0);
+  const closed = kinds.filter(({ kind }) => !isCreatable(definitions(kind)));
+  const open = kinds.filter((each) => !closed.includes(each));
+  const causes = [
+    {
+      records: sum(({ records, comesBack }) => records - comesBack, closed),
+      what: `have no field that the profile ${source.profile} may write`,
+      remedy:
+        source.profile === 'svc'
+          ? 'try profile: svc-writable in the configuration'
+          : 'see profile and definitions in the configuration',
+    },
+    {
+      records: sum(({ needsSecret }) => needsSecret, open),
+      what: 'need a secret',
+      remedy: 'give it under secrets in the configuration',
+    },
+    {
+      records: sum(({ needsPerson }) => needsPerson, open),
+      what: 'need manual work',
+      remedy: 'tidemark drill --runbook FILE lists it',
+    },
+  ];
+  const [main] = causes.toSorted((a, b) => b.records - a.records);
+  if (main === undefined || main.records === 0) return null;
+  const of = count(sum(({ records }) => records));
+  return {
+    cause: `${count(main.records)} of the ${of} records that a restore writes ${main.what}`,
+    remedy: main.remedy,
   };
 }
 
