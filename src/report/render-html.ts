@@ -192,8 +192,11 @@ function sectionHtml(part: RecordsPart): string {
     : `<section>${title}\n${records}\n</section>`;
 }
 
-/** Ids of elements come from our own words: a record's id could be anything. */
-function recordHtml(item: Item, reason: string | undefined, index: number | null): string {
+/**
+ * @param reason of its group
+ * @param index for the id of its element, which comes from our own words: a record's id could be anything; null for none
+ */
+export function recordHtml(item: Item, reason?: string, index: number | null = null): string {
   const { kind, change, severity, name, id, place = [], request, body, hint, fields = [] } = item;
   // Of a record that came or went, every field is new or gone: folded, and opened in print.
   const shown = item.isWholeRecord === true ? [] : fields;

@@ -21,11 +21,13 @@ import {
   SECRETS_INTRO,
   sentItems,
 } from '../../report/plan-report.ts';
+import { recordHtml } from '../../report/render-html.ts';
 import { nameText } from '../../report/value-text.ts';
 import { makePlan } from '../../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../../restore/plan/plan.ts';
 import { type SourceDrift, acceptedBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
+import { parentNames } from '../../state/parent-names.ts';
 import { resolvePoint } from '../../state/point.ts';
 import { recordHistory } from '../../state/record-history.ts';
 import type { StateFilter } from '../../state/filter.ts';
@@ -42,7 +44,7 @@ import {
   withCommands,
 } from './components.ts';
 import { driftArticles, KEEP_ACCEPTED, keepHtml, selectionOf } from './drift.ts';
-import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
+import { type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
 import type { PageContent } from './layout.ts';
 import { type Version, versionAt } from './versions.ts';
 
@@ -150,10 +152,9 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
   const definitions = definitionsFor(facts.config, source);
   try {
     const plan = maskedPlan(await mirrorPlan(facts, source, wanted), definitions);
-    const sent = sentItems(plan, { definitions }).map(
-      ({ operation = '', name, request = '', lines = [] }) =>
-        markup`<li>${operation} <strong>${nameHtml(name)}</strong> <code>${request}</code> ${lines.filter((line) => typeof line === 'string').join('; ')}</li>`,
-    );
+    const sent = [...sentArticles(plan, facts.mirror, source, definitions).values()];
+    const more = sent.length - SENT_SHOWN;
+    const rest = more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING;
     const unsent = plan.steps
       .filter((step) => !isExecutable(step))
       .map((step) => {
@@ -173,13 +174,33 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
         ? NOTHING
         : markup` Drift lists these as added and removed until the restore records that they are the same.`;
     const html = markup`<section><h2>What it would do</h2>
-<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p><ul class="steps">${sent}${unsent}${left}${again}</ul>${secretsHtml(plan, definitions)}${warningsHtml(plan, facts.asked)}</section>`;
+<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p>${sent.slice(0, SENT_SHOWN)}${rest}<ul class="steps">${unsent}${left}${again}</ul>${secretsHtml(plan, definitions)}${warningsHtml(plan, facts.asked)}</section>`;
     return { html, isIdle: !plan.steps.some(isExecutable) && continuedIds(plan) === 0 };
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
     const html = markup`<p class="warning" role="note">! It is not known here what can be sent: ${maskedMessage(error.message, facts.config.knownSecrets)}</p>`;
     return { html, isIdle: false };
   }
+}
+
+const SENT_SHOWN = 200;
+/** Up to so many steps, what a created record is to hold is seen at once. */
+const UNFOLDED = 10;
+
+/** What each step sends, by its number, as the report of the plan has it. @param plan masked */
+export function sentArticles(
+  plan: Plan,
+  mirror: Mirror,
+  source: string,
+  definitions: DefinitionOf,
+): ReadonlyMap<number | undefined, Html> {
+  const items = sentItems(plan, { definitions, parentName: parentNames(mirror, source, definitions) });
+  return new Map(
+    items.map((item) => {
+      const isFolded = item.change === 'added' && items.length > UNFOLDED;
+      return [item.number, trusted(recordHtml(isFolded ? { ...item, isWholeRecord: true } : item))];
+    }),
+  );
 }
 
 /** What to add to the configuration, where secrets are missing. */
@@ -353,15 +374,8 @@ export async function versionPlanPage({
 ${fieldListHtml(others, 0)}</section>`;
   if (managed.length === 0)
     return page(emptyHtml('No writable field differs.', 'See below what does.'), rest);
-  return await plan(
-    NOTHING,
-    markup`<section><h2>What it sets</h2><p class="faint">From run ${current.run}, the latest, to run ${wanted.run}:</p>
-${fieldListHtml(maskedFields(managed, definition), FIELDS_SHOWN)}</section>`,
-    rest,
-  );
+  return await plan(NOTHING, rest);
 }
-
-const FIELDS_SHOWN = 20;
 
 /** Distinguishes the record from others of its kind with the same id; empty if it has none. */
 function placeFilter(

@@ -39,10 +39,9 @@ import {
 import { unreadRestoreHtml } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
-import { commandHtml, secretsHtml } from './restore-plan.ts';
+import { commandHtml, secretsHtml, sentArticles } from './restore-plan.ts';
 
 const STEPS_SHOWN = 500;
-const FIELDS_SHOWN = 12;
 const RESTORES_SHOWN = 100;
 
 const CRUMBS = markup`<p class="crumbs faint"><a href="/restores">Restores</a></p>`;
@@ -61,7 +60,7 @@ export function plannedRestorePage(restore: PageRestore, { mirror, config, now }
 <p class="faint">For ${nameHtml(source)}, by ${byText(restore)}, ${ageHtml(madeAt, now)}.</p>
 <pre class="body command" tabindex="0">${commandHtml(args)}</pre>`;
   const isWorking = state === 'planning' || state === 'applying';
-  const body = markup`${head}${stateHtml(restore, mirror, definitions)}${plan === null ? NOTHING : stepsHtml(maskedPlan(plan, definitions), definitions)}`;
+  const body = markup`${head}${stateHtml(restore, mirror, definitions)}${plan === null ? NOTHING : stepsHtml(maskedPlan(plan, definitions), definitions, sentArticles(maskedPlan(plan, definitions), mirror, source, definitions))}`;
   return { title: 'Restore plan', body, isWorking };
 }
 
@@ -166,8 +165,10 @@ function applyForm(id: string, label: string): Html {
   );
 }
 
-function stepsHtml(plan: Plan, definitions: DefinitionOf): HtmlPart {
-  const shown = plan.steps.slice(0, STEPS_SHOWN).map((step) => stepHtml(step, definitions));
+function stepsHtml(plan: Plan, definitions: DefinitionOf, sent: ReturnType<typeof sentArticles>): HtmlPart {
+  const shown = plan.steps
+    .slice(0, STEPS_SHOWN)
+    .map((step) => sent.get(step.n) ?? unsentHtml(step, definitions));
   const more = plan.steps.length - shown.length;
   const rest = more > 0 ? markup`<p class="faint">and ${plural(more, 'more step')}</p>` : NOTHING;
   const skipped = (plan.skipped ?? []).map(
@@ -196,24 +197,14 @@ function stepsHtml(plan: Plan, definitions: DefinitionOf): HtmlPart {
   ];
 }
 
-const ACTION_STYLE = {
-  create: 'added',
-  update: 'changed',
-  act: 'changed',
-  remove: 'removed',
-  blocked: 'high',
-  manual: 'medium',
-} as const;
-
-function stepHtml(step: PlanStep, definitions: DefinitionOf): Html {
-  const { n, action, kind, name, id, fields, reason, request } = step;
+function unsentHtml(step: PlanStep, definitions: DefinitionOf): Html {
+  const { n, action, kind, name, id, fields, reason } = step;
   const { title } = definitions(kind);
-  const sent = request === null ? NOTHING : markup`<p><code>${request.method} ${request.path}</code></p>`;
   return markup`<article class="record"><header><h3>${nameHtml(nameText(name))}</h3>
-<span class="tag ${ACTION_STYLE[action]}">${n}. ${verbOf(step)}</span></header>
-<p class="faint">${title.one} <span class="id">${nameText(id)}</span></p>${sent}
+<span class="tag ${action === 'blocked' ? 'high' : 'medium'}">${n}. ${verbOf(step)}</span></header>
+<p class="faint">${title.one} <span class="id">${nameText(id)}</span></p>
 ${reason === null ? NOTHING : markup`<p>${reason}</p>`}${acceptedLines(step).map((line) => markup`<p>${line}</p>`)}
-${fieldListHtml(maskedFields(fields, definitions(kind)), action === 'update' ? FIELDS_SHOWN : 0)}</article>`;
+${fieldListHtml(maskedFields(fields, definitions(kind)), 0)}</article>`;
 }
 
 // Past restores, and the journal of one.

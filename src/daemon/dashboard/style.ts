@@ -234,6 +234,7 @@ pre.body {
 .gap-above { margin: 1.5rem 0 .5rem; }
 .sheet .bar-cell { width: 45%; } .sheet .bar-cell .stacked { height: 1.1rem; }
 .sheet .bar-cell .stacked text { display: none; }
+.record pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 .steps { margin-top: .5rem; }
 .steps li { padding: .4rem 0; border-top: 1px solid var(--line); overflow-wrap: anywhere; }
 .checklist { display: grid; gap: .3rem; }

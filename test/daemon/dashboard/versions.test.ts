@@ -175,7 +175,9 @@ describe('the plan that restores a version', () => {
     const organization = await page(`/records/organizations/${KITTIWAKE_ID}`);
     const [, path = ''] = /href="(\/restore\?version=run%3A1[^"]*)"/.exec(organization) ?? [];
     const sent = (await page(path.replaceAll('&amp;', '&'))).replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
-    expect(sent).toMatch(/What it would do .*: 1 to update; 0 unchanged\. update organization .* PATCH \//);
+    expect(sent).toMatch(
+      /What it would do .*: 1 to update; 0 unchanged\. .* 1\. ~ update organization .* PATCH \/.* request body .*Before: .*After: /,
+    );
   });
 
   it('of a changed record says what is set back', async () => {
