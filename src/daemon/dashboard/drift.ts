@@ -140,7 +140,7 @@ function narrowed(
 }
 
 /** Names a changed record of a source in a form. */
-export function selectionOf({ kind, scope, id }: RecordChange): string {
+export function selectionOf({ kind, scope, id }: Pick<RecordChange, 'kind' | 'scope' | 'id'>): string {
   return [kind, scopeKey(scope), id].join(' ');
 }
 
@@ -407,7 +407,7 @@ function sourceHtml(mirror: Mirror, { drift, records }: ShownSource, options: So
     more > 0
       ? markup`<p class="faint">and ${plural(more, 'more record')}: narrow the filter, or <code>tidemark drift</code> shows all</p>`
       : NOTHING;
-  const findings = Map.groupBy(drift.open, (finding) => selectionOf({ fields: [], ...finding }));
+  const findings = Map.groupBy(drift.open, (finding) => selectionOf(finding));
   const articles = articlesOf(mirror, drift, records.slice(0, RECORDS_SHOWN), {
     more: ({ original, hiddenCount }) => {
       const all = findings.get(selectionOf(original)) ?? [];

@@ -3,12 +3,13 @@ import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { count } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { maskedId, withMaskedId } from '../../report/mask.ts';
+import { isSecretId, maskedId, withMaskedId } from '../../report/mask.ts';
 import { nameText } from '../../report/value-text.ts';
 import { firstHeld, namedRemovals } from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
-import { lookCommands } from '../../sync/removals.ts';
+import { isCreatable, lookCommands } from '../../sync/removals.ts';
 import { capital, faint, hintHtml, nameHtml, placeOf, recordPath, section, tableHtml } from './components.ts';
+import { selectionOf } from './drift.ts';
 import { type HtmlPart, markup, NOTHING } from './html.ts';
 
 interface HeldOptions {
@@ -17,13 +18,18 @@ interface HeldOptions {
   readonly most: number;
   /** Beside the heading. */
   readonly aside?: HtmlPart;
+  /** True where several can be selected for one plan. */
+  readonly canSelect?: boolean;
 }
+
+/** Name of the mark, in the query of a plan, that held records are selected and no findings. */
+export const HELD = 'held';
 
 /** Each with a link to its page, where its restore can be planned; nothing without held removals. */
 export function heldSection(
   mirror: Mirror,
   config: Config,
-  { sources, most, aside = NOTHING }: HeldOptions,
+  { sources, most, aside = NOTHING, canSelect = false }: HeldOptions,
 ): HtmlPart {
   const held = sources
     .map((source) => ({
@@ -33,6 +39,7 @@ export function heldSection(
     .filter(({ removals }) => removals.length > 0);
   if (held.length === 0) return NOTHING;
   const all = held.flatMap(({ removals }) => removals).reduce((sum, { records }) => sum + records, 0);
+  const selectable = new Set<string>();
   const rows = held
     .flatMap(({ source }) => {
       const definitions = definitionsFor(config, source);
@@ -41,12 +48,18 @@ export function heldSection(
         const definition = definitions(each.kind);
         const { name } = withMaskedId(each, definition);
         const path = recordPath(each.kind, maskedId(each.id, definition), each.record);
+        const isOffered = canSelect && isCreatable(definition) && !isSecretId(definition);
+        if (isOffered) selectable.add(source);
+        const box = isOffered
+          ? markup`<label class="pick"><input type="checkbox" name="record" form="${formId(source)}" value="${selectionOf(each)}">Select</label>`
+          : NOTHING;
         return [
           markup`<a href="${path}">${nameHtml(nameText(name))}</a>`,
           capital(definition.title.one),
           faint(placeOf(each.scope, definitions, parentName)),
           ...(sources.length > 1 ? [nameHtml(source)] : []),
           markup`missing since <a href="/runs/${each.since}">run ${each.since}</a>, held`,
+          ...(canSelect ? [box] : []),
         ];
       });
     })
@@ -58,7 +71,13 @@ export function heldSection(
     { head: 'In', style: 'spare' },
     ...(sources.length > 1 ? [{ head: 'Source', style: 'below' }] : []),
     { head: 'State', style: 'below' },
+    ...(canSelect ? [{ head: 'Plan', style: 'below' }] : []),
   ];
+  const forms = [...selectable].map(
+    (source) => markup`<form class="search" id="${formId(source)}" method="get" action="/restore">
+<input type="hidden" name="source" value="${source}"><input type="hidden" name="${HELD}" value="1"><label class="pick" data-all hidden><input type="checkbox">Select all</label>
+<button>Plan a restore of the selected records${sources.length > 1 ? markup` of ${nameHtml(source)}` : NOTHING}</button></form>`,
+  );
   const rest = more > 0 ? markup`<p class="faint">and ${count(more)} more</p>` : NOTHING;
   const commands = held.map(({ source, removals }) => {
     const { restoring } = lookCommands(removals, sources.length > 1 ? source : null);
@@ -68,8 +87,13 @@ export function heldSection(
     'held',
     'Missing, removal held',
     aside,
+    forms,
     tableHtml('Held removals', columns, rows),
     rest,
     commands,
   );
+}
+
+function formId(source: string): string {
+  return `held-${encodeURIComponent(source)}`;
 }

@@ -6,7 +6,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import { shellWord } from '../../core/hints.ts';
 import { plural } from '../../core/wording.ts';
 import { type RecordChange, recordName } from '../../diff/change.ts';
-import { compareBodies, placeOf } from '../../diff/compare.ts';
+import { compareBodies, placeOf as fieldPlace } from '../../diff/compare.ts';
 import { continuedIds } from '../../diff/found-again.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
@@ -27,9 +27,11 @@ import { makePlan } from '../../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../../restore/plan/plan.ts';
 import { type SourceDrift, acceptedBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
+import { firstHeld, namedRemovals } from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { resolvePoint } from '../../state/point.ts';
 import { recordHistory } from '../../state/record-history.ts';
+import { lookCommands } from '../../sync/removals.ts';
 import type { StateFilter } from '../../state/filter.ts';
 import type { LoadedState } from '../../state/state.ts';
 import type { RestoreCommand } from '../http/restores.ts';
@@ -37,8 +39,11 @@ import { actionForm } from './actions.ts';
 import {
   type DefinitionOf,
   emptyHtml,
+  faint,
   fieldListHtml,
+  hintHtml,
   nameHtml,
+  placeOf,
   recordPath,
   timeHtml,
   withCommands,
@@ -104,6 +109,49 @@ ${planned.html}
 ${applyHtml(planned, command.args, asked)}
 <section><h2>What drifted</h2>${articles}</section>`;
   return { content: { title, body }, command };
+}
+
+/** Of records whose removals are held: the newest run of the mirror still has them, so that only the service shows what is sent. */
+export function heldPlanPage(
+  { mirror, config, selected, asked }: Pick<SelectionFacts, 'mirror' | 'config' | 'selected' | 'asked'>,
+  source: string,
+): RestoreContent {
+  const definitions = definitionsFor(config, source);
+  const held = firstHeld(mirror, source, definitions, Infinity).filter((each) =>
+    selected.includes(selectionOf(each)),
+  );
+  const title = 'Restore plan';
+  const crumbs = markup`<p class="crumbs faint"><a href="/drift">Drift</a></p><h1>${title}</h1>`;
+  if (held.length === 0) {
+    const hint = 'Select held removals on the drift page, then plan their restore.';
+    return {
+      content: { title, body: markup`${crumbs}${emptyHtml('Nothing is selected.', hint)}` },
+      command: null,
+    };
+  }
+  const kinds = [...new Set(held.map(({ kind }) => kind))];
+  const ids = [...new Set(held.map(({ id }) => id))];
+  const args = [
+    'latest',
+    `--source=${source}`,
+    ...kinds.map((kind) => `--kind=${kind}`),
+    ...ids.map((id) => `--id=${id}`),
+  ];
+  const parentName = parentNames(mirror, source, definitions);
+  const items = held.map(
+    ({ kind, name, id, scope }) =>
+      markup`<li><span class="tag added">+ create</span> ${definitions(kind).title.one} <strong>${nameHtml(nameText(name))}</strong> <span class="id">${nameText(id)}</span> ${faint(placeOf(scope, definitions, parentName))}</li>`,
+  );
+  const above = namedRemovals(mirror, source, () => definitions).filter(
+    ({ kind, below }) => below > 0 && kinds.includes(kind),
+  );
+  const below =
+    above.length === 0
+      ? NOTHING
+      : hintHtml(`What is below them is not in this plan: ${lookCommands(above, source).restoring('them')}.`);
+  const body = markup`${crumbs}<p>The service no longer shows ${plural(held.length, 'record')}: this creates ${held.length === 1 ? 'it' : 'them'} again as the mirror has ${held.length === 1 ? 'it' : 'them'}, under new ids that the service chooses.</p>
+<ul class="steps">${items}</ul>${below}${applyHtml({ html: NOTHING, isIdle: false }, args, asked)}`;
+  return { content: { title, body }, command: { source, args } };
 }
 
 /** The command, to be copied; and where it is allowed, the form that makes the plan here. Nothing for a plan that does nothing. */
@@ -184,7 +232,7 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
 }
 
 const SENT_SHOWN = 200;
-/** Up to so many steps, what a created record is to hold is seen at once. */
+/** Up to this number of steps, what a created record is to hold is seen at once. */
 const UNFOLDED = 10;
 
 /** What each step sends, by its number, as the report of the plan has it. @param plan masked */
@@ -360,9 +408,9 @@ export async function versionPlanPage({
   }
   const all = compareBodies(definition, current.body, wanted.body, 'default');
   const managed = compareBodies(definition, current.body, wanted.body, 'managed');
-  const sets = new Set(managed.map(placeOf));
+  const sets = new Set(managed.map(fieldPlace));
   const others = maskedFields(
-    all.filter((field) => !sets.has(placeOf(field))),
+    all.filter((field) => !sets.has(fieldPlace(field))),
     definition,
   );
   if (all.length === 0)

@@ -32,7 +32,7 @@ import { auditCsvStream, auditPage } from './audit.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes.ts';
 import { driftFilter, driftPage } from './drift.ts';
 import { drillPage } from './drill.ts';
-import { heldSection } from './held.ts';
+import { HELD, heldSection } from './held.ts';
 import { answerPage, isFragment, type PageContent, type PageParts, refusalPage } from './layout.ts';
 import { organizationPage, organizationsPage } from './organizations.ts';
 import { overviewPage } from './overview.ts';
@@ -40,7 +40,7 @@ import { type RecordPlace, readListPage, searchRecords, searchRemoved } from './
 import { choicePage, recordPage } from './record.ts';
 import { type FoundOfKind, recordsPage } from './records.ts';
 import { KEEP_ACCEPTED } from './drift.ts';
-import { type RestoreContent, restorePage, versionPlanPage } from './restore-plan.ts';
+import { heldPlanPage, type RestoreContent, restorePage, versionPlanPage } from './restore-plan.ts';
 import { journalPage, plannedRestorePage, restoresPage } from './restores.ts';
 import { RUN_CHANGES_SHOWN, runPage, runsPage } from './runs.ts';
 import { sourcesPage } from './sources.ts';
@@ -64,7 +64,7 @@ const AUDIT_PARAMETERS = ['since', 'until', 'by', 'action', 'source'];
 const RECORDS_PARAMETERS = ['kind', 'source', 'organization', 'project', 'q', 'after'];
 const RECORD_PARAMETERS = ['record', 'left', 'right', 'lines', 'source'];
 const SOURCES_PARAMETERS = ['q', 'group', 'only', 'by', 'sort', 'page'];
-const RESTORE_PARAMETERS = ['source', 'record', 'kind', 'of', 'version', KEEP_ACCEPTED];
+const RESTORE_PARAMETERS = ['source', 'record', 'kind', 'of', 'version', HELD, KEEP_ACCEPTED];
 const PAGE = 50;
 /** Of each kind, where all are searched. */
 const FOUND_PER_KIND = 10;
@@ -129,6 +129,7 @@ export function createDashboard(parts: DashboardParts): Hono {
     const held = heldSection(mirror, view.config(), {
       sources: filter.source === null ? sources : [filter.source],
       most: HELD_SHOWN,
+      canSelect: true,
     });
     return driftPage(mirror, found, { now: clock.now(), canAct: parts.needsLogin, filter, held });
   });
@@ -277,6 +278,8 @@ export async function restoreOf(
   if (version !== null && row !== undefined)
     return await versionPlanPage({ mirror, config, row, reference: version, asked, now });
   const source = knownSources(view, mirror).find((each) => each === query.get('source'));
+  if (source !== undefined && query.has(HELD))
+    return heldPlanPage({ mirror, config, selected: query.getAll('record'), asked }, source);
   const found = source === undefined ? null : await drift.of(mirror, config, source, now);
   return await restorePage({ mirror, config, drift: found, selected: query.getAll('record'), asked, now });
 }

@@ -76,3 +76,26 @@ it.each(['/', '/drift'])(
     expect(planned).toMatch(/tidemark restore run:1 --source default --kind roles --id \S+/);
   },
 );
+
+it('is not offered for a plan of several where the profile cannot create it', async () => {
+  expect(await wordsAt('/drift')).not.toContain('Plan a restore of the selected records');
+  expect(await wordsAt('/restore?source=default&held=1&record=none')).toContain('Nothing is selected.');
+  // One that can be created is.
+  const [domain] = [...world.mirror().records.read({ kinds: ['domains'] })];
+  await world.send(
+    'DELETE',
+    `/api/organizations/${domain?.scope.organization_id ?? ''}/domains/${domain?.id ?? ''}/`,
+    undefined,
+  );
+  await world.sync(undefined, undefined, 0);
+  const html = await (await fetch(`${url}/drift`, { headers: { accept: 'text/html' } })).text();
+  const [, value = ''] = /name="record" form="held-default" value="([^"]*)"/.exec(html) ?? [];
+  const query = new URLSearchParams({
+    source: 'default',
+    held: '1',
+    record: value.replaceAll('&quot;', '"'),
+  });
+  const plan = await wordsAt(`/restore?${query.toString()}`);
+  expect(plan).toMatch(/no longer shows 1 record: this creates it again .* \+ create domain /);
+  expect(plan).toMatch(/tidemark restore latest --source default --kind domains --id \S+/);
+});
