@@ -149,7 +149,7 @@ export function heldPlanPage(
     above.length === 0
       ? NOTHING
       : hintHtml(`What is below them is not in this plan: ${lookCommands(above, source).restoring('them')}.`);
-  const body = markup`${crumbs}<p>The service no longer shows ${plural(held.length, 'record')}: this creates ${held.length === 1 ? 'it' : 'them'} again as the mirror has ${held.length === 1 ? 'it' : 'them'}, under new ids that the service chooses.</p>
+  const body = markup`${crumbs}<p>The service no longer shows ${plural(held.length, 'record')}: this creates ${held.length === 1 ? 'it' : 'them'} again as the mirror has ${held.length === 1 ? 'it' : 'them'}, under new ids that the service chooses. The plan says which of them lack something, such as a secret.</p>
 <ul class="steps">${items}</ul>${below}${applyHtml({ html: NOTHING, isIdle: false }, args, asked)}`;
   return { content: { title, body }, command: { source, args } };
 }

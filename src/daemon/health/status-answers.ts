@@ -209,10 +209,12 @@ function lastAttempt(own: readonly SourceStatus[], { sources }: HealthSnapshot['
   const names = own.map(({ source }) => source);
   const reason = sources
     .filter(({ source }) => names.includes(source))
-    .flatMap(({ reasons }) => reasons)
+    .flatMap(({ reasons, source }) => reasons.map((each) => ({ ...each, source })))
     .find(({ code }) => code === 'run_failed' || code === 'key_refused' || code === 'run_partial');
   if (reason === undefined) return null;
-  return reason.code === 'run_partial' ? 'the last sync was partial' : (reason.message.split(':')[0] ?? '');
+  const whose = own.length === 1 ? '' : ` of ${reason.source}`;
+  if (reason.code === 'run_partial') return `the last sync${whose} was partial`;
+  return (reason.message.split(':')[0] ?? '').replace(/^the last sync/, `$&${whose}`);
 }
 
 function verified({ health, lastJobs, now }: HealthSnapshot): Answered {
