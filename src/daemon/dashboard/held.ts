@@ -69,7 +69,7 @@ export function heldSection(
     { head: 'Record', style: 'wraps' },
     { head: 'Kind' },
     { head: 'In', style: 'spare' },
-    ...(sources.length > 1 ? [{ head: 'Source', style: 'below source', label: 'Source' }] : []),
+    ...(sources.length > 1 ? [{ head: 'Source', style: 'below', label: 'Source' }] : []),
     { head: 'State', style: 'below' },
     ...(canSelect ? [{ head: 'Plan', style: 'below' }] : []),
   ];

@@ -203,6 +203,7 @@ p + .action, .facts + .action { margin-top: .75rem; }
 label.pick[hidden] { display: none; }
 label.pick { display: inline-flex; gap: .45rem; align-items: center; }
 table .pick { align-items: baseline; }
+table .pick input { align-self: center; }
 .pick input { width: 1.15rem; min-height: 1.15rem; margin: 0; }
 .command { white-space: pre-wrap; }
 .command .word { display: inline-block; max-width: 100%; }
