@@ -19,7 +19,7 @@ export interface InitOptions {
   readonly force?: boolean;
   readonly check?: boolean;
   readonly sync?: boolean;
-  readonly notify?: string;
+  readonly notify?: readonly string[];
   readonly backup?: readonly string[];
   readonly recipient?: readonly string[];
   readonly recordings?: boolean;
@@ -241,6 +241,8 @@ interface SecretQuestions {
   readonly check: (text: string) => string | undefined;
   /** Proposed for the file that a typed secret is kept in. */
   readonly newFile: string;
+  /** Absolute paths of files that will be written for others. */
+  readonly taken?: readonly string[];
   readonly option: string;
 }
 
@@ -287,8 +289,10 @@ export async function askedSecret(
   }
   const secret = answered(await askSecret(context, questions.secret, questions.check));
   const proposal = asWritten(resolve(dirname(output), questions.newFile), output);
+  const { taken = [] } = questions;
+  const isThere = (path: string): boolean => existsSync(path) || taken.includes(path);
   const check = (path: string): string | undefined =>
-    existsSync(resolve(dirname(output), path))
+    isThere(resolve(dirname(output), path))
       ? 'there is a file of that name already: name another'
       : newFileMistake(resolve(dirname(output), path));
   const path = answered(await askText(context, 'Keep it in this file', { proposal, check }));

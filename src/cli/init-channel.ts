@@ -39,29 +39,43 @@ function isChannelType(text: string): text is InitChannelType {
   return Object.hasOwn(CHANNELS, text);
 }
 
-/** Null where nobody is to be notified. */
+/**
+ * Null where nobody else is to be notified.
+ * @param earlier the channels before it
+ */
 export async function channelFor(
   context: CommandContext,
   options: InitOptions,
   output: string,
+  earlier: readonly GivenChannel[],
 ): Promise<GivenChannel | null> {
-  if (options.notify !== undefined) return channelFromOption(context, options, options.notify, output);
+  const option = options.notify?.[earlier.length];
+  if (option !== undefined) return channelFromOption(context, options, option, output);
   if (!canAsk(context)) return null;
   const types = Object.keys(CHANNELS).filter(isChannelType);
+  const isFirst = earlier.length === 0;
+  const question = isFirst ? 'Where should alerts go?' : 'Where else should alerts go?';
   const type = answered(
-    await askChoice<InitChannelType | 'none'>(context, 'Where should alerts go?', [
-      { value: 'none', label: 'Nowhere for now', hint: 'nobody is notified of drift or failed runs' },
+    await askChoice<InitChannelType | 'none'>(context, question, [
+      isFirst
+        ? { value: 'none', label: 'Nowhere for now', hint: 'nobody is notified of drift or failed runs' }
+        : { value: 'none', label: 'Nowhere else' },
       ...types.map((value) => ({ value, label: CHANNELS[value].label })),
     ]),
   );
   if (type === 'none') return null;
   const { what } = CHANNELS[type];
+  const count = earlier.filter((each) => each.type === type).length + 1;
+  const numbered = (name: string, separator: string): string =>
+    count === 1 ? name : `${name}${separator}${count}`;
+  const variable = `${type.toUpperCase()}_${type === 'email' ? 'SMTP_URL' : what.includes('URL') ? 'URL' : 'KEY'}`;
   const given = await askedSecret(context, options, output, {
     where: `Where is the ${what}?`,
-    variable: `${type.toUpperCase()}_${type === 'email' ? 'SMTP_URL' : what.includes('URL') ? 'URL' : 'KEY'}`,
+    variable: numbered(variable, '_'),
     secret: `The ${what.replace(/ \(.*/, '')} (not shown)`,
     check: (text) => secretMistake(type, text),
-    newFile: `tidemark-${type}.secret`,
+    newFile: `${numbered(`tidemark-${type}`, '-')}.secret`,
+    taken: earlier.flatMap((each) => each.given.newFile ?? []),
     option: '--notify',
   });
   const to =

@@ -22,7 +22,7 @@ export const CHANNELS = {
 
 export type InitChannelType = keyof typeof CHANNELS;
 
-interface ChannelChoice {
+export interface ChannelChoice {
   readonly type: InitChannelType;
   readonly secret: SecretReference;
   /** Recipient of e-mail; null for the other types. */
@@ -38,7 +38,7 @@ export interface ConfigChoices {
   readonly syncCron: string;
   /** Kinds to leave out. */
   readonly excluded: readonly Kind[];
-  readonly channel: ChannelChoice | null;
+  readonly channels: readonly ChannelChoice[];
   readonly targets: readonly string[];
   readonly recipients: readonly string[];
 }
@@ -96,7 +96,7 @@ schedules:
 # retention: { keepLast: 48, keepDaily: 30, keepWeekly: 12, keepMonthly: 24 }
 
 ${backupText(choices)}
-${noticesText(choices.channel)}`;
+${noticesText(choices.channels)}`;
 }
 
 function backupText({ targets, recipients }: ConfigChoices): string {
@@ -110,13 +110,17 @@ function backupText({ targets, recipients }: ConfigChoices): string {
   return `${intro}backup:\n  targets: [${targets.map(quoted).join(', ')}]\n${encryption}`;
 }
 
-function noticesText(channel: ChannelChoice | null): string {
+function noticesText(channels: readonly ChannelChoice[]): string {
   const intro = '# Who is notified of drift, failed runs and other problems (docs/notices.md).\n';
-  if (channel === null) return `${intro}# notices:\n#   - { name: ops, type: slack, url: "\${SLACK_URL}" }\n`;
-  const { type, secret, to } = channel;
-  const address = to === null ? '' : `, from: ${quoted(`Tidemark <${to}>`)}, to: [${quoted(to)}]`;
-  const pair = secretPair(CHANNELS[type].key, secret).replace(/(\$\{.*\})$/, '"$1"');
-  return `${intro}notices:\n  - { name: ops, type: ${type}, ${pair}${address} }\n`;
+  if (channels.length === 0)
+    return `${intro}# notices:\n#   - { name: ops, type: slack, url: "\${SLACK_URL}" }\n`;
+  const lines = channels.map(({ type, secret, to }, index) => {
+    const name = index === 0 ? 'ops' : `ops-${index + 1}`;
+    const address = to === null ? '' : `, from: ${quoted(`Tidemark <${to}>`)}, to: [${quoted(to)}]`;
+    const pair = secretPair(CHANNELS[type].key, secret).replace(/(\$\{.*\})$/, '"$1"');
+    return `  - { name: ${name}, type: ${type}, ${pair}${address} }\n`;
+  });
+  return `${intro}notices:\n${lines.join('')}`;
 }
 
 export type ServiceForm = 'systemd' | 'cron' | 'compose';

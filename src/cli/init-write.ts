@@ -148,17 +148,17 @@ export async function printResult(
   output: string,
   {
     key,
-    channel,
+    channels,
     service,
     looked,
   }: {
     readonly key: GivenKey;
-    readonly channel: GivenChannel | null;
+    readonly channels: readonly GivenChannel[];
     readonly service: ServiceAnswer | null;
     readonly looked: SourceReach | null;
   },
 ): Promise<void> {
-  const secretFiles = [key.newFile, channel?.given.newFile ?? null].filter((path) => path !== null);
+  const secretFiles = [key, ...channels.map(({ given }) => given)].flatMap(({ newFile }) => newFile ?? []);
   // Those that the user may write later, where the file that starts Tidemark looks for them.
   const later =
     service === null ? [] : [ENVIRONMENT_FILE, ...(service.form === 'compose' ? [TOKEN_FILE] : [])];
@@ -180,9 +180,9 @@ export async function printResult(
   const lines = [
     `written: ${output}`,
     ...(key.newFile === null ? [] : [`the key is in ${key.newFile}, which only you can read`]),
-    ...(channel === null || channel.given.newFile === null
-      ? []
-      : [`the address of ${channel.type} is in ${channel.given.newFile}, which only you can read`]),
+    ...channels.flatMap(({ type, given: { newFile } }) =>
+      newFile === null ? [] : [`the address of ${type} is in ${newFile}, which only you can read`],
+    ),
     ...ignored,
     ...(service === null ? [] : [`written: ${service.path}`]),
   ];
@@ -201,7 +201,8 @@ export function nextLine(
       ? 'next: `tidemark daemon` syncs on schedule; `tidemark status` shows how fresh the mirror is'
       : 'next: `tidemark sync`, then `tidemark status`; `tidemark daemon` does it on schedule';
   }
-  const names = secrets.flatMap(({ reference }) => (reference.by === 'variable' ? [reference.name] : []));
+  const variables = secrets.flatMap(({ reference }) => (reference.by === 'variable' ? reference.name : []));
+  const names = [...new Set(variables)];
   const file = join(dirname(output), ENVIRONMENT_FILE);
   const first =
     names.length === 0 ? '' : `put ${names.join(' and ')} into ${file} (NAME=value, mode 0600), then `;

@@ -3,12 +3,19 @@ import { basename, dirname, resolve } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { profileNames, profileOption } from '../config/profile.ts';
-import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import {
+  asTidemarkError,
+  combinedExitCode,
+  EXIT,
+  type ExitCode,
+  exitCodeFor,
+  TidemarkError,
+} from '../core/errors.ts';
 import { clockProblems } from '../doctor/local-problems.ts';
 import { byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import { fittingProfile, type SourceReach } from '../doctor/source-reach.ts';
 import { renderText } from '../report/render-text.ts';
-import { lineOptions, print, printNote, type CommandContext } from './context.ts';
+import { lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
 import { problemReport, reachReport } from './doctor-report.ts';
 import {
   answered,
@@ -22,7 +29,7 @@ import {
   askYes,
   wantsRecordings,
 } from './init-answers.ts';
-import { configText, USUAL_SYNC, type ConfigChoices } from './init-config.ts';
+import { type ChannelChoice, type ConfigChoices, configText, USUAL_SYNC } from './init-config.ts';
 import { backupFor, type BackupAnswers } from './init-backup.ts';
 import { channelFor, testChannel, type GivenChannel } from './init-channel.ts';
 import {
@@ -52,7 +59,7 @@ interface Settled {
 
 interface Answers extends Settled {
   readonly hasRecordings: boolean;
-  readonly channel: GivenChannel | null;
+  readonly channels: readonly GivenChannel[];
   readonly backup: BackupAnswers;
   readonly syncCron: string;
   readonly service: ServiceAnswer | null;
@@ -73,7 +80,7 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   let answers: Answers = {
     ...(await settle(context, options, output)),
     hasRecordings: false,
-    channel: null,
+    channels: [],
     backup: { targets: [], recipients: [], newDirectories: [] },
     syncCron: USUAL_SYNC,
     service: null,
@@ -92,12 +99,13 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   // Asked before anything is written: an interruption here leaves nothing changed.
   const isBaselineWanted = next === 'sync' && (await wantsBaseline(context, options));
   context.signal.throwIfAborted();
-  const { key, channel, service, backup, looked } = answers;
-  const secrets = [key, ...(channel === null ? [] : [channel.given])];
+  const { key, channels, service, backup, looked } = answers;
+  const secrets = [key, ...channels.map(({ given }) => given)];
   const how = { pid: context.pid, isForced: options.force === true };
   writeAll(output, configText(choicesOf(answers)), secrets, backup.newDirectories, service, how);
-  await printResult(context, output, { key, channel, service, looked });
-  const code = next === 'sync' ? await firstSync(context, output, isBaselineWanted) : EXIT.done;
+  await printResult(context, output, { key, channels, service, looked });
+  const hasBackups = backup.targets.length > 0;
+  const code = next === 'sync' ? await firstSync(context, output, isBaselineWanted, hasBackups) : EXIT.done;
   if (context.options.json !== true)
     await print(context, `${nextLine(output, secrets, service, next === 'sync')}\n`);
   return code;
@@ -117,7 +125,7 @@ async function ask(
     case 'recordings':
       return { ...answers, hasRecordings: await wantsRecordings(context, options) };
     case 'alerts':
-      return { ...answers, channel: await testedChannel(context, options, answers, output) };
+      return { ...answers, channels: await testedChannels(context, options, answers, output) };
     case 'backups':
       return { ...answers, backup: await backupFor(context, options, output, answers.backup) };
     case 'schedule':
@@ -127,13 +135,13 @@ async function ask(
   }
 }
 
-function choicesOf({ draft, looked, notOffered, hasRecordings, channel, backup, syncCron }: Answers) {
+function choicesOf({ draft, looked, notOffered, hasRecordings, channels, backup, syncCron }: Answers) {
   const recordings: readonly Kind[] = hasRecordings ? [] : ['session_recordings', 'recording_sharing'];
   return {
     ...draft,
     profile: looked?.source.profile ?? draft.profile,
     excluded: [...new Set([...notOffered, ...recordings])],
-    ...withChannel(channel),
+    channels: channels.map((channel) => choiceOf(channel)),
     targets: backup.targets,
     recipients: backup.recipients,
     syncCron,
@@ -142,14 +150,16 @@ function choicesOf({ draft, looked, notOffered, hasRecordings, channel, backup, 
 
 /** Reads the configuration as the next command will. @throws TidemarkError as `configFrom` */
 function check(context: CommandContext, answers: Answers, output: string): void {
-  const { channel, key } = answers;
-  const choices = choicesOf(answers);
+  const { channels, key } = answers;
   // Secrets whose file does not exist yet come by variables here.
-  const checked =
-    channel === null || channel.given.newFile === null
-      ? choices
-      : { ...choices, ...withChannel(channel, CHANNEL_VARIABLE) };
-  const env = { ...context.env, [CHANNEL_VARIABLE]: channel?.given.secret?.reveal() ?? '' };
+  const variableOf = ({ newFile }: GivenKey, index: number): string | undefined =>
+    newFile === null ? undefined : `${CHANNEL_VARIABLE}_${index}`;
+  const checked = {
+    ...choicesOf(answers),
+    channels: channels.map((channel, index) => choiceOf(channel, variableOf(channel.given, index))),
+  };
+  const secrets = channels.map(({ given }, index) => [variableOf(given, index), given.secret?.reveal()]);
+  const env = { ...context.env, ...(Object.fromEntries(secrets) as Record<string, string | undefined>) };
   const isKeyThere = key.newFile === null && key.secret !== null;
   const { warnings } = configFrom(
     configText(checked),
@@ -173,8 +183,9 @@ async function confirm(
   check(context, answers, output);
   const isSyncGiven = sync === true || baseline === true;
   if (!canAsk(context)) return isSyncGiven ? 'sync' : 'write';
-  const { looked } = answers;
+  const { looked, backup } = answers;
   const canSync = isSyncGiven || (looked !== null && looked.fatal === null);
+  const andBackup = backup.targets.length > 0 ? ' and backup' : '';
   const said = summaryOf(answers);
   const width = Math.max(...TOPICS.map((topic) => TOPIC_NAMES[topic].length));
   showNote(
@@ -184,7 +195,7 @@ async function confirm(
   );
   const next = answered(
     await askChoice(context, `Write ${basename(output)}?`, [
-      ...(canSync ? [{ value: 'sync', label: 'Yes, and run the first sync' } as const] : []),
+      ...(canSync ? [{ value: 'sync', label: `Yes, and run the first sync${andBackup}` } as const] : []),
       ...(isSyncGiven ? [] : [{ value: 'write', label: 'Yes' } as const]),
       { value: 'change', label: 'Change an answer' },
     ]),
@@ -208,7 +219,7 @@ const TOPIC_NAMES: Readonly<Record<Topic, string>> = {
 };
 
 function summaryOf(answers: Answers): Record<Topic, string> {
-  const { draft, key, hasRecordings, channel, backup, syncCron, service } = answers;
+  const { draft, key, hasRecordings, channels, backup, syncCron, service } = answers;
   const { name, url } = draft;
   const { profile } = choicesOf(answers);
   const keptIn = ({ reference }: GivenKey): string =>
@@ -217,7 +228,10 @@ function summaryOf(answers: Answers): Record<Topic, string> {
   return {
     source: `${name}: ${url}, profile ${profile}, key in ${keptIn(key)}`,
     recordings: hasRecordings ? 'mirrored' : 'left out',
-    alerts: channel === null ? 'nobody is notified' : `${channel.type}, secret in ${keptIn(channel.given)}`,
+    alerts:
+      channels.length === 0
+        ? 'nobody is notified'
+        : channels.map(({ type, given }) => `${type}, secret in ${keptIn(given)}`).join('; '),
     backups:
       backup.targets.length === 0
         ? 'none'
@@ -227,61 +241,65 @@ function summaryOf(answers: Answers): Record<Topic, string> {
   };
 }
 
-function withChannel(channel: GivenChannel | null, variable?: string): Pick<ConfigChoices, 'channel'> {
-  if (channel === null) return { channel: null };
-  const { type, given, to } = channel;
-  return {
-    channel: {
-      type,
-      to,
-      secret: variable === undefined ? given.reference : { by: 'variable', name: variable },
-    },
-  };
+function choiceOf({ type, given, to }: GivenChannel, variable?: string): ChannelChoice {
+  return { type, to, secret: variable === undefined ? given.reference : { by: 'variable', name: variable } };
 }
 
-/** The channel of the answers, through which a test notice was sent; on a terminal asked for again where that failed. */
-async function testedChannel(
+/** Those of the options, or on a terminal asked for until there is no further one. */
+async function testedChannels(
   context: CommandContext,
   options: InitOptions,
   answers: Answers,
   output: string,
-): Promise<GivenChannel | null> {
-  let channel = await channelFor(context, options, output);
-  for (;;) {
-    if (channel === null || channel.given.secret === null || options.check === false) return channel;
-    const text = configText({
-      ...choicesOf(answers),
-      ...withChannel(channel, CHANNEL_VARIABLE),
-      key: { by: 'variable', name: CHECK_VARIABLE },
-    });
-    const env = { [CHECK_VARIABLE]: 'unused', [CHANNEL_VARIABLE]: channel.given.secret.reveal() };
-    const [config] = configFrom(text, output, env, context, 'unused').notices;
-    if (config === undefined) throw new Error('a configuration without the channel that was written into it');
-    const error = await testChannel(context, config);
-    if (error === null) {
-      printNote(context, [`a test notice was delivered to ${channel.type}`]);
-      return channel;
-    }
-    if (!canAsk(context)) {
-      throw new TidemarkError(
-        error.code,
-        `nothing was written: the test notice was not delivered: ${error.message}`,
-        {
-          hint: '--no-check writes without sending one',
-          cause: error,
-        },
-      );
-    }
-    printNote(context, [`the test notice was not delivered: ${error.message}`]);
-    const next = answered(
-      await askChoice(context, 'What now?', [
-        { value: 'again', label: 'Choose again where alerts go' },
-        { value: 'keep', label: 'Keep it anyway', hint: '`tidemark notify test` tries again' },
-      ]),
-    );
-    if (next === 'keep') return channel;
-    channel = await channelFor(context, {}, output);
+): Promise<readonly GivenChannel[]> {
+  const { notify = [] } = options;
+  const channels: GivenChannel[] = [];
+  while (notify.length === 0 || channels.length < notify.length) {
+    let channel = await channelFor(context, options, output, channels);
+    while (channel !== null && (await isGivenUp(context, options, answers, output, channel)))
+      channel = await channelFor(context, {}, output, channels);
+    if (channel === null) break;
+    channels.push(channel);
   }
+  return channels;
+}
+
+/** Sends a test notice through the channel. True where that failed and another one is to be chosen. */
+async function isGivenUp(
+  context: CommandContext,
+  options: InitOptions,
+  answers: Answers,
+  output: string,
+  channel: GivenChannel,
+): Promise<boolean> {
+  if (channel.given.secret === null || options.check === false) return false;
+  const text = configText({
+    ...choicesOf(answers),
+    channels: [choiceOf(channel, CHANNEL_VARIABLE)],
+    key: { by: 'variable', name: CHECK_VARIABLE },
+  });
+  const env = { [CHECK_VARIABLE]: 'unused', [CHANNEL_VARIABLE]: channel.given.secret.reveal() };
+  const [config] = configFrom(text, output, env, context, 'unused').notices;
+  if (config === undefined) throw new Error('a configuration without the channel that was written into it');
+  const error = await testChannel(context, config);
+  if (error === null) {
+    printNote(context, [`a test notice was delivered to ${channel.type}`]);
+    return false;
+  }
+  const what = `the test notice to ${channel.type} was not delivered: ${error.message}`;
+  if (!canAsk(context))
+    throw new TidemarkError(error.code, `nothing was written: ${what}`, {
+      hint: '--no-check writes without sending one',
+      cause: error,
+    });
+  printNote(context, [what]);
+  const next = answered(
+    await askChoice(context, 'What now?', [
+      { value: 'again', label: 'Choose again where alerts go' },
+      { value: 'keep', label: 'Keep it anyway', hint: '`tidemark notify test` tries again' },
+    ]),
+  );
+  return next === 'again';
 }
 
 async function wantsBaseline(context: CommandContext, { baseline }: InitOptions): Promise<boolean> {
@@ -289,19 +307,39 @@ async function wantsBaseline(context: CommandContext, { baseline }: InitOptions)
   return await askYes(context, 'Make that state the baseline that drift is measured from?', 'No, later');
 }
 
-/** The first run, and the baseline if that run is complete. Both print what they did. */
-async function firstSync(context: CommandContext, output: string, isBaseline: boolean): Promise<ExitCode> {
+/** The first run, the baseline if that run is complete, and the first backup, which has it. Each prints what it did. */
+async function firstSync(
+  context: CommandContext,
+  output: string,
+  isBaseline: boolean,
+  hasBackups: boolean,
+): Promise<ExitCode> {
   const configured = { ...context, options: { ...context.options, config: output } };
   const { sync } = await import('./sync.ts');
-  const code = await sync(configured, {});
-  if (!isBaseline) return code;
-  if (code !== EXIT.done) {
-    printNote(context, ['no baseline was set, since the run is not complete']);
-    return code;
+  const codes = [await sync(configured, {})];
+  const isComplete = codes[0] === EXIT.done;
+  if (isBaseline && isComplete) {
+    const { pinSnapshot, baseline } = await import('./snapshots.ts');
+    await pinSnapshot(configured, { name: BASELINE });
+    codes.push(await baseline(configured, { name: BASELINE }));
+  } else if (isBaseline) printNote(context, ['no baseline was set, since the run is not complete']);
+  if (hasBackups && (isComplete || codes[0] === EXIT.partial)) codes.push(await firstBackup(configured));
+  return combinedExitCode(codes);
+}
+
+/** Without it there is none until the daemon's first. The configuration is written in any case. */
+async function firstBackup(context: CommandContext): Promise<ExitCode> {
+  const { createBackupNow } = await import('./backup.ts');
+  try {
+    return await createBackupNow(context);
+  } catch (error) {
+    const { code, message, hint } = asTidemarkError(error);
+    printReason(context, [
+      `no backup was made: ${message}`,
+      `  → ${hint === undefined ? '' : `${hint}; `}\`tidemark backup create\` tries again`,
+    ]);
+    return exitCodeFor(code);
   }
-  const { pinSnapshot, baseline } = await import('./snapshots.ts');
-  await pinSnapshot(configured, { name: BASELINE });
-  return await baseline(configured, { name: BASELINE });
 }
 
 /** URL, key and name; on a terminal asked for again until something can be read with them. */
@@ -312,7 +350,7 @@ async function settle(context: CommandContext, options: InitOptions, output: str
   for (;;) {
     const draft: ConfigChoices = {
       ...{ name, url, profile: options.profile ?? 'svc', excluded: [], syncCron: USUAL_SYNC },
-      ...{ key: key.reference, channel: null, targets: [], recipients: [] },
+      ...{ key: key.reference, channels: [], targets: [], recipients: [] },
     };
     const looked = options.check === false ? null : await look(context, options, draft, key, output);
     const next =

@@ -34,7 +34,9 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
       { flags: '--no-check', description: 'write without contacting the service' },
       {
         flags: '--notify <channel>',
-        description: 'send notices there: TYPE:VARIABLE, TYPE:FILE or email:VARIABLE:ADDRESS; sends a test',
+        description:
+          'send notices there: TYPE:VARIABLE, TYPE:FILE or email:VARIABLE:ADDRESS; sends a test; repeatable',
+        isRepeatable: true,
         values: 'free',
       },
       {
@@ -61,8 +63,8 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
           'write what starts it: a systemd unit (as root /etc/systemd/system/tidemark.service, else in ~/.config/systemd/user), a cron line (as root /etc/cron.d/tidemark, else tidemark.cron beside the configuration) or compose.yaml beside it',
         choices: ['systemd', 'cron', 'compose'],
       },
-      { flags: '--sync', description: 'run the first sync afterwards' },
-      { flags: '--baseline', description: 'the same, and make it the baseline, pinned as approved' },
+      { flags: '--sync', description: 'run the first sync afterwards, and with --backup the first backup' },
+      { flags: '--baseline', description: 'the same, and make the run the baseline, pinned as approved' },
     ],
     notes: [
       'On a terminal it asks for whatever the options do not give; otherwise --url and --key-env or --key-file are required.',

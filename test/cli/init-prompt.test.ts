@@ -46,7 +46,7 @@ async function atTheKeyboard(
   };
   const code = await runCommandLine(['init', ...args], {
     ...{ env, cwd: directory, stdin, stdout, stderr, pid: process.pid },
-    ...{ signal: new AbortController().signal, execPath: process.execPath, entry },
+    ...{ signal: new AbortController().signal, execPath: process.execPath, entry, isOneProcess: true },
   });
   return { code, shown: stdout.text + stderr.text, left };
 }
@@ -290,6 +290,11 @@ describe('init on a terminal', () => {
       ['Where is the incoming webhook URL?', ENTER],
       ['The incoming webhook URL (not shown)', `${hook.url}/T0/secret${ENTER}`],
       ['Keep it in this file', ENTER],
+      ['Where else should alerts go?', `${DOWN}${ENTER}`],
+      ['Where is the incoming webhook URL?', ENTER],
+      ['The incoming webhook URL (not shown)', `${hook.url}/T1/secret${ENTER}`],
+      ['Keep it in this file', ENTER],
+      ['Where else should alerts go?', ENTER],
       ['Where should backups', `${DOWN}${ENTER}`],
       ['Directory', ENTER],
       ['does not exist. Create it?', ENTER],
@@ -310,25 +315,32 @@ describe('init on a terminal', () => {
     const { code, shown, left } = await atTheKeyboard(directory, steps);
     expect(left).toEqual([]);
     expect(code, shown).toBe(0);
-    expect(tests).toBe(2);
+    // Twice each: the first time, it was stopped.
+    expect(tests).toBe(4);
     expect(shown).toContain('a test notice was delivered to slack');
     expect(shown).toContain('backups are not encrypted');
-    expect(shown).not.toContain('T0/secret');
+    expect(shown).not.toMatch(/T[01]\/secret/);
     expect(shown).not.toContain('next: `tidemark sync`');
     const written = readFileSync(join(directory, 'tidemark.yaml'), 'utf8');
-    expect(written).toContain('notices:\n  - { name: ops, type: slack, urlFile: "./tidemark-slack.secret" }');
+    expect(written).toContain(
+      'notices:\n  - { name: ops, type: slack, urlFile: "./tidemark-slack.secret" }\n' +
+        '  - { name: ops-2, type: slack, urlFile: "./tidemark-slack-2.secret" }\n',
+    );
     expect(written).toContain('targets: ["./backups"]');
     expect(written).toContain('# kinds: { exclude: [session_recordings');
     expect(written).not.toContain('T0/secret');
     expect(statSync(join(directory, 'tidemark-slack.secret')).mode & 0o777).toBe(0o600);
     expect(statSync(join(directory, 'backups')).isDirectory()).toBe(true);
     expect(readFileSync(join(directory, '.git', 'info', 'exclude'), 'utf8')).toBe(
-      '/tidemark.key\n/tidemark-slack.secret\n/tidemark.env\n',
+      '/tidemark.key\n/tidemark-slack.secret\n/tidemark-slack-2.secret\n/tidemark.env\n',
     );
     expect(readFileSync(join(directory, 'units', 'tidemark.service'), 'utf8')).toContain(
       '"daemon" "--config"',
     );
     expect(shown).toContain('drift is measured from approved');
+    expect(shown).toContain('Yes, and run the first sync and backup');
+    expect(shown).toMatch(/drift is measured from approved[^]*run 1 backed up to/);
+    expect(readdirSync(join(directory, 'backups'))).toHaveLength(2);
   });
 
   it('keeps a typed key in a directory that it creates, and asks again where there can be none', async () => {

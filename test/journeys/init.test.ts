@@ -244,6 +244,7 @@ describe('init away from a terminal', () => {
     env['HOOK'] = `${hook.url}/a`;
     mkdirSync(join(directory, '.git'));
     const args = ['init', '--url', service.url, '--key-env', 'SVC_KEY', '--notify', 'webhook:HOOK'];
+    args.push('--notify', 'slack:HOOK');
     const ended = await run(
       ...args,
       ...[
@@ -257,12 +258,16 @@ describe('init away from a terminal', () => {
         '--baseline',
       ],
     );
-    expect(ended.code, ended.stderr).toBe(0);
+    expect(ended.code, ended.stderr).toBe(3);
+    expect(ended.stderr).toMatch(
+      /no backup was made: .*away, does not exist\n {2}→ .*`tidemark backup create --config \S+` tries again/,
+    );
     expect(ended.stderr).toContain('./away does not exist');
     expect(ended.stderr).toMatch(/--service compose will write \/\S+\/compose\.yaml\n/);
     expect(ended.stderr).toContain('backups are not encrypted');
-    expect(hook.seen).toHaveLength(1);
+    expect(hook.seen).toHaveLength(2);
     expect(written()).toContain('type: webhook, url: "${HOOK}"');
+    expect(written()).toContain('name: ops-2, type: slack, url: "${HOOK}"');
     expect(written()).toContain('sync: { cron: "0 2 * * *"');
     expect(ended.stdout).toContain('drift is measured from approved');
     expect(ended.stdout).toMatch(
@@ -276,7 +281,7 @@ describe('init away from a terminal', () => {
     hook.quirks.splice(0, 1, (_request, response) => respond(response, 404, 'gone'));
     const refused = await run(...args, '--output', 'second.yaml');
     expect(refused.code).not.toBe(0);
-    expect(refused.stderr).toContain('the test notice was not delivered');
+    expect(refused.stderr).toContain('the test notice to webhook was not delivered');
     expect(existsSync(join(directory, 'second.yaml'))).toBe(false);
   });
 
