@@ -196,6 +196,7 @@ export class MirrorConnections {
   close(mirror: Mirror): void {
     try {
       mirror.close();
+      if (mirror.leftInLog !== null) this.#problems.begin('mirror', mirror.leftInLog);
     } catch (error) {
       this.#problems.begin('mirror', asTidemarkError(error));
     }

@@ -67,6 +67,7 @@ export class MirrorAccess {
   #isPublishing = false;
   #hasRun = false;
   #isClosed = false;
+  #leftInLog: TidemarkError | null = null;
 
   constructor(
     path: string,
@@ -122,6 +123,11 @@ export class MirrorAccess {
     }
   }
 
+  /** Once it is closed: why the log could not be emptied, as on a full disk. It has what was committed, and the next writer empties it. */
+  get leftInLog(): TidemarkError | null {
+    return this.#leftInLog;
+  }
+
   #closeWriter(): void {
     const write = this.#write;
     if (write === null || !write.connection.open) return;
@@ -130,6 +136,9 @@ export class MirrorAccess {
         if (write.connection.inTransaction) write.connection.exec('ROLLBACK');
         else if (!this.isTemporary) checkpointNow(write.connection);
       });
+    } catch (error) {
+      if (!(error instanceof TidemarkError) || !isOfDisk(error)) throw error;
+      this.#leftInLog = error;
     } finally {
       try {
         write.connection.close();
@@ -274,6 +283,11 @@ export class MirrorAccess {
       onPublishing: (isPublishing) => (this.#isPublishing = isPublishing),
     };
   }
+}
+
+/** True where a file could not be written. */
+function isOfDisk({ code }: TidemarkError): boolean {
+  return code === 'disk_full' || code === 'read_only' || code === 'file_system';
 }
 
 /** Closes each of them, also after one that throws. */

@@ -94,6 +94,11 @@ export class Mirror {
     }
   }
 
+  /** Once it is closed: why the log could not be emptied, as on a full disk. Nothing is lost by it, and the next writer empties it. */
+  get leftInLog(): TidemarkError | null {
+    return this.#access.leftInLog;
+  }
+
   /**
    * Runs `work`, which awaits nothing: everything that it reads here is of one moment, whatever is published meanwhile.
    * What is streamed (`records.read` and the like) has its own snapshot.

@@ -2,6 +2,7 @@
  * One run: one sync pass of one source into the mirror. Parents are swept before their children; what the sweeps
  * staged becomes visible in one transaction at the end (design.md, The sync; Never broken 2).
  */
+import { basename } from 'node:path';
 import { collectionKey } from '../catalog/catalog.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
@@ -97,7 +98,11 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       accepted: context.accepted,
     });
     // The run is published: the next opening for writing cleans up.
-    if (cleanupError !== null) context.log.warn({ code: cleanupError.code }, cleanupError.message);
+    if (cleanupError !== null)
+      context.log.warn(
+        { code: cleanupError.code },
+        `run ${run.run} is stored; its data stays in ${basename(mirror.path)}-wal beside the mirror until a later command can move it: ${cleanupError.message}`,
+      );
     return {
       run: run.run,
       source: source.name,

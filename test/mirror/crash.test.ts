@@ -109,6 +109,19 @@ function runLimited(program: string, limitKib: number, path: string, records: nu
 const UNLIMITED = 1_000_000;
 
 describe('a full disk', () => {
+  it('after the run is published costs nothing: its data stays in the log', async () => {
+    const program = await built('disk-full-child.ts');
+    const path = join(temporaryDirectory(), 'mirror.db');
+    expect(runLimited(program, UNLIMITED, path, 2000, 'first')).toBe('staged\npublished\n');
+    expect(runLimited(program, 1100, path, 20, 'second')).toBe('staged\npublished\nleft disk_full\n');
+    const mirror = open({ path, mode: 'read' });
+    expect(mirror.runs.list()).toMatchObject([
+      { run: 2, outcome: 'complete' },
+      { run: 1, outcome: 'complete' },
+    ]);
+    expect((await mirror.verify()).problems).toEqual([]);
+  });
+
   it.each([
     ['while pages are staged', 1024, 3000, /^disk_full: .* could not be written.*\nagain disk_full\n$/],
     ['while it publishes', 1700, 1000, /^staged\ndisk_full: .* could not be written.*\nagain disk_full\n$/],

@@ -28,7 +28,7 @@ const publish = () => run.publish({ outcome: 'complete', sweeps: [], requests: 1
 try {
   const stage = run.stage('roles', { organization_id: 'o1' });
   for (let from = 0; from < Number(records); from += 500) {
-    const page = Array.from({ length: 500 }, (_, i) => {
+    const page = Array.from({ length: Math.min(500, Number(records) - from) }, (_, i) => {
       const text = JSON.stringify({ id: `r${from + i}`, seed, pad: noise(`${seed} ${from + i}`) });
       return scanRecord(text, { idPath: ['id'], volatile: new Set() });
     });
@@ -47,3 +47,4 @@ try {
   run.abandon(error);
 }
 mirror.close();
+if (mirror.leftInLog !== null) say(`left ${mirror.leftInLog.code}`);
