@@ -188,6 +188,8 @@ function reportPieces(
     generatedAt: isoTime(systemClock.now()),
     contradicted: plainLines(contradicted),
     head: format === 'text' ? null : headOf(mirror, contradicted),
+    // What does not match its seal proves nothing.
+    hasHashes: format !== 'text' && contradicted.length === 0,
   });
   if (format === 'html') return htmlPieces(report);
   if (format === 'markdown') return markdownPieces(report);

@@ -39,6 +39,8 @@ interface AuditReportOptions {
   readonly contradicted?: readonly string[];
   /** Null where a reader has no use for it. */
   readonly head?: AuditHead | null;
+  /** True where number and hash of each entry are shown: for a file, which somebody compares later. */
+  readonly hasHashes?: boolean;
 }
 
 /** The newest seals, to compare the log with later. */
@@ -61,17 +63,26 @@ export function auditReport(
     count: entryCount,
     contradicted = [],
     head = null,
+    hasHashes = false,
   }: AuditReportOptions,
 ): ReportDocument {
   const rows = eachOf(entries, (entry) => [
+    ...(hasHashes ? [String(entry.entry)] : []),
     timeText(entry.at),
     byText(entry),
     entry.isAltered ? `${entry.action} (entry ${entry.entry} ALTERED)` : entry.action,
     subjectText(entry),
+    ...(hasHashes ? [entry.hash] : []),
     detailText(entry, timeText),
     ...(namesSource ? [entry.source ?? '·'] : []),
   ]);
-  const columns = ['at', 'by', 'action', 'what', 'details', ...(namesSource ? ['source'] : [])];
+  const columns = [
+    ...(hasHashes ? ['entry'] : []),
+    ...['at', 'by', 'action', 'what'],
+    ...(hasHashes ? ['hash'] : []),
+    'details',
+    ...(namesSource ? ['source'] : []),
+  ];
   return {
     title: 'Audit log',
     textTitle: 'label',

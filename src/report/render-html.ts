@@ -286,7 +286,7 @@ function* tablePieces(table: Omit<TablePart, 'type'>): Generator<string, undefin
   const align = alignmentOf(table);
   const kind = (index: number): string => (align[index] === 'left' ? ' class="words"' : '');
   const row = ([first = '', ...cells]: readonly string[]): string =>
-    `<tr><th scope="row">${escapeMarkup(first)}</th>${cells.map((cell, index) => `<td${kind(index + 1)}>${escapeMarkup(cell)}</td>`).join('')}</tr>`;
+    `<tr><th scope="row">${cellHtml(first)}</th>${cells.map((cell, index) => `<td${kind(index + 1)}>${cellHtml(cell)}</td>`).join('')}</tr>`;
   const heads = columns
     .map((column, index) => `<th scope="col"${index === 0 ? '' : kind(index)}>${escapeMarkup(column)}</th>`)
     .join('');
@@ -296,6 +296,15 @@ function* tablePieces(table: Omit<TablePart, 'type'>): Generator<string, undefin
   const below = hint === undefined ? '' : `<p>${prose(hint)}</p>`;
   yield `</tbody>${foot}</table></div>${below}`;
   return undefined;
+}
+
+/** A time stays on one line, and a hash may take four. */
+function cellHtml(cell: string): string {
+  const text = escapeMarkup(cell);
+  if (/^\d{4}-\d{2}-\d{2}[T ][\d:.]+Z$/.test(cell)) return `<span class="unbroken">${text}</span>`;
+  return /^[\da-f]{64}$/.test(cell)
+    ? `<span class="id">${text.replaceAll(/.{16}(?!$)/g, '$&<wbr>')}</span>`
+    : text;
 }
 
 function kindHtml({ kind, heading, fact, lines, table }: KindFacts): string {

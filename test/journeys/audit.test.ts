@@ -314,7 +314,10 @@ describe('the audit log', () => {
       warnings: [],
     });
     expect(markdown).toContain('## Audit log');
-    expect(markdown).toContain('| undo | restore 2 | undoes restore 1 |');
+    expect(markdown).toMatch(/^\| 7 \| .* \| undo \| restore 2 \| [0-9a-f]{64} \| undoes restore 1 \|$/m);
+    expect(markdown).toContain(`| forget 1 | ${entry} |`);
+    expect(html).toMatch(/<td class="words"><span class="unbroken">\S+Z<\/span>/);
+    expect(html.replaceAll('<wbr>', '')).toContain(`<span class="id">${entry}</span>`);
     const text = await story.expectRun(0, 'audit', '--output', 'evidence/2026/audit.txt', '--quiet');
     expect(text).toMatchObject({ stdout: '', stderr: '' });
     expect(readFileSync(story.file('evidence/2026/audit.txt'), 'utf8')).toContain('undoes restore 1');
