@@ -403,24 +403,16 @@ function isAsMade(sql: string): boolean {
 }
 
 /**
- * Makes the views that are missing or follow another catalog, and drops those of kinds that there are no more. What another
- * program put in the place of one stays, as evidence, until `remakeKindViews`.
+ * Makes the views that are missing, follow another catalog, or are another program's, and drops those of kinds that there are no more.
+ * @returns names of those that another program had put in place of ours
  */
-export function makeKindViews(connection: Connection): void {
-  const foreign = new Set(foreignViews(connection));
+export function makeKindViews(connection: Connection): string[] {
+  const foreign = foreignViews(connection);
   const found = viewsIn(connection);
   const wanted = wantedStatements();
   const gone = [...found.keys()].filter((name) => !wanted.has(name));
-  const made = [...wanted].flatMap(([name, text]) =>
-    found.get(name) === text || foreign.has(name) ? [] : [name],
-  );
+  const made = [...wanted].flatMap(([name, text]) => (found.get(name) === text ? [] : [name]));
   replaceViews(connection, gone, made);
-}
-
-/** @returns names of those that another program had put in place of ours */
-export function remakeKindViews(connection: Connection): string[] {
-  const foreign = foreignViews(connection);
-  replaceViews(connection, [], foreign);
   return foreign;
 }
 

@@ -20,7 +20,6 @@ import { type MaskedAnswer, type MaskedQuestion, queryMasked } from './masked-qu
 import { type RecordStore, recordStore } from './record-store.ts';
 import { RestoreStore } from './restores.ts';
 import { type RetentionStore, retentionStore } from './retention-store.ts';
-import { remakeKindViews } from './kind-views.ts';
 import { type RunStore, runStore } from './run-store.ts';
 import { plantedTrigger } from './schema-check.ts';
 import { SnapshotStore } from './snapshots.ts';
@@ -68,11 +67,6 @@ export class Mirror {
     this.restores = new RestoreStore(access);
     this.retention = retentionStore(access);
     this.daemon = daemonStore(access);
-  }
-
-  /** Makes the views again in whose place another program put others; returns their names. Open for writing. */
-  remakeViews(): string[] {
-    return this.#access.change(remakeKindViews);
   }
 
   /** Views and indexes that another program had altered, and that opening it for writing created again; the first time it is asked. */

@@ -193,7 +193,7 @@ function openWriter(path: string, hasViews = true): Writer {
     const restored = restoreSchema(connection, path);
     const spent = spentNumbersText(connection);
     if (spent !== null) throw damagedMirror(path, spent);
-    if (hasViews) makeKindViews(connection);
+    if (hasViews) restored.push(...makeKindViews(connection).map((name) => `view ${name}`));
     removeStage(path);
     // Of a restore of a backup that was killed here, before this mirror was made: it held the lock too.
     rmSync(restoreWorkDirectory(path), { recursive: true, force: true });

@@ -76,7 +76,7 @@ export function takeRestoredText(mirror: Restored): string | null {
 }
 
 function restoredText(path: string, restored: readonly string[]): string {
-  return `another program changed ${path}: ${restored.join(', ')} was not as it should be, and was created again; what was compared until now may be wrong: run \`tidemark verify\``;
+  return `another program changed ${path}: ${restored.join(', ')} was not as it should be, and was created again; what was compared, or read by SQL, until now may be wrong: run \`tidemark verify\``;
 }
 
 /** True where nothing is lost: the statement that makes it has all of it, and no table has its name. */

@@ -143,15 +143,9 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
   }
 }
 
-/** What another program deleted from the mirror is read again, and the run says that it was added; its views are replaced. */
+/** What another program deleted from the mirror is read again, and the run says that it was added. */
 function warnOfOtherPrograms({ mirror, source, log }: SyncOptions, held: Iterable<CollectionKey>): void {
   warnOfRestored(mirror, log);
-  const views = mirror.remakeViews();
-  if (views.length > 0)
-    log.warn(
-      { source: source.name, code: 'mirror_corrupt', views },
-      `another program changed ${mirror.path}: ${views.join(', ')} is not the view that Tidemark made, and is replaced; what SQL read of it until now may be wrong`,
-    );
   for (const [kind, found] of Map.groupBy(mirror.records.miscounts(source.name, held), ({ kind }) => kind)) {
     const counted = found.reduce((sum, each) => sum + each.counted, 0);
     const stored = found.reduce((sum, each) => sum + each.stored, 0);
