@@ -78,6 +78,8 @@ export function checkSourceNames(
 
 /** Ends the warning of a secret that is not there. */
 export const NOT_SENT = 'disabled until it is set';
+/** Ends that of a value for restores. */
+export const BLOCKED = 'restores that need it stay blocked, and no report masks it';
 
 /** Variables that are not set below a path, taken from the mistakes and made warnings. */
 export function unsetLines({ tree, mistakes, warnings }: Checking, at: Path): string[] {

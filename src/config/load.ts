@@ -10,6 +10,7 @@ import { checkNotices, checkPings } from './channels.ts';
 import { isKey, secretsIn, withholding } from './known-secrets.ts';
 import {
   absolutePath,
+  BLOCKED,
   type Checking,
   type KeyNeed,
   checkSourceNames,
@@ -234,9 +235,7 @@ function ignoreMissingKeys(tree: Tree, parsed: ParsedOptions, mistakes: Mistakes
 function ignoreUnsetSecrets(tree: Tree, mistakes: Mistakes): string[] {
   const sources = tree.root['sources'];
   return (Array.isArray(sources) ? sources : []).flatMap((_source, index) =>
-    mistakes
-      .removeUnset(tree, ['sources', index, 'secrets'])
-      .map((line) => `${line}: restores that need it stay blocked`),
+    mistakes.removeUnset(tree, ['sources', index, 'secrets']).map((line) => `${line}: ${BLOCKED}`),
   );
 }
 

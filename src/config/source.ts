@@ -7,6 +7,7 @@ import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isLoopback } from '../core/local-url.ts';
 import { Secret } from '../core/secret.ts';
 import {
+  BLOCKED,
   type Checking,
   directoryOf,
   fileSecret,
@@ -304,7 +305,7 @@ function valueOf(checking: Checking, path: Path, value: SecretValue): Secret | {
   const read = readSecretText(file);
   checking.files.note(file, JSON.stringify(read));
   if ('mistake' in read) {
-    warnings.push(`${place(tree, path)}${read.mistake}: restores that need it stay blocked`);
+    warnings.push(`${place(tree, path)}${read.mistake}: ${BLOCKED}`);
     return { lacks: read.mistake };
   }
   if (read.isOpen) {

@@ -34,7 +34,7 @@ describe('secrets for a restore', () => {
     const config = yaml(lines("'${NIGHTLY}'"), { ...KEY, NIGHTLY: 'pw' });
     expect(config.sources[0]!.secrets.map(({ values }) => Object.keys(values))).toEqual([[POINTER], []]);
     expect(config.warnings).toEqual([
-      `tidemark.yaml:9: sources[0].secrets.batch_exports[1].values."${POINTER}": \${OTHER} is not set in the environment: restores that need it stay blocked`,
+      `tidemark.yaml:9: sources[0].secrets.batch_exports[1].values."${POINTER}": \${OTHER} is not set in the environment: restores that need it stay blocked, and no report masks it`,
     ]);
   });
 
@@ -47,7 +47,7 @@ describe('secrets for a restore', () => {
     expect(missing.sources[0]!.secrets[0]?.values).toEqual({});
     expect(missing.sources[0]!.secrets[0]?.unset?.[POINTER]).toMatch(/nowhere\.pem does not exist$/);
     expect(missing.warnings.join()).toContain(
-      'nowhere.pem does not exist: restores that need it stay blocked',
+      'nowhere.pem does not exist: restores that need it stay blocked, and no report masks it',
     );
   });
 
