@@ -158,6 +158,9 @@ export class Connection {
         // The header is missing when the wait is unknown (wire-notes.md, Rates): then the usual backoff is for all.
         limiter.onThrottled(startedAt, error.retryAfterMs ?? backoffMs(request.attempt + 1, this.#random()));
       }
+      // A longer wait is not waited for here: that may be one endpoint's, which must not keep the others from being read.
+      const { retryAfterMs = Number.POSITIVE_INFINITY } = error;
+      if (answer.status === 503 && retryAfterMs <= this.policy.maxWaitMs) limiter.onOutage(retryAfterMs);
       throw error;
     };
     const task = (startedAt: number): Promise<Answer> => {

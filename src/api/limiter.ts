@@ -1,6 +1,6 @@
 /**
  * The limiter of an API key at an origin (design.md, The sync): concurrency, the rolling windows of the key and of
- * single kinds, and one pause for all requests after a 429. p-queue limits the concurrency; its interval option is not
+ * single kinds, and one pause for all requests after a 429, or a 503 that asks to wait. p-queue limits the concurrency; its interval option is not
  * used, because it supports only one window, in one process.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -16,6 +16,7 @@ import {
   msUntilFaster,
   type Pace,
   PACED_STARTS,
+  paceAfterOutage,
   paceAfterRefusal,
   parsePace,
   rateAt,
@@ -174,6 +175,14 @@ export class Limiter {
       { waitMs: Math.round(waitMs), perMinute },
       'the service asks for fewer requests: none starts for that long, and then at half the rate',
     );
+  }
+
+  /** A 503 that asks to wait: nothing starts for `waitMs`. */
+  onOutage(waitMs: number): void {
+    this.#log.atomically((log) => {
+      const now = log.now();
+      log.writePace(JSON.stringify(paceAfterOutage(this.#pace(log, now), now, waitMs)));
+    });
   }
 
   /** An answer that is not a 429. */

@@ -136,7 +136,7 @@ export function tooLong({ ms, reason, kind }: Wait, mostMs: number): TidemarkErr
   if (reason === 'refusal') {
     return new TidemarkError(
       'throttled',
-      `the service asked to wait (429): ${seconds} s are left, and ${most}`,
+      `the service asked to wait (429 or 503): ${seconds} s are left, and ${most}`,
       {
         hint: 'run again later, or raise retry.maxWaitSeconds of the source',
         retryAfterMs: ms,
@@ -215,9 +215,10 @@ export function msUntilFaster(pace: Pace, now: number): number {
 }
 
 /** The pace after a refusal. */
-export function paceAfterRefusal(pace: Pace | null, refusal: Refusal): Pace {
+export function paceAfterRefusal(before: Pace | null, refusal: Refusal): Pace {
   const { startedAt, now, waitMs } = refusal;
-  const pausedUntil = Math.max(pace?.pausedUntil ?? now, now + waitMs);
+  const pausedUntil = Math.max(before?.pausedUntil ?? now, now + waitMs);
+  const pace = before?.fullRate === 0 ? null : before;
   // Requests that were under way together are refused together: that is one refusal.
   if (pace !== null && startedAt <= pace.refusedAt) return { ...pace, pausedUntil };
   const current = rateAt(pace, now) ?? Math.max(refusal.observed ?? 0, LEAST_OBSERVED);
@@ -232,6 +233,15 @@ export function paceAfterRefusal(pace: Pace | null, refusal: Refusal): Pace {
     granted,
     grantedAt,
   };
+}
+
+/** The pace after a 503 that names a wait: a pause for all, and then the rate as it was. @param waitMs how long the service asks to wait */
+export function paceAfterOutage(pace: Pace | null, now: number, waitMs: number): Pace {
+  const pausedUntil = Math.max(pace?.pausedUntil ?? now, now + waitMs);
+  if (pace !== null) return { ...pace, pausedUntil };
+  // A full rate of 0: nothing was refused.
+  const nothing = { rate: 0, fullRate: 0, granted: 0, grantedAt: now };
+  return { refusedAt: now, pausedUntil, doublesEveryMs: SHORTEST_DOUBLING_MS, ...nothing };
 }
 
 function grantedBy(pace: Pace | null, { now, passed }: Refusal): Pick<Pace, 'granted' | 'grantedAt'> {

@@ -106,7 +106,7 @@ interface LoggedWait {
 const WAIT_TEXT: Readonly<Record<LoggedWait['reason'], string>> = {
   perMinute: 'waiting for room in the window of a minute',
   perHour: 'waiting for room in the window of an hour',
-  refusal: 'waiting after a 429: the requested pause, or the lowered rate',
+  refusal: 'waiting after a 429 or 503: the requested pause, or the lowered rate',
 };
 
 /** Logged when the wait begins, so that the last line of a waiting process says what it waits for. */

@@ -5,6 +5,7 @@ import {
   adjustedToClock,
   parsePace,
   rateAt,
+  paceAfterOutage,
   paceAfterRefusal,
   msUntilFaster,
 } from '../../src/api/rate-limit.ts';
@@ -37,6 +38,14 @@ describe('a refusal', () => {
     expect(others).toEqual(first);
     const longer = paceAfterRefusal(first, refusal({ startedAt: NOW - 1, now: NOW + 20, waitMs: 90_000 }));
     expect(longer).toEqual({ ...first, pausedUntil: NOW + 90_020 });
+  });
+
+  it('after an outage is the first one: the outage has paused, and slowed nothing', () => {
+    const outage = paceAfterOutage(null, NOW - 5_000, 4_000);
+    expect([outage.pausedUntil, rateAt(outage, NOW - 500)]).toEqual([NOW - 1_000, null]);
+    expect(paceAfterRefusal(outage, refusal({ passed: 200 }))).toEqual(paceAfterRefusal(null, refusal()));
+    const first = paceAfterRefusal(null, refusal());
+    expect(paceAfterOutage(first, NOW, 4_000)).toEqual({ ...first, pausedUntil: NOW + 4_000 });
   });
 
   it('does not slow below one request a second where few requests are known', () => {

@@ -123,10 +123,13 @@ describe('429', () => {
     expect(client.stats()).toMatchObject({ throttled: 1, retries: 1, requests: 2 });
   });
 
-  it('pauses the other collections too', async () => {
+  it.each([
+    ['', throttled({ 'retry-after': '10' })],
+    [', as does a 503 that asks to wait', { status: 503, headers: { 'retry-after': '10' }, body: {} }],
+  ])('pauses the other collections too%s', async (_name, reply) => {
     const clock = new FakeClock({ movesItself: false });
     const { server, client } = await opened.rig(
-      (request, nth) => (nth === 1 ? throttled({ 'retry-after': '10' }) : listReply(rowsOf(2), request)),
+      (request, nth) => (nth === 1 ? reply : listReply(rowsOf(2), request)),
       { clock },
     );
     const first = client.walk(targetOf(), new MemorySink());
