@@ -55,6 +55,8 @@ const LONGEST_SPREAD_MS = 3_600_000;
  * delays less, since the daemon checks the clock at least once a minute.
  */
 const LATE_MS = 2 * 60_000;
+/** How long after a tick whoever calls at it has called. */
+const CALLED_WITHIN_MS = 60_000;
 /** Ticks counted at most after a long time without a daemon: a schedule by the second would take forever. */
 const MOST_COUNTED = 100_000;
 
@@ -78,6 +80,7 @@ export class Timetable {
     rows: readonly ScheduleRow[],
     isWanting: (schedule: ScheduleName, sources: readonly string[], intervalMs: number) => boolean,
   ): void {
+    const { isSpread } = this.#options;
     this.#entries = SCHEDULE_NAMES.flatMap((schedule): Entry[] => {
       const settings = config.schedules[schedule];
       if (settings === null) return [];
@@ -98,7 +101,8 @@ export class Timetable {
       if (typeof known === 'number' && Number.isFinite(known)) entry.dueAt = known;
       else if (old === undefined && row === undefined && isWanting(schedule, sources, cron.intervalMs))
         [entry.dueAt, entry.isExtra] = [now, true];
-      else entry.dueAt = this.#dueAfter(entry, now);
+      // Cron calls at a tick of its own: with a schedule that was changed, that one would be too late for itself.
+      else entry.dueAt = this.#dueAfter(entry, isSpread || row === undefined ? now : now - CALLED_WITHIN_MS);
       return [entry];
     });
   }

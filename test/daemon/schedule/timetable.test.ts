@@ -121,6 +121,12 @@ describe('what is due', () => {
     expect(due(table, at('10:30'))).toEqual([]);
     expect(table.nextDueAt()).toBe(at('11:00'));
   });
+
+  it('called from outside at the first tick of a changed schedule comes then', () => {
+    const table = new Timetable({ random: () => 0, isSpread: false, share: () => null });
+    table.adopt(schedules({ sync: { cron: '0 2 * * *' } }), at('02:00') + 2_000, [row('03:00')], never);
+    expect(due(table, at('02:00') + 2_000)).toEqual(['sync schedule 0']);
+  });
 });
 
 describe('a clock that is put', () => {
