@@ -330,8 +330,9 @@ const DAEMON_COMMANDS: readonly CommandRow[] = [
       },
     ],
     notes: [
+      'With --once, it exits with 0 where another daemon has the mirror: that one does what is due.',
       'SIGTERM and Ctrl-C stop it within daemon.shutdownGraceMs, a second one at once; SIGHUP reloads the configuration.',
-      'Logs are JSON lines on stderr, and plain lines on a terminal.',
+      'Logs are JSON lines on stderr, and plain lines on a terminal and with --once --quiet, as for the mails of cron.',
     ],
     examples: [
       'tidemark daemon',
@@ -364,6 +365,7 @@ const DAEMON_COMMANDS: readonly CommandRow[] = [
     name: 'daemon-job',
     isHidden: true,
     description: 'Does one job for the daemon that starts it',
+    options: [{ flags: '--once', description: 'the daemon runs what is due and exits' }],
     outlivesOutput: () => true,
     load: async () => (await import('./daemon-job.ts')).daemonJob,
   },

@@ -18,7 +18,10 @@ const ORPHAN_MS = 5_000;
  * Runs the job that it receives over the channel, sends the result, and exits once the daemon has received it.
  * @throws TidemarkError `usage` where no daemon has started it
  */
-export async function daemonJob(context: CommandContext): Promise<ExitCode> {
+export async function daemonJob(
+  context: CommandContext,
+  { once = false }: { readonly once?: boolean },
+): Promise<ExitCode> {
   if (!process.connected) {
     throw new TidemarkError('usage', 'daemon-job is what the daemon starts for its jobs', {
       hint: 'run `tidemark daemon`, or the job itself: `tidemark sync`, `tidemark drift`, `tidemark verify`',
@@ -46,7 +49,7 @@ export async function daemonJob(context: CommandContext): Promise<ExitCode> {
   });
   if (order === null) return EXIT.interrupted;
   await performOrder(order, {
-    effects: (config) => daemonEffects(context, daemonLog(context, config.log.level)),
+    effects: (config) => daemonEffects(context, daemonLog(context, config.log.level, once)),
     loadConfig: () => readConfig(context, context.options),
     works: jobWorks(backupWork(context.env)),
     recentRequests,

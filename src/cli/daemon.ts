@@ -17,7 +17,7 @@ import type { StartHttp } from '../daemon/http-endpoint.ts';
 import type { RunCommand } from '../daemon/http/restores.ts';
 import { openNoticeService } from '../daemon/notices/notice-service.ts';
 import { locateMirrors, openConfiguredMirror, readLoadedConfig } from '../wire.ts';
-import { type CommandContext, print, printReason } from './context.ts';
+import { type CommandContext, print, printNote, printReason } from './context.ts';
 import { daemonEffects, daemonLog, daemonUnreachable } from './daemon-effects.ts';
 import { Agent, request } from 'node:http';
 import { hostname } from 'node:os';
@@ -31,16 +31,17 @@ interface DaemonCommandOptions {
   readonly check?: boolean;
 }
 
-/** Exit 0 after a stop; with `--once` the worst of what ran, 3 where a sync has to wait, 0 where nothing was due. */
+/** Exit 0 after a stop; with `--once` the worst of what ran, 3 where a sync has to wait, 0 where nothing was due or another daemon does it. */
 export async function daemon(context: CommandContext, options: DaemonCommandOptions): Promise<ExitCode> {
   if (options.check === true) return await daemonCheck(context);
   const { env } = context;
   // For its settings of the log, and of pings until the daemon has read its own configuration.
   const first = readLoadedConfig(context, context.options, 'required');
-  const log = daemonLog(context, first.log.level);
+  const isOnce = options.once === true;
+  const log = daemonLog(context, first.log.level, isOnce);
   const effects: DaemonEffects = {
     ...daemonEffects(context, log),
-    ...(context.isOneProcess === true ? {} : { startJob: jobStarter(context) }),
+    ...(context.isOneProcess === true ? {} : { startJob: jobStarter(context, isOnce) }),
   };
   const living: { daemon: Daemon | null; isReloadAsked: boolean } = { daemon: null, isReloadAsked: false };
   const config = (): LoadedConfig => living.daemon?.cells.config() ?? first;
@@ -51,19 +52,23 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
     else living.daemon.reload();
   });
   try {
-    const isOnce = options.once === true;
     const starting = startDaemon(effects, {
       isOnce,
-      isQuiet: options.once === true && context.options.quiet === true,
+      isQuiet: isOnce && context.options.quiet === true,
       startHttp: options.http === false ? null : httpStarter(context, log),
       observers: noticing.observersOf,
       backup: backupWork(env, context.isOneProcess ? backUpInOneProcess : null),
     });
     const running = await starting.catch(async (thrown: unknown) => {
       const error = asTidemarkError(thrown);
+      if (isOnce && error.code === 'mirror_locked' && areServed(context, first)) {
+        printNote(context, [`${error.message}: it does what is due, and this one has nothing to do`]);
+        return null;
+      }
       await noticing.startFailed({ error, isOnce, effects, signal: context.signal });
       throw error;
     });
+    if (running === null) return EXIT.done;
     living.daemon = running;
     if (living.isReloadAsked) running.reload();
     const stop = (): void => void running.stop();
@@ -76,6 +81,12 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
   } finally {
     await noticing.close();
   }
+}
+
+/** True where each mirror has a daemon: a tick of cron may come while the one before still runs. */
+function areServed({ pid }: CommandContext, loaded: LoadedConfig): boolean {
+  const looker = { pid, host: hostname(), now: systemClock.now() };
+  return mirrorConfigs(loaded).every(({ mirror }) => findDaemon(mirror, looker) !== null);
 }
 
 function httpStarter(context: CommandContext, log: Logger): StartHttp {
@@ -125,11 +136,11 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
 
 // Starts the process of a job: this very program, with the options that say where the configuration is.
 
-function jobStarter(context: CommandContext): StartJob {
+function jobStarter(context: CommandContext, isOnce: boolean): StartJob {
   const { entry, execPath, env, cwd } = context;
   return (config) =>
     // stdout carries nothing; what it logs goes where the daemon's own lines go. Node's own options are handed on.
-    fork(entry, argumentsOf(context, config), {
+    fork(entry, [...argumentsOf(context, config), ...(isOnce ? ['--once'] : [])], {
       ...{ execPath, execArgv: nodeOptions(), env, cwd },
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });

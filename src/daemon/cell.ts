@@ -103,7 +103,7 @@ export class Cell {
     this.#addedAt = addedAt(config, isoTime(clock.now()));
     this.#scheduledAt = new Map(config.schedules.sync?.sources.map((each) => [each, null]));
     const share = source === null ? null : spreadShare(source);
-    this.#problems = new ActiveProblems(clock, log);
+    this.#problems = new ActiveProblems(clock, log, isOnce);
     this.#timetable = new Timetable({ random, isSpread: !isOnce, share: () => share });
     this.#mirrorAccess = new MirrorConnections(effects, this.#problems, () => this.#config, {
       pool: surroundings.readers,

@@ -52,11 +52,14 @@ export interface ProblemSink {
 export class ActiveProblems implements ProblemSink {
   readonly #clock: Clock;
   readonly #log: Logger;
+  readonly #isOnce: boolean;
   readonly #open = new Map<string, DaemonProblem>();
 
-  constructor(clock: Clock, log: Logger) {
+  /** @param isOnce true for `--once`, whose log cron mails: a wait for the mirror need not be in it */
+  constructor(clock: Clock, log: Logger, isOnce = false) {
     this.#clock = clock;
     this.#log = log;
+    this.#isOnce = isOnce;
   }
 
   /** Notes a problem; logs it unless the same one is known already. A known one with another code is reported again. */
@@ -72,7 +75,10 @@ export class ActiveProblems implements ProblemSink {
 
   #say(about: string, error: TidemarkError, level: 'warn' | 'error'): void {
     const hint = error.hint === undefined ? {} : { hint: error.hint };
-    this.#log[level]({ about, code: error.code, ...hint }, error.message);
+    this.#log[this.#isOnce && about === 'lock' ? 'info' : level](
+      { about, code: error.code, ...hint },
+      error.message,
+    );
   }
 
   /** Notes a problem without a word. True where it is news. */

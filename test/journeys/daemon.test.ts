@@ -129,6 +129,11 @@ describe('tidemark daemon', () => {
     const second = await tidemark(['daemon'], { env });
     expect(second).toMatchObject({ code: 1 });
     expect(second.stderr).toContain('another daemon is running on this mirror');
+    const tick = await tidemark(['daemon', '--once'], { env });
+    expect(tick.code, tick.stderr).toBe(0);
+    expect(tick.stderr).toMatch(
+      /^tidemark: another daemon is running on this mirror .+: it does what is due/,
+    );
 
     running.child.kill('SIGTERM');
     const { code, stdout, stderr } = await running.ended;
@@ -442,5 +447,13 @@ describe('tidemark daemon', () => {
       expect(once.stderr).toContain(`"${text}"`);
     }
     expect(service.seen.filter(({ url }) => url.startsWith('/api/organizations/?')).length).toBe(1);
+  });
+
+  it('--once --quiet says for a mail what failed, and nothing else', async () => {
+    const { service, env } = await story();
+    service.quirks.push((_request, response) => respond(response, 403, '{"detail":"no"}'));
+    const once = await tidemark(['daemon', '--once', '--quiet'], { env });
+    expect(once.code).toBe(5);
+    expect(once.stderr).toMatch(/^tidemark: default: sync was refused by the service: .+\n {2}→ .+\n$/);
   });
 });
