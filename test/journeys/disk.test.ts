@@ -274,7 +274,7 @@ describe('a daemon that cannot start since the disk is full', () => {
     );
     expect(ends.filter(({ is_assumed: isAssumed }) => isAssumed !== true)).toHaveLength(1);
     expect(said()).toEqual([
-      expect.stringContaining('default: the sync works; the daemon could not start before'),
+      expect.stringContaining('default: the sync works; the daemon could not start or write before'),
     ]);
     expect((await once()).code).toBe(0);
     expect([...notices(), ...said()]).toEqual([]);

@@ -23,7 +23,8 @@ export interface FailedStart {
   readonly signal: AbortSignal;
 }
 
-const LOCAL: readonly ErrorCode[] = ['disk_full', 'read_only', 'file_system'];
+/** What keeps a daemon from starting that is reported. */
+export const START_CODES: readonly ErrorCode[] = ['disk_full', 'read_only', 'file_system'];
 
 /** The sources of syncs that are missed, and whether a notice is due; null where nothing is to be sent. */
 interface Missed {
@@ -33,7 +34,7 @@ interface Missed {
 
 /** What a start that failed leaves undone. Null also where another daemon may be at work, which reports for itself. */
 export function missedBy(config: LoadedConfig, { error, isOnce, effects }: FailedStart): Missed | null {
-  if (!LOCAL.includes(error.code)) return null;
+  if (!START_CODES.includes(error.code)) return null;
   const { clock, pid, host } = effects;
   const mirrors = mirrorConfigs(config);
   const looker = { pid, host, now: clock.now() };

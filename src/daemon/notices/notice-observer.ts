@@ -25,8 +25,9 @@ import { UNENDED } from '../jobs/job-log.ts';
 import { unreadSweeps } from '../jobs/sync-job.ts';
 import { isBackupFailureOver } from '../backup-failure.ts';
 import { lastCompleteRun } from '../../state/runs.ts';
-import { unmarkFailedStart } from '../lockfile.ts';
+import { markFailedStart, unmarkFailedStart } from '../lockfile.ts';
 import type { DaemonView } from '../view.ts';
+import { START_CODES } from './failed-start.ts';
 import { MirrorPlace } from './mirror-place.ts';
 import { cutShortStates, isCutShortMark, markedSubject, replacedStates } from './perhaps-open.ts';
 import { CONTENT_SUBJECTS, type JobDetails, stateOf } from './run-transitions.ts';
@@ -84,6 +85,8 @@ class NotifyingObserver implements JobObserver {
   #ofContents: readonly NoticeState[] = [];
   /** State of the mirror's files at the last check. */
   #file = '';
+  /** True where what could not be stored is a sync that failed for a reason that a start would fail for. */
+  #isOfMachine = false;
   /** True until it is written down that nobody knows what the daemon before has reported. */
   #isAfterCut = false;
   /** True until the end is stored of a start that failed, which was reported to each channel. */
@@ -267,6 +270,10 @@ class NotifyingObserver implements JobObserver {
   }
 
   close(): void {
+    const { config } = this.#options;
+    // A start that fails for the same reason is the same incident, which is reported already.
+    const isReported = this.#isOfMachine && this.#unwritten.size > 0 && config().notices.length > 0;
+    if (isReported && !this.#notifier.outbox.hasUnstored()) markFailedStart(config().mirror);
     this.#options.deliveries.remove(this.#notifier.outbox);
   }
 
@@ -412,6 +419,7 @@ class NotifyingObserver implements JobObserver {
     ];
     const seen = { job: row, details, held: [], at: isoTime(clock.now()) };
     const { states, notices } = transitionsOf(known, seen);
+    if (own === 'run') this.#isOfMachine = START_CODES.some((code) => code === row.errorCode);
     for (const state of states) {
       if (state.subject !== own && !isOfContents(state)) continue;
       this.#unwritten.set(keyOf(state, state.subject), state);

@@ -316,7 +316,7 @@ function endNotice(
   // It began as a sync that failed, whatever its subject.
   const { event, job } = usualEnd(isOfStart ? 'run' : subject);
   const why = isOfStart
-    ? 'the daemon could not start before'
+    ? 'the daemon could not start or write before'
     : isCutShort(mark)
       ? 'the daemon before ended without writing down what it had reported'
       : mark.detail['reason'] === ('replaced' satisfies Reason)

@@ -1,6 +1,7 @@
 /** A start that failed is over with everybody once a job has ended, also where a daemon stopped before that. */
 import { existsSync } from 'node:fs';
 import { expect, it } from 'vitest';
+import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { markFailedStart } from '../../../src/daemon/lockfile.ts';
 import { Deliveries } from '../../../src/daemon/notices/deliveries.ts';
@@ -45,8 +46,20 @@ it('ends with a chat, also where the daemon after it stopped before a job of it 
   expect(sent).toEqual([]);
   await start();
   await rig.advanceMinutes(61);
-  expect(sent).toEqual(['a: the sync works; the daemon could not start before']);
+  expect(sent).toEqual(['a: the sync works; the daemon could not start or write before']);
   expect(existsSync(`${rig.mirrorPath}.daemon-failed`)).toBe(false);
   await rig.advanceMinutes(61);
   expect(sent).toHaveLength(1);
+  // A sync that failed as the disk is full is reported: the start that fails after it is not reported again.
+  rig.onOpen = (mode) => {
+    if (mode === 'write') throw new TidemarkError('disk_full', 'the disk is full');
+  };
+  await rig.advanceMinutes(60);
+  await rig.daemon.stop();
+  expect(sent.slice(1)).toEqual(['a: the sync failed: the disk is full']);
+  expect(markFailedStart(rig.mirrorPath)).toBe('marked before');
+  rig.onOpen = () => undefined;
+  await start();
+  await rig.advanceMinutes(61);
+  expect(sent.slice(2)).toEqual(['a: the sync works; the daemon could not start or write before']);
 });

@@ -243,7 +243,7 @@ describe('a mirror whose daemon was killed', () => {
       expect(told.filter((line) => line.endsWith(end))).toEqual(people.toSorted());
       expect((await after(job('sync', 'done'))).filter((line) => line.endsWith(end))).toEqual([]);
       const titles = mirror.daemon.deliveries(50).map(({ about }) => contentOf(about).title);
-      expect(titles).toContain(`${title}; the daemon could not start before`);
+      expect(titles).toContain(`${title}; the daemon could not start or write before`);
     },
   );
 
