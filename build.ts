@@ -74,7 +74,8 @@ export function bundle(
     input: [...paths],
     platform: 'node',
     transform: { target: 'node22' },
-    external: ['better-sqlite3'],
+    // bowser: the AWS SDK loads it in browsers only.
+    external: ['better-sqlite3', 'bowser'],
     preserveEntrySignatures: 'allow-extension',
     logLevel: 'warn',
     // Modules that a command loads on demand and another needs at once.
