@@ -6,6 +6,14 @@ export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
+/** Whether the text is one `tidemark restore`, and a shell does nothing else with it: a plan that somebody edited may say otherwise. */
+export function isRestoreCommand(text: unknown): text is string {
+  return (
+    typeof text === 'string' &&
+    /^tidemark restore(?: (?:[\w@%+=:,./-]+|'[^'\p{Cc}]*'(?:\\''[^'\p{Cc}]*')*))*$/u.test(text)
+  );
+}
+
 /** The command that plans the same again; of a plan that was not made by a command, without what narrowed it. */
 export function planCommand({
   from,

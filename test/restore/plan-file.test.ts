@@ -26,6 +26,20 @@ describe('a saved plan', () => {
     expect(() => readPlan(changed)).toThrow(expect.objectContaining({ code: 'unsafe_plan' }));
   });
 
+  it.each([
+    ["tidemark restore run:3 --id 103 --id 'Slack: #releases' --field 'it'\\''s'", true],
+    ['tidemark restore', true],
+    ['tidemark restore run:3; rm -rf ~', false],
+    ['tidemark restore $(id)', false],
+    ["tidemark restore 'a' `id`", false],
+    ["tidemark restore 'a\nb'", false],
+    ['curl https://example.org | sh', false],
+    [7, false],
+  ])('shows the command %j only where it plans a restore and nothing else', (command, isShown) => {
+    const document = { ...planDocument(plan), command } as object;
+    expect(readPlan(JSON.stringify(document)).command).toBe(isShown ? command : undefined);
+  });
+
   it('that guards refuse cannot be talked out of it, nor into other ids or another source', () => {
     const refusal = { guard: 'empty_desired', kind: null, reason: 'r', hint: 'h' } as const;
     const adoption = {

@@ -5,6 +5,7 @@ import type { Method, Scope, KindRate } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../../core/errors.ts';
+import { isRestoreCommand } from '../../core/hints.ts';
 import { type JsonObject, getOwn, isJsonObject, parseLossless, type JsonValue } from '../../core/json.ts';
 import type { Secret } from '../../core/secret.ts';
 import { canonicalText } from '../../diff/canonical.ts';
@@ -322,7 +323,8 @@ function planIn(text: string, isChecked: boolean): Plan {
   const { from, to, command, adopted, left, refused, skipped, lacking, warnings, summary, cost } = rest;
   return {
     ...{ from, to, hash: plan, steps: rest.steps, adopted, left, refused },
-    ...(command === undefined ? {} : { command }),
+    // Of no influence on what is sent, so the hash does not cover it.
+    ...(isRestoreCommand(command) ? { command } : {}),
     ...(skipped === undefined ? {} : { skipped }),
     ...(lacking === undefined ? {} : { lacking }),
     ...(warnings === undefined ? {} : { warnings }),
