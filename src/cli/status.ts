@@ -35,7 +35,8 @@ import { hourProblem, hourProblemOf } from '../daemon/problems.ts';
 import { Intervals } from '../daemon/schedule/intervals.ts';
 import type { HealthCode } from '../daemon/health/reason.ts';
 import type { ScheduleView } from '../daemon/view.ts';
-import { Timetable, withPutOff } from '../daemon/schedule/timetable.ts';
+import { retryTimes } from '../daemon/pending-jobs.ts';
+import { Timetable, withPutOff, withRetries } from '../daemon/schedule/timetable.ts';
 import type { LockHolder } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { withWriter } from '../mirror/under-way.ts';
@@ -226,6 +227,7 @@ function healthView(
   intervals.adopt(config, timetable.views(), now, mirror.daemon.intervals());
   const catalog = new BackupCatalog(systemClock);
   const sync = timetable.views().find(({ schedule }) => schedule === 'sync');
+  const retries = sync === undefined ? new Map<string, number>() : retryTimes(mirror, config, sync.dueAt);
   const putOff = new Map(
     config.sources.flatMap((source) => {
       if (sync?.sources.includes(source.name) !== true) return [];
@@ -261,7 +263,10 @@ function healthView(
     },
     schedules: () =>
       withPutOff(
-        timetable.views().map((each) => withPauses(each, daemon())),
+        withRetries(
+          timetable.views().map((each) => withPauses(each, daemon())),
+          retries.values(),
+        ),
         (source) => putOff.get(source)?.freeAt ?? null,
       ),
     intervalChange: (name) => intervals.changeOf(name),

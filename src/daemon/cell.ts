@@ -24,7 +24,7 @@ import type { JobWork, QueuedJob } from './jobs/work.ts';
 import { registerDaemon, type DaemonRegistration } from './lockfile.ts';
 import { removeLeftPlan } from './plan-directory.ts';
 import { MirrorConnections, type ReaderPool } from './mirror-access.ts';
-import { followUps, logUnfinished, syncsAfterRestores } from './pending-jobs.ts';
+import { followUps, logUnfinished, retryTimes, syncsAfterRestores } from './pending-jobs.ts';
 import { ActiveProblems } from './problems.ts';
 import {
   BEGIN_AGAIN_MS,
@@ -34,7 +34,7 @@ import {
   type StoredSchedules,
 } from './schedule-store.ts';
 import { Intervals } from './schedule/intervals.ts';
-import { spreadShare, Timetable, withPutOff } from './schedule/timetable.ts';
+import { spreadShare, Timetable, withPutOff, withRetries } from './schedule/timetable.ts';
 import type { DaemonView } from './view.ts';
 
 /** What the cells of one process have in common. */
@@ -89,6 +89,8 @@ export class Cell {
   readonly #syncedAfter = new Map<string | null, string>();
   /** By source: since when its syncs failed that were made up for last, as the mirror is back. */
   readonly #syncedSince = new Map<string, string>();
+  /** By source: when its failed sync is tried again, epoch milliseconds. */
+  #retries = new Map<string, number>();
 
   /** @param source whose mirror it is, of many; null for one mirror of all sources */
   constructor(config: Config, source: string | null, surroundings: CellSurroundings) {
@@ -151,7 +153,10 @@ export class Cell {
       mirrorAccess: this.#mirrorAccess,
       schedules: () =>
         withPutOff(
-          this.#timetable.viewsWithPauses((of) => this.runner.restsUntil(of)),
+          withRetries(
+            this.#timetable.viewsWithPauses((of) => this.runner.restsUntil(of)),
+            this.#retries.values(),
+          ),
           (of) => this.runner.hourWaits.until(of),
         ),
       intervalChange: (name) => this.#intervals.changeOf(name),
@@ -199,6 +204,7 @@ export class Cell {
     const before = this.#scheduleStore.load();
     this.adopt(this.#config, before);
     for (const schedule of before.cutShort) this.#timetable.bringForward(schedule, clock.now());
+    this.#findRetries();
     const pending = this.#scheduleStore.pending(this.#config, isOnce);
     this.observers.loaded();
     this.#isLoaded = true;
@@ -239,7 +245,31 @@ export class Cell {
     for (const due of this.#timetable.takeDue(clock.now(), isFirst)) {
       startSchedule(due, { runner: this.runner, timetable: this.#timetable, works, log });
     }
+    this.#startRetries();
     this.runner.hourWaits.resume();
+  }
+
+  /** Starts the syncs that are tried again after a failure. */
+  #startRetries(): void {
+    const now = this.#effects.clock.now();
+    for (const [source, at] of this.#retries) {
+      if (at > now) continue;
+      this.#retries.delete(source);
+      if (this.#config.schedules.sync?.sources.includes(source) !== true) continue;
+      const job = { name: 'sync', source, trigger: 'overdue', schedule: 'sync' } as const;
+      if (!this.runner.holds(job)) this.runner.add({ ...job, full: false, kinds: null });
+    }
+  }
+
+  #findRetries(): void {
+    const sync = this.#timetable.views().find(({ schedule }) => schedule === 'sync');
+    try {
+      this.#retries = retryTimes(this.#mirrorAccess.reader(), this.#config, sync?.dueAt ?? null);
+    } catch (error) {
+      this.#retries = new Map();
+      // Whoever needs the mirror next reports why it cannot be read.
+      this.#effects.log.debug({ code: asTidemarkError(error).code }, 'failed syncs could not be looked for');
+    }
   }
 
   /** The rate group of its source; null for a mirror of several. */
@@ -250,7 +280,11 @@ export class Cell {
 
   /** Epoch milliseconds of the next due time; null where nothing is scheduled. */
   nextDueAt(): number | null {
-    const times = [this.#timetable.nextDueAt(), this.runner.hourWaits.next()].filter((at) => at !== null);
+    const times = [
+      this.#timetable.nextDueAt(),
+      this.runner.hourWaits.next(),
+      ...this.#retries.values(),
+    ].filter((at) => at !== null);
     return times.length === 0 ? null : Math.min(...times);
   }
 
@@ -361,6 +395,7 @@ export class Cell {
   #jobEnded(job: QueuedJob, ended: EndedJob, code: ExitCode): void {
     this.status.markOld();
     this.#surroundings.onEnd(job.name, code);
+    if (job.name === 'sync') this.#findRetries();
     this.#addFollowUps(ended.row);
   }
 

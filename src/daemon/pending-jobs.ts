@@ -3,9 +3,9 @@
  * loses them, and jobs that follow a sync.
  */
 import type { Config, SourceConfig } from '../config/config.ts';
-import { asTidemarkError } from '../core/errors.ts';
+import { asTidemarkError, type ErrorCode } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import type { JobName, JobRow } from '../mirror/daemon-store.ts';
+import type { JobName, JobRow, JobTrigger } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { isReadAfter, lastCompleteRun, unreadRestores } from '../state/runs.ts';
 import type { JobRunner } from './jobs/runner.ts';
@@ -143,6 +143,52 @@ export function syncsAfterRestores(
     const restores = unread.map(({ restore, endedAt }) => `${restore} ${endedAt ?? ''}`).join(', ');
     return [{ job: { ...job, full: false, kinds: null }, restores }];
   });
+}
+
+/** Failures of a sync that may be over soon. A key that was refused is not; a silent service has pauses of its own. */
+const PASSING: ReadonlySet<string> = new Set<ErrorCode>([
+  'unreachable',
+  'timeout',
+  'server_error',
+  'throttled',
+  'retry_budget',
+  'malformed',
+]);
+/** What somebody asked for, they repeat themselves. */
+const SCHEDULED: ReadonlySet<string> = new Set<JobTrigger>(['schedule', 'overdue']);
+const FIRST_RETRY_MS = 15 * 60_000;
+const LONGEST_RETRY_MS = 4 * 3_600_000;
+/** As many failures in a row make the time between retries the longest. */
+const MOST_DOUBLINGS = 5;
+
+/**
+ * When the sync of a source is tried again before its schedule comes (epoch milliseconds): its last one failed, of something
+ * that may be over soon. The first time a quarter of an hour later, then after twice as long each time.
+ * @param dueAt of the schedule, which does it where it comes soon
+ */
+export function retryTimes(
+  mirror: Mirror,
+  { schedules }: Pick<Config, 'schedules'>,
+  dueAt: string | null,
+): Map<string, number> {
+  const latest = dueAt === null ? Number.POSITIVE_INFINITY : Date.parse(dueAt) - FIRST_RETRY_MS;
+  const times = (schedules.sync?.sources ?? []).flatMap((source): [string, number][] => {
+    const jobs = mirror.daemon.jobs({ name: 'sync', source, limit: MOST_DOUBLINGS });
+    const other = jobs.findIndex(
+      ({ outcome, errorCode, trigger }) =>
+        outcome !== 'failed' || !PASSING.has(errorCode ?? '') || !SCHEDULED.has(trigger),
+    );
+    const failures = other < 0 ? jobs.length : other;
+    const failedAt = jobs[0]?.finishedAt;
+    if (failures === 0 || failedAt === undefined || failedAt === null) return [];
+    // A command has tried since.
+    const [run] = mirror.runs.list({ source, isOfAllKinds: true, limit: 1 });
+    if (run !== undefined && run.startedAt > failedAt) return [];
+    const waitMs = Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), LONGEST_RETRY_MS);
+    const at = Date.parse(failedAt) + waitMs;
+    return at > latest ? [] : [[source, at]];
+  });
+  return new Map(times);
 }
 
 /** The jobs that follow this one, in order. */

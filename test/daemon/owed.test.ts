@@ -17,6 +17,7 @@ import { isoTime } from '../../src/core/clock.ts';
 import { starterText } from '../../src/daemon/http/wording.ts';
 import { unreadRestores } from '../../src/state/runs.ts';
 import { respond } from '../journeys/service.ts';
+import { begin } from '../mirror/fixture.ts';
 import { Rig } from './rig.ts';
 
 const HOURLY = { sync: '0 * * * *' };
@@ -342,6 +343,61 @@ describe('a source that never had a complete run', () => {
     await once();
     await once();
     expect(outcomes(rig, 'sync').slice(1)).toEqual(['overdue interrupted', 'overdue partial']);
+  });
+});
+
+describe('a sync that failed', () => {
+  /** Shortly before the tick of the day. The service answers 500 while `isDown.is`. */
+  async function beforeNoon(): Promise<{ rig: Rig; isDown: { is: boolean } }> {
+    const rig = await Rig.create({ sync: '0 12 * * *' });
+    const isDown = { is: false };
+    rig.service.quirks.push((_request, response) => isDown.is && respond(response, 500, '{}'));
+    await rig.start();
+    await rig.advanceMinutes(115);
+    isDown.is = true;
+    return { rig, isDown };
+  }
+  const starts = (rig: Rig): string[] =>
+    rig
+      .jobs({ name: 'sync' })
+      .slice(1)
+      .map(({ startedAt, trigger, outcome }) => `${startedAt.slice(11, 16)} ${trigger} ${outcome}`);
+
+  it('is tried again a quarter of an hour later, then after twice as long each time, until one ends well', async () => {
+    const { rig, isDown } = await beforeNoon();
+    await rig.advanceMinutes(60);
+    const failed = ['12:00 schedule failed', '12:15 overdue failed', '12:45 overdue failed'];
+    expect(starts(rig)).toEqual(failed);
+    const next = rig.view.schedules().find(({ schedule }) => schedule === 'sync')?.dueAt;
+    expect(next).toMatch(/^2026-03-02T13:4/);
+    isDown.is = false;
+    await rig.advanceMinutes(24 * 60);
+    expect(starts(rig).join()).toBe([...failed, '13:45 overdue done', '12:00 schedule done'].join());
+  });
+
+  it('is tried again by --once, once its time has come', async () => {
+    const { rig } = await beforeNoon();
+    await rig.advanceMinutes(10);
+    await rig.daemon.stop();
+    const once = async (): Promise<string[]> => {
+      await rig.start({ isOnce: true });
+      const done = rig.daemon.done;
+      await rig.advanceMinutes(3);
+      await done;
+      return starts(rig);
+    };
+    expect(await once()).toEqual(['12:00 schedule failed']);
+    await rig.advanceMinutes(7);
+    expect((await once()).slice(1)).toEqual(['12:16 overdue failed']);
+    await rig.advanceMinutes(40);
+    // Somebody has tried meanwhile, and the schedule comes next.
+    write(rig, (mirror) =>
+      begin(mirror, { source: { name: 'a', baseUrl: rig.service.url } }).abandon({
+        code: 'unreachable',
+        message: 'no',
+      }),
+    );
+    expect((await once()).slice(2)).toEqual([]);
   });
 });
 

@@ -249,6 +249,16 @@ export function withPutOff(
   });
 }
 
+/** With a sync due when the first of its sources is tried again after a failure (epoch milliseconds), where that is earlier. */
+export function withRetries(views: readonly ScheduleView[], times: Iterable<number>): ScheduleView[] {
+  const first = Math.min(...times);
+  return views.map((view) =>
+    view.schedule === 'sync' && view.dueAt !== null && first < Date.parse(view.dueAt)
+      ? { ...view, dueAt: isoTime(first) }
+      : view,
+  );
+}
+
 /** The first start after an instant, where each tick starts later by a share of the time to the next one. */
 function spreadAfter(cron: Cron, share: number, after: number): number {
   const longestMs = Math.min(LONGEST_SPREAD_MS, cron.intervalMs);
