@@ -164,7 +164,10 @@ export async function registerDaemon(
     },
     leave: (hasUnwritten) => {
       isStopped = true;
-      if (hasUnwritten === true) return write();
+      if (hasUnwritten === true) {
+        write();
+        return;
+      }
       try {
         rmSync(path, { force: true });
       } catch (error) {
