@@ -6,7 +6,6 @@ import { type Health, worst } from '../daemon/health/health.ts';
 import type { Upkeep } from '../daemon/health/status-answers.ts';
 import { age } from '../daemon/http/wording.ts';
 import { killedDaemon } from '../daemon/lockfile.ts';
-import { parseCron } from '../daemon/schedule/cron.ts';
 import { fullDisk, spaceBeside } from '../doctor/disk.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 
@@ -35,24 +34,32 @@ export function diskReasons(configs: readonly Config[]): string[] {
 /** A daemon that did not stop, and cannot report that itself. */
 export function withKilledDaemon(health: Health, mirror: Mirror, pid: number, now: number): Health {
   const [job] = mirror.daemon.jobs({ limit: 1 });
-  const killed = killedProblem(mirror.path, job?.finishedAt ?? job?.startedAt ?? null, pid, now);
+  const jobAt = job?.finishedAt ?? job?.startedAt ?? null;
+  const killed = killedProblem(mirror.path, { jobAt, isOnce: isCalledOnce(mirror) }, pid, now);
   return killed === null ? health : withProblem(health, killed);
 }
 
 /** The same of mirrors that had one daemon. */
 export function killedReasons(configs: readonly Config[], pid: number, now: number): string[] {
-  const all = configs.flatMap(({ mirror }) => killedProblem(mirror, null, pid, now) ?? []);
+  const all = configs.flatMap(
+    ({ mirror }) => killedProblem(mirror, { jobAt: null, isOnce: false }, pid, now) ?? [],
+  );
   return [...new Set(all.flatMap(({ message, hint }) => [message, `  → ${hint}`]))];
 }
 
 function killedProblem(
   mirror: string,
-  jobAt: string | null,
+  { jobAt, isOnce }: { readonly jobAt: string | null; readonly isOnce: boolean },
   pid: number,
   now: number,
 ): { readonly message: string; readonly hint: string } | null {
   const killed = killedDaemon(mirror, { pid, host: hostname(), now });
   if (killed === null) return null;
+  if (isOnce)
+    return {
+      message: `a call of \`daemon --once\` (process ${killed.pid} on ${killed.host}, started ${age(killed.since, now)}) was killed or crashed`,
+      hint: 'its next call continues: `tidemark daemon --once` does it now',
+    };
   const sign = jobAt === null || jobAt < killed.since ? '' : `; its last job was ${age(jobAt, now)}`;
   return {
     message: `the daemon (process ${killed.pid} on ${killed.host}, started ${age(killed.since, now)}) was killed or crashed${sign}: nothing is synced on schedule, and no notice is sent`,
@@ -64,14 +71,16 @@ function killedProblem(
 const COMMANDS = 3;
 
 /** Who syncs the source, as far as the mirror shows it. */
-export function upkeepOf({ schedules }: Config, mirror: Mirror, source: string, hasDaemon: boolean): Upkeep {
+export function upkeepOf(mirror: Mirror, source: string, hasDaemon: boolean): Upkeep {
   if (hasDaemon) return 'daemon';
   const runs = mirror.runs.list({ source, isOfAllKinds: true, limit: COMMANDS });
   if (runs.length === COMMANDS && runs.every(({ trigger }) => trigger.startsWith('command')))
     return 'commands';
-  // A daemon that stays adds jitter to a due time; `daemon --once` never does.
-  const row = mirror.daemon.schedules().find(({ schedule }) => schedule === 'sync');
-  if (row === undefined || (schedules.sync?.jitterMs ?? 0) === 0) return 'nobody';
-  const dueAt = Date.parse(row.dueAt);
-  return parseCron(row.cron, row.zone).next(dueAt - 1) === dueAt ? 'once' : 'nobody';
+  return isCalledOnce(mirror, source) ? 'once' : 'nobody';
+}
+
+/** Whether the newest sync of a daemon, of the source or of any, was a call of `daemon --once`. */
+function isCalledOnce(mirror: Mirror, source?: string): boolean {
+  const jobs = mirror.daemon.jobs({ name: 'sync', ...(source === undefined ? {} : { source }), limit: 2 });
+  return jobs.find(({ outcome }) => outcome !== 'running')?.summary['once'] === true;
 }

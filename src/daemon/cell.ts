@@ -122,6 +122,7 @@ export class Cell {
     this.observers = new Observers(observers, log, context);
     this.runner = new JobRunner({
       effects,
+      isOnce,
       works,
       executor: executorFor({ effects, mirrorAccess: this.#mirrorAccess, problems: this.#problems }),
       mirrorAccess: this.#mirrorAccess,

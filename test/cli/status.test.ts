@@ -297,9 +297,12 @@ describe('status', () => {
     );
     daemon.leave(true);
     expect(await now()).not.toContain('4711');
-    const tick = Math.ceil(Date.now() / 1_800_000) * 1_800_000;
     const again = openMirror(path, { mode: 'write', command: 'test', clock: systemClock });
-    again.daemon.saveSchedule({ schedule: 'sync', dueAt: new Date(tick).toISOString(), ...row });
+    const startedAt = new Date().toISOString();
+    const source = again.runs.list({ limit: 1 })[0]?.source ?? '';
+    const job = again.daemon.beginJob({ name: 'sync', source, trigger: 'schedule', startedAt });
+    const end = { finishedAt: startedAt, outcome: 'done', run: 1, errorCode: null, error: null } as const;
+    again.daemon.finishJob(job, { ...end, summary: { once: true } });
     again.close();
     const called = await now();
     expect(called).toMatch(/Fresh +Yes +last complete sync just now \(limit: \S+ min\), by daemon --once$/m);
@@ -312,7 +315,7 @@ describe('status', () => {
     for (let run = 2; run < 4; run += 1) await commandLine(['sync'], { env, cwd: directory });
     const byCommands = await now();
     expect(byCommands).toMatch(
-      /Fresh +By commands +last complete sync just now, by a command as those before/,
+      /Fresh +By commands +last complete sync just now, by a command, as those before it were/,
     );
     expect(byCommands).toMatch(/^Next: whenever `tidemark sync` is called again \(cron\?\)/m);
   });

@@ -146,7 +146,7 @@ function fresh(
   if (allowed === null && config?.sources.length === 0)
     return { tone: 'plain', word: 'Not known', line: `${when}; no configuration says how old it may be` };
   if (upkeep === 'commands')
-    return { tone: 'plain', word: 'By commands', line: `${when}, by a command as those before it` };
+    return { tone: 'plain', word: 'By commands', line: `${when}, by a command, as those before it were` };
   if (allowed === null) {
     const isScheduled = config?.schedules.sync?.sources.includes(health.sources[0]?.source ?? '') === true;
     return isScheduled

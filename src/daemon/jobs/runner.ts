@@ -30,6 +30,8 @@ import type { JobResult, JobWork, QueuedJob } from './work.ts';
 
 interface RunnerOptions {
   readonly effects: DaemonEffects;
+  /** Whether it is for `daemon --once`: the summaries of its jobs say so. */
+  readonly isOnce: boolean;
   readonly works: ReadonlyMap<JobName, JobWork>;
   readonly executor: JobExecutor;
   readonly mirrorAccess: MirrorConnections;
@@ -450,7 +452,9 @@ export class JobRunner implements SlotUser {
     const finishedAt = isoTime(effects.clock.now());
     const start = { name, source, trigger: storedTrigger(job), startedAt: current.startedAt };
     const endedWith = (result: JobResult) => {
-      const end = endOf(result, finishedAt);
+      const { isOnce } = this.#options;
+      const summary = isOnce ? { ...result.summary, once: true } : result.summary;
+      const end = endOf({ ...result, summary }, finishedAt);
       const row: JobRow = { job: current.number, ...start, ...end };
       const ended: EndedJob = { row, kinds: current.kinds, report: result.report };
       return { result, end, row, ended, isWritten: false };
