@@ -2,7 +2,7 @@
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
-import { definitionsFor } from '../config/source.ts';
+import { definitionsFor, presentIn } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, localTime } from '../core/wording.ts';
@@ -176,6 +176,7 @@ function reportOptions(
     : null;
   return {
     definitions,
+    present: presentIn(config, source ?? config.sources[0]?.name ?? ''),
     showsSecrets: options.showSecrets === true,
     generatedAt: isoTime(systemClock.now()),
     ...(mirror === null || source === null ? {} : { parentName: parentNames(mirror, source, definitions) }),

@@ -1,6 +1,7 @@
 /** Shows a plan; with `--apply` and without refusals, asks for consent and sends it. */
 import { resolve } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
+import { presentIn } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { type ExitCode, TidemarkError, asTidemarkError } from '../core/errors.ts';
 import { shellWord } from '../core/hints.ts';
@@ -259,7 +260,13 @@ export function planFormat({ options }: CommandContext, { format }: PlanOutputOp
 }
 
 async function printPlan(
-  { context, definitions, parentName }: Pick<RestoreSession, 'context' | 'definitions' | 'parentName'>,
+  {
+    context,
+    config,
+    source,
+    definitions,
+    parentName,
+  }: Pick<RestoreSession, 'context' | 'config' | 'source' | 'definitions' | 'parentName'>,
   plan: Plan,
   format: PlanFormat,
   { notes = [], isAskedAbout }: { readonly notes?: readonly string[]; readonly isAskedAbout: boolean },
@@ -272,6 +279,7 @@ async function printPlan(
   const planned = namesIn(plan);
   const report = planReport(plan, {
     definitions,
+    present: presentIn(config, source.name),
     parentName: (kind: Kind, id: string) => parentName?.(kind, id) ?? planned.get(`${kind} ${id}`),
     generatedAt: isoTime(systemClock.now()),
     isWhole: context.options.verbose === true,

@@ -1,4 +1,5 @@
 /** `tidemark restore --abandon [N]`: ends an interrupted restore that nobody is to resume. Sends nothing. */
+import { presentIn } from '../config/source.ts';
 import { whoText } from '../core/actor.ts';
 import { TidemarkError, EXIT, type ExitCode } from '../core/errors.ts';
 import { localTime, plural } from '../core/wording.ts';
@@ -67,6 +68,7 @@ export async function abandonRestore(context: CommandContext, options: AbandonOp
         : renderText(
             resultReport(report, {
               definitions,
+              present: presentIn(session.config, report.source),
               plan: shownPlan(row) ?? undefined,
               isVerbose: context.options.verbose === true,
             }),

@@ -1,6 +1,7 @@
 /** Sends a plan that was approved, shows its progress, and prints the report. */
 import { GIVES_UP_AFTER } from '../api/connection.ts';
 import type { RequestStats } from '../api/request-stats.ts';
+import { presentIn } from '../config/source.ts';
 import { systemClock, type Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, duration, plural } from '../core/wording.ts';
@@ -80,7 +81,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
       context,
       context.options.json === true
         ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
-        : `\n${renderText(resultReport(report, { definitions, plan: sending.plan, isVerbose: context.options.verbose === true }), lineOptions(context))}`,
+        : `\n${renderText(resultReport(report, { definitions, present: presentIn(config, source.name), plan: sending.plan, isVerbose: context.options.verbose === true }), lineOptions(context))}`,
     );
     const code = restoreExitCode(report, context.signal.aborted);
     printReason(context, restoreReason(report, code, definitions));

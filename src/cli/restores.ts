@@ -1,5 +1,5 @@
 /** `tidemark restores` and `tidemark restores show N`: what restores did, step by step. */
-import { definitionsFor } from '../config/source.ts';
+import { definitionsFor, presentIn } from '../config/source.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { count, duration, localTime } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -121,7 +121,12 @@ export async function showRestore(
       context.options.json === true
         ? `${JSON.stringify({ ...maskedRestore(report, definitions), is_altered: warnings.length > 0, warnings })}\n`
         : renderText(
-            resultReport(report, { definitions, plan: shownPlan(row) ?? undefined, isWhole: true }),
+            resultReport(report, {
+              definitions,
+              present: presentIn(config, report.source),
+              plan: shownPlan(row) ?? undefined,
+              isWhole: true,
+            }),
             lineOptions(context),
           ),
     );

@@ -74,6 +74,8 @@ export interface SourceConfig extends Pick<
   };
   /** In the order of the file: the first that fits a record and has the place wins. */
   readonly secrets: readonly SecretRule[];
+  /** The kinds below two of its keys, whatever their rules give; left out: none. */
+  readonly given?: Readonly<Record<'secrets' | 'definitions', readonly string[]>>;
   /** Null where nothing is committed. */
   readonly git: GitConfig | null;
   /** Every kind as this source has it: the catalog, then the profile, then the source's own overrides. */
@@ -262,6 +264,8 @@ export interface Config {
   readonly replica: ReplicaConfig;
   readonly fleet: FleetConfig;
   readonly log: ParsedOptions['log'];
+  /** Names of all variables that the file refers to, by `${NAME}`. */
+  readonly variables: readonly string[];
   /** Names of the variables that secrets come from, by `${NAME}`. */
   readonly secretVariables: readonly string[];
   /** What is unwise but not wrong, one line each. */

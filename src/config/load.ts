@@ -111,6 +111,7 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
     replica: checkReplica(checking, parsed, { http, sources }),
     fleet: checkFleet(checking, parsed),
     log: parsed.log,
+    variables: [...usedVariables],
     secretVariables: secretVariables(tree),
     warnings: [...warnings, ...unknownVariables(env, usedVariables)],
     files: files.paths(),

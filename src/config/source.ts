@@ -135,6 +135,7 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
     },
     redact: parsed.redact,
     secrets: secretRules(checking, [...at, 'secrets'], parsed.secrets),
+    given: { secrets: Object.keys(parsed.secrets), definitions: Object.keys(parsed.definitions) },
     git: checkGit(checking, at, parsed.name, parsed.git),
     definitions,
   };
@@ -245,6 +246,17 @@ export function definitionsFor(config: Config, source: string): (kind: Kind) => 
     (definitions ?? config.unconfigured).map((definition) => [definition.kind, definition]),
   );
   return (kind) => byKind.get(kind) ?? definitionOf(kind);
+}
+
+/** What the configuration has already, where lines for the source are advised. */
+export interface Present {
+  readonly variables: readonly string[];
+  readonly given: NonNullable<SourceConfig['given']>;
+}
+
+export function presentIn({ variables, configured }: Config, source: string): Present {
+  const given = configured.find(({ name }) => name === source)?.given;
+  return { variables, given: given ?? { secrets: [], definitions: [] } };
 }
 
 // `sources[].secrets`: values for what the service never shows, for records that a restore has to create again.

@@ -2,6 +2,7 @@
 import type { Kind } from '../catalog/kinds.ts';
 import type { RecordKey } from '../catalog/order.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import type { Present } from '../config/source.ts';
 import type { AcceptedFinding, Finding } from '../diff/drift.ts';
 import type { FingerprintOf } from '../diff/fingerprint.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';
@@ -10,6 +11,8 @@ import type { SeverityOf } from '../diff/severity.ts';
 export interface ReportOptions {
   /** Definitions in force (profile and overrides applied): titles, severities, and which fields are secret. */
   readonly definitions: (kind: Kind) => ResourceDefinition;
+  /** What the configuration has of what is advised to add to it; nothing when left out. */
+  readonly present?: Present;
   /** Severities in force; the catalog's when left out. */
   readonly severityOf?: SeverityOf;
   /** True writes secrets in clear; left out, they are masked. */

@@ -75,7 +75,7 @@ export function withoutAllowing(reason: string | null): string | null {
  */
 export function configurationPart(
   steps: readonly (LackingRecord & Pick<PlanStep, 'reason'>)[],
-  options: Pick<ReportOptions, 'definitions'>,
+  options: Pick<ReportOptions, 'definitions' | 'present'>,
   { limit = Infinity, then = '' } = {},
 ): Part[] {
   const kinds = new Map<string, Map<string, string>>();
@@ -85,13 +85,14 @@ export function configurationPart(
     for (const [, name = '', how = ''] of fields.matchAll(/("(?:[^"\\]|\\.)*"|[\w-]+): (\{[^}]*\})/g))
       kinds.set(kind, own.set(name, how));
   }
+  const given = options.present?.given.definitions ?? [];
   const fieldLines = [...kinds].flatMap(([kind, fields]) => [
-    `  ${kind}:`,
-    '    fields:',
-    ...[...fields].map(([name, how]) => `      ${escapeControlCharacters(name)}: ${how}`),
+    keyLine(6, kind, given.includes(kind)),
+    '        fields:',
+    ...[...fields].map(([name, how]) => `          ${escapeControlCharacters(name)}: ${how}`),
   ]);
   const lines = [
-    ...(fieldLines.length === 0 ? [] : ['definitions:', ...fieldLines]),
+    ...(fieldLines.length === 0 ? [] : [keyLine(4, 'definitions', given.length > 0), ...fieldLines]),
     ...secretLines(steps, options),
   ];
   const intro =
@@ -327,28 +328,34 @@ type LackingRecord = Pick<PlanStep, 'kind' | 'id' | 'name'> & {
   readonly needs: readonly Pick<PlanStep['needs'][number], 'any_of' | 'unset'>[];
 };
 
+/** A key of the advised YAML, which is indented as below a source of the file that `init` writes. */
+function keyLine(indent: number, key: string, isThere: boolean): string {
+  return ' '.repeat(indent) + (isThere ? `# ${key}: is there already; add below it:` : `${key}:`);
+}
+
 /** YAML for the source's `secrets`, a line each: names of variables, never values. None where nothing is missing. */
 export function secretLines(
   records: readonly LackingRecord[],
-  { definitions }: Pick<ReportOptions, 'definitions'>,
+  { definitions, present }: Pick<ReportOptions, 'definitions' | 'present'>,
 ): string[] {
   // What the configuration has lacks its variable or file only.
   const lacking = records
     .map((record) => ({ ...record, needs: record.needs.filter(({ unset }) => unset === undefined) }))
     .filter(({ needs }) => needs.length > 0);
   if (lacking.length === 0) return [];
-  const taken = new Set<string>();
+  const given = present?.given.secrets ?? [];
+  const variableFor = variableNames(lacking, definitions, present?.variables ?? []);
   const byKind = Map.groupBy(lacking, ({ kind }) => kind);
   return [
-    'secrets:',
+    keyLine(4, 'secrets', given.length > 0),
     ...[...byKind].flatMap(([kind, own]) => {
       const byId = Map.groupBy(own, ({ id }) => id);
       const names = [...byId.values()].map(([first]) => first?.name);
       return [
-        `  ${kind}:`,
+        keyLine(6, kind, given.includes(kind)),
         ...[...byId.values()].flatMap((same) => {
           const isUnique = names.filter((name) => name === same[0]?.name).length === 1;
-          return ruleLines(same, isUnique, definitions(kind), taken);
+          return ruleLines(same, isUnique, definitions(kind), variableFor);
         }),
       ];
     }),
@@ -359,7 +366,7 @@ function ruleLines(
   same: readonly LackingRecord[],
   isUnique: boolean,
   definition: ResourceDefinition,
-  taken: Set<string>,
+  variableFor: VariableFor,
 ): string[] {
   const [record] = same;
   if (record === undefined) return [];
@@ -373,30 +380,78 @@ function ruleLines(
     same.flatMap((each) => each.needs.map(({ any_of: anyOf }) => [anyOf.join(' '), anyOf])),
   );
   return [
-    `    - match: ${JSON.stringify({ [key]: isById ? id : name })}${comment}`,
-    '      values:',
+    `        - match: ${JSON.stringify({ [key]: isById ? id : name })}${comment}`,
+    '          values:',
     ...[...needs.values()].flatMap(([first = '', ...others]) => {
       const written = /^[\w/.-]+$/.test(first) ? first : JSON.stringify(first);
       // On lines of their own: wrapped on a narrow terminal, a comment behind the value would break the YAML.
-      const or = others.map((each) => `        # or ${each}`);
-      return [`        ${written}: \${${variableName(name, first, taken)}}`, ...or];
+      const or = others.map((each) => `            # or ${each}`);
+      return [`            ${written}: \${${variableFor(record, first)}}`, ...or];
     }),
   ];
 }
 
-/** E.g. `NIGHTLY_AWS_SECRET_ACCESS_KEY`, with a number where that name is taken. */
-function variableName(name: string, pointer: string, taken: Set<string>): string {
-  const words = `${name} ${splitPointer(pointer).at(-1) ?? ''}`
-    .normalize('NFKD')
-    .replaceAll(/\p{M}/gu, '')
+type VariableFor = (record: LackingRecord, pointer: string) => string;
+
+/**
+ * A variable for each value of each record: one that neither another record nor the configuration has, or the record would
+ * be created with the secret of another one. It depends on the record, not on what else is in the plan before it.
+ */
+function variableNames(
+  records: readonly LackingRecord[],
+  definitions: ReportOptions['definitions'],
+  variables: readonly string[],
+): VariableFor {
+  const keyOf = ({ kind, id }: LackingRecord): string => `${kind} ${id}`;
+  const users = new Map<string, Set<string>>();
+  for (const record of records)
+    for (const {
+      any_of: [pointer = ''],
+    } of record.needs) {
+      const wanted = variableText(record.name, pointer);
+      users.set(wanted, (users.get(wanted) ?? new Set()).add(keyOf(record)));
+    }
+  const taken = new Set(variables);
+  const isFree = (wanted: string): boolean => !taken.has(wanted) && (users.get(wanted)?.size ?? 0) < 2;
+  const isPlain = ({ name, needs }: LackingRecord): boolean =>
+    // Other letters are lost; and some programs take such variables for their own.
+    !/[^\P{L}A-Za-z]/u.test(ascii(name)) &&
+    needs.every(({ any_of: [pointer = ''] }) => {
+      const wanted = variableText(name, pointer);
+      return isFree(wanted) && !/^(?:AWS|TIDEMARK)_/.test(wanted);
+    });
+  const plain = new Map<string, boolean>();
+  for (const record of records)
+    plain.set(keyOf(record), (plain.get(keyOf(record)) ?? true) && isPlain(record));
+  return (record, pointer) => {
+    const { kind, id, name } = record;
+    const wanted = variableText(name, pointer);
+    const part = isSecretId(definitions(kind)) ? '' : id.replaceAll(/[^A-Za-z0-9]/g, '').toUpperCase();
+    const candidates = [
+      ...(plain.get(keyOf(record)) === true ? [wanted] : []),
+      // Ids that are made one after the other begin alike.
+      ...(part === '' ? [] : [`${wanted}_${part.slice(-8)}`, `${wanted}_${part}`]),
+    ];
+    let free = candidates.find((each) => !taken.has(each));
+    for (let n = 2; free === undefined; n += 1)
+      free = [`${wanted}_${n}`].find((each) => !taken.has(each) && !users.has(each));
+    taken.add(free);
+    return free;
+  };
+}
+
+/** E.g. `NIGHTLY_AWS_SECRET_ACCESS_KEY`. */
+function variableText(name: string, pointer: string): string {
+  const words = ascii(`${name} ${splitPointer(pointer).at(-1) ?? ''}`)
     .replaceAll(/[^A-Za-z0-9]+/g, '_')
     .replaceAll(/^_+|_+$/g, '')
     .toUpperCase();
-  const wanted = /^[A-Z]/.test(words) ? words : `SECRET_${words}`;
-  let free = wanted;
-  for (let n = 2; taken.has(free); n += 1) free = `${wanted}_${n}`;
-  taken.add(free);
-  return free;
+  return /^[A-Z]/.test(words) ? words : `SECRET_${words}`;
+}
+
+/** Without accents. */
+function ascii(text: string): string {
+  return text.normalize('NFKD').replaceAll(/\p{M}/gu, '');
 }
 
 /**

@@ -123,7 +123,7 @@ function otherLines(part: Exclude<Part, RecordsPart>, options: TextOptions): Ite
     case 'kinds':
       return kindsLines(part, colors);
     case 'code':
-      return ['', `${part.intro}:`, ...part.lines.map((line) => `  ${escapeControlCharacters(line)}`)];
+      return ['', `${part.intro}:`, ...part.lines.map(escapeControlCharacters)];
     case 'chart':
       return [];
   }

@@ -21,7 +21,7 @@ import { maskedRestore } from './plan-mask.ts';
 import { byText, foldedValues, nameText } from './value-text.ts';
 import { configurationPart, leftText, MANUAL, obstructedPart } from './plan-report.ts';
 
-interface RestoreOptions extends Pick<ReportOptions, 'definitions'> {
+interface RestoreOptions extends Pick<ReportOptions, 'definitions' | 'present'> {
   /** The plan: its steps have the names of their actions, and the secrets that they lack. */
   readonly plan?: (Pick<Plan, 'steps'> & Partial<Pick<Plan, 'from' | 'to' | 'command'>>) | undefined;
   /** True lists what was applied as planned, too. */
@@ -197,10 +197,10 @@ function keptText({ path, from, to }: FieldChange): string {
   return `${path}: sent ${sent}, the service keeps ${from === undefined ? 'nothing' : kept}`;
 }
 
-function lackingPart(steps: readonly StepReport[], { plan, definitions }: RestoreOptions): Part[] {
+function lackingPart(steps: readonly StepReport[], { plan, ...options }: RestoreOptions): Part[] {
   if (plan === undefined || steps.every(({ outcome }) => outcome !== 'blocked')) return [];
   const limits = { limit: LINES_SHOWN, then: ', then restore again' };
-  return configurationPart(plan.steps, { definitions }, limits);
+  return configurationPart(plan.steps, options, limits);
 }
 
 /** E.g. `pipeline destination Leads (105): enter its settings …`: what the API does not offer of a created record. */

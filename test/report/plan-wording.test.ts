@@ -205,22 +205,57 @@ describe('lines of configuration for secrets', () => {
       options,
     );
     expect(lines).toEqual([
-      'secrets:',
-      '  pipeline_destinations:',
-      '    - match: {"name":"Hook"}',
-      '      values:',
-      '        /config_schema/token: ${HOOK_TOKEN}',
-      '        /url: ${HOOK_URL}',
-      '        # or /dsn',
-      '    - match: {"id":"8"}',
-      '      values:',
-      '        /config_schema/token: ${SECRET_8_TOKEN}',
-      '    - match: {"id":"9"} # Twin',
-      '      values:',
-      '        /config_schema/token: ${TWIN_TOKEN}',
-      '    - match: {"id":"10"} # Twin',
-      '      values:',
-      '        /config_schema/token: ${TWIN_TOKEN_2}',
+      '    secrets:',
+      '      pipeline_destinations:',
+      '        - match: {"name":"Hook"}',
+      '          values:',
+      '            /config_schema/token: ${HOOK_TOKEN}',
+      '            /url: ${HOOK_URL}',
+      '            # or /dsn',
+      '        - match: {"id":"8"}',
+      '          values:',
+      '            /config_schema/token: ${SECRET_8_TOKEN}',
+      '        - match: {"id":"9"} # Twin',
+      '          values:',
+      '            /config_schema/token: ${TWIN_TOKEN_9}',
+      '        - match: {"id":"10"} # Twin',
+      '          values:',
+      '            /config_schema/token: ${TWIN_TOKEN_10}',
+    ]);
+  });
+
+  it('take no variable that another record or the configuration has, and the same one in every plan', () => {
+    const kind = 'batch_exports';
+    const needs = [{ any_of: ['/destination/config/password'] }];
+    const named = (id: string, name: string) => ({ kind, id, name, needs }) as const;
+    const records = [
+      named('0190-aaaa1111', 'Ledger → Postgres'),
+      named('0190-bbbb2222', 'Ledger (Postgres)'),
+      named('0190-cccc3333', '月次 → BigQuery'),
+      named('0190-dddd4444', 'Nightly'),
+      named('0190-eeee5555', 'Événements'),
+      named('0190-ffff6666', 'AWS'),
+    ];
+    const given = { secrets: [kind], definitions: [] };
+    const present = { variables: ['NIGHTLY_PASSWORD', 'SVC_API_KEY'], given };
+    const linesOf = (some: typeof records) => secretLines(some, { ...options, present });
+    const variablesOf = (some: typeof records) =>
+      linesOf(some)
+        .join('')
+        .match(/(?<=\$\{)\w+/g);
+    expect(variablesOf(records)).toEqual([
+      'LEDGER_POSTGRES_PASSWORD_AAAA1111',
+      'LEDGER_POSTGRES_PASSWORD_BBBB2222',
+      'BIGQUERY_PASSWORD_CCCC3333',
+      'NIGHTLY_PASSWORD_DDDD4444',
+      'EVENEMENTS_PASSWORD',
+      'AWS_PASSWORD_FFFF6666',
+    ]);
+    expect(variablesOf(records.toReversed())).toEqual(variablesOf(records)?.toReversed());
+    expect(linesOf(records).slice(0, 3)).toEqual([
+      '    # secrets: is there already; add below it:',
+      '      # batch_exports: is there already; add below it:',
+      '        - match: {"name":"Ledger → Postgres"}',
     ]);
   });
 });

@@ -138,12 +138,12 @@ describe('a plan for people', () => {
 
   it('shows the lines that supply missing secrets', () => {
     expect(secretLines(plan.steps, options)).toEqual([
-      'secrets:',
-      '  batch_exports:',
-      '    - match: {"name":"Nightly"}',
-      '      values:',
-      '        /destination/config/aws_access_key_id: ${NIGHTLY_AWS_ACCESS_KEY_ID}',
-      '        /destination/config/aws_secret_access_key: ${NIGHTLY_AWS_SECRET_ACCESS_KEY}',
+      '    secrets:',
+      '      batch_exports:',
+      '        - match: {"name":"Nightly"}',
+      '          values:',
+      '            /destination/config/aws_access_key_id: ${NIGHTLY_AWS_ACCESS_KEY_ID}',
+      '            /destination/config/aws_secret_access_key: ${NIGHTLY_AWS_SECRET_ACCESS_KEY}',
     ]);
   });
 });

@@ -1,7 +1,7 @@
 /** What a restore of selected records, or of a version of one, would send back, and the command that does it. */
 import type { Config } from '../../config/config.ts';
 import { maskedMessage } from '../../config/known-secrets.ts';
-import { definitionsFor } from '../../config/source.ts';
+import { definitionsFor, type Present, presentIn } from '../../config/source.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { shellWord } from '../../core/hints.ts';
 import { plural } from '../../core/wording.ts';
@@ -222,7 +222,7 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
         ? NOTHING
         : markup` Drift lists these as added and removed until the restore records that they are the same.`;
     const html = markup`<section><h2>What it would do</h2>
-<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p>${sent.slice(0, SENT_SHOWN)}${rest}<ul class="steps">${unsent}${left}${again}</ul>${secretsHtml(plan, definitions)}${warningsHtml(plan, facts.asked)}</section>`;
+<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p>${sent.slice(0, SENT_SHOWN)}${rest}<ul class="steps">${unsent}${left}${again}</ul>${secretsHtml(plan, definitions, presentIn(facts.config, source))}${warningsHtml(plan, facts.asked)}</section>`;
     return { html, isIdle: !plan.steps.some(isExecutable) && continuedIds(plan) === 0 };
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
@@ -252,8 +252,8 @@ export function sentArticles(
 }
 
 /** What to add to the configuration, where secrets are missing. */
-export function secretsHtml(plan: Plan, definitions: DefinitionOf): HtmlPart {
-  const lines = secretLines(plan.steps, { definitions });
+export function secretsHtml(plan: Plan, definitions: DefinitionOf, present: Present): HtmlPart {
+  const lines = secretLines(plan.steps, { definitions, present });
   if (lines.length === 0) return NOTHING;
   const shown = lines.map(
     (line) => markup`${line}

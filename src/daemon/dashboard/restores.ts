@@ -1,6 +1,6 @@
 /** Restores: the plan that is applied from the page with a second confirmation, past restores, and the journal of each. */
 import type { Config } from '../../config/config.ts';
-import { definitionsFor } from '../../config/source.ts';
+import { definitionsFor, type Present, presentIn } from '../../config/source.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import { count, plural } from '../../core/wording.ts';
 import { continuedIds } from '../../diff/found-again.ts';
@@ -60,7 +60,7 @@ export function plannedRestorePage(restore: PageRestore, { mirror, config, now }
 <p class="faint">For ${nameHtml(source)}, by ${byText(restore)}, ${ageHtml(madeAt, now)}.</p>
 <pre class="body command" tabindex="0">${commandHtml(args)}</pre>`;
   const isWorking = state === 'planning' || state === 'applying';
-  const body = markup`${head}${stateHtml(restore, mirror, definitions)}${plan === null ? NOTHING : stepsHtml(maskedPlan(plan, definitions), definitions, sentArticles(maskedPlan(plan, definitions), mirror, source, definitions))}`;
+  const body = markup`${head}${stateHtml(restore, mirror, definitions)}${plan === null ? NOTHING : stepsHtml(maskedPlan(plan, definitions), { definitions, present: presentIn(config, source) }, sentArticles(maskedPlan(plan, definitions), mirror, source, definitions))}`;
   return { title: 'Restore plan', body, isWorking };
 }
 
@@ -165,7 +165,11 @@ function applyForm(id: string, label: string): Html {
   );
 }
 
-function stepsHtml(plan: Plan, definitions: DefinitionOf, sent: ReturnType<typeof sentArticles>): HtmlPart {
+function stepsHtml(
+  plan: Plan,
+  { definitions, present }: { readonly definitions: DefinitionOf; readonly present: Present },
+  sent: ReturnType<typeof sentArticles>,
+): HtmlPart {
   const shown = plan.steps
     .slice(0, STEPS_SHOWN)
     .map((step) => sent.get(step.n) ?? unsentHtml(step, definitions));
@@ -188,7 +192,7 @@ function stepsHtml(plan: Plan, definitions: DefinitionOf, sent: ReturnType<typeo
       unread,
       shown,
       rest,
-      secretsHtml(plan, definitions),
+      secretsHtml(plan, definitions, present),
     ),
     again.length === 0
       ? NOTHING
