@@ -127,6 +127,7 @@ async function drillSource(
   const configured = config.sources.find((each) => each.name === name);
   const definitions = definitionsFor(config, name);
   const state = await opener.open(from, source, { filter: {} });
+  const mirror = source === null ? null : opener.mirrorIfAny();
   const asked = await withRealIds(options, config, {
     ...knownTo(context, opener, [source], []),
     states: () => Promise.resolve([{ source, state }]),
@@ -140,7 +141,10 @@ async function drillSource(
       state,
       filter: filterOf(asked.options),
       definitions,
-      secrets: configured === undefined ? NO_SECRETS : configuredSecrets(configured.secrets),
+      secrets:
+        configured === undefined
+          ? NO_SECRETS
+          : configuredSecrets(configured.secrets, mirror?.restores.idMap(name)),
       ownUser: configured?.restore.ownUser ?? null,
       damage: options.damage === undefined ? null : { percent: options.damage, seed: options.seed ?? 1 },
       random: (seed) => {

@@ -369,11 +369,11 @@ function referenceOf({ from }: Plan): Reference {
 }
 
 function checkDesired(
-  { source }: RestoreSession,
+  { source, mirror }: RestoreSession,
   steps: readonly PlanStep[],
   bodies: ReadonlyMap<string, JsonValue>,
 ): void {
-  const secrets = configuredSecrets(source.secrets);
+  const secrets = configuredSecrets(source.secrets, mirror?.restores.idMap(source.name));
   const missing: string[] = [];
   for (const { name, desired, request } of steps) {
     if (desired === null) continue;

@@ -73,7 +73,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
         },
         sent: ({ n }) => void sent.add(n),
       },
-      secrets: configuredSecrets(source.secrets),
+      secrets: configuredSecrets(source.secrets, mirror.restores.idMap(source.name)),
       concurrency: applyConcurrency(source.rate),
     });
     progress?.stop();

@@ -161,7 +161,7 @@ async function readForUndo(
       live: { ...live, reference: { ...live.reference, source: source.name } },
       known,
       definitions,
-      secrets: configuredSecrets(source.secrets),
+      secrets: configuredSecrets(source.secrets, mirror.restores.idMap(source.name)),
       forceChanged,
       wasThere: ({ kind, id }, at) => {
         const { runs, records } = journalOf(session);
@@ -242,7 +242,12 @@ async function withAnswers(
       progress = showLookUps(context, row.restore, steps.length);
       const answers = await lookUpAnswers({
         ...{ row, plan: stored, restores, acceptances: mirror.acceptances, source, reader: client },
-        ...{ clock: context.clock ?? systemClock, log, secrets: configuredSecrets(source.secrets), desired },
+        ...{
+          clock: context.clock ?? systemClock,
+          log,
+          secrets: configuredSecrets(source.secrets, restores.idMap(source.name)),
+          desired,
+        },
         ...{ concurrency: applyConcurrency(source.rate), signal: context.signal },
         stepEnded: progress.stepEnded,
       }).finally(progress.stop);

@@ -24,6 +24,8 @@ import {
 import { type ParsedRecord, isPointerWithin } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { idText } from '../diff/match-records.ts';
+import type { IdMapping } from '../mirror/id-map.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import { type Redaction, isRedacted } from '../sync/redaction.ts';
 import { placesOf, withMember, memberPointer, placesWhere } from './places.ts';
 import type { AcceptedPlace, PlanInput, PlanStep, SecretLookup } from './plan/plan.ts';
@@ -287,8 +289,13 @@ export const NO_SECRETS: SecretLookup = { find: () => undefined };
 /**
  * The first rule that matches a record and has the pointer wins, so that narrow rules go first; also where its variable or
  * file is missing: the value of a later rule is for other records.
+ * @param mappings a rule for an id is also for those that the record had before or got by being created again
  */
-export function configuredSecrets(rules: readonly SecretRule[]): SecretLookup {
+export function configuredSecrets(
+  rules: readonly SecretRule[],
+  mappings: readonly IdMapping[] = [],
+): SecretLookup {
+  const recreated = new RecreatedIds(mappings);
   const byKind = Map.groupBy(rules, (rule) => rule.kind);
   const ruleOf = (record: ParsedRecord, pointer: string, isNamed: boolean): SecretRule | undefined =>
     byKind
@@ -297,7 +304,7 @@ export function configuredSecrets(rules: readonly SecretRule[]): SecretLookup {
         ({ match, values, unset = {} }) =>
           (Object.hasOwn(values, pointer) || Object.hasOwn(unset, pointer)) &&
           (!isNamed || Object.keys(match).length > 0) &&
-          matches(match, record),
+          matches(match, record, recreated),
       );
   return {
     unset: (record, pointer) => ruleOf(record, pointer, false)?.unset?.[pointer],
@@ -305,10 +312,12 @@ export function configuredSecrets(rules: readonly SecretRule[]): SecretLookup {
   };
 }
 
-function matches(match: SecretRule['match'], record: ParsedRecord): boolean {
+function matches(match: SecretRule['match'], record: ParsedRecord, recreated: RecreatedIds): boolean {
   return Object.entries(match).every(([pointer, text]) => {
     const value = resolvePointer(record.body, pointer);
-    return value !== undefined && idText(value) === text;
+    if (value === undefined) return false;
+    const own = idText(value);
+    return own === text || (own === record.id && recreated.all(record.kind, own).includes(text));
   });
 }
 

@@ -163,6 +163,18 @@ describe('secrets of a rule for the whole kind', () => {
     expect(filled(http, lacks('Nightly'))).toEqual(['secret_missing']);
   });
 
+  it('go by a rule for an id also to the record under the ids that it had before or got since', () => {
+    const filledBy = (oldId: string, newId: string): unknown[] => {
+      const places = { oldScope: s3.scope, newScope: s3.scope, restore: 1, at: '2026-01-01T00:00:00.000Z' };
+      const mapping = { source: 'default', kind: 'batch_exports', oldId, newId, ...places } as const;
+      const rules = [{ kind: 'batch_exports', match: { '/id': 'b-other' }, values }] as const;
+      return filled({ type: 'S3', config: {} }, configuredSecrets(rules, [mapping])).slice(0, 2);
+    };
+    expect(filledBy('b-other', 'b1')).toEqual(['aws_access_key_id', 'aws_secret_access_key']);
+    expect(filledBy('b1', 'b-other')).toEqual(['aws_access_key_id', 'aws_secret_access_key']);
+    expect(filledBy('b-other', 'b2')).toEqual(['secret_missing']);
+  });
+
   it('reach one of a type that nobody knows only where a rule names the record', () => {
     const unknown = { type: 'Carrier pigeon', config: {} };
     expect(filled(unknown)).toEqual(['secret_missing']);

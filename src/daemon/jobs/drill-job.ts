@@ -45,7 +45,7 @@ async function practise(context: JobContext): Promise<DrillDocument> {
       state,
       filter: {},
       definitions,
-      secrets: configuredSecrets(source.secrets),
+      secrets: configuredSecrets(source.secrets, mirror.restores.idMap(source.name)),
       ownUser: source.restore.ownUser,
       damage: null,
       random: () => random,

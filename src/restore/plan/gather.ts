@@ -102,7 +102,7 @@ export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
       definitions,
       idMap: idLookup(options.idMap),
       goneSince: goneSince(options.held, desired.reference.run),
-      secrets: configuredSecrets(source.secrets),
+      secrets: configuredSecrets(source.secrets, options.idMap),
       ...(options.redaction === null ? {} : { fingerprint: fingerprintsOf(options.redaction, definitions) }),
       options: {
         prune: request.prune,
