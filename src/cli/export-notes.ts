@@ -7,9 +7,11 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
-import type { LastComplete } from '../state/export.ts';
+import { hidingLines, staleFromLines } from '../report/notes.ts';
+import type { ExportExtent, LastComplete } from '../state/export.ts';
 import { lastComplete } from '../state/export-state.ts';
 import { leadingFilter } from '../state/filter.ts';
+import { staleReading } from '../state/state.ts';
 import { unaskedInRun, type UnaskedKind, unaskedKinds, unaskedLines } from '../state/unasked.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 
@@ -24,6 +26,8 @@ export interface StaleCollection {
   readonly error: string | null;
   /** True where the export has none of its records, but is of what is found through it. */
   readonly leads: boolean;
+  /** Why the run did not ask for it, where it was limited to other kinds; then `outcome` is null. */
+  readonly limited?: string | undefined;
 }
 
 /** Collections named at most; `status` has the rest. */
@@ -64,6 +68,34 @@ export function staleCollections(
       leads: !isAsked({ source, kind, scope }),
       lastComplete: lastCompleteRun === null ? null : { run: lastCompleteRun, at: lastCompleteAt },
     }));
+}
+
+/** Those that the run was not asked for; `only` is the source where the extent names none. */
+export function limitedCollections({ stale = [] }: ExportExtent, only: string): StaleCollection[] {
+  return stale
+    .filter(({ is_limited: isLimited }) => isLimited === true)
+    .flatMap(({ source = only, kind, scopes, last_complete: lastComplete = null, reason: limited }) =>
+      scopes.map((scope) => ({
+        ...{ source, kind, scope, lastComplete, limited, outcome: null, error: null, leads: false },
+      })),
+    );
+}
+
+/** The same as lines for stderr, in the words of a comparison. */
+export function limitedText(
+  limited: readonly StaleCollection[],
+  { kind: kinds }: FilterOptions,
+  definitions: (source: string) => Parameters<typeof hidingLines>[1],
+  isSourceNamed: boolean,
+): string[] {
+  return [...Map.groupBy(limited, ({ source }) => source)].flatMap(([source, own]) => {
+    const stale = own.flatMap((each) =>
+      staleReading(each, 'to', { how: 'read', limited: each.limited ?? '' }, kinds),
+    );
+    return [hidingLines, staleFromLines].flatMap((lines) =>
+      lines({ stale }, definitions(source)).map((line) => `${isSourceNamed ? `${source}: ` : ''}${line}`),
+    );
+  });
 }
 
 /**

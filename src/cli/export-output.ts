@@ -220,9 +220,10 @@ function outcomeDocument(
 
 function staleDocument(stale: readonly StaleCollection[]): object {
   return {
-    stale: stale.map(({ source, kind, scope, outcome, lastComplete }) => ({
+    stale: stale.map(({ source, kind, scope, outcome, lastComplete, limited }) => ({
       ...{ source, kind, scope, outcome },
       last_complete: lastComplete,
+      ...(limited === undefined ? {} : { is_limited: true, reason: limited }),
     })),
   };
 }

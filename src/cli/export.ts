@@ -31,6 +31,8 @@ import type { ExportFormat } from './export-directory.ts';
 import {
   askedCollections,
   filterText,
+  limitedCollections,
+  limitedText,
   recordFilter,
   requireKnown,
   sampledNotes,
@@ -190,11 +192,13 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       of: stateOf(mirror, sources, point),
     };
     const stale = staleCollections(mirror, sources, options, run);
+    const limited = limitedCollections(extent, only ?? '');
+    const older = [...stale, ...limited];
     const unreadBy = filterText(options) === '' ? undefined : unreadText(options, stale, run);
     if (options.output === undefined) await toStdout(context, content, shape);
-    else if (file !== null) await toFile(context, file, content, shape, stale);
+    else if (file !== null) await toFile(context, file, content, shape, older);
     else {
-      const removed = await toDirectory(context, resolve(context.cwd, options.output), content, shape, stale);
+      const removed = await toDirectory(context, resolve(context.cwd, options.output), content, shape, older);
       if (removed > 0 && options.kind !== undefined)
         printNote(context, [
           'a directory holds one export: files of kinds that --kind leaves out were removed; without --kind, all are written again',
@@ -212,6 +216,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...unaskedNotes(mirror, sources, run, recordFilter(sources, options)),
       ...sampledNotes(mirror, sources, options, { kinds: sampledOnes(config, sources, held), run }),
       ...staleText(stale, run, systemClock.now(), content.hasSource),
+      ...limitedText(limited, options, (source) => definitionsFor(config, source), content.hasSource),
     ]);
     const isUnread =
       options.kind !== undefined && content.count === 0 && (unreadBy !== undefined || unread.length > 0);

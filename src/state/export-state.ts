@@ -167,6 +167,8 @@ class ExportState implements LoadedState {
   readonly #whole = new Set<string>();
   /** Collections that it holds as of an earlier run than its own. */
   readonly #stale = new Set<string>();
+  /** Those that an earlier run read completely, since its own was limited to other kinds; why. */
+  readonly #limited = new Map<string, string>();
   readonly #facts: ExportFacts;
   /** The state that it is compared with, where it does not state its extent. */
   readonly #against: Against | null;
@@ -189,11 +191,15 @@ class ExportState implements LoadedState {
     }
     for (const { whole, stale = [] } of extents) {
       this.#addTo(this.#whole, whole);
-      this.#addTo(this.#stale, stale);
+      for (const each of stale) {
+        const { reason } = each;
+        if (reason === undefined) this.#addTo(this.#stale, [each]);
+        else this.#addTo({ add: (key) => this.#limited.set(key, reason) }, [each]);
+      }
     }
   }
 
-  #addTo(set: Set<string>, named: ExportExtent['whole']): void {
+  #addTo(set: { readonly add: (key: string) => unknown }, named: ExportExtent['whole']): void {
     for (const { source, kind, scopes } of named) {
       if (source !== undefined && source !== this.source) continue;
       for (const scope of scopes) {
@@ -262,6 +268,12 @@ class ExportState implements LoadedState {
     const read: Coverage = this.#knowsAll(kind, scope) ? { how: 'read' } : { how: 'read', isPartial: true };
     if (this.#stale.has(collectionKey({ kind, scope })))
       return this.#holds(kind) ? { ...read, stale: STALE } : { how: 'unread', reason: STALE, code: null };
+    const limited = this.#limited.get(collectionKey({ kind, scope }));
+    if (limited !== undefined) {
+      // Of an export of named kinds, a comparison is about these in particular.
+      const isNamed = this.#facts.extents.some(({ filter }) => filter.kinds?.includes(kind) === true);
+      return { ...read, ...(isNamed ? { stale: limited } : { limited }) };
+    }
     if (this.#collections.has(collectionKey({ kind, scope }))) return read;
     if (this.#facts.extents.some(({ unread }) => unread?.includes(kind) === true))
       return { how: 'unread', reason: 'the mirror had not read it by the run of the export', code: null };
@@ -300,7 +312,9 @@ class ExportState implements LoadedState {
   }
 
   #knowsAll(kind: Kind, scope: Scope): boolean {
-    return this.#whole.has(collectionKey({ kind, scope })) || this.#lacksParent(scope);
+    const key = collectionKey({ kind, scope });
+    const wasWhole = this.#limited.has(key) && definitionOf(kind).reading !== 'each';
+    return this.#whole.has(key) || wasWhole || this.#lacksParent(scope);
   }
 
   /** True where all records of the parent's kind are there, but not the parent: then nothing is below it. */
@@ -430,7 +444,8 @@ interface ExtentChoice {
 /**
  * `whole`: the collections of a source of which the mirror holds every record that there was at the point. `stale`: those
  * that the last run up to the point could not read completely, so that records of an earlier one stand for them, or none
- * where no run could; not those that it did not ask for.
+ * where no run could, or that it was not asked for as it was limited to other kinds (`reason`); not those that the
+ * configuration leaves out.
  */
 export function extentCollections(
   mirror: Mirror,
@@ -440,7 +455,7 @@ export function extentCollections(
 ): Required<Pick<ExportExtent, 'whole' | 'stale'>> {
   const state = openMirrorState(mirror, source, at);
   const whole: CollectionKey[] = [];
-  const stale: CollectionKey[] = [];
+  const stale: (CollectionKey & { readonly limited?: string | undefined })[] = [];
   for (const collection of state.collections()) {
     const isHeld = isAsked(collection);
     if (!isHeld && !leads(collection)) continue;
@@ -450,15 +465,20 @@ export function extentCollections(
       stale.push(collection);
     if (coverage.how !== 'read' || coverage.unasked !== undefined || coverage.hasUnnamed === true) continue;
     if (coverage.stale !== undefined) stale.push(collection);
-    else if (isHeld && !hasUnaskedRecords(state, kind) && state.unknownIn(kind, scope) === null)
-      whole.push(collection);
+    else if (!isHeld || hasUnaskedRecords(state, kind)) continue;
+    else if (coverage.limited !== undefined) stale.push({ ...collection, limited: coverage.limited });
+    else if (state.unknownIn(kind, scope) === null) whole.push(collection);
   }
   const complete = stale.length === 0 ? () => null : lastComplete(mirror, source, at.run);
-  const alike = Map.groupBy(stale, (each) => JSON.stringify([each.kind, complete(each)]));
+  const alike = Map.groupBy(stale, (each) => JSON.stringify([each.kind, complete(each), each.limited]));
   return {
     whole: byKind(whole),
     stale: [...alike.values()].flatMap((own) =>
-      byKind(own).map((each) => ({ ...each, last_complete: own[0] === undefined ? null : complete(own[0]) })),
+      byKind(own).map((each) => ({
+        ...each,
+        last_complete: own[0] === undefined ? null : complete(own[0]),
+        ...(own[0]?.limited === undefined ? {} : { is_limited: true, reason: own[0].limited }),
+      })),
     ),
   };
 }

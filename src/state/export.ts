@@ -318,6 +318,9 @@ interface ExtentCollections {
 /** The same collections, and the last run up to the state that read them completely: null if none did, left out by an older export. */
 interface StaleExtent extends ExtentCollections {
   readonly last_complete?: LastComplete | null;
+  /** Given where the run of the state was limited to other kinds: that one read them completely. */
+  readonly is_limited?: true;
+  readonly reason?: string;
 }
 
 export interface LastComplete {
@@ -373,10 +376,16 @@ export function extentIn(value: JsonValue): ExportExtent | null {
   };
 }
 
-function collectionsIn(entries: readonly JsonValue[]): ExtentCollections[] {
-  return entries.flatMap((value): ExtentCollections[] => {
+function collectionsIn(entries: readonly JsonValue[]): StaleExtent[] {
+  return entries.flatMap((value): StaleExtent[] => {
     if (!isJsonObject(value)) return [];
-    const [source, kind, scopes] = ['source', 'kind', 'scopes'].map((name) => getOwn(value, name));
+    const [source, kind, scopes, isLimited, reason] = [
+      'source',
+      'kind',
+      'scopes',
+      'is_limited',
+      'reason',
+    ].map((name) => getOwn(value, name));
     if (typeof kind !== 'string' || !isKind(kind) || !Array.isArray(scopes)) return [];
     if (source !== undefined && typeof source !== 'string') return [];
     return [
@@ -384,6 +393,7 @@ function collectionsIn(entries: readonly JsonValue[]): ExtentCollections[] {
         ...(source === undefined ? {} : { source }),
         kind,
         scopes: scopes.flatMap((scope) => scopeIn(scope) ?? []),
+        ...(isLimited === true && typeof reason === 'string' ? { is_limited: isLimited, reason } : {}),
       },
     ];
   });

@@ -1,4 +1,5 @@
 /** A run that a command limited to some kinds: of the others the mirror knows what it knew before. */
+import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { ORGANIZATION, Story } from './restore-story.ts';
 
@@ -49,6 +50,44 @@ it('of everything, it is a note: the run was limited on purpose', async () => {
   expect(changes.stdout).toMatch(/older than the rest: .*members.*: run 3 was limited to roles/);
   const history = ['export', '--history', '--since', 'run:2', '--format', 'ndjson'];
   expect((await story.expectRun(0, ...history)).stderr).toContain('run 3 was limited to roles');
+});
+
+it('an export names the lists that its run was not asked for, and a comparison with it says so as with the run', async () => {
+  const story = await limited();
+  await story.expectRun(0, 'export', '--format', 'json', '--output', 'all.json');
+  const named = ['--kind', 'members', '--at', 'run:3'];
+  for (const args of [
+    ['--format', 'json', '--output', 'members.json'],
+    ['--format', 'ndjson', '--output', 'tree'],
+    ['--format', 'csv'],
+    ['--format', 'ndjson'],
+  ])
+    expect((await story.expectRun(0, 'export', ...named, ...args)).stderr).toMatch(
+      new RegExp(`not fresh: members \\(.*: ${OLDER}`),
+    );
+  const extent = (path: string): { whole: { kind: string }[]; stale: { kind: string }[] } =>
+    JSON.parse(readFileSync(story.file(path), 'utf8')) as ReturnType<typeof extent>;
+  const last = { run: 2, at: expect.any(String) as string };
+  for (const path of ['members.json', 'tree/.tidemark-export.json'])
+    expect(extent(path)).toMatchObject({
+      whole: [],
+      stale: [{ kind: 'members', last_complete: last, is_limited: true, reason: OLDER }],
+    });
+  const { whole, stale } = extent('all.json');
+  expect([...new Set(whole.map(({ kind }) => kind))].toSorted()).toEqual(['organizations', 'roles']);
+  expect(stale.map(({ kind }) => kind)).toContain('members');
+  const { stdout } = await story.expectRun(0, 'export', ...named, '--output', 'tree', '--json');
+  const { stale: listed } = JSON.parse(stdout) as { stale: object[] };
+  expect(listed[0]).toMatchObject({ kind: 'members', outcome: null, last_complete: last, reason: OLDER });
+
+  for (const [path, ...args] of [['members.json'], ['tree'], ['all.json', '--kind', 'members']] as const)
+    expect((await story.expectRun(3, 'diff', 'run:2', `file:${path}`, ...args)).stdout).toContain(OLDER);
+  // Of everything it is a note, and what was removed or added since the earlier run is known.
+  expect((await story.expectRun(0, 'diff', 'run:2', 'file:all.json')).stderr).toContain(OLDER);
+  await story.expectRun(0, 'sync', '--quiet');
+  for (const from of ['run:3', 'file:all.json', 'file:members.json'])
+    expect((await story.expectRun(2, 'diff', from, 'run:4', '--kind', 'members')).stdout).toContain('/level');
+  expect((await story.expectRun(0, 'export', '--format', 'json')).stderr).not.toContain('limited');
 });
 
 it('the next run of all kinds ends it', async () => {
