@@ -37,7 +37,7 @@ export function choosePeriod(
   const to = until === undefined ? { at: isoTime(nowMs) } : bound(mirror, until, nowMs, 'until');
   if (from.at > to.at) {
     throw new TidemarkError('usage', `the period ends before it begins: ${from.at} to ${to.at}`, {
-      hint: 'give --since the earlier and --until the later one',
+      hint: 'give the earlier one as the beginning and the later one as the end',
     });
   }
   return {
@@ -48,7 +48,11 @@ export function choosePeriod(
 }
 
 /** True for what happened within the period; `run` is given of a run that ended at that time. */
-export function isWithin({ since, until }: Period, at: string, run?: number): boolean {
+export function isWithin(
+  { since, until }: Pick<Period, 'since' | 'until'>,
+  at: string,
+  run?: number,
+): boolean {
   const isAfter = run === undefined || since.run === undefined ? at >= since.at : run > since.run;
   const isBefore = run === undefined || until.run === undefined ? at <= until.at : run <= until.run;
   return isAfter && isBefore;

@@ -222,7 +222,12 @@ it('warns of who made a change, where the row of that restore or the entry of it
     const [previous, run] = [mirror.runs.get(3), mirror.runs.get(4)];
     if (row === undefined || previous === undefined || run === undefined) throw new Error('it is gone');
     const facts = { mirror, config, now };
-    const question = { from: '', to: '2100', sources: ['default'], kinds: null, limit: 100 };
+    const question = {
+      period: { since: { at: '' }, until: { at: '2100' } },
+      sources: ['default'],
+      kinds: null,
+      limit: 100,
+    };
     const found = await findChanges(mirror, config, question, new ChangesCache());
     const changes = await changesOf(mirror, config, { run, previous }, { kinds: null, limit: 100 });
     return [
@@ -273,9 +278,10 @@ it('shows what a deleted run changed with the next run, also where that is the f
   const env = { TIDEMARK_BASE_URL: 'https://svc.example.com', TIDEMARK_API_KEY: 'key-of-some-length' };
   const config = onlyMirrorConfig(loadConfig({ env, cwd: '/', keys: 'unused' }));
   const [{ finishedAt } = { finishedAt: null }] = mirror.runs.list();
-  const question = { to: '2100', sources: ['default'], kinds: null, limit: 10 };
+  const question = { sources: ['default'], kinds: null, limit: 10 };
   for (const from of ['', finishedAt ?? '']) {
-    const { runs } = await findChanges(mirror, config, { ...question, from }, new ChangesCache());
+    const period = { since: { at: from }, until: { at: '2100' } };
+    const { runs } = await findChanges(mirror, config, { ...question, period }, new ChangesCache());
     const changed = runs.filter(({ previous }) => previous !== null);
     expect(changed).toMatchObject([{ run: { run: 3 }, previous: 1, changes: [{ kind: 'roles', id: 'r1' }] }]);
   }

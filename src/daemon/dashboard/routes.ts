@@ -312,12 +312,12 @@ async function changes(
   const kind = kindOf(query);
   const sources = knownSources(view, mirror);
   const byDay = await dayCounts.read(mirror, Math.max(days, 7), now, kind);
-  const period = { from: isoTime(now - days * DAY_MS), to: isoTime(now) };
+  const period = { since: { at: isoTime(now - days * DAY_MS) }, until: { at: isoTime(now) } };
   const found = await findChanges(
     mirror,
     config,
     {
-      ...period,
+      period,
       sources,
       kinds: kind === null ? CONFIGURED_KINDS : [kind],
       limit: CHANGES_SHOWN,
@@ -327,7 +327,7 @@ async function changes(
   const unread = unreadOfSources(mirror, config, {
     sources,
     filter: kind === null ? {} : { kinds: [kind] },
-    isWithin: (run) => (run.finishedAt ?? run.startedAt) >= period.from,
+    isWithin: (run) => (run.finishedAt ?? run.startedAt) >= period.since.at,
   });
   const hasOthers = sources.length > 1;
   return changesPage({ byDay, mirror, config, found, unread, days, kind, hasOthers, now });

@@ -1,6 +1,5 @@
 /** What a run changed, and the runs of a period, as documents: they hold what `runs show` and `changes` of the command line have. */
 import { type Clock, isoTime } from '../../core/clock.ts';
-import { TidemarkError } from '../../core/errors.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { acceptedDocument } from '../../report/audit-report.ts';
@@ -8,13 +7,14 @@ import { unreadDocument } from '../../report/unread-notes.ts';
 import { runDocument } from '../../state/documents.ts';
 import { alteredAuthors, alteredRun, deletedRunsNote } from '../../state/intact.ts';
 import { firstReadsIn, leftOutAsNew, readNewlyReadRecords } from '../../state/newly-read.ts';
+import { isWithin } from '../../state/period.ts';
 import { forgottenInto, previousRun } from '../../state/runs.ts';
 import { leftOutOfRun } from '../../state/unasked.ts';
 import { unreadOfSources } from '../../state/unread-in-period.ts';
 import type { DaemonView } from '../view.ts';
 import { type ChangesCache, changesOf, countChanges, findChanges } from './changes.ts';
 import { progressOf, sweepDocument } from './documents.ts';
-import { kindsIn, numberIn, sourcesIn, timeIn } from './request.ts';
+import { kindsIn, numberIn, periodIn, sourcesIn } from './request.ts';
 
 const MOST_CHANGES = 5_000;
 const USUAL_PERIOD_MS = 7 * 24 * 60 * 60 * 1000;
@@ -57,20 +57,14 @@ export async function changesShown(
 ): Promise<object> {
   const mirror = view.mirror();
   const now = clock.now();
-  const from = timeIn(query, 'from', isoTime(now - USUAL_PERIOD_MS), now);
-  const to = timeIn(query, 'to', isoTime(now), now);
-  if (from > to)
-    throw new TidemarkError('usage', 'the period ends before it begins', {
-      hint: 'give `from` the earlier and `to` the later time',
-    });
+  const period = periodIn(mirror, query, isoTime(now - USUAL_PERIOD_MS), now);
   const kinds = kindsIn(query, 'kind');
   const sources = sourcesIn(query, knownSources(view, mirror));
   const { runs: found, isCut } = await findChanges(
     mirror,
     view.config(),
     {
-      from,
-      to,
+      period,
       sources,
       kinds,
       limit: numberIn(query, 'limit', 500, MOST_CHANGES),
@@ -93,8 +87,8 @@ export async function changesShown(
   const summaryOfAll = countChanges(runs.flatMap(({ changes }) => changes ?? []));
   return {
     schema: 'tidemark.changes/1',
-    since: from,
-    until: to,
+    since: period.since.at,
+    until: period.until.at,
     is_cut: isCut,
     summary: summaryOfAll,
     runs: runs.map(({ run, previous, changes, summary, forgotten }) => ({
@@ -112,10 +106,7 @@ export async function changesShown(
       unreadOfSources(mirror, view.config(), {
         sources,
         filter: kinds === null ? {} : { kinds },
-        isWithin: ({ finishedAt, startedAt }) => {
-          const at = finishedAt ?? startedAt;
-          return at >= from && at <= to;
-        },
+        isWithin: ({ run, finishedAt, startedAt }) => isWithin(period, finishedAt ?? startedAt, run),
       }),
     ),
     warnings: [

@@ -12,6 +12,7 @@ import type { ChangeCounts } from '../../mirror/change-counts.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { maskedChange, withMaskedId } from '../../report/mask.ts';
+import { isWithin, type Period } from '../../state/period.ts';
 import { type ForgottenRuns, forgottenInto, previousRun } from '../../state/runs.ts';
 import { requireCountedWithin } from '../../state/intact.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
@@ -94,9 +95,7 @@ export class ChangesCache {
 }
 
 interface ChangesQuestion {
-  /** ISO 8601; runs that ended within are shown, both ends included. */
-  readonly from: string;
-  readonly to: string;
+  readonly period: Pick<Period, 'since' | 'until'>;
   readonly sources: readonly string[];
   /** Null for all. */
   readonly kinds: readonly Kind[] | null;
@@ -257,15 +256,20 @@ async function gather(
 /** Runs of the period that changed something of the kinds, newest first, each with the published one before it. */
 function pairsOf(
   mirror: Mirror,
-  { from, to, sources, kinds }: ChangesQuestion,
+  { period, sources, kinds }: ChangesQuestion,
 ): { readonly run: RunRow; readonly previous: RunRow | null }[] {
   const pairs = sources
     .flatMap((source) => {
-      const runs = mirror.runs.list({ source, isPublished: true, endedBy: to, limit: RUNS_READ });
+      const runs = mirror.runs.list({
+        source,
+        isPublished: true,
+        endedBy: period.until.at,
+        limit: RUNS_READ,
+      });
       return runs.flatMap((run, index) =>
-        (run.finishedAt ?? run.startedAt) < from
-          ? []
-          : [{ run, previous: runs[index + 1] ?? previousRun(mirror, run) ?? null }],
+        isWithin(period, run.finishedAt ?? run.startedAt, run.run)
+          ? [{ run, previous: runs[index + 1] ?? previousRun(mirror, run) ?? null }]
+          : [],
       );
     })
     .sort((a, b) => b.run.run - a.run.run);

@@ -9,8 +9,10 @@ import { TidemarkError, asTidemarkError, type ErrorCode } from '../../core/error
 import type { Secret } from '../../core/secret.ts';
 import { suggest } from '../../core/suggest.ts';
 import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
 import { nameText } from '../../report/value-text.ts';
-import { parsePastTime } from '../../state/reference.ts';
+import { choosePeriod, type Period } from '../../state/period.ts';
+import { OF_MIRROR, parsePastTime, parseReference } from '../../state/reference.ts';
 
 // Query parameters: valid, or refused by name.
 
@@ -75,6 +77,26 @@ export function timeIn(query: URLSearchParams, name: string, usual: string, now:
   throw new TidemarkError('usage', `${name} is not a time`, {
     hint: 'write it like 2026-03-01T12:00Z, or an age like 7d',
   });
+}
+
+/**
+ * The period between the references `from` and `to`, as `choosePeriod` of the command line reads them.
+ * @param usual the beginning where none is given: ISO 8601
+ * @throws TidemarkError `usage` for what is no reference
+ */
+export function periodIn(mirror: Mirror, query: URLSearchParams, usual: string, now: number): Period {
+  const given = (name: string): string | undefined => {
+    const text = query.get(name) ?? '';
+    if (text === '') return undefined;
+    try {
+      parseReference(text, now, OF_MIRROR);
+    } catch (error) {
+      const { message, hint } = asTidemarkError(error);
+      throw new TidemarkError('usage', `${name}: ${message}`, hint === undefined ? {} : { hint });
+    }
+    return text;
+  };
+  return choosePeriod(mirror, { since: given('from') ?? usual, until: given('to') }, now);
 }
 
 /** Those of a parameter's values that are named; empty if none is. @throws TidemarkError `usage` */

@@ -112,7 +112,7 @@ describe('the JSON of the daemon', () => {
     type Changes = {
       is_cut: boolean;
       summary: Record<string, number>;
-      runs: { run: number; changes: { kind: string }[] | null }[];
+      runs: { run: number; at: string; changes: { kind: string }[] | null }[];
     };
     const all = (await json(
       '/api/v1/changes?from=30d&kind=batch_exports,organizations',
@@ -125,7 +125,24 @@ describe('the JSON of the daemon', () => {
     expect(one.runs.flatMap(({ changes }) => changes ?? [])).toHaveLength(1);
     const none = (await json('/api/v1/changes?from=2020-01-01&to=2020-02-01')) as unknown as Changes;
     expect(none.runs).toEqual([]);
-    for (const query of ['from=someday', 'from=2026-03-05&to=2026-03-01', 'kind=export', 'limit=100000']) {
+    // Times are shown to the second, and a run ends within it.
+    const [run] = all.runs;
+    const second = `${run?.at.slice(0, 19) ?? ''}Z`;
+    for (const query of [
+      `from=${second}&to=${second}`,
+      `from=run:${(run?.run ?? 0) - 1}&to=run:${run?.run}`,
+    ]) {
+      const own = (await json(`/api/v1/changes?${query}`)) as unknown as Changes;
+      expect([query, own.runs.map((each) => each.run)]).toEqual([query, [run?.run]]);
+    }
+    expect((await fetch(`${http.url}/api/v1/changes?from=run:99`)).status).toBe(404);
+    for (const query of [
+      'from=someday',
+      'from=live',
+      'from=2026-03-05&to=2026-03-01',
+      'kind=export',
+      'limit=100000',
+    ]) {
       expect([query, (await fetch(`${http.url}/api/v1/changes?${query}`)).status]).toEqual([query, 400]);
     }
   });
