@@ -115,6 +115,17 @@ describe('the recipes', () => {
     expect(openMirrorToRead(two, onIdAlone).rows.length).toBeGreaterThan(memberships);
   });
 
+  it('join the materialized changes with the same result as the view, and compute them once', () => {
+    const sql = (/out of the join[^]*?```sql\n([^]*?)```/.exec(page)?.[1] ?? '').replace(
+      "'changed'",
+      "'initial'",
+    );
+    const { rows } = openMirrorToRead(two, sql);
+    expect(rows.length).toBeGreaterThan(0);
+    expect(openMirrorToRead(two, sql.replace('MATERIALIZED', 'NOT MATERIALIZED')).rows).toEqual(rows);
+    expect(openMirrorToRead(two, `EXPLAIN QUERY PLAN ${sql}`).rows.join('\n')).toMatch(/MATERIALIZE c$/m);
+  });
+
   it.each(CATALOG.map(({ kind }) => kind))(
     '%s: ids are unique within the columns that the page names',
     (kind) => {
