@@ -18,8 +18,10 @@ import type { Actor } from './core/actor.ts';
 import { systemClock } from './core/clock.ts';
 import { TidemarkError } from './core/errors.ts';
 import { suggest } from './core/suggest.ts';
+import { compareFingerprints } from './diff/compare.ts';
 import { type Mirror } from './mirror/mirror.ts';
 import { openMirror } from './mirror/open.ts';
+import { fingerprintsName, redactionWith } from './sync/redaction.ts';
 
 interface ConfigChoice {
   readonly config?: string;
@@ -100,5 +102,12 @@ export function openConfiguredMirror(
   const who = actor === undefined ? {} : { actor };
   const secrets = mode === 'write' ? config.knownSecrets : [];
   const options = { mode, command, clock: systemClock, host: hostname(), pid, mayCreate, secrets, ...who };
-  return openMirror(config.mirror, options);
+  const mirror = openMirror(config.mirror, options);
+  try {
+    const key = mirror.acceptances.fingerprintKey();
+    compareFingerprints(fingerprintsName(key), redactionWith(key).text);
+  } catch {
+    // Without the key no secret equals its fingerprint; `verify` reports the damage.
+  }
+  return mirror;
 }

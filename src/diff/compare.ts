@@ -5,7 +5,15 @@ import { type FieldDefinition } from '../catalog/definition.ts';
 import type { ResourceDefinition, Embedding } from '../catalog/resource-definition.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
 import { isVolatileMember, changesInside } from '../catalog/volatile-names.ts';
-import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn, sortedKeys } from '../core/json.ts';
+import {
+  type JsonObject,
+  type JsonValue,
+  getOwn,
+  isJsonObject,
+  parseLossless,
+  setOwn,
+  sortedKeys,
+} from '../core/json.ts';
 import { type MovedElement, elementSegment, equalUnordered, pairElements } from './elements.ts';
 import { equalValues } from './canonical.ts';
 import { escapeSegment } from '../core/json-pointer.ts';
@@ -80,8 +88,38 @@ interface Pending {
  * In the modes `default` and `managed`: a value that the response shows elsewhere is compared in its own field (`shown-fields.ts`), and
  * if it changed, the change of the member that repeats it is left out; inside response-only fields, volatile members of
  * embedded records are left out, and embedded users are compared by identity only (`comparedInside`).
+ *
+ * A secret in clear and its fingerprint are equal where the key is known (`compareFingerprints`).
  */
 export function compareBodies(
+  definition: ResourceDefinition,
+  fromBody: JsonValue,
+  toBody: JsonValue,
+  mode: ComparisonMode,
+): FieldChange[] {
+  const changes = bodyChanges(definition, fromBody, toBody, mode);
+  if (redactions.size === 0 || !JSON.stringify(changes).includes('[redacted:')) return changes;
+  // One side may have been read before `redact` was switched on or off.
+  for (const redact of redactions.values()) {
+    const redacted = (body: JsonValue): JsonValue => parseLossless(redact(definition, JSON.stringify(body)));
+    const left = bodyChanges(definition, redacted(fromBody), redacted(toBody), mode);
+    const paths = new Set(left.map(({ path }) => path));
+    const different = changes.filter(({ path }) => paths.has(path));
+    if (different.length < changes.length && different.length === left.length) return different;
+  }
+  return changes;
+}
+
+/** Replaces the secrets in the text of a record with their fingerprints. */
+type Redact = (definition: ResourceDefinition, text: string) => string;
+const redactions = new Map<string, Redact>();
+
+/** Lets comparisons find a secret and its fingerprint equal. By `name`, which stands for the key of the fingerprints, once. */
+export function compareFingerprints(name: string, redact: Redact): void {
+  redactions.set(name, redact);
+}
+
+function bodyChanges(
   definition: ResourceDefinition,
   fromBody: JsonValue,
   toBody: JsonValue,
