@@ -297,7 +297,7 @@ const BACKUP_COMMANDS: readonly CommandRow[] = [
           asOption,
         ],
         notes: [
-          'Into the configured mirror, it is an entry of the audit log (`tidemark audit --action restore_backup`).',
+          'The restored file has an entry of it in its audit log (`tidemark audit --action restore_backup`).',
         ],
         examples: [
           'tidemark backup restore latest --to ./restored/mirror.db --identity ~/keys/tidemark.txt',
