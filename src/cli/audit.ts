@@ -40,7 +40,7 @@ export interface AuditOptions {
   readonly output?: string;
 }
 
-/** Exit code 0, also where no entry fits; 1 as `verify` where an entry, asked for or not, was altered or is gone: everything is written even so. */
+/** Exit code 0, also where no entry fits; 1 as `verify` where an entry, asked for or not, or a run was altered or is gone: everything is written even so. */
 export async function audit(context: CommandContext, options: AuditOptions): Promise<ExitCode> {
   const format = formatOf(context, options);
   const config = readConfig(context, context.options, 'unused');
@@ -129,7 +129,7 @@ interface AuditFacts {
   readonly ofMirror: string | null;
 }
 
-/** As `verify` prints them; null without an entry, and where one was altered or is gone: what does not match its seal proves nothing. */
+/** As `verify` prints them; null without an entry, and where one or a run was altered or is gone: what does not match its seal proves nothing. */
 function headOf(mirror: Mirror, contradicted: readonly string[]): AuditHead | null {
   const last = mirror.lastEntry();
   if (last === null || contradicted.length > 0) return null;
@@ -171,7 +171,7 @@ function reportPieces(
   if (format === 'text' && options.output === undefined && count === 0) {
     return [
       of === 0 && contradictedLines(walk.altered, mirror).length > 0
-        ? 'the audit log is empty, and another program altered it\n'
+        ? 'the audit log is empty, and another program altered the mirror\n'
         : of === 0
           ? 'the audit log is empty: nothing was accepted, pinned, restored or forgotten yet\n'
           : `no entry of the audit log matches, of ${of}\n`,

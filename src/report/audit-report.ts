@@ -102,7 +102,7 @@ export function auditReport(
   };
 }
 
-const ALTERED_TEXT = 'This audit log is not as it was written';
+const ALTERED_TEXT = 'The mirror of this audit log is not as it was written';
 
 function sealFacts(head: AuditHead | null): [label: string, hash: string][] {
   if (head === null) return [];

@@ -40,6 +40,7 @@ const COMPARING: readonly (readonly string[])[] = [
 ];
 const PRINTING: readonly (readonly string[])[] = [
   ['runs'],
+  ['audit'],
   ['show', 'batch_exports', 'Nightly'],
   ['log', 'batch_exports', 'Nightly'],
   ['blame', 'batch_exports', 'Nightly'],

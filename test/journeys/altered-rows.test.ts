@@ -398,6 +398,12 @@ it('of a change that is taken out of the history are told first by what shows th
   for (const command of [...shown.slice(1, 3), ['export', '--history', ...only]])
     await asRecorded(command, gone);
   expect(page()).toContain(gone);
+  // No root hash of an earlier run is given as the newest one.
+  await story.run('snapshots', 'pin', 'noted', 'run:2');
+  expect(JSON.parse((await story.expectRun(1, 'audit', '--json', '--quiet')).stdout)).toMatchObject({
+    head: null,
+    warnings: [gone.replace('altered: ', ''), expect.any(String)],
+  });
 });
 
 it('of a run that retention would drop are not dropped: what shows the alteration would go with them', async () => {

@@ -150,7 +150,7 @@ describe('the audit log', () => {
       }
       const head = lines.slice(0, lines.indexOf(rows[0] ?? '')).join('\n');
       for (const said of [
-        'This audit log is not as it was written',
+        'The mirror of this audit log is not as it was written',
         'entry 3 of the audit log is not as it was written',
         'has the hash of entry 10 of the audit log, which is gone',
         'says what else does not match',

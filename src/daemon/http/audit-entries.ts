@@ -317,7 +317,7 @@ function nameOrDamage(...of: Parameters<typeof acceptedName>): RecordName {
 const NAMED = 5;
 
 /**
- * What is wrong with the log, a line each; empty where nothing is. Where each entry is as it was written, its end may be gone: what
+ * What is wrong with the log or with the runs whose root hash is given with it, a line each; empty where nothing is. Where each entry is as it was written, its end may be gone: what
  * the last ones were about has none then.
  * @param altered entries that are not as they were written, newest first
  */
@@ -328,8 +328,11 @@ export function contradictedLines(altered: readonly number[], mirror: Mirror): s
   const more = sealed.length - NAMED;
   const isWhole = altered.length + sealed.length === 0;
   const unexplained = isWhole ? mirror.rowsUnlikeAuditLog() : [];
-  if (isWhole && unexplained.length === 0) return [];
+  const runs = [...new Set([...mirror.runs.hidden(null), ...mirror.runs.alteredLines()])];
+  if (isWhole && unexplained.length + runs.length === 0) return [];
   return [
+    ...runs.slice(0, NAMED),
+    ...(runs.length > NAMED ? [`  … and ${plural(runs.length - NAMED, 'more run')}`] : []),
     ...unexplained.slice(0, NAMED),
     ...(unexplained.length > NAMED ? [`  … and ${plural(unexplained.length - NAMED, 'more row')}`] : []),
     ...alteredText(altered.toReversed()),
