@@ -93,17 +93,21 @@ export function lookCommands(
 ): { readonly look: string; readonly restoring: (them: 'it' | 'them') => string } {
   const closed = new Set(held.flatMap(({ uncreatable = [] }) => uncreatable));
   const open = kindsMissing(held).filter((kind) => !closed.has(kind));
-  const restore = `\`tidemark restore${lookOptions(open, source)}\``;
+  // Of these the plan has no request without it.
+  const invited = open.filter((kind) => definitionOf(kind).restore.creation.by === 'invitation');
+  const [option, how] =
+    invited.length === 0 ? ['', ''] : [' --invite-missing', `, ${invited.join(' and ')} by invites`];
+  const restore = `\`tidemark restore${lookOptions(open, source)}${option}\``;
   const names = [...closed].join(' and ');
   const never = [...closed].every((kind) => definitionOf(kind).restore.never !== null);
   return {
     look: `\`tidemark diff latest live${lookOptions(kindsMissing(held), source)}\``,
     restoring: (them) => {
-      if (closed.size === 0) return `${restore} plans to restore ${them}`;
+      if (closed.size === 0) return `${restore} plans to restore ${them}${how}`;
       const cannot = never
         ? `restore never creates ${names}`
         : `restore cannot create ${names} with this profile: create ${open.length > 0 ? 'those' : them} by hand, or configure a profile that can write ${open.length > 0 ? 'those' : them}`;
-      return open.length === 0 ? cannot : `${restore} plans to restore the others (${cannot})`;
+      return open.length === 0 ? cannot : `${restore} plans to restore the others${how} (${cannot})`;
     },
   };
 }

@@ -1,4 +1,5 @@
 /** What a restore of selected records, or of a version of one, would send back, and the command that does it. */
+import type { RecordKey } from '../../catalog/order.ts';
 import type { Config } from '../../config/config.ts';
 import { maskedMessage } from '../../config/known-secrets.ts';
 import { definitionsFor, type Present, presentIn } from '../../config/source.ts';
@@ -33,17 +34,15 @@ import { resolvePoint } from '../../state/point.ts';
 import { recordHistory } from '../../state/record-history.ts';
 import { lookCommands } from '../../sync/removals.ts';
 import type { StateFilter } from '../../state/filter.ts';
-import type { LoadedState } from '../../state/state.ts';
+import { type LoadedState, stateOfRecords } from '../../state/state.ts';
 import type { RestoreCommand } from '../http/restores.ts';
 import { actionForm } from './actions.ts';
 import {
   type DefinitionOf,
   emptyHtml,
-  faint,
   fieldListHtml,
   hintHtml,
   nameHtml,
-  placeOf,
   recordPath,
   timeHtml,
   withCommands,
@@ -111,11 +110,12 @@ ${applyHtml(planned, command.args, asked)}
   return { content: { title, body }, command };
 }
 
-/** Of records whose removals are held: the newest run of the mirror still has them, so that only the service shows what is sent. */
-export function heldPlanPage(
-  { mirror, config, selected, asked }: Pick<SelectionFacts, 'mirror' | 'config' | 'selected' | 'asked'>,
+/** Of records whose removals are held. */
+export async function heldPlanPage(
+  facts: Omit<SelectionFacts, 'drift'>,
   source: string,
-): RestoreContent {
+): Promise<RestoreContent> {
+  const { mirror, config, selected, asked } = facts;
   const definitions = definitionsFor(config, source);
   const held = firstHeld(mirror, source, definitions, Infinity).filter((each) =>
     selected.includes(selectionOf(each)),
@@ -137,11 +137,6 @@ export function heldPlanPage(
     ...kinds.map((kind) => `--kind=${kind}`),
     ...ids.map((id) => `--id=${id}`),
   ];
-  const parentName = parentNames(mirror, source, definitions);
-  const items = held.map(
-    ({ kind, name, id, scope }) =>
-      markup`<li><span class="tag added">+ create</span> ${definitions(kind).title.one} <strong>${nameHtml(nameText(name))}</strong> <span class="id">${nameText(id)}</span> ${faint(placeOf(scope, definitions, parentName))}</li>`,
-  );
   const above = namedRemovals(mirror, source, () => definitions).filter(
     ({ kind, below }) => below > 0 && kinds.includes(kind),
   );
@@ -149,22 +144,36 @@ export function heldPlanPage(
     above.length === 0
       ? NOTHING
       : hintHtml(`What is below them is not in this plan: ${lookCommands(above, source).restoring('them')}.`);
-  const body = markup`${crumbs}<p>The service no longer shows ${plural(held.length, 'record')}: this creates ${held.length === 1 ? 'it' : 'them'} again as the mirror has ${held.length === 1 ? 'it' : 'them'}, under new ids that the service chooses. The plan says which of them lack something, such as a secret.</p>
-<ul class="steps">${items}</ul>${below}${applyHtml({ html: NOTHING, isIdle: false }, args, asked)}`;
+  const planned = await plannedHtml(facts, source, {
+    reference: 'latest',
+    filter: { kinds, ids },
+    removals: 0,
+  });
+  const body = markup`${crumbs}<p>The service no longer shows ${plural(held.length, 'record')}, of which the mirror has the last state.</p>
+${planned.html}${below}${applyHtml(planned, args, asked)}`;
   return { content: { title, body }, command: { source, args } };
 }
 
-/** The command, to be copied; and where it is allowed, the form that makes the plan here. Nothing for a plan that does nothing. */
-function applyHtml({ isIdle }: Planned, args: readonly string[], { query, canApply }: Asked): HtmlPart {
-  if (isIdle) return NOTHING;
-  const form = !canApply
-    ? NOTHING
-    : markup`<p>Or make the plan here: the daemon reads the service again and shows it; nothing is sent before you confirm.</p>
+/**
+ * The command, to be copied; and where it is allowed, the form that makes the plan here. Nothing for a plan that does nothing,
+ * unless invites are what it lacks: then the command that sends them.
+ */
+function applyHtml(
+  { isIdle, isInviting }: Planned,
+  args: readonly string[],
+  { query, canApply }: Asked,
+): HtmlPart {
+  if (isIdle && !isInviting) return NOTHING;
+  const form =
+    isIdle || !canApply
+      ? NOTHING
+      : markup`<p>Or make the plan here: the daemon reads the service again and shows it; nothing is sent before you confirm.</p>
 ${actionForm('plan', [['query', query.toString()]], markup`<button>Make the plan</button>`)}`;
+  const invites = isIdle ? ['--invite-missing'] : [];
   return markup`<section><h2>Apply it</h2>
 <p>Run this where you have the key with write access: it reads the service again, shows the plan, and asks before it
 sends anything.</p>
-<pre class="body command" tabindex="0">${commandHtml([...args, '--apply'])}</pre>${form}</section>`;
+<pre class="body command" tabindex="0">${commandHtml([...args, ...invites, '--apply'])}</pre>${form}</section>`;
 }
 
 /** As a person would type it; no line ends within an option. */
@@ -193,6 +202,8 @@ interface Planned {
   readonly html: Html;
   /** True where it would send and record nothing. */
   readonly isIdle: boolean;
+  /** True where `--invite-missing` would send more. */
+  readonly isInviting: boolean;
 }
 
 /** The steps of the plan from the newest run of the mirror: those that are sent, and those that are not, with the reason. */
@@ -223,11 +234,12 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
         : markup` Drift lists these as added and removed until the restore records that they are the same.`;
     const html = markup`<section><h2>What it would do</h2>
 <p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p>${sent.slice(0, SENT_SHOWN)}${rest}<ul class="steps">${unsent}${left}${again}</ul>${secretsHtml(plan, definitions, presentIn(facts.config, source))}${warningsHtml(plan, facts.asked)}</section>`;
-    return { html, isIdle: !plan.steps.some(isExecutable) && continuedIds(plan) === 0 };
+    const isIdle = !plan.steps.some(isExecutable) && continuedIds(plan) === 0;
+    return { html, isIdle, isInviting: plan.steps.some(({ obstacle }) => obstacle === 'not_creatable') };
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
     const html = markup`<p class="warning" role="note">! It is not known here what can be sent: ${maskedMessage(error.message, facts.config.knownSecrets)}</p>`;
-    return { html, isIdle: false };
+    return { html, isIdle: false, isInviting: false };
   }
 }
 
@@ -286,6 +298,7 @@ async function mirrorPlan(
   const open = (state: string): LoadedState =>
     openMirrorState(mirror, source, resolvePoint(mirror, state, { now, source }));
   const desired = open(reference);
+  const held = mirror.runs.heldRecords(source);
   const { plan } = await makePlan({
     request: {
       filter,
@@ -299,18 +312,28 @@ async function mirrorPlan(
       isAgeMeant: true,
     },
     desired,
-    readLive: () => Promise.resolve(open('latest')),
+    readLive: () => Promise.resolve(withoutHeld(open('latest'), held)),
     source: configured,
     definitions: definitionsFor(config, source),
     idMap: mirror.restores.idMap(source),
     acceptedIn: (live) => acceptedBetween(config, mirror, { from: desired, to: live }, { source, now }),
     contradictionText: (each) => contradictionText(each, source, definitionsFor(config, source)),
-    held: mirror.runs.heldRecords(source),
+    held,
     // Both sides are as the mirror holds them.
     redaction: null,
     now,
   });
   return plan;
+}
+
+/** The newest run as the service showed it: the mirror keeps records that were missing from it while their removal is held. */
+function withoutHeld(latest: LoadedState, held: readonly RecordKey[]): LoadedState {
+  if (held.length === 0) return latest;
+  const gone = new Set(held.map(selectionOf));
+  const isThere = (record: RecordKey): boolean => !gone.has(selectionOf(record));
+  return stateOfRecords([], latest, {
+    records: (filter) => Iterator.from(latest.records(filter)).filter(isThere),
+  });
 }
 
 /** The arguments as the box of the page has it. */
@@ -397,14 +420,10 @@ export async function versionPlanPage({
       ? page(emptyHtml('Nothing to restore:', 'the record was removed then, and still is.'))
       : await plan(markup`<p>The record was removed then: this removes it from the service.</p>`);
   if (current.body === undefined) {
-    const again = markup`<p>The record was removed: this creates it again, under a new id that the service chooses.</p>`;
-    return await plan(again);
+    return await plan(markup`<p>The record was removed.</p>`);
   }
   if (mirror.runs.heldSince(row) !== undefined) {
-    // The newest run of the mirror still has it: what is sent, only the service shows.
-    const again = markup`<p>The service no longer shows the record: this creates it again, under a new id that the service chooses.</p>`;
-    const apply = applyHtml({ html: NOTHING, isIdle: false }, args, asked);
-    return { ...page(again, apply), command: { source: row.source, args } };
+    return await plan(markup`<p>The service no longer shows the record.</p>`);
   }
   const all = compareBodies(definition, current.body, wanted.body, 'default');
   const managed = compareBodies(definition, current.body, wanted.body, 'managed');

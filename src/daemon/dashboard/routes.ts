@@ -279,7 +279,7 @@ export async function restoreOf(
     return await versionPlanPage({ mirror, config, row, reference: version, asked, now });
   const source = knownSources(view, mirror).find((each) => each === query.get('source'));
   if (source !== undefined && query.has(HELD))
-    return heldPlanPage({ mirror, config, selected: query.getAll('record'), asked }, source);
+    return await heldPlanPage({ mirror, config, selected: query.getAll('record'), asked, now }, source);
   const found = source === undefined ? null : await drift.of(mirror, config, source, now);
   return await restorePage({ mirror, config, drift: found, selected: query.getAll('record'), asked, now });
 }

@@ -1,5 +1,6 @@
 /** A record whose removal is held: its page, and where it is listed. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { scopeKey } from '../../../src/catalog/catalog.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { World } from '../http/world.ts';
 
@@ -70,10 +71,10 @@ it.each(['/', '/drift'])(
     const page = await (await fetch(`${url}${link}`, { headers: { accept: 'text/html' } })).text();
     const [, plan = ''] = /href="([^"]*)">Plan: restore this version/.exec(page) ?? [];
     const planned = await wordsAt(plan.replaceAll('&amp;', '&'));
+    expect(planned).toContain('The service no longer shows the record.');
     expect(planned).toContain(
-      'The service no longer shows the record: this creates it again, under a new id',
+      'blocked role Night watch : the API does not document which fields are writable',
     );
-    expect(planned).toMatch(/tidemark restore run:1 --source default --kind roles --id \S+/);
   },
 );
 
@@ -96,6 +97,32 @@ it('is not offered for a plan of several where the profile cannot create it', as
     record: value.replaceAll('&quot;', '"'),
   });
   const plan = await wordsAt(`/restore?${query.toString()}`);
-  expect(plan).toMatch(/no longer shows 1 record: this creates it again .* \+ create domain /);
+  expect(plan).toMatch(/The service no longer shows 1 record.* create domain /);
   expect(plan).toMatch(/tidemark restore latest --source default --kind domains --id \S+/);
+});
+
+it('is planned as the restore will plan it: a member comes back by an invite only', async () => {
+  const [member] = [...world.mirror().records.read({ kinds: ['members'] })].filter(
+    ({ scope, body }) => scope.organization_id === KITTIWAKE_ID && !body.includes('"level":15'),
+  );
+  const id = member?.id ?? '';
+  const [row] = world.mirror().records.find('members', id, { sources: ['default'] });
+  await world.send('DELETE', `/api/organizations/${KITTIWAKE_ID}/members/${id}/`, undefined);
+  await world.sync(undefined, undefined, 0);
+  const drift = await wordsAt('/drift');
+  expect(drift).toContain(
+    'tidemark restore --kind members --kind domains --invite-missing plans to restore the others, members by invites (',
+  );
+  const record = `members ${scopeKey(member?.scope ?? {})} ${id}`;
+  const query = new URLSearchParams({ source: 'default', held: '1', record });
+  const why = 'members cannot be created: invite the person, who comes back by accepting';
+  for (const path of [
+    `/restore?${query.toString()}`,
+    `/restore?version=run:1&kind=members&of=${row?.record ?? 0}`,
+  ]) {
+    const plan = await wordsAt(path);
+    expect(plan).toMatch(new RegExp(`manual member .* : ${why}; --invite-missing sends the invite`));
+    expect(plan).toMatch(/tidemark restore (latest|run:1) .* --id \S+ --invite-missing --apply/);
+    expect(plan).not.toMatch(/creates it again|\+ create/);
+  }
 });

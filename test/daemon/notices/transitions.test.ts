@@ -230,7 +230,7 @@ describe('a sync', () => {
     expect(lines).toEqual([expect.stringMatching(/: 12 records: A, B and 10 more$/)]);
     // How to look and to put them back comes before the way to let them go.
     expect(hint).toMatch(
-      /diff latest live --source \S+ --kind members`.*`tidemark restore --source \S+ --kind members`.*--accept-removals 12/,
+      /diff latest live --source \S+ --kind members`.*`tidemark restore --source \S+ --kind members --invite-missing` plans to restore them, members by invites.*--accept-removals 12/,
     );
     // What is below is to be put back too.
     const role = { ...held[0]!, kind: 'roles' as const, records: 1, below: 3, names: [] };
