@@ -110,7 +110,7 @@ const DOORS: Record<string, readonly string[]> = {
   '@clack/prompts': ['cli/prompt.ts'],
   'node-cron': ['config/cron.ts'],
   'prom-client': ['daemon/http/metrics.ts', 'fleet/serve/metrics.ts'],
-  diff: ['daemon/dashboard/versions.ts'],
+  diff: ['report/html-field.ts'],
   nodemailer: ['daemon/notices/channels/email.ts'],
   'age-encryption': ['backup/encryption.ts'],
   'hyparquet-writer': ['report/export/parquet.ts'],

@@ -1,13 +1,15 @@
 /** Values in HTML: side by side with the place where they differ marked, long ones folded. */
+import { type ArrayChange, diffArrays } from 'diff';
 import type { JsonValue } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeMarkup } from './markup.ts';
 import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
-import { type Shared, folded, foldedPair, movedText, pathText, sharedEnds } from './value-text.ts';
+import { elementLines, folded, foldedPair, movedText, pathText, sharedEnds } from './value-text.ts';
 
 const OPEN_LIMIT = 600; // characters of a value shown at once; longer ones are unfolded by the reader
 const VALUE_LIMIT = 20_000; // characters of a value at all: a page of 1 MB values would not open
 const SUMMARY_LIMIT = 160; // characters of a folded value that are seen
+const MOST_DIFFERENT = 1_000; // lines: a comparison blocks the event loop for 0.1 s at most
 const LEAST_SHARED = 0.3; // of the longer text: below it the two are simply different, and nothing is marked
 
 /** One field as a row: its pointer, then one value, or old and new. */
@@ -20,7 +22,7 @@ export function fieldHtml(field: FieldChange): string {
   if (moves !== null)
     return `<div class="field single">${path}<div class="value">${escapeMarkup(moves)}</div></div>`;
   if (from !== undefined && to !== undefined) {
-    const [before, after] = pair(indented(from), indented(to));
+    const [before, after] = pair(indented(from), indented(to), elementLines(from, to, SUMMARY_LIMIT));
     return `<div class="field">${path}${valueHtml(before, 'old')}${valueHtml(after, 'new')}</div>`;
   }
   const side = to === undefined ? 'old' : 'new';
@@ -43,9 +45,14 @@ function valueHtml({ body, summary }: ShownValue, style: 'old' | 'new'): string 
   return `<div class="value ${style}"><span class="side">${label}: </span>${shown}</div>`;
 }
 
-function pair(from: string, to: string): [ShownValue, ShownValue] {
+/** @param own what each side has alone, where that can be said */
+function pair(from: string, to: string, own: ReturnType<typeof elementLines>): [ShownValue, ShownValue] {
   const isLong = from.length > OPEN_LIMIT || to.length > OPEN_LIMIT;
-  const seen = isLong ? foldedPair(from, to, SUMMARY_LIMIT) : null;
+  const seen = !isLong
+    ? null
+    : own === null
+      ? foldedPair(from, to, SUMMARY_LIMIT)
+      : ([own.removed || own.before, own.added || own.after] as const);
   const summary = (index: 0 | 1): string | null =>
     // Beside a long value, a short one needs no folding.
     seen === null || (index === 0 ? from : to).length <= SUMMARY_LIMIT
@@ -67,32 +74,51 @@ function summaryOf(text: string, limit: number): string | null {
 
 /** Both texts with what only one of them holds in `<mark>`, where they share enough for that to help. */
 function marked(from: string, to: string): [string, string] {
+  if (from.includes('\n') && to.includes('\n')) return markedLines(from.split('\n'), to.split('\n'));
   const isText = from.startsWith('"') && to.startsWith('"');
-  const isOverLines = from.includes('\n') && to.includes('\n');
-  const { head, tail } = isOverLines ? sharedLines(from, to) : sharedEnds(from, to);
+  const { head, tail } = sharedEnds(from, to);
   // A number with one digit marked misleads: it is another number.
   const isClose = head + tail >= LEAST_SHARED * Math.max(from.length, to.length);
-  if (!(isText || isOverLines) || !isClose) return [plainText(from), plainText(to)];
+  if (!isText || !isClose) return [plainText(from), plainText(to)];
   return [from, to].map((text) => {
     const middle = text.slice(head, text.length - tail);
-    const mark = middle === '' ? '' : `<mark>${plainText(middle)}</mark>`;
+    const mark = middle === '' ? '' : markedText(middle);
     return `${plainText(text.slice(0, head))}${mark}${plainText(text.slice(text.length - tail))}`;
   }) as [string, string];
 }
 
-/** The same in complete lines, each with the line break before it. */
-function sharedLines(from: string, to: string): Shared {
-  const [before, after] = [from.split('\n'), to.split('\n')];
-  const shortest = Math.min(before.length, after.length);
-  let first = 0;
-  while (first < shortest && before[first] === after[first]) first += 1;
-  let last = 0;
-  while (last < shortest - first && before.at(-1 - last) === after.at(-1 - last)) last += 1;
-  const length = (lines: readonly string[]): number => lines.reduce((sum, line) => sum + line.length + 1, 0);
-  return {
-    head: Math.max(length(before.slice(0, first)) - 1, 0),
-    tail: last === 0 ? 0 : length(before.slice(-last)),
+/** The same in complete lines: elements and members, of which the last one has no comma. */
+function markedLines(from: readonly string[], to: readonly string[]): [string, string] {
+  const [before, after] = [from, to].map((lines) => lines.map((line) => line.replace(/,$/, '')));
+  const parts = lineParts(before ?? [], after ?? []) ?? [];
+  // Brackets that both have are nothing in common.
+  if (!parts.some(({ added, removed, value }) => !added && !removed && value.some((line) => /\w/.test(line))))
+    return [plainText(from.join('\n')), plainText(to.join('\n'))];
+  const side = (
+    lines: readonly string[],
+    isOther: 'added' | 'removed',
+    isOwn: 'added' | 'removed',
+  ): string => {
+    const owns = parts.filter((part) => !part[isOther]).flatMap((part) => part.value.map(() => part[isOwn]));
+    return lines
+      .map((line, index) =>
+        owns[index] === true ? line.replace(/\S.*?(?=,?$)/, markedText) : escapeMarkup(line),
+      )
+      .join('\n');
   };
+  return [side(from, 'added', 'removed'), side(to, 'removed', 'added')];
+}
+
+/** What two lists of lines have in common, and each alone, by their longest common subsequence; undefined where that is too much. */
+export function lineParts(
+  left: readonly string[],
+  right: readonly string[],
+): ArrayChange<string>[] | undefined {
+  return diffArrays([...left], [...right], { maxEditLength: MOST_DIFFERENT });
+}
+
+function markedText(text: string): string {
+  return `<mark>${escapeMarkup(text)}</mark>`;
 }
 
 /** Objects and arrays over several lines: the only line breaks that are not written out. */

@@ -25,7 +25,15 @@ import {
 import { escapeMarkup } from './markup.ts';
 import { isMaskedChange } from './mask.ts';
 import { referenceText } from './notes.ts';
-import { bodyLines, folded, foldedValue, foldedValues, movedText, pathText } from './value-text.ts';
+import {
+  bodyLines,
+  elementLines,
+  folded,
+  foldedValue,
+  foldedValues,
+  movedText,
+  pathText,
+} from './value-text.ts';
 
 interface MarkdownOptions {
   /** The most characters of the text; records beyond are only counted. If omitted, all are shown. */
@@ -302,6 +310,8 @@ function fieldText(field: FieldChange, limit = VALUE_LIMIT): string {
   if (moves !== null) return `${path}: ${code(moves)}`;
   if (field.from === undefined) return `${path}: ${code(foldedValue(field.to, limit))}`;
   if (field.to === undefined) return `${path}: ${code(foldedValue(field.from, limit))} → absent`;
+  const own = elementLines(field.from, field.to, limit);
+  if (own !== null) return `${path}: ${[own.removed, own.added].filter(Boolean).map(code).join(', ')}`;
   const [shownFrom, shownTo] = foldedValues(field.from, field.to, limit);
   return `${path}: ${code(shownFrom)} → ${code(shownTo)}`;
 }

@@ -24,7 +24,7 @@ import {
 import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
 import { referenceText } from './notes.ts';
 import { tableLines } from './table.ts';
-import { folded, foldedValue, foldedValues, movedText, pathText } from './value-text.ts';
+import { elementLines, folded, foldedValue, foldedValues, movedText, pathText } from './value-text.ts';
 
 /** How a line of text is coloured, and how much room it has. */
 interface LineOptions {
@@ -297,6 +297,11 @@ export function fieldLines(field: FieldChange, { colors, width }: LineOptions): 
   const [from, to] = foldedValues(field.from, field.to, 2 * (room - 4));
   if (path.length + from.length + to.length + 5 <= room)
     return [`${INDENT}${path} ${colors.red(from)} → ${colors.green(to)}`];
+  const own = elementLines(field.from, field.to, 2 * (room - 4));
+  if (own !== null) {
+    const [lost, gained] = [own.removed && colors.red(own.removed), own.added && colors.green(own.added)];
+    return [`${INDENT}${path}`, ...[lost, gained].filter(Boolean).map((line) => `          ${line}`)];
+  }
   return [`${INDENT}${path}`, `          ${colors.red(from)}`, `        → ${colors.green(to)}`];
 }
 

@@ -1,7 +1,7 @@
 /** Values, names and changes of fields as one line for people. */
 import { type Named, whoText } from '../core/actor.ts';
 import { formatInteger, plural } from '../core/wording.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { elementSegment } from '../diff/elements.ts';
@@ -23,8 +23,10 @@ const CUT_FIRST = 4;
  * The length of what is left out is given in characters of the JSON.
  */
 export function foldedValue(value: JsonValue | undefined, limit: number): string {
-  if (value === undefined) return ABSENT;
-  const text = JSON.stringify(value);
+  return value === undefined ? ABSENT : foldedText(JSON.stringify(value), limit);
+}
+
+function foldedText(text: string, limit: number): string {
   if (text.length <= CUT_FIRST * limit) return folded(escapeControlCharacters(text), limit);
   const { head, tail } = sharesOf(text.length, limit);
   const start = fitting(Array.from(text.slice(0, head)), head);
@@ -47,6 +49,54 @@ export function foldedValues(
   const [start, end] = foldedPair(before, after, limit).map(escapeControlCharacters) as [string, string];
   // Active characters grow when they are written out.
   return foldedPair(start, end, 2 * limit + GROWTH);
+}
+
+/**
+ * What each of two long arrays has alone, e.g. `- 4 of 9: "a", …`, folded to `limit` characters, and empty for nothing; beside it how
+ * many each has. Null for values with members, for arrays that fit, have nothing in common, or that in another order.
+ */
+export function elementLines(
+  from: JsonValue | undefined,
+  to: JsonValue | undefined,
+  limit: number,
+): Readonly<Record<'removed' | 'added' | 'before' | 'after', string>> | null {
+  if (!Array.isArray(from) || !Array.isArray(to)) return null;
+  if ([...from, ...to].some((each) => isJsonObject(each) || Array.isArray(each))) return null;
+  const [before, after] = [textsOf(from), textsOf(to)];
+  if (Math.max(before.join().length, after.join().length) <= limit) return null;
+  const [lost, gained] = [withoutThose(before, after), withoutThose(after, before)];
+  if (lost.common.length === 0 || lost.common.some((each, index) => each !== gained.common[index]))
+    return null;
+  const line = (sign: string, { own }: typeof lost, all: number): string =>
+    own.length === 0
+      ? ''
+      : `${sign} ${formatInteger(own.length)} of ${formatInteger(all)}: ${foldedText(own.join(', '), limit)}`;
+  return {
+    removed: line('-', lost, from.length),
+    added: line('+', gained, to.length),
+    before: plural(from.length, 'element'),
+    after: plural(to.length, 'element'),
+  };
+}
+
+function textsOf(values: readonly JsonValue[]): string[] {
+  return values.map((each) => JSON.stringify(each));
+}
+
+/** The values that the others lack, each as often as they lack it. */
+function withoutThose(
+  values: readonly string[],
+  others: readonly string[],
+): { readonly own: string[]; readonly common: string[] } {
+  const left = new Map<string, number>();
+  for (const other of others) left.set(other, (left.get(other) ?? 0) + 1);
+  const [own, common]: [string[], string[]] = [[], []];
+  for (const value of values) {
+    const count = left.get(value) ?? 0;
+    left.set(value, count - 1);
+    (count > 0 ? common : own).push(value);
+  }
+  return { own, common };
 }
 
 const GROWTH = 400; // characters that marks of what is left out may add to a pair
@@ -115,15 +165,8 @@ export function foldedPair(from: string, to: string, limit: number): [string, st
   return [fold(from), fold(to)];
 }
 
-/** What two texts have in common at their ends. */
-export interface Shared {
-  /** Characters that both begin with. */
-  readonly head: number;
-  /** Characters that both end with, not counted twice. */
-  readonly tail: number;
-}
-
-export function sharedEnds(from: string, to: string): Shared {
+/** Characters that both begin with, and that both end with, none counted twice. */
+export function sharedEnds(from: string, to: string): { readonly head: number; readonly tail: number } {
   const shortest = Math.min(from.length, to.length);
   let head = 0;
   while (head < shortest && from[head] === to[head]) head += 1;

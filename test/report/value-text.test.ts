@@ -5,6 +5,7 @@ import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { JsonValue } from '../../src/core/json.ts';
 import type { DiffDocument } from '../../src/diff/change.ts';
 import { diffReport } from '../../src/report/diff-report.ts';
+import { fieldHtml } from '../../src/report/html-field.ts';
 import { renderHtml } from '../../src/report/render-html.ts';
 import { renderMarkdown } from '../../src/report/render-markdown.ts';
 import { fieldLines, renderText } from '../../src/report/render-text.ts';
@@ -66,6 +67,44 @@ describe('a folded value', () => {
     expect(to).toContain('xNEW\\u{202e}');
     expect(from.length).toBeLessThan(1_000);
     expect(from).not.toContain('\u202e');
+  });
+});
+
+describe('arrays of which elements went and came', () => {
+  const ids = Array.from({ length: 20 }, (_each, index) => `id-${String(index).padStart(12, '0')}`);
+  const without = ids.filter((_id, index) => ![1, 4, 8].includes(index));
+  const linesOf = (from: JsonValue, to: JsonValue): string[] =>
+    fieldLines({ path: '/members', from, to }, { colors: createColors(false), width: 80 });
+  const marks = (from: JsonValue, to: JsonValue): string[] =>
+    [...fieldHtml({ path: '/members', from, to }).matchAll(/<mark>(.*?)<\/mark>/gs)].map(([, text = '']) =>
+      text.replaceAll('&quot;', ''),
+    );
+
+  it('show those alone', () => {
+    const gone = '"id-000000000001", "id-000000000004", "id-000000000008"';
+    expect(linesOf(ids, without)).toEqual(['      /members', `          - 3 of 20: ${gone}`]);
+    expect(linesOf(without, [...ids, 'new'])).toEqual([
+      '      /members',
+      `          + 4 of 21: ${gone}, "new"`,
+    ]);
+    // In another order, or with nothing in common, both are shown.
+    for (const to of [ids.toReversed(), ids.map((id) => `${id}b`)])
+      expect(linesOf(ids, to)[2]).toMatch(/^ {8}→ \[/);
+    expect(linesOf(['a', 'b'], ['b'])).toEqual(['      /members ["a","b"] → ["b"]']);
+    const [from, to] = [ids, without].map((side) => side.map((id) => id.padEnd(40, '.'))) as [
+      string[],
+      string[],
+    ];
+    expect(fieldHtml({ path: '/members', from, to })).toMatch(
+      /<summary>- 3 of 20: &quot;id-000000000001.*<summary>17 elements</s,
+    );
+  });
+
+  it('have those marked in HTML', () => {
+    expect(marks(ids.slice(0, 9), without.slice(0, 6))).toEqual([ids[1], ids[4], ids[8]]);
+    expect(marks(['a', 'b', 'c', 'd', 'e'], ['e', 'f'])).toEqual(['a', 'b', 'c', 'd', 'f']);
+    expect(marks({ a: 1, b: [1] }, { a: 1, b: [2], c: 3 })).toEqual(['1', '2', 'c: 3']);
+    expect(marks([1], [2])).toEqual([]);
   });
 });
 

@@ -1,5 +1,4 @@
 /** Any two versions of a record side by side, with the lines that differ marked. Secrets are masked. */
-import { diffArrays } from 'diff';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import {
@@ -15,6 +14,7 @@ import { type ComparisonMode, compareBodies, type FieldChange } from '../../diff
 import type { HistoryRevision } from '../../diff/history.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
+import { lineParts } from '../../report/html-field.ts';
 import { maskedBody, maskedFields, maskedId } from '../../report/mask.ts';
 import { unknownFieldsText } from '../../report/notes.ts';
 import { resolvePoint } from '../../state/point.ts';
@@ -27,8 +27,6 @@ const FIELDS_SHOWN = 12;
 /** Equal lines that stay visible before and after a difference. */
 const CONTEXT = 3;
 const LINES_SHOWN = 2_000;
-/** Lines that are only on one side: with more of them, all lines are marked. A comparison blocks the event loop for 0.1 s at most. */
-const MOST_DIFFERENT = 1_000;
 
 /** The record as of a run; its body is null where it was removed, and missing before it was first seen. */
 export interface Version {
@@ -202,7 +200,7 @@ export function alignedLines(left: readonly string[], right: readonly string[]):
       rows.push({ left: removed[index] ?? null, right: added[index] ?? null, isEqual: false });
     [removed, added] = [[], []];
   };
-  const parts = diffArrays([...left], [...right], { maxEditLength: MOST_DIFFERENT });
+  const parts = lineParts(left, right);
   if (parts === undefined) [removed, added] = [left, right];
   for (const part of parts ?? []) {
     if (part.removed) removed = part.value;
