@@ -7,7 +7,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { type MirrorOwnership, ownerOf } from '../config/mirrors.ts';
 import type { ErrorCode } from '../core/errors.ts';
-import { OR_EXCLUDE, permissionAdvice, permissionIn, REFUSED_HERE } from '../core/hints.ts';
+import { permissionIn, REFUSED_HERE } from '../core/hints.ts';
 import { withSource } from '../core/hints.ts';
 import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -15,7 +15,7 @@ import type { CollectionRow, KindStatus, RunRow, SweepRow, UnreadCollection } fr
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import { withWriter } from '../mirror/under-way.ts';
 import { lookCommands } from '../sync/removals.ts';
-import { parentMissing } from '../sync/sweep.ts';
+import { deniedAdvice, parentMissing } from '../sync/sweep.ts';
 import { errorDocument, runDocument, type RunProgress } from './documents.ts';
 import { type NamedRemovals, namedRemovals, namesText } from './held-names.ts';
 import { type UnaskedInRun, type UnaskedKind, unaskedInRun, unaskedKinds } from './unasked.ts';
@@ -307,13 +307,9 @@ function refusalRemedy({ unread, lastEnded }: SourceStatus, code: ErrorCode): st
     return lastEnded?.outcome === 'failed' ? null : `${REFUSED_HERE}; mend that, then `;
   if (code !== 'forbidden') return null;
   const denied = unread.filter(({ errorCode }) => errorCode === code);
-  const needed = denied.map(
-    ({ kind, error }) => permissionIn(error ?? '') ?? definitionOf(kind).permission.read,
-  );
-  if (needed.length === 0) return 'give the key the missing permissions, then ';
-  // Without the root nothing is found at all.
-  const isRoot = denied.some(({ kind }) => definitionOf(kind).discovery.from === 'root');
-  return `${permissionAdvice(...new Set(needed))}${isRoot ? '' : OR_EXCLUDE}, then `;
+  if (denied.length === 0) return 'give the key the missing permissions, then ';
+  const named = denied.map(({ kind, error }) => ({ kind, permission: permissionIn(error ?? '') ?? null }));
+  return `${deniedAdvice(named)}, then `;
 }
 
 /** What comes before the next run, by what went wrong. What the next run may find healed has none. */

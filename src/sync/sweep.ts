@@ -221,22 +221,26 @@ export function sweepError(
   const operation = definition.operation(definition.reading === 'each' ? 'retrieve' : 'list');
   const needed = named ?? operation?.permission ?? definition.permission.read;
   const permission = code === 'forbidden' ? needed : null;
-  // Without the root nothing is found at all: excluding it is not a way out.
   const isRoot = definition.discovery.from === 'root';
-  const { forbidden, notFound } = isRoot
-    ? {
-        forbidden: permissionAdvice(needed),
-        notFound: 'check baseUrl, and the ids under `organizations` where some are named',
-      }
-    : {
-        forbidden: `${permissionAdvice(needed)}${OR_EXCLUDE}`,
-        notFound: `not offered here? then exclude ${definition.kind} in the configuration`,
-      };
+  const notFound = isRoot
+    ? 'check baseUrl, and the ids under `organizations` where some are named'
+    : `not offered here? then exclude ${definition.kind} in the configuration`;
   if (code === 'not_found' && !isParentShown)
     return { code, message, hint: parentMissing(definition), permission };
+  const forbidden = deniedAdvice([{ kind: definition.kind, permission: needed }]);
   const advice = code === 'forbidden' ? forbidden : code === 'not_found' ? notFound : null;
   const isAdvised = isRoot || code === 'forbidden';
   return { code, message, hint: (isAdvised ? (advice ?? hint) : (hint ?? advice)) ?? null, permission };
+}
+
+/** What to do about lists that the key may not read, whichever they are. */
+export function deniedAdvice(
+  denied: readonly { readonly kind: KindRow['kind']; readonly permission: string | null }[],
+): string {
+  const needed = denied.map(({ kind, permission }) => permission ?? definitionOf(kind).permission.read);
+  // Without the root nothing is found at all: excluding it is not a way out.
+  const isRoot = denied.some(({ kind }) => definitionOf(kind).discovery.from === 'root');
+  return `${permissionAdvice(...new Set(needed))}${isRoot ? '' : OR_EXCLUDE}`;
 }
 
 /** What to do about a list that is missing below a record that no list of the run showed: the kind is not at fault. */

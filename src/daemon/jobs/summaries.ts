@@ -2,14 +2,17 @@
  * The results of jobs in `jobs.summary`, read by health, metrics, dashboard, API and notices. They never contain a
  * body, a secret, or the name of a person. Keys may be added, never renamed: rows of older versions stay in the mirror.
  */
+import { scopeText } from '../../catalog/catalog.ts';
 import type { Scope, Severity } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
+import { plural } from '../../core/wording.ts';
 import type { EarlierFinding } from '../../diff/drift.ts';
 import type { JobRow } from '../../mirror/daemon-store.ts';
 import type { SweepOutcome } from '../../mirror/sweep-result.ts';
 import type { RunOutcome } from '../../sync/outcome.ts';
+import { deniedAdvice } from '../../sync/sweep.ts';
 
 /** Sweeps, findings and problems named in a summary; the rest is only counted. */
 export const NAMED_SWEEPS = 100;
@@ -257,4 +260,47 @@ export function storedSummary(summary: SummaryByJob[keyof SummaryByJob] | null):
 /** True for a drift job that had no state of its source to measure from: tried again, it fails again. */
 export function lacksBaseline({ name, errorCode }: Pick<JobRow, 'name' | 'errorCode'>): boolean {
   return name === 'drift' && errorCode === ('reference_unknown' satisfies ErrorCode);
+}
+
+// What a partial sync did not read, in words.
+
+/** Kinds that a line names; more are only counted. */
+const KINDS_NAMED = 3;
+
+/** A line a cause, as `tidemark sync` has them: `members (organization 0190…) and 1 other: denied: …`. What was skipped follows from the others. */
+export function unreadCauses(
+  unread: readonly UnreadSweep[],
+  placeText: (scope: Scope) => string = scopeText,
+): string[] {
+  const reached = unread.filter(({ outcome }) => outcome !== 'skipped');
+  const own = reached.length > 0 ? reached : unread;
+  const alike = Map.groupBy(
+    own,
+    ({ outcome, message }) => `${outcome}${message === null ? '' : `: ${message}`}`,
+  );
+  return [...alike].map(([what, sweeps]) => {
+    const kinds = [...Map.groupBy(sweeps, ({ kind }) => kind)];
+    const names = kinds.map(([kind, [first, ...others]]) => {
+      const place = first === undefined ? '' : placeText(first.scope);
+      const more = others.length === 0 ? '' : ` and ${plural(others.length, 'other')}`;
+      return `${kind}${place === '' ? '' : ` (${place})`}${more}`;
+    });
+    return `${kinds.length > KINDS_NAMED ? `${plural(sweeps.length, 'collection')} of ${kinds.length} kinds` : names.join(', ')}: ${what}`;
+  });
+}
+
+/** Other advice than permissions that a hint has room for. */
+const HINTS = 2;
+
+/** What to do, with all permissions that are missing: the key is mended once. Null where nothing is known to help. */
+export function unreadHint(unread: readonly UnreadSweep[]): string | null {
+  const denied = unread.filter(({ permission }) => permission !== null);
+  const others = unread.flatMap(({ permission, hint }) =>
+    permission === null && hint !== null ? [hint] : [],
+  );
+  const hints = [
+    ...(denied.length === 0 ? [] : [deniedAdvice(denied)]),
+    ...[...new Set(others)].slice(0, HINTS),
+  ];
+  return hints.length === 0 ? null : hints.join('; ');
 }

@@ -1,12 +1,14 @@
 /** The daemon's notifier: changed states are stored with their notices in one transaction, and delivered afterwards. */
-import { SEVERITIES } from '../../catalog/definition.ts';
+import { type Scope, SEVERITIES } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { ChannelConfig, ChannelType } from '../../config/channels.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { compareSeverities } from '../../diff/severity.ts';
 import type { JobRow, Notice, NoticeState } from '../../mirror/daemon-store.ts';
+import { placeText } from '../../report/notes.ts';
 import { namedRemovals, settledRemovals } from '../../state/held-names.ts';
+import { parentNames } from '../../state/parent-names.ts';
 import { isReadAfter, lastCompleteRun } from '../../state/runs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { newestUnfinished } from '../../mirror/unfinished-restore.ts';
@@ -364,7 +366,21 @@ export function recordJobNotices(
   const accepted = job.name === 'drift' ? acceptedAt(mirror, source, at) : undefined;
   const unfinishedRestore = job.name === 'drift' ? newestUnfinished(mirror, source)?.restore : undefined;
   const completeAt = job.name === 'sync' ? (lastCompleteRun(mirror, source)?.finishedAt ?? null) : null;
-  const seen = { job, details, held, settled, schemaChanges, isOfBackup, unfinishedRestore, completeAt, at };
+  const definitions = definitionsOf(source);
+  const parentName = parentNames(mirror, source, definitions);
+  const place = (scope: Scope): string => placeText(scope, { definitions, parentName }, { hasIds: false });
+  const seen = {
+    job,
+    details,
+    held,
+    settled,
+    schemaChanges,
+    isOfBackup,
+    unfinishedRestore,
+    completeAt,
+    at,
+    placeText: place,
+  };
   const change = transitionsOf(states, { ...seen, ...(accepted === undefined ? {} : { accepted }) });
   const moved = [...change.states, ...change.cleared];
   const kept = assumed.filter(

@@ -17,7 +17,14 @@ import { formChangeText } from '../../report/notes.ts';
 import { type NamedRemovals, type SettledRemovals, namesText } from '../../state/held-names.ts';
 import { lookCommands } from '../../sync/removals.ts';
 import { unansweredHint } from '../health/waits.ts';
-import { type FindingSummary, refusalOf, summaryOf, type UnreadSweep } from '../jobs/summaries.ts';
+import {
+  type FindingSummary,
+  refusalOf,
+  summaryOf,
+  unreadCauses,
+  unreadHint,
+  type UnreadSweep,
+} from '../jobs/summaries.ts';
 import { noticeOf, subjectName } from './message.ts';
 
 export function syncTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
@@ -182,7 +189,7 @@ function matterOf({ job }: JobObservation, unread: readonly UnreadSweep[]): Sync
 }
 
 function matterNotice(
-  { job, at }: JobObservation,
+  { job, at, placeText }: JobObservation,
   matter: SyncIssue,
   { unread, follows }: { readonly unread: readonly UnreadSweep[]; readonly follows: NoticeEvent | null },
 ) {
@@ -202,14 +209,9 @@ function matterNotice(
         ...shared,
         severity: 'medium',
         title: `${name}: the sync was incomplete`,
-        lines: unread.map(
-          ({ kind, scope, outcome, message }) =>
-            `${collectionText(kind, scope)}: ${outcome}${message === null ? '' : `: ${message}`}`,
-        ),
+        lines: unreadCauses(unread, placeText),
         count: unread.length,
-        hint:
-          unread.find(({ hint }) => hint !== null)?.hint ??
-          `\`tidemark status --source ${source}\` shows what is stale`,
+        hint: unreadHint(unread) ?? `\`tidemark status --source ${source}\` shows what is stale`,
       },
     );
   }
@@ -459,6 +461,8 @@ export interface JobObservation {
   readonly settled?: SettledRemovals | undefined;
   /** Of a sync: what its run found of the form of records. */
   readonly schemaChanges?: readonly SchemaChange[];
+  /** Of a sync: a place with the names that the mirror knows; left out, ids stand for them. */
+  readonly placeText?: (scope: Scope) => string;
   /** Of drift: true for the state of a restored backup, which may be older than what was reported. */
   readonly isOfBackup?: boolean;
   /** Of drift: number of a restore that has not ended. */

@@ -74,6 +74,33 @@ describe('a sync', () => {
     expect(told(...jobs)).toEqual(events);
   });
 
+  it('that is partial names every permission that is missing, and a cause once', () => {
+    const lacks = (permission: string, id: string) => {
+      const message = `no scope '${permission}'`;
+      const hint = `give the key the permission ${permission}`;
+      return { code: 'forbidden' as const, message, hint, permission, scope: { organization_id: id } };
+    };
+    const partial = sync(
+      'partial',
+      ['members', 'denied', lacks('organization_member:read', 'o1')],
+      ['members', 'denied', lacks('organization_member:read', 'o2')],
+      ['batch_exports', 'denied', lacks('batch_export:read', 'o2')],
+      ['plugins', 'failed', { message: 'no route', hint: 'check the network' }],
+    );
+    const placeText = ({ organization_id: id }: { readonly organization_id?: string }) =>
+      id === 'o1' ? 'organization Harbor' : `organization ${id}`;
+    const [notice] = transitionsOf([], { ...partial, placeText }).notices;
+    expect(contentOf(notice!)).toMatchObject({
+      lines: [
+        "members (organization Harbor) and 1 other: denied: no scope 'organization_member:read'",
+        "batch_exports (organization o2): denied: no scope 'batch_export:read'",
+        'plugins (organization Harbor): failed: no route',
+      ],
+      count: 4,
+      hint: 'give the key the permissions organization_member:read, batch_export:read, or exclude the kind in the configuration; check the network',
+    });
+  });
+
   it.each<[JobOutcome, JobOutcome, string]>([
     ['refused', 'failed', 'it had failed since 2026-03-01'],
     ['failed', 'refused', 'it had failed since 2026-03-01'],
