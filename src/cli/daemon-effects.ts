@@ -47,14 +47,14 @@ function mailLog(context: CommandContext, least: LogLevel, carried: Record<strin
     LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(least);
   const write = (level: WrittenLevel) => (facts: Record<string, unknown>, message: string) => {
     if (!isLevelEnabled(level)) return;
-    const { source, channel, hint } = { ...carried, ...facts };
+    const { source, channel, hint, causes } = { ...carried, ...facts };
     const about = [source, channel].filter((each) => typeof each === 'string');
     const [first = '', ...rest] = message.split('\n');
     // Where a failure was mailed, a line that says so again is not needed.
     const printed = level === 'error' || level === 'warn' ? printReason : printLines;
     printed(context, [
       [...(level === 'warn' ? ['warning'] : []), ...about, first].join(': '),
-      ...rest.map((line) => `  ${line}`),
+      ...[...rest, ...(Array.isArray(causes) ? causes.map(String) : [])].map((line) => `  ${line}`),
       ...(typeof hint === 'string' ? [`  → ${hint}`] : []),
     ]);
   };

@@ -72,10 +72,17 @@ describe('the service', () => {
         respond(response, 403, '{"detail":"no","code":"permission_denied"}'),
     );
     await rig.start();
-    expect(rig.loud()).toHaveLength(1);
-    expect(rig.loud()[0]).toMatch(
-      /^sync is partly done: roles \(organization [\w-]+\) denied: .*; members \(.*\) denied: .*; and 1 more of \d+ collections$/,
-    );
+    expect(rig.loud()).toEqual([
+      expect.stringMatching(/^sync is partly done: 3 of \d+ collections did not complete$/),
+    ]);
+    expect(rig.lines.find(({ level }) => level === 'warn')?.facts).toMatchObject({
+      causes: [
+        expect.stringMatching(
+          /^roles \(organization [\w-]+\), members \(.*\), invites \(.*\): denied: [^;]*$/,
+        ),
+      ],
+      hint: 'give the key the permissions organization:read, organization_member:read, or exclude the kind in the configuration',
+    });
     await rig.advanceMinutes(10);
     expect(rig.loud()).toHaveLength(1);
   });

@@ -450,6 +450,15 @@ describe('tidemark daemon', () => {
   });
 
   it('--once --quiet says for a mail what failed, and nothing else', async () => {
+    const { service: narrow, env: own } = await story();
+    narrow.quirks.push(
+      ({ path }, response) =>
+        /\/(members|plugins)\/$/.test(path) && respond(response, 403, '{"detail":"no"}'),
+    );
+    const partial = await tidemark(['daemon', '--once', '--quiet'], { env: own });
+    expect(partial.stderr).toMatch(
+      /^tidemark: warning: default: sync is partly done: \d+ of \d+ collections did not complete\n {2}members \(.+\).*: denied: .+\n {2}→ give the key the permissions organization_member:read, plugin:read, or exclude .+\n$/,
+    );
     const { service, env } = await story();
     service.quirks.push((_request, response) => respond(response, 403, '{"detail":"no"}'));
     const once = await tidemark(['daemon', '--once', '--quiet'], { env });

@@ -1,5 +1,4 @@
 /** Log lines of jobs: one at each start and end, above `info` only if the outcome differs from the last one. */
-import { collectionText } from '../../catalog/catalog.ts';
 import { MASK, withoutUrlSecrets } from '../../catalog/masks.ts';
 import { splitTrigger, whoText } from '../../core/actor.ts';
 import { TidemarkError, asTidemarkError, exitCodeFor } from '../../core/errors.ts';
@@ -7,7 +6,7 @@ import type { Logger } from '../../core/logger.ts';
 import { percent, plural } from '../../core/wording.ts';
 import type { JobEnd, JobRow, JobName } from '../../mirror/daemon-store.ts';
 import type { ActiveProblems } from '../problems.ts';
-import { type UnreadSweep, summaryOf } from './summaries.ts';
+import { summaryOf, unreadCauses, unreadHint } from './summaries.ts';
 import type { JobResult, QueuedJob } from './work.ts';
 
 const LEVELS = {
@@ -47,6 +46,7 @@ export class JobLog {
     const key = jobKey(row);
     const state = `${outcome} ${errorCode ?? ''}`;
     const lacking = partsLacking(row);
+    const hint = error?.hint ?? lacking?.hint ?? null;
     const last = this.#last.get(key);
     if (outcome !== 'interrupted') this.#last.set(key, state);
     const isSame = last === state;
@@ -56,8 +56,8 @@ export class JobLog {
       ...(run === null ? {} : { run }),
       outcome,
       ...(errorCode === null ? {} : { code: errorCode }),
-      ...(lacking === null ? {} : { collections: lacking.count }),
-      ...(isSame || error?.hint === undefined ? {} : { hint: error.hint }),
+      ...(lacking === null ? {} : { collections: lacking.count, causes: lacking.causes }),
+      ...(isSame || hint === null ? {} : { hint }),
     };
     const reason = row.error ?? lacking?.text ?? partText(row);
     const why = reason === null ? '' : `: ${reason}`;
@@ -85,22 +85,23 @@ function endWords(row: JobRow): string {
   return isLacking && row.outcome === 'partial' ? 'was not completed everywhere' : WORDS[row.outcome];
 }
 
-/** Collections that a line names; the rest is a number. */
-const NAMED = 2;
+/** Causes that a line of the log has; the rest is a number. */
+const CAUSES = 5;
 
 /** What a partial sync could not read completely, and why; null for another job. */
-function partsLacking(row: JobRow): { readonly count: number; readonly text: string } | null {
+function partsLacking(row: JobRow) {
   const summary = row.outcome === 'partial' ? summaryOf('sync', row) : null;
-  if (summary === null) return null;
+  if (summary === null || summary.unread.length === 0) return null;
   const { complete = 0, ...others } = summary.sweeps;
   const count = Object.values(others).reduce((sum, each) => sum + each, 0);
-  // What could not be reached follows from what failed above it.
-  const own = summary.unread.filter(({ outcome }) => outcome !== 'skipped');
-  const named = (own.length > 0 ? own : summary.unread).slice(0, NAMED).map(sweepText);
-  const more = count - named.length;
-  if (named.length === 0) return null;
-  const rest = more > 0 ? `; and ${more} more of ${count + complete} collections` : '';
-  return { count, text: `${named.join('; ')}${rest}` };
+  const causes = unreadCauses(summary.unread);
+  const more = causes.length - CAUSES;
+  return {
+    count,
+    text: `${count} of ${plural(count + complete, 'collection')} did not complete`,
+    causes: [...causes.slice(0, CAUSES), ...(more > 0 ? [`and ${plural(more, 'other cause')}`] : [])],
+    hint: unreadHint(summary.unread),
+  };
 }
 
 /** Why a job is partial that had no error; null for another one. */
@@ -110,11 +111,6 @@ function partText(row: JobRow): string | null {
   if (skipped > 0) return `${plural(skipped, 'collection')} could not be compared`;
   const drill = summaryOf('drill', row);
   return drill === null ? null : `a restore would bring back ${percent(drill.score)}`;
-}
-
-function sweepText({ kind, scope, outcome, held, message }: UnreadSweep): string {
-  const what = outcome === 'held' ? `${held} removals held` : outcome;
-  return `${collectionText(kind, scope)} ${what}${message === null ? '' : `: ${message}`}`;
 }
 
 /** Names the same job over time. */
