@@ -450,7 +450,7 @@ function stateWithRecreated(
   definitions: (kind: Kind) => ResourceDefinition,
 ): LoadedState {
   const ids = matchedIds(new RecreatedIds(mappings), state, other);
-  return ids.isEmpty ? state : new RecreatedState(state, ids, definitions);
+  return ids.isEmpty ? state : new RecreatedState(state, other, ids, definitions);
 }
 
 /**
@@ -466,16 +466,25 @@ class RecreatedState implements LoadedState {
   readonly source: string | null;
   readonly point: Point | null;
   readonly #state: LoadedState;
+  readonly #other: LoadedState;
   readonly #ids: MatchedIds;
   readonly #back: MatchedIds;
   readonly #references: RecreatedReferences;
   readonly #definitions: (kind: Kind) => ResourceDefinition;
+  /** By kind and id, the records of the other state that still name others by the ids of this one. */
+  readonly #naming = new Map<Kind, ReadonlyMap<string, string>>();
 
-  constructor(state: LoadedState, ids: MatchedIds, definitions: (kind: Kind) => ResourceDefinition) {
+  constructor(
+    state: LoadedState,
+    other: LoadedState,
+    ids: MatchedIds,
+    definitions: (kind: Kind) => ResourceDefinition,
+  ) {
     this.reference = state.reference;
     this.source = state.source;
     this.point = state.point;
     this.#state = state;
+    this.#other = other;
     this.#ids = ids;
     this.#back = ids.reversed();
     this.#references = new RecreatedReferences(definitions, ids);
@@ -504,10 +513,23 @@ class RecreatedState implements LoadedState {
       // The filter in this state's ids lets records of other kinds through that have such an id.
       if (filter.ids?.includes(id) === false) continue;
       const scope = this.#ids.renamedScope(record.scope);
-      const body = this.#references.renamed(record);
-      renamed.push({ ...record, scope, id, body });
+      renamed.push({ ...record, scope, id, body: this.#bodyOf(record, id) });
     }
     yield* sortRecords(renamed);
+  }
+
+  #bodyOf(record: RecordState, id: string): string {
+    const { kind, body } = record;
+    const renamed = this.#references.renamed(record);
+    if (renamed === body) return body;
+    let naming = this.#naming.get(kind);
+    if (naming === undefined) {
+      const others = Iterator.from(this.#other.records({ kinds: [kind] }));
+      const found = others.filter((each) => this.#references.renamed(each) !== each.body);
+      this.#naming.set(kind, (naming = new Map(found.map((each) => [each.id, each.body]))));
+    }
+    const other = naming.get(id);
+    return other === undefined ? renamed : this.#references.renamed(record, other);
   }
 
   requireCounted(collections: Iterable<CollectionKey>): void {
@@ -516,7 +538,7 @@ class RecreatedState implements LoadedState {
   }
 
   checked(): LoadedState {
-    return new RecreatedState(this.#state.checked(), this.#ids, this.#definitions);
+    return new RecreatedState(this.#state.checked(), this.#other, this.#ids, this.#definitions);
   }
 
   /** One part, in as many as there are runs of kinds that take the same ids. */

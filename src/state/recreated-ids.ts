@@ -204,14 +204,28 @@ export class RecreatedReferences {
   /**
    * The record's body with those ids replaced, and everything else character by character as it is; the same text
    * where it names none of them.
+   * @param other the record in the other state: what it still names by such an id is not replaced, or it would be a change
    */
-  renamed({ kind, body }: Pick<RecordState, 'kind' | 'body'>): string {
+  renamed({ kind, body }: Pick<RecordState, 'kind' | 'body'>, other?: string): string {
     const places = this.#placesIn(kind).filter(({ member }) => body.includes(member));
     if (places.length === 0) return body;
-    return replaceValues(body, (path, text) => {
-      const place = places.find(({ segments }) => isAt(segments, path));
-      return place === undefined ? null : this.#nameFor(place.kind, text());
-    });
+    const still = new Set<string>();
+    const replaced = (
+      text: string,
+      replacement: (name: string, place: IdPlace, id: string) => string | null,
+    ) =>
+      replaceValues(text, (path, value) => {
+        const place = places.find(({ segments }) => isAt(segments, path));
+        const name = place === undefined ? null : this.#nameFor(place.kind, value());
+        return place === undefined || name === null ? null : replacement(name, place, value());
+      });
+    const keyOf = ({ segments }: IdPlace, id: string): string => `${pointerTo(segments)} ${id}`;
+    if (other !== undefined)
+      replaced(other, (_name, place, id) => {
+        still.add(keyOf(place, id));
+        return null;
+      });
+    return replaced(body, (name, place, id) => (still.has(keyOf(place, id)) ? null : name));
   }
 
   /** A value of such a record with those ids replaced. @param pointer where it is in the record */

@@ -97,21 +97,23 @@ export class RecreatedBetween {
       if (isMoved && after === undefined) left.set(keyText(later), { own: change, later });
       else if (before === undefined && this.#isNewId(change)) came.set(keyText(change), change);
       else
-        yield before === undefined ? change : { ...change, before: this.withNewIds({ kind, body: before }) };
+        yield before === undefined
+          ? change
+          : { ...change, before: this.withNewIds({ kind, body: before }, after) };
     }
     for (const [key, { own, later }] of left) {
       const now = came.get(key);
       came.delete(key);
       const { kind, before } = own;
       if (now === undefined || before === undefined) yield own;
-      else yield { ...now, ...later, before: this.withNewIds({ kind, body: before }) };
+      else yield { ...now, ...later, before: this.withNewIds({ kind, body: before }, now.after) };
     }
     yield* came.values();
   }
 
   /** The body of a record as of the first run, with its references by the ids of the second. */
-  withNewIds(record: { readonly kind: Kind; readonly body: string }): string {
-    return this.#references.renamed(record);
+  withNewIds(record: { readonly kind: Kind; readonly body: string }, after?: string): string {
+    return this.#references.renamed(record, after);
   }
 
   /** The change with `created_again`, if a restore created the record again. */

@@ -98,6 +98,37 @@ describe('what was created again between two runs', () => {
     expect(renewalsOf(idChanges)).toMatchObject([{ was: 'r1', id: 'r3', restore: 2 }]);
   });
 
+  it('is still named by its old id: that is no change, in the changes and in a diff', async () => {
+    const mirror = open();
+    const places = (...projects: number[]) => projects.map((id) => ({ id, level: 1 }));
+    const invite = (projects: number[], level: number) =>
+      JSON.stringify({ id: 'i1', level, private_project_access: places(...projects) });
+    const exported = (name: string) => JSON.stringify({ id: 'e1', name, team_id: 2 });
+    await sync(mirror, 'projects', ORG, [role('2')]);
+    await sync(mirror, 'batch_exports', ORG, [exported('A')]);
+    const first = await sync(mirror, 'invites', ORG, [invite([2, 3], 1)]);
+    restore(mirror, [{ kind: 'projects', ids: ['2', '5'] }]);
+    await sync(mirror, 'projects', ORG, [role('5')]);
+    await sync(mirror, 'batch_exports', ORG, [exported('B')]);
+    const last = await sync(mirror, 'invites', ORG, [invite([3, 2], 8)]);
+    const runs = { from: first.run, to: last.run };
+    const again = new RecreatedBetween(mirror, 'production', runs, definitionOf);
+    const joined = [...again.joined(mirror.records.changesBetween(first.run, last.run))];
+    expect(joined.find(({ id }) => id === 'e1')?.before).toBe(exported('A'));
+    const at = (run: number) =>
+      openMirrorState(mirror, 'production', { ref: '', run, at: '', isLatest: false });
+    const fieldsBetween = async (from: number, to: number) => {
+      const { changes: found } = await compareStates({
+        ...{ from: at(from), to: at(to), filter: {}, mode: 'default', fields: [], mirror },
+        ...{ definitions: definitionOf, idMap: mirror.restores.idMap('production') },
+      });
+      return found.map((each) => (each.change === 'changed' ? each.fields : each.change));
+    };
+    // Each of these runs read one kind.
+    expect(await fieldsBetween(2, 5)).toEqual([[{ path: '/name', from: 'A', to: 'B' }]]);
+    expect(await fieldsBetween(3, 6)).toEqual([[{ path: '/level', from: 1, to: 8 }]]);
+  });
+
   it('is found by each of its ids, and nothing of another kind or source that has one of them', async () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, [role('1')]);
