@@ -56,6 +56,7 @@ export interface FoundRecord {
 
 const PART = 'is part of the name of';
 const CANDIDATES_SHOWN = 10;
+const NAMESAKES_SHOWN = 3;
 const REMOVED_READ = 20_000; // removed records whose last name is looked at: each is decoded from its history
 const NEAR_READ = 10_000; // records among which one is sought that was probably meant
 
@@ -108,13 +109,18 @@ export function lookUpRecord(
         .map((row) => found(row)),
     );
   const current = rowsOf(search.matches);
-  const without = sources.filter((source) => current.every(({ row }) => row.source !== source));
+  const idsOf = idsOfRecords(mirror);
   const isCurrent = current.some(({ row }) => !row.isRemoved);
-  const removed =
-    isCurrent && without.length > 0
-      ? rowsOf(removedByName(mirror, config, named, { ...filter, sources: without }).matches)
-      : [];
-  const rows = rowsMeant(mirror, question, current, removed);
+  const gone = !isCurrent
+    ? []
+    : rowsOf(removedByName(mirror, config, named, filter).matches).filter(
+        ({ row: { id, source } }) =>
+          !current.some(({ row }) => row.source === source && idsOf(source, kind, row.id).includes(id)),
+      );
+  const isBeside = ({ row }: FoundRecord): boolean => current.some((each) => each.row.source === row.source);
+  const removed = gone.filter((each) => !isBeside(each));
+  const beside = gone.filter(isBeside);
+  const rows = rowsMeant(mirror, question, current, { removed, beside });
   if (rows.length > 1) throw ambiguous(rows, question.id, 'is the name of');
   const parts =
     rows.length > 0 ? [] : partlyNamed(mirror, config, { kind, part: question.id }, filter).map(found);
@@ -130,7 +136,7 @@ export function lookUpRecord(
     throw unknownRecord(definition, question.id, near, { isCut: search.isCut, damage });
   }
   const others = [...new Set(removed.map(({ row }) => row.source))].join(', ');
-  const note = recordNote(only, question.id);
+  const note = [recordNote(only, question.id), ...removedNotes(mirror, only, beside)].join('; ');
   const isElse = removed.some((each) => !rows.includes(each));
   return {
     ...only,
@@ -145,13 +151,26 @@ function rowsMeant(
   mirror: Mirror,
   { at, countsRemoved }: RecordQuestion,
   current: readonly FoundRecord[],
-  removed: readonly FoundRecord[],
+  { removed, beside }: Readonly<Record<'removed' | 'beside', readonly FoundRecord[]>>,
 ): readonly FoundRecord[] {
-  const all = [...current, ...removed];
+  const all = [...current, ...removed, ...beside];
   const isOfPast = at !== undefined && at !== LATEST.text;
   const then = isOfPast && all.length > 1 ? all.filter(({ row }) => wasThereAt(mirror, row, at)) : [];
   if (then.length > 0) return then;
-  return countsRemoved === true ? all : current;
+  return countsRemoved === true ? [...current, ...removed] : current;
+}
+
+/** Of namesakes in the source of the record that is meant, a text each: when it was removed, and its id. */
+function removedNotes(mirror: Mirror, { row: own }: FoundRecord, beside: readonly FoundRecord[]): string[] {
+  const others = beside.filter(({ row }) => row.source === own.source && row.id !== own.id);
+  const latest = mirror.runs.latest(own.source)?.run ?? 0;
+  const texts = others.slice(0, NAMESAKES_SHOWN).map(({ row, definition }) => {
+    const run = mirror.records.asOf(row, latest)?.removed?.run;
+    const since = run === undefined ? '' : ` in run ${run}`;
+    return `another one of that name was removed${since}: id ${nameText(maskedId(row.id, definition))}`;
+  });
+  const more = others.length - texts.length;
+  return more > 0 ? [...texts, `${count(more)} more of that name were removed`] : texts;
 }
 
 function wasThereAt(mirror: Mirror, row: RecordRow, at: string): boolean {

@@ -161,6 +161,18 @@ it('a name in the past: both sources had it then, so show asks; where one had it
     }
     await run(0, command, 'roles', 'Ops', '--at', 'run:-1', '--source', 'one');
   }
+  // A namesake in the place of the one that was removed there: of the past, that one is meant.
+  one.set('roles', [{ id: 'r9', name: 'Ops' }]);
+  await run(0, 'sync', '--quiet', '--source', 'one');
+  for (const command of ['show', 'log', 'blame']) {
+    const { stdout, stderr } = await run(0, command, 'roles', 'Ops', '--source', 'one', '--json');
+    expect(JSON.parse(stdout), command).toMatchObject({ id: 'r9' });
+    expect(stderr).toMatch(/"Ops" is role r9; another one of that name was removed in run \d: id r1/);
+    if (command === 'log') continue;
+    const then = await run(0, command, 'roles', 'Ops', '--source', 'one', '--at', 'run:1', '--json');
+    expect(JSON.parse(then.stdout), command).toMatchObject({ id: 'r1' });
+    expect(then.stderr).not.toContain('another one');
+  }
 });
 
 describe('the name of an organization or project', () => {
