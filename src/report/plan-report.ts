@@ -117,12 +117,18 @@ function skippedNotices({ skipped = [] }: Plan, options: ReportOptions): Part[] 
   ];
 }
 
-function lackingNotices({ lacking = [] }: Plan, { definitions }: ReportOptions): Part[] {
+function lackingNotices(plan: Plan, options: ReportOptions): Part[] {
+  return lackingTexts(plan, options).map(({ text, reason }) => noticePart('warning', text, [reason]));
+}
+
+/** What will lack something that no request can give it. */
+export function lackingTexts(
+  { lacking = [] }: Plan,
+  { definitions }: Pick<ReportOptions, 'definitions'>,
+): { readonly text: string; readonly reason: string }[] {
   return lacking.map(({ kinds, reason }) => {
     const titles = kinds.map((kind) => definitions(kind).title.many).join(', ');
-    return noticePart('warning', `created without the settings that the API does not offer: ${titles}`, [
-      reason,
-    ]);
+    return { text: `created without the settings that the API does not offer: ${titles}`, reason };
   });
 }
 

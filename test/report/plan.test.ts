@@ -3,6 +3,7 @@ import type { Plan } from '../../src/restore/plan/plan.ts';
 import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { maskedPlan, maskedRestore } from '../../src/report/plan-mask.ts';
+import { lackingHtml } from '../../src/daemon/dashboard/restore-plan.ts';
 import { planSummary, secretLines, planReport } from '../../src/report/plan-report.ts';
 import { planOf, organization, record, stateOf, svc, withBody } from '../restore/states.ts';
 import { renderText } from '../../src/report/render-text.ts';
@@ -146,6 +147,14 @@ describe('a plan for people', () => {
       '            /destination/config/aws_secret_access_key: ${NIGHTLY_AWS_SECRET_ACCESS_KEY}',
     ]);
   });
+});
+
+it('what a record is created without is said of the plan in a page as in a terminal', () => {
+  const lacking = [{ kinds: ['pipeline_destinations'], reason: 'enter its settings' }] as const;
+  const own = { ...plan, lacking };
+  const said = 'created without the settings that the API does not offer: pipeline destinations';
+  expect(renderPlanText(own, text)).toContain(said);
+  expect(lackingHtml(own, svc)[0]?.text).toContain(`${said}: enter its settings`);
 });
 
 describe('a plan for machines', () => {

@@ -17,6 +17,7 @@ import { maskedPlan } from '../../report/plan-mask.ts';
 import {
   acceptedLines,
   adoptionLines,
+  lackingTexts,
   planSummary,
   secretLines,
   SECRETS_INTRO,
@@ -233,7 +234,7 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
         ? NOTHING
         : markup` Drift lists these as added and removed until the restore records that they are the same.`;
     const html = markup`<section><h2>What it would do</h2>
-<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p>${sent.slice(0, SENT_SHOWN)}${rest}<ul class="steps">${unsent}${left}${again}</ul>${secretsHtml(plan, definitions, presentIn(facts.config, source))}${warningsHtml(plan, facts.asked)}</section>`;
+<p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p>${sent.slice(0, SENT_SHOWN)}${rest}<ul class="steps">${unsent}${left}${again}</ul>${secretsHtml(plan, definitions, presentIn(facts.config, source))}${lackingHtml(plan, definitions)}${warningsHtml(plan, facts.asked)}</section>`;
     const isIdle = !plan.steps.some(isExecutable) && continuedIds(plan) === 0;
     return { html, isIdle, isInviting: plan.steps.some(({ obstacle }) => obstacle === 'not_creatable') };
   } catch (error) {
@@ -260,6 +261,13 @@ export function sentArticles(
       const isFolded = item.change === 'added' && items.length > UNFOLDED;
       return [item.number, trusted(recordHtml(isFolded ? { ...item, isWholeRecord: true } : item))];
     }),
+  );
+}
+
+/** What will lack something that no request can give it. */
+export function lackingHtml(plan: Plan, definitions: DefinitionOf): Html[] {
+  return lackingTexts(plan, { definitions }).map(
+    ({ text, reason }) => markup`<p class="warning" role="note">! ${text}: ${withCommands(reason)}</p>`,
   );
 }
 

@@ -39,7 +39,7 @@ import {
 import { unreadRestoreHtml } from './drift.ts';
 import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import type { PageContent } from './layout.ts';
-import { commandHtml, secretsHtml, sentArticles } from './restore-plan.ts';
+import { commandHtml, lackingHtml, secretsHtml, sentArticles } from './restore-plan.ts';
 
 const STEPS_SHOWN = 500;
 const RESTORES_SHOWN = 100;
@@ -77,7 +77,7 @@ function stateHtml(restore: PageRestore, mirror: Mirror, definitions: Definition
   if (state === 'planning') return markup`<p>${badge('plain', 'Reading the service')}: the plan follows.</p>`;
   if (state === 'applying')
     return markup`<p>${badge('plain', 'Applying')}: the <a href="/restores">journal</a> has every step.</p>`;
-  if (state === 'planned' && plan !== null) return [said, confirmHtml(restore, plan)];
+  if (state === 'planned' && plan !== null) return [said, confirmHtml(restore, plan, definitions)];
   if (plan === null) return [markup`<p>${badge('bad', 'No plan')}</p>`, said];
   const own = mirror.restores.list({ limit: RESTORES_SHOWN }).find(({ planHash }) => planHash === plan.hash);
   const journal =
@@ -118,7 +118,7 @@ function appliedText({ steps, summary: { applied, failed, blocked, manual } }: R
   return [`${count(applied)} of ${plural(steps.length, 'step')} applied`, ...others].join(', ');
 }
 
-function confirmHtml({ id, source }: PageRestore, plan: Plan): HtmlPart {
+function confirmHtml({ id, source }: PageRestore, plan: Plan, definitions: DefinitionOf): HtmlPart {
   const steps = plan.steps.filter(isExecutable).length;
   if (plan.refused.length > 0) {
     const reasons = plan.refused.map(({ reason, hint }) => markup`<li>${reason}${hintHtml(hint)}</li>`);
@@ -147,6 +147,7 @@ function confirmHtml({ id, source }: PageRestore, plan: Plan): HtmlPart {
     'apply',
     'Apply it',
     NOTHING,
+    lackingHtml(plan, definitions),
     warnings,
     markup`<p>${plural(steps, 'request')} will change the service.${rest} The service is read again first: if it has changed, nothing is sent.</p>`,
     applyForm(id, label),
