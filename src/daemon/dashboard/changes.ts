@@ -31,7 +31,7 @@ export const PERIODS = [1, 7, 30, 90] as const;
 interface ChangesFacts {
   readonly mirror: Mirror;
   readonly config: Config;
-  readonly found: FoundChanges;
+  readonly found: Omit<FoundChanges, 'countAll'>;
   readonly unread: readonly UnreadOfSource[];
   readonly days: number;
   readonly byDay: readonly DayOfChanges[];

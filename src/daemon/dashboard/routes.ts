@@ -23,7 +23,7 @@ import {
 import type { DriftNow } from '../health/drift-now.ts';
 import { lookAtBackups, readHealthSnapshot } from '../health/health-facts.ts';
 import { readFreshness } from '../health/freshness.ts';
-import { asRefusal, kindFrom, numberIn, queryWith, sourceIn, valuesIn } from '../http/request.ts';
+import { asRefusal, kindFrom, numberIn, queryWith, sourceIn, valuesIn, withOne } from '../http/request.ts';
 import type { PageRestores } from '../http/restores.ts';
 import { unreadOfSources } from '../../state/unread-in-period.ts';
 import type { CellSummary } from '../cell-status.ts';
@@ -403,6 +403,6 @@ function findRows(
 }
 
 function kindOf(query: URLSearchParams): Kind | null {
-  const text = query.get('kind') ?? '';
+  const text = withOne(query, 'kind').get('kind') ?? '';
   return text === '' ? null : kindFrom(text);
 }

@@ -39,7 +39,16 @@ import type { EventStreams } from './events.ts';
 import { driftStatus } from '../health/status-answers.ts';
 import { withOwnMirror } from '../health/health.ts';
 import { lookAtBackups, readHealthSnapshot } from '../health/health-facts.ts';
-import { asRefusal, numberIn, queryOf, queryWith, sourcesIn, Refusal, requestText } from './request.ts';
+import {
+  asRefusal,
+  numberIn,
+  queryOf,
+  queryWith,
+  sourcesIn,
+  Refusal,
+  requestText,
+  withOne,
+} from './request.ts';
 import { parseRunRequest, triggerBody, triggerSync, TriggerRate } from './run-requests.ts';
 
 /** One mirror, with what was computed of it before. */
@@ -375,7 +384,7 @@ function jobsAsked(
   isPerSource: boolean,
 ): AskedJob[] {
   const mirror = view.mirror();
-  const source = query.get('source') ?? '';
+  const source = withOne(query, 'source').get('source') ?? '';
   sourcesIn(query, knownSources(view, mirror));
   const rows = mirror.daemon.jobs({
     ...(name === undefined ? {} : { name }),

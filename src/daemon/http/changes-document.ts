@@ -12,7 +12,7 @@ import { forgottenInto, previousRun } from '../../state/runs.ts';
 import { leftOutOfRun } from '../../state/unasked.ts';
 import { unreadOfSources } from '../../state/unread-in-period.ts';
 import type { DaemonView } from '../view.ts';
-import { type ChangesCache, changesOf, countChanges, findChanges } from './changes.ts';
+import { type ChangesCache, changesOf, findChanges } from './changes.ts';
 import { progressOf, sweepDocument } from './documents.ts';
 import { kindsIn, numberIn, periodIn, sourcesIn } from './request.ts';
 
@@ -60,7 +60,11 @@ export async function changesShown(
   const period = periodIn(mirror, query, isoTime(now - USUAL_PERIOD_MS), now);
   const kinds = kindsIn(query, 'kind');
   const sources = sourcesIn(query, knownSources(view, mirror));
-  const { runs: found, isCut } = await findChanges(
+  const {
+    runs: found,
+    isCut,
+    countAll,
+  } = await findChanges(
     mirror,
     view.config(),
     {
@@ -84,13 +88,12 @@ export async function changesShown(
       ...leftOutOfRun(mirror, configured, { source, run, filter }),
     ];
   };
-  const summaryOfAll = countChanges(runs.flatMap(({ changes }) => changes ?? []));
   return {
     schema: 'tidemark.changes/1',
     since: period.since.at,
     until: period.until.at,
     is_cut: isCut,
-    summary: summaryOfAll,
+    summary: await countAll(),
     runs: runs.map(({ run, previous, changes, summary, forgotten }) => ({
       run: run.run,
       source: run.source,

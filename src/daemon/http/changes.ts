@@ -123,6 +123,8 @@ export interface FoundChanges {
   readonly runs: readonly RunChanges[];
   /** True if there are more than the limit. */
   readonly isCut: boolean;
+  /** Changes of the period, those beyond the limit as well. */
+  readonly countAll: () => Promise<ChangeCounts>;
 }
 
 /** Runs of a source that are searched: a fortnight of half-hourly ones, twice. */
@@ -159,11 +161,14 @@ export async function findChanges(
     counts.set(keyOf(run, null), read);
     return read;
   };
-  for (const { run, previous } of pairsOf(mirror, question)) {
+  const pairs = pairsOf(mirror, question);
+  let looked = 0;
+  for (const { run, previous } of pairs) {
     if (left === 0) {
       isCut = true;
       break;
     }
+    looked += 1;
     const forgotten = forgottenInto(mirror, run.run) ?? null;
     const known = previous === null ? undefined : cache.changes(config).get(keyOf(run, previous));
     if (previous === null || (known === undefined && totalOf(countsOf(run)) > MOST_CHANGES)) {
@@ -182,7 +187,24 @@ export async function findChanges(
     const summary = isMore && known === undefined ? countsOf(run) : countChanges(known ?? changes);
     found.push({ run, previous: previous.run, changes, summary, forgotten });
   }
-  return { runs: found, isCut };
+  const countAll = async (): Promise<ChangeCounts> => {
+    const sum = { ...NO_CHANGES };
+    // A first run has no changes: everything in it is new.
+    for (const { summary, previous } of found) if (previous !== null) addCounts(sum, summary);
+    for (const [index, { run, previous }] of pairs.slice(looked).entries()) {
+      if (index % RUNS_SLICE === RUNS_SLICE - 1) await nextTurn();
+      if (previous !== null) addCounts(sum, countsOf(run));
+    }
+    return sum;
+  };
+  return { runs: found, isCut, countAll };
+}
+
+function addCounts(
+  sum: { -readonly [Change in keyof ChangeCounts]: number },
+  more: ChangeCounts | undefined,
+): void {
+  for (const change of ['added', 'changed', 'removed'] as const) sum[change] += more?.[change] ?? 0;
 }
 
 interface RunPair {
@@ -388,9 +410,7 @@ export class DayCounts {
     return Array.from({ length: days }, (_unused, index) => {
       const day = dayOf(index);
       const sum = { ...NO_CHANGES };
-      for (const { run } of byDay.get(day) ?? [])
-        for (const change of ['added', 'changed', 'removed'] as const)
-          sum[change] += counts.get(run)?.[change] ?? 0;
+      for (const { run } of byDay.get(day) ?? []) addCounts(sum, counts.get(run));
       return { day, ...sum };
     });
   }

@@ -21,11 +21,25 @@ export function queryOf(context: Context): URLSearchParams {
   return new URL(context.req.url).searchParams;
 }
 
+/** Parameters of which several values are meant: all others have one. */
+const REPEATED: ReadonlySet<string> = new Set(['kind', 'source', 'severity', 'change', 'action', 'record']);
+
+/** The query: a second value of the parameter would be dropped silently. @throws TidemarkError `usage` */
+export function withOne(query: URLSearchParams, name: string): URLSearchParams {
+  if (query.getAll(name).length < 2) return query;
+  throw new TidemarkError('usage', `${nameText(name)} is given more than once`, {
+    hint: 'give one value of it',
+  });
+}
+
 /** Likewise, where only some are known: one that narrows nothing would be taken for one that does. @throws TidemarkError `usage` */
 export function queryWith(context: Context, known: readonly string[]): URLSearchParams {
   const query = queryOf(context);
   const unknown = [...query.keys()].find((name) => !known.includes(name));
-  if (unknown === undefined) return query;
+  if (unknown === undefined) {
+    for (const name of query.keys()) if (!REPEATED.has(name)) withOne(query, name);
+    return query;
+  }
   const near = suggest(unknown, known);
   throw new TidemarkError(
     'usage',
@@ -124,7 +138,7 @@ export function sourcesIn(query: URLSearchParams, known: readonly string[]): rea
 
 /** The source of a page; null for all, and where there is no other. @throws TidemarkError `usage` */
 export function sourceIn(query: URLSearchParams, known: readonly string[]): string | null {
-  const [source = null] = valuesIn(query, 'source', known);
+  const [source = null] = valuesIn(withOne(query, 'source'), 'source', known);
   return known.length < 2 ? null : source;
 }
 

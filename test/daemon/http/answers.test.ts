@@ -122,6 +122,8 @@ describe('the JSON of the daemon', () => {
     expect(all.is_cut).toBe(false);
     const one = (await json('/api/v1/changes?from=30d&kind=batch_exports&limit=1')) as unknown as Changes;
     expect(one.is_cut).toBe(true);
+    const full = (await json('/api/v1/changes?from=30d&kind=batch_exports')) as unknown as Changes;
+    expect(one.summary).toEqual(full.summary);
     expect(one.runs.flatMap(({ changes }) => changes ?? [])).toHaveLength(1);
     const none = (await json('/api/v1/changes?from=2020-01-01&to=2020-02-01')) as unknown as Changes;
     expect(none.runs).toEqual([]);
@@ -139,6 +141,7 @@ describe('the JSON of the daemon', () => {
     for (const query of [
       'from=someday',
       'from=live',
+      'from=1h&from=1d',
       'from=2026-03-05&to=2026-03-01',
       'kind=export',
       'limit=100000',

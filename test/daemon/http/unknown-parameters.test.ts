@@ -18,5 +18,16 @@ it('every page refuses parameters that it does not know, and names those that it
     expect(text, path).toContain('onyl');
     expect(text, path).toMatch(/parameters are /i);
   }
+  for (const path of [
+    '/changes?days=7&days=30',
+    '/records?q=a&q=b',
+    '/audit?since=7d&since=1d',
+    '/changes?kind=roles&kind=members',
+    '/runs?source=default&source=default',
+  ]) {
+    const { status, text } = await ask(path);
+    expect([path, status]).toEqual([path, 400]);
+    expect(text, path).toMatch(/is given more than once/i);
+  }
   for (const path of paths) expect([path, (await ask(path)).status]).toEqual([path, 200]);
 });
