@@ -173,6 +173,10 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
           ? []
           : [`${isPartial ? 'in what could be read, ' : ''}${nothingText(options, asked.since)}`]),
         ...unaskedNotes(mirror, sources, null, recordFilter(sources, options)),
+        ...sampledNotes(mirror, sources, options, {
+          kinds: sampledOnes(config, sources, options.kind ?? KINDS),
+          run: null,
+        }),
       ]);
       const [only, ...others] = sources;
       const titles = definitions(others.length === 0 ? (only ?? '') : '');

@@ -133,6 +133,7 @@ export function lookUpRecord(
     const near = hasNames(definition) ? nearest(mirror, config, definition, question.id, filter) : undefined;
     // One that another program altered may have another name by now.
     const damage = hasNames(definition) ? damageOf(mirror, config, kind, filter) : undefined;
+    requireTurn(mirror, definition, question.id, filter);
     throw unknownRecord(definition, question.id, near, { isCut: search.isCut, damage });
   }
   const others = [...new Set(removed.map(({ row }) => row.source))].join(', ');
@@ -497,6 +498,20 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
         : nameOne,
     },
   );
+}
+
+/** @throws TidemarkError `reference_unknown` for a record that is read by the id of another, which the mirror has, and was not read yet */
+function requireTurn(
+  mirror: Mirror,
+  { kind, title, reading, discovery }: ResourceDefinition,
+  id: string,
+  filter: RecordFilter,
+): void {
+  if (reading !== 'each' || discovery.from === 'root') return;
+  if (!mirror.records.find(discovery.from, id, filter).some(({ isRemoved }) => !isRemoved)) return;
+  throw new TidemarkError('reference_unknown', `the ${title.one} ${quotedName(id)} has not been read yet`, {
+    hint: `runs read some at a time, \`tidemark status\` says how many ${kind} were read`,
+  });
 }
 
 function unknownRecord(

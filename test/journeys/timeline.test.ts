@@ -81,6 +81,10 @@ describe('a period', () => {
       expect(code).toBe(0);
       expect(stderr, args.join(' ')).toContain(note);
     }
+    expect((await run('export', '--history', ...kind)).stderr).toContain(note);
+    const turn = await run('show', 'recording_sharing', 'r1');
+    expect([turn.code, turn.stderr]).toEqual([4, expect.stringContaining('"r1" has not been read yet')]);
+    expect((await run('show', 'recording_sharing', 'r9')).stderr).toContain('the mirror has no');
     expect((await run('export', '--kind', 'session_recordings')).stderr).not.toContain('read so far');
     expect((await run('sync')).code).toBe(0);
     expect((await run('export', ...kind)).stderr).not.toContain('read so far');

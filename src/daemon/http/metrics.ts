@@ -376,7 +376,7 @@ export const METRICS: readonly MetricRow[] = [
   ),
   gauge(
     'collections',
-    'Collections, by whether the latest reading proved them complete',
+    'Collections, by whether the latest reading proved them complete; of a kind that is read in turns, by whether it read its turn',
     ['source', 'kind', 'is_whole'],
     ({ snapshot }) =>
       snapshot.sourceStatuses.flatMap(({ source, kinds }) =>

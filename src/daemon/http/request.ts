@@ -95,8 +95,8 @@ export function timeIn(query: URLSearchParams, name: string, usual: string, now:
 
 /**
  * The period between the references `from` and `to`, as `choosePeriod` of the command line reads them.
- * @param usual the beginning where none is given: ISO 8601
- * @throws TidemarkError `usage` for what is no reference
+ * @param usual the beginning if it is left out: ISO 8601
+ * @throws TidemarkError `usage` for any other text
  */
 export function periodIn(mirror: Mirror, query: URLSearchParams, usual: string, now: number): Period {
   const given = (name: string): string | undefined => {
