@@ -74,7 +74,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
         row.source,
         width === undefined ? localTime(row.startedAt) : localMinute(row.startedAt),
         row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
-        row.outcome + (row.errorCode === null ? '' : ` (${row.errorCode})`),
+        row.outcome + (row.errorCode === null ? '' : ` (${row.errorCode})`) + onlyText(row),
         ...countsOf(row, progress.get(row.source)?.requests),
         starterText(row),
       ]),
@@ -86,6 +86,16 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
   } finally {
     mirror.close();
   }
+}
+
+/** Kinds of a limited run that are named. */
+const KINDS_NAMED = 2;
+
+/** `, only roles, members +1` for a run that was limited to some kinds. */
+function onlyText({ kinds }: RunRow): string {
+  if (kinds === null) return '';
+  const more = kinds.length - KINDS_NAMED;
+  return `, only ${kinds.slice(0, KINDS_NAMED).join(', ')}${more > 0 ? ` +${more}` : ''}`;
 }
 
 /** What the mirror does not know before the run has ended is empty. */
@@ -162,7 +172,7 @@ export async function showRun(
     const printed = found ?? { text: 'its changes cannot be read\n', ...NOTHING_COMPARED };
     const exit = printAltered(context, [...altered, ...damage]);
     const lines = [
-      `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${starterText(run)}`,
+      `run ${run.run} of ${run.source}: ${run.outcome}${onlyText(run)}, ${timeText(run)}, started by ${starterText(run)}`,
       ...(run.error === null ? [] : [run.error]),
       ...(progress === undefined ? [] : [progressText(progress)]),
       stateText(run),

@@ -52,6 +52,16 @@ it('of everything, it is a note: the run was limited on purpose', async () => {
   expect((await story.expectRun(0, ...history)).stderr).toContain('run 3 was limited to roles');
 });
 
+it('the list of runs, and the run, say what it was limited to', async () => {
+  const story = await limited();
+  await story.expectRun(0, 'sync', '--quiet', '--kind', 'roles', '--kind', 'members', '--kind', 'domains');
+  const { stdout } = await story.expectRun(0, 'runs');
+  expect(stdout).toContain('complete, only roles ');
+  expect(stdout).toMatch(/complete, only \w+, \w+ \+1 /);
+  expect((await story.expectRun(0, 'runs', 'show', '3')).stdout).toContain('complete, only roles, ');
+  expect((await story.expectRun(0, 'runs', 'show', '2')).stdout).not.toContain('complete, only');
+});
+
 it('an export names the lists that its run was not asked for, and a comparison with it says so as with the run', async () => {
   const story = await limited();
   await story.expectRun(0, 'export', '--format', 'json', '--output', 'all.json');
