@@ -99,9 +99,13 @@ const ENDINGS: Readonly<Record<ExportFormat, readonly string[]>> = {
   'terraform-imports': ['.tf'],
 };
 
+/** Those of other formats: a directory of that name would be a surprise. */
+const UNKNOWN_ENDING =
+  /\.(?:xlsx?|ods|tsv|txt|xml|html?|md|pdf|sql|db|sqlite3?|duckdb|avro|orc|arrow|feather|gz|zip|zst|tar|tgz)$/i;
+
 /**
  * The format of the file that `--output` names by its ending; null for a directory, also for one that has such a name.
- * @throws TidemarkError `usage` where another format is asked for
+ * @throws TidemarkError `usage` where another format is asked for, or the ending is of none
  */
 export function formatOfFile(
   { cwd }: CommandContext,
@@ -112,8 +116,13 @@ export function formatOfFile(
   const format = formats.find((each) =>
     ENDINGS[each].some((ending) => output.toLowerCase().endsWith(ending)),
   );
-  if (format === undefined) return null;
+  const ending = UNKNOWN_ENDING.exec(output)?.[0];
+  if (format === undefined && ending === undefined) return null;
   if (statSync(resolve(cwd, output), { throwIfNoEntry: false })?.isDirectory() === true) return null;
+  if (format === undefined)
+    throw new TidemarkError('usage', `${output}: there is no export as ${ending}`, {
+      hint: `name a directory, or a file that ends in ${Object.values(ENDINGS).flat().join(', ')}`,
+    });
   if (asked === undefined || asked === format) return format;
   throw new TidemarkError('usage', `${output} is the name of a file of the format ${format}, not ${asked}`, {
     hint: `leave --format out, or name a directory, or a file that ends in ${ENDINGS[asked].join(' or ')}`,

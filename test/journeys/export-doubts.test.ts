@@ -75,6 +75,9 @@ it('an --output of `-` is stdout, and no file of that name', async () => {
     expect(stdout, args.join(' ')).toBe((await expectRun(code, ...args)).stdout);
     expect(stdout).not.toBe('');
   }
+  expect((await expectRun(4, 'export', '--kind', 'members', '--output', 'm.xlsx')).stderr).toMatch(
+    /there is no export as \.xlsx[^]*\.parquet/,
+  );
   const { stderr } = await expectRun(4, 'restore', 'run:1', '--out', '-');
   expect(stderr).toContain('it names a file or directory, and stdout is neither');
 });
