@@ -252,6 +252,8 @@ th { font-weight: 400; } thead th { color: var(--faint); font-size: .875rem; } t
 td:not(.words) { white-space: nowrap; }
 th:first-child { text-align: left; padding-left: 0; } th.words, td.words { text-align: left; }
 td.words:last-child { min-width: 16em; overflow-wrap: anywhere; }
+table:has(.hash) :is(th, td) { vertical-align: top; } table:has(.hash) td.words:not(:last-child) { min-width: 6em; overflow-wrap: anywhere; }
+td .hash { overflow-wrap: normal; } .hash span { display: inline-block; vertical-align: top; }
 .events { background: var(--raised); border: 1px solid var(--line); border-radius: 8px; padding: 0 .9rem; }
 .record.line { display: grid; grid-template-columns: 6.2rem minmax(0, 1fr); gap: .1rem .75rem; align-items: baseline; margin: 0; padding: .45rem 0;
   border: 0; border-top: 1px solid var(--line); border-radius: 0; background: none; overflow-wrap: anywhere; }

@@ -298,12 +298,12 @@ function* tablePieces(table: Omit<TablePart, 'type'>): Generator<string, undefin
   return undefined;
 }
 
-/** A time stays on one line, and a hash may take four. */
+/** A time stays on one line; a hash takes one, two or four, all as long. */
 function cellHtml(cell: string): string {
   const text = escapeMarkup(cell);
   if (/^\d{4}-\d{2}-\d{2}[T ][\d:.]+Z$/.test(cell)) return `<span class="unbroken">${text}</span>`;
   return /^[\da-f]{64}$/.test(cell)
-    ? `<span class="id">${text.replaceAll(/.{16}(?!$)/g, '$&<wbr>')}</span>`
+    ? `<span class="id hash">${text.replaceAll(/(.{16})(.{16})/g, '<span>$1<wbr>$2</span>')}</span>`
     : text;
 }
 

@@ -317,7 +317,7 @@ describe('the audit log', () => {
     expect(markdown).toMatch(/^\| 7 \| .* \| undo \| restore 2 \| [0-9a-f]{64} \| undoes restore 1 \|$/m);
     expect(markdown).toContain(`| forget 1 | ${entry} |`);
     expect(html).toMatch(/<td class="words"><span class="unbroken">\S+Z<\/span>/);
-    expect(html.replaceAll('<wbr>', '')).toContain(`<span class="id">${entry}</span>`);
+    expect(html.replaceAll(/<wbr>|<\/?span>/g, '')).toContain(`<span class="id hash">${entry}</td>`);
     const text = await story.expectRun(0, 'audit', '--output', 'evidence/2026/audit.txt', '--quiet');
     expect(text).toMatchObject({ stdout: '', stderr: '' });
     expect(readFileSync(story.file('evidence/2026/audit.txt'), 'utf8')).toContain('undoes restore 1');
