@@ -482,7 +482,8 @@ function namedMapping(member: string): Omit<VerifyProblem, 'kind' | 'message'> &
   return isKind(kind) ? { name, recordKind: kind, scope: parsed(scope) ?? {}, id } : { name };
 }
 
-const MADE_AGAIN = 'the next command that writes, such as `tidemark sync`, creates the views again';
+const MADE_AGAIN =
+  'the views are created again when this result is recorded, or else by the next command that writes, such as `tidemark sync`';
 
 /** What ends it, where nothing that was recorded is touched; undefined for a table, whose contents are another program's. */
 function remedyOf({ type, name }: { readonly type: string; readonly name: string }): string | undefined {

@@ -46,7 +46,7 @@ it('verify says how a view that was replaced, and an index or trigger that was a
   story.alter('CREATE VIEW members AS SELECT 1 AS id');
   const replaced = await story.expectRun(1, 'verify');
   expect(replaced.stdout).toContain(
-    'records and history match their hashes; the next command that writes, such as `tidemark sync`, creates the views again',
+    'records and history match their hashes; the views are created again when this result is recorded, or else by the next command that writes, such as `tidemark sync`',
   );
   expect(replaced.stderr).toContain('another program changed the schema of');
   expect(`${replaced.stdout}${replaced.stderr}`).not.toContain('without history');

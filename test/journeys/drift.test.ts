@@ -553,6 +553,16 @@ describe('drift and status after a restore', () => {
     expect(stdout).toMatch(/Drift +Not known +restore 1 was applied after/);
     expect(stdout).not.toContain('is current');
     expect(await json(0, 'status')).toMatchObject({ sources: [{ restored_since: 1 }] });
+    // Damage comes first, and is named also once a verification has counted it.
+    const whole = readFileSync(story.file('mirror.db'));
+    story.alter(`DELETE FROM runs WHERE run = ${newest}`);
+    for (const check of [false, true]) {
+      if (check) await story.expectRun(1, 'verify', '--quiet');
+      const damaged = (await story.expectRun(0, 'status')).stdout;
+      expect(damaged).toMatch(/Drift +Unknown .*the row of run \d+ is gone/);
+      expect(damaged.split('Needs attention:')[1]).toContain(`the row of run ${newest} is gone`);
+    }
+    writeFileSync(story.file('mirror.db'), whole);
 
     await story.expectRun(0, 'sync', '--quiet');
     expect((await story.expectRun(0, 'drift')).stdout).not.toContain('restore 1');

@@ -136,7 +136,8 @@ describe('the views of kinds', () => {
       messages.map((message) => ({
         kind: 'schema',
         message,
-        remedy: 'the next command that writes, such as `tidemark sync`, creates the views again',
+        remedy:
+          'the views are created again when this result is recorded, or else by the next command that writes, such as `tidemark sync`',
       })),
     );
     const writer = open({ path: mirror.path });

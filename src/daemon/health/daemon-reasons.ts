@@ -165,7 +165,7 @@ function damageReasons({ verify, damage, planted, failedJobs, contradictions }: 
     ];
   if (verify !== null && verify.problems > 0) {
     const text = hasFoundContradictions(verify) ? contradictionText(contradictions) : null;
-    const found = text === null ? null : `${text}${refusedText(failedJobs)}`;
+    const found = text === null ? damage : `${text}${refusedText(failedJobs)}`;
     return [
       {
         code: 'verify_failed',

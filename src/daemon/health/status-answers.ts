@@ -352,7 +352,12 @@ function unreadRestoreOf(snapshot: HealthSnapshot): UnreadRestore | undefined {
 function drifted(snapshot: HealthSnapshot, drift: DriftCounts | null): Answered {
   const found = foundDrift(snapshot, drift);
   const restored = unreadRestoreOf(snapshot);
-  if (drift === null || restored === undefined) return found;
+  // A damaged mirror comes first: a sync would not make the rest known.
+  const isDamaged =
+    drift?.open === 0 &&
+    drift.unknown !== null &&
+    snapshot.health.reasons.some(({ code }) => code === 'verify_failed');
+  if (drift === null || restored === undefined || isDamaged) return found;
   const line = unreadRestoreText(restored).replaceAll('`', '');
   return {
     tone: 'warn',
