@@ -90,7 +90,7 @@ export async function readBackup(path: string): Promise<Backup> {
   const target = directoryTarget(dirname(resolve(path)));
   const bytes = await target.bytesOf(name);
   if (bytes !== null) return await describe(target, named, bytes);
-  throw new TidemarkError('file_system', `${path} could not be read: there is no such file`, {
+  throw new TidemarkError('reference_unknown', `${path} could not be read: there is no such file`, {
     hint: '`tidemark backup list` lists the backups',
   });
 }

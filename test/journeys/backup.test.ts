@@ -174,6 +174,12 @@ describe('backups elsewhere', () => {
     const env = environment(service.url, home, { TIDEMARK_BACKUP_TARGETS: directory });
     const run = (...args: string[]) => commandLine(args, { env, cwd: home });
     expect(await run('backup', 'verify', directory)).toMatchObject({ code: 4 });
+    // Not damaged: it is not there.
+    for (const args of [['verify'], ['restore', '--to', join(home, 'to.db')]])
+      expect(await run('backup', ...args, 'nope')).toMatchObject({
+        code: 4,
+        stderr: expect.stringContaining('nope could not be read: there is no such file') as unknown,
+      });
     expect(await run('sync', '--quiet')).toMatchObject({ code: 0 });
     expect(await run('backup', 'create')).toMatchObject({ code: 0 });
     const [name = ''] = readdirSync(directory);
