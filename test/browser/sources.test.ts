@@ -228,6 +228,9 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
           expect([of, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([of, width]);
           expect([of, await poorTexts(page, 4.5)]).toEqual([of, []]);
         }
+        // On a phone a name is not squeezed beside the rest.
+        if (path === '/' && width === 320)
+          expect((await page.locator('tbody th').first().boundingBox())?.width).toBeGreaterThan(240);
       }
     }
   });

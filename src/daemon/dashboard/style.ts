@@ -339,6 +339,11 @@ progress { width: 100%; min-width: 5rem; accent-color: var(--focus); vertical-al
   .facts { grid-template-columns: minmax(0, 1fr); gap: 0; }
   .facts dd { margin-bottom: .5rem; }
 }
+@media (max-width: 30rem) {
+  .stacks tbody tr:has(> th.wide) { display: flex; flex-wrap: wrap; gap: 0 .9rem; }
+  tr:has(> th.wide) > :is(th, .below) { flex: 1 0 100%; }
+  .sheet.stacks tbody th.wide ~ td { padding: 0; overflow-wrap: normal; }
+}
 @media (max-width: 23.5rem) {
   .sheet:not(.stacks) { font-size: .8125rem; }
   .sheet:not(.stacks) :is(th, td) { padding-inline: .28rem; }
