@@ -80,7 +80,7 @@ export const TEMPLATE_VALUES = {
   at: 'When it happened, ISO 8601 in UTC.',
   source: 'Name of the source; `mirror` for a mirror of several sources; for a group, how many sources.',
   severity: '`critical`, `high`, `medium` or `low`.',
-  title: 'One-line summary.',
+  title: 'One-line summary; begins with the source, or with `mirror` for a mirror of several sources.',
   text: 'Details, one per line.',
   hint: 'What to do.',
   link: 'URL of the dashboard page with details, if `http.publicUrl` is set.',

@@ -400,10 +400,13 @@ export class Deliveries {
     const { clock, log, send, publicUrl, sources } = this.#options;
     const attempts = sending.attempts + 1;
     const url = publicUrl();
-    const events = sending.events.map(({ mirror, notice, about }) =>
-      messageOf(notice, about, channel.severity, url, mirror === '' ? null : mirror),
-    );
-    const message = batchMessage(sending, events, { publicUrl: url, configured: sources().length });
+    const configured = sources();
+    const only = configured.length === 1 ? (configured[0]?.name ?? null) : null;
+    const events = sending.events.map(({ mirror, notice, about }) => {
+      const owner = mirror === '' ? null : mirror;
+      return messageOf(notice, about, channel.severity, url, owner, owner ?? only);
+    });
+    const message = batchMessage(sending, events, { publicUrl: url, configured: configured.length });
     const facts = { ...factsOf(channel, sending), event: message.event, attempts };
     state.sentAt.push(clock.now());
     try {

@@ -49,6 +49,7 @@ interface MessageGroup {
  * @param notice its number in the mirror
  * @param publicUrl of the dashboard, without a slash at its end
  * @param owner the only source of the mirror, where each source has its own: it stands for the mirror as a whole
+ * @param only the only source that is configured: the title names it, whatever mirror it is in
  */
 export function messageOf(
   notice: number,
@@ -56,6 +57,7 @@ export function messageOf(
   threshold: Severity,
   publicUrl: string | null = null,
   owner: string | null = null,
+  only: string | null = owner,
 ): Message {
   const { at, subject, event } = about;
   const source = sourceOf(about, owner);
@@ -64,11 +66,13 @@ export function messageOf(
   const link = publicUrl === null ? null : `${publicUrl}${pageOf(content)}${chosen}`;
   const shown = shownOf(about, content, threshold, source);
   const whole = `${subjectName('')}: `;
-  const isOfWhole = about.source === '' && source !== '' && shown.title.startsWith(whole);
+  const isNamed = about.source === '' && only !== null && shown.title.startsWith(whole);
   return {
     ...content,
     ...shown,
-    title: isOfWhole ? `${source}: ${shown.title.slice(whole.length)}` : shown.title,
+    title: isNamed
+      ? `${only}: ${shown.title.slice(whole.length).replace(/^it /, 'the mirror ')}`
+      : shown.title,
     hint: owner === null || content.hint === null ? content.hint : withSource(content.hint, owner),
     id: noticeId(notice, about, owner),
     event,

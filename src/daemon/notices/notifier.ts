@@ -366,9 +366,11 @@ export function recordJobNotices(
   const accepted = job.name === 'drift' ? acceptedAt(mirror, source, at) : undefined;
   const unfinishedRestore = job.name === 'drift' ? newestUnfinished(mirror, source)?.restore : undefined;
   const completeAt = job.name === 'sync' ? (lastCompleteRun(mirror, source)?.finishedAt ?? null) : null;
-  const definitions = definitionsOf(source);
-  const parentName = parentNames(mirror, source, definitions);
-  const place = (scope: Scope): string => placeText(scope, { definitions, parentName }, { hasIds: false });
+  const place = (scope: Scope): string => {
+    const definitions = definitionsOf(source);
+    const parentName = parentNames(mirror, source, definitions);
+    return placeText(scope, { definitions, parentName }, { hasIds: false });
+  };
   const seen = {
     job,
     details,

@@ -78,6 +78,16 @@ describe('a message', () => {
     );
   });
 
+  it('about the whole mirror has the name of the only source in its title, and the same keys', () => {
+    const of = { at: AT, source: '', subject: 'job:backup', event: 'backup_failed' } as const;
+    const notice = noticeOf(of, { severity: 'high', title: 'mirror: backup failed in /b' });
+    const whole = messageOf(1, notice, 'low');
+    const named = messageOf(1, notice, 'low', null, null, 'production');
+    expect(named).toEqual({ ...whole, title: 'production: backup failed in /b' });
+    const gone = noticeOf(of, { severity: 'high', title: 'mirror: it is damaged' });
+    expect(messageOf(1, gone, 'low', null, 'a').title).toBe('a: the mirror is damaged');
+  });
+
   it('of an end that nobody may be waiting for says so to programs', () => {
     const states = cutShortStates([], ['production'], '2026-03-01T11:00:00.000Z');
     const { notices } = transitionsOf(states, seen(job('sync', 'done')));

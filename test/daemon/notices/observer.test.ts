@@ -295,7 +295,7 @@ describe('the observer', () => {
       await end(job('verify', 'done', { source: null, summary }));
       expect(sent.filter((event) => event === 'verify_recovered')).toHaveLength(1);
       expect(titles).toContain(
-        `mirror: the contents match the stored hashes; the mirror was ${what === 'a new one' ? 'replaced' : 'restored from a backup'}`,
+        `production: the contents match the stored hashes; the mirror was ${what === 'a new one' ? 'replaced' : 'restored from a backup'}`,
       );
     },
   );
@@ -514,7 +514,7 @@ describe('the observer', () => {
       await wake();
       await wake();
       expect(sent).toEqual([...(hasGap ? ['mirror_gone'] : []), 'mirror_gone', 'mirror_back']);
-      expect(titles.at(-1)).toMatch(/it is back in its place, with its history$/);
+      expect(titles.at(-1)).toMatch(/the mirror is back in its place, with its history$/);
       await end(job('sync', 'done'));
       await wake();
       expect(sent.at(-1)).toBe('mirror_back');
