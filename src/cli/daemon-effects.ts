@@ -28,7 +28,7 @@ export function daemonEffects(context: CommandContext, log: Logger): DaemonEffec
   };
 }
 
-/** JSON lines, and plain ones on a terminal, and for `--once --quiet`: what that writes is mailed by cron. */
+/** JSON lines, and plain ones on a terminal, and for `--once --quiet` and `sync --quiet`: what these write is mailed by cron. */
 export function daemonLog(
   context: CommandContext,
   configured: Config['log']['level'],
@@ -47,8 +47,8 @@ function mailLog(context: CommandContext, least: LogLevel, carried: Record<strin
     LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(least);
   const write = (level: WrittenLevel) => (facts: Record<string, unknown>, message: string) => {
     if (!isLevelEnabled(level)) return;
-    const { source, channel, hint, causes } = { ...carried, ...facts };
-    const about = [source, channel].filter((each) => typeof each === 'string');
+    const { source, channel, kind, hint, causes } = { ...carried, ...facts };
+    const about = [source, channel, kind].filter((each) => typeof each === 'string');
     const [first = '', ...rest] = message.split('\n');
     // Where a failure was mailed, a line that says so again is not needed.
     const printed = level === 'error' || level === 'warn' ? printReason : printLines;

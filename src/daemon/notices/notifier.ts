@@ -10,6 +10,7 @@ import { placeText } from '../../report/notes.ts';
 import { namedRemovals, settledRemovals } from '../../state/held-names.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { isReadAfter, lastCompleteRun } from '../../state/runs.ts';
+import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { newestUnfinished } from '../../mirror/unfinished-restore.ts';
 import type { Freshness } from '../health/freshness.ts';
@@ -29,7 +30,7 @@ import {
   reportedToOf,
   restoreTransition,
 } from './checked-transitions.ts';
-import { contentOf, sourceOf } from './message.ts';
+import { contentOf, driftTitle, sourceOf } from './message.ts';
 import type { Deliveries } from './deliveries.ts';
 import type { Outbox, OutboxOptions } from './outbox.ts';
 import { markedSubject, runOfBackup, settled, usualEnd } from './perhaps-open.ts';
@@ -107,7 +108,14 @@ export function createNotifier(options: NotifierOptions): Notifier {
     assumed: readonly NoticeState[] = [],
   ): number => {
     outbox.changed();
-    const ended = { job, details, assumed, at: isoTime(clock.now()), definitionsOf: options.definitionsOf };
+    const ended = {
+      job,
+      details,
+      assumed,
+      at: isoTime(clock.now()),
+      definitionsOf: options.definitionsOf,
+      log: options.log,
+    };
     return recordJobNotices(mirror, ended, channelsOf, options.nameBackup);
   };
   /** In one transaction. */
@@ -338,12 +346,14 @@ interface JobNotices {
   readonly at: string;
   /** Of a source, with the secrets that no name is shown with. */
   readonly definitionsOf: DefinitionsOf;
+  /** For new drift, which `daemon --once --quiet` has cron mail; left out where the command shows it. */
+  readonly log?: Logger;
 }
 
 /** The same job again changes nothing; what was assumed is stored. `mirror` is open for writing. Returns how many notices there are to send. */
 export function recordJobNotices(
   mirror: Mirror,
-  { job, details, assumed, at, definitionsOf }: JobNotices,
+  { job, details, assumed, at, definitionsOf, log }: JobNotices,
   channelsOf: (notice: Notice) => readonly string[],
   nameBackup: (hint: string) => string = (hint) => hint,
 ): number {
@@ -389,7 +399,12 @@ export function recordJobNotices(
     (state) => !moved.some((each) => each.source === state.source && each.subject === state.subject),
   );
   const notices = change.notices.map((notice): Notice => {
-    const { hint } = contentOf(notice);
+    const { hint, severities } = contentOf(notice);
+    if (notice.event === 'drift_new' && severities !== null)
+      log?.warn(
+        { source, hint: `\`tidemark drift --source ${source}\` shows the values` },
+        driftTitle(notice.event, severities),
+      );
     return hint === null ? notice : { ...notice, content: { ...notice.content, hint: nameBackup(hint) } };
   });
   return recordTransition(mirror, { ...change, notices, states: [...kept, ...change.states] }, channelsOf);

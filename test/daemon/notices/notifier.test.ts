@@ -293,7 +293,7 @@ describe('the outbox', () => {
 
 describe('who is notified', () => {
   it('goes by event, source and severity; what nobody wants is kept all the same', async () => {
-    const { start, mirror } = rig();
+    const { start, mirror, logged } = rig();
     const notifier = start([
       webhook('grave', 'http://a', { severity: 'high' }),
       webhook('runs', 'http://a', { on: ['run_failed', 'run_recovered'] }),
@@ -310,6 +310,9 @@ describe('who is notified', () => {
     expect(channelsOf('drift_new')).toEqual([]);
     await notifier.afterJob(driftJob([finding('a'), finding('b', { path: '/x', severity: 'critical' })]));
     expect(channelsOf('drift_new')).toEqual(['grave']);
+    await notifier.afterJob(driftJob([finding('a'), finding('b', { path: '/x', severity: 'critical' })]));
+    // Which cron mails, once.
+    expect(logged).toEqual(['1 new finding of drift (1 medium)', '1 new finding of drift (1 critical)']);
     // The mirror as a whole is everybody's.
     await notifier.afterJob(job('backup', 'failed'));
     expect(channelsOf('backup_failed')).toEqual(['grave', 'staging']);
