@@ -92,7 +92,9 @@ export async function urlFor(context: CommandContext, { url }: InitOptions): Pro
 /** What is wrong with an address; where only the scheme is missing, with the one that is most likely meant. */
 function addressMistake(text: string): string | undefined {
   const check = mistakeIn(baseUrl);
-  const mistake = check(withScheme(text));
+  // A word alone is a slip more often than a host of this network.
+  const isWord = /^(?!localhost$)[\w-]*$/i.test(text.trim());
+  const mistake = check(isWord ? text : withScheme(text));
   const near = `http://${text.trim()}`;
   const isNear = mistake !== undefined && !text.includes(':/') && check(near) === undefined;
   return isNear ? `${mistake}; did you mean ${near}?` : mistake;

@@ -117,10 +117,10 @@ function channelFromOption(
 }
 
 function secretMistake(type: InitChannelType, text: string): string | undefined {
-  if (text === '') return 'expected something';
-  const { key } = CHANNELS[type];
+  const { key, what } = CHANNELS[type];
   const schemes = key === 'url' ? ['http:', 'https:'] : key === 'smtpUrl' ? ['smtp:', 'smtps:'] : null;
-  if (schemes === null || (URL.canParse(text) && schemes.includes(new URL(text).protocol))) return undefined;
+  if (schemes === null) return text === '' ? `expected the ${what}` : undefined;
+  if (URL.canParse(text) && schemes.includes(new URL(text).protocol)) return undefined;
   return `expected a URL that begins with ${schemes.map((scheme) => `${scheme}//`).join(' or ')}`;
 }
 

@@ -25,12 +25,12 @@ import {
   terminalWidth,
   toRun,
 } from './context.ts';
+import { daemonLog } from './daemon-effects.ts';
 import { otherSourcesNote } from './other-sources.ts';
 import { logProgress, showProgress, type Progress } from './progress.ts';
 import { loggingAbove } from './progress.ts';
 import { crashedRunNote, renderRun, reportedRun, runDocument, runReason, type ReportedRun } from './run.ts';
 import { type Refusal, syncByDaemon, type SyncedRuns } from './sync-by-daemon.ts';
-import { commandLog } from './source-probe.ts';
 import { verificationNote } from './verification-note.ts';
 
 interface SyncCommandOptions {
@@ -153,7 +153,8 @@ async function syncHere(
   options: SyncCommandOptions,
 ): Promise<SyncedRuns> {
   const level = context.options.logLevel ?? 'warn';
-  const ownLog = commandLog(context);
+  // With --quiet and no terminal, what it writes is mailed.
+  const ownLog = daemonLog(context, 'warn', true);
   await warnOfNewMirror(context, config);
   const actor = commandActor(options.as);
   const mirror = openConfiguredMirror(config, 'write', 'sync', context.pid, actor);

@@ -156,7 +156,8 @@ describe('init on a terminal', () => {
     const { code, shown } = await atTheKeyboard(
       directory,
       [
-        ['Address of the service', `ftp://x${ENTER}`],
+        ['Address of the service', `foo${ENTER}`],
+        ['did you mean http://foo?', `${'\u007f'.repeat(3)}ftp://x${ENTER}`],
         ['expected an http', `${'\u007f'.repeat(7)}${service.url}${ENTER}`],
         ['TIDEMARK_API_KEY is set', ENTER],
         ['Name of the variable', ENTER],
