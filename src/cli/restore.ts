@@ -11,7 +11,9 @@ import { unfinishedNote, readResumable, sourceToResume } from '../restore/apply/
 import type { Gathered, RestoreRequest } from '../restore/plan/gather.ts';
 import { makePlan } from '../restore/plan/make.ts';
 import { type Plan, isExecutable } from '../restore/plan/plan.ts';
+import { nameText } from '../report/value-text.ts';
 import { acceptedBetween } from '../state/drift.ts';
+import { isPublished } from '../state/runs.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { writableFields } from '../restore/plan/settings.ts';
 import { redactionWith } from '../sync/redaction.ts';
@@ -195,6 +197,26 @@ function planCommand(
   return ['tidemark restore', ...(from === undefined ? [] : [shellWord(from)]), ...words].join(' ');
 }
 
+/** An organization that neither side has may have been removed: the error then says in which run, and which state has it. */
+function withRemoval(error: unknown, { mirror, source }: RestoreSession, asked: readonly string[]): unknown {
+  if (!(error instanceof TidemarkError) || error.code !== 'reference_unknown' || mirror === null)
+    return error;
+  const runs = mirror.runs.list({ source: source.name }).filter(isPublished);
+  const own = { sources: [source.name] };
+  for (const id of asked) {
+    for (const row of mirror.records.find('organizations', id, own)) {
+      const removed = mirror.records.asOf(row, runs[0]?.run ?? 0)?.removed?.run;
+      const before = runs.find(({ run }) => removed !== undefined && run < removed);
+      if (removed !== undefined && before !== undefined)
+        return new TidemarkError(error.code, error.message, {
+          hint: `organization ${nameText(id)} was removed in run ${removed}; name a state that has it: \`tidemark restore run:${before.run}\``,
+          cause: error,
+        });
+    }
+  }
+  return error;
+}
+
 async function planFor(
   session: RestoreSession,
   reference: Reference,
@@ -203,7 +225,7 @@ async function planFor(
   const { source, definitions, mirror, config } = session;
   const desired = await session.open(reference, request.filter);
   const now = systemClock.now();
-  return makePlan({
+  return await makePlan({
     request,
     desired,
     readLive: (filter) => session.readLive(filter, desired),
@@ -218,6 +240,8 @@ async function planFor(
     held: mirror?.runs.heldRecords(source.name) ?? [],
     redaction: source.redact && mirror !== null ? redactionWith(mirror.acceptances.fingerprintKey()) : null,
     now,
+  }).catch((error: unknown) => {
+    throw withRemoval(error, session, request.filter.organizations ?? []);
   });
 }
 

@@ -49,6 +49,18 @@ describe('an organization that is gone', () => {
     }
   });
 
+  it('as a run recorded: where FROM has it no more, the error names the run and the state before', async () => {
+    const story = await Story.start();
+    const { name } = await story.call('GET', `/api/organizations/${TERN_ID}/`);
+    await story.call('DELETE', `/api/organizations/${TERN_ID}/`);
+    await story.run('sync', '--quiet', '--accept-removals', '9999');
+    for (const asked of [String(name), TERN_ID]) {
+      const { stderr } = await story.expectRun(4, 'restore', 'latest', '--organization', asked);
+      expect(stderr).toContain(`organization ${TERN_ID} was removed in run 2`);
+      expect(stderr).toContain('`tidemark restore run:1`');
+    }
+  });
+
   it('is compared whole once it stands again, what hangs below its roles included', async () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
     story.supplySecrets('s3cr3t');
