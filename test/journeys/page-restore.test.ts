@@ -274,7 +274,7 @@ describe('a restore from the dashboard', () => {
     ]).toString();
     const page = await eventually(() => get(`/restore?${query}`), /What it would do/);
     expect(page).toContain('To supply the missing secrets, add to the source in the configuration:');
-    expect(page).toMatch(/<pre class="body" tabindex="0">secrets:\n {2}batch_exports:\n/);
+    expect(page).toMatch(/<pre class="body" tabindex="0"> {4}secrets:\n {6}batch_exports:\n/);
     expect(page).not.toContain('Apply it');
   });
 
