@@ -101,10 +101,7 @@ describe('tidemark drill', () => {
     expect(names.length).toBeGreaterThan(27);
     expect(new Set(names).size).toBe(names.length);
     const config = readFileSync(join(directory, 'tidemark.yaml'), 'utf8');
-    writeFileSync(
-      join(directory, 'filled.yaml'),
-      `${config}\n${snippet.replaceAll(/^/gm, '    ').trimEnd()}\n`,
-    );
+    writeFileSync(join(directory, 'filled.yaml'), `${config}\n${snippet}`);
     const env = Object.fromEntries(names.map((name) => [name, `value-of-${name}`]));
     const filled = await tidemark(['drill', '--config', 'filled.yaml', '--kind', 'batch_exports', '--json'], {
       cwd: directory,
@@ -203,7 +200,9 @@ describe('a drill by hand', () => {
     await drill();
     expect(drills()).toBe(before + 1);
     const { stdout } = await tidemark(['status'], { cwd: directory });
-    expect(stdout).toMatch(/^ +Restorable +\d.* % +from nothing, by the last drill, of run \d+, just now; \d+ of the \d+ records that a restore writes /m);
+    expect(stdout).toMatch(
+      /^ +Restorable +\d.* % +from nothing, by the last drill, of run \d+, just now; \d+ of the \d+ records that a restore writes /m,
+    );
     expect((await tidemark(['status', '--json'], { cwd: directory })).code).toBe(0);
   });
 });
