@@ -308,7 +308,7 @@ function pairsOf(
   );
 }
 
-export function countChanges(changes: readonly { readonly change: keyof ChangeCounts }[]): ChangeCounts {
+function countChanges(changes: readonly { readonly change: keyof ChangeCounts }[]): ChangeCounts {
   const counts = { ...NO_CHANGES };
   for (const { change } of changes) counts[change] += 1;
   return counts;
