@@ -144,6 +144,9 @@ describe('a restore from the dashboard', () => {
     expect(await get(`/restore?${query}`)).toContain('Make the plan');
     const planned = await post('plan', { query });
     const path = planned.headers.get('location') ?? '';
+    // Made within a moment, or not yet: whoever asked for it is not kept waiting.
+    const begun = await get(path);
+    expect(begun).toContain(begun.includes('Reading the service') ? 'data-live="1"' : 'data-live="10"');
     expect([planned.status, path]).toEqual([303, expect.stringMatching(/^\/restores\/plans\/[0-9a-f]{16}$/)]);
     const plan = await eventually(() => get(path), /To send 1 step to default, type 1 or default/);
     expect(plan).toContain('enforce_2fa');

@@ -17,6 +17,8 @@ export interface PageContent {
   readonly body: Html;
   /** True for a page that changes soon: without a script the browser loads it again. */
   readonly isWorking?: boolean;
+  /** How often the page is loaded again, if not every `EVERY_SECONDS`. */
+  readonly everySeconds?: number;
   /** True for a page that takes the width of the window. */
   readonly isWide?: boolean;
 }
@@ -107,7 +109,7 @@ export function pageHtml(content: PageContent, frame: PageFrame): string {
 ${mainHtml(content, frame)}
 <p id="lost" class="lost" role="status" aria-live="polite" hidden></p>
 <script>${trusted(DASHBOARD_SCRIPT)}</script>`,
-    content.isWorking === true ? REFRESH : NOTHING,
+    content.isWorking === true ? refreshHtml(content) : NOTHING,
   );
 }
 
@@ -173,9 +175,12 @@ function navigationLink(path: string, label: string, current: string | null): Ht
 }
 
 /** Only the content, for a page that is open already. */
-function mainHtml({ title, body, isWide }: PageContent, { now, source }: PageFrame): Html {
+function mainHtml(
+  { title, body, isWide, everySeconds = EVERY_SECONDS }: PageContent,
+  { now, source }: PageFrame,
+): Html {
   const style = isWide === true ? markup` class="wide-page"` : NOTHING;
-  const main = markup`<main id="main" tabindex="-1"${style} data-live data-title="${titleOf(title, source)}">
+  const main = markup`<main id="main" tabindex="-1"${style} data-live="${everySeconds}" data-title="${titleOf(title, source)}">
 ${body}
 <footer class="foot faint"><span>As of ${clockTime(isoTime(now), 19)}</span>
 <a href="/api/v1/status">Status as JSON</a><a href="/metrics">Metrics</a><a href="/readyz">Health</a></footer>
@@ -259,7 +264,12 @@ export function bareHtml(title: string, body: Html): string {
   return documentHtml(titleOf(title, null), markup`<main id="main" class="login">${heading}${body}</main>`);
 }
 
-const REFRESH = trusted('<noscript><meta http-equiv="refresh" content="10"></noscript>\n');
+const EVERY_SECONDS = 10;
+
+function refreshHtml({ everySeconds = EVERY_SECONDS }: PageContent): Html {
+  return markup`<noscript><meta http-equiv="refresh" content="${everySeconds}"></noscript>
+`;
+}
 
 function documentHtml(title: string, body: Html, head = NOTHING): string {
   return markup`<!DOCTYPE html>

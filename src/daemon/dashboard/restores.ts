@@ -43,6 +43,8 @@ import { commandHtml, lackingHtml, secretsHtml, sentArticles } from './restore-p
 
 const STEPS_SHOWN = 500;
 const RESTORES_SHOWN = 100;
+/** Who has just asked for a plan, or for its steps, waits for the result. */
+const SOON_SECONDS = 1;
 
 const CRUMBS = markup`<p class="crumbs faint"><a href="/restores">Restores</a></p>`;
 
@@ -61,7 +63,7 @@ export function plannedRestorePage(restore: PageRestore, { mirror, config, now }
 <pre class="body command" tabindex="0">${commandHtml(args)}</pre>`;
   const isWorking = state === 'planning' || state === 'applying';
   const body = markup`${head}${stateHtml(restore, mirror, definitions)}${plan === null ? NOTHING : stepsHtml(maskedPlan(plan, definitions), { definitions, present: presentIn(config, source) }, sentArticles(maskedPlan(plan, definitions), mirror, source, definitions))}`;
-  return { title: 'Restore plan', body, isWorking };
+  return { title: 'Restore plan', body, isWorking, ...(isWorking ? { everySeconds: SOON_SECONDS } : {}) };
 }
 
 function stateHtml(restore: PageRestore, mirror: Mirror, definitions: DefinitionOf): HtmlPart {
@@ -74,9 +76,10 @@ function stateHtml(restore: PageRestore, mirror: Mirror, definitions: Definition
           (line) => markup`${line}
 `,
         )}</pre>`;
-  if (state === 'planning') return markup`<p>${badge('plain', 'Reading the service')}: the plan follows.</p>`;
+  if (state === 'planning')
+    return markup`<p>${badge('plain', 'Reading the service')}: the plan follows here, looked for every second.</p>`;
   if (state === 'applying')
-    return markup`<p>${badge('plain', 'Applying')}: the <a href="/restores">journal</a> has every step.</p>`;
+    return markup`<p>${badge('plain', 'Applying')}: the <a href="/restores">journal</a> has every step, and the result follows here, looked for every second.</p>`;
   if (state === 'planned' && plan !== null) return [said, confirmHtml(restore, plan, definitions)];
   if (plan === null) return [markup`<p>${badge('bad', 'No plan')}</p>`, said];
   const own = mirror.restores.list({ limit: RESTORES_SHOWN }).find(({ planHash }) => planHash === plan.hash);

@@ -1,7 +1,7 @@
 /** The script of the dashboard: it keeps an open page current. Without it a page stays as it was loaded. */
 
 /**
- * Loads the page again every few seconds while it is visible, and updates the content node by node: what did not change
+ * Loads the page again as often as it says (`data-live`, seconds) while it is visible, and updates the content node by node: what did not change
  * stays, with focus, scroll position, selection and what the reader unfolded. Elements with an id are recognized by it,
  * wherever they move. It waits while a form is being filled in, except for a filter (`data-filter`), which is sent as
  * it is filled in. A box that selects all (`data-all`) works with it only. `/` leads to the text box of the filter, and Escape clears it.
@@ -9,7 +9,6 @@
 export const DASHBOARD_SCRIPT = `
 'use strict';
 (() => {
-  const EVERY_MS = 10_000;
   const TYPED_MS = 150;
   // The server writes UTC, which stays as the title.
   const localize = (root) => {
@@ -41,6 +40,7 @@ export const DASHBOARD_SCRIPT = `
   const lost = document.querySelector('#lost');
   if (main === null || lost === null) return;
   const later = window.setTimeout.bind(window);
+  const everyMs = () => 1_000 * Number(main.dataset.live);
   let waiting = 0;
   let underWay = false;
   let isAskedAgain = false;
@@ -107,7 +107,7 @@ export const DASHBOARD_SCRIPT = `
     }
     if (!isAsked && isInUse(main)) {
       clearTimeout(waiting);
-      waiting = later(update, EVERY_MS);
+      waiting = later(update, everyMs());
       return;
     }
     underWay = true;
@@ -138,7 +138,7 @@ export const DASHBOARD_SCRIPT = `
     } finally {
       underWay = false;
       clearTimeout(waiting);
-      waiting = later(update, EVERY_MS);
+      waiting = later(update, everyMs());
       if (isAskedAgain) void update(true);
     }
   };
@@ -224,6 +224,6 @@ export const DASHBOARD_SCRIPT = `
   document.addEventListener('visibilitychange', () => {
     if (!document.hidden) void update();
   });
-  waiting = later(update, EVERY_MS);
+  waiting = later(update, everyMs());
 })();
 `;
