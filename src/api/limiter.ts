@@ -171,9 +171,11 @@ export class Limiter {
       return { isCounted: after.refusedAt !== before?.refusedAt, perMinute: Math.round(after.rate * 60) };
     });
     if (!isCounted) return;
+    // Without limits no log of requests is shared: the next run does not know of the pause.
+    const whose = this.#options.rateLog === undefined ? 'none of this run' : 'none';
     this.#options.log.warn(
       { waitMs: Math.round(waitMs), perMinute },
-      'the service asks for fewer requests: none starts for that long, and then at half the rate',
+      `the service asks for fewer requests: ${whose} starts for that long, and then at half the rate`,
     );
   }
 
