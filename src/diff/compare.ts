@@ -15,7 +15,7 @@ import {
   sortedKeys,
 } from '../core/json.ts';
 import { type MovedElement, elementSegment, equalUnordered, pairElements } from './elements.ts';
-import { equalValues } from './canonical.ts';
+import { canonicalText, equalValues } from './canonical.ts';
 import { escapeSegment } from '../core/json-pointer.ts';
 
 /**
@@ -98,16 +98,29 @@ export function compareBodies(
   mode: ComparisonMode,
 ): FieldChange[] {
   const changes = bodyChanges(definition, fromBody, toBody, mode);
-  if (redactions.size === 0 || !JSON.stringify(changes).includes('[redacted:')) return changes;
+  if (redactions.size === 0 || !changes.some(({ from, to }) => hasFingerprint(from) || hasFingerprint(to)))
+    return changes;
   // One side may have been read before `redact` was switched on or off.
   for (const redact of redactions.values()) {
-    const redacted = (body: JsonValue): JsonValue => parseLossless(redact(definition, JSON.stringify(body)));
+    const redacted = (body: JsonValue): JsonValue => parseLossless(redact(definition, canonicalText(body)));
     const left = bodyChanges(definition, redacted(fromBody), redacted(toBody), mode);
     const paths = new Set(left.map(({ path }) => path));
     const different = changes.filter(({ path }) => paths.has(path));
     if (different.length < changes.length && different.length === left.length) return different;
   }
   return changes;
+}
+
+/** Without recursion: bodies may be nested as deep as they like. */
+function hasFingerprint(value: JsonValue | undefined): boolean {
+  const open = [value];
+  while (open.length > 0) {
+    const next = open.pop();
+    if (typeof next === 'string' && next.startsWith('[redacted:')) return true;
+    const parts = Array.isArray(next) ? next : isJsonObject(next) ? Object.values(next) : [];
+    for (const part of parts) open.push(part);
+  }
+  return false;
 }
 
 /** Replaces the secrets in the text of a record with their fingerprints. */

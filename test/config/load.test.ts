@@ -63,6 +63,7 @@ log: { level: debug }
       restore: { maxShare: 0.3, minRecords: 10, maxAgeMs: 86_400_000, ownUser: null },
       redact: false,
       secrets: [],
+      given: { secrets: [], definitions: [] },
       git: null,
     });
     expect(config.schedules.sync).toEqual({
