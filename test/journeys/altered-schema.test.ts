@@ -48,7 +48,7 @@ it('is named by verify, with nothing else, and created again by the next command
   const { stdout, stderr } = await story.expectRun(1, 'verify');
   expect(stdout).toContain('view all_revisions is not as it should be');
   expect(stdout).toContain('1 problem found');
-  expect(stdout).toContain('records and history match their hashes; the next command that writes');
+  expect(stdout).toContain('match their hashes; the views are created again when this result');
   // That it was verified is recorded: verify writes.
   expect(stderr).toContain(RESTORED);
   await story.expectRun(0, 'verify', '--quiet');
