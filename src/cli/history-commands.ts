@@ -130,7 +130,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
     notes: [
       'Newest first. In brackets after a name that was given with --as or in the dashboard: how Tidemark knew who it was.',
       '--by: a name with @ needs its origin, as shown: "a@b.example (proxy@dashboard)", or "a@b.example (*)" for any.',
-      'Exit code 1 if an entry was altered or is gone, whatever is asked for; `tidemark verify` says what else was.',
+      'Exit code 1 if an entry or a run was altered or is gone, whatever is asked for; `tidemark verify` says what else was.',
     ],
     examples: [
       'tidemark audit',
