@@ -223,6 +223,8 @@ function toPlain(reading: Reading, node: Node | null, path: Path): unknown {
 
 function expand(reading: Reading, text: string, env: Environment, path: Path): string | undefined {
   const result = interpolate(text, env, isRestoreSecret(path));
+  // Also those that are not set: one that is advised for another record would be set for both.
+  if ('variables' in result) for (const variable of result.variables) reading.usedVariables.add(variable);
   if ('mistake' in result) {
     if (result.isUnset) {
       reading.mistakes.addUnset(reading.tree, path, result.mistake);
@@ -231,7 +233,6 @@ function expand(reading: Reading, text: string, env: Environment, path: Path): s
     return undefined;
   }
   if (result.isPlain) return result.value;
-  for (const variable of result.variables) reading.usedVariables.add(variable);
   reading.tree.templates.set(pathKey(path), text);
   return result.value;
 }
@@ -249,7 +250,7 @@ type Interpolated =
   | { readonly isPlain: true; readonly value: string }
   | { readonly isPlain: false; readonly value: string; readonly variables: readonly string[] }
   /** `isUnset`: nothing but variables that are not set. */
-  | { readonly mistake: string; readonly isUnset: boolean };
+  | { readonly mistake: string; readonly isUnset: boolean; readonly variables: readonly string[] };
 
 /**
  * Replaces each `${VAR}` by the variable's value; `$${` stands for `${`. Values are not expanded again, so a value
@@ -277,6 +278,6 @@ export function interpolate(text: string, env: Environment, needsText = false): 
       return set ?? '';
     },
   );
-  if (mistakes.length > 0) return { mistake: [...new Set(mistakes)].join('; '), isUnset };
+  if (mistakes.length > 0) return { mistake: [...new Set(mistakes)].join('; '), isUnset, variables };
   return variables.length === 0 ? { isPlain: true, value } : { isPlain: false, value, variables };
 }

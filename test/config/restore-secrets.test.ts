@@ -36,6 +36,8 @@ describe('secrets for a restore', () => {
     expect(config.warnings).toEqual([
       `tidemark.yaml:9: sources[0].secrets.batch_exports[1].values."${POINTER}": \${OTHER} is not set in the environment: restores that need it stay blocked, and no report masks it`,
     ]);
+    // Nor is one of them advised for another record: once set, it would be sent for both.
+    expect(config.variables).toEqual(expect.arrayContaining(['NIGHTLY', 'OTHER']));
   });
 
   it('come from files, several lines and all', () => {
