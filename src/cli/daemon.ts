@@ -52,22 +52,25 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
     else living.daemon.reload();
   });
   try {
-    const starting = startDaemon(effects, {
-      isOnce,
-      isQuiet: isOnce && context.options.quiet === true,
-      startHttp: options.http === false ? null : httpStarter(context, log),
-      observers: noticing.observersOf,
-      backup: backupWork(env, context.isOneProcess ? backUpInOneProcess : null),
-    });
-    const running = await starting.catch(async (thrown: unknown) => {
-      const error = asTidemarkError(thrown);
-      if (isOnce && error.code === 'mirror_locked' && areServed(context, first)) {
-        printNote(context, [`${error.message}: it does what is due, and this one has nothing to do`]);
-        return null;
-      }
-      await noticing.startFailed({ error, isOnce, effects, signal: context.signal });
-      throw error;
-    });
+    const start = (): Promise<Daemon> =>
+      startDaemon(effects, {
+        isOnce,
+        isQuiet: isOnce && context.options.quiet === true,
+        startHttp: options.http === false ? null : httpStarter(context, log),
+        observers: noticing.observersOf,
+        backup: backupWork(env, context.isOneProcess ? backUpInOneProcess : null),
+      });
+    const running = await (isOnce ? startUnlessServed(context, first, start) : start()).catch(
+      async (thrown: unknown) => {
+        await noticing.startFailed({
+          error: asTidemarkError(thrown),
+          isOnce,
+          effects,
+          signal: context.signal,
+        });
+        throw thrown;
+      },
+    );
     if (running === null) return EXIT.done;
     living.daemon = running;
     if (living.isReloadAsked) running.reload();
@@ -83,7 +86,31 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
   }
 }
 
-/** True where each mirror has a daemon: a tick of cron may come while the one before still runs. */
+/** The daemon that was in the way may have ended before this process looked whether it runs. */
+const START_ATTEMPTS = 5;
+
+/** A tick of cron may come while the one before still runs. Null where each mirror has a daemon, which is said. */
+async function startUnlessServed(
+  context: CommandContext,
+  loaded: LoadedConfig,
+  start: () => Promise<Daemon>,
+): Promise<Daemon | null> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await start();
+    } catch (thrown) {
+      const error = asTidemarkError(thrown);
+      if (error.code !== 'mirror_locked') throw thrown;
+      if (areServed(context, loaded)) {
+        printNote(context, [`${error.message}: it does what is due, and this one has nothing to do`]);
+        return null;
+      }
+      if (attempt === START_ATTEMPTS) throw thrown;
+    }
+  }
+}
+
+/** True where each mirror has a daemon. */
 function areServed({ pid }: CommandContext, loaded: LoadedConfig): boolean {
   const looker = { pid, host: hostname(), now: systemClock.now() };
   return mirrorConfigs(loaded).every(({ mirror }) => findDaemon(mirror, looker) !== null);
