@@ -17,12 +17,9 @@ export function withoutHalves(json: string): string {
       substr(t,${NEXT}+iif(${PAIR},12,6)) FROM h WHERE ${NEXT}) SELECT replace(d||t,char(1),'\\') FROM h WHERE NOT ${NEXT}),${json})`;
 }
 
-/**
- * What is read as text from the body of record `r`. Mostly it has no half, and is read as received: a look for one is cheap. SQLite repeats
- * the expression of a column wherever that is named, but not that of a subquery without FROM.
- */
+/** What is read as text from the body of record `r`. SQLite repeats the expression of a column wherever that is named, but not that of a subquery without FROM. */
 export function fromBody(read: (body: string) => string): string {
-  return `CAST(iif(r.half, (SELECT ${read('x')} FROM (SELECT r.body AS x)), ${read('r.received')}) AS TEXT)`;
+  return `CAST((SELECT ${read('x')} FROM (SELECT r.body AS x)) AS TEXT)`;
 }
 
 /**
@@ -31,4 +28,4 @@ export function fromBody(read: (body: string) => string): string {
  */
 export const RECORDS = 'decodable_records';
 
-export const RECORDS_QUERY = `SELECT record, collection, remote_id, run, change, hash, last_name, "body" AS received, "body" ${HALF} AS half, ${withoutHalves('"body"')} AS "body" FROM records r`;
+export const RECORDS_QUERY = `SELECT record, collection, remote_id, run, change, hash, last_name, "body" AS received, ${withoutHalves('"body"')} AS "body" FROM records r`;

@@ -61,8 +61,7 @@ function ownValue(definition: ResourceDefinition, value: Exclude<KindColumn['val
 
 /**
  * Booleans are 1 and 0, objects and arrays JSON text. Absent and null are NULL, and but for columns of text so is what is of
- * another type than documented: a plain CAST would make a number of any text. A time with another offset (`+02:00`, `+0200`, `+02`) is shown in UTC, so
- * that times compare as text; its milliseconds are cut as in Parquet, where SQLite would round. Which texts are times: `timeOfField` of core/parse-time.ts.
+ * another type than documented: a plain CAST would make a number of any text.
  */
 function fieldValue({ name, type }: FieldDefinition, secrets: readonly string[]): string {
   const path = jsonPath([name]);
@@ -75,12 +74,7 @@ function fieldValue({ name, type }: FieldDefinition, secrets: readonly string[])
     case 'number':
       return `CAST(iif(json_type(${RECEIVED}, ${path}) IN ('integer', 'real'), ${value}, NULL) AS REAL)`;
     case 'timestamp':
-      return `CAST((SELECT CASE WHEN t GLOB '*[0-9][+-][0-9][0-9]:[0-9][0-9]' AND substr(t, 11) GLOB '[T ][0-9][0-9]:[0-9][0-9]*'
-    AND substr(t, 12, 2) < '24' AND length(t) < 36 AND t NOT GLOB '*.*[^0-9]*[+-]*' AND date(substr(t, 1, 10), '+0 days') = substr(t, 1, 10)
-    THEN ifnull(strftime('%Y-%m-%dT%H:%M:%fZ', iif(t GLOB '*.[0-9][0-9][0-9][0-9]*', substr(t, 1, 23) || substr(t, -6), t)), v) ELSE v END
-    FROM (SELECT CASE WHEN u GLOB '*:*[+-][0-9][0-9][0-9][0-9]' THEN substr(u, 1, length(u) - 2) || ':' || substr(u, -2)
-      WHEN u GLOB '*:*[+-][0-9][0-9]' THEN u || ':00' ELSE u END AS t, v
-      FROM (SELECT v, replace(upper(v), ',', '.') AS u FROM (SELECT ${fromBody((body) => `${body} ->> ${path}`)} AS v WHERE json_type(${RECEIVED}, ${path}) = 'text')))) AS TEXT)`;
+      return `CAST((SELECT utc FROM ${TIMES} WHERE json = r.body -> ${path}) AS TEXT)`;
     case 'string':
     case 'uuid':
     case 'any':
@@ -89,6 +83,20 @@ function fieldValue({ name, type }: FieldDefinition, secrets: readonly string[])
       return secrets.length === 0 ? textValue([name]) : listValue(name, secrets);
   }
 }
+
+/**
+ * A view that the others read for a time that is given to it as JSON. A time with another offset (`+02:00`, `+0200`, `+02`) is
+ * shown in UTC, so that times compare as text; its milliseconds are cut as in Parquet, where SQLite would round. Which texts
+ * are times: `timeOfField` of core/parse-time.ts. What is of another type than text has no row.
+ */
+const TIMES = 'utc_times';
+
+const TIMES_QUERY = `SELECT json, CASE WHEN t GLOB '*[0-9][+-][0-9][0-9]:[0-9][0-9]' AND substr(t, 11) GLOB '[T ][0-9][0-9]:[0-9][0-9]*'
+    AND substr(t, 12, 2) < '24' AND length(t) < 36 AND t NOT GLOB '*.*[^0-9]*[+-]*' AND date(substr(t, 1, 10), '+0 days') = substr(t, 1, 10)
+    THEN ifnull(strftime('%Y-%m-%dT%H:%M:%fZ', iif(t GLOB '*.[0-9][0-9][0-9][0-9]*', substr(t, 1, 23) || substr(t, -6), t)), v) ELSE v END AS utc
+  FROM (SELECT json, CASE WHEN u GLOB '*:*[+-][0-9][0-9][0-9][0-9]' THEN substr(u, 1, length(u) - 2) || ':' || substr(u, -2)
+      WHEN u GLOB '*:*[+-][0-9][0-9]' THEN u || ':00' ELSE u END AS t, v
+    FROM (SELECT json, value AS v, replace(upper(value), ',', '.') AS u FROM json_each WHERE key IS NULL AND type = 'text'))`;
 
 /** A list of objects without these members; as received where it is of another type. A name that is there twice is removed twice. */
 function listValue(name: string, without: readonly string[]): string {
@@ -137,10 +145,7 @@ function nameAt(paths: readonly string[], body: string): string {
 
 /** Of another type than text, the JSON as received: as SQL's own value, `1.10` would be `1.1` and `true` be 1. */
 function textValue(names: readonly string[]): string {
-  const path = jsonPath(names);
-  const read = (body: string): string =>
-    `iif(json_type(${body}, ${path}) = 'text', ${body} ->> ${path}, nullif(${body} -> ${path}, 'null'))`;
-  return fromBody(read);
+  return `CAST((SELECT iif(x GLOB '"*', x ->> '$', nullif(x, 'null')) FROM (SELECT r.body -> ${jsonPath(names)} AS x)) AS TEXT)`;
 }
 
 function jsonPath(names: readonly string[]): string {
@@ -163,9 +168,6 @@ const ORGANIZATION_OF_PROJECT = `(SELECT pl.organization_id FROM collections pl 
 /** With a type, as all columns: DuckDB reads one without a type as bytes. */
 const ORGANIZATION_ID = `CAST(ifnull(l.organization_id, ${ORGANIZATION_OF_PROJECT}) AS TEXT)`;
 
-/** The same of a collection that is not listed by project. SQLite parses all views for each connection, so they are short. */
-const LISTED_ORGANIZATION_ID = 'CAST(l.organization_id AS TEXT)';
-
 /** By project that a source's lists are below, its organization as the views have it. */
 export function readListedOrganizations(connection: Connection, source: string): ReadonlyMap<string, string> {
   const rows = connection
@@ -185,7 +187,12 @@ function organizationName(id: string): string {
     WHERE ol.source = l.source AND ol.kind = '${SCOPE_KIND.organization_id}' AND o.remote_id = ${id})`;
 }
 
-const ORGANIZATION = organizationName(ORGANIZATION_ID);
+/**
+ * A view that the others read: each list with what it is below. `organization_id` of the list of organizations is NULL, and of
+ * a list by project that of the project.
+ */
+const LISTS = `SELECT l.id, s.name AS source, l.kind, l.scope, ${ORGANIZATION_ID} AS organization_id, ${organizationName(ORGANIZATION_ID)} AS organization,
+  l.project_id, l.role_id, l.retired_run FROM collections l JOIN sources s ON s.id = l.source`;
 
 /** Each kind with the kinds whose lists show its records: a component is in the list of its family and in `plugins`. */
 const SHOWN_IN = `family(kind, shown) AS MATERIALIZED (SELECT m.value ->> 0, m.value ->> 1 FROM json_each('${JSON.stringify(
@@ -210,16 +217,6 @@ const CHANGED_NAME = fromBody((body) =>
   ),
 );
 
-/** Worked out once for each collection, not for each of its records. */
-function collectionsQuery({ kind, scope }: ResourceDefinition): string {
-  // They name themselves.
-  const isOfOrganizations = kind === SCOPE_KIND.organization_id;
-  const organizationId = scope.includes('project_id') ? ORGANIZATION_ID : LISTED_ORGANIZATION_ID;
-  return `SELECT l.id, s.name AS source, ${organizationId} AS organization_id,
-  ${isOfOrganizations ? 'NULL' : organizationName(organizationId)} AS organization, l.project_id, l.role_id
-FROM collections l JOIN sources s ON s.id = l.source WHERE l.kind = '${kind}'`;
-}
-
 const FIRST_SEEN = `(SELECT n.finished_at FROM runs n
     WHERE n.run = ifnull((SELECT min(v.run) FROM revisions v WHERE v.record = r.record), r.run))`;
 
@@ -227,10 +224,10 @@ const FIRST_SEEN = `(SELECT n.finished_at FROM runs n
 const LAST_CHANGED = `(SELECT n.finished_at FROM runs n WHERE n.run = iif(r.change = 4,
     (SELECT max(v.run) FROM revisions v WHERE v.record = r.record AND v.change <> 4), r.run))`;
 
-/** CROSS JOIN keeps SQLite from reading the records of all kinds first. */
+/** The lists are worked out once, not for each of their records. CROSS JOIN keeps SQLite from reading the records of all kinds first. */
 function kindQuery(definition: ResourceDefinition): string {
   const columns = viewColumns(definition).map(([name, value]) => `${value} AS "${name}"`);
-  return `WITH c AS MATERIALIZED (${collectionsQuery(definition)})
+  return `WITH c AS MATERIALIZED (SELECT * FROM lists WHERE kind = '${definition.kind}')
 SELECT ${columns.join(',\n  ')}
 FROM c CROSS JOIN ${RECORDS} r ON r.collection = c.id WHERE r.hash IS NOT NULL`;
 }
@@ -242,10 +239,7 @@ FROM c CROSS JOIN ${RECORDS} r ON r.collection = c.id WHERE r.hash IS NOT NULL`;
  */
 function changesQuery(): string {
   return `WITH ${SHOWN_IN}, ${FIRST_READINGS},
-c AS MATERIALIZED (SELECT l.id, s.name AS source, l.kind, l.scope,
-  ${ORGANIZATION_ID} AS organization_id, ${ORGANIZATION} AS organization,
-  l.project_id, l.role_id, ${NAME_PATHS}, g.after, g.until, g.turns
-  FROM collections l JOIN sources s ON s.id = l.source JOIN reading g ON g.collection = l.id),
+c AS MATERIALIZED (SELECT l.*, ${NAME_PATHS}, g.after, g.until, g.turns FROM lists l JOIN reading g ON g.collection = l.id),
 f AS MATERIALIZED (SELECT source, min(run) AS run FROM runs WHERE root IS NOT NULL GROUP BY source)
 ${changesFrom('r', `${RECORDS} r ON r.run = n.run`)}
 UNION ALL ${changesFrom('v', `revisions v ON v.run = n.run CROSS JOIN ${RECORDS} r ON r.record = v.record`)}`;
@@ -283,7 +277,10 @@ same AS MATERIALIZED (SELECT * FROM linked WHERE id <> other)`;
 
 /** True where list l is list c as it is below a parent that was created again. */
 const IS_LIST_BELOW_SAME = (Object.keys(SCOPE_KIND) as ScopeKey[])
-  .map((key) => `m.kind = '${SCOPE_KIND[key]}' AND m.id = c.list_${key} AND m.other = l.${key}`)
+  .map(
+    (key) =>
+      `m.kind = '${SCOPE_KIND[key]}' AND m.id = c.${key === 'organization_id' ? 'list_organization_id' : key} AND m.other = l.${key}`,
+  )
   .join(' OR ');
 
 /** True for what is there, and for what went after the other: of a record that came back and went again, one row is enough. */
@@ -295,14 +292,12 @@ const IS_LATER = '(b.hash IS NOT NULL OR b.run > r.run OR b.run = r.run AND b.re
  */
 function goneQuery(): string {
   return `WITH RECURSIVE ${SAME_RECORDS},
-c AS MATERIALIZED (SELECT l.id, s.name AS source, l.kind, ${ORGANIZATION_ID} AS organization_id, ${ORGANIZATION} AS organization,
-  l.organization_id AS list_organization_id, l.project_id AS list_project_id, l.role_id AS list_role_id, l.source AS source_id
-  FROM collections l JOIN sources s ON s.id = l.source)
+c AS MATERIALIZED (SELECT l.*, o.organization_id AS list_organization_id, o.source AS source_id FROM lists l JOIN collections o ON o.id = l.id)
 SELECT n.run AS "run", n.finished_at AS "at", c.kind AS "kind", r.remote_id AS "id", CAST(r.last_name AS TEXT) AS "name", c.source AS "source",
   CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN r.remote_id ELSE c.organization_id END AS TEXT) AS "organization_id",
   CAST(CASE c.kind WHEN '${SCOPE_KIND.organization_id}' THEN r.last_name ELSE c.organization END AS TEXT) AS "organization",
-  CAST(CASE c.kind WHEN '${SCOPE_KIND.project_id}' THEN r.remote_id ELSE c.list_project_id END AS TEXT) AS "project_id",
-  c.list_role_id AS "role_id"
+  CAST(CASE c.kind WHEN '${SCOPE_KIND.project_id}' THEN r.remote_id ELSE c.project_id END AS TEXT) AS "project_id",
+  c.role_id AS "role_id"
 FROM c CROSS JOIN records r ON r.collection = c.id CROSS JOIN runs n ON n.run = r.run
 WHERE r.hash IS NULL
   AND NOT EXISTS (SELECT 1 FROM same m CROSS JOIN collections l ON l.source = c.source_id AND l.kind = c.kind
@@ -312,10 +307,6 @@ WHERE r.hash IS NULL
     CROSS JOIN records b ON b.collection = l.id AND b.remote_id = r.remote_id
     WHERE m.source = c.source AND (${IS_LIST_BELOW_SAME}) AND ${IS_LATER})`;
 }
-
-/** `organization_id` of the list of organizations is NULL, and of a list by project that of the project. */
-const LISTS = `SELECT l.id, s.name AS source, l.kind, ${ORGANIZATION_ID} AS organization_id, ${ORGANIZATION} AS organization,
-  l.project_id, l.role_id, l.retired_run FROM collections l JOIN sources s ON s.id = l.source`;
 
 /** The complete statement. The digest in it shows that nobody altered the view, whichever catalog it was made from. */
 function viewStatement(name: string, query: string): string {
@@ -338,8 +329,10 @@ function wantedViews(): Views {
     ...CATALOG.map((each) => [each.kind, kindQuery(each)] as const),
     ['changes', changesQuery()],
     ['gone', goneQuery()],
-    ['run_lists', runListsQuery(LISTS)],
+    ['run_lists', runListsQuery('SELECT * FROM lists')],
     [RECORDS, RECORDS_QUERY],
+    ['lists', LISTS],
+    [TIMES, TIMES_QUERY],
   ];
   return views;
 }
@@ -361,6 +354,7 @@ export function maskedViews(
 ): (readonly [name: string, query: string])[] {
   const masked = (kind: string, query: string, isIdMasked: boolean): string =>
     query
+      .replaceAll(/\bFROM lists\b/g, `FROM (${LISTS})`)
       .replaceAll(/(?<!["\w.])(?:r\.)?body\b/g, `masked_body(${kind}, c.source, r.body)`)
       .replaceAll(RECEIVED, `masked_body(${kind}, c.source, ${RECEIVED})`)
       .replaceAll('r.last_name', `masked_name(${kind}, c.source, r.last_name)`)
@@ -369,14 +363,15 @@ export function maskedViews(
       .replace(ID_COLUMN, isIdMasked ? `masked_id(${kind}, c.source, r.remote_id) AS "id"` : ID_COLUMN)
       .replaceAll(/\bFROM runs\b/g, 'FROM main.runs')
       // Not what another program may have put in its place.
-      .replaceAll(RECORDS, `(${RECORDS_QUERY})`);
+      .replaceAll(RECORDS, `(${RECORDS_QUERY})`)
+      .replaceAll(TIMES, `(${TIMES_QUERY})`);
   return [
     ...CATALOG.map(
       (each) => [each.kind, masked(`'${each.kind}'`, kindQuery(each), hasSecretId(each))] as const,
     ),
     ['changes', masked('c.kind', changesQuery(), true)],
     ['gone', masked('c.kind', goneQuery(), true)],
-    ['run_lists', masked('c.kind', runListsQuery(LISTS), false)],
+    ['run_lists', masked('c.kind', runListsQuery('SELECT * FROM lists'), false)],
     ['runs', RUNS],
   ];
 }

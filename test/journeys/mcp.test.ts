@@ -256,6 +256,8 @@ describe('tidemark mcp', () => {
       'main.projects',
       'temp.records',
       'decodable_records',
+      'lists',
+      'utc_times',
     ];
     const refused = [
       ...tables.map((table) => `select * from ${table}`),
