@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { collectionKey } from '../catalog/catalog.ts';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../core/errors.ts';
-import type { DiffDocument } from '../diff/change.ts';
+import type { DiffDocument, Skipped, Stale } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { diffReport } from '../report/diff-report.ts';
 import { groupedNotes, hidingLines, readingsThatMayHideChanges } from '../report/notes.ts';
@@ -15,6 +15,7 @@ import type { ReportOptions } from '../report/options.ts';
 import { renderPatch } from '../report/patch.ts';
 import { renderSarif } from '../report/sarif.ts';
 import { BASELINE } from '../state/reference.ts';
+import { neverAsked } from '../state/unasked.ts';
 import { printNote, printReason, type CommandContext, lineOptions, printDocument } from './context.ts';
 import { reportFailure } from './failure.ts';
 import type { StateOpener } from './state-opener.ts';
@@ -171,8 +172,22 @@ export function comparisonReason(
 const UNREAD_REMEDY =
   '  → `tidemark doctor` shows what the key can read, `tidemark status` what the mirror lacks';
 
+/** True of what a run lacks only for want of being asked: the list was complete when it last was, or never was asked for. */
+function isForLimitOf(mirror: Mirror, source: string, run: number): (each: Skipped | Stale) => boolean {
+  const kinds = mirror.runs.get(run)?.kinds ?? null;
+  const seen = new Map(mirror.runs.sweepsAsOf(source, run).map((each) => [collectionKey(each), each]));
+  return (each) => {
+    if (kinds === null || kinds.includes(each.kind)) return false;
+    if ('side' in each) return each.side === 'to' && seen.get(collectionKey(each))?.outcome === 'complete';
+    return neverAsked(mirror, { source, run }, each.kind) !== null;
+  };
+}
+
 /** What FROM lacks and the newest run has, another FROM has too: nothing is wrong with the key or the mirror then. */
-function remedies({ from, skipped, stale = [] }: DiffDocument, mirror: Mirror, source: string): string[] {
+function remedies({ from, to, skipped, stale = [] }: DiffDocument, mirror: Mirror, source: string): string[] {
+  const hiding = [...skipped, ...readingsThatMayHideChanges({ stale })];
+  if (to.run !== undefined && hiding.every(isForLimitOf(mirror, source, to.run)))
+    return [`  → run ${to.run} was limited to some kinds: \`tidemark sync\` reads all, compare with its run`];
   const latest = mirror.runs.latest(source);
   if (from.run === undefined || from.ref.startsWith('file:') || latest === undefined) return [UNREAD_REMEDY];
   const unread = (run: number): Set<string> =>
@@ -182,7 +197,6 @@ function remedies({ from, skipped, stale = [] }: DiffDocument, mirror: Mirror, s
         .flatMap((seen) => (seen.completeRun === null ? [collectionKey(seen)] : [])),
     );
   const [then, now] = [unread(from.run), unread(latest.run)];
-  const hiding = [...skipped, ...readingsThatMayHideChanges({ stale })];
   // What TO has as of an earlier run is not for want of FROM, which may be from before the parent of the list.
   const isOfFrom = hiding.map((each) => {
     const key = collectionKey(each);

@@ -56,7 +56,9 @@ export function unreadReason(unread: readonly UnreadOfSource[], definitions: Def
   return [
     'changes may be missing: not everything was read by the end of the period',
     ...lines.map((line) => `  ${line}`),
-    '  → `tidemark doctor` shows what the key can read, `tidemark status` what the mirror lacks',
+    missing.every(({ isForLimit, runs }) => isForLimit && runs.every(({ readAgain }) => readAgain !== null))
+      ? '  → `tidemark sync` reads all kinds'
+      : '  → `tidemark doctor` shows what the key can read, `tidemark status` what the mirror lacks',
   ];
 }
 

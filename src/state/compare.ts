@@ -28,7 +28,7 @@ import { unmanagedKinds } from './compare-sources.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
 import { neverRead, nothingCompared, type UnreadList } from './nothing-compared.ts';
 import { type Coverage, isByChoice, type LoadedState, staleReading, type UnknownRecord } from './state.ts';
-import { isNamedAnyway } from './unasked.ts';
+import { isNamedAnyway, neverAskedKinds } from './unasked.ts';
 import { UnknownRecords } from './unknown-records.ts';
 import type { Scope } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
@@ -91,11 +91,12 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   const parts = recreatedParts(from, filterParts(filter, from, to));
   const collections = comparableCollections(request, parts);
   // Left out alike on both sides; only what could not be read is the document's `skipped`.
-  const apart = [...collections.skipped, ...collections.leftOut];
+  const { unknownRecords, skipped, leftOut, unread } = collections;
+  const apart = [...skipped, ...leftOut];
   // Both states of one mirror come from the same records.
   if (mirror === undefined) for (const side of [from, to]) side.requireCounted?.(collections.compared);
   else to.requireCounted?.(collections.compared, to.point?.run);
-  const { unknownRecords } = collections;
+  const never = neverAskedKinds([asked.from, to], filter);
   const documents: DiffDocument[] = [];
   const unaskedRecords: (RecordKey & { readonly reason: string })[] = [];
   for (const part of parts) {
@@ -141,14 +142,13 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   const document: DiffDocument = {
     ...merged,
     ...(to.source === null ? {} : { source: to.source }),
-    skipped: [...collections.skipped, ...unknownRecords.skipped()],
+    skipped: [...skipped, ...never.skipped, ...unknownRecords.skipped()],
     stale: collections.stale,
-    left_out: [...collections.leftOut, ...countedRecords(unaskedRecords), ...unknownRecords.leftOut()],
+    left_out: [...leftOut, ...never.leftOut, ...countedRecords(unaskedRecords), ...unknownRecords.leftOut()],
     ...unknownVolatile(mode, { from: asked.from, to }, asked.definitions, filter.kinds),
   };
   if (asked.isUnasked === true) return document;
   if (document.compared.collections === 0 && document.compared.records === 0) {
-    const { unread } = collections;
     const question = { filter, unread, sides: [from, to], typedIds: asked.typedIds } as const;
     throw neverRead({ from, to }, document.skipped) ?? nothingCompared(document, question);
   }

@@ -419,9 +419,10 @@ export function unreadKinds(mirror: Mirror, source: string, at: Point): Readonly
   const state = openMirrorState(mirror, source, at);
   const ways = Map.groupBy(state.collections(), ({ kind }) => kind);
   return new Set(
-    [...ways].flatMap(([kind, collections]) => {
-      const found = new Set(collections.map(({ scope }) => state.coverage(kind, scope).how));
-      return found.has('unread') && !found.has('read') ? [kind] : [];
+    KINDS.filter((kind) => {
+      const found = new Set(ways.get(kind)?.map(({ scope }) => state.coverage(kind, scope).how));
+      if (found.size === 0) return (state.neverAsked?.(kind) ?? null) !== null;
+      return found.has('unread') && !found.has('read');
     }),
   );
 }

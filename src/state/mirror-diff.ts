@@ -26,7 +26,7 @@ import type { Point } from './point.ts';
 import { projectsIn } from './live-parents.ts';
 import { requireCounted, requireIntact, requireSealed, requireUnbroken } from './intact.ts';
 import type { UnknownRecord, Coverage, LoadedState, NamedRecord } from './state.ts';
-import { unaskedInRun, type UnaskedInRun } from './unasked.ts';
+import { neverAsked, unaskedInRun, type UnaskedInRun } from './unasked.ts';
 import { firstReads } from './unknown-records.ts';
 
 /** A published run, as the user named it. */
@@ -265,6 +265,10 @@ class MirrorState implements LoadedState {
     }
     const since = readRun === null || readRun === lastRun ? '' : `; last read by run ${readRun}`;
     return { how: 'read', stale: `${why}${since}` };
+  }
+
+  neverAsked(kind: Kind): string | null {
+    return neverAsked(this.#mirror, { source: this.source, run: this.point.run }, kind);
   }
 
   firstReadsAfter(asked: readonly CollectionKey[]): readonly (number | null)[] {

@@ -118,8 +118,10 @@ function apartFromExport(
   );
 }
 
+const SYNC_FIRST = 'run `tidemark sync`, and compare with its run';
+
 /**
- * The error where one side is a state of the mirror from before the first reading of every collection that was skipped; undefined where it
+ * The error where no run was asked for a kind, or one side is a state of the mirror from before the first reading of every collection that was skipped; undefined where it
  * is not only that.
  */
 export function neverRead(
@@ -131,6 +133,11 @@ export function neverRead(
   const isAll = (state: LoadedState, expected: Coverage['how']): boolean =>
     skipped.length > 0 && how(state).every((each) => each === expected);
   const { from, to } = sides;
+  const [never] = skipped.filter(({ kind }) => (to.neverAsked?.(kind) ?? null) !== null);
+  if (never !== undefined)
+    return new TidemarkError('never_read', `nothing was compared: ${never.kind}: ${never.reason}`, {
+      hint: SYNC_FIRST,
+    });
   const lacking =
     isAll(from, 'unread') && isAll(to, 'read')
       ? from
@@ -152,7 +159,7 @@ export function neverRead(
     {
       hint:
         all === null
-          ? 'run `tidemark sync`, and compare with its run'
+          ? SYNC_FIRST
           : `compare with run:${all} or a later run, or make such a run the baseline: \`tidemark snapshots pin NAME run:${all} --baseline\``,
     },
   );

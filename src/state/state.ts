@@ -148,6 +148,8 @@ export interface LoadedState {
    * no longer names. Null where it did; left out where a state has no such records.
    */
   unaskedRecord?(key: RecordKey): string | null;
+  /** Why no run up to that of the state was asked for the kind; null where one was, left out where that is not known. */
+  neverAsked?(kind: Kind): string | null;
   /** For a state of the mirror: for each of these collections, the first run after its own that read it; null if none has. */
   firstReadsAfter?(asked: readonly CollectionKey[]): readonly (number | null)[];
   /** In the order of `compareKeys`. For one of the parts of a filter. */

@@ -4,16 +4,17 @@
  */
 import { activityKinds, collectionKey, definitionOf } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
-import type { Kind } from '../catalog/kinds.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { compareKeys, type RecordKey } from '../catalog/order.ts';
 import { plural } from '../core/wording.ts';
 import { type KindChoice, excludedKinds } from '../config/mirrored-kinds.ts';
-import type { LeftOut } from '../diff/change.ts';
+import type { LeftOut, Skipped } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { SeenCollection, UnaskedCollection } from '../mirror/sweeps-as-of.ts';
 import type { StateFilter } from './filter.ts';
+import { isPublished } from './runs.ts';
 import type { LoadedState, Unasked } from './state.ts';
 
 export const EXCLUDED = 'the configuration excludes the kind';
@@ -41,6 +42,35 @@ export function kindsOfNeither(
   const excluded = excludedKinds(configured).filter((kind) => !known.has(kind));
   const activity = activityKinds();
   return new Map(excluded.filter((kind) => !activity.includes(kind)).map((kind) => [kind, EXCLUDED]));
+}
+
+/** Why nothing is known of a kind as of a run: the runs up to it were limited to others. Null where one was asked for it. */
+export function neverAsked(
+  mirror: Pick<Mirror, 'runs'>,
+  { source, run }: StateOfRun,
+  kind: Kind,
+): string | null {
+  const runs = mirror.runs.list({ source }).filter((each) => each.run <= run && isPublished(each));
+  const own = runs.find((each) => each.run === run)?.kinds ?? null;
+  if (own === null || runs.some(({ kinds }) => kinds === null || kinds.includes(kind))) return null;
+  return `run ${run} was limited to ${own.join(', ')}, and no earlier run read it`;
+}
+
+/** Kinds of which neither state has a list, since no run was asked for them. What `--kind` names is then missing from the answer. */
+export function neverAskedKinds(
+  states: readonly Pick<LoadedState, 'collections' | 'neverAsked'>[],
+  { kinds }: StateFilter,
+): { readonly skipped: readonly Skipped[]; readonly leftOut: readonly LeftOut[] } {
+  const known = new Set(states.flatMap((state) => state.collections().map(({ kind }) => kind)));
+  const activity = activityKinds();
+  const wanted = kinds ?? KINDS.filter((kind) => !activity.includes(kind));
+  const found = wanted.flatMap((kind) => {
+    const reason = known.has(kind)
+      ? null
+      : states.reduce<string | null>((first, state) => first ?? state.neverAsked?.(kind) ?? null, null);
+    return reason === null ? [] : [{ kind, scope: {}, reason }];
+  });
+  return kinds === undefined ? { skipped: [], leftOut: found } : { skipped: found, leftOut: [] };
 }
 
 /** A state of the mirror, as far as it matters. */

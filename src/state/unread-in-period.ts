@@ -13,7 +13,7 @@ import { leadingFilter } from './filter.ts';
 import { openMirrorState } from './mirror-diff.ts';
 import { isPublished, withInterrupted } from './runs.ts';
 import { staleReading } from './state.ts';
-import { EXCLUDED, isNamedAnyway } from './unasked.ts';
+import { EXCLUDED, isNamedAnyway, neverAsked } from './unasked.ts';
 
 interface UnreadList extends CollectionKey {
   readonly outcome: SweepOutcome;
@@ -43,6 +43,8 @@ export interface UnreadInPeriod {
   readonly skipped: readonly Skipped[];
   /** Lists that it has as of an earlier run. */
   readonly stale: readonly Stale[];
+  /** True where all of these are only for want of a run of all kinds: that the last one was limited (`sync --kind`) is why. */
+  readonly isForLimit: boolean;
 }
 
 /** Of each source. */
@@ -123,7 +125,7 @@ function unreadInPeriod(
   });
   const state =
     last === undefined
-      ? { skipped: [], stale: [] }
+      ? { skipped: [], stale: [], isForLimit: false }
       : asOf(mirror, last, { filter, isDependedOn, isExcluded });
   return { runs: unread, ...state };
 }
@@ -139,12 +141,13 @@ function asOf(
   }: Pick<UnreadQuestion, 'filter' | 'isExcluded'> & {
     readonly isDependedOn: (collection: CollectionKey) => boolean;
   },
-): Pick<UnreadInPeriod, 'skipped' | 'stale'> {
+): Pick<UnreadInPeriod, 'skipped' | 'stale' | 'isForLimit'> {
   const at = finishedAt ?? startedAt;
   const state = openMirrorState(mirror, source, { ref: `run:${run}`, run, at, isLatest: false });
   const skipped: Skipped[] = [];
   const stale: Stale[] = [];
   const known = new Set<Kind>();
+  let others = 0;
   for (const collection of state.collections()) {
     const { kind, scope } = collection;
     if (!isDependedOn(collection)) continue;
@@ -153,12 +156,19 @@ function asOf(
     known.add(kind);
     const isNamed = filter.kinds?.includes(kind) !== false;
     if (coverage.unasked !== undefined && !(isNamed && isNamedAnyway(filter, coverage.unasked))) continue;
-    if (coverage.how === 'read') stale.push(...staleReading(collection, 'to', coverage, filter.kinds));
-    else if (coverage.code !== 'not_found') skipped.push({ kind, scope, reason: coverage.reason });
+    if (coverage.how === 'unread' && coverage.code === 'not_found') continue;
+    if (coverage.how === 'unread') skipped.push({ kind, scope, reason: coverage.reason });
+    else stale.push(...staleReading(collection, 'to', coverage, filter.kinds));
+    if (coverage.how === 'unread' || coverage.stale !== undefined) others += 1;
   }
-  for (const kind of filter.kinds ?? [])
-    if (!known.has(kind) && isExcluded(kind)) skipped.push({ kind, scope: {}, reason: EXCLUDED });
-  return { skipped, stale };
+  for (const kind of filter.kinds ?? []) {
+    if (known.has(kind)) continue;
+    const never = neverAsked(mirror, { source, run }, kind);
+    if (isExcluded(kind)) others += 1;
+    if (isExcluded(kind) || never !== null)
+      skipped.push({ kind, scope: {}, reason: isExcluded(kind) ? EXCLUDED : (never ?? '') });
+  }
+  return { skipped, stale, isForLimit: others === 0 };
 }
 
 function keysOf(mirror: Mirror, source: string, filter: Omit<RecordFilter, 'sources'>): Set<string> {

@@ -1,6 +1,7 @@
 /** A run that a command limited to some kinds: of the others the mirror knows what it knew before. */
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
+import { world } from './comparison.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 
 /** A member has another level since the second run, and the third was limited to roles. */
@@ -142,4 +143,49 @@ it('log, blame and show of a record say that the run did not read its list, and 
     }
   ).records;
   expect((await story.expectRun(0, 'log', 'roles', role?.id ?? '')).stdout).not.toContain('not read since');
+});
+
+it('a kind that no run was asked for is named, and not taken for compared or empty', async () => {
+  const { expectRun } = await world();
+  await expectRun(0, 'sync', '--kind', 'domains', '--quiet');
+  await expectRun(0, 'sync', '--kind', 'invites', '--quiet');
+  const why = 'run 1 was limited to domains, and no earlier run read it';
+  const diff = await expectRun(3, 'diff', 'run:1', 'run:2', '--kind', 'members', '--kind', 'organizations');
+  expect(diff.stdout).toContain(`members: ${why}`);
+  expect(diff.stdout).not.toContain('No differences (');
+  expect(diff.stderr).toContain('`tidemark sync`');
+  expect(diff.stderr).not.toContain('doctor');
+  const { skipped } = JSON.parse(
+    (await expectRun(3, 'diff', 'run:1', 'run:2', '--kind', 'members', '--kind', 'organizations', '--json'))
+      .stdout,
+  ) as { skipped: object[] };
+  expect(skipped).toEqual([{ kind: 'members', scope: {}, reason: why }]);
+  expect((await expectRun(3, 'diff', 'run:1', 'run:2', '--kind', 'members')).stderr).toMatch(
+    /nothing was compared: members: run 1 was limited[^]*run `tidemark sync`, and compare with its run/,
+  );
+  // Of everything, it is left out on purpose.
+  expect((await expectRun(3, 'diff', 'run:1', 'run:2', '-v')).stdout).toContain(`left out: projects, roles`);
+
+  const changes = await expectRun(3, 'changes', '--kind', 'members');
+  expect(changes.stdout).not.toContain('Nothing changed.');
+  expect(changes.stderr).toContain('members: run 2 was limited to invites, and no earlier run read it');
+  expect(changes.stderr).toContain('→ `tidemark sync` reads all kinds');
+  const exported = await expectRun(3, 'export', '--kind', 'members', '--format', 'json');
+  expect(JSON.parse(exported.stdout)).toMatchObject({ unread: ['members'], records: [] });
+  await expectRun(0, 'sync', '--quiet');
+  await expectRun(0, 'changes', '--kind', 'members');
+});
+
+it('where only the limit is why, the hint is another sync', async () => {
+  const story = await limited();
+  for (const command of [
+    ['diff', 'run:2', 'latest', '--kind', 'members'],
+    ['drift', '--kind', 'members'],
+    ['changes', '--since', 'run:2', '--kind', 'members'],
+    ['export', '--history', '--format', 'ndjson', '--since', 'run:2', '--kind', 'members'],
+  ]) {
+    const { stderr } = await story.expectRun(3, ...command);
+    expect(stderr, command.join(' ')).toContain('`tidemark sync`');
+    expect(stderr, command.join(' ')).not.toContain('doctor');
+  }
 });
