@@ -6,7 +6,7 @@ import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord } from '../mirror/records.ts';
 import type { DatedExportRecord, ExportRecord } from '../report/export/documents.ts';
 import type { ExportExtent } from '../state/export.ts';
-import { extentCollections, unreadKinds } from '../state/export-state.ts';
+import { extentCollections, unreadKinds } from '../state/export-extent.ts';
 import { miscounted, requireCountedWithin } from '../state/intact.ts';
 import { isSearched, leadingFilter } from '../state/filter.ts';
 import { type Point, pointOf } from '../state/point.ts';

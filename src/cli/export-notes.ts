@@ -9,7 +9,7 @@ import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import { hidingLines, staleFromLines } from '../report/notes.ts';
 import type { ExportExtent, LastComplete } from '../state/export.ts';
-import { lastComplete } from '../state/export-state.ts';
+import { lastComplete } from '../state/export-extent.ts';
 import { leadingFilter } from '../state/filter.ts';
 import { staleReading } from '../state/state.ts';
 import { unaskedInRun, type UnaskedKind, unaskedKinds, unaskedLines } from '../state/unasked.ts';

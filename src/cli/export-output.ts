@@ -229,10 +229,13 @@ function outcomeDocument(
 
 function staleDocument(stale: readonly StaleCollection[]): object {
   return {
-    stale: stale.map(({ source, kind, scope, outcome, lastComplete, limited }) => ({
+    stale: stale.map(({ source, kind, scope, outcome, error, lastComplete, limited }) => ({
       ...{ source, kind, scope, outcome },
       last_complete: lastComplete,
       ...(limited === undefined ? {} : { is_limited: true, reason: limited }),
+      ...(limited !== undefined || outcome === null
+        ? {}
+        : { reason: error === null ? outcome : `${outcome}: ${error}` }),
     })),
   };
 }

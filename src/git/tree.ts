@@ -23,7 +23,7 @@ import type { Secret } from '../core/secret.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { yamlDocument } from '../report/export/documents.ts';
 import { recordPath, recordPathOfYaml } from '../report/export/file-name.ts';
-import { extentCollections } from '../state/export-state.ts';
+import { extentCollections } from '../state/export-extent.ts';
 import { type Point, pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
 import { fingerprintsName, type Redaction, redactionWith } from '../sync/redaction.ts';

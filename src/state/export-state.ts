@@ -11,12 +11,9 @@ import type { StateReference } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
 import { pointerTo, resolvePointer } from '../core/json-pointer.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';
-import { type ExportExtent, extentIn, findExport, type LastComplete } from './export.ts';
+import { type ExportExtent, extentIn, findExport } from './export.ts';
 import { type StateFilter, filterParts, isSearched, selectsCollection, selectsRecord } from './filter.ts';
 import { projectsIn } from './live-parents.ts';
-import type { Mirror } from '../mirror/mirror.ts';
-import { openMirrorState } from './mirror-diff.ts';
-import type { Point } from './point.ts';
 import type { UnknownRecord, Coverage, FilePlace, LoadedState } from './state.ts';
 
 /** More than these are only counted. */
@@ -412,99 +409,4 @@ function scopeOf(value: JsonValue, keys: readonly string[]): Scope | string {
     scope[key] = id;
   }
   return scope;
-}
-
-/** The kinds of which no collection of the source had been read by the point, though there were some to read. */
-export function unreadKinds(mirror: Mirror, source: string, at: Point): ReadonlySet<Kind> {
-  const state = openMirrorState(mirror, source, at);
-  const ways = Map.groupBy(state.collections(), ({ kind }) => kind);
-  return new Set(
-    KINDS.filter((kind) => {
-      const found = new Set(ways.get(kind)?.map(({ scope }) => state.coverage(kind, scope).how));
-      if (found.size === 0) return (state.neverAsked?.(kind) ?? null) !== null;
-      return found.has('unread') && !found.has('read');
-    }),
-  );
-}
-
-/** True where some of the kind's records are older than what the state's run read of the collection. */
-function hasUnaskedRecords(state: LoadedState, kind: Kind): boolean {
-  if (kind !== SCOPE_KIND.organization_id) return false;
-  const kinds = [kind];
-  return [...(state.keys?.({ kinds }) ?? [])].some((key) => typeof state.unaskedRecord?.(key) === 'string');
-}
-
-/** Which collections an export is of. */
-interface ExtentChoice {
-  /** True for one whose records it has. */
-  readonly isAsked: (collection: CollectionKey) => boolean;
-  /** True for one through which these are found. */
-  readonly leads: (collection: CollectionKey) => boolean;
-}
-
-/**
- * `whole`: the collections of a source of which the mirror holds every record that there was at the point. `stale`: those
- * that the last run up to the point could not read completely, so that records of an earlier one stand for them, or none
- * where no run could, or that it was not asked for as it was limited to other kinds (`reason`); not those that the
- * configuration leaves out.
- */
-export function extentCollections(
-  mirror: Mirror,
-  source: string,
-  at: Point,
-  { isAsked, leads }: ExtentChoice,
-): Required<Pick<ExportExtent, 'whole' | 'stale'>> {
-  const state = openMirrorState(mirror, source, at);
-  const whole: CollectionKey[] = [];
-  const stale: (CollectionKey & { readonly limited?: string | undefined })[] = [];
-  for (const collection of state.collections()) {
-    const isHeld = isAsked(collection);
-    if (!isHeld && !leads(collection)) continue;
-    const { kind, scope } = collection;
-    const coverage = state.coverage(kind, scope);
-    if (coverage.how === 'unread' && coverage.unasked === undefined && coverage.code !== null)
-      stale.push(collection);
-    if (coverage.how !== 'read' || coverage.unasked !== undefined || coverage.hasUnnamed === true) continue;
-    if (coverage.stale !== undefined) stale.push(collection);
-    else if (!isHeld || hasUnaskedRecords(state, kind)) continue;
-    else if (coverage.limited !== undefined) stale.push({ ...collection, limited: coverage.limited });
-    else if (state.unknownIn(kind, scope) === null) whole.push(collection);
-  }
-  const complete = stale.length === 0 ? () => null : lastComplete(mirror, source, at.run);
-  const alike = Map.groupBy(stale, (each) => JSON.stringify([each.kind, complete(each), each.limited]));
-  return {
-    whole: byKind(whole),
-    stale: [...alike.values()].flatMap((own) =>
-      byKind(own).map((each) => ({
-        ...each,
-        last_complete: own[0] === undefined ? null : complete(own[0]),
-        ...(own[0]?.limited === undefined ? {} : { is_limited: true, reason: own[0].limited }),
-      })),
-    ),
-  };
-}
-
-/** The last run up to this one that read a collection of the source completely; null if none did. */
-export function lastComplete(
-  mirror: Mirror,
-  source: string,
-  run: number,
-): (collection: CollectionKey) => LastComplete | null {
-  const seen = new Map(mirror.runs.sweepsAsOf(source, run).map((each) => [collectionKey(each), each]));
-  const rows = new Map(mirror.runs.collections(source).map((each) => [collectionKey(each), each]));
-  return (collection) => {
-    const complete = seen.get(collectionKey(collection))?.completeRun ?? null;
-    if (complete === null) return null;
-    const row = rows.get(collectionKey(collection));
-    // Of a run that retention dropped, the collection knows when it was.
-    const known = row?.lastCompleteRun === complete ? row.lastCompleteAt : null;
-    return { run: complete, at: known ?? mirror.runs.get(complete)?.finishedAt ?? null };
-  };
-}
-
-function byKind(collections: readonly CollectionKey[]): ExportExtent['whole'] {
-  return [...Map.groupBy(collections, ({ kind }) => kind)].map(([kind, own]) => ({
-    kind,
-    scopes: own.map(({ scope }) => scope),
-  }));
 }

@@ -320,6 +320,7 @@ interface StaleExtent extends ExtentCollections {
   readonly last_complete?: LastComplete | null;
   /** Given where the run of the state was limited to other kinds: that one read them completely. */
   readonly is_limited?: true;
+  /** Why they were not read; left out by an older export, and where no reading is known. */
   readonly reason?: string;
 }
 

@@ -430,6 +430,7 @@ describe('an export of a run that was denied a list', () => {
         kind: 'batch_exports',
         scopes: [{ organization_id: ORG }],
         last_complete: { run: 1, at: expect.stringMatching(/^2\d{3}-.*Z$/) as string },
+        reason: expect.any(String) as string,
       },
     ]);
     expect(whole.map(({ kind }) => kind)).not.toContain('batch_exports');

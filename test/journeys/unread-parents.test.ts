@@ -76,6 +76,7 @@ describe('a list of parents that was denied since the earlier run', () => {
         kind: 'roles',
         scopes: [{ organization_id: ORG }],
         last_complete: { run: 1, at: expect.stringMatching(/^2/) as string },
+        reason: expect.stringMatching(/^denied: /) as string,
       },
     ]);
     expect(stderr).toMatch(/roles .*: denied; last read completely/);

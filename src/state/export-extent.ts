@@ -1,0 +1,130 @@
+/** What an export holds of the mirror: which collections completely, and which not, with the reason. */
+import type { CollectionKey } from '../catalog/order.ts';
+import { collectionKey } from '../catalog/catalog.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { ExportExtent, LastComplete } from './export.ts';
+import { openMirrorState } from './mirror-diff.ts';
+import type { Point } from './point.ts';
+import type { LoadedState } from './state.ts';
+
+/** The kinds of which no collection of the source had been read by the point, though there were some to read. */
+export function unreadKinds(mirror: Mirror, source: string, at: Point): ReadonlySet<Kind> {
+  const state = openMirrorState(mirror, source, at);
+  const ways = Map.groupBy(state.collections(), ({ kind }) => kind);
+  return new Set(
+    KINDS.filter((kind) => {
+      const found = new Set(ways.get(kind)?.map(({ scope }) => state.coverage(kind, scope).how));
+      if (found.size === 0) return (state.neverAsked?.(kind) ?? null) !== null;
+      return found.has('unread') && !found.has('read');
+    }),
+  );
+}
+
+/** True where some of the kind's records are older than what the state's run read of the collection. */
+function hasUnaskedRecords(state: LoadedState, kind: Kind): boolean {
+  if (kind !== SCOPE_KIND.organization_id) return false;
+  const kinds = [kind];
+  return [...(state.keys?.({ kinds }) ?? [])].some((key) => typeof state.unaskedRecord?.(key) === 'string');
+}
+
+/** Which collections an export is of. */
+interface ExtentChoice {
+  /** True for one whose records it has. */
+  readonly isAsked: (collection: CollectionKey) => boolean;
+  /** True for one through which these are found. */
+  readonly leads: (collection: CollectionKey) => boolean;
+}
+
+/**
+ * `whole`: the collections of a source of which the mirror holds every record that there was at the point. `stale`: those
+ * that the last run up to the point could not read completely, so that records of an earlier one stand for them, or none
+ * where no run could, or that it was not asked for as it was limited to other kinds (`is_limited`); not those that the
+ * configuration leaves out.
+ */
+export function extentCollections(
+  mirror: Mirror,
+  source: string,
+  at: Point,
+  { isAsked, leads }: ExtentChoice,
+): Required<Pick<ExportExtent, 'whole' | 'stale'>> {
+  const state = openMirrorState(mirror, source, at);
+  const whole: CollectionKey[] = [];
+  const stale: (CollectionKey & { readonly limited?: string | undefined })[] = [];
+  for (const collection of state.collections()) {
+    const isHeld = isAsked(collection);
+    if (!isHeld && !leads(collection)) continue;
+    const { kind, scope } = collection;
+    const coverage = state.coverage(kind, scope);
+    if (coverage.how === 'unread' && coverage.unasked === undefined && coverage.code !== null)
+      stale.push(collection);
+    if (coverage.how !== 'read' || coverage.unasked !== undefined || coverage.hasUnnamed === true) continue;
+    if (coverage.stale !== undefined) stale.push(collection);
+    else if (!isHeld || hasUnaskedRecords(state, kind)) continue;
+    else if (coverage.limited !== undefined) stale.push({ ...collection, limited: coverage.limited });
+    else if (state.unknownIn(kind, scope) === null) whole.push(collection);
+  }
+  const complete = stale.length === 0 ? () => null : lastComplete(mirror, source, at.run);
+  const reasonOf = stale.length === 0 ? () => null : unreadReasons(mirror, source, at.run);
+  const alike = Map.groupBy(stale, (each) =>
+    JSON.stringify([each.kind, complete(each), each.limited, reasonOf(each)]),
+  );
+  return {
+    whole: byKind(whole),
+    stale: [...alike.values()].flatMap((own) =>
+      byKind(own).map((each) => {
+        const [first] = own;
+        if (first === undefined) return { ...each, last_complete: null };
+        const reason = reasonOf(first);
+        return {
+          ...{ ...each, last_complete: complete(first) },
+          ...(first.limited === undefined ? {} : { is_limited: true, reason: first.limited }),
+          ...(first.limited !== undefined || reason === null ? {} : { reason }),
+        };
+      }),
+    ),
+  };
+}
+
+/**
+ * What became of the last sweep of a collection, and why; null where none is known, or it was complete. Without a run, which would change
+ * a tree that is kept with every run.
+ */
+function unreadReasons(
+  mirror: Mirror,
+  source: string,
+  run: number,
+): (collection: CollectionKey) => string | null {
+  const seen = new Map(mirror.runs.sweepsAsOf(source, run).map((each) => [collectionKey(each), each]));
+  return (collection) => {
+    const { outcome = null, error = null } = seen.get(collectionKey(collection)) ?? {};
+    if (outcome === null || outcome === 'complete') return null;
+    return error === null ? outcome : `${outcome}: ${error}`;
+  };
+}
+
+/** The last run up to this one that read a collection of the source completely; null if none did. */
+export function lastComplete(
+  mirror: Mirror,
+  source: string,
+  run: number,
+): (collection: CollectionKey) => LastComplete | null {
+  const seen = new Map(mirror.runs.sweepsAsOf(source, run).map((each) => [collectionKey(each), each]));
+  const rows = new Map(mirror.runs.collections(source).map((each) => [collectionKey(each), each]));
+  return (collection) => {
+    const complete = seen.get(collectionKey(collection))?.completeRun ?? null;
+    if (complete === null) return null;
+    const row = rows.get(collectionKey(collection));
+    // Of a run that retention dropped, the collection knows when it was.
+    const known = row?.lastCompleteRun === complete ? row.lastCompleteAt : null;
+    return { run: complete, at: known ?? mirror.runs.get(complete)?.finishedAt ?? null };
+  };
+}
+
+function byKind(collections: readonly CollectionKey[]): ExportExtent['whole'] {
+  return [...Map.groupBy(collections, ({ kind }) => kind)].map(([kind, own]) => ({
+    kind,
+    scopes: own.map(({ scope }) => scope),
+  }));
+}
