@@ -43,7 +43,7 @@ import {
   asRefusal,
   numberIn,
   queryOf,
-  queryWith,
+  filledQueryWith,
   sourcesIn,
   Refusal,
   requestText,
@@ -77,11 +77,11 @@ export function createApi(parts: ApiParts): Hono {
   const api = new Hono();
   const triggers = new TriggerRate(clock);
   api.get('/status', async (context) => {
-    const query = queryWith(context, ['source']);
+    const query = filledQueryWith(context, ['source']);
     return context.json(await statusShown(parts, query, clock.now()));
   });
   api.get('/runs', async (context) => {
-    const query = queryWith(context, ['limit', 'before', 'source']);
+    const query = filledQueryWith(context, ['limit', 'before', 'source']);
     const isOfAll = isOfAllMirrors(cells, query);
     const limit = numberIn(query, 'limit', 20, isOfAll ? MOST_ROWS_OF_ALL : MOST_ROWS);
     const before = numberIn(query, 'before', Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
@@ -103,7 +103,7 @@ export function createApi(parts: ApiParts): Hono {
     return context.json({ schema: 'tidemark.runs/1', runs, ...withErrors(errors) });
   });
   api.get('/runs/:run', async (context) => {
-    const view = viewIn(cells, queryWith(context, cells.isPerSource() ? ['source'] : []));
+    const view = viewIn(cells, filledQueryWith(context, cells.isPerSource() ? ['source'] : []));
     const mirror = view.mirror();
     const run = runNamed(mirror, context.req.param('run'));
     return context.json(await runShown(view, mirror, run));
@@ -129,7 +129,7 @@ export function createApi(parts: ApiParts): Hono {
     return context.json({ schema: 'tidemark.queued/1', queued }, 202);
   });
   api.get('/requests/:request', (context) => {
-    queryWith(context, []);
+    filledQueryWith(context, []);
     const request = context.req.param('request');
     const status = /^\d{1,15}$/.test(request) ? cells.requested(Number(request)) : null;
     if (status !== null) return context.json(requestDocument(Number(request), status));
@@ -138,7 +138,7 @@ export function createApi(parts: ApiParts): Hono {
     });
   });
   api.get('/events', (context) => {
-    queryWith(context, []);
+    filledQueryWith(context, []);
     const { outgoing } = context.env as HttpBindings;
     const headers = { 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' };
     return context.req.raw.method === 'HEAD'
@@ -146,7 +146,7 @@ export function createApi(parts: ApiParts): Hono {
       : context.body(parts.events.open(outgoing), 200, headers);
   });
   api.get('/jobs', async (context) => {
-    const query = queryWith(context, ['limit', 'name', 'source']);
+    const query = filledQueryWith(context, ['limit', 'name', 'source']);
     const isOfAll = isOfAllMirrors(cells, query);
     const limit = numberIn(query, 'limit', 20, isOfAll ? MOST_ROWS_OF_ALL : MOST_ROWS);
     const name = jobNameIn(query);
@@ -157,12 +157,12 @@ export function createApi(parts: ApiParts): Hono {
     return context.json({ schema: 'tidemark.jobs/1', jobs, ...withErrors(errors) });
   });
   api.get('/changes', async (context) => {
-    const query = queryWith(context, ['from', 'to', 'kind', 'source', 'limit']);
+    const query = filledQueryWith(context, ['from', 'to', 'kind', 'source', 'limit']);
     return context.json(await changesShown(pagesOf(viewIn(cells, query)), clock, query));
   });
   api.get('/drift', async (context) => {
     const isOfAll = isOfAllMirrors(cells, queryOf(context));
-    const query = queryWith(context, isOfAll ? ['source', 'limit', 'after'] : ['source']);
+    const query = filledQueryWith(context, isOfAll ? ['source', 'limit', 'after'] : ['source']);
     if (isOfAll) return context.json(await driftOfAll(cells, pagesOf, clock, query));
     const found: FoundDocuments = { documents: [], errors: [], failures: [], hasBaseline: false };
     for (const view of viewsIn(cells, query)) await addDrift(found, pagesOf(view), clock, query);

@@ -48,6 +48,19 @@ export function queryWith(context: Context, known: readonly string[]): URLSearch
   );
 }
 
+/**
+ * The same for the API: a parameter without a value is a variable that a script left unset, and not the wish to narrow nothing. Forms of
+ * pages send empty fields. @throws TidemarkError `usage`
+ */
+export function filledQueryWith(context: Context, known: readonly string[]): URLSearchParams {
+  const query = queryWith(context, known);
+  const empty = [...query].find(([, value]) => value.split(',').every((part) => part.trim() === ''));
+  if (empty === undefined) return query;
+  throw new TidemarkError('usage', `${nameText(empty[0])} is empty`, {
+    hint: 'give it a value, or leave it out',
+  });
+}
+
 /** A whole number from 1 to `most`; `usual` where it is not given. @throws TidemarkError `usage` */
 export function numberIn(query: URLSearchParams, name: string, usual: number, most: number): number {
   const text = query.get(name);

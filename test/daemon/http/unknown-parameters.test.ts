@@ -31,3 +31,33 @@ it('every page refuses parameters that it does not know, and names those that it
   }
   for (const path of paths) expect([path, (await ask(path)).status]).toEqual([path, 200]);
 });
+
+it('the API refuses a parameter without a value by name; the forms of pages send empty fields', async () => {
+  const world = await World.create();
+  await world.sync();
+  const { url } = await world.listen({ token: null });
+  const ask = async (path: string): Promise<{ status: number; text: string }> => {
+    const response = await fetch(new URL(path, url), { headers: { Accept: 'text/html' } });
+    return { status: response.status, text: await response.text() };
+  };
+  for (const [path, name] of [
+    ['changes?kind=', 'kind'],
+    ['changes?kind=roles&kind=', 'kind'],
+    ['changes?kind=,', 'kind'],
+    ['changes?from=&to=', 'from'],
+    ['changes?limit=', 'limit'],
+    ['runs?source=', 'source'],
+    ['runs?before=', 'before'],
+    ['jobs?name=', 'name'],
+    ['status?source=', 'source'],
+    ['drift?source=', 'source'],
+  ] as const) {
+    const { status, text } = await ask(`/api/v1/${path}`);
+    expect([path, status]).toEqual([path, 400]);
+    expect(JSON.parse(text)).toMatchObject({ error: { code: 'usage', message: `${name} is empty` } });
+  }
+  for (const path of ['changes?kind=roles,', 'runs?limit=5', 'drift'])
+    expect([path, (await ask(`/api/v1/${path}`)).status]).not.toEqual([path, 400]);
+  for (const path of ['/changes?days=7&kind=', '/drift?q=&kind=', '/audit?since=&until=', '/records?q='])
+    expect([path, (await ask(path)).status]).toEqual([path, 200]);
+});
