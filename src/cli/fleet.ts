@@ -8,7 +8,7 @@ import type { Secret } from '../core/secret.ts';
 import { suggest } from '../core/suggest.ts';
 import { count, duration, localMinute, localTime, plural } from '../core/wording.ts';
 import type { CellOverview, ChangeSummary, Since } from '../fleet/registry/overview.ts';
-import { fleetRunsDocument } from '../fleet/serve/documents.ts';
+import { cellsNotRead, fleetChangesDocument, fleetRunsDocument } from '../fleet/serve/documents.ts';
 import { Registry } from '../fleet/registry/registry.ts';
 import { parseReference } from '../state/reference.ts';
 import { readLoadedConfig } from '../wire.ts';
@@ -162,12 +162,13 @@ export async function fleetChanges(context: CommandContext, options: ChangesOpti
   const { json, verbose } = context.options;
   return withRegistry(context, async (registry) => {
     const filter = { cells: await chosenNames(registry, cell), since, kinds, organizations, limit };
+    const cells = await registry.overview({ cells: filter.cells });
     if (json === true) {
-      const { total, rows } = await registry.changes(filter);
-      const document = { schema: 'tidemark.fleet-changes/1', total, changes: rows };
+      const document = fleetChangesDocument(await registry.changes(filter), cells);
       await print(context, `${JSON.stringify(document)}\n`);
       return EXIT.done;
     }
+    const unread = cellsNotRead(cells);
     const most = verbose === true ? Number.MAX_SAFE_INTEGER : CHANGES_LISTED;
     const found = await registry.changeSummaries(filter, most);
     const table = renderTable(
@@ -186,9 +187,24 @@ export async function fleetChanges(context: CommandContext, options: ChangesOpti
     const isSummed = found.rows.some((row) => !('paths' in row));
     const more = moreText({ shown: found.shown, total: found.total }, 'change');
     const hint = isSummed ? '(--verbose lists each change, --kind those of one kind)\n' : '';
-    await print(context, found.total === 0 ? 'no changes\n' : `${table}\n${more}${hint}`);
+    const none = unread.length === 0 ? 'no changes\n' : 'no changes in what could be read\n';
+    await print(context, found.total === 0 ? none : `${table}\n${more}${hint}`);
+    printNote(context, unreadLines(unread));
     return EXIT.done;
   });
+}
+
+/** Of each cell of which changes may be missing, which run did not read what. */
+function unreadLines(cells: readonly CellOverview[]): string[] {
+  const more = cells.length - REASONS_SHOWN;
+  return [
+    ...cells.slice(0, REASONS_SHOWN).map(({ name, lastRun, lastOutcome, runError, runErrorCode }) => {
+      if (lastRun === null) return `nothing of ${name} was read yet`;
+      const why = runError ?? runErrorCode;
+      return `run ${lastRun} of ${name} is ${lastOutcome ?? 'unknown'}, changes may be missing${why === null ? '' : `: ${why}`}`;
+    }),
+    ...(more > 0 ? [`and ${plural(more, 'more cell')}: \`tidemark fleet status\` has all`] : []),
+  ];
 }
 
 function summaryText(summary: ChangeSummary): string {

@@ -88,8 +88,8 @@ export function extentCollections(
 }
 
 /**
- * What became of the last sweep of a collection, and why; null where none is known, or it was complete. Without a run, which would change
- * a tree that is kept with every run.
+ * Why the last sweep of a collection was not complete; null if it was, or no sweep is known. Without the number of a run, which would
+ * change a tree that is kept with every run.
  */
 function unreadReasons(
   mirror: Mirror,

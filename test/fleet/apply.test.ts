@@ -445,6 +445,22 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
         ],
       });
       expect((await run('runs')).stdout).toContain('13 removals of roles held');
+      // Nor are all changes known of it.
+      const quiet = await run('changes', '--since', '1h', '--cell', 'acme');
+      expect(quiet).toMatchObject({
+        code: 0,
+        stdout: 'no changes in what could be read\n',
+        stderr: 'tidemark: run 3 of acme is partial, changes may be missing: 13 removals of roles held\n',
+      });
+      const missing = JSON.parse((await run('changes', '--cell', 'acme', '--json')).stdout) as object;
+      expect(missing).toMatchObject({
+        not_read: [
+          {
+            ...{ cell: 'acme', run: 3, outcome: 'partial', error_code: 'removals_held' },
+            error: '13 removals of roles held',
+          },
+        ],
+      });
       await server.execute(
         url,
         `UPDATE tidemark.runs SET error_code = NULL, error = NULL; UPDATE tidemark.cells SET last_outcome = 'complete'`,

@@ -73,7 +73,11 @@ describe.skipIf(POSTGRES === null)(`fleet serve${WITHOUT_POSTGRES}`, () => {
       }) as object,
       workers: [{ worker: 'w1' }],
     });
-    expect(await get('/api/v1/changes?since=1h')).toMatchObject({ total: 1, changes: [{ cell: 'c007' }] });
+    expect(await get('/api/v1/changes?since=1h')).toMatchObject({
+      total: 1,
+      changes: [{ cell: 'c007' }],
+      not_read: [],
+    });
     for (const query of ['', '?since=', '?cell=c007', '?limit=5', '?kind=roles'])
       expect(await get(`/api/v1/changes${query}`), query).toMatchObject({ total: 1 });
     expect(await get('/api/v1/changes?cell=c001')).toMatchObject({ total: 0 });

@@ -1,5 +1,11 @@
 /** JSON documents about all cells, as the commands print them and the API of `fleet serve` answers them. */
-import type { CellOverview, RunOverview, WorkerOverview } from '../registry/overview.ts';
+import type {
+  CellOverview,
+  ChangeOverview,
+  Listed,
+  RunOverview,
+  WorkerOverview,
+} from '../registry/overview.ts';
 import { reasonOf } from './health.ts';
 
 export function fleetStatusDocument(
@@ -64,6 +70,30 @@ export function fleetRunsDocument(runs: readonly RunOverview[]): object {
       error: run.error,
       worker: run.worker,
       published_at: run.publishedAt,
+    })),
+  };
+}
+
+/** The cells of which changes may be missing: their newest run is not complete, or there was none. */
+export function cellsNotRead(cells: readonly CellOverview[]): readonly CellOverview[] {
+  return cells.filter(({ lastOutcome, state }) => lastOutcome !== 'complete' && state !== 'retired');
+}
+
+/** @param cells those that the changes were asked of */
+export function fleetChangesDocument(
+  { total, rows }: Listed<ChangeOverview>,
+  cells: readonly CellOverview[],
+): object {
+  return {
+    schema: 'tidemark.fleet-changes/1',
+    total,
+    changes: rows,
+    not_read: cellsNotRead(cells).map((cell) => ({
+      cell: cell.name,
+      run: cell.lastRun,
+      outcome: cell.lastOutcome,
+      error_code: cell.runErrorCode,
+      error: cell.runError,
     })),
   };
 }

@@ -9,7 +9,7 @@ import { ActiveProblems } from '../../daemon/problems.ts';
 import { createShell, type ShellOptions } from '../../daemon/http/shell.ts';
 import type { CellHealth } from '../registry/overview.ts';
 import type { Registry } from '../registry/registry.ts';
-import { fleetRunsDocument, fleetStatusDocument } from './documents.ts';
+import { fleetChangesDocument, fleetRunsDocument, fleetStatusDocument } from './documents.ts';
 import { HEALTH_TEXT } from './health.ts';
 import { fleetMetrics } from './metrics.ts';
 import { fleetPage } from './page.ts';
@@ -94,14 +94,15 @@ export async function serveFleet(registry: Registry, options: ShellOptions): Pro
   application.get('/api/v1/changes', async (context) => {
     const query = new URL(context.req.url).searchParams;
     const now = clock.now();
-    const { rows, total } = await registry.changes({
-      cells: valuesIn(query, 'cell'),
+    const cells = valuesIn(query, 'cell');
+    const found = await registry.changes({
+      cells,
       since: { at: timeIn(query, 'since', isoTime(now - USUAL_CHANGES_MS), now) },
       kinds: kindsIn(query, 'kind') ?? undefined,
       organizations: valuesIn(query, 'organization'),
       limit: numberIn(query, 'limit', 200, MOST_ROWS),
     });
-    return context.json({ schema: 'tidemark.fleet-changes/1', total, changes: rows });
+    return context.json(fleetChangesDocument(found, await registry.overview({ cells })));
   });
   application.get('/api/v1/drift', async (context) => {
     const query = new URL(context.req.url).searchParams;
