@@ -15,15 +15,10 @@ import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import { formChangeText, groupedNotes, staleFromLines } from '../report/notes.ts';
-import { diffReport } from '../report/diff-report.ts';
-import { renderText } from '../report/render-text.ts';
-import { maskedDocument } from '../report/mask.ts';
-import { requireCountedWithin } from '../state/intact.ts';
 import { type NamedRemovals, namedRemovals } from '../state/held-names.ts';
 import { openMirrorState, diffPoints } from '../state/mirror-diff.ts';
 import { firstReadsIn, readNewlyReadCollections } from '../state/newly-read.ts';
 import { newlyReadRecords } from '../state/unknown-records.ts';
-import { parentNames } from '../state/parent-names.ts';
 import type { Point } from '../state/point.ts';
 import { isPublished, previousRun } from '../state/runs.ts';
 import { type RecreatedCount, recreatedIn, RecreatedBetween } from '../state/recreated.ts';
@@ -31,7 +26,6 @@ import { RestoreWrites } from '../state/written-by-restore.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import { heldCommands } from '../sync/removals.ts';
 import type { RunReport } from '../sync/run.ts';
-import { type CommandContext, lineOptions } from './context.ts';
 import { collectionsText, groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
 import { renderTable } from '../report/table.ts';
 
@@ -359,9 +353,6 @@ export function recreatedInRun(mirror: Mirror, number: number): RecreatedCount[]
 
 // The changes of a run: compared with the previously published run of the same source.
 
-/** Records of a run that are printed; the rest is only counted, since a run can change everything. */
-const RECORDS_SHOWN = 100;
-
 /** The changes from one published run to a later one of the same source. */
 export function changesBetween(
   mirror: Mirror,
@@ -408,81 +399,6 @@ export function recordsAt(mirror: Mirror, { run, source, added }: RunRow): numbe
   const sources = [source];
   const all = mirror.records.countsAt(run, { sources }).reduce((sum, { records }) => sum + records, 0);
   return all - countRepeats(mirror.records.keysAt(run, { sources, kinds: repeatingKinds() }));
-}
-
-/** @throws TidemarkError `mirror_corrupt` where records were deleted: their changes would be missing */
-function changesOfRun(
-  mirror: Mirror,
-  config: Config,
-  runs: Parameters<typeof changesBetween>[2],
-): DiffDocument {
-  requireCountedWithin(mirror, { sources: [runs.to.source] });
-  return changesBetween(mirror, config, runs);
-}
-
-/** The `changes` of a run's JSON document; null for a source's first run and for one that was not published. */
-export function runChangesDocument(
-  mirror: Mirror,
-  config: Config,
-  run: RunRow,
-  { showsSecrets }: { readonly showsSecrets: boolean },
-): DiffDocument | null {
-  const from = isPublished(run) ? previousRun(mirror, run) : undefined;
-  if (from === undefined) return null;
-  const document = changesOfRun(mirror, config, { from, to: run });
-  return showsSecrets ? document : maskedDocument(document, definitionsFor(config, run.source));
-}
-
-/** A run's changes for people. */
-export interface PrintedChanges {
-  /** One or several lines; empty for a run that was not published. */
-  readonly text: string;
-  /** Of the same comparison; null for a source's first run, and for one that was not published. */
-  readonly summary: DiffDocument['summary'] | null;
-  readonly firstReads: readonly FirstRead[];
-  readonly createdAgain: readonly RecreatedCount[];
-}
-
-export const NOTHING_COMPARED = {
-  ...{ summary: null, firstReads: [], createdAgain: [] },
-} as const satisfies Omit<PrintedChanges, 'text'>;
-
-export function printRunChanges(
-  context: CommandContext,
-  mirror: Mirror,
-  config: Config,
-  run: RunRow,
-  { showsSecrets }: { readonly showsSecrets: boolean },
-): PrintedChanges {
-  if (!isPublished(run)) return { text: '', ...NOTHING_COMPARED };
-  const from = previousRun(mirror, run);
-  if (from === undefined) {
-    const kept = mirror.retention.forgottenBefore(run.run) === undefined ? '' : ' that is kept';
-    const records = plural(recordsAt(mirror, run), 'record');
-    return {
-      text: `the first run of ${run.source}${kept}: ${records}, all new\n`,
-      ...NOTHING_COMPARED,
-    };
-  }
-  const definitions = definitionsFor(config, run.source);
-  const document = changesOfRun(mirror, config, { from, to: run });
-  const report = diffReport(document, {
-    definitions,
-    showsSecrets,
-    notes: comparisonNotes(document, definitions),
-    parentName: parentNames(mirror, run.source, definitions),
-  });
-  const text = renderText(report, {
-    ...lineOptions(context),
-    maxRecords: RECORDS_SHOWN,
-    moreHint: `tidemark diff run:${from.run} run:${run.run}`,
-  });
-  return {
-    text,
-    summary: document.summary,
-    firstReads: document.first_read ?? [],
-    createdAgain: recreatedIn(mirror, { from, to: run }),
-  };
 }
 
 // Notes to a run's counts: how many of its added and removed records were created again by restores.

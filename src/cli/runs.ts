@@ -14,16 +14,13 @@ import type { Located } from './command-row.ts';
 import { print, type CommandContext, terminalWidth } from './context.ts';
 import { printAltered } from './verification-note.ts';
 import { progressInDaemon, progressText } from './daemon-requests.ts';
+import { recreatedInRun, recreatedLines, schemaChangeDocument, schemaChangeLines } from './run.ts';
 import {
   NOTHING_COMPARED,
-  recreatedLines,
   type PrintedChanges,
-  runChangesDocument,
   printRunChanges,
-  recreatedInRun,
-  schemaChangeDocument,
-  schemaChangeLines,
-} from './run.ts';
+  runChangesDocument,
+} from './runs-changes.ts';
 import { acceptedDocument, removalsText } from '../report/audit-report.ts';
 import { byText } from '../report/value-text.ts';
 import { renderTable } from '../report/table.ts';
