@@ -22,6 +22,7 @@ import {
   verdictText,
 } from '../daemon/health/status-answers.ts';
 import type { HealthSnapshot } from '../daemon/health/health-facts.ts';
+import type { HealthCode } from '../daemon/health/reason.ts';
 import { ahead, backupInterval, besideDue } from '../daemon/http/wording.ts';
 import { parseCron } from '../daemon/schedule/cron.ts';
 import type { ScheduleView } from '../daemon/view.ts';
@@ -129,7 +130,8 @@ function answerLines(
 const WITH_HINT: ReadonlySet<string> = new Set(['restore_interrupted', 'drift_waiting']);
 
 /** What concerns a source is explained with the source. */
-function needsLines({ snapshot, hasDaemon, upkeep }: StatusFacts): string[] {
+function needsLines(facts: StatusFacts): string[] {
+  const { snapshot, hasDaemon, upkeep } = facts;
   const needs = needsOf(snapshot);
   if (needs.length === 0) return [];
   const isFailing = snapshot.health.state === 'failing';
@@ -148,15 +150,51 @@ function needsLines({ snapshot, hasDaemon, upkeep }: StatusFacts): string[] {
         ...(hint === null || (source !== null && !isExplained) ? [] : [`    → ${hint}`]),
       ];
     }),
-    ...(isFailing ? [hasDaemon ? ASK_DAEMON : upkeep === 'once' ? NOT_CALLED : NO_DAEMON] : []),
+    ...(isFailing ? (hasDaemon ? [ASK_DAEMON] : upkeep === 'once' ? callLines(facts) : [NO_DAEMON]) : []),
   ];
 }
 
 // What keeps a mirror from being current may be known to the daemon alone: with a full disk it cannot record anything.
 const ASK_DAEMON = '  → `tidemark daemon --check` says what the running daemon reports';
 const NO_DAEMON = '  → no daemon is running: start it (`tidemark daemon`), or run `tidemark sync`';
-const NOT_CALLED =
-  '  → see that cron or the timer still calls `tidemark daemon --once`, or run `tidemark sync`';
+const NOT_CALLED = 'see that cron or the timer still calls `tidemark daemon --once`';
+
+/** Cron calls every quarter of an hour (getting-started.md): what has been due for longer was left by a call, or none came. */
+const CALLED_WITHIN_MS = 20 * 60_000;
+/** Sources whose last sync is named; each has lines of its own below. */
+const ENDS_NAMED = 3;
+/** What says more of the last sync than that it is too long ago. */
+const ENDS: ReadonlySet<string> = new Set<HealthCode>([
+  'key_refused',
+  'run_failed',
+  'run_partial',
+  'removals_held',
+]);
+const END_WORDS = {
+  failed: 'failed',
+  refused: 'was refused',
+  partial: 'was partial',
+  interrupted: 'was interrupted',
+} as const;
+
+/** Why calls of `daemon --once` do not keep the mirror current, and what to do: no call came, or what the last one ended with. */
+function callLines({ mirror, schedules, snapshot }: StatusFacts): string[] {
+  const { health, now } = snapshot;
+  // A full disk, a limit that is used up, a call that was killed: said above, with what to do.
+  if (health.reasons.some(({ code }) => code === 'daemon_problem')) return [];
+  const due = schedules.flatMap(({ schedule, dueAt }) => (schedule === 'sync' ? (dueAt ?? []) : []))[0];
+  const isLeft = due !== undefined && now - Date.parse(due) > CALLED_WITHIN_MS;
+  const ends = health.sources.flatMap(({ source, reasons }) => {
+    const [job] = mirror.daemon.jobs({ name: 'sync', source, limit: 1 });
+    if (job === undefined || job.outcome === 'done' || job.outcome === 'running') return [];
+    const hint = reasons.find(({ code }) => ENDS.has(code))?.hint ?? '`tidemark runs` shows the runs';
+    const ago = age(job.finishedAt ?? job.startedAt, now);
+    return `  → the last call of \`tidemark daemon --once\` that synced ${source}, ${ago}, ${END_WORDS[job.outcome]}: ${hint}`;
+  });
+  if (!isLeft && ends.length > 0) return ends.slice(0, ENDS_NAMED);
+  const since = isLeft ? `, and what it prints: a sync was due ${age(due, now)}` : '';
+  return [`  → ${NOT_CALLED}${since}; or run \`tidemark sync\``];
+}
 
 /** What is wrong with a source, and what to do; with `isVerbose` its runs and kinds as well. */
 function sourceLines(
@@ -364,17 +402,21 @@ function directoryLine(backup: BackupConfig, facts: StatusFacts): string {
 }
 
 /** When the first backup is due, and what makes it. */
-function firstBackupText({ everyMs }: BackupConfig, { hasDaemon, schedules, snapshot }: StatusFacts): string {
+function firstBackupText(
+  { everyMs }: BackupConfig,
+  { hasDaemon, schedules, snapshot, upkeep }: StatusFacts,
+): string {
   const due = schedules.flatMap(({ schedule, dueAt }) =>
     schedule === 'sync' && dueAt !== null ? dueAt : [],
   );
   const [next] = due.sort();
   const after = next === undefined ? '' : `, ${ahead(next, snapshot.now)}`;
   const who = hasDaemon
-    ? `the daemon makes the first after its next complete sync${after}`
-    : 'no daemon is running to make it';
-  const join = hasDaemon ? '; ' : ', and ';
-  return `one is due ${backupInterval(everyMs)}${join}${who}: \`tidemark backup create\` makes one now`;
+    ? `; the daemon makes the first after its next complete sync${after}`
+    : upkeep === 'once'
+      ? `; \`daemon --once\` makes the first after its next complete sync${after}`
+      : ', and nothing makes it: no daemon is running, and nothing calls `daemon --once`';
+  return `one is due ${backupInterval(everyMs)}${who}: \`tidemark backup create\` makes one now`;
 }
 
 function ownBackupsLine(backup: BackupConfig, facts: StatusFacts): string {

@@ -635,7 +635,7 @@ pings: [{ success: "\${PING}" }]
       /^Backups: none yet; one is due every .*\n {2}the bucket was not asked; `tidemark backup list` lists/m,
     );
     expect((await statusOf(home)).replaceAll(/\s+/g, ' ')).toMatch(
-      /Backups: none yet; one is due every \S+ h, and no daemon is running to make it: `tidemark backup create` makes one now/,
+      /Backups: none yet; one is due every \S+ h, and nothing makes it: no daemon is running, and nothing calls `daemon --once`: `tidemark backup create` makes one now/,
     );
   });
 
