@@ -1,9 +1,11 @@
 /** What `init` must know before it probes the service, and secrets by reference: from options, or asked for on the terminal. */
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
+import { isIPv4 } from 'node:net';
 import { dirname, relative, resolve } from 'node:path';
 import { readSecretFile } from '../config/checking.ts';
 import { aboutOf, baseUrl, name as sourceName, type OptionType } from '../config/schema.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { isLoopback } from '../core/local-url.ts';
 import { Secret } from '../core/secret.ts';
 import { isInteractive, printNote, type CommandContext } from './context.ts';
 import { askChoice, askSecret, askText } from './prompt.ts';
@@ -95,13 +97,22 @@ function addressMistake(text: string): string | undefined {
   // A word alone is a slip more often than a host of this network.
   const isWord = /^(?!localhost$)[\w-]*$/i.test(text.trim());
   const mistake = check(isWord ? text : withScheme(text));
-  const near = `http://${text.trim()}`;
+  const near = `${likelyScheme(text.trim())}${text.trim()}`;
   const isNear = mistake !== undefined && !text.includes(':/') && check(near) === undefined;
   return isNear ? `${mistake}; did you mean ${near}?` : mistake;
 }
 
 function withScheme(text: string): string {
-  return /^[a-z][\w.-]*(:\d+)?(\/|$)/i.test(text) && !text.includes('://') ? `https://${text}` : text;
+  const isBare = /^[a-z][\w.-]*(:\d+)?(\/|$)/i.test(text) && !text.includes('://');
+  return isBare ? `${likelyScheme(text)}${text}` : text;
+}
+
+const PRIVATE = /^(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))\./;
+
+/** Encrypted, but for an address of this machine or of a private network, where a service seldom has a certificate. */
+function likelyScheme(text: string): 'http://' | 'https://' {
+  const [host = ''] = text.split(/[:/]/, 1);
+  return isLoopback(host) || (isIPv4(host) && PRIVATE.test(host)) ? 'http://' : 'https://';
 }
 
 export async function nameFor(context: CommandContext, { name }: InitOptions): Promise<string> {

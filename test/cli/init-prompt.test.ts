@@ -157,7 +157,7 @@ describe('init on a terminal', () => {
       directory,
       [
         ['Address of the service', `foo${ENTER}`],
-        ['did you mean http://foo?', `${'\u007f'.repeat(3)}ftp://x${ENTER}`],
+        ['did you mean https://foo?', `${'\u007f'.repeat(3)}ftp://x${ENTER}`],
         ['expected an http', `${'\u007f'.repeat(7)}${service.url}${ENTER}`],
         ['TIDEMARK_API_KEY is set', ENTER],
         ['Name of the variable', ENTER],

@@ -189,6 +189,8 @@ describe('init away from a terminal', () => {
     ],
     ['an address with a password', ['--url', 'https://a:b@x', '--key-env', 'SVC_KEY'], 'credentials'],
     ['an address of another kind', ['--url', 'ftp://x', '--key-env', 'SVC_KEY'], 'http'],
+    ['no scheme', ['--url', '203.0.113.7:8443'], 'did you mean https://203.0.113.7:8443?'],
+    ['no scheme, in a private network', ['--url', '10.0.0.5'], 'did you mean http://10.0.0.5?'],
     [
       'an alert in clear',
       ['--url', 'http://x', '--key-env', 'SVC_KEY', '--no-check', '--notify', 'slack:https://h/x'],
