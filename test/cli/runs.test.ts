@@ -11,8 +11,9 @@ it('runs show: names the lists that the run could not read, or was not asked for
   const env = environment(service.url, scratch());
   service.set('domains', [{ id: 'd1', domain: 'one.example' }]);
   expect((await tidemark(['sync'], { env })).code).toBe(0);
-  const closed: FakeService['quirks'][number] = ({ url }, response) =>
-    url?.includes('/domains') === true && forbidden(response, 'organization:read');
+  const closed = (({ path }, response) =>
+    path.includes('/domains') &&
+    forbidden(response, 'organization:read')) satisfies (typeof service.quirks)[number];
   service.quirks.push(closed);
   expect((await tidemark(['sync'], { env })).code).toBe(3);
   const partial = (await tidemark(['runs', 'show', '2'], { env })).stdout;
