@@ -10,7 +10,7 @@ import type { Config, TargetConfig } from '../config/config.ts';
 import { mirrorConfigs, onlyMirrorConfig } from '../config/mirrors.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError, combinedExitCode, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
-import { count, plural, outcomeText } from '../core/wording.ts';
+import { count, plural } from '../core/wording.ts';
 import { DriftNow } from '../daemon/health/drift-now.ts';
 import {
   type Answer,
@@ -23,6 +23,7 @@ import {
   type Upkeep,
 } from '../daemon/health/status-answers.ts';
 import type { Health } from '../daemon/health/health.ts';
+import { verifiedDocument } from '../daemon/health/verified.ts';
 import {
   type HealthSnapshot,
   lookAtBackups,
@@ -40,10 +41,8 @@ import { Timetable, withPutOff, withRetries } from '../daemon/schedule/timetable
 import type { LockHolder } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { withWriter } from '../mirror/under-way.ts';
-import { type SourceStatus, hasOtherSources, sourceDocuments, withDeadRun } from '../state/source-status.ts';
-import { lookCommands } from '../sync/removals.ts';
+import { hasOtherSources, sourceDocuments, withDeadRun } from '../state/source-status.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
-import { collectionsText, groupAlike } from './plan-reason.ts';
 import {
   isColoured,
   print,
@@ -54,6 +53,7 @@ import {
 } from './context.ts';
 import { type DaemonNow, lookAtDaemon, progressInDaemon } from './daemon-requests.ts';
 import { explainMissing } from './missing-mirror.ts';
+import { alteredReason, exitCode, statusReason } from './status-reason.ts';
 import { diskReasons, killedReasons, upkeepOf, withDisk, withKilledDaemon } from './status-machine.ts';
 import { statusText } from './status-text.ts';
 import { renderTable } from '../report/table.ts';
@@ -61,7 +61,7 @@ import { noteUnmaskedKeys } from './unmasked-keys.ts';
 
 /**
  * Exit 0 when the mirror of every configured source is complete, 3 when something is not, 1 when nothing was ever
- * published. A source that is no longer configured is shown and does not count.
+ * published, or the mirror is not what was stored. A source that is no longer configured is shown and does not count.
  */
 export async function status(context: CommandContext): Promise<ExitCode> {
   // The key finds the log of requests, which shows whether the hour is used up.
@@ -98,7 +98,8 @@ export async function status(context: CommandContext): Promise<ExitCode> {
           driftOf: (source) => driftStatus(found, snapshot.lastJobs, source),
         },
       );
-      const document = { schema: 'tidemark.status/1', mirror: mirror.path, sources };
+      const verified = verifiedDocument(snapshot);
+      const document = { schema: 'tidemark.status/1', mirror: mirror.path, verified, sources };
       await print(context, `${JSON.stringify(document)}\n`);
     } else if (statuses.length === 0) {
       await print(context, `${EMPTY}\n`);
@@ -119,8 +120,11 @@ export async function status(context: CommandContext): Promise<ExitCode> {
         }),
       );
     }
-    const code = exitCode(own);
-    const reason = own.flatMap((each) => statusReason(withDeadRun(mirror, each), config));
+    const code = exitCode(own, snapshot);
+    const reason = [
+      ...alteredReason(snapshot),
+      ...own.flatMap((each) => statusReason(withDeadRun(mirror, each), config)),
+    ];
     if (code !== EXIT.done) printShownReason(context, own.length === 0 ? [EMPTY] : reason);
     return code;
   } finally {
@@ -283,57 +287,6 @@ function withPauses(view: ScheduleView, daemon: DaemonNow | null): ScheduleView 
   return own === undefined ? view : { ...view, ...own };
 }
 
-function exitCode(sources: readonly SourceStatus[]): ExitCode {
-  if (sources.every(({ lastPublished }) => lastPublished === null)) return EXIT.failed;
-  return sources.every(({ state }) => state === 'whole') ? EXIT.done : EXIT.partial;
-}
-
-/** Why the mirror of a source is not complete, for stderr; nothing where it is. */
-function statusReason(
-  { source, state, lastRun, lastEnded, lastWholeEnded, lastPublished, unread, held }: SourceStatus,
-  config: Config,
-): string[] {
-  if (state === 'whole') return [];
-  const configured = config.sources.find(({ name }) => name === source);
-  const wait = configured === undefined ? null : hourProblem(configured, config, systemClock);
-  const sync =
-    wait === null
-      ? `  → run \`tidemark sync --source ${source}\``
-      : `  → ${wait.error.message}: ${wait.error.hint ?? ''}`;
-  if (state === 'never_synced') return [`${source} was never synced`, sync];
-  if (state === 'unpublished')
-    return [`no run of ${source} was published yet`, ...(lastRun?.outcome === 'running' ? [] : [sync])];
-  const run = [lastEnded, lastWholeEnded].find((each) => each !== null && each.outcome !== 'complete');
-  const groups = groupAlike(unread, ({ outcome }) => outcome ?? '');
-  // A failed run publishes nothing: the mirror is what the run before it made.
-  const isComplete = lastEnded?.outcome === 'failed' && lastPublished?.outcome === 'complete';
-  return [
-    isComplete
-      ? `the last sync of ${source} failed; the mirror is complete as of run ${lastPublished.run}`
-      : `the mirror of ${source} is not complete`,
-    ...(run === undefined || run === null
-      ? []
-      : [`  run ${run.run} ${outcomeText(run.outcome)}${run.error === null ? '' : `: ${run.error}`}`]),
-    ...groups.map((group) => `  ${collectionsText(group)}: ${group[0].outcome ?? 'not read yet'}`),
-    ...heldReason(source, held),
-    // Another sync would hold the same removals again.
-    ...(held.length > 0 && unread.every(({ outcome }) => outcome === 'held')
-      ? []
-      : [
-          wait === null ? `${sync}; \`tidemark doctor --source ${source}\` shows what the key reaches` : sync,
-        ]),
-  ];
-}
-
-function heldReason(source: string, held: SourceStatus['held']): string[] {
-  if (held.length === 0) return [];
-  const { look, restoring } = lookCommands(held, source);
-  return [
-    `  removals are held in ${plural(held.length, 'collection')}`,
-    `  → ${look} shows them, ${restoring('them')}`,
-  ];
-}
-
 // Sources with mirrors of their own: a line each.
 
 interface MirrorLine {
@@ -461,8 +414,11 @@ async function mirrorLine(
       answers: fiveAnswers(snapshot, drift, { config, upkeep }),
       upkeep,
       areBackupsRead: (backups?.problems ?? []).length === 0,
-      reason: own.flatMap((each) => statusReason(each, config)),
-      exitCode: exitCode(own),
+      reason: [
+        ...alteredReason(snapshot).map((line) => (line.startsWith(' ') ? line : `${source}: ${line}`)),
+        ...own.flatMap((each) => statusReason(each, config)),
+      ],
+      exitCode: exitCode(own, snapshot),
     };
   } catch (thrown) {
     const { code, message, hint } = asTidemarkError(await explainMissing(context, thrown));

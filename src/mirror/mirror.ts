@@ -23,7 +23,13 @@ import { type RetentionStore, retentionStore } from './retention-store.ts';
 import { type RunStore, runStore } from './run-store.ts';
 import { plantedTrigger } from './schema-check.ts';
 import { SnapshotStore } from './snapshots.ts';
-import { type EntryUnlikeSealed, type FoundSeal, entriesUnlikeSealed, findSeal } from './verify-chain.ts';
+import {
+  type EntryUnlikeSealed,
+  type FoundSeal,
+  alteredLogText,
+  entriesUnlikeSealed,
+  findSeal,
+} from './verify-chain.ts';
 import { type VerifyProgress, type VerifyResult, verifySnapshot } from './verify.ts';
 
 export interface MirrorOptions {
@@ -180,6 +186,11 @@ export class Mirror {
   /** Entries that runs sealed and the audit log has not, or has otherwise: `auditLog` cannot see what was cut off at its end. */
   auditEntriesUnlikeSealed(): EntryUnlikeSealed[] {
     return this.#access.read(entriesUnlikeSealed);
+  }
+
+  /** What is wrong with the audit log (`altered: entry 3 …`); null where each entry is as it was written. Reads it again only after the file changed. */
+  alteredAuditLog(): string | null {
+    return this.#access.read(alteredLogText);
   }
 
   /** The rows that the audit log has otherwise, or has no entry of: its last entries may be gone, or the rows were altered. A line each. */

@@ -18,7 +18,8 @@ import type { ObservedMirror } from '../../src/daemon/jobs/observers.ts';
 import { backupWork } from '../../src/daemon/jobs/job-table.ts';
 import { Deliveries } from '../../src/daemon/notices/deliveries.ts';
 import { createNoticeObserver } from '../../src/daemon/notices/notice-observer.ts';
-import { fiveAnswers, knownProblems } from '../../src/daemon/health/status-answers.ts';
+import { fiveAnswers } from '../../src/daemon/health/status-answers.ts';
+import { knownProblems } from '../../src/daemon/health/verified.ts';
 import { Rig } from './rig.ts';
 
 interface Failing {

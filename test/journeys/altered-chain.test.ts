@@ -78,7 +78,7 @@ it.each([
       expect(stdout !== '' || isRefused, args.join(' ')).toBe(true);
     }
     if (line === LEFT) expect((await story.expectRun(1, 'runs', 'show', '4')).stderr).toContain(line);
-    expect((await story.expectRun(0, 'status')).stdout.split('Needs attention:')[1]).toContain(line);
+    expect((await story.expectRun(1, 'status')).stdout.split('Needs attention:')[1]).toContain(line);
     expect((await story.expectRun(1, 'doctor')).stdout).toContain(line);
     expect((await story.expectRun(1, 'verify')).stdout).toContain('does not continue');
   },

@@ -84,7 +84,7 @@ const CASES: Readonly<Record<string, readonly [readonly string[], readonly Alter
     ['run', ENTRY, 'version'],
   ],
   doctor: [['doctor'], ['run', 'restore', 'acceptance', 'snapshot', ENTRY]],
-  status: [['status'], ALL],
+  status: [['status'], ALL.filter((each) => each !== 'restore')],
 };
 
 /** A record that no run changed since it was created, by the commands that read it or not (the text below the table). */

@@ -28,7 +28,7 @@ it.each([
   }
   expect((await story.expectRun(1, 'verify')).stdout).toContain('planted');
   // What only reads fires none, and says what to do.
-  const status = await story.expectRun(0, 'status');
+  const status = await story.expectRun(1, 'status');
   expect(status.stdout).toContain('another program added the trigger "planted"');
   expect(status.stdout).toContain('DROP TRIGGER "planted";');
   const doctor = await story.run('doctor');

@@ -164,8 +164,8 @@ it('a value that cannot be read does not take away the list that it is in', asyn
     // What drift is measured from cannot be read: the rest of the status is shown, and drift names the state that the log has.
     if (/snapshots SET (?:run|name)/.test(sql)) {
       for (const [code, ...command] of [
-        [0, 'status'],
-        [0, 'status', '--json'],
+        [1, 'status'],
+        [1, 'status', '--json'],
         [1, 'drift'],
         [1, 'drift', '--json'],
       ] as const) {

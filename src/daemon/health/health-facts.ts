@@ -9,12 +9,11 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { backupsShown, backupToName, type BackupsShown } from '../../backup/known-backups.ts';
 import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
 import { LATEST_BACKUP, namingBackup, withSource } from '../../core/hints.ts';
-import { contradictionText } from '../../report/drift-document.ts';
 import { hasBackupFailed, standingFailure } from '../backup-failure.ts';
 import { hasEmptiedTarget } from '../jobs/summaries.ts';
-import { mendingText } from '../jobs/verify-result.ts';
 import { driftWaitsSince } from '../notices/perhaps-open.ts';
 import type { DaemonView } from '../view.ts';
+import { contradictionsOf } from './contradictions.ts';
 import { type Health, assessHealth } from './health.ts';
 import type { HealthFacts } from './facts.ts';
 import type { HealthReason } from './reason.ts';
@@ -178,28 +177,6 @@ export function readHealthInputs(
 function plantedIn(mirror: Mirror): HealthFacts['planted'] {
   const planted = mirror.plantedTrigger();
   return planted === null ? null : { message: planted.message, hint: planted.hint ?? null };
-}
-
-/** What people decided and another program wrote over, or in their name. */
-function contradictionsOf(config: Config, mirror: Mirror): HealthInputs['contradictions'] {
-  const accepted = [
-    ...mirror.acceptances
-      .checked()
-      .flatMap(
-        (acceptance) =>
-          contradictionText(acceptance, acceptance.source, definitionsFor(config, acceptance.source)) ?? [],
-      ),
-    ...mirror.acceptances.unreadable(),
-  ];
-  const pinned = mirror.snapshots.contradictions();
-  const tables = [
-    ...accepted.map(() => ({ about: 'acceptances' }) as const),
-    ...pinned.map(({ again }) => ({ about: 'snapshots', ...(again === null ? {} : { again }) }) as const),
-  ];
-  return {
-    lines: [...accepted, ...pinned.map(({ line }) => line)],
-    hint: `\`tidemark verify\` names everything that does not match the audit log; ${mendingText(tables)}`,
-  };
 }
 
 /** Without a baseline, or a drift job, there is nothing to report. */

@@ -16,10 +16,10 @@ import { unaskedLines } from '../../state/unasked.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import type { JobRow } from '../../mirror/daemon-store.ts';
 import { type DriftSummary, summaryOf } from '../jobs/summaries.ts';
-import { isDamageFound } from '../notices/run-transitions.ts';
 import { hasDrillFallen, type LastJobs } from '../last-jobs.ts';
 import type { HealthCode, HealthReason } from './reason.ts';
 import type { HealthSnapshot } from './health-facts.ts';
+import { type Answered, alteredReasons, verified } from './verified.ts';
 import { age } from '../http/wording.ts';
 
 /** What is known of drift. */
@@ -58,13 +58,8 @@ interface CommandFacts {
   readonly upkeep: Upkeep;
 }
 
-export interface Answer {
+export interface Answer extends Answered {
   readonly question: string;
-  readonly tone: 'good' | 'warn' | 'bad' | 'plain';
-  readonly word: string;
-  readonly line: string;
-  /** The same with a reason in full, where `line` has it in a few words. */
-  readonly whole?: string;
 }
 
 /**
@@ -115,7 +110,6 @@ export function leftSourcesText({ sourceStatuses }: Pick<HealthSnapshot, 'source
     : `${names} are no longer configured: their ${records} stay as they were; configure sources of those names to continue`;
 }
 
-type Answered = Omit<Answer, 'question'>;
 const QUESTIONS = ['Fresh', 'Complete', 'Verified', 'Restorable', 'Drift'] as const;
 
 /** Nothing is known of the mirror then; where it is still to be made, there is nothing to know. */
@@ -217,61 +211,6 @@ function lastAttempt(own: readonly SourceStatus[], { sources }: HealthSnapshot['
   return (reason.message.split(':')[0] ?? '').replace(/^the last sync/, `$&${whose}`);
 }
 
-function verified({ health, lastJobs, now }: HealthSnapshot): Answered {
-  const [job] = lastJobs.verifications;
-  const problems = (job === undefined ? null : summaryOf('verify', job))?.problems ?? 0;
-  // What was found since outweighs a verification that found nothing.
-  if (problems === 0 && health.reasons.some(({ code }) => code === 'verify_failed'))
-    return { tone: 'bad', word: 'No', line: `found damaged now; ${NAMES_DAMAGE}` };
-  const since = problems === 0 ? damagedSince(lastJobs.damaged) : null;
-  if (since !== null)
-    return { tone: 'bad', word: 'No', line: `found damaged ${age(since, now)}; ${NAMES_DAMAGE}` };
-  if (job === undefined)
-    return {
-      tone: 'plain',
-      word: 'Not yet',
-      line: 'no verification so far; a backup verifies only its own copy',
-    };
-  const summary = summaryOf('verify', job);
-  if (summary === null) {
-    const why = job.error === null ? '' : `: ${job.error}`;
-    return { tone: 'warn', word: 'Failed', line: `the last verification did not complete${why}` };
-  }
-  const when = age(job.finishedAt ?? job.startedAt, now);
-  if (summary.problems > 0)
-    return { tone: 'bad', word: plural(summary.problems, 'problem'), line: `found ${when}` };
-  return { tone: 'good', word: 'Yes', line: `${count(summary.revisions)} revisions match, ${when}` };
-}
-
-/**
- * Problems of a mirror that are known: those of the latest verification, and at least one where something else found it damaged since.
- * Null where nothing is known.
- * @param owner the source of the mirror, of many; null for the only mirror
- */
-export function knownProblems({ health, lastJobs }: HealthSnapshot, owner: string | null): number | null {
-  const isOwn = ({ source }: JobRow): boolean => owner === null || source === owner;
-  const [job] = lastJobs.verifications.filter(isOwn);
-  // Damage that does not let it come to its end is one problem at least.
-  const found =
-    job === undefined ? null : (summaryOf('verify', job)?.problems ?? (isDamageFound(job) ? 1 : null));
-  const { reasons = [] } =
-    owner === null ? health : (health.sources.find((each) => each.source === owner) ?? {});
-  const isDamaged = reasons.some(({ code }) => code === 'verify_failed') || lastJobs.damaged.some(isOwn);
-  return isDamaged ? Math.max(found ?? 0, 1) : found;
-}
-
-const NAMES_DAMAGE = 'tidemark verify names what is damaged';
-
-/** When the mirror was found damaged last, if that still counts; ISO 8601. */
-function damagedSince(damaged: readonly JobRow[]): string | null {
-  return (
-    damaged
-      .map(({ finishedAt, startedAt }) => finishedAt ?? startedAt)
-      .toSorted()
-      .at(-1) ?? null
-  );
-}
-
 function restorable(snapshot: HealthSnapshot): Answered {
   const { lastJobs, drillScores, now } = snapshot;
   const jobs = lastJobs.of('drill');
@@ -353,10 +292,7 @@ function drifted(snapshot: HealthSnapshot, drift: DriftCounts | null): Answered 
   const found = foundDrift(snapshot, drift);
   const restored = unreadRestoreOf(snapshot);
   // A damaged mirror comes first: a sync would not make the rest known.
-  const isDamaged =
-    drift?.open === 0 &&
-    drift.unknown !== null &&
-    snapshot.health.reasons.some(({ code }) => code === 'verify_failed');
+  const isDamaged = drift?.open === 0 && drift.unknown !== null && alteredReasons(snapshot).length > 0;
   if (drift === null || restored === undefined || isDamaged) return found;
   const line = unreadRestoreText(restored).replaceAll('`', '');
   return {

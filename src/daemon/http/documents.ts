@@ -9,6 +9,7 @@ import { errorDocument, type RunProgress } from '../../state/documents.ts';
 import type { DaemonCells } from '../cells.ts';
 import type { DaemonView, JobIdentity, RequestStatus, RunningJob } from '../view.ts';
 import type { HealthSnapshot } from '../health/health-facts.ts';
+import { verifiedDocument } from '../health/verified.ts';
 import type { HealthReason } from '../health/reason.ts';
 import type { Health } from '../health/health.ts';
 
@@ -136,6 +137,7 @@ export function statusDocument(view: StatusView, snapshot: HealthSnapshot): obje
   return {
     schema: 'tidemark.status/1',
     mirror: view.mirrorPath,
+    ...(snapshot.mirror === null ? {} : { verified: verifiedDocument(snapshot) }),
     sources: view.sources,
     daemon: {
       started_at: view.startedAt,

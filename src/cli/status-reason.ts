@@ -1,0 +1,74 @@
+/** What the exit code of `tidemark status` follows from, and why it is not 0, for stderr. */
+import type { Config } from '../config/config.ts';
+import { systemClock } from '../core/clock.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
+import { outcomeText, plural } from '../core/wording.ts';
+import type { HealthSnapshot } from '../daemon/health/health-facts.ts';
+import { alteredReasons, verified } from '../daemon/health/verified.ts';
+import { hourProblem } from '../daemon/problems.ts';
+import type { SourceStatus } from '../state/source-status.ts';
+import { lookCommands } from '../sync/removals.ts';
+import { collectionsText, groupAlike } from './plan-reason.ts';
+
+/** What an altered mirror says of its sources is worth nothing. */
+export function exitCode(sources: readonly SourceStatus[], snapshot: HealthSnapshot): ExitCode {
+  if (verified(snapshot).tone === 'bad') return EXIT.failed;
+  if (sources.every(({ lastPublished }) => lastPublished === null)) return EXIT.failed;
+  return sources.every(({ state }) => state === 'whole') ? EXIT.done : EXIT.partial;
+}
+
+/** Why the mirror is not what was stored; nothing where that is not known of it. */
+export function alteredReason(snapshot: HealthSnapshot): string[] {
+  const { tone, line } = verified(snapshot);
+  if (tone !== 'bad') return [];
+  const reasons = alteredReasons(snapshot);
+  // Of a job that met it, the health has another reason.
+  if (reasons.length === 0) return [`the mirror was ${line}`];
+  return reasons.flatMap(({ message, hint }) => [message, ...(hint === null ? [] : [`  → ${hint}`])]);
+}
+
+/** Why the mirror of a source is not complete, for stderr; nothing where it is. */
+export function statusReason(
+  { source, state, lastRun, lastEnded, lastWholeEnded, lastPublished, unread, held }: SourceStatus,
+  config: Config,
+): string[] {
+  if (state === 'whole') return [];
+  const configured = config.sources.find(({ name }) => name === source);
+  const wait = configured === undefined ? null : hourProblem(configured, config, systemClock);
+  const sync =
+    wait === null
+      ? `  → run \`tidemark sync --source ${source}\``
+      : `  → ${wait.error.message}: ${wait.error.hint ?? ''}`;
+  if (state === 'never_synced') return [`${source} was never synced`, sync];
+  if (state === 'unpublished')
+    return [`no run of ${source} was published yet`, ...(lastRun?.outcome === 'running' ? [] : [sync])];
+  const run = [lastEnded, lastWholeEnded].find((each) => each !== null && each.outcome !== 'complete');
+  const groups = groupAlike(unread, ({ outcome }) => outcome ?? '');
+  // A failed run publishes nothing: the mirror is what the run before it made.
+  const isComplete = lastEnded?.outcome === 'failed' && lastPublished?.outcome === 'complete';
+  return [
+    isComplete
+      ? `the last sync of ${source} failed; the mirror is complete as of run ${lastPublished.run}`
+      : `the mirror of ${source} is not complete`,
+    ...(run === undefined || run === null
+      ? []
+      : [`  run ${run.run} ${outcomeText(run.outcome)}${run.error === null ? '' : `: ${run.error}`}`]),
+    ...groups.map((group) => `  ${collectionsText(group)}: ${group[0].outcome ?? 'not read yet'}`),
+    ...heldReason(source, held),
+    // Another sync would hold the same removals again.
+    ...(held.length > 0 && unread.every(({ outcome }) => outcome === 'held')
+      ? []
+      : [
+          wait === null ? `${sync}; \`tidemark doctor --source ${source}\` shows what the key reaches` : sync,
+        ]),
+  ];
+}
+
+function heldReason(source: string, held: SourceStatus['held']): string[] {
+  if (held.length === 0) return [];
+  const { look, restoring } = lookCommands(held, source);
+  return [
+    `  removals are held in ${plural(held.length, 'collection')}`,
+    `  → ${look} shows them, ${restoring('them')}`,
+  ];
+}

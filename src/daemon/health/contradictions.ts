@@ -1,0 +1,34 @@
+/** What people recorded and another program altered since, as far as that is found in milliseconds: each health check asks. */
+import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { contradictionText } from '../../report/drift-document.ts';
+import { mendingText } from '../jobs/verify-result.ts';
+import type { HealthFacts } from './facts.ts';
+
+/** Acceptances and snapshots that are not as the audit log has them, and a log that is not as it was written. */
+export function contradictionsOf(config: Config, mirror: Mirror): HealthFacts['contradictions'] {
+  const accepted = [
+    ...mirror.acceptances
+      .checked()
+      .flatMap(
+        (acceptance) =>
+          contradictionText(acceptance, acceptance.source, definitionsFor(config, acceptance.source)) ?? [],
+      ),
+    ...mirror.acceptances.unreadable(),
+  ];
+  const pinned = mirror.snapshots.contradictions();
+  const rows = [...accepted, ...pinned.map(({ line }) => line)];
+  const altered = mirror.alteredAuditLog();
+  // What rests on the log names it already.
+  const log = altered === null || rows.some((line) => line.includes(altered)) ? null : altered;
+  const tables = [
+    ...(log === null ? [] : [{}]),
+    ...accepted.map(() => ({ about: 'acceptances' }) as const),
+    ...pinned.map(({ again }) => ({ about: 'snapshots', ...(again === null ? {} : { again }) }) as const),
+  ];
+  return {
+    lines: [...(log === null ? [] : [`the audit log was ${log}`]), ...rows],
+    hint: `\`tidemark verify\` names everything that does not match the audit log; ${mendingText(tables)}`,
+  };
+}
