@@ -263,6 +263,15 @@ td .hash { overflow-wrap: normal; } .hash span { display: inline-block; vertical
 .record.line div > code { display: block; color: var(--faint); }
 
 @media (max-width: 60rem) { .top { grid-template-columns: minmax(0, 1fr); } }
+@media screen and (max-width: 60rem) {
+  .texts, .texts tbody, .texts tr, .texts th { display: block; }
+  .texts thead { display: none; }
+  .texts tr { padding: .5rem 0; border-bottom: 1px solid var(--line); }
+  .texts tr > :is(th, td) { border: 0; padding: .05rem 0; text-align: left; overflow-wrap: anywhere; }
+  .texts tr > td.words { display: grid; grid-template-columns: 5rem minmax(0, 1fr); gap: .5rem; min-width: 0; }
+  .texts tr > ::before { color: var(--faint); } .texts tr > td::before { content: attr(data-of); } .texts tr > th::before { content: attr(data-of) ' '; font-weight: 400; }
+  .texts tr > th { font-weight: 600; }
+}
 @media (max-width: 46rem) {
   main { padding: 1.25rem .9rem 3rem; }
   .states { align-items: flex-start; justify-content: space-between; }

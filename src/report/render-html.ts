@@ -280,17 +280,19 @@ function* tablePart(part: TablePart): Generator<string, undefined> {
   return undefined;
 }
 
-/** A table scrolls in its own box, so that the page fits a phone. */
+/** A table of words has its rows as blocks on a narrow screen; any other scrolls in its own box, so that the page fits a phone. */
 function* tablePieces(table: Omit<TablePart, 'type'>): Generator<string, undefined> {
   const { heading = 'table', columns, rows, total, hint } = table;
   const align = alignmentOf(table);
   const kind = (index: number): string => (align[index] === 'left' ? ' class="words"' : '');
+  const isOfWords = align.every((side) => side === 'left');
+  const of = (index: number): string => (isOfWords ? ` data-of="${escapeMarkup(columns[index] ?? '')}"` : '');
   const row = ([first = '', ...cells]: readonly string[]): string =>
-    `<tr><th scope="row">${cellHtml(first)}</th>${cells.map((cell, index) => `<td${kind(index + 1)}>${cellHtml(cell)}</td>`).join('')}</tr>`;
+    `<tr><th scope="row"${of(0)}>${cellHtml(first)}</th>${cells.map((cell, index) => `<td${kind(index + 1)}${of(index + 1)}>${cellHtml(cell)}</td>`).join('')}</tr>`;
   const heads = columns
     .map((column, index) => `<th scope="col"${index === 0 ? '' : kind(index)}>${escapeMarkup(column)}</th>`)
     .join('');
-  yield `<div class="scroll" tabindex="0" role="region" aria-label="${escapeMarkup(heading)}"><table><thead><tr>${heads}</tr></thead><tbody>`;
+  yield `<div class="scroll" tabindex="0" role="region" aria-label="${escapeMarkup(heading)}"><table${isOfWords ? ' class="texts"' : ''}><thead><tr>${heads}</tr></thead><tbody>`;
   yield* belowEachOther(eachOf(rows, (cells) => [row(cells)]));
   const foot = total === undefined ? '' : `<tfoot>${row(total)}</tfoot>`;
   const below = hint === undefined ? '' : `<p>${prose(hint)}</p>`;

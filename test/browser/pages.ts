@@ -3,6 +3,7 @@ import { definitionOf } from '../../src/catalog/catalog.ts';
 import { diffStates } from '../diff/diff-states.ts';
 import { diffReport } from '../../src/report/diff-report.ts';
 import { renderHtml } from '../../src/report/render-html.ts';
+import { auditReport, type ShownEntry } from '../../src/report/audit-report.ts';
 import { timelineReport } from '../../src/report/timeline-report.ts';
 import { HOSTILE, sampleDiff, sampleOptions, state } from '../report/sample.ts';
 
@@ -58,5 +59,43 @@ export function timelinePage(): string {
   }));
   return renderHtml(
     timelineReport({ firstDay: '2026-02-01', lastDay: '2026-03-02', events }, { definitions: definitionOf }),
+  );
+}
+
+/** An audit log for a file: with hashes, a long reason, and names that are one word. */
+export function auditPage(): string {
+  const entries = Array.from({ length: 6 }, (_unused, index) => ({
+    ...{
+      entry: 6 - index,
+      at: `2026-03-0${6 - index}T07:00:00.000Z`,
+      action: 'accept',
+      isAltered: index === 2,
+    },
+    ...{ by: 'margarethe.overseer', via: 'margarethe@workstation-of-the-third-floor.example.com' },
+    ...{
+      hash: String(index).repeat(64),
+      source: 'default',
+      recordName: 'Nightly warehouse export',
+      fromRun: null,
+    },
+    subject: {
+      ...{
+        about: 'acceptance',
+        source: 'default',
+        kind: 'batch_exports',
+        scope: {},
+        id: 'b',
+        path: '/paused',
+      },
+      ...{ fingerprint: 'f', reason: `agreed on Monday, ${'with a long reason '.repeat(8)}`, acceptedAt: '' },
+      ...{ by: 'ann', via: 'ann@vm', until: '2026-06-01T07:00:00.000Z', measured: null },
+    },
+    definitions: definitionOf,
+  })) as unknown as ShownEntry[];
+  return renderHtml(
+    auditReport(entries, {
+      ...{ period: 'all', generatedAt: '2026-03-07T07:00:00.000Z', timeText: (at) => at },
+      ...{ namesSource: false, count: entries.length, hasHashes: true },
+    }),
   );
 }

@@ -3,7 +3,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { CHROMIUM, launch } from './browser.ts';
 import { poorTexts } from './contrast.ts';
-import { largePage, SAMPLE, timelinePage, yearPage } from './pages.ts';
+import { auditPage, largePage, SAMPLE, timelinePage, yearPage } from './pages.ts';
 
 const PAGES = [
   ['sample', SAMPLE],
@@ -70,6 +70,29 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
       expect(problem).toEqual([]);
       expect(await page.locator('script').count()).toBe(1);
       expect(await page.locator('img, iframe, object, embed, link').count()).toBe(0);
+    },
+  );
+
+  it.each(['light', 'dark'] as const)(
+    'an audit log, %s: on a narrow screen nothing is cut off, and no word that fits a line is broken',
+    async (scheme) => {
+      await open(auditPage(), { scheme, width: 320 });
+      const sideways = `[document.documentElement, ...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth).length`;
+      const heights = `[...document.querySelectorAll('td[data-of="by"], td[data-of="what"]')].map((cell) => cell.innerText + cell.clientHeight)`;
+      for (const width of [320, 390, 600, 799, 960]) {
+        await page.setViewportSize({ width, height: 900 });
+        expect(await page.evaluate(sideways), String(width)).toBe(0);
+        const before = await page.evaluate(heights);
+        // Where a word is broken, the text is higher with words that are not.
+        await page.evaluate(
+          "for (const cell of document.querySelectorAll('td')) cell.style.overflowWrap = 'normal'",
+        );
+        if (width >= 600) expect(await page.evaluate(heights), String(width)).toEqual(before);
+        await page.evaluate(
+          "for (const cell of document.querySelectorAll('td')) cell.style.overflowWrap = ''",
+        );
+      }
+      expect(await poorTexts(page, 4.5)).toEqual([]);
     },
   );
 

@@ -297,7 +297,7 @@ describe('the audit log', () => {
     );
     const html = (await story.expectRun(0, 'audit', '--format', 'html')).stdout;
     expect(html).toMatch(
-      /^<!DOCTYPE html>[\s\S]*<h1>Audit log<\/h1>[\s\S]*<td class="words">role Night shift \/name<\/td>/i,
+      /^<!DOCTYPE html>[\s\S]*<h1>Audit log<\/h1>[\s\S]*<td class="words" data-of="what">role Night shift \/name<\/td>/i,
     );
     const markdown = (await story.expectRun(0, 'audit', '--format', 'markdown')).stdout;
     const entry = /audit log up to entry 10: ([0-9a-f]{64})/.exec(html)?.[1] ?? '';
@@ -316,7 +316,7 @@ describe('the audit log', () => {
     expect(markdown).toContain('## Audit log');
     expect(markdown).toMatch(/^\| 7 \| .* \| undo \| restore 2 \| [0-9a-f]{64} \| undoes restore 1 \|$/m);
     expect(markdown).toContain(`| forget 1 | ${entry} |`);
-    expect(html).toMatch(/<td class="words"><span class="unbroken">\S+Z<\/span>/);
+    expect(html).toMatch(/<td class="words" data-of="at"><span class="unbroken">\S+Z<\/span>/);
     expect(html.replaceAll(/<wbr>|<\/?span>/g, '')).toContain(`<span class="id hash">${entry}</td>`);
     const text = await story.expectRun(0, 'audit', '--output', 'evidence/2026/audit.txt', '--quiet');
     expect(text).toMatchObject({ stdout: '', stderr: '' });
