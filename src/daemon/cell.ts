@@ -119,7 +119,7 @@ export class Cell {
     );
     const context = () => ({ mirrorAccess: this.#mirrorAccess, signal });
     const observers = surroundings.observers({ view: () => this.view, owner: source, context });
-    this.observers = new Observers(observers, log, context);
+    this.observers = new Observers(observers, log, context, surroundings.wake);
     this.runner = new JobRunner({
       effects,
       isOnce,

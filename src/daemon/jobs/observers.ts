@@ -81,15 +81,23 @@ export class Observers {
   readonly #all: readonly JobObserver[];
   readonly #log: Logger;
   readonly #context: () => ObserverContext;
+  readonly #onSuccess: () => void;
   readonly #underWay = new Set<Promise<void>>();
   readonly #awake = new Set<JobObserver>();
   /** Why each of them failed at what it was last called for. */
   readonly #failed = new Map<string, string>();
 
-  constructor(all: readonly JobObserver[], log: Logger, context: () => ObserverContext) {
+  /** @param onSuccess called after what one of them did: what it found may be due before what the daemon sleeps for */
+  constructor(
+    all: readonly JobObserver[],
+    log: Logger,
+    context: () => ObserverContext,
+    onSuccess: () => void = () => undefined,
+  ) {
     this.#all = all;
     this.#log = log;
     this.#context = context;
+    this.#onSuccess = onSuccess;
   }
 
   cutShort(hasFailedToStart: boolean): void {
@@ -198,7 +206,10 @@ export class Observers {
 
   #start(observer: JobObserver, phase: keyof JobObserver, work: () => Promise<void> | undefined): void {
     const done: Promise<void> = (async () => work())()
-      .then(() => this.#succeeded(observer, phase))
+      .then(() => {
+        this.#succeeded(observer, phase);
+        this.#onSuccess();
+      })
       .catch((error: unknown) => this.#say(observer, phase, error))
       .finally(() => this.#underWay.delete(done));
     this.#underWay.add(done);
