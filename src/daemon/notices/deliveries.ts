@@ -4,16 +4,13 @@
  * something is sent. A message with several events is written to a file before it is sent, and its result before
  * the mirrors know: a process that is killed sends it again under the same id, or not at all.
  */
-import { hash } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { ChannelConfig } from '../../config/channels.ts';
+import { IMPROVEMENTS } from '../../config/notice-events.ts';
 import { type Clock, isoTime, realPause } from '../../core/clock.ts';
-import { asTidemarkError, systemCodeOf, type TidemarkError } from '../../core/errors.ts';
-import { asFileError } from '../../core/file-errors.ts';
+import { asTidemarkError, type TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Delivery, DeliveryResult } from '../../mirror/daemon-store.ts';
 import {
-  type Batch,
   batchMessage,
   batchOf,
   causeOf,
@@ -22,11 +19,11 @@ import {
   draftsOf,
   type GroupTimes,
   isKept,
-  type NoticeGroup,
   overBeforeSent,
   type PendingEvent,
 } from './groups.ts';
-import { incidentKey, messageOf, noticeId, sourceOf, subjectName } from './message.ts';
+import { type KeptState, readKept, type Sending, writeKept } from './kept-messages.ts';
+import { incidentKey, leftOpen, messageOf, noticeId, sourceOf, subjectName } from './message.ts';
 import { Outbox, type OutboxOptions } from './outbox.ts';
 import type { Send } from './sending.ts';
 
@@ -65,22 +62,6 @@ export function waitAfter(attempts: number, random: number): number {
   return Math.max(SHORTEST_WAIT_MS, Math.round(random * bound));
 }
 
-/** A message on its way. */
-interface Sending extends Batch {
-  attempts: number;
-  /** Epoch milliseconds. */
-  nextAttemptAt: number;
-  /** True where it was delivered, and not all mirrors know. */
-  isSent: boolean;
-}
-
-/** What is kept of a channel over restarts. */
-interface KeptState {
-  groups: readonly NoticeGroup[];
-  /** Those of several sources that were begun. */
-  sending: readonly Sending[];
-}
-
 interface ChannelState extends KeptState {
   isBusy: boolean;
   /** Until when a channel whose receiver does not answer is left alone, epoch milliseconds. */
@@ -97,6 +78,8 @@ interface PendingDelivery {
 
 /** What a channel could send next. */
 interface Candidate {
+  /** Of its message; null before that was begun. */
+  readonly id: string | null;
   readonly dueAt: number;
   /** ISO 8601: the oldest goes first. */
   readonly at: string;
@@ -250,6 +233,7 @@ export class Deliveries {
     const again = state.sending
       .filter(({ isSent }) => !isSent)
       .map((sending): Candidate => ({
+        id: sending.id,
         dueAt: sending.nextAttemptAt,
         at: sending.events[0]?.about.at ?? '',
         mirror: sending.events[0]?.mirror ?? '',
@@ -262,12 +246,15 @@ export class Deliveries {
           channel,
           now,
         )
-      : open.map(({ mirror, delivery }): Candidate => ({
-          dueAt: Date.parse(delivery.nextAttemptAt),
-          at: delivery.about.at,
-          mirror,
-          begin: () => this.#single(mirror, delivery),
-        }));
+      : open
+          .map(({ mirror, delivery }) => this.#single(mirror, delivery))
+          .map((sending): Candidate => ({
+            id: sending.id,
+            dueAt: sending.nextAttemptAt,
+            at: sending.events[0]?.about.at ?? '',
+            mirror: sending.events[0]?.mirror ?? '',
+            begin: () => sending,
+          }));
     return [...again, ...fresh].sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
   }
 
@@ -280,6 +267,7 @@ export class Deliveries {
     const times = this.#options.times() ?? { waitMs: 0, intervalMs: 0 };
     this.#forgetSources(state, now);
     return draftsOf(state.groups, events, channel).map((draft) => ({
+      id: null,
       dueAt: draftDueAt(draft, times),
       at: draft.events[0]?.about.at ?? '',
       mirror: draft.events[0]?.mirror ?? '',
@@ -346,6 +334,7 @@ export class Deliveries {
 
   /** One after the other until nothing is due, with what came to be pending meanwhile. */
   async #deliver(name: string, state: ChannelState, signal: AbortSignal, isLast: boolean): Promise<void> {
+    const tried = new Set<string>();
     try {
       this.#markSent(name, state);
       while (!signal.aborted) {
@@ -355,8 +344,9 @@ export class Deliveries {
           return;
         }
         this.#dropOver(channel, state);
-        const sending = this.#next(channel, state, isLast);
+        const sending = this.#next(channel, state, isLast ? tried : null);
         if (sending === null) return;
+        tried.add(sending.id);
         await this.#attempt(channel, state, sending, signal);
       }
     } finally {
@@ -384,10 +374,12 @@ export class Deliveries {
     }
   }
 
-  #next(channel: ChannelConfig, state: ChannelState, isLast: boolean): Sending | null {
+  /** @param tried what is not due any more, where everything else is; null where the times count */
+  #next(channel: ChannelConfig, state: ChannelState, tried: ReadonlySet<string> | null): Sending | null {
     const now = this.#options.clock.now();
     if (this.#freeAt(channel, state, now) > now) return null;
-    const isDue = ({ dueAt }: Candidate): boolean => isLast || dueAt <= now || dueAt - now > LONGEST_DUE_MS;
+    const isDue = ({ id, dueAt }: Candidate): boolean =>
+      tried === null ? dueAt <= now || dueAt - now > LONGEST_DUE_MS : id === null || !tried.has(id);
     return this.#candidates(channel.name, state, channel, now).find(isDue)?.begin() ?? null;
   }
 
@@ -421,6 +413,30 @@ export class Deliveries {
     log.info(facts, 'delivered a notice');
     this.#end(state, { ...sending, attempts, isSent: true });
     this.#mark(sending, channel.name, { attempts, deliveredAt: isoTime(clock.now()), error: null });
+    for (const event of sending.events)
+      if (IMPROVEMENTS.has(event.about.event) && leftOpen(event.about, channel.severity) === null)
+        this.#giveUpBefore(channel.name, state, event);
+  }
+
+  /** What the receiver refused of a matter whose end it took: sent after that, it would open again what is over. */
+  #giveUpBefore(name: string, state: ChannelState, { mirror, about: end }: PendingEvent): void {
+    const isOver = (each: PendingDelivery | PendingEvent): boolean => {
+      const about = 'delivery' in each ? each.delivery.about : each.about;
+      const { source, subject, at } = about;
+      return each.mirror === mirror && source === end.source && subject === end.subject && at < end.at;
+    };
+    const given = state.sending.filter(({ isSent, events }) => !isSent && events.every(isOver));
+    if (given.length > 0) {
+      state.sending = state.sending.filter((sending) => !given.includes(sending));
+      this.#save();
+    }
+    const left = new Set(state.sending.flatMap(({ events }) => events.map(eventKey)));
+    const givenUpAt = isoTime(this.#options.clock.now());
+    for (const each of this.#allPending()) {
+      const { delivery } = each;
+      if (delivery.channel !== name || !isOver(each) || left.has(eventKey({ mirror, ...delivery }))) continue;
+      this.#outboxes.get(mirror)?.mark(delivery, { givenUpAt });
+    }
   }
 
   #failed(
@@ -587,41 +603,4 @@ function factsOf(channel: ChannelConfig, { events }: Sending): Record<string, un
   return events.length === 1
     ? { channel: channel.name, notice: first?.notice }
     : { channel: channel.name, events: events.length };
-}
-
-/** With a hash, so that a damaged file is not believed. @throws where it cannot be read, or is another kind of file */
-function readKept(path: string): Readonly<Record<string, KeptState>> {
-  let text: string;
-  try {
-    text = readFileSync(path, 'utf8');
-  } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') return {};
-    throw asFileError(error, path, 'read');
-  }
-  const [digest = '', body = ''] = text.split('\n');
-  if (digestOf(body) !== digest) throw new Error('its hash is wrong');
-  return JSON.parse(body) as Record<string, KeptState>;
-}
-
-/** All of it or nothing, on disk when this returns. @throws TidemarkError */
-function writeKept(path: string, kept: Readonly<Record<string, KeptState>>): void {
-  const body = JSON.stringify(kept);
-  const temporary = `${path}.new`;
-  try {
-    const file = openSync(temporary, 'w', 0o600);
-    try {
-      writeFileSync(file, `${digestOf(body)}\n${body}\n`);
-      fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
-    renameSync(temporary, path);
-  } catch (error) {
-    throw asFileError(error, path, 'written');
-  }
-}
-
-/** Of this form of the file: another one has another digest. */
-function digestOf(body: string): string {
-  return hash('sha256', `tidemark notices 1\n${body}`, 'hex');
 }

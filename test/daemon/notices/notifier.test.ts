@@ -36,7 +36,7 @@ interface Rig {
 }
 
 interface Started extends Notifier {
-  deliverDue(signal: AbortSignal): Promise<void>;
+  deliverDue: Deliveries['deliverDue'];
   nextDueAt(): number | null;
   close(): Promise<void>;
 }
@@ -98,7 +98,7 @@ function rig(): Rig {
     const notifier = createNotifier({ ...options, deliveries });
     return {
       ...notifier,
-      deliverDue: (signal) => deliveries.deliverDue(signal),
+      deliverDue: (...args) => deliveries.deliverDue(...args),
       nextDueAt: () => deliveries.nextDueAt(notifier.outbox),
       close: () => deliveries.close(),
     };
@@ -200,6 +200,30 @@ describe('the outbox', () => {
       'run_failed',
       'run_recovered',
     ]);
+  });
+
+  it('tries once at the end of `daemon --once` what the receiver refuses', async () => {
+    const { start, sent, failures } = rig();
+    failures.set('picky', () => (sent.length < 50 ? rejected() : Promise.resolve()));
+    const notifier = start([webhook('picky', 'http://b')]);
+    await notifier.afterJob(failedSync);
+    await notifier.deliverDue(never, { isLast: true });
+    expect(sent).toHaveLength(1);
+  });
+
+  it('does not send after an end that was taken what was refused before it', async () => {
+    const { start, sent, clock, failures } = rig();
+    failures.set('picky', () => (sent.length === 1 ? rejected() : Promise.resolve()));
+    const notifier = start([webhook('picky', 'http://b')]);
+    await notifier.afterJob(failedSync);
+    await notifier.deliverDue(never);
+    clock.advance(1);
+    await notifier.afterJob(job('sync', 'done'));
+    await notifier.deliverDue(never);
+    clock.advance(HOUR);
+    await notifier.deliverDue(never);
+    expect(sent.map(({ event }) => event)).toEqual(['run_failed', 'run_recovered']);
+    expect(notifier.nextDueAt()).toBeNull();
   });
 
   it('lets a slow receiver delay nobody else', async () => {
