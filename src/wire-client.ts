@@ -12,6 +12,7 @@ import { keyFingerprint } from './config/source.ts';
 import { type Clock, systemClock } from './core/clock.ts';
 import type { Logger } from './core/logger.ts';
 import { sharedTemporaryDirectory } from './core/temporary-place.ts';
+import { SharedPace } from './mirror/kept-pace.ts';
 import { readStarts, SharedRateLog } from './mirror/rate-log.ts';
 
 /**
@@ -152,9 +153,11 @@ function connectionOptions(
     clock,
     random: Math.random,
     log: log.child({ source: source.name }),
-    ...(beside === null || keeps === 0
+    ...(beside === null
       ? {}
-      : { rateLog: new SharedRateLog({ beside, before, fingerprint, keeps, clock }) }),
+      : keeps === 0
+        ? { keptPace: new SharedPace({ beside, before, fingerprint, clock }) }
+        : { rateLog: new SharedRateLog({ beside, before, fingerprint, keeps, clock }) }),
   };
 }
 

@@ -13,7 +13,7 @@ import { answerError } from './error-body.ts';
 import { Limiter, type RunOptions } from './limiter.ts';
 import { timedOutWithoutStatus } from './network-error.ts';
 import { neutralText, type NeutralText } from './neutral-text.ts';
-import type { RateLog } from './rate-log.ts';
+import type { KeptPace, RateLog } from './rate-log.ts';
 import { createRequestLog, type LoggedRequest, type RequestLog } from './request-log.ts';
 import { createCounters, type RequestCounters, type RequestStats } from './request-stats.ts';
 import { backoffMs, createRetryBudget, type RetryBudget, type RetryPolicy, retrying } from './retry.ts';
@@ -49,6 +49,8 @@ export interface ConnectionOptions {
   readonly log: Logger;
   /** Shared by the processes of this machine; left out, the rate is kept by this client alone. Closed with it. */
   readonly rateLog?: RateLog;
+  /** Where there is no log. */
+  readonly keptPace?: KeptPace;
   /** Called right before each request is sent; nothing is sent if it throws, or ends the process. */
   readonly beforeSending?: () => void;
 }
@@ -76,7 +78,7 @@ export class Connection {
 
   /** @throws TidemarkError `config_invalid` when the key cannot be in a header, or the proxy is none */
   constructor(options: ConnectionOptions) {
-    const { baseUrl, apiKey, rate, retry, clock, log, rateLog } = options;
+    const { baseUrl, apiKey, rate, retry, clock, log, rateLog, keptPace } = options;
     const sending = openTransport({
       baseUrl,
       apiKey,
@@ -101,7 +103,8 @@ export class Connection {
     this.#beforeSending = options.beforeSending ?? (() => undefined);
     this.#requestLog = createRequestLog(log, this.neutral, clock);
     const maxWaitMs = (options.maxWindowWaitSeconds ?? retry.maxWaitSeconds) * 1000;
-    this.#limiter = new Limiter({ rate, maxWaitMs, maxPauseMs: this.policy.maxWaitMs, clock, log, rateLog });
+    const maxPauseMs = this.policy.maxWaitMs;
+    this.#limiter = new Limiter({ rate, maxWaitMs, maxPauseMs, clock, log, rateLog, keptPace });
   }
 
   get limiter(): Pick<Limiter, 'reserve' | 'withSlot'> {

@@ -22,7 +22,7 @@ import {
   rateAt,
 } from './rate-limit.ts';
 import { Limit, NO_WAIT, type Reservation, ReservedStart, tooLong, type Wait } from './rate-limit.ts';
-import { LogInUse, type RateLog } from './rate-log.ts';
+import { type KeptPace, LogInUse, type RateLog } from './rate-log.ts';
 import { logWait } from './request-log.ts';
 import type { KindUse } from './request-stats.ts';
 
@@ -38,6 +38,8 @@ interface LimiterOptions {
   readonly log: Logger;
   /** The log that this machine's processes share; left out, the starts are kept in memory. Closed with the limiter. */
   readonly rateLog?: RateLog | undefined;
+  /** Where there is no log: what a 429 left behind, shared with other processes and later runs. */
+  readonly keptPace?: KeptPace | undefined;
 }
 
 export interface RunOptions {
@@ -93,7 +95,7 @@ export class Limiter {
   #passed = { since: Number.NEGATIVE_INFINITY, count: 0 };
 
   constructor(options: LimiterOptions) {
-    const { rate, rateLog: shared, clock, log } = options;
+    const { rate, rateLog: shared, keptPace: pace, clock, log } = options;
     this.#options = options;
     this.#queue = new PQueue(rate.concurrency === 0 ? {} : { concurrency: rate.concurrency });
     this.#key = new Limit(rate, []);
@@ -105,7 +107,7 @@ export class Limiter {
     const keeps = startsToKeep(rate);
     this.#isCounting = keeps > 0;
     const names = [this.#key, ...this.#ofKinds].map(({ name }) => name);
-    this.#log = new LogInUse({ shared, clock, log, keeps, names });
+    this.#log = new LogInUse({ shared, pace, clock, log, keeps, names });
   }
 
   /**
@@ -171,8 +173,8 @@ export class Limiter {
       return { isCounted: after.refusedAt !== before?.refusedAt, perMinute: Math.round(after.rate * 60) };
     });
     if (!isCounted) return;
-    // Without limits no log of requests is shared: the next run does not know of the pause.
-    const whose = this.#options.rateLog === undefined ? 'none of this run' : 'none';
+    const { rateLog, keptPace } = this.#options;
+    const whose = rateLog === undefined && keptPace === undefined ? 'none of this run' : 'none';
     this.#options.log.warn(
       { waitMs: Math.round(waitMs), perMinute },
       `the service asks for fewer requests: ${whose} starts for that long, and then at half the rate`,
@@ -317,7 +319,7 @@ export class Limiter {
   async #sleep(wait: Wait, signal: AbortSignal | undefined): Promise<void> {
     const { maxWaitMs, maxPauseMs = maxWaitMs, clock, log } = this.#options;
     const most = wait.reason === 'refusal' ? maxPauseMs : maxWaitMs;
-    if (wait.ms > most) throw tooLong(wait, most);
+    if (wait.ms > most) throw tooLong(wait, most, clock.now());
     logWait(log, wait);
     const which = wait.kind === null ? 'key' : 'kind';
     const mine = { until: clock.now() + wait.ms };

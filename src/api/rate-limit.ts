@@ -4,7 +4,9 @@
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { KindRateLimits } from '../config/config.ts';
+import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { localTime } from '../core/wording.ts';
 import type { RateLog } from './rate-log.ts';
 import type { KindUse } from './request-stats.ts';
 
@@ -129,14 +131,14 @@ export class ReservedStart implements Reservation {
   }
 }
 
-/** The error for a wait that is longer than a single one may be. */
-export function tooLong({ ms, reason, kind }: Wait, mostMs: number): TidemarkError {
+/** The error for a wait that is longer than a single one may be. @param now epoch milliseconds */
+export function tooLong({ ms, reason, kind }: Wait, mostMs: number, now: number): TidemarkError {
   const seconds = Math.ceil(ms / 1000);
   const most = `the most allowed is ${Math.round(mostMs / 1000)} s`;
   if (reason === 'refusal') {
     return new TidemarkError(
       'throttled',
-      `the service asked to wait (429 or 503): ${seconds} s are left, and ${most}`,
+      `the service asked to wait (429 or 503): ${seconds} s are left, until ${localTime(isoTime(now + ms))}, and ${most}`,
       {
         hint: 'run again later, or raise retry.maxWaitSeconds of the source',
         retryAfterMs: ms,

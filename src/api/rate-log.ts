@@ -24,6 +24,14 @@ export interface RateLog {
   close(): void;
 }
 
+/** Where a key without limits keeps what a 429 left behind, for other processes and later runs. */
+export interface KeptPace {
+  /** As `RateLog.readPace`, of all processes. */
+  read(): string | null;
+  /** @throws TidemarkError */
+  write(text: string): void;
+}
+
 /** The starts of one limit, oldest first. All of it is called within `atomically`. */
 interface Starts {
   /** Returns the number of the start, for `arrived`. */
@@ -61,6 +69,44 @@ function memoryRateLog(now: () => number, keeps: number): RateLog {
     readPace: () => pace,
     writePace: (text) => (pace = text),
     close: () => undefined,
+  };
+}
+
+/** How long what was read of a kept pace holds: a request must not wait for a file. */
+const READ_AGAIN_MS = 1_000;
+
+function withKeptPace(
+  own: RateLog,
+  kept: KeptPace,
+  { clock, log }: Pick<LogInUseOptions, 'clock' | 'log'>,
+): RateLog {
+  let readAt = Number.NEGATIVE_INFINITY;
+  let hasFailed = false;
+  return {
+    ...own,
+    readPace: () => {
+      if (!hasFailed && clock.monotonicMs() - readAt >= READ_AGAIN_MS) {
+        readAt = clock.monotonicMs();
+        const text = kept.read();
+        if (text !== null) own.writePace(text);
+      }
+      return own.readPace();
+    },
+    writePace: (text) => {
+      own.writePace(text);
+      try {
+        kept.write(text);
+        hasFailed = false;
+      } catch (error) {
+        if (!(error instanceof TidemarkError)) throw error;
+        if (!hasFailed)
+          log.warn(
+            { code: error.code, reason: error.message },
+            'the log of requests cannot be used: later runs do not know for how long the service asked to wait',
+          );
+        hasFailed = true;
+      }
+    },
   };
 }
 
@@ -112,6 +158,8 @@ const TRY_AGAIN_MS = 30_000;
 interface LogInUseOptions {
   /** Closed with this; left out, the starts are kept in memory. */
   readonly shared: RateLog | undefined;
+  /** Where `shared` is left out. */
+  readonly pace: KeptPace | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   /** How many starts the limits look back at most. */
@@ -142,7 +190,15 @@ export class LogInUse {
   constructor(options: LogInUseOptions) {
     this.#options = options;
     if (options.shared === undefined) {
-      const log = memoryRateLog(() => options.clock.monotonicMs(), options.keeps);
+      const { clock, keeps, pace } = options;
+      const log =
+        pace === undefined
+          ? memoryRateLog(() => clock.monotonicMs(), keeps)
+          : withKeptPace(
+              memoryRateLog(() => clock.now(), keeps),
+              pace,
+              options,
+            );
       this.#replacement = { log, copied: new Map(), tryAgainAt: Number.POSITIVE_INFINITY };
     }
   }

@@ -1,6 +1,7 @@
 /** The one retry layer (design.md, The sync): full jitter, few attempts, and a limit on the retries of a run. */
-import type { Clock } from '../core/clock.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { localTime } from '../core/wording.ts';
 import type { RequestCounters } from './request-stats.ts';
 
 export interface RetryPolicy {
@@ -103,7 +104,8 @@ async function again<T>(
     if (error.code === 'unresponsive') throw error;
     if (!error.isRetryable || number >= policy.attempts) throw error;
     const asked = error.retryAfterMs;
-    if (asked !== undefined && asked > policy.maxWaitMs) throw waitTooLong(error, asked, policy.maxWaitMs);
+    if (asked !== undefined && asked > policy.maxWaitMs)
+      throw waitTooLong(error, asked, policy.maxWaitMs, clock.now());
     const wait = asked ?? Math.min(backoffMs(number, random()), policy.maxWaitMs);
     if (clock.monotonicMs() + wait - startedAt > MAX_REQUEST_MS) throw error;
     budget.take(error);
@@ -118,11 +120,12 @@ async function again<T>(
   }
 }
 
-function waitTooLong(error: TidemarkError, askedMs: number, maxWaitMs: number): TidemarkError {
+function waitTooLong(error: TidemarkError, askedMs: number, maxWaitMs: number, now: number): TidemarkError {
   const asked = Math.ceil(askedMs / 1000);
+  const until = localTime(isoTime(now + askedMs));
   return new TidemarkError(
     error.code,
-    `${error.message}; it asks to wait ${asked} s, and the most allowed is ${Math.round(maxWaitMs / 1000)} s`,
+    `${error.message}; it asks to wait ${asked} s, until ${until}, and the most allowed is ${Math.round(maxWaitMs / 1000)} s`,
     {
       hint: 'run again later, or raise retry.maxWaitSeconds of the source',
       retryAfterMs: askedMs,

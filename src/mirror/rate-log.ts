@@ -58,7 +58,7 @@ const TABLES = `
   CREATE TABLE pace (limit_id INTEGER PRIMARY KEY, text TEXT NOT NULL);`;
 
 /** Where the log of requests beside this path is. */
-function rateLogPath(beside: string): string {
+export function rateLogPath(beside: string): string {
   return `${realMirrorPath(beside)}-rate`;
 }
 
@@ -351,7 +351,7 @@ function mergeStarts(connection: Connection, id: number, others: readonly number
   for (const [index, at] of merged.toSorted((a, b) => a - b).entries()) insert.run(id, index + 1, at);
 }
 
-function limitId(fingerprint: string, kind: string | null): number {
+export function limitId(fingerprint: string, kind: string | null): number {
   return createHash('sha256')
     .update(`${fingerprint}\0${kind ?? ''}`)
     .digest()

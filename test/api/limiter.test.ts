@@ -149,7 +149,9 @@ describe('the limiter', () => {
     const error = await limiter.run(started).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({
       code: 'throttled',
-      message: 'the service asked to wait (429 or 503): 30 s are left, and the most allowed is 20 s',
+      message: expect.stringMatching(
+        /^the service asked to wait \(429 or 503\): 30 s are left, until \d{4}-\S+, and the most allowed is 20 s$/,
+      ) as string,
       hint: 'run again later, or raise retry.maxWaitSeconds of the source',
       retryAfterMs: 30_000,
     });

@@ -109,31 +109,43 @@ describe('the rate limit of one key', () => {
         read.push(path);
         return false;
       }
-      return respond(response, 429, '{"detail":"Request was throttled."}', { 'retry-after': '3600' });
+      return respond(response, 429, '{"detail":"Request was throttled."}', { 'retry-after': '3' });
     });
-    const env = environment(service.url, scratch());
+    const env = environment(service.url, scratch(), { TIDEMARK_RETRY_MAX_WAIT_SECONDS: '1' });
     let runs = 0;
     for (; runs < 3; runs += 1) {
       const { code } = await tidemark(['sync', '--quiet'], { env });
       expect(code).toBe(3);
+      // The next one asks for nothing before.
+      await realDelay(3_000);
     }
     expect(new Set(read)).toEqual(new Set(ids.map(list)));
   });
 
-  it('holds the pause that a 429 asked for (Retry-After) in the next process too', async () => {
-    const service = await FakeService.start();
-    const env = environment(service.url, scratch(), { TIDEMARK_RATE_PER_HOUR: '60000' });
-    expect((await tidemark(['sync', '--quiet'], { env })).code).toBe(0);
-    service.quirks.push((_request, response) =>
-      respond(response, 429, '{"detail":"busy"}', { 'retry-after': '3600' }),
-    );
-    expect((await tidemark(['sync'], { env })).code).toBe(1);
-    const sent = service.seen.length;
-    const ended = await tidemark(['sync'], { env });
-    expect(ended.code, ended.stderr).toBe(1);
-    expect(ended.stderr).toMatch(/the service asked to wait \(429 or 503\): 3\d\d\d s are left/);
-    expect(service.seen).toHaveLength(sent);
-  });
+  it.each([
+    ['', '60000'],
+    [', also without limits', '0'],
+  ])(
+    'holds the pause that a 429 asked for (Retry-After) in the next process too%s',
+    async (_case, perHour) => {
+      const service = await FakeService.start();
+      const env = environment(service.url, scratch(), { TIDEMARK_RATE_PER_HOUR: perHour });
+      expect((await tidemark(['sync', '--quiet'], { env })).code).toBe(0);
+      service.quirks.push((_request, response) =>
+        respond(response, 429, '{"detail":"busy"}', { 'retry-after': '3600' }),
+      );
+      const failed = await tidemark(['sync'], { env });
+      expect(failed.code).toBe(1);
+      expect(failed.stderr).toMatch(/it asks to wait 3600 s, until \d{4}-\d\d-\d\dT\d\d:\d\d/);
+      const sent = service.seen.length;
+      const ended = await tidemark(['sync'], { env });
+      expect(ended.code, ended.stderr).toBe(1);
+      expect(ended.stderr).toMatch(
+        /the service asked to wait \(429 or 503\): 3\d\d\d s are left, until \d{4}-/,
+      );
+      expect(service.seen).toHaveLength(sent);
+    },
+  );
 
   it('that is used up for the hour: sync says until when, and begins no run', async () => {
     const service = await FakeService.start();
