@@ -109,6 +109,9 @@ export const BACKUP_DAMAGED_HINT =
 export const DISK_FULL_HINT =
   'free space on the volume of the mirror; what was published before is intact, and the next sync continues from it';
 
+/** Of a job of the daemon: nobody runs it again by hand. */
+export const HELD_HINT = 'nothing to do: the daemon tries again; if it stays so, end what holds the mirror';
+
 const BACKUP_HINTS: Partial<Record<ErrorCode, string>> = {
   disk_full: 'free space there, or enlarge the volume',
   backup_damaged: BACKUP_DAMAGED_HINT,

@@ -153,6 +153,8 @@ const PASSING: ReadonlySet<string> = new Set<ErrorCode>([
   'throttled',
   'retry_budget',
   'malformed',
+  // A command of somebody, or another program, held it.
+  'mirror_locked',
 ]);
 /** What somebody asked for, they repeat themselves. */
 const SCHEDULED: ReadonlySet<string> = new Set<JobTrigger>(['schedule', 'overdue']);

@@ -375,6 +375,23 @@ describe('a sync that failed', () => {
     expect(starts(rig).join()).toBe([...failed, '13:45 overdue done', '12:00 schedule done'].join());
   });
 
+  it('is tried again where a command held the mirror', async () => {
+    const rig = await Rig.create({ sync: '0 12 * * *' });
+    await rig.start();
+    await rig.advanceMinutes(121);
+    await rig.daemon.stop();
+    const error = 'the mirror is in use by another process';
+    const end = { outcome: 'failed', run: null, summary: {}, errorCode: 'mirror_locked', error } as const;
+    const at = new Date(rig.clock.now()).toISOString();
+    write(rig, ({ daemon }) => {
+      const job = daemon.beginJob({ name: 'sync', source: 'a', trigger: 'schedule', startedAt: at });
+      daemon.finishJob(job, { finishedAt: at, ...end });
+    });
+    await rig.start();
+    await rig.advanceMinutes(16);
+    expect(starts(rig).slice(1)).toEqual(['12:02 schedule failed', '12:17 overdue done']);
+  });
+
   it('is tried again by --once, once its time has come', async () => {
     const { rig } = await beforeNoon();
     await rig.advanceMinutes(10);

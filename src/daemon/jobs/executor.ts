@@ -14,6 +14,7 @@ import {
   workInChild,
 } from '../../core/child-process.ts';
 import { TidemarkError } from '../../core/errors.ts';
+import { HELD_HINT } from '../../core/hints.ts';
 import type { DaemonEffects, StartJob } from '../effects.ts';
 import type { MirrorConnections } from '../mirror-access.ts';
 import type { ActiveProblems } from '../problems.ts';
@@ -58,11 +59,20 @@ export function executorFor(options: {
   return {
     perform: async (task) => {
       const result = await executor.perform(task);
+      const { error } = result;
+      if (error === null) return result;
+      // Its hint is for a command, which somebody can run again.
+      if (error.code === 'mirror_locked' && task.job.trigger !== 'request')
+        return { ...result, error: held(error) };
       // The process of a job does not know the backups.
-      return result.error === null ? result : { ...result, error: mirrorAccess.naming(result.error) };
+      return { ...result, error: mirrorAccess.naming(error) };
     },
     kill: () => executor.kill(),
   };
+}
+
+function held(error: TidemarkError): TidemarkError {
+  return new TidemarkError(error.code, error.message, { hint: HELD_HINT, isRetryable: true, cause: error });
 }
 
 export class InProcessExecutor implements JobExecutor {

@@ -9,7 +9,7 @@ import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import { isLocalError, type ErrorCode } from '../../core/errors.ts';
-import { DISK_FULL_HINT, RESTORE_HINT } from '../../core/hints.ts';
+import { DISK_FULL_HINT, HELD_HINT, RESTORE_HINT } from '../../core/hints.ts';
 import { formatInteger, plural } from '../../core/wording.ts';
 import type { NoticeState, JobRow, Notice } from '../../mirror/daemon-store.ts';
 import type { SchemaChange } from '../../mirror/schema-changes.ts';
@@ -232,7 +232,7 @@ function matterNotice(
 
 function failureHint(job: JobRow, source: string): string {
   const { errorCode, run } = job;
-  const local = localHint(errorCode);
+  const local = errorCode === 'mirror_locked' ? HELD_HINT : localHint(errorCode);
   if (local !== null) return local;
   const more = [
     unansweredHint(job, source) ??
