@@ -53,7 +53,7 @@ export class ScheduleStore {
   }
 
   /** What an earlier daemon left: nothing where the mirror cannot be read. Call it when no other daemon can be at work. */
-  load(): StoredSchedules {
+  load({ sources }: Pick<Config, 'sources'>): StoredSchedules {
     try {
       const mirror = this.#mirrorAccess.reader();
       const state = mirror.daemon;
@@ -62,10 +62,11 @@ export class ScheduleStore {
       const cutShort = SCHEDULE_NAMES.filter((schedule) =>
         dead.some(({ name, trigger }) => name === schedule && trigger === 'schedule'),
       );
-      for (const { job, name, startedAt } of dead) {
+      for (const { job, name, source, startedAt } of dead) {
+        const of = source === null || sources.length < 2 ? '' : ` of ${source}`;
         this.#effects.log.warn(
           { job, startedAt },
-          `${name} was cut short: its process died, or its end could not be written down`,
+          `${name}${of} was cut short: its process died, or its end could not be written down`,
         );
       }
       return { rows: state.schedules(), intervals: state.intervals(), dead, cutShort };

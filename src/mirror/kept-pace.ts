@@ -22,7 +22,7 @@ export class SharedPace {
     this.#options = options;
   }
 
-  /** What any process wrote last; null where there is none that can be read. */
+  /** What any process wrote last; null if nothing can be read. */
   read(): string | null {
     const { beside, before, fingerprint } = this.#options;
     const path = [before, beside]

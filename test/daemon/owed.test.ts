@@ -346,6 +346,21 @@ describe('a source that never had a complete run', () => {
   });
 });
 
+it('a job that was cut short is named with its source where there are several', async () => {
+  const rig = await Rig.create(YEARLY);
+  await (await rig.start()).stop();
+  die(rig, 'sync', 'schedule');
+  const said = (): string[] => rig.loud().filter((line) => line.includes('was cut short'));
+  await (await rig.start()).stop();
+  expect(said()).toEqual([expect.stringMatching(/^sync was cut short: /)]);
+  die(rig, 'sync', 'schedule');
+  const text = readFileSync(rig.configFile, 'utf8');
+  const [, source = ''] = /^sources:\n([\s\S]*?)^schedules:/m.exec(text) ?? [];
+  writeFileSync(rig.configFile, text.replace(source, `${source}${source.replace('name: a', 'name: b')}`));
+  await rig.start();
+  expect(said().slice(1)).toEqual([expect.stringMatching(/^sync of a was cut short: /)]);
+});
+
 describe('a sync that failed', () => {
   /** Shortly before the tick of the day. The service answers 500 while `isDown.is`. */
   async function beforeNoon(): Promise<{ rig: Rig; isDown: { is: boolean } }> {
