@@ -164,6 +164,13 @@ describe('a sync', () => {
     expect(told(sync('failed'), full, full)).toEqual([['run_failed'], ['run_failed'], []]);
   });
 
+  it('asks nobody to run a command again where the mirror was held: the daemon tries again', () => {
+    const held = seen(job('sync', 'failed', { errorCode: 'mirror_locked', error: 'x.db is in use' }));
+    expect(contentOf(transitionsOf([], held).notices[0]!).hint).toMatch(
+      /^nothing to do: the daemon tries again/,
+    );
+  });
+
   it('says how to see whether a service responds that did not', () => {
     const hintOf = (run: number | null) =>
       contentOf(
