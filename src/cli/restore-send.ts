@@ -74,7 +74,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
         sent: ({ n }) => void sent.add(n),
       },
       secrets: configuredSecrets(source.secrets, mirror.restores.idMap(source.name)),
-      concurrency: applyConcurrency(source.rate),
+      ...applyConcurrency(source.rate),
     });
     progress?.stop();
     await print(

@@ -248,7 +248,7 @@ async function withAnswers(
           secrets: configuredSecrets(source.secrets, restores.idMap(source.name)),
           desired,
         },
-        ...{ concurrency: applyConcurrency(source.rate), signal: context.signal },
+        ...{ concurrency: applyConcurrency(source.rate).concurrency, signal: context.signal },
         stepEnded: progress.stepEnded,
       }).finally(progress.stop);
       if (isRecorded) restores.record(row.restore, answers.outcome);

@@ -16,6 +16,6 @@ describe('steps of a restore at work at a time', () => {
     [{ perMinute: 0, perHour: 0, concurrency: 0 }, 2048],
     [{ perMinute: 480, perHour: 0, concurrency: 0 }, 33],
   ])('%j: %i', (rate, lanes) => {
-    expect(applyConcurrency(rate)).toBe(lanes);
+    expect(applyConcurrency(rate)).toEqual({ concurrency: lanes, requests: rate.concurrency || 32 });
   });
 });

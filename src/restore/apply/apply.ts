@@ -72,8 +72,10 @@ export interface ApplyOptions {
    * and to distinguish a record made by hand from another desired one of the same name.
    */
   readonly desired: DesiredLookup;
-  /** Steps of a level sent at a time; the client's own limits apply besides. */
+  /** Steps of a level at work at a time; the client's own limits apply besides. */
   readonly concurrency: number;
+  /** Of these, the steps that are journaled as sent and have no answer: after a kill, they are in doubt. All when left out. */
+  readonly requests?: number;
   /** What the user approved beside the plan; kept with the restore. */
   readonly approved?: Readonly<Record<string, JsonValue>>;
   /** The restore that the plan undoes. */
@@ -93,6 +95,7 @@ const GRACE_MS = 15_000;
 export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
   const { plan, mirror, source, clock, signal } = options;
   requireSafe(plan);
+  const mostUnanswered = options.requests ?? options.concurrency;
   const journal =
     options.restore === undefined
       ? RestoreJournal.begin({
@@ -101,9 +104,10 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
           source: source.name,
           plan,
           approved: options.approved ?? {},
+          mostUnanswered,
           ...(options.undoes === undefined ? {} : { undoes: options.undoes }),
         })
-      : RestoreJournal.resume({ mirror, clock, plan }, options.restore);
+      : RestoreJournal.resume({ mirror, clock, plan, mostUnanswered }, options.restore);
   const done = new Set(journal.rows().flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])));
   const finished = new AbortController();
   /** No further step is started: after an interruption, or an error that every further request would meet. */
@@ -355,7 +359,7 @@ async function applyLevels(
   const reportEndedOnceDurable = (step: PlanStep, onDisk: Promise<void>): void => {
     awaitingDisk.add(step);
     onDisk
-      .then(() => reportEnded(step))
+      .then(() => awaitingDisk.has(step) && reportEnded(step))
       .catch((error: unknown) => log.debug({ step: step.n, error }, 'not journaled yet: it is tried again'));
   };
   const stops: string[] = [];
@@ -367,16 +371,12 @@ async function applyLevels(
       const obstacle =
         missingBefore(context, plan, step) ??
         (step.action === 'act' ? await unseenBefore(context, plan, step) : null);
-      if (isLeft(step)) {
-        reportEnded(step);
-        return;
-      }
+      if (isLeft(step)) return reportEnded(step);
       if (obstacle !== null) {
         journal.end(step.n, { outcome: 'skipped', errorCode: 'needs_failed', error: obstacle });
-        reportEnded(step);
-        return;
+        return reportEnded(step);
       }
-      const { stoppedBy, onDisk } = await runStep(context, step);
+      const { stoppedBy, onDisk } = await runStep(context, step).finally(() => journal.over(step.n));
       if (stoppedBy !== null) {
         stops.push(stoppedBy);
         halt.abort();
@@ -461,19 +461,19 @@ const DISK_WAITS_MS = 200;
 
 /**
  * A step also waits for the disk; meanwhile other steps use the slots. With a rate limit, more steps would only wait in
- * the queue of the limiter, journaled as sent.
+ * the queue of the limiter. No more requests than the slots allow are journaled as sent.
  * @param rate of a source; 0 = no limit
  */
 export function applyConcurrency(rate: {
   readonly perMinute: number;
   readonly perHour: number;
   readonly concurrency: number;
-}): number {
+}): Pick<ApplyOptions, 'concurrency'> & { readonly requests: number } {
   const requests = rate.concurrency === 0 ? UNLIMITED_REQUESTS : rate.concurrency;
   const most = requests * STEPS_PER_REQUEST;
   const perMinute = rate.perMinute === 0 ? rate.perHour : rate.perMinute;
-  if (perMinute === 0) return most;
-  return Math.min(most, requests + Math.ceil((perMinute / REQUESTS / 60_000) * DISK_WAITS_MS));
+  const atWork = requests + Math.ceil((perMinute / REQUESTS / 60_000) * DISK_WAITS_MS);
+  return { concurrency: perMinute === 0 ? most : Math.min(most, atWork), requests };
 }
 
 /** Actions, by the step after which they act on the same record. */

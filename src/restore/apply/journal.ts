@@ -1,4 +1,5 @@
 /** The journal of one restore: what is known of each step, on disk before the next action of the step. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Clock, isoTime, realPause } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
@@ -31,38 +32,59 @@ interface JournalStart {
   readonly plan: Plan;
   readonly approved: Readonly<Record<string, JsonValue>>;
   readonly undoes?: number;
+  /** Steps that may be journaled as `sent` and unanswered at a time. */
+  readonly mostUnanswered: number;
 }
 
 /**
- * The least real time between two shared writes, milliseconds: about one request to a service near by, and enough to
- * gather the entries of many steps, which then share pages and waits for the disk. A single step does not wait for it:
- * its last write is longer ago.
+ * The least real time between two shared waits for the disk for results, milliseconds: about one request to a service near
+ * by, and enough to gather the results of many steps. A single step does not wait for it: its last wait is longer ago.
  */
 const GATHER_MS = 40;
+
+/**
+ * Other steps than creations are journaled before their check, which keeps a slot: so many for each slot keep it busy. What
+ * they did shows in the live record, so that nobody is asked about them.
+ */
+const PREPARED = 4;
 
 export class RestoreJournal {
   readonly restore: number;
   readonly #store: JournalStore;
   readonly #clock: Clock;
   readonly #rows: Map<number, RestoreStepRow>;
+  readonly #creations: Turns;
+  readonly #others: Turns;
 
   /** Rows, and new ids, that are written with the next transaction, by step. */
   readonly #waiting = new Map<number, JournalEntry>();
+  #committing: Promise<void> | null = null;
+  #hurry: () => void = () => undefined;
   #running: Promise<void> = Promise.resolve();
   #next: Promise<void> | null = null;
-  /** When the last shared write began, on the monotonic clock. */
-  #writtenAt = Number.NEGATIVE_INFINITY;
+  /** When the last shared wait began, on the monotonic clock. */
+  #settledAt = Number.NEGATIVE_INFINITY;
 
   /** Of a restore that `store` has already. */
-  constructor(store: JournalStore, clock: Clock, restore: number) {
+  constructor(store: JournalStore, clock: Clock, restore: number, mostUnanswered = Infinity) {
     this.#store = store;
     this.#clock = clock;
+    this.#creations = new Turns(mostUnanswered);
+    this.#others = new Turns(mostUnanswered * PREPARED);
     this.restore = restore;
     this.#rows = new Map(store.steps(restore).map((row) => [row.n, row]));
   }
 
   /** Writes the entire plan down. */
-  static begin({ mirror, clock, source, plan, approved, undoes }: JournalStart): RestoreJournal {
+  static begin({
+    mirror,
+    clock,
+    source,
+    plan,
+    approved,
+    undoes,
+    mostUnanswered,
+  }: JournalStart): RestoreJournal {
     const latest = idLookup(mirror.restores.idMap(source));
     const adopted = new Set(plan.adopted.map(({ kind, live_id: id }) => `${kind} ${id}`));
     // From the id that an earlier restore gave, as where it is created again (`mappingsOf`).
@@ -91,7 +113,7 @@ export class RestoreJournal {
       })),
       ...(undoes === undefined ? {} : { undoes }),
     };
-    return new RestoreJournal(mirror.restores, clock, mirror.restores.begin(start));
+    return new RestoreJournal(mirror.restores, clock, mirror.restores.begin(start), mostUnanswered);
   }
 
   /**
@@ -99,7 +121,12 @@ export class RestoreJournal {
    * @throws TidemarkError `reference_unknown`; `unsafe_plan` when it was another plan
    */
   static resume(
-    { mirror, clock, plan }: Pick<JournalStart, 'mirror' | 'clock' | 'plan'>,
+    {
+      mirror,
+      clock,
+      plan,
+      mostUnanswered,
+    }: Pick<JournalStart, 'mirror' | 'clock' | 'plan' | 'mostUnanswered'>,
     restore: number,
   ): RestoreJournal {
     const row = mirror.restores.get(restore);
@@ -109,7 +136,7 @@ export class RestoreJournal {
       });
     }
     mirror.restores.resume(restore);
-    return new RestoreJournal(mirror.restores, clock, restore);
+    return new RestoreJournal(mirror.restores, clock, restore, mostUnanswered);
   }
 
   row(n: number): RestoreStepRow {
@@ -122,21 +149,33 @@ export class RestoreJournal {
     return [...this.#rows.values()];
   }
 
-  /** Writes outcome `sent` before the request; resolves once it is durable. Steps that are ready together share the wait. */
-  markSent(n: number): Promise<void> {
+  /**
+   * Writes outcome `sent` before the request, once few enough others are unanswered: after a kill, a resumed restore doubts
+   * only these. Resolves once it is on disk. Steps that are ready together share the wait.
+   */
+  async markSent(n: number, isCreation: boolean): Promise<void> {
+    await (isCreation ? this.#creations : this.#others).take(n);
     const { attempts } = this.row(n);
     const change = { outcome: 'sent', attempts: attempts + 1, sentAt: this.#time(), endedAt: null } as const;
     this.#later(n, { ...change, status: null, errorCode: null, error: null });
-    return this.#settle();
+    await this.#settle(true);
+  }
+
+  /** Its request, if one was sent, is over and journaled: the next step may be sent. */
+  over(n: number): void {
+    this.#creations.give(n);
+    this.#others.give(n);
   }
 
   /**
    * The request succeeded: resolves once that is on disk. The record may be read back before, but the step is not ended;
    * if the process is killed before, a resumed restore looks up whether the request was done.
    */
-  applied(n: number, change: StepChange, newIds: readonly NewId[] = []): Promise<void> {
+  async applied(n: number, change: StepChange, newIds: readonly NewId[] = []): Promise<void> {
     this.#later(n, { endedAt: this.#time(), ...change, outcome: 'applied' }, newIds);
-    return this.#settle();
+    await this.#commit();
+    this.over(n);
+    await this.#settle();
   }
 
   /** Resolves once all earlier entries are on disk: those that could not be written are tried again. */
@@ -144,26 +183,36 @@ export class RestoreJournal {
     return this.#settle();
   }
 
+  /** One transaction for all entries that come in the same turn of the event loop: it outlives the process. */
+  #commit(): Promise<void> {
+    return (this.#committing ??= nextTurn().then(() => {
+      this.#committing = null;
+      this.#writeAll([], 'process');
+    }));
+  }
+
   /**
-   * One transaction and one wait for the disk for all entries that came while the disk was busy: the more steps run, the
-   * more share one.
+   * One wait for the disk for all entries that came meanwhile: results gather for some time, but go with a step that is
+   * about to be sent.
    */
-  #settle(): Promise<void> {
+  #settle(isUrgent = false): Promise<void> {
     if (this.#next === null) {
-      const next = this.#running.then(() => this.#writeWaiting());
+      const urgent = Promise.withResolvers<undefined>();
+      this.#hurry = () => urgent.resolve(undefined);
+      const next = this.#running.then(async () => {
+        const pause = realPause(this.#settledAt + GATHER_MS - this.#clock.monotonicMs());
+        await Promise.race([pause, urgent.promise]);
+        this.#next = null;
+        this.#settledAt = this.#clock.monotonicMs();
+        this.#writeAll([], 'process');
+        await this.#store.settled();
+      });
       this.#next = next;
       // Those who await it get the error; the next write tries again.
       this.#running = next.catch(() => undefined);
     }
+    if (isUrgent) this.#hurry();
     return this.#next;
-  }
-
-  async #writeWaiting(): Promise<void> {
-    await realPause(this.#writtenAt + GATHER_MS - this.#clock.monotonicMs());
-    this.#next = null;
-    this.#writtenAt = this.#clock.monotonicMs();
-    this.#writeAll([], 'process');
-    await this.#store.settled();
   }
 
   /** Changes the step's row. */
@@ -190,6 +239,7 @@ export class RestoreJournal {
     const mappings = newIds.length === 0 ? {} : { mappings: this.#mappingsOf(newIds) };
     // The file first: a row only in memory is not journaled.
     this.#writeAll([{ row: { ...this.row(n), ...change }, ...mappings }], durability);
+    this.over(n);
   }
 
   #mappingsOf(newIds: readonly NewId[]): readonly IdMapping[] {
@@ -215,6 +265,27 @@ export class RestoreJournal {
 
   #time(): string {
     return isoTime(this.#clock.now());
+  }
+}
+
+/** How many steps may be journaled as sent and unanswered; the others wait, in order. */
+class Turns {
+  readonly #most: number;
+  readonly #taken = new Set<number>();
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  async take(n: number): Promise<void> {
+    while (!this.#taken.has(n) && this.#taken.size >= this.#most)
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    this.#taken.add(n);
+  }
+
+  give(n: number): void {
+    if (this.#taken.delete(n)) this.#waiting.shift()?.();
   }
 }
 

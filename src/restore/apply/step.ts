@@ -172,9 +172,6 @@ class StepRun {
     if (this.#checks === 0) {
       if (signal.aborted) return 'stopped';
       this.#log('the step begins', {});
-      // Journaled before the check, so that the write does not wait for the disk. A creation is journaled after the check:
-      // otherwise a record found after a crash would count as created by it.
-      if (request.role !== 'create') await this.#journalSent();
     } else if (this.#checks === MAX_CHECKS) {
       const message = `rate limits delayed the write too long after the check, ${MAX_CHECKS} times`;
       const hint = 'run `tidemark restore --resume` when fewer requests are running';
@@ -196,6 +193,9 @@ class StepRun {
       return this.#checkFailed(error);
     }
     try {
+      // Journaled before the check, so that the write does not wait for the disk. A creation is journaled after the check:
+      // otherwise a record found after a crash would count as created by it.
+      if (request.role !== 'create' && !this.#isJournaled) await this.#journalSent();
       return await (this.#isInSlot ? client.withSlot(request.kind, checkAndSend) : checkAndSend());
     } finally {
       // Also when the journal fails: others may wait for the reserved start.
@@ -469,7 +469,7 @@ class StepRun {
 
   /** Journals that the step is about to be sent; resolves once that is on disk. */
   async #journalSent(): Promise<void> {
-    await this.#context.journal.markSent(this.#ready.step.n);
+    await this.#context.journal.markSent(this.#ready.step.n, this.#ready.id === null);
     this.#isJournaled = true;
     this.#log('journaled as about to be sent', {});
   }

@@ -123,7 +123,7 @@ async function passes(options: Passes): Promise<Restored> {
       ...{ plan, mirror, source, client, clock, log, signal, secrets },
       events: { ...NO_EVENTS, stepEnded: () => events.stepEnded() },
       desired: (key) => desired.get(recordKey(key)),
-      concurrency: applyConcurrency(source.rate),
+      ...applyConcurrency(source.rate),
     });
     signal.throwIfAborted();
     reports.push(report);
