@@ -37,9 +37,19 @@ export function differencesFrom(
     ({ path, from, to }) =>
       // PATCH merges the members of such a field: what it was not given stays.
       !(to === undefined && step.action === 'update' && fields.get(topMember(path))?.isMerged === true) &&
-      !(typeof from === 'string' && isMask(from)),
+      !(typeof from === 'string' && isMask(from)) &&
+      !isNullLeftOut(step, from, to),
   );
   return hiddenFields(definition, changes);
+}
+
+/** True where a created record lacks what was null: there is nothing that a person could add. */
+function isNullLeftOut(
+  { action }: PlanStep,
+  from: JsonValue | undefined,
+  to: JsonValue | undefined,
+): boolean {
+  return action === 'create' && from === undefined && to === null;
 }
 
 /**
@@ -67,6 +77,7 @@ export function unsentDifferences(
   const changes = unsent.flatMap(({ at, value }): FieldChange[] => {
     const held = resolvePointer(live, at);
     const isHidden = typeof value === 'string' && (value === HIDDEN || isMask(value));
+    if (isNullLeftOut(step, held, value)) return [];
     const isThere = isHidden ? held !== undefined && held !== null && held !== '' : isEqual(held, value);
     return isThere ? [] : [{ path: at, ...(held === undefined ? {} : { from: held }), to: value }];
   });

@@ -43,7 +43,7 @@ interface JournalStart {
 const GATHER_MS = 40;
 
 /**
- * Other steps than creations are journaled before their check, which keeps a slot: so many for each slot keep it busy. What
+ * Other steps than creations are journaled before their check, which keeps a slot: this number for each slot keeps it busy. What
  * they did shows in the live record, so that nobody is asked about them.
  */
 const PREPARED = 4;
