@@ -80,50 +80,40 @@ describe('what the journal promises', () => {
     expect((await applying).outcome).toBe('complete');
   });
 
-  it.each([
-    ['changed', 8],
-    ['created', 2],
-  ])(
-    'no more steps are journaled as sent than may be under way: only these are in doubt after a kill (%s: %i)',
-    async (how, bound) => {
-      const rig = await startRig();
-      const native = await nativeWorld(rig);
-      const [domain] = native.filter(({ kind }) => kind === 'domains');
-      if (domain === undefined) throw new Error('the world has no domain');
-      const many = Array.from({ length: 12 }, (_each, index) => ({
-        ...domain,
+  it('no more creations are journaled as sent than requests may be under way: only these are in doubt after a kill', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const [domain] = native.filter(({ kind }) => kind === 'domains');
+    if (domain === undefined) throw new Error('the world has no domain');
+    const many = Array.from({ length: 12 }, (_each, index) => ({
+      ...domain,
+      id: `0190f000-0000-7000-8000-0000000000${10 + index}`,
+      body: {
+        ...(domain.body as JsonObject),
         id: `0190f000-0000-7000-8000-0000000000${10 + index}`,
-        body: {
-          ...(domain.body as JsonObject),
-          id: `0190f000-0000-7000-8000-0000000000${10 + index}`,
-          domain: `d${index}.example`,
-        },
-      }));
-      const desired = [...native, ...many];
-      rig.put(
-        how === 'created'
-          ? native
-          : altered(desired, ({ kind }) => kind === 'domains', { saml_acs_url: 'X' }),
-      );
-      const plan = rig.plan(desired);
-      expect(plan.steps.length).toBeGreaterThanOrEqual(12);
-      const restore = (rig.mirror().restores.list({ limit: 1 })[0]?.restore ?? 0) + 1;
-      let most = 0;
-      const look = (): void => {
-        const rows = rig.mirror().restores.steps(restore);
-        most = Math.max(most, rows.filter(({ outcome }) => outcome === 'sent').length);
-      };
-      const mirror = withDisk(rig.mirror(), async () => {
-        look();
-        await new Promise((resolve) => setTimeout(resolve, 5));
-        look();
-      });
-      const events = { ...NO_EVENTS, sent: look, stepEnded: look };
-      const report = await rig.apply(plan, { mirror, concurrency: 12, requests: 2, events });
-      expect(report.outcome).toBe('complete');
-      expect(most).toBe(bound);
-    },
-  );
+        domain: `d${index}.example`,
+      },
+    }));
+    const desired = [...native, ...many];
+    rig.put(native);
+    const plan = rig.plan(desired);
+    expect(plan.steps.length).toBeGreaterThanOrEqual(12);
+    const restore = (rig.mirror().restores.list({ limit: 1 })[0]?.restore ?? 0) + 1;
+    let most = 0;
+    const look = (): void => {
+      const rows = rig.mirror().restores.steps(restore);
+      most = Math.max(most, rows.filter(({ outcome }) => outcome === 'sent').length);
+    };
+    const mirror = withDisk(rig.mirror(), async () => {
+      look();
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      look();
+    });
+    const events = { ...NO_EVENTS, sent: look, stepEnded: look };
+    const report = await rig.apply(plan, { mirror, concurrency: 12, requests: 2, events });
+    expect(report.outcome).toBe('complete');
+    expect(most).toBe(2);
+  });
 
   it('a disk that fails after the last answer ends the restore, and the step is not said to be over', async () => {
     const { rig, plan } = await altering('organizations', 'name');

@@ -74,7 +74,7 @@ export interface ApplyOptions {
   readonly desired: DesiredLookup;
   /** Steps of a level at work at a time; the client's own limits apply besides. */
   readonly concurrency: number;
-  /** Of these, the steps that are journaled as sent and have no answer: after a kill, they are in doubt. All when left out. */
+  /** Creations of these that are journaled as sent and have no answer: after a kill, they are in doubt. All when left out. */
   readonly requests?: number;
   /** What the user approved beside the plan; kept with the restore. */
   readonly approved?: Readonly<Record<string, JsonValue>>;
@@ -461,7 +461,7 @@ const DISK_WAITS_MS = 200;
 
 /**
  * A step also waits for the disk; meanwhile other steps use the slots. With a rate limit, more steps would only wait in
- * the queue of the limiter. No more requests than the slots allow are journaled as sent.
+ * the queue of the limiter. No more creations than the slots allow are journaled as sent.
  * @param rate of a source; 0 = no limit
  */
 export function applyConcurrency(rate: {

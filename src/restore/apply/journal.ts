@@ -32,7 +32,7 @@ interface JournalStart {
   readonly plan: Plan;
   readonly approved: Readonly<Record<string, JsonValue>>;
   readonly undoes?: number;
-  /** Steps that may be journaled as `sent` and unanswered at a time. */
+  /** Creations that may be journaled as `sent` and unanswered at a time. */
   readonly mostUnanswered: number;
 }
 
@@ -42,19 +42,12 @@ interface JournalStart {
  */
 const GATHER_MS = 40;
 
-/**
- * Other steps than creations are journaled before their check, which keeps a slot: this number for each slot keeps it busy. What
- * they did shows in the live record, so that nobody is asked about them.
- */
-const PREPARED = 4;
-
 export class RestoreJournal {
   readonly restore: number;
   readonly #store: JournalStore;
   readonly #clock: Clock;
   readonly #rows: Map<number, RestoreStepRow>;
   readonly #creations: Turns;
-  readonly #others: Turns;
 
   /** Rows, and new ids, that are written with the next transaction, by step. */
   readonly #waiting = new Map<number, JournalEntry>();
@@ -70,7 +63,6 @@ export class RestoreJournal {
     this.#store = store;
     this.#clock = clock;
     this.#creations = new Turns(mostUnanswered);
-    this.#others = new Turns(mostUnanswered * PREPARED);
     this.restore = restore;
     this.#rows = new Map(store.steps(restore).map((row) => [row.n, row]));
   }
@@ -150,21 +142,21 @@ export class RestoreJournal {
   }
 
   /**
-   * Writes outcome `sent` before the request, once few enough others are unanswered: after a kill, a resumed restore doubts
-   * only these. Resolves once it is on disk. Steps that are ready together share the wait.
+   * Writes outcome `sent` before the request; resolves once it is on disk. Steps that are ready together share the wait. A
+   * creation waits until few enough others are unanswered: after a kill, somebody is asked about these, and what other steps
+   * did shows in the live record.
    */
   async markSent(n: number, isCreation: boolean): Promise<void> {
-    await (isCreation ? this.#creations : this.#others).take(n);
+    if (isCreation) await this.#creations.take(n);
     const { attempts } = this.row(n);
     const change = { outcome: 'sent', attempts: attempts + 1, sentAt: this.#time(), endedAt: null } as const;
     this.#later(n, { ...change, status: null, errorCode: null, error: null });
-    await this.#settle(true);
+    await this.#settle(isCreation);
   }
 
   /** Its request, if one was sent, is over and journaled: the next step may be sent. */
   over(n: number): void {
     this.#creations.give(n);
-    this.#others.give(n);
   }
 
   /**
@@ -173,8 +165,10 @@ export class RestoreJournal {
    */
   async applied(n: number, change: StepChange, newIds: readonly NewId[] = []): Promise<void> {
     this.#later(n, { endedAt: this.#time(), ...change, outcome: 'applied' }, newIds);
-    await this.#commit();
-    this.over(n);
+    if (this.#creations.has(n)) {
+      await this.#commit();
+      this.over(n);
+    }
     await this.#settle();
   }
 
@@ -268,7 +262,7 @@ export class RestoreJournal {
   }
 }
 
-/** How many steps may be journaled as sent and unanswered; the others wait, in order. */
+/** How many creations may be journaled as sent and unanswered; the others wait, in order. */
 class Turns {
   readonly #most: number;
   readonly #taken = new Set<number>();
@@ -276,6 +270,10 @@ class Turns {
 
   constructor(most: number) {
     this.#most = most;
+  }
+
+  has(n: number): boolean {
+    return this.#taken.has(n);
   }
 
   async take(n: number): Promise<void> {
