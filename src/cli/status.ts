@@ -226,7 +226,7 @@ function healthView(
   const timetable = new Timetable({ random: () => 0, isSpread: false, share: () => null });
   const rows = mirror.daemon.schedules();
   // Schedules that no daemon ever served are in force for nobody.
-  if (hasDaemon || rows.length > 0) timetable.adopt(config, now, rows, () => false);
+  if (hasDaemon || rows.length > 0) timetable.adopt(config, now, rows, () => null);
   const intervals = new Intervals();
   intervals.adopt(config, timetable.views(), now, mirror.daemon.intervals());
   const catalog = new BackupCatalog(systemClock);

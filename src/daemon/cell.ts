@@ -221,10 +221,11 @@ export class Cell {
   /** Takes a new configuration. @throws TidemarkError `config_invalid`; then nothing has changed */
   adopt(config: Config, stored: Pick<StoredSchedules, 'rows' | 'intervals'> = NOTHING_STORED): void {
     const now = this.#effects.clock.now();
-    this.#timetable.adopt(config, now, stored.rows, (schedule, sources, intervalMs) => {
-      if (schedule !== 'sync') return false;
-      return sources.some((source) => !this.#scheduleStore.isFresh(source, intervalMs));
-    });
+    this.#timetable.adopt(config, now, stored.rows, (schedule, sources) =>
+      schedule === 'sync' && sources.length > 0
+        ? Math.min(...sources.map((source) => this.#scheduleStore.readAt(source)))
+        : null,
+    );
     this.#intervals.adopt(config, this.#timetable.views(), now, stored.intervals);
     this.#config = config;
     this.runner.hourWaits.recheck(config);

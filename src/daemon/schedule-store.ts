@@ -88,17 +88,16 @@ export class ScheduleStore {
     }
   }
 
-  /** True where a source was mirrored not longer ago than its schedule would have it. */
-  isFresh(source: string, intervalMs: number): boolean {
+  /** When a source was last mirrored, in epoch milliseconds; `-Infinity` where it never was, or the mirror cannot be read. */
+  readAt(source: string): number {
     try {
       const [run] = this.#mirrorAccess
         .reader()
         .runs.list({ source, isPublished: true, isOfAllKinds: true, limit: 1 });
       const at = run?.finishedAt;
-      return at !== null && at !== undefined && this.#effects.clock.now() - Date.parse(at) < intervalMs;
+      return at === null || at === undefined ? Number.NEGATIVE_INFINITY : Date.parse(at);
     } catch {
-      // No mirror that could be read: then it is not fresh either.
-      return false;
+      return Number.NEGATIVE_INFINITY;
     }
   }
 

@@ -71,14 +71,15 @@ export class Timetable {
   /**
    * Takes the schedules of a configuration. The known due time of a schedule, from this timetable or its row in the
    * mirror, is kept as long as expression and zone are the same; otherwise it is computed again.
-   * @param isWanting true for a schedule that nothing is known of and that should not wait for its first tick
+   * @param doneAtOf of a schedule that nothing is known of: when its work was last done for all sources (epoch milliseconds,
+   * `-Infinity` for never), as it should not wait for its first tick if that is an interval ago; null where it can wait
    * @throws TidemarkError `config_invalid` for an expression that never comes; then nothing has changed
    */
   adopt(
     config: Pick<Config, 'schedules' | 'retention'>,
     now: number,
     rows: readonly ScheduleRow[],
-    isWanting: (schedule: ScheduleName, sources: readonly string[], intervalMs: number) => boolean,
+    doneAtOf: (schedule: ScheduleName, sources: readonly string[]) => number | null,
   ): void {
     const { isSpread } = this.#options;
     this.#entries = SCHEDULE_NAMES.flatMap((schedule): Entry[] => {
@@ -98,11 +99,12 @@ export class Timetable {
           ? old.settings.cron === expression && old.settings.zone === zone && old.dueAt
           : row?.cron === expression && row.zone === zone && Date.parse(row.dueAt);
       const entry: Entry = { schedule, settings, cron, isRunning, dueAt: 0, isExtra: false, ...counts };
-      if (typeof known === 'number' && Number.isFinite(known)) entry.dueAt = known;
-      else if (old === undefined && row === undefined && isWanting(schedule, sources, cron.intervalMs))
-        [entry.dueAt, entry.isExtra] = [now, true];
+      const doneAt = old === undefined && row === undefined ? doneAtOf(schedule, sources) : null;
       // Cron calls at a tick of its own: with a schedule that was changed, that one would be too late for itself.
-      else entry.dueAt = this.#dueAfter(entry, isSpread || row === undefined ? now : now - CALLED_WITHIN_MS);
+      const calledAfter = row === undefined ? Math.min(doneAt ?? now, now) : now - CALLED_WITHIN_MS;
+      if (typeof known === 'number' && Number.isFinite(known)) entry.dueAt = known;
+      else if (doneAt !== null && now - doneAt >= cron.intervalMs) [entry.dueAt, entry.isExtra] = [now, true];
+      else entry.dueAt = this.#dueAfter(entry, isSpread ? now : calledAfter);
       return [entry];
     });
   }

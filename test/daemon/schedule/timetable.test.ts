@@ -7,7 +7,7 @@ import { spreadShare, Timetable } from '../../../src/daemon/schedule/timetable.t
 
 const MINUTE = 60_000;
 const at = (text: string): number => Date.parse(`2026-03-02T${text}Z`);
-const never = (): boolean => false;
+const never = (): null => null;
 
 function schedules(
   given: Partial<Record<ScheduleName, Partial<Schedule>>>,
@@ -62,7 +62,9 @@ describe('what is due', () => {
 
   it('comes at once where nothing was ever done', () => {
     const table = timetable();
-    table.adopt(schedules({ sync: {}, verify: {} }), at('10:01'), [], (name) => name === 'sync');
+    table.adopt(schedules({ sync: {}, verify: {} }), at('10:01'), [], (name) =>
+      name === 'sync' ? -Infinity : null,
+    );
     expect(due(table, at('10:01'), true)).toEqual(['sync overdue 0']);
     expect(table.views().map(({ missedTicks }) => missedTicks)).toEqual([0, 0]);
   });
@@ -84,7 +86,7 @@ describe('what is due', () => {
   it('is computed again for another expression or zone, and keeps its counts', () => {
     const table = timetable();
     const before = row('10:30', { cron: '30 10 * * *', skippedTicks: 2 });
-    table.adopt(schedules({ sync: {} }), at('12:10'), [before], () => true);
+    table.adopt(schedules({ sync: {} }), at('12:10'), [before], () => -Infinity);
     expect(table.rows()).toEqual([row('12:30', { skippedTicks: 2 })]);
     table.adopt(schedules({ sync: { cron: '5 * * * *' } }), at('12:20'), [], never);
     expect(table.nextDueAt()).toBe(at('13:05'));
@@ -126,6 +128,23 @@ describe('what is due', () => {
     const table = new Timetable({ random: () => 0, isSpread: false, share: () => null });
     table.adopt(schedules({ sync: { cron: '0 2 * * *' } }), at('02:00') + 2_000, [row('03:00')], never);
     expect(due(table, at('02:00') + 2_000)).toEqual(['sync schedule 0']);
+  });
+});
+
+describe('the first call from outside', () => {
+  const called = (readAt: string, now: number): string[] => {
+    const table = new Timetable({ random: () => 0, isSpread: false, share: () => null });
+    table.adopt(schedules({ sync: { cron: '0 2 * * *' } }), now, [], () => at(readAt));
+    return due(table, now);
+  };
+
+  it('at the first tick after the mirror was read does what is due', () => {
+    expect(called('01:10', at('02:00') + 20_000)).toEqual(['sync schedule 0']);
+  });
+
+  it('before that tick has nothing to do', () => {
+    expect(called('01:10', at('01:59'))).toEqual([]);
+    expect(called('02:10', at('02:20'))).toEqual([]);
   });
 });
 
