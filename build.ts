@@ -105,7 +105,8 @@ async function buildInto(directory: string): Promise<void> {
     chunkFileNames: 'chunks/[name]-[hash].js',
     // The names stay, for stack traces.
     minify: { compress: true, mangle: false, codegen: true },
-    comments: { legal: true },
+    // Annotations are for other bundlers.
+    comments: { legal: true, annotation: false, jsdoc: false },
     sourcemap: true,
     sourcemapExcludeSources: true,
     codeSplitting: { includeDependenciesRecursively: false, groups: GROUPS },
