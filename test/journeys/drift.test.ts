@@ -558,7 +558,7 @@ describe('drift and status after a restore', () => {
     story.alter(`DELETE FROM runs WHERE run = ${newest}`);
     for (const check of [false, true]) {
       if (check) await story.expectRun(1, 'verify', '--quiet');
-      const damaged = (await story.expectRun(0, 'status')).stdout;
+      const damaged = (await story.expectRun(1, 'status')).stdout;
       expect(damaged).toMatch(/Drift +Unknown .*the row of run \d+ is gone/);
       expect(damaged.split('Needs attention:')[1]).toContain(`the row of run ${newest} is gone`);
     }
