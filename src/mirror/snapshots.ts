@@ -212,9 +212,27 @@ function readBaseline(connection: Connection): CheckedSnapshot | undefined {
 /** An entry that is gone, or was altered, may have unpinned the baseline, or chosen another one. */
 function unprovedBaseline(connection: Connection, name: string): SnapshotContradiction | null {
   const altered = alteredLogText(connection);
-  if (altered === null) return null;
-  const line = `snapshot ${JSON.stringify(name)} rests on a log that was ${altered}`;
+  const what = altered === null ? withoutEntry(connection) : `a log that was ${altered}`;
+  if (what === null) return null;
+  const line = `snapshot ${JSON.stringify(name)} rests on ${what}`;
   return { name, state: 'unproved', line, recordedRun: null, again: null };
+}
+
+/** Of a snapshot or restore that the log has no entry of: where the last entries were deleted, nothing else shows it. */
+function withoutEntry(connection: Connection): string | null {
+  const pinned = contradictedRows(connection, 'snapshots').find(
+    ({ recorded, isGone }) => recorded === null && !isGone,
+  );
+  const restore = connection
+    .prepare<[], number>(
+      `SELECT restore FROM restores
+       WHERE NOT EXISTS (SELECT 1 FROM audit_log WHERE about = 'restores' AND member = json_array(restore))`,
+    )
+    .pluck()
+    .get();
+  const which = pinned === undefined ? null : `snapshot ${JSON.stringify(nameText(pinned.key[0] ?? ''))}`;
+  const row = which ?? (restore === undefined ? null : `restore ${restore}`);
+  return row === null ? null : `a log that has no entry of ${row}: its last entries may be gone`;
 }
 
 function contradictionOf(connection: Connection, name: string): SnapshotContradiction | null {
