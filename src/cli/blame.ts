@@ -11,11 +11,12 @@ import { renderText } from '../report/render-text.ts';
 import { restoreText, unknownFieldsText } from '../report/notes.ts';
 import { pathText } from '../report/value-text.ts';
 import { resolvePoint } from '../state/point.ts';
-import { recordHistory } from '../state/record-history.ts';
+import { perhapsMissing, recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
 import {
   missingText,
+  perhapsMissingText,
   notReadText,
   notThereYet,
   recordReport,
@@ -78,6 +79,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     const unread = history.notReadSince();
     const held = mirror.runs.heldSince(row);
     const missing = held !== undefined && held.run <= point.run ? held : null;
+    const perhaps = missing === null && removed === null ? perhapsMissing(mirror, row, point.run) : null;
     const altered = history.altered();
     const exit = printAltered(context, altered);
     const unknown = [...(revisions.find((revision) => revision.body !== null)?.notKept ?? [])]
@@ -122,7 +124,8 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
               ...(lastSeen === null ? [] : [['last seen', sightingText(lastSeen)] as const]),
               ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
               ...(missing === null ? [] : [missingText(missing)]),
-              ...(unread === null ? [] : [notReadText(unread)]),
+              ...(perhaps === null ? [] : [perhapsMissingText(perhaps)]),
+              ...(unread === null || perhaps !== null ? [] : [notReadText(unread)]),
             ];
       const report = {
         ...recordReport(mirror, config, found, named, facts),

@@ -9,7 +9,7 @@ import { maskedId, withMaskedId } from '../report/mask.ts';
 import { otherIdText, placeText } from '../report/notes.ts';
 import { nameText } from '../report/value-text.ts';
 import { parentNames } from '../state/parent-names.ts';
-import type { NotReadSince } from '../state/record-history.ts';
+import type { NotReadSince, PerhapsMissing } from '../state/record-history.ts';
 import type { FoundRecord, RecordQuestion } from './record.ts';
 
 /** `run 4, 2026-03-01T08:00:00+01:00`. */
@@ -80,6 +80,11 @@ export function formerIdNote(id: string, was: string): string {
 /** Of a record that a run did not find. */
 export function missingText({ run }: Sighting): string {
   return `missing since run ${run}, its removal is held`;
+}
+
+/** Of a record that may have been missing. */
+export function perhapsMissingText({ heldRun, removedRun }: PerhapsMissing): string {
+  return `present or missing: run ${heldRun} held removals of its list, and run ${removedRun} removed it`;
 }
 
 /** Of a record whose list was not read since. */

@@ -18,12 +18,20 @@ import { escapeControlCharacters } from '../core/escape-control.ts';
 import { folded } from '../report/value-text.ts';
 import { alteredAuthors, alteredHistory, requireIntact } from '../state/intact.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
-import { lastSeen, idChangesAt, type NotReadSince, notReadSince } from '../state/record-history.ts';
+import {
+  lastSeen,
+  idChangesAt,
+  type NotReadSince,
+  notReadSince,
+  type PerhapsMissing,
+  perhapsMissing,
+} from '../state/record-history.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { isColoured, lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
 import {
   formerIdNote,
   missingText,
+  perhapsMissingText,
   notReadText,
   notThereYet,
   recordReport,
@@ -60,6 +68,8 @@ interface Shown {
   readonly removed: Sighting | null;
   /** The run that found it absent, while its removal is held; null where it is not. */
   readonly missingSince: Sighting | null;
+  /** Where it may have been missing: its list was held then, and it was removed later; null where that is not so. */
+  readonly perhapsMissing: PerhapsMissing | null;
   /** Where it is present as last read, and its collection was not read since; null where it is not. */
   readonly notReadSince: NotReadSince | null;
 }
@@ -151,7 +161,14 @@ function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number):
       lastSeen: null,
       removed: null,
     };
-    return { ...nothing, missingSince: null, notReadSince: null, state: 'absent', name: row.id };
+    return {
+      ...nothing,
+      missingSince: null,
+      perhapsMissing: null,
+      notReadSince: null,
+      state: 'absent',
+      name: row.id,
+    };
   }
   // Before it is parsed, so that its name is not known.
   requireIntact(mirror, row.source, run, [{ ...row, name: row.id }]);
@@ -167,6 +184,7 @@ function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number):
     lastSeen: lastSeen(mirror, row, known, run),
     removed: known.removed,
     missingSince: held !== undefined && held.run <= run ? held : null,
+    perhapsMissing: known.removed === null ? perhapsMissing(mirror, row, run) : null,
     notReadSince: known.removed === null ? notReadSince(mirror, row, run) : null,
   };
 }
@@ -179,7 +197,7 @@ function document(
 ): object {
   const { row, definition } = found;
   const { showSecrets } = options;
-  const { body } = shown;
+  const { body, perhapsMissing: perhaps } = shown;
   const own = { id: row.id, name: shown.name };
   return {
     schema: 'tidemark.show/1',
@@ -199,6 +217,9 @@ function document(
     last_seen: shown.lastSeen,
     removed: shown.removed,
     missing_since: shown.missingSince,
+    ...(perhaps === null
+      ? {}
+      : { perhaps_missing: { held_run: perhaps.heldRun, removed_run: perhaps.removedRun } }),
     not_read_since: shown.notReadSince,
     created_again: renewalsOf(shown.idChanges).map((each) => shownRenewal(each, found, options)),
     ...(shown.unknown.length === 0 ? {} : { volatile_unknown: shown.unknown }),
@@ -208,12 +229,22 @@ function document(
 
 function factsOf(
   point: Point,
-  { state, firstSeen, changed, lastSeen: seen, removed, missingSince, notReadSince: unread }: Shown,
+  {
+    state,
+    firstSeen,
+    changed,
+    lastSeen: seen,
+    removed,
+    missingSince,
+    perhapsMissing: perhaps,
+    notReadSince: unread,
+  }: Shown,
   hadOtherId: boolean,
 ): readonly [summary: string, ...Fact[]] {
   const asOf = `as of ${sightingText(point)}`;
   if (firstSeen === null || changed === null) return [`did not exist yet, ${asOf}`];
-  const missing = missingSince === null ? null : missingText(missingSince);
+  const missing =
+    missingSince !== null ? missingText(missingSince) : perhaps === null ? null : perhapsMissingText(perhaps);
   const present = unread === null ? state : notReadText(unread);
   return [
     `${missing ?? present}, ${asOf}`,

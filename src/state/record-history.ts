@@ -230,6 +230,27 @@ export function notReadSince(
   return since(readRun, why);
 }
 
+/** A run that held removals of a record's list, and the later one that removed the record. */
+export interface PerhapsMissing {
+  readonly heldRun: number;
+  readonly removedRun: number;
+}
+
+/**
+ * Of a record that counts as present in run `until`, whose list was read as held then, and which a later run removed before
+ * the list was read completely: it may have been missing already. Which records were held is not kept. Null for any other.
+ */
+export function perhapsMissing(mirror: Mirror, row: RecordRow, until: number): PerhapsMissing | null {
+  const removed = mirror.records.asOf(row, Number.MAX_SAFE_INTEGER)?.removed ?? null;
+  if (removed === null || removed.run <= until) return null;
+  const key = collectionKey(row);
+  const seen = mirror.runs.sweepsAsOf(row.source, until).find((each) => collectionKey(each) === key);
+  if (seen?.outcome !== 'held' || seen.lastRun === null) return null;
+  const complete = mirror.runs.lastFullSweep(row.collection, removed.run);
+  if (complete !== undefined && complete.run > seen.lastRun) return null;
+  return { heldRun: seen.lastRun, removedRun: removed.run };
+}
+
 function continuous(
   mirror: Mirror,
   { source, kind }: RecordRow,

@@ -359,6 +359,31 @@ describe('a record whose removal is held', () => {
     await sync('--full');
     expect(await shown()).toMatchObject({ state: 'present', missing_since: null });
   });
+
+  it('may have been missing then, once a later run removed it', async () => {
+    const service = await FakeService.start();
+    service.lists.set(RECORDINGS, recordings(12));
+    const { sync, run } = user(service, NO_SHARING);
+    await sync();
+    service.lists.set(RECORDINGS, []);
+    await sync('--full');
+    await sync('--full', '--kind', 'projects');
+    expect((await sync('--accept-removals', '12')).code).toBe(0);
+    const shown = async (at: string, ...args: string[]): Promise<string> =>
+      (await run('show', 'session_recordings', 'rec3', '--at', at, ...args)).stdout;
+    for (const at of ['run:2', 'run:3']) {
+      const said = 'present or missing: run 2 held removals of its list, and run 4 removed it, as of';
+      expect(await shown(at)).toContain(said);
+      expect(await run('blame', 'session_recordings', 'rec3', '--at', at)).toMatchObject({
+        stdout: expect.stringContaining('present or missing: run 2 held removals') as string,
+      });
+    }
+    expect(JSON.parse(await shown('run:2', '--json'))).toMatchObject({
+      perhaps_missing: { held_run: 2, removed_run: 4 },
+    });
+    expect(await shown('run:1')).toMatch(/present, as of run 1/);
+    expect(await shown('run:4')).toMatch(/removed, as of run 4/);
+  });
 });
 
 describe('sharing that only some recordings have', () => {
@@ -449,5 +474,142 @@ describe('held removals of a feed', () => {
     const altered = await run('status');
     expect(altered.code).toBe(1);
     expect(altered.stdout).toContain('tidemark sync --accept-removals 50');
+  });
+});
+
+/** As a restore with `--prune` leaves it: the project is removed from the service and read back as gone. */
+function removedByRestore(path: string, project: number): void {
+  const mirror = open({ path, clock: systemClock });
+  const at = (): string => new Date().toISOString();
+  const step = {
+    n: 1,
+    action: 'remove',
+    kind: 'projects',
+    scope: { organization_id: ORG },
+    id: String(project),
+  };
+  const restore = mirror.restores.begin({
+    ...{ source: 'default', planHash: 'h', from: 'run:1', approved: {}, startedAt: at() },
+    plan: JSON.stringify({ steps: [step] }),
+    steps: [{ n: 1, outcome: 'planned', inverse: null, errorCode: null, error: null }],
+  });
+  for (const row of mirror.restores.steps(restore)) {
+    const done = { outcome: 'applied', status: 204, verified: true, attempts: 1 } as const;
+    mirror.restores.journal([{ row: { ...row, ...done, sentAt: at(), endedAt: at() } }]);
+  }
+  mirror.restores.finish(restore, 'complete', at());
+  mirror.close();
+}
+
+it('records below a project that a restore removed do not count as lost, however many they are', async () => {
+  const service = await twelveProjects();
+  service.lists.set(
+    '/api/projects/2/session_recordings/',
+    numbers(9).map((number) => `{"id":"rec2-${number}"}`),
+  );
+  // Nine of 33 records are more than a tenth, and than two.
+  const { sync, mirror } = user(service, { ...NO_SHARING, TIDEMARK_REMOVALS_MAX_RECORDS: '2' });
+  expect((await sync()).code).toBe(0);
+  const projectsOf = (sweeps: readonly Sweep[]): Sweep[] => sweeps.filter(({ kind }) => kind === 'projects');
+  dropProject(service, 2);
+  const without = await sync();
+  expect(without.code).toBe(3);
+  expect(projectsOf(without.sweeps)).toMatchObject([{ outcome: 'held', removed: 0, held: 1 }]);
+  expect(projectsOf(without.sweeps)[0]?.error?.message).toContain('with 9 records below');
+
+  show(service, numbers(12));
+  service.lists.set(
+    '/api/projects/2/session_recordings/',
+    numbers(9).map((number) => `{"id":"rec2-${number}"}`),
+  );
+  expect((await sync()).code).toBe(0);
+  removedByRestore(mirror, 2);
+  dropProject(service, 2);
+  const taken = await sync();
+  expect(taken.code).toBe(0);
+  expect(projectsOf(taken.sweeps)).toMatchObject([{ outcome: 'complete', removed: 1, held: 0 }]);
+  const below = taken.sweeps.filter(
+    ({ kind, scope }) => kind === 'session_recordings' && scope['project_id'] === '2',
+  );
+  expect(below).toMatchObject([{ outcome: 'complete', removed: 9, held: 0 }]);
+});
+
+describe('held removals, while other records are created', () => {
+  it.each([
+    ['the only role', 'roles', 1, 'with 7 records below', 'waits'],
+    ['the only role, accepted', 'roles', 1, 'with 7 records below', 'accepts'],
+    ['all four domains', 'domains', 4, '', 'waits'],
+    ['all four domains, accepted', 'domains', 4, '', 'accepts'],
+  ] as const)(
+    '%s: they go when that was said, and not with the next run',
+    async (_what, kind, count, below, end) => {
+      const service = await FakeService.start();
+      const path = `/api/organizations/${ORG}/${kind}/`;
+      const record = (id: string): string => `{"id":"${id}","name":"N${id}","domain":"${id}.example"}`;
+      const old = numbers(count).map((number) => `old${number}`);
+      service.lists.set(path, old.map(record));
+      const memberships = (role: string): string => `${path}${role}/role_memberships/`;
+      if (kind === 'roles')
+        service.lists.set(
+          memberships('old1'),
+          numbers(7).map((number) => `{"id":"m${number}"}`),
+        );
+      const { sync, mirrored, run, env } = user(service, NO_SHARING);
+      await sync();
+      service.lists.set(path, [record('new')]);
+      service.lists.delete(memberships('old1'));
+      if (kind === 'roles') service.lists.set(memberships('new'), []);
+      const heldIn = (sweeps: readonly Sweep[]): Sweep | undefined =>
+        sweeps.find((sweep) => sweep.kind === kind);
+      const first = await sync();
+      expect(first.code).toBe(3);
+      expect(heldIn(first.sweeps)).toMatchObject({ outcome: 'held', removed: 0, held: count });
+      const told = /after (\S+Z) still/.exec(heldIn(first.sweeps)?.error?.hint ?? '')?.[1];
+      expect(told).toBeDefined();
+      for (const only of [[], ['--kind', kind], []]) {
+        const next = await sync(...only);
+        expect(next.code).toBe(3);
+        expect(heldIn(next.sweeps)).toMatchObject({ outcome: 'held', removed: 0, held: count });
+        const { message, hint } = heldIn(next.sweeps)!.error!;
+        expect(message).toContain(`${count} of ${count + 1} records`);
+        expect(message).toContain(below);
+        expect(message).toContain('held since 2');
+        expect(hint).toContain(`after ${told} still`);
+      }
+      expect(await mirrored(kind)).toHaveLength(count + 1);
+      if (kind === 'roles') expect(await mirrored('role_memberships')).toHaveLength(7);
+      const accept = /--accept-removals (\d+)/.exec((await run('status')).stdout)?.[1];
+      expect(accept).toBe(String(kind === 'roles' ? 8 : 4));
+      if (end === 'waits') env['TIDEMARK_REMOVALS_CONFIRM_AFTER'] = '1ms';
+      const settled = await sync(...(end === 'waits' ? [] : ['--accept-removals', accept!]));
+      expect(settled.code).toBe(0);
+      expect(heldIn(settled.sweeps)).toMatchObject({ outcome: 'complete', removed: count });
+      expect(await mirrored(kind)).toEqual(['new']);
+      if (kind === 'roles') expect(await mirrored('role_memberships')).toEqual([]);
+    },
+  );
+
+  it('stay held where others of them come back, and where the list has grown', async () => {
+    const service = await FakeService.start();
+    const { run, sync, mirrored } = user(service, NO_SHARING);
+    const names = (from: number, to: number): object[] =>
+      numbers(to)
+        .filter((number) => number >= from)
+        .map((number) => ({ id: `b${number}`, name: `Export ${number}`, team_id: 1 }));
+    service.set('batch_exports', names(1, 20));
+    await sync();
+    service.set('batch_exports', names(13, 20));
+    expect((await sync()).sweeps).toMatchObject([{ outcome: 'held', held: 12 }]);
+    // Six are fewer than the limit, and so are two of 200, of which one was not held before.
+    service.set('batch_exports', names(7, 20));
+    expect((await sync()).sweeps).toMatchObject([{ outcome: 'held', held: 6, removed: 0 }]);
+    service.set('batch_exports', names(2, 200));
+    expect((await sync()).sweeps).toMatchObject([{ outcome: 'held', held: 1, removed: 0 }]);
+    service.set('batch_exports', names(3, 200));
+    expect((await sync()).sweeps).toMatchObject([{ outcome: 'held', held: 1, removed: 1 }]);
+    expect(await mirrored('batch_exports')).toContain('b1');
+    expect(await mirrored('batch_exports')).not.toContain('b2');
+    expect((await run('status')).stdout).toContain('tidemark sync --accept-removals 1');
+    expect(await sync('--accept-removals', '1')).toMatchObject({ code: 0, sweeps: [{ removed: 1 }] });
   });
 });
