@@ -3,7 +3,7 @@
  * that the process runs: the operating system releases it when the process ends in any way; a process id would mean
  * nothing across containers. A daemon of many mirrors holds one lock for all of them, which each file names.
  */
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHash, createHmac, randomBytes } from 'node:crypto';
 import {
   closeSync,
   constants,
@@ -16,10 +16,12 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { Secret } from '../core/secret.ts';
+import { sharedTemporaryDirectory } from '../core/temporary-place.ts';
 import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
 import { createDirectory } from '../mirror/open.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
@@ -111,7 +113,7 @@ export async function registerDaemon(
   };
   try {
     refuseOther(path, lockPath, holder);
-    isAfterFailedStart = !isMissing(failedStartPath(mirror));
+    isAfterFailedStart = failedStartPaths(mirror, false).some(isThere);
     isAfterCut = readCard(path) !== null || isAfterFailedStart;
     write();
     // Of its own it needed the lock only to write: two daemons that start at once must not both find no file.
@@ -261,7 +263,8 @@ export function killedDaemon(
 }
 
 /**
- * False only where no daemon can be at work on the mirror.
+ * False where no daemon can be at work on the mirror, and where this user may not look into its directory: that this one does
+ * no work there is true then in any case.
  * @param isLockKnown false where this process could not look whether the lock is held: then the file alone counts
  */
 export function mayHaveDaemon(
@@ -270,39 +273,47 @@ export function mayHaveDaemon(
   isLockKnown: boolean,
 ): boolean {
   if (findDaemon(mirror, looker) !== null) return true;
-  return !isLockKnown && !isMissing(cardPath(mirror));
+  return !isLockKnown && isThere(cardPath(mirror));
 }
 
-// A mark beside the mirror that a failed start was reported: an empty file, which a full disk takes. It stays until its end is stored.
+// A mark that a failed start was reported: an empty file beside the mirror, which a full disk takes, or in this user's temporary
+// directory where nothing can be written beside it. It stays until its end is stored.
 
 /** `unknown` where it cannot be written. */
 export function markFailedStart(mirror: string): 'marked' | 'marked before' | 'unknown' {
-  const path = failedStartPath(mirror);
-  try {
-    closeSync(openSync(path, 'wx', 0o600));
-    return 'marked';
-  } catch {
-    return isMissing(path) ? 'unknown' : 'marked before';
+  const paths = failedStartPaths(mirror, true);
+  if (paths.some(isThere)) return 'marked before';
+  for (const path of paths) {
+    try {
+      closeSync(openSync(path, 'wx', 0o600));
+      return 'marked';
+    } catch {
+      // The next place is tried.
+    }
   }
+  return 'unknown';
 }
 
 export function unmarkFailedStart(mirror: string): void {
-  const path = failedStartPath(mirror);
-  try {
-    rmSync(path, { force: true });
-  } catch (error) {
-    throw asFileError(error, path, 'removed');
+  for (const path of failedStartPaths(mirror, false)) {
+    try {
+      rmSync(path, { force: true });
+    } catch (error) {
+      throw asFileError(error, path, 'removed');
+    }
   }
 }
 
-function failedStartPath(mirror: string): string {
-  return `${cardPath(mirror)}-failed`;
+function failedStartPaths(mirror: string, isMade: boolean): string[] {
+  const own = sharedTemporaryDirectory({ isMade });
+  const name = createHash('sha256').update(resolve(mirror)).digest('hex').slice(0, 16);
+  return [`${cardPath(mirror)}-failed`, ...(own === null ? [] : [join(own, `${name}.daemon-failed`)])];
 }
 
 /** False also where this user may not look. */
-function isMissing(path: string): boolean {
+function isThere(path: string): boolean {
   try {
-    return lstatSync(path, { throwIfNoEntry: false }) === undefined;
+    return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
   } catch {
     return false;
   }

@@ -97,7 +97,8 @@ describe('what a daemon does now', () => {
       problems: [],
       mirrorProblem: null,
     };
-    const snapshot = { now: 0, health: assessHealth(facts), pending: [] };
+    const lastJobs = { verifications: [], damaged: [] };
+    const snapshot = { now: 0, lastJobs, health: assessHealth(facts), pending: [] };
     const dueAt = '2026-03-01T12:30:00.000Z';
     const paused = [{ source: 'a', until: '2026-03-01T12:29:30.000Z' }];
     const schedule = {
