@@ -34,7 +34,7 @@ it('what came into a record before the restore went on keeps it from going', asy
   expect(plan.steps.map(({ action, kind }) => `${action} ${kind}`)).toEqual(['remove roles']);
 
   const state = { isDead: false };
-  const client: WriteClient = mortal(rig.client(), state, ['reserve']);
+  const client: WriteClient = mortal(rig.client(), state, ['remove']);
   const mirror = interceptedMirror(rig.mirror(), ({ run }) => {
     if (state.isDead) throw new Error('killed');
     return run();
