@@ -371,10 +371,14 @@ async function applyLevels(
       const obstacle =
         missingBefore(context, plan, step) ??
         (step.action === 'act' ? await unseenBefore(context, plan, step) : null);
-      if (isLeft(step)) return reportEnded(step);
+      if (isLeft(step)) {
+        reportEnded(step);
+        return;
+      }
       if (obstacle !== null) {
         journal.end(step.n, { outcome: 'skipped', errorCode: 'needs_failed', error: obstacle });
-        return reportEnded(step);
+        reportEnded(step);
+        return;
       }
       const { stoppedBy, onDisk } = await runStep(context, step).finally(() => journal.over(step.n));
       if (stoppedBy !== null) {
