@@ -200,7 +200,9 @@ function readBaseline(connection: Connection): CheckedSnapshot | undefined {
   const contradiction =
     baseline === undefined
       ? null
-      : (contradictionOf(connection, baseline.name) ?? unprovedBaseline(connection, nameText(baseline.name)));
+      : (contradictionOf(connection, baseline.name) ??
+        unprovedBaseline(connection, nameText(baseline.name)) ??
+        withoutEntry(connection, nameText(baseline.name)));
   if (baseline === undefined || contradiction === null) return marked;
   if (contradiction.state === 'unproved') return { ...baseline, contradiction };
   // One that another program marked says nothing of the state that drift was measured from.
@@ -212,17 +214,16 @@ function readBaseline(connection: Connection): CheckedSnapshot | undefined {
 /** An entry that is gone, or was altered, may have unpinned the baseline, or chosen another one. */
 function unprovedBaseline(connection: Connection, name: string): SnapshotContradiction | null {
   const altered = alteredLogText(connection);
-  const what = altered === null ? withoutEntry(connection) : `a log that was ${altered}`;
-  if (what === null) return null;
-  const line = `snapshot ${JSON.stringify(name)} rests on ${what}`;
-  return { name, state: 'unproved', line, recordedRun: null, again: null };
+  return altered === null ? null : unproved(name, `a log that was ${altered}`);
 }
 
-/** Of a snapshot or restore that the log has no entry of: where the last entries were deleted, nothing else shows it. */
-function withoutEntry(connection: Connection): string | null {
-  const pinned = contradictedRows(connection, 'snapshots').find(
-    ({ recorded, isGone }) => recorded === null && !isGone,
-  );
+/**
+ * Of another snapshot, or a restore, that the log has no entry of: where the last entries were deleted, nothing else shows
+ * it, and they may have withdrawn an acceptance or chosen another baseline.
+ */
+function withoutEntry(connection: Connection, name: string): SnapshotContradiction | null {
+  const rows = contradictedRows(connection, 'snapshots');
+  const pinned = rows.find(({ recorded, isGone }) => recorded === null && !isGone);
   const restore = connection
     .prepare<[], number>(
       `SELECT restore FROM restores
@@ -230,9 +231,15 @@ function withoutEntry(connection: Connection): string | null {
     )
     .pluck()
     .get();
-  const which = pinned === undefined ? null : `snapshot ${JSON.stringify(nameText(pinned.key[0] ?? ''))}`;
-  const row = which ?? (restore === undefined ? null : `restore ${restore}`);
-  return row === null ? null : `a log that has no entry of ${row}: its last entries may be gone`;
+  const row =
+    pinned === undefined ? `restore ${restore}` : `snapshot ${JSON.stringify(nameText(pinned.key[0] ?? ''))}`;
+  if (pinned === undefined && restore === undefined) return null;
+  return unproved(name, `a log that has no entry of ${row}: its last entries may be gone`);
+}
+
+function unproved(name: string, what: string): SnapshotContradiction {
+  const line = `snapshot ${JSON.stringify(name)} rests on ${what}`;
+  return { name, state: 'unproved', line, recordedRun: null, again: null };
 }
 
 function contradictionOf(connection: Connection, name: string): SnapshotContradiction | null {

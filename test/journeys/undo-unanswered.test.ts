@@ -263,7 +263,7 @@ describe('undo of a restore that was killed with requests under way', () => {
     // Somebody creates one by hand that never arrived: undoing the restore must not remove it.
     const names = there.exports.map(({ name }) => name);
     const { name, model, interval, destination } =
-      original.find((each) => !names.includes(each['name'])) ?? {};
+      original.find((each) => !names.includes(each['name']) && each['paused'] === false) ?? {};
     const made = await story.call('POST', EXPORTS, { name, model, interval, destination, paused: true });
     const lookedUp = story.writes().length;
     const named = await story.expectRun(4, 'undo', '1', '--apply', '--yes');
