@@ -274,7 +274,7 @@ describe('a daemon that is killed outright', () => {
 
 describe('the process of a job', () => {
   it('that does not end at its time limit is killed; the other mirrors are worked on meanwhile', async () => {
-    const story = await Story.create(2, ['daemon: { slots: 2, jobTimeout: 2s }']);
+    const story = await Story.create(2, ['daemon: { slots: 2, jobTimeout: 6s }']);
     const [hanging, other] = story.names;
     // Nothing is due.
     expect((await story.run('sync', '--quiet')).code).toBe(0);
