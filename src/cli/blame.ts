@@ -16,6 +16,7 @@ import { openConfiguredMirror } from '../wire.ts';
 import { lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
 import {
   missingText,
+  perhapsMissingDocument,
   perhapsMissingText,
   notReadText,
   notThereYet,
@@ -107,6 +108,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
         last_seen: lastSeen,
         removed,
         missing_since: missing,
+        ...(perhaps === null ? {} : { perhaps_missing: perhapsMissingDocument(perhaps) }),
         not_read_since: unread,
         created_again: renewalsOf(history.idChanges).map((each) => shownRenewal(each, found, options)),
         ...(unknown.length === 0 ? {} : { volatile_unknown: unknown }),
@@ -125,7 +127,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
               ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
               ...(missing === null ? [] : [missingText(missing)]),
               ...(perhaps === null ? [] : [perhapsMissingText(perhaps)]),
-              ...(unread === null || perhaps !== null ? [] : [notReadText(unread)]),
+              ...(unread === null || missing !== null || perhaps !== null ? [] : [notReadText(unread)]),
             ];
       const report = {
         ...recordReport(mirror, config, found, named, facts),

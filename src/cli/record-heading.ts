@@ -84,7 +84,15 @@ export function missingText({ run }: Sighting): string {
 
 /** Of a record that may have been missing. */
 export function perhapsMissingText({ heldRun, removedRun }: PerhapsMissing): string {
-  return `present or missing: run ${heldRun} held removals of its list, and run ${removedRun} removed it`;
+  const since =
+    removedRun === null
+      ? 'the list was read again since: it is not known which'
+      : `run ${removedRun} removed it`;
+  return `present or missing: run ${heldRun} held removals of its list, and ${since}`;
+}
+
+export function perhapsMissingDocument({ heldRun, removedRun }: PerhapsMissing): object {
+  return { held_run: heldRun, removed_run: removedRun };
 }
 
 /** Of a record whose list was not read since. */

@@ -31,6 +31,7 @@ import { isColoured, lineOptions, print, printNote, printReason, type CommandCon
 import {
   formerIdNote,
   missingText,
+  perhapsMissingDocument,
   perhapsMissingText,
   notReadText,
   notThereYet,
@@ -217,9 +218,7 @@ function document(
     last_seen: shown.lastSeen,
     removed: shown.removed,
     missing_since: shown.missingSince,
-    ...(perhaps === null
-      ? {}
-      : { perhaps_missing: { held_run: perhaps.heldRun, removed_run: perhaps.removedRun } }),
+    ...(perhaps === null ? {} : { perhaps_missing: perhapsMissingDocument(perhaps) }),
     not_read_since: shown.notReadSince,
     created_again: renewalsOf(shown.idChanges).map((each) => shownRenewal(each, found, options)),
     ...(shown.unknown.length === 0 ? {} : { volatile_unknown: shown.unknown }),

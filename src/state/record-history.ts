@@ -230,25 +230,29 @@ export function notReadSince(
   return since(readRun, why);
 }
 
-/** A run that held removals of a record's list, and the later one that removed the record. */
+/** A run that held removals of a record's list, and the later one that removed the record; null if none did next. */
 export interface PerhapsMissing {
   readonly heldRun: number;
-  readonly removedRun: number;
+  readonly removedRun: number | null;
 }
 
 /**
- * Of a record that counts as present in run `until`, whose list was read as held then, and which a later run removed before
- * the list was read completely: it may have been missing already. Which records were held is not kept. Null for any other.
+ * Of a record that counts as present in run `until`, whose list was read as held then, and again since: it may have been
+ * missing. Which records were held is known only until then (`heldSince`). Null for any other.
  */
 export function perhapsMissing(mirror: Mirror, row: RecordRow, until: number): PerhapsMissing | null {
-  const removed = mirror.records.asOf(row, Number.MAX_SAFE_INTEGER)?.removed ?? null;
-  if (removed === null || removed.run <= until) return null;
   const key = collectionKey(row);
-  const seen = mirror.runs.sweepsAsOf(row.source, until).find((each) => collectionKey(each) === key);
+  const asOf = (run: number) =>
+    mirror.runs.sweepsAsOf(row.source, run).find((each) => collectionKey(each) === key);
+  const seen = asOf(until);
   if (seen?.outcome !== 'held' || seen.lastRun === null) return null;
-  const complete = mirror.runs.lastFullSweep(row.collection, removed.run);
-  if (complete !== undefined && complete.run > seen.lastRun) return null;
-  return { heldRun: seen.lastRun, removedRun: removed.run };
+  const heldRun = seen.lastRun;
+  const newest = asOf(mirror.runs.latest(row.source)?.run ?? until);
+  if ((newest?.readRun ?? 0) <= heldRun) return null;
+  const removed = mirror.records.asOf(row, Number.MAX_SAFE_INTEGER)?.removed ?? null;
+  const complete = removed === null ? undefined : mirror.runs.lastFullSweep(row.collection, removed.run);
+  const isNext = removed !== null && removed.run > until && (complete?.run ?? 0) <= heldRun;
+  return { heldRun, removedRun: isNext ? removed.run : null };
 }
 
 function continuous(

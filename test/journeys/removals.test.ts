@@ -384,6 +384,26 @@ describe('a record whose removal is held', () => {
     expect(await shown('run:1')).toMatch(/present, as of run 1/);
     expect(await shown('run:4')).toMatch(/removed, as of run 4/);
   });
+
+  it('may have been missing then, once a later run saw it again', async () => {
+    const service = await FakeService.start();
+    service.lists.set(RECORDINGS, recordings(12));
+    const { sync, run } = user(service, NO_SHARING);
+    await sync();
+    service.lists.set(RECORDINGS, []);
+    await sync('--full');
+    service.lists.set(RECORDINGS, recordings(12));
+    expect((await sync('--full')).code).toBe(0);
+    for (const command of ['show', 'blame']) {
+      const at = async (state: string, ...args: string[]): Promise<string> =>
+        (await run(command, 'session_recordings', 'rec3', '--at', state, ...args)).stdout;
+      expect(await at('run:2'), command).toContain('present or missing: run 2 held removals of its list');
+      expect(JSON.parse(await at('run:2', '--json'))).toMatchObject({
+        perhaps_missing: { held_run: 2, removed_run: null },
+      });
+      for (const state of ['run:1', 'run:3']) expect(await at(state)).not.toContain('or missing');
+    }
+  });
 });
 
 describe('sharing that only some recordings have', () => {
