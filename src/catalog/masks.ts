@@ -54,8 +54,11 @@ const ENCLOSED_VALUE = /"(?:[^"]|"")*"|'(?:[^']|'')*'|\{(?:[^}]|\}\}){0,200}\}/y
 /** Where any other ends: before `;`, the end of the line, or a quote that closes the text around the string. */
 const VALUE_END = /[;\n]|["'](?=[\s,.:;)\]}/>]|$)|$/g;
 
-/** What code and templates have in place of the value: `${token}`, `{{token}}`, `%s`, `<token>`, `:token`, and text around `" + token + "`. */
-const PLACEHOLDER = /^(?:\$?\{[^}]*\}|\$\{|\$\(|\{\{|%[sd(]|<|:[a-z]|\*+$|["']\s*[+.,;:)\]}])/;
+/**
+ * What code and templates have in place of the value: `${token}`, `{{token}}`, `%s`, `<token>`, `:token`, and text around `" + token + "`.
+ * Not with a default, as in `${token:-x}`, nor with digits in braces.
+ */
+const PLACEHOLDER = /^(?:\$\{(?![\w.]+:?[-=])|\{[^}\d]*\}|\$\(|\{\{|%[sd(]|<|:[a-z]|\*+$|["']\s*[+.,;:)\]}])/;
 
 /**
  * The same where it is all of the value: `${pass}`, `{{pass}}`, `{0}`, `{db_pass}`, `%(pass)s`, `%PASS%`, `$PASS`, `<pass>`. A default

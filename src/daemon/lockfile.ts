@@ -295,7 +295,8 @@ export function markFailedStart(mirror: string): 'marked' | 'marked before' | 'u
 }
 
 export function unmarkFailedStart(mirror: string): void {
-  for (const path of failedStartPaths(mirror, false)) {
+  // What this user may not look at is none that it made.
+  for (const path of failedStartPaths(mirror, false).filter(isThere)) {
     try {
       rmSync(path, { force: true });
     } catch (error) {

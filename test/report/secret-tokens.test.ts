@@ -12,6 +12,10 @@ it.each<[text: string, shown: string]>([
     'postgres://h/d?sslpassword=[secret]&sslkeypassword=[secret]&pw=[secret]&sslmode=require',
   ],
   ['https://a.example/hook?hmac=0a1b', 'https://a.example/hook?hmac=[secret]'],
+  ['https://a.example/?token=${token:-hunter2024}&a=1', 'https://a.example/?token=[secret]&a=1'],
+  ['https://a.example/?token={hunter2}', 'https://a.example/?token=[secret]'],
+  ['password: ${PW:-Zq5Ab2}', 'password: [secret]'],
+  ['Server=x;Password=${PW:-Zq5Ab2}', 'Server=x;Password=[secret]'],
   ["curl -s -u user:p4ss 'https://a.example'", "curl -s -u user:[secret] 'https://a.example'"],
   ["curl --user 'ann:p4ss' a.example", "curl --user 'ann:[secret]' a.example"],
   ...[
@@ -20,6 +24,7 @@ it.each<[text: string, shown: string]>([
     'sort -u a:b',
     'sk-proj-short, phx_short, rk_live_short, dop_v1_short',
     '?hmacs=1&pw_policy=2',
+    'https://a.example/?token=${token}&key={token}&password={0}',
   ].map((text): [string, string] => [text, text]),
 ])('in a text: %s', (text, shown) => {
   expect(withoutUrlSecrets(text, MASK)).toBe(shown);
