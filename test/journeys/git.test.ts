@@ -411,7 +411,14 @@ describe('the repository of a source', () => {
     expect(ended.code, ended.stdout + ended.stderr).toBe(0);
     const manifest = readFileSync(join(directory, 'clone', '.tidemark-export.json'), 'utf8');
     expect(JSON.parse(manifest)).toMatchObject({
-      stale: [{ kind: 'roles', last_complete: null, reason: expect.stringMatching(/^denied: /) as string }],
+      stale: [
+        {
+          kind: 'roles',
+          scopes: [{ organization_id: ORG }],
+          last_complete: null,
+          reason: expect.stringMatching(/^denied: /) as string,
+        },
+      ],
     });
   });
 });

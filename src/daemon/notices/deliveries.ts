@@ -230,15 +230,7 @@ export class Deliveries {
     now: number,
   ): readonly Candidate[] {
     const open = this.#openOf(name, state);
-    const again = state.sending
-      .filter(({ isSent }) => !isSent)
-      .map((sending): Candidate => ({
-        id: sending.id,
-        dueAt: sending.nextAttemptAt,
-        at: sending.events[0]?.about.at ?? '',
-        mirror: sending.events[0]?.mirror ?? '',
-        begin: () => sending,
-      }));
+    const again = state.sending.filter(({ isSent }) => !isSent).map(candidateOf);
     const fresh = this.#isGrouped(channel)
       ? this.#draftCandidates(
           state,
@@ -246,15 +238,7 @@ export class Deliveries {
           channel,
           now,
         )
-      : open
-          .map(({ mirror, delivery }) => this.#single(mirror, delivery))
-          .map((sending): Candidate => ({
-            id: sending.id,
-            dueAt: sending.nextAttemptAt,
-            at: sending.events[0]?.about.at ?? '',
-            mirror: sending.events[0]?.mirror ?? '',
-            begin: () => sending,
-          }));
+      : open.map(({ mirror, delivery }) => candidateOf(this.#single(mirror, delivery)));
     return [...again, ...fresh].sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
   }
 
@@ -596,6 +580,18 @@ function newState(): ChannelState {
 
 function eventKey({ mirror, notice }: { readonly mirror: string; readonly notice: number }): string {
   return `${notice} ${mirror}`;
+}
+
+/** Of a message that was begun. */
+function candidateOf(sending: Sending): Candidate {
+  const [first] = sending.events;
+  return {
+    id: sending.id,
+    dueAt: sending.nextAttemptAt,
+    at: first?.about.at ?? '',
+    mirror: first?.mirror ?? '',
+    begin: () => sending,
+  };
 }
 
 function factsOf(channel: ChannelConfig, { events }: Sending): Record<string, unknown> {

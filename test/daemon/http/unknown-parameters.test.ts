@@ -2,14 +2,18 @@
 import { expect, it } from 'vitest';
 import { World } from './world.ts';
 
-it('every page refuses parameters that it does not know, and names those that it knows', async () => {
+async function listening(): Promise<(path: string) => Promise<{ status: number; text: string }>> {
   const world = await World.create();
   await world.sync();
   const { url } = await world.listen({ token: null });
-  const ask = async (path: string): Promise<{ status: number; text: string }> => {
+  return async (path) => {
     const response = await fetch(new URL(path, url), { headers: { Accept: 'text/html' } });
     return { status: response.status, text: await response.text() };
   };
+}
+
+it('every page refuses parameters that it does not know, and names those that it knows', async () => {
+  const ask = await listening();
   const paths = ['/', '/drift', '/restore', '/restores', '/audit', '/organizations', '/drill', '/changes'];
   for (const path of [...paths, '/runs', '/runs/1', '/records', '/records/roles/r1']) {
     const { status, text } = await ask(`${path}?onyl=zzz`);
@@ -33,13 +37,7 @@ it('every page refuses parameters that it does not know, and names those that it
 });
 
 it('the API refuses a parameter without a value by name; the forms of pages send empty fields', async () => {
-  const world = await World.create();
-  await world.sync();
-  const { url } = await world.listen({ token: null });
-  const ask = async (path: string): Promise<{ status: number; text: string }> => {
-    const response = await fetch(new URL(path, url), { headers: { Accept: 'text/html' } });
-    return { status: response.status, text: await response.text() };
-  };
+  const ask = await listening();
   for (const [path, name] of [
     ['changes?kind=', 'kind'],
     ['changes?kind=roles&kind=', 'kind'],
