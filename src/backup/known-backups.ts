@@ -9,6 +9,7 @@ import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { LATEST_BACKUP } from '../core/hints.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
+import { mirrorFileState } from '../mirror/real-path.ts';
 import { contradicting } from './chain.ts';
 import { type EarlierBackup, earlierBackups, originOf } from './earlier.ts';
 import { type Backup, hasStoredIn, listBackups } from './list.ts';
@@ -128,10 +129,17 @@ interface KnownTarget {
   readonly job: string | null;
 }
 
+/** Whether the mirror has in its chain what those backups say; asked again once the mirror's files or the backups are not the same. */
+interface ComparedChain {
+  readonly of: string;
+  readonly contradicting: readonly string[];
+}
+
 export class BackupCatalog {
   readonly #clock: Clock;
   readonly #known = new Map<string, KnownTarget>();
   readonly #reading = new Map<string, Promise<void>>();
+  readonly #compared = new Map<string, ComparedChain>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -173,32 +181,48 @@ export class BackupCatalog {
     if (isFresh && known.job === job) return null;
     const reading =
       this.#reading.get(key) ??
-      readShown(target, mirror, this.#clock).then((read) => {
-        // What was seen there before holds until it can be read again.
-        const {
-          newest = null,
-          earlier = [],
-          byMirror = [],
-          owner = null,
-          isOnMirrorDisk: isOnDisk = false,
-        } = read.problem === null ? read : (known?.shown ?? {});
-        this.#known.set(key, {
-          shown: {
-            ...{ ...read, newest, earlier, byMirror, isOnMirrorDisk: isOnDisk },
-            owner: owner ?? known?.shown.owner ?? null,
-          },
-          readAtMs: this.#clock.monotonicMs(),
-          job,
-        });
-        this.#reading.delete(key);
-      });
+      readShown(target, mirror, this.#clock, (path, backups) => this.#contradicting(key, path, backups)).then(
+        (read) => {
+          // What was seen there before holds until it can be read again.
+          const {
+            newest = null,
+            earlier = [],
+            byMirror = [],
+            owner = null,
+            isOnMirrorDisk: isOnDisk = false,
+          } = read.problem === null ? read : (known?.shown ?? {});
+          this.#known.set(key, {
+            shown: {
+              ...{ ...read, newest, earlier, byMirror, isOnMirrorDisk: isOnDisk },
+              owner: owner ?? known?.shown.owner ?? null,
+            },
+            readAtMs: this.#clock.monotonicMs(),
+            job,
+          });
+          this.#reading.delete(key);
+        },
+      );
     this.#reading.set(key, reading);
     return reading;
+  }
+
+  #contradicting(target: string, path: string, backups: readonly Backup[]): readonly string[] {
+    const of = JSON.stringify([mirrorFileState(path), backups.map(({ name, manifest }) => [name, manifest])]);
+    const known = this.#compared.get(target);
+    if (known?.of === of) return known.contradicting;
+    const contradicting = contradictingIn(path, backups, this.#clock);
+    if (contradicting !== null) this.#compared.set(target, { of, contradicting });
+    return contradicting ?? [];
   }
 }
 
 /** @param mirror whose backups are shown; null where it cannot be read */
-async function readShown(config: TargetConfig, mirror: Mirror | null, clock: Clock): Promise<TargetShown> {
+async function readShown(
+  config: TargetConfig,
+  mirror: Mirror | null,
+  clock: Clock,
+  contradictingOf: (path: string, backups: readonly Backup[]) => readonly string[],
+): Promise<TargetShown> {
   const address = addressOf(config);
   try {
     // Read before anything is waited for: the mirror may be closed then.
@@ -225,7 +249,7 @@ async function readShown(config: TargetConfig, mirror: Mirror | null, clock: Clo
     const earlier = origin === null ? [] : earlierBackups(all, origin);
     const damaged = own.length - whole.length;
     const isEmptied = hadSome && !all.some(({ manifest }) => manifest?.mirror === owner);
-    const unlike = path === undefined || owner === null ? [] : contradictingIn(path, whole, clock);
+    const unlike = path === undefined || owner === null ? [] : contradictingOf(path, whole);
     const shown = {
       address,
       contradicting: unlike,
@@ -257,8 +281,8 @@ export function unreadTarget(address: string, problem: string): TargetShown {
   return { ...ofMirrors, address, contradicting: [], whole: [], damaged: 0, problem, ...nothing };
 }
 
-/** By a reader of its own: that of the caller may be closed once the target has answered. */
-function contradictingIn(path: string, backups: readonly Backup[], clock: Clock): readonly string[] {
+/** By a reader of its own: that of the caller may be closed once the target has answered. Null where it cannot be read, as of `readable`. */
+function contradictingIn(path: string, backups: readonly Backup[], clock: Clock): readonly string[] | null {
   try {
     const mirror = openMirror(path, { mode: 'read', command: 'backup', clock });
     try {
@@ -267,8 +291,7 @@ function contradictingIn(path: string, backups: readonly Backup[], clock: Clock)
       mirror.close();
     }
   } catch {
-    // As of `readable`.
-    return [];
+    return null;
   }
 }
 

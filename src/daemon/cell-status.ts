@@ -2,9 +2,9 @@
  * What is known of one mirror of many, kept in memory: an overview, health and metrics over hundreds of mirrors open no
  * file. It is read again after each job, after each change by a person, and when another process wrote to the file.
  */
-import { statSync } from 'node:fs';
 import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { mirrorFileState } from '../mirror/real-path.ts';
 import { DriftNow } from './health/drift-now.ts';
 import { type DriftCounts, driftCounts, driftStatus, fiveAnswers } from './health/status-answers.ts';
 import type { HealthReason } from './health/reason.ts';
@@ -216,16 +216,6 @@ export class CellStatus {
 function targetsState(view: DaemonView): string {
   const known = view.backups.remembered(view.config().backup?.targets ?? []);
   return JSON.stringify(known.map(({ volume: _volume, ...each }) => each));
-}
-
-/** Of the files of the mirror at that path: another one where somebody wrote to it. */
-export function mirrorFileState(mirror: string): string {
-  return [mirror, `${mirror}-wal`].map((path) => stateOf(path)).join(' ');
-}
-
-function stateOf(path: string): string {
-  const stats = statSync(path, { throwIfNoEntry: false });
-  return stats === undefined ? '' : `${stats.ino}:${stats.mtimeMs}:${stats.size}`;
 }
 
 function worstReason({ health }: HealthSnapshot): CellSummary['reason'] {

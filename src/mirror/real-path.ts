@@ -1,5 +1,5 @@
-/** The real path of the mirror's file: lock, stage and log are beside it, whatever link names it. */
-import { lstatSync, readlinkSync, realpathSync } from 'node:fs';
+/** The real path of the mirror's file: lock, stage and log are beside it, whatever link names it; and the state of its files. */
+import { lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { asFileError } from '../core/file-errors.ts';
 
@@ -28,4 +28,15 @@ function followed(path: string, linksLeft: number): string | undefined {
     if (error instanceof Error && 'code' in error) return undefined;
     throw asFileError(error, path, 'opened');
   }
+}
+
+/** Of the files of the mirror at that path: another one where somebody wrote to it. */
+export function mirrorFileState(mirror: string): string {
+  const real = realMirrorPath(mirror);
+  return [real, `${real}-wal`].map((path) => stateOf(path)).join(' ');
+}
+
+function stateOf(path: string): string {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  return stats === undefined ? '' : `${stats.ino}:${stats.mtimeMs}:${stats.size}`;
 }
