@@ -283,7 +283,8 @@ it('of a damaged mirror stays with health, answers and metric until a verificati
   alter('"name"', '"nome"');
   await given.reload(['a'], 'every: 0s');
   await rig.advanceMinutes(2 * 60);
-  expect(rig.jobs({ name: 'backup' }).at(-1)).toMatchObject({ errorCode: 'mirror_corrupt' });
+  // Its worker reads the mirror in its own time.
+  await expect.poll(() => rig.jobs({ name: 'backup' }).at(-1)).toMatchObject({ errorCode: 'mirror_corrupt' });
   const damaged = ['degraded', 'No', 1];
   expect(told()).toEqual(damaged);
   await given.reload(['a'], 'every: 48h');

@@ -113,7 +113,8 @@ describe('the rate limit of one key', () => {
     });
     const env = environment(service.url, scratch(), { TIDEMARK_RETRY_MAX_WAIT_SECONDS: '1' });
     let runs = 0;
-    for (; runs < 3; runs += 1) {
+    // Three, and one more for what was on its way when the first refusal came: such a list is read again.
+    for (; runs < 3 || (runs < 4 && new Set(read).size < ids.length); runs += 1) {
       const { code } = await tidemark(['sync', '--quiet'], { env });
       expect(code).toBe(3);
       // The next one asks for nothing before.
