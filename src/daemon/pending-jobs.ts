@@ -145,7 +145,7 @@ export function syncsAfterRestores(
   });
 }
 
-/** Failures of a sync that may be over soon. A key that was refused is not; a silent service has pauses of its own. */
+/** Failures of a sync, or of lists, that may be over soon. A key that was refused is not; a silent service has pauses of its own. */
 const PASSING: ReadonlySet<string> = new Set<ErrorCode>([
   'unreachable',
   'timeout',
@@ -163,9 +163,18 @@ const LONGEST_RETRY_MS = 4 * 3_600_000;
 /** As many failures in a row make the time between retries the longest. */
 const MOST_DOUBLINGS = 5;
 
+/** True where it failed, or lists of it did, only of something that may be over soon. */
+function isPassing(job: JobRow): boolean {
+  if (job.outcome === 'failed') return PASSING.has(job.errorCode ?? '');
+  const unread = job.outcome === 'partial' ? (summaryOf('sync', job)?.unread ?? []) : [];
+  // What was not reached follows from the others.
+  const own = unread.filter(({ outcome }) => outcome !== 'skipped');
+  return own.length > 0 && own.every(({ code }) => PASSING.has(code ?? ''));
+}
+
 /**
- * When the sync of a source is tried again before its schedule comes (epoch milliseconds): its last one failed, of something
- * that may be over soon. The first time a quarter of an hour later, then after twice as long each time.
+ * When the sync of a source is tried again before its schedule comes (epoch milliseconds): its last one failed or was partial,
+ * of something that may be over soon. The first time a quarter of an hour later, then after twice as long each time.
  * @param dueAt of the schedule, which does it where it comes soon
  */
 export function retryTimes(
@@ -176,10 +185,7 @@ export function retryTimes(
   const latest = dueAt === null ? Number.POSITIVE_INFINITY : Date.parse(dueAt) - FIRST_RETRY_MS;
   const times = (schedules.sync?.sources ?? []).flatMap((source): [string, number][] => {
     const jobs = mirror.daemon.jobs({ name: 'sync', source, limit: MOST_DOUBLINGS });
-    const other = jobs.findIndex(
-      ({ outcome, errorCode, trigger }) =>
-        outcome !== 'failed' || !PASSING.has(errorCode ?? '') || !SCHEDULED.has(trigger),
-    );
+    const other = jobs.findIndex((job) => !isPassing(job) || !SCHEDULED.has(job.trigger));
     const failures = other < 0 ? jobs.length : other;
     const failedAt = jobs[0]?.finishedAt;
     if (failures === 0 || failedAt === undefined || failedAt === null) return [];

@@ -390,6 +390,26 @@ describe('a sync that failed', () => {
     expect(starts(rig).join()).toBe([...failed, '13:45 overdue done', '12:00 schedule done'].join());
   });
 
+  it.each([
+    [
+      'is tried again where lists failed with errors that may be over',
+      500,
+      ['12:15 overdue partial', '12:45 overdue done'],
+    ],
+    ['is left to its schedule where lists were denied', 403, []],
+  ])('that was partial %s', async (_what, status, retried) => {
+    const rig = await Rig.create({ sync: '0 12 * * *' });
+    await rig.start();
+    await rig.advanceMinutes(115);
+    rig.service.quirks.push(
+      ({ path }, response) => path.endsWith('/roles/') && respond(response, status, '{}'),
+    );
+    await rig.advanceMinutes(30);
+    rig.service.quirks.pop();
+    await rig.advanceMinutes(60);
+    expect(starts(rig)).toEqual(['12:00 schedule partial', ...retried]);
+  });
+
   it('is tried again where a command held the mirror', async () => {
     const rig = await Rig.create({ sync: '0 12 * * *' });
     await rig.start();
