@@ -262,27 +262,27 @@ function withoutHeld(
   };
 }
 
+/** True for a list without records of which some exist: several differ only in how many. */
+function isEmptied({ outcome, records, leaked }: SweepReport): boolean {
+  return outcome === 'incomplete' && records === 0 && leaked > 0;
+}
+
+const EMPTIED = 'the lists are empty, and records of each exist by id: nothing was removed';
+
 /** An error of several collections is printed once: a refused key is refused everywhere. */
 function problemLines(unread: readonly SweepReport[]): string[] {
-  const groups = groupAlike(unread, ({ outcome, error }) =>
-    JSON.stringify([outcome, error?.message ?? null, error?.hint ?? null]),
+  const groups = groupAlike(unread, (sweep) =>
+    isEmptied(sweep) ? EMPTIED : JSON.stringify([sweep.outcome, sweep.error?.message, sweep.error?.hint]),
   );
   const said = new Set<string>();
-  const hintOf = (error: SweepReport['error']): string[] => {
-    const hint = error?.hint ?? null;
-    if (hint === null || said.has(hint)) return [];
-    said.add(hint);
-    return [`  → ${withLocalTimes(hint)}`];
-  };
   return groups.flatMap((sweeps) => {
-    const [{ outcome, error }] = sweeps;
-    if (error !== null && said.has(error.message))
-      return [`${collectionsText(sweeps)}: ${outcome} for the same reason`, ...hintOf(error)];
-    if (error !== null) said.add(error.message);
-    return [
-      `${collectionsText(sweeps)}: ${outcome}${error === null ? '' : `: ${error.message}`}`,
-      ...hintOf(error),
-    ];
+    const [{ outcome, error }, ...others] = sweeps;
+    const message = others.some(isEmptied) ? EMPTIED : (error?.message ?? '');
+    const hint = error?.hint ?? '';
+    const why = message === '' ? '' : said.has(message) ? ' for the same reason' : `: ${message}`;
+    const hints = hint === '' || said.has(hint) ? [] : [`  → ${withLocalTimes(hint)}`];
+    said.add(message).add(hint);
+    return [`${collectionsText(sweeps)}: ${outcome}${why}`, ...hints];
   });
 }
 

@@ -296,3 +296,27 @@ describe('an outage of the service during a sync', () => {
     expect(hints(stdout), stdout).toBe(1);
   });
 });
+
+it('lists that come back empty although their records exist are one line, whatever each had', async () => {
+  const service = await FakeService.start();
+  const lists = new Map([
+    [DOMAINS, ['d1', 'd2']],
+    [`/api/organizations/${ORG}/proxy_records/`, ['p1', 'p2', 'p3']],
+  ]);
+  for (const [path, ids] of lists) {
+    service.lists.set(
+      path,
+      ids.map((id) => domain(id)),
+    );
+    for (const id of ids) service.objects.set(`${path}${id}/`, domain(id));
+  }
+  const cwd = scratch();
+  const env = environment(service.url, cwd);
+  expect((await commandLine(['sync'], { env, cwd })).code).toBe(0);
+  for (const path of lists.keys()) service.lists.set(path, []);
+  const { stdout, stderr } = await commandLine(['sync', '-v'], { env, cwd });
+  expect(stdout).toMatch(
+    /^domains \(\S+ \S+\), proxy_records \(\S+ \S+\): incomplete: the lists are empty, and records of each exist by id: nothing was removed\n {2}→/m,
+  );
+  expect(stderr).not.toContain('{"level"');
+});

@@ -277,7 +277,8 @@ describe('a list that does not show what was made again', () => {
   ])('(%s) leads to no second one: the record of the newest run is asked for', async (_what, hidden) => {
     const { story, old, now } = await remade();
     story.proxy.setRules([without(hidden)]);
-    const { stdout, stderr } = await story.expectRun(3, 'restore', 'run:2', ...ONLY, '--id', old, '--json');
+    const options = [...ONLY, '--id', old, '--json', '--log-level', 'info'];
+    const { stdout, stderr } = await story.expectRun(3, 'restore', 'run:2', ...options);
     const plan = JSON.parse(stdout) as PlanJson;
     expect(plan.summary).toMatchObject({ create: 0 });
     // A line for each time that it is asked, not for each record.
