@@ -76,7 +76,8 @@ export function upkeepOf(mirror: Mirror, source: string, hasDaemon: boolean): Up
   const runs = mirror.runs.list({ source, isOfAllKinds: true, limit: COMMANDS });
   if (runs.length === COMMANDS && runs.every(({ trigger }) => trigger.startsWith('command')))
     return 'commands';
-  return isCalledOnce(mirror, source) ? 'once' : 'nobody';
+  if (isCalledOnce(mirror, source)) return 'once';
+  return mirror.daemon.jobs({ name: 'sync', source, limit: 1 }).length === 0 ? 'not yet' : 'nobody';
 }
 
 /** Whether the newest sync of a daemon, of the source or of any, was a call of `daemon --once`. */

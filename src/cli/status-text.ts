@@ -366,9 +366,10 @@ function nextLine({ config, schedules, hasDaemon, snapshot, upkeep }: StatusFact
       return `${name} every ${duration(parseCron(schedule.cron, schedule.zone).intervalMs)}`;
     });
     if (own.length === 0) return 'Next: nothing is scheduled, and no daemon is running';
-    return `Next: nothing, since no daemon is running; \`tidemark daemon\` starts what is scheduled\n  (${own.join(', ')})`;
+    return `Next: nothing so far; \`tidemark daemon\`, or \`daemon --once\` by cron, starts what is scheduled\n  (${own.join(', ')})`;
   }
   if (upkeep === 'once') return `Next, when \`daemon --once\` is called: ${due.join(', ')}`;
+  if (upkeep === 'not yet') return `Next, by a daemon or when \`daemon --once\` is called: ${due.join(', ')}`;
   if (!hasDaemon) return `Next: no daemon is running; due: ${due.join(', ')}`;
   return due.length === 0 ? 'Next: nothing is scheduled' : `Next: ${due.join(', ')}`;
 }
@@ -411,12 +412,14 @@ function firstBackupText(
   );
   const [next] = due.sort();
   const after = next === undefined ? '' : `, ${ahead(next, snapshot.now)}`;
-  const who = hasDaemon
-    ? `; the daemon makes the first after its next complete sync${after}`
-    : upkeep === 'once'
-      ? `; \`daemon --once\` makes the first after its next complete sync${after}`
-      : ', and nothing makes it: no daemon is running, and nothing calls `daemon --once`';
-  return `one is due ${backupInterval(everyMs)}${who}: \`tidemark backup create\` makes one now`;
+  const maker = hasDaemon ? 'the daemon' : upkeep === 'once' ? '`daemon --once`' : null;
+  // Its times are known only once one of them has begun.
+  const who = maker ?? (upkeep === 'not yet' && next !== undefined ? 'a daemon or `daemon --once`' : null);
+  const how =
+    who === null
+      ? ', and nothing makes it: no daemon is running, and nothing calls `daemon --once`'
+      : `; ${who} makes the first after its next complete sync${after}`;
+  return `one is due ${backupInterval(everyMs)}${how}: \`tidemark backup create\` makes one now`;
 }
 
 function ownBackupsLine(backup: BackupConfig, facts: StatusFacts): string {

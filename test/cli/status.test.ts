@@ -255,11 +255,9 @@ describe('status', () => {
     const env = environment(service.url, directory);
     expect((await commandLine(['sync'], { env, cwd: directory })).code).toBe(0);
     const unserved = (await commandLine(['status'], { env, cwd: directory })).stdout;
+    expect(unserved).toMatch(/Fresh +By hand +last complete sync just now; none by schedule so far$/m);
     expect(unserved).toMatch(
-      /Fresh +No daemon +last complete sync just now; no daemon follows the schedule$/m,
-    );
-    expect(unserved).toMatch(
-      /^Next: nothing, since no daemon is running; `tidemark daemon` starts what is scheduled\n {2}\(sync every 30 min, drift every/m,
+      /^Next: nothing so far; `tidemark daemon`, or `daemon --once` by cron, starts what is scheduled\n {2}\(sync every 30 min, drift every/m,
     );
     const sources = ['ours', 'theirs'].map((name) => ({
       name,
@@ -272,14 +270,13 @@ describe('status', () => {
     const two = ['status', '--config', file, '--source', 'ours'];
     const ofOne = (await commandLine(two, { env: {}, cwd: directory })).stdout;
     expect(ofOne).toMatch(
-      /^Next: nothing, since no daemon is running; `tidemark daemon --config \S+` starts what is scheduled\n {2}\(sync every 30 min, drill every 7 d\)$/m,
+      /^Next: nothing so far; `tidemark daemon --config \S+`, or `daemon --once` by cron, starts what is scheduled\n {2}\(sync every 30 min, drill every 7 d\)$/m,
     );
     const path = join(directory, 'mirror.db');
     const mirror = openMirror(path, { mode: 'write', command: 'test', clock: systemClock });
     const dueAt = new Date(Date.now() + 90_000).toISOString();
     const row = { cron: '*/30 * * * *', zone: 'UTC', skippedTicks: 0, missedTicks: 0 };
     mirror.daemon.saveSchedule({ schedule: 'sync', dueAt, ...row });
-    mirror.close();
     const bare = await commandLine(['status'], { env: { TIDEMARK_MIRROR: path }, cwd: directory });
     expect(bare.stdout).toMatch(/Fresh +Not known +last complete sync just now; no configuration says/);
     expect(bare.stdout).toContain('Next: not known without a configuration');
@@ -289,6 +286,18 @@ describe('status', () => {
     const now = async (): Promise<string> => (await commandLine(['status'], { env, cwd: directory })).stdout;
     const unattended =
       /Fresh +For now +last complete sync just now \(limit: \S+ min\); no daemon is running to keep/;
+    const begun = await now();
+    expect(begun).toMatch(
+      /Fresh +By hand +last complete sync just now \(limit: \S+ min\); none by schedule so far$/m,
+    );
+    expect(begun).toMatch(/^Next, by a daemon or when `daemon --once` is called: sync /m);
+    const endSync = (once: boolean): void => {
+      const [{ source, startedAt } = { source: '', startedAt: '' }] = mirror.runs.list({ limit: 1 });
+      const job = mirror.daemon.beginJob({ name: 'sync', source, trigger: 'schedule', startedAt });
+      const end = { finishedAt: startedAt, outcome: 'done', run: 1, errorCode: null, error: null } as const;
+      mirror.daemon.finishJob(job, { ...end, summary: { once } });
+    };
+    endSync(false);
     expect(await now()).toMatch(unattended);
     const daemon = await registerDaemon(path, { clock: systemClock, pid: 4711, host: 'web1' });
     daemon.release();
@@ -297,13 +306,8 @@ describe('status', () => {
     );
     daemon.leave(true);
     expect(await now()).not.toContain('4711');
-    const again = openMirror(path, { mode: 'write', command: 'test', clock: systemClock });
-    const startedAt = new Date().toISOString();
-    const source = again.runs.list({ limit: 1 })[0]?.source ?? '';
-    const job = again.daemon.beginJob({ name: 'sync', source, trigger: 'schedule', startedAt });
-    const end = { finishedAt: startedAt, outcome: 'done', run: 1, errorCode: null, error: null } as const;
-    again.daemon.finishJob(job, { ...end, summary: { once: true } });
-    again.close();
+    endSync(true);
+    mirror.close();
     const called = await now();
     expect(called).toMatch(/Fresh +Yes +last complete sync just now \(limit: \S+ min\), by daemon --once$/m);
     expect(called).toMatch(/^Next, when `daemon --once` is called: sync /m);

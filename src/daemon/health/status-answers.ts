@@ -48,8 +48,8 @@ interface UnknownDrift {
 /** Below the first a drill's score is bad, below the second it is worth a look (deploy/grafana, Restorable). @internal */
 export const RESTORABLE = { some: 0.8, most: 0.95 } as const;
 
-/** Who syncs: a daemon that runs, calls of `daemon --once`, or of other commands; nobody where one was stopped or never began. */
-export type Upkeep = 'daemon' | 'once' | 'commands' | 'nobody';
+/** Who syncs: a daemon, calls of `daemon --once`, or of other commands; nobody where one was stopped; `not yet` where none has. */
+export type Upkeep = 'daemon' | 'once' | 'commands' | 'not yet' | 'nobody';
 
 /** What a command knows beside the mirror. */
 interface CommandFacts {
@@ -125,15 +125,15 @@ function fresh(
     return { tone: 'plain', word: 'Unknown', line: 'no source could be checked' };
   const times = health.sources.map(({ lastCompleteAt }) => lastCompleteAt);
   const oldest = times.includes(null) ? null : (times.toSorted()[0] ?? null);
-  const isLate = health.sources.some(({ reasons }) =>
-    reasons.some(({ code }) => code === 'stale' || code === 'never_complete'),
-  );
+  const isLate = health.sources
+    .flatMap(({ reasons }) => reasons)
+    .some(({ code }) => code === 'stale' || code === 'never_complete');
   if (oldest === null) {
     const line = 'no complete run of every source so far';
     return isLate ? { tone: 'bad', word: 'No copy', line } : { tone: 'plain', word: 'Not yet', line };
   }
   const when = `last complete sync ${age(oldest, now)}`;
-  const unattended = upkeep === 'nobody' ? '; no daemon is running' : '';
+  const unattended = upkeep === 'nobody' || upkeep === 'not yet' ? '; no daemon is running' : '';
   if (isLate) return { tone: 'bad', word: 'Too old', line: `${when}${unattended}` };
   // Without a schedule of a daemon, nothing says how old it may be, whatever the configuration has.
   const allowed = health.sources[0]?.allowedMs ?? null;
@@ -141,13 +141,12 @@ function fresh(
     return { tone: 'plain', word: 'Not known', line: `${when}; no configuration says how old it may be` };
   if (upkeep === 'commands')
     return { tone: 'plain', word: 'By commands', line: `${when}, by a command, as those before it were` };
-  if (allowed === null) {
-    const isScheduled = config?.schedules.sync?.sources.includes(health.sources[0]?.source ?? '') === true;
-    return isScheduled
-      ? { tone: 'plain', word: 'No daemon', line: `${when}; no daemon follows the schedule` }
-      : { tone: 'plain', word: 'No schedule', line: `${when}; no schedule is on that syncs` };
-  }
-  const limit = `${when} (limit: ${duration(allowed)})`;
+  const isScheduled = config?.schedules.sync?.sources.includes(health.sources[0]?.source ?? '') === true;
+  if (allowed === null && !isScheduled)
+    return { tone: 'plain', word: 'No schedule', line: `${when}; no schedule is on that syncs` };
+  const limit = allowed === null ? when : `${when} (limit: ${duration(allowed)})`;
+  if (allowed === null || upkeep === 'not yet')
+    return { tone: 'plain', word: 'By hand', line: `${limit}; none by schedule so far` };
   if (unattended !== '')
     return { tone: 'warn', word: 'For now', line: `${limit}${unattended} to keep it so` };
   return { tone: 'good', word: 'Yes', line: upkeep === 'once' ? `${limit}, by daemon --once` : limit };
