@@ -109,8 +109,8 @@ export function scopeText(scope: Scope): string {
 }
 
 /** `roles (organization 0190…)`, or the kind alone at the root. */
-export function collectionText(kind: Kind, scope: Scope): string {
-  const where = scopeText(scope);
+export function collectionText(kind: Kind, scope: Scope, placeText = scopeText): string {
+  const where = placeText(scope);
   return where === '' ? kind : `${kind} (${where})`;
 }
 

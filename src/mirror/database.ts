@@ -76,20 +76,24 @@ function tighten(path: string): void {
 
 function refuseForeign(path: string, stats: Stats): void {
   const user = process.getuid?.();
+  // Root works on the mirrors of others, e.g. by `docker exec`.
+  const isOfOther = stats.isFile() && user !== undefined && user !== 0 && stats.uid !== user;
   const why = stats.isSymbolicLink()
     ? 'a symbolic link'
     : !stats.isFile()
       ? 'no regular file'
-      : // Root works on the mirrors of others, e.g. by `docker exec`.
-        user !== undefined && user !== 0 && stats.uid !== user
+      : isOfOther
         ? `a file of another user (uid ${stats.uid})`
         : // Another name of a file that may be somebody's own, whose mode is not ours to change.
           stats.nlink > 1 && (stats.mode & 0o777) !== 0o600
           ? 'a hard link to a file with another mode'
           : null;
   if (why === null) return;
+  // Of the files beside a mirror, others will be that user's too.
+  const all = `${path.replace(/(-(lock|rate|wal|shm|journal))+$/, '')}*`;
+  const own = isOfOther ? `if a run as that user left it (sudo?): \`sudo chown ${user} ${all}\`; else ` : '';
   throw new TidemarkError('file_system', `${path} is ${why}; it was not changed`, {
-    hint: 'find out who put it there and remove it, and keep others from writing in that directory (mode 0700)',
+    hint: `${own}find out who put it there and remove it, and keep others from writing in that directory (mode 0700)`,
   });
 }
 

@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { packageFile } from '../../src/core/package-root.ts';
 import { registerDaemon } from '../../src/daemon/lockfile.ts';
@@ -68,6 +68,21 @@ describe('a file that was planted', () => {
     const path = join(temporaryDirectory(), 'mirror.db');
     open({ path });
     expect(statSync(`${path}-lock`).uid).toBe(0);
+  });
+
+  it('of another user can be left by a run as that user: the hint has the command that gives it to this one', () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    open({ path }).close();
+    const { uid } = statSync(path);
+    vi.spyOn(process, 'getuid').mockReturnValue(uid + 1);
+    const hint = expect.stringContaining(`\`sudo chown ${uid + 1} ${path}*\`; else find out who`) as string;
+    expect(() => acquireWriterLock(path, holder)).toThrow(
+      expect.objectContaining({
+        message: `${path}-lock is a file of another user (uid ${uid}); it was not changed`,
+        hint,
+      }),
+    );
+    vi.restoreAllMocks();
   });
 
   it('links in the place of the stage, its journal and the presence card lead nowhere', async () => {

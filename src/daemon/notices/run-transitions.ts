@@ -314,7 +314,7 @@ const IS_AT_MOST = 'isAtMost';
 /** Subject `removals`: `held` while removals wait, with how many by collection; 0 where one has none left. */
 function removalTransition(
   states: readonly NoticeState[],
-  { job, held, settled, at }: JobObservation,
+  { job, held, settled, at, placeText }: JobObservation,
 ): Transition {
   const source = job.source ?? '';
   const before = stateOf(states, source, 'removals');
@@ -357,7 +357,7 @@ function removalTransition(
   return {
     states: isMoved ? [state] : [],
     cleared: [],
-    notices: isNew ? [heldNotice(of, held, job.run)] : [],
+    notices: isNew ? [heldNotice(of, { job, held, placeText })] : [],
   };
 }
 
@@ -404,11 +404,11 @@ function settledLines(
 
 function heldNotice(
   of: { at: string; source: string; subject: string },
-  held: readonly NamedRemovals[],
-  run: number | null,
+  { job: { run }, held, placeText }: Pick<JobObservation, 'job' | 'held' | 'placeText'>,
 ) {
-  const records = held.reduce((sum, each) => sum + each.records, 0);
-  const all = held.reduce((sum, each) => sum + each.records + each.below, 0);
+  const sum = (of: (each: NamedRemovals) => number) => held.reduce((all, each) => all + of(each), 0);
+  const records = sum((each) => each.records);
+  const all = sum((each) => each.records + each.below);
   const { look, restoring } = lookCommands(held, of.source);
   return noticeOf(
     { ...of, event: 'removals_held' },
@@ -417,7 +417,7 @@ function heldNotice(
       title: `${subjectName(of.source)}: ${plural(records, 'record is', 'records are')} missing from the service, and kept for now`,
       lines: held.map(
         ({ kind, scope, records: own, below, names }) =>
-          `${collectionText(kind, scope)}: ${plural(own, 'record')}${below === 0 ? '' : `, with ${formatInteger(below)} below`}${names.length === 0 ? '' : `: ${namesText({ names, records: own })}`}`,
+          `${collectionText(kind, scope, placeText)}: ${plural(own, 'record')}${below === 0 ? '' : `, with ${formatInteger(below)} below`}${names.length === 0 ? '' : `: ${namesText({ names, records: own })}`}`,
       ),
       count: records,
       job: 'sync',
@@ -462,7 +462,7 @@ export interface JobObservation {
   /** Of a sync: what its run found of the form of records. */
   readonly schemaChanges?: readonly SchemaChange[];
   /** Of a sync: a place with the names that the mirror knows; left out, ids stand for them. */
-  readonly placeText?: (scope: Scope) => string;
+  readonly placeText?: ((scope: Scope) => string) | undefined;
   /** Of drift: true for the state of a restored backup, which may be older than what was reported. */
   readonly isOfBackup?: boolean;
   /** Of drift: number of a restore that has not ended. */

@@ -209,7 +209,10 @@ describe('a sync', () => {
       [],
       ['removals_settled'],
     ]);
-    const { states } = transitionsOf([], waits);
+    const { states, notices } = transitionsOf([], { ...waits, placeText: () => 'organization Harbor' });
+    expect(contentOf(notices[0]!).lines).toEqual([
+      'members (organization Harbor): 12 records: A, B and 10 more',
+    ]);
     const settled = {
       accepted: [{ records: 4, by: 'Ann', via: 'token@dashboard', run: 8 }],
       restored: 2,
