@@ -2,7 +2,12 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { isOnMirrorDisk, mirrorDiskText } from '../backup/mirror-disk.ts';
-import type { BackupConfig, RetentionPolicy, SourceConfig } from '../config/config.ts';
+import {
+  type BackupConfig,
+  type RetentionPolicy,
+  SCHEDULE_NAMES,
+  type SourceConfig,
+} from '../config/config.ts';
 import { MIRROR_VARIABLE } from '../config/environment.ts';
 import {
   areBackupsEncrypted,
@@ -72,12 +77,26 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
       (source) =>
         `source ${source.name}: ${source.baseUrl.href}, profile ${source.profile}, ${rateText(source)}`,
     ),
+    ...readLines(config),
     ...backupLines(config.backup),
     ...warnings.map((warning) => `warning: ${warning}`),
     warnings.length === 0 ? 'valid' : `valid, with ${plural(warnings.length, 'warning')}`,
   ];
   await print(context, `${lines.join('\n')}\n`);
   return EXIT.done;
+}
+
+/** What else was understood, by name alone. */
+function readLines({ schedules, notices, pings }: LoadedConfig): string[] {
+  const times = SCHEDULE_NAMES.flatMap((name) => {
+    const schedule = schedules[name];
+    return schedule === null ? [] : `${name} \`${schedule.cron}\` ${schedule.zone}`;
+  });
+  const channels = notices.map(({ name, type }) => `${name} (${type})`);
+  return [
+    `schedules: ${times.join(', ') || 'none'}`,
+    `notices: ${channels.join(', ') || 'no channel'}, ${plural(pings.length, 'ping')}`,
+  ];
 }
 
 /** The service counts the requests of a key, whichever source sends them, while each source keeps to its own limits. */

@@ -118,3 +118,15 @@ it('names the limit of a kind only where it is one: the kind is synced, and the 
   expect(await said(', kinds: { include: [organizations, roles] }')).not.toContain('session_recordings');
   expect(await said(', rate: { perMinute: 120, perHour: 1000 }')).not.toContain('session_recordings');
 });
+
+it('lists the schedules, channels and pings that it read, without their secrets', async () => {
+  const url = 'https://hooks.example.com/secret-path';
+  const stdout = await check(
+    `schedules: { sync: { cron: "0 3 * * *", zone: Europe/Berlin }, drill: { cron: off } }\nnotices: [{ name: ops, type: slack, url: "${url}" }]\npings: [{ success: "${url}" }]\n`,
+  );
+  expect(stdout).toMatch(
+    /^schedules: sync `0 3 \* \* \*` Europe\/Berlin, drift `\S+ .*` UTC, verify [^\n]*$/m,
+  );
+  expect(stdout).toMatch(/^notices: ops \(slack\), 1 ping$/m);
+  expect(stdout).not.toMatch(/drill|secret-path/);
+});
