@@ -48,7 +48,7 @@ interface UnknownDrift {
 /** Below the first a drill's score is bad, below the second it is worth a look (deploy/grafana, Restorable). @internal */
 export const RESTORABLE = { some: 0.8, most: 0.95 } as const;
 
-/** Who syncs: a daemon, calls of `daemon --once`, or of other commands; nobody where one was stopped; `not yet` where none has. */
+/** Who syncs: a daemon, calls of `daemon --once` or of other commands; `not yet` before the first sync of one; nobody after a stop. */
 export type Upkeep = 'daemon' | 'once' | 'commands' | 'not yet' | 'nobody';
 
 /** What a command knows beside the mirror. */
