@@ -29,7 +29,7 @@ import { markFailedStart, unmarkFailedStart } from '../lockfile.ts';
 import type { DaemonView } from '../view.ts';
 import { START_CODES } from './failed-start.ts';
 import { MirrorPlace } from './mirror-place.ts';
-import { cutShortStates, isCutShortMark, markedSubject, replacedStates } from './perhaps-open.ts';
+import { cutShortStates, isCutShortMark, markedSubject, OF_BACKUPS, replacedStates } from './perhaps-open.ts';
 import { CONTENT_SUBJECTS, type JobDetails, stateOf } from './run-transitions.ts';
 import { transitionsOf } from './transitions.ts';
 
@@ -430,10 +430,8 @@ class NotifyingObserver implements JobObserver {
   /** What a job that could be stored has reported of the same; none where the mirror cannot be read. */
   #storedOf({ source }: JobRow, subject: string): readonly NoticeState[] {
     try {
-      const states = this.#view()
-        .mirror()
-        .daemon.noticeStates(source ?? '');
-      return states.filter((state) => state.subject === subject);
+      const { daemon } = this.#view().mirror();
+      return daemon.noticeStates(source ?? '').filter((state) => state.subject === subject);
     } catch {
       return [];
     }
@@ -453,15 +451,17 @@ class NotifyingObserver implements JobObserver {
   /** What the daemon before may have reported from memory. */
   #perhapsOpen(mirror: Mirror): NoticeState[] {
     if (!this.#isAfterCut) return [];
-    const sources = this.#view()
-      .config()
-      .sources.map(({ name }) => name);
+    const { sources, backup } = this.#view().config();
+    const names = sources.map(({ name }) => name);
     const at = isoTime(this.#options.clock.now());
-    const marks = cutShortStates(mirror.daemon.noticeStates(), sources, at, this.#isAfterFailedStart);
-    // What this process has said of its file, it says the end of.
-    return marks.filter(
-      (mark) => markedSubject(mark) !== 'mirror' || !isCutShortMark(mark) || !this.#place.hasReported,
-    );
+    const marks = cutShortStates(mirror.daemon.noticeStates(), names, at, this.#isAfterFailedStart);
+    const hasBackups = backup !== null || mirror.daemon.jobs({ name: 'backup', limit: 1 }).length > 0;
+    return marks.filter((mark) => {
+      const subject = markedSubject(mark);
+      // What this process has said of its file, it says the end of.
+      if (subject === 'mirror') return !isCutShortMark(mark) || !this.#place.hasReported;
+      return hasBackups || !OF_BACKUPS.includes(subject);
+    });
   }
 
   #unwrittenOf(keys: readonly string[]): NoticeState[] {

@@ -23,15 +23,8 @@ const PREFIX = 'perhaps:';
 
 /** Subjects of each source, and of the mirror as a whole, that are reported from memory where the mirror cannot be written. */
 const JOBS_OF_SOURCE = ['run', 'fresh', 'job:drift', 'job:drill', 'job:git'];
-const JOBS_OF_MIRROR = [
-  'mirror',
-  'backup',
-  ...CONTENT_SUBJECTS,
-  CHAIN_SUBJECT,
-  'job:verify',
-  'job:backup',
-  'job:forget',
-];
+export const OF_BACKUPS: readonly string[] = ['backup', CHAIN_SUBJECT, 'job:backup'];
+const JOBS_OF_MIRROR = ['mirror', ...CONTENT_SUBJECTS, ...OF_BACKUPS, 'job:verify', 'job:forget'];
 /** The others. */
 const STORED_OF_SOURCE = ['removals', 'restore', 'drift', 'drill'];
 

@@ -301,7 +301,7 @@ describe('the observer', () => {
   );
 
   it('ends what a daemon before that was killed may have reported, at the first job that can be written', async () => {
-    const { observer, end, endUnwritten, sent } = rig();
+    const { observer, context, end, endUnwritten, sent } = rig();
     expect(observer.hasUnwritten!()).toBe(false);
     observer.cutShort!(false);
     expect(observer.hasUnwritten!()).toBe(true);
@@ -316,6 +316,8 @@ describe('the observer', () => {
     expect(sent.slice(4)).toEqual(['job_recovered']);
     expect(observer.hasUnwritten!()).toBe(false);
     await end(job('sync', 'done'));
+    // No backup was ever due or made.
+    await observer.finish!(context);
     expect(sent).toHaveLength(5);
   });
 
