@@ -35,7 +35,7 @@ const NAMED = 8;
 
 /**
  * The collections within the filter, or that lead to these, that the state of `run` (null for the latest) does not hold completely, or
- * not as of that run. For an earlier state only that run's own sweeps are known.
+ * not as of that run. A run that was limited to other kinds has a list as the last run before it that read it.
  */
 export function staleCollections(
   mirror: Mirror,
@@ -49,15 +49,19 @@ export function staleCollections(
   if (run !== null) {
     const source = mirror.runs.get(run)?.source ?? '';
     const stale = mirror.runs
-      .sweeps(run)
-      .filter((sweep) => sweep.outcome !== 'complete' && isDependedOn({ ...sweep, source }));
+      .sweepsAsOf(source, run)
+      .filter(({ outcome, isRetired }) => !isRetired && outcome !== null && outcome !== 'complete')
+      .filter((seen) => isDependedOn({ ...seen, source }));
     if (stale.length === 0) return [];
     const complete = lastComplete(mirror, source, run);
-    return stale.map(({ kind, scope, outcome, error }) => ({
-      ...{ source, kind, scope, outcome, error },
-      lastComplete: complete({ kind, scope }),
-      leads: !isAsked({ source, kind, scope }),
-    }));
+    const unasked = unaskedInRun(mirror, source, run);
+    return stale
+      .filter(({ kind, scope }) => unasked.of(kind, scope) === undefined)
+      .map(({ kind, scope, outcome, error }) => ({
+        ...{ source, kind, scope, outcome, error },
+        lastComplete: complete({ kind, scope }),
+        leads: !isAsked({ source, kind, scope }),
+      }));
   }
   return mirror.runs
     .collections()
@@ -214,7 +218,7 @@ function heldText(held: readonly StaleCollection[], isSourceNamed: boolean): str
 
 function unprovenText(...[stale, run, now, isSourceNamed]: Parameters<typeof staleText>): string[] {
   if (stale.length === 0) return [];
-  const when = run === null ? 'when last asked for' : `in run ${run}`;
+  const when = run === null ? 'when last asked for' : `by run ${run}`;
   const groups = groupAlike(stale, ({ source, kind, outcome }) => JSON.stringify([source, kind, outcome]));
   const them = stale.length === 1 ? 'it' : 'them';
   const below = stale.some(({ leads }) => leads) ? `, or found through ${them},` : '';

@@ -189,3 +189,19 @@ it('where only the limit is why, the hint is another sync', async () => {
     expect(stderr, command.join(' ')).not.toContain('doctor');
   }
 });
+
+it('an export of a limited run names the list of which an earlier run held removals, as an export of that run does', async () => {
+  const story = await Story.start({
+    TIDEMARK_REMOVALS_MAX_RECORDS: '0',
+    TIDEMARK_REMOVALS_MAX_SHARE: '0',
+  });
+  const [domain] = await story.list('domains');
+  await story.call('DELETE', `${ORGANIZATION}domains/${String(domain?.['id'])}/`);
+  await story.expectRun(3, 'sync', '--quiet');
+  await story.expectRun(0, 'sync', '--kind', 'roles', '--quiet');
+  const held = /removals of 1 collection are held: .*\n {2}domains \(/;
+  for (const at of [['--at', 'run:2'], ['--at', 'run:3'], []])
+    expect((await story.expectRun(0, 'export', ...at)).stderr, at.join(' ')).toMatch(held);
+
+
+});
