@@ -13,7 +13,7 @@ import { type DiffDocument, diffExitCode } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { renderJson } from '../report/mask.ts';
-import { groupedNotes, leftOutLine, readingsThatMayHideChanges } from '../report/notes.ts';
+import { groupedNotes, leftOutLine, readingsThatMayHideChanges, staleFromLines } from '../report/notes.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { compareSources } from '../state/compare-sources.ts';
 import { compareStates } from '../state/compare.ts';
@@ -26,7 +26,7 @@ import { LATEST, type Reference, parseReference } from '../state/reference.ts';
 import { readLoadedConfig } from '../wire.ts';
 import { kindsOfNeither } from '../state/unasked.ts';
 import { comparisonNotes } from './run.ts';
-import { type CommandContext, printNote } from './context.ts';
+import { type CommandContext, isOneOutput, printNote } from './context.ts';
 import type { SourceState } from './named-parents.ts';
 import { type KnownTo, withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
@@ -239,9 +239,12 @@ function diffReport(
   } & Pick<ReportOptions, 'definitions'>,
 ): SourceReport {
   const notes = comparisonNotes(document, definitions);
-  const isForPeople = CHANGES_SHOWN.includes(formatOf(context, options));
-  // A report for people has what was left out.
-  const beside = isForPeople ? comparisonNotes({ ...document, left_out: [] }, definitions) : notes;
+  const asked = formatOf(context, options);
+  const isForPeople = CHANGES_SHOWN.includes(asked);
+  const isHere = asked === 'text' && options.output === undefined;
+  // A report for people has what was left out; where stderr is beside it, also what is older.
+  const shown = { left_out: [], ...(isHere && isOneOutput(context) ? { stale: [] } : {}) };
+  const beside = isForPeople ? comparisonNotes({ ...document, ...shown }, definitions) : notes;
   printNote(context, isForPeople ? beside : [...warnings, ...beside]);
   const mirror = opener.mirrorIfAny();
   const shared: ReportOptions = {
@@ -263,11 +266,14 @@ function diffReport(
         ...shared,
         notes: [
           ...warnings,
-          // On a terminal the others are on stderr already.
-          ...(format === 'text' && options.output === undefined
-            ? context.options.verbose === true
-              ? groupedNotes('left out', document.left_out ?? [], definitions)
-              : leftOutLine(document, definitions)
+          // What is not known of fields is on stderr.
+          ...(isHere
+            ? [
+                ...staleFromLines(document, definitions),
+                ...(context.options.verbose === true
+                  ? groupedNotes('left out', document.left_out ?? [], definitions)
+                  : leftOutLine(document, definitions)),
+              ]
             : [...forgottenNotes(document), ...notes]),
         ],
         isFile: options.output !== undefined,

@@ -42,6 +42,14 @@ it('of everything, it is a note: the run was limited on purpose', async () => {
   const story = await limited();
   for (const command of [['drift'], ['diff', 'run:2', 'latest']])
     expect((await story.expectRun(0, ...command)).stderr).toContain(`older than the rest: `);
+  // Of FROM too, also where only stdout is kept.
+  for (const command of [
+    ['diff', 'run:2', 'run:3'],
+    ['diff', 'run:3', 'run:2', '--quiet'],
+  ])
+    expect((await story.expectRun(0, ...command)).stdout).toMatch(
+      /older than the rest: .*: run 3 was limited/,
+    );
   const { stdout } = await story.expectRun(0, 'drift', '--json');
   const { stale } = JSON.parse(stdout) as { stale: { kind: string; is_limited?: boolean }[] };
   expect(stale.length).toBeGreaterThan(0);
@@ -202,6 +210,4 @@ it('an export of a limited run names the list of which an earlier run held remov
   const held = /removals of 1 collection are held: .*\n {2}domains \(/;
   for (const at of [['--at', 'run:2'], ['--at', 'run:3'], []])
     expect((await story.expectRun(0, 'export', ...at)).stderr, at.join(' ')).toMatch(held);
-
-
 });
