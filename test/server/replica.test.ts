@@ -208,6 +208,23 @@ describe('a replica', () => {
     expect([unknown.status, unknown.json['detail']]).toEqual([404, expect.stringContaining('never read')]);
   });
 
+  it('says of a list that it is not complete while its removals are held, also as of that run', async () => {
+    const mirror = open();
+    await withDomains(mirror, ['a']);
+    const run = begin(mirror);
+    run.stage('domains', ORG).accept([]);
+    const held = sweep('domains', ORG, 0, { outcome: 'held' });
+    await run.publish({ outcome: 'partial', sweeps: [held], requests: 1, retries: 0 });
+    await withDomains(mirror, ['a']);
+    const { get } = await startReplica(mirror.path);
+    for (const [at, isComplete] of [
+      ['latest', 'true'],
+      ['run:2', 'true'],
+      ['run:3', 'false'],
+    ])
+      expect((await get(`${DOMAINS}?as_of=${at}`)).headers.get('x-tidemark-complete'), at).toBe(isComplete);
+  });
+
   it('says of a sharing that it was not read yet, where the recording is there', async () => {
     const mirror = open();
     await withDomains(mirror, []);

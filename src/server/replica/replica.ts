@@ -184,7 +184,7 @@ function rootOf(run: RunRow | undefined): string {
 
 // A state of the mirror as the API's store: what was never read is refused, never shown as empty.
 
-/** False on a list that was never read completely: records may be missing from it. */
+/** False on a list that was never read completely, so that records may be missing, or of which removals are held: some may be gone. */
 const COMPLETE_HEADER = 'X-Tidemark-Complete';
 
 class MirrorStore implements ReadableStore {
@@ -222,7 +222,9 @@ class MirrorStore implements ReadableStore {
       whenSent,
       count: collection.records,
       records: page.bodies,
-      headers: { [COMPLETE_HEADER]: String(collection.completeRun !== null) },
+      headers: {
+        [COMPLETE_HEADER]: String(collection.completeRun !== null && collection.outcome !== 'held'),
+      },
     };
   }
 
