@@ -251,25 +251,25 @@ export function assessDrift(input: DriftInput): Drift {
   };
 }
 
-/** True for an acceptance of the same value, if its place or the value named records by ids that they had then. */
+/** True for an acceptance of the same value, if its place or the value named records by ids that they had then, or it was of a secret in clear. */
 function wasOfValue(
   { earlierIds, fingerprintOf }: DriftInput,
   change: RecordChange,
   field: FieldChange | null,
   acceptance: Acceptance,
 ): boolean {
-  const under = (value: EarlierIds['value']): string =>
+  const under = (value: EarlierIds['value'], isInClear?: true): string =>
     fingerprintOf(change, field, acceptance, {
       place: acceptance.path,
       value: (pointer, own) => value(change.kind, pointer, own),
+      ...(isInClear === undefined ? {} : { isInClear }),
     });
-  if (earlierIds === undefined) return false;
-  const forms: string[] = [];
-  const earlier = earlierIds((ids) => forms.push(under(ids.value)));
-  return (
-    forms.includes(acceptance.fingerprint) ||
-    earlier.some((ids) => under(ids.value) === acceptance.fingerprint)
-  );
+  const isOf = (value: EarlierIds['value']): boolean =>
+    under(value) === acceptance.fingerprint || under(value, true) === acceptance.fingerprint;
+  if (isOf((_kind, _pointer, own) => own)) return true;
+  const forms: boolean[] = [];
+  const earlier = earlierIds?.((ids) => forms.push(isOf(ids.value))) ?? [];
+  return forms.includes(true) || earlier.some((ids) => isOf(ids.value));
 }
 
 /** A finding as it was before each of the restores that changed an id of it. */

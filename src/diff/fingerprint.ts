@@ -1,6 +1,7 @@
 /** The identity of a finding across reports: its place, and the new value. */
 import { createHmac, hash } from 'node:crypto';
 import { scopeKey } from '../catalog/catalog.ts';
+import type { Kind } from '../catalog/kinds.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import { valueDigest } from './canonical.ts';
 import type { RecordChange } from './change.ts';
@@ -26,6 +27,8 @@ interface EarlierForm {
   readonly place: string;
   /** What the value at a pointer of the record was. */
   readonly value: (pointer: string, value: JsonValue) => JsonValue;
+  /** True for the fingerprint that earlier versions made, over secrets in clear. */
+  readonly isInClear?: true;
 }
 
 interface FingerprintOptions {
@@ -36,6 +39,8 @@ interface FingerprintOptions {
    * nobody can find a short secret by trying values.
    */
   readonly key: Uint8Array;
+  /** The value at a pointer of a record of the kind with its secrets as `redact: true` stores them: switching that changes no fingerprint. */
+  readonly redacted?: (kind: Kind, pointer: string, value: JsonValue) => JsonValue;
   /** An added record as the default comparison reports it, and as it was under the key `as`. */
   readonly whole?: (change: RecordChange, as: RecordKey) => RecordChange;
 }
@@ -45,10 +50,13 @@ interface FingerprintOptions {
  * value changes again, the fingerprint changes. The old value, names, times, the index of an element that has an id,
  * and the filters of the comparison are not part of it.
  */
-export function fingerprints({ source, key, whole }: FingerprintOptions): FingerprintOf {
+export function fingerprints({ source, key, whole, redacted }: FingerprintOptions): FingerprintOf {
   return (change, field, as = change, then) => {
     const found = findingValue(field === null ? (whole?.(change, as) ?? change) : change, field);
-    const to = then === undefined ? found.to : earlierValue(found, then);
+    const to = eachValue(found, (pointer, own) => {
+      const value = then === undefined ? own : then.value(pointer, own);
+      return then?.isInClear === true ? value : (redacted?.(change.kind, pointer, value) ?? value);
+    });
     const place = then?.place ?? (field === null ? '' : placeOf(field));
     // What is inside elements has findings of its own: of a new order only the order is remembered.
     const value = field?.moved === undefined || !Array.isArray(to) ? to : to.map(elementSegment);
@@ -58,12 +66,12 @@ export function fingerprints({ source, key, whole }: FingerprintOptions): Finger
   };
 }
 
-/** Of an entire record, that of each of its fields. */
-function earlierValue({ path, to }: FindingValue, then: EarlierForm): JsonValue | undefined {
+/** The new value as `form` has it; of an entire record, each of its fields. */
+function eachValue({ path, to }: FindingValue, form: EarlierForm['value']): JsonValue | undefined {
   if (to === undefined) return undefined;
-  if (path !== '' || !isJsonObject(to)) return then.value(path, to);
+  if (path !== '' || !isJsonObject(to)) return form(path, to);
   const whole: JsonObject = {};
-  for (const [pointer, value] of Object.entries(to)) setOwn(whole, pointer, then.value(pointer, value));
+  for (const [pointer, value] of Object.entries(to)) setOwn(whole, pointer, form(pointer, value));
   return whole;
 }
 

@@ -5,7 +5,6 @@ import { isSetOnCreation } from '../catalog/volatile-names.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { Config } from '../config/config.ts';
 import { mirroredKinds } from '../config/mirrored-kinds.ts';
-import { kindsOfNeither } from './unasked.ts';
 import { definitionsFor } from '../config/source.ts';
 import { type DiffDocument, type RecordChange, compareRecords, overlapsPointer } from '../diff/change.ts';
 import { type ComparisonMode, type FieldChange, isComparedMember } from '../diff/compare.ts';
@@ -30,6 +29,7 @@ import type { CheckedAcceptance } from '../mirror/acceptances.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { IdMapping } from '../mirror/id-map.ts';
+import { redactedValues } from '../sync/redaction.ts';
 import { compareStates } from './compare.ts';
 import { possibleMode } from './compared-fields.ts';
 import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
@@ -38,7 +38,7 @@ import { IdHistories, RecreatedReferences, shownIds, soleIds, withMappedIds } fr
 import { BASELINE } from './reference.ts';
 import { withoutSentInvites } from './sent-invites.ts';
 import { type LoadedState, stateOfRecords } from './state.ts';
-import { isNamedAnyway } from './unasked.ts';
+import { isNamedAnyway, kindsOfNeither } from './unasked.ts';
 
 const ACTIVITY = 'activity data; use --kind to include them';
 const NOT_MIRRORED = 'excluded by `kinds` in the configuration';
@@ -76,8 +76,7 @@ export function kindsOutsideDrift(filter: StateFilter): Kind[] {
 
 /**
  * Compares and classifies, by the ignore rules, severities and acceptances of the source.
- * @param mirror where acceptances, moved ids and the key of fingerprints are kept; null if there is none: nothing
- * is accepted then, and a fingerprint identifies the place alone
+ * @param mirror that has acceptances, moved ids and a key; null for none: then a fingerprint identifies the place alone
  * @param areOfMirror true where both states are points of that mirror: then the cost follows the changes
  * @throws TidemarkError as `compareStates`
  */
@@ -122,6 +121,7 @@ export async function driftBetween(
       : fingerprints({
           source,
           key: mirror.acceptances.fingerprintKey(),
+          redacted: redactedValues(mirror.acceptances.fingerprintKey(), definitions),
           whole: wholeChanges(mirror, diff, sides.to, { ...extent, definitions, severityOf }),
         });
   const drift = assessDrift({

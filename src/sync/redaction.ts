@@ -8,11 +8,10 @@ import { hasCertainSecret, isMask, isSecretName, maySecretsBeIn } from '../catal
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
-import { parseLossless } from '../core/json.ts';
-import { replaceValues } from '../core/json.ts';
+import { type JsonObject, type JsonValue, parseLossless, replaceValues, setOwn } from '../core/json.ts';
 import { scanRecord, type ScannedRecord } from '../core/json-scan.ts';
-import { valueDigest } from '../diff/canonical.ts';
-import { isAt, splitPointer } from '../core/json-pointer.ts';
+import { canonicalText, valueDigest } from '../diff/canonical.ts';
+import { isAt, resolvePointer, splitPointer } from '../core/json-pointer.ts';
 
 export interface Redaction {
   /**
@@ -101,6 +100,24 @@ export function redactionWith(key: Uint8Array): Redaction {
       const shape = { idPath: definition.idPath, volatile: volatileFields(definition) };
       return { ...scanRecord(text, shape), id: record.id };
     },
+  };
+}
+
+/** The same for what is at an RFC 6901 pointer of a record of the kind. */
+export function redactedValues(
+  key: Uint8Array,
+  definitions: (kind: Kind) => ResourceDefinition,
+): (kind: Kind, pointer: string, value: JsonValue) => JsonValue {
+  const redaction = redactionWith(key);
+  return (kind, pointer, value) => {
+    const body = splitPointer(pointer).reduceRight<JsonValue>((inner, name) => {
+      const outer: JsonObject = {};
+      setOwn(outer, name, inner);
+      return outer;
+    }, value);
+    const text = canonicalText(body);
+    const redacted = redaction.text(definitions(kind), text);
+    return redacted === text ? value : (resolvePointer(parseLossless(redacted), pointer) ?? value);
   };
 }
 

@@ -116,6 +116,31 @@ describe('redact: true', () => {
     expect(JSON.parse(diff.stdout)).toMatchObject({ changes: [{ fields: [{ path: POINTER }] }] });
   });
 
+  it('switched on and off, leaves drift of a secret accepted', async () => {
+    const { story, path } = await withSecret({});
+    await story.expectRun(0, 'snapshots', 'pin', 'clear', '--baseline');
+    await story.call('PATCH', path, { config_schema: settings(SECOND) });
+    await story.expectRun(0, 'sync', '--quiet');
+    const found = async (
+      code: number,
+    ): Promise<{ findings: object[]; accepted: { fingerprint: string }[] }> =>
+      JSON.parse((await story.expectRun(code, 'drift', '--json')).stdout) as Awaited<
+        ReturnType<typeof found>
+      >;
+    const { findings } = await found(2);
+    expect(findings).toMatchObject([{ path: POINTER }]);
+    const id = path.split('/').at(-2) ?? '';
+    await story.expectRun(0, 'drift', 'accept', 'pipeline_destinations', id, '--reason', 'rotated');
+    const { accepted } = await found(0);
+    for (const redact of ['true', 'false']) {
+      story.env['TIDEMARK_REDACT'] = redact;
+      await story.expectRun(0, 'sync', '--full', '--quiet');
+      expect((await found(0)).accepted.map(({ fingerprint }) => fingerprint)).toEqual([
+        accepted[0]?.fingerprint,
+      ]);
+    }
+  });
+
   it('tells that the configured secret is not the recorded one, and does not send it for ever', async () => {
     const { story, path } = await withSecret({ TIDEMARK_REDACT: 'true' });
     await story.call('PATCH', path, { config_schema: settings(SECOND) });
