@@ -17,7 +17,7 @@ import { groupedNotes, leftOutLine, readingsThatMayHideChanges, staleFromLines }
 import type { ReportOptions } from '../report/options.ts';
 import { compareSources } from '../state/compare-sources.ts';
 import { compareStates } from '../state/compare.ts';
-import type { StateFilter } from '../state/filter.ts';
+import { type StateFilter, UUID } from '../state/filter.ts';
 import { forgottenNotes } from '../state/runs.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
 import { parentNames } from '../state/parent-names.ts';
@@ -400,9 +400,6 @@ export function filterOf({ kind, organization, project, id }: ComparisonOptions)
 }
 
 // Which kinds have to be read live for a question about named records: the mirror knows what they are.
-
-/** Unique everywhere; a number is unique within its kind. */
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /**
  * The filter with the kinds of its ids, where each id can be of one kind only and the latest state of the mirror has

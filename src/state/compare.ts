@@ -23,7 +23,15 @@ import {
   requireComparedFields,
   unknownVolatile,
 } from './compared-fields.ts';
-import { type StateFilter, filterParts, isSearched, leadingFilter, selectsCollection } from './filter.ts';
+import {
+  type StateFilter,
+  filterParts,
+  holderTest,
+  isSearched,
+  keysIn,
+  leadingFilter,
+  selectsCollection,
+} from './filter.ts';
 import { unmanagedKinds } from './compare-sources.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
 import { neverRead, nothingCompared, type UnreadList } from './nothing-compared.ts';
@@ -193,10 +201,11 @@ function comparableCollections(
   const leftOut: LeftOut[] = [];
   const stale: Stale[] = [];
   const unread: UnreadList[] = [];
+  const known = collectionsOf(from, to).filter(holderTest(request.filter, parts, [from, to]));
   for (const [kind, reason] of leaveOut) {
     if (request.filter.kinds?.includes(kind) !== false) leftOut.push({ kind, scope: {}, reason });
   }
-  for (const { kind, scope } of collectionsOf(from, to)) {
+  for (const { kind, scope } of known) {
     if (leaveOut.has(kind) || !parts.some((part) => selectsCollection(part, kind, scope))) continue;
     const sides = [from.coverage(kind, scope), to.coverage(kind, scope)] as const;
     const unasked = sides[1].how === 'read' || sides[1].how === 'unread' ? sides[1].unasked : undefined;
@@ -416,8 +425,11 @@ function unknownIds(
   const parts = filterParts(filter, from, to);
   const found = new Set<Kind>();
   const unknown = ids.filter((id) => {
-    const own = kindsOf([from, to], parts, id);
-    for (const kind of own) found.add(kind);
+    const own = keysIn(
+      [from, to],
+      parts.map((part) => ({ ...part, ids: [id] })),
+    );
+    for (const { kind } of own) found.add(kind);
     return own.length === 0;
   });
   const kinds = filter.kinds ?? KINDS.filter((kind) => found.has(kind));
@@ -426,18 +438,6 @@ function unknownIds(
     const reason = `neither state has a record with the id ${name}: nothing was compared for it`;
     return kinds.map((kind) => ({ kind, scope: {}, name, reason }));
   });
-}
-
-/** Of the records that have the id, in either state. */
-function kindsOf(states: readonly LoadedState[], parts: readonly StateFilter[], id: string): Kind[] {
-  const kinds = new Set<Kind>();
-  for (const state of states) {
-    for (const part of parts) {
-      const narrowed = { ...part, ids: [id] };
-      for (const { kind } of state.keys?.(narrowed) ?? state.records(narrowed)) kinds.add(kind);
-    }
-  }
-  return [...kinds];
 }
 
 // A state under the ids that another one knows: a record that was created again is one record, not removed and added.

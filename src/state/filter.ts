@@ -1,9 +1,9 @@
 /** The filters of a comparison, the same for every state (design.md, Commands: Filters). Pure. */
-import { definitionOf } from '../catalog/catalog.ts';
+import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import type { Scope, ScopeKey } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { isWithin, kindsAbove, scopeKeyNaming } from '../catalog/lineage.ts';
-import type { RecordKey } from '../catalog/order.ts';
+import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 
 /** What is not named is not narrowed. Fits the mirror's `RecordFilter`. */
 export interface StateFilter {
@@ -90,6 +90,36 @@ export function selectsRecord(filter: StateFilter, { kind, scope, id }: RecordKe
     isNamed(filter.organizations, 'organization_id', kind, id) &&
     isNamed(filter.projects, 'project_id', kind, id)
   );
+}
+
+/** Unique everywhere; a number is unique within its kind. */
+export const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+interface Records {
+  readonly keys?: (filter: StateFilter) => Iterable<RecordKey>;
+  readonly records: (filter: StateFilter) => Iterable<RecordKey>;
+}
+
+/** The records of these states that the parts of a filter let through. */
+export function keysIn(states: readonly Records[], parts: readonly StateFilter[]): RecordKey[] {
+  return states.flatMap((state) => parts.flatMap((part) => [...(state.keys?.(part) ?? state.records(part))]));
+}
+
+/**
+ * True for the lists that can hold a record which the filter names by id: all, unless each id is of one record only and one of the
+ * states has it. A record that is read by the id of another one has that id too.
+ */
+export function holderTest(
+  { ids = [] }: StateFilter,
+  parts: readonly StateFilter[],
+  states: readonly Records[],
+): (collection: CollectionKey) => boolean {
+  if (ids.length === 0 || !ids.every((id) => UUID.test(id))) return () => true;
+  const found = keysIn(states, parts);
+  const isEachFound = new Set(found.map(({ id }) => id)).size === new Set(ids).size;
+  if (!isEachFound || found.some(({ kind }) => definitionOf(kind).reading !== 'list')) return () => true;
+  const holders = new Set(found.map(collectionKey));
+  return (collection) => holders.has(collectionKey(collection));
 }
 
 function isBelow(ids: readonly string[] | undefined, key: ScopeKey, kind: Kind, scope: Scope): boolean {

@@ -207,6 +207,12 @@ it('an export of a limited run names the list of which an earlier run held remov
   await story.call('DELETE', `${ORGANIZATION}domains/${String(domain?.['id'])}/`);
   await story.expectRun(3, 'sync', '--quiet');
   await story.expectRun(0, 'sync', '--kind', 'roles', '--quiet');
+  const { id } = await story.named('roles', String((await story.list('roles'))[0]?.['name']));
+  for (const extra of [['latest'], ['live'], ['latest', '--kind', 'roles']])
+    expect((await story.expectRun(0, 'diff', 'run:1', ...extra, '--id', String(id))).stdout).not.toContain(
+      'held',
+    );
+  await story.expectRun(3, 'diff', 'run:1', 'run:2', '--id', String(domain?.['id']));
   const held = /removals of 1 collection are held: .*\n {2}domains \(/;
   for (const at of [['--at', 'run:2'], ['--at', 'run:3'], []])
     expect((await story.expectRun(0, 'export', ...at)).stderr, at.join(' ')).toMatch(held);
