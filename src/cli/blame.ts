@@ -5,6 +5,7 @@ import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { recordBlame, recordLog, renewalsOf, withWriters, type BlameField } from '../diff/history.ts';
 import { recordName } from '../diff/change.ts';
+import type { RunTime } from '../mirror/record-page.ts';
 import { maskedAt, withMaskedId } from '../report/mask.ts';
 import type { Fact, TablePart } from '../report/document.ts';
 import { renderText } from '../report/render-text.ts';
@@ -13,7 +14,7 @@ import { pathText } from '../report/value-text.ts';
 import { resolvePoint } from '../state/point.ts';
 import { perhapsMissing, recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror } from '../wire.ts';
-import { lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
+import { lineOptions, print, printNote, printReason, terminalWidth, type CommandContext } from './context.ts';
 import {
   missingText,
   perhapsMissingDocument,
@@ -28,7 +29,7 @@ import {
 } from './record-heading.ts';
 import { lookUpRecord, type RecordQuestion } from './record.ts';
 import { printAltered } from './verification-note.ts';
-import { localMinute, plural } from '../core/wording.ts';
+import { localMinute, localTime, plural } from '../core/wording.ts';
 import { readConfigToShow } from './unmasked-keys.ts';
 
 export interface BlameOptions extends RecordQuestion {
@@ -135,7 +136,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
           first === undefined
             ? `did not exist yet, as of ${sightingText(point)}`
             : plural(fields.length, 'field'),
-        parts: fields.length === 0 ? [] : [fieldTable(fields)],
+        parts: fields.length === 0 ? [] : [fieldTable(fields, terminalWidth(context) === undefined)],
       };
       await print(context, renderText(report, lineOptions(context)));
     }
@@ -147,8 +148,9 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
   }
 }
 
-/** One line a field. When it was last otherwise is a column only where it ever was. */
-function fieldTable(fields: readonly BlameField[]): TablePart {
+/** One line a field. When it was last otherwise is a column only where it ever was. Times as in the list of runs. */
+function fieldTable(fields: readonly BlameField[], hasZone: boolean): TablePart {
+  const whenText = ({ run, at }: RunTime): string => `${(hasZone ? localTime : localMinute)(at)} run ${run}`;
   const isChanged = fields.some((field) => field.last_seen_before !== null);
   const isWritten = fields.some((field) => field.changed_by !== undefined);
   const columns = [
@@ -179,8 +181,4 @@ function fieldTable(fields: readonly BlameField[]): TablePart {
       ],
     ),
   };
-}
-
-function whenText({ run, at }: { readonly run: number; readonly at: string }): string {
-  return `${localMinute(at)} run ${run}`;
 }

@@ -107,7 +107,7 @@ function nearest(text: string, { refuses = [], snapshots = () => [] }: Reference
   const name = names.find((each) => each === text);
   if (name !== undefined) return `snapshot:${name}`;
   const run = /^(?:run)?[ :#_-]*(\d{1,15})$/i.exec(text)?.[1];
-  if (run !== undefined) return `run:${run}`;
+  if (run !== undefined) return `run:${text.startsWith('-') && Number(run) > 0 ? '-' : ''}${run}`;
   const forms = ['run', 'snapshot', ...(refuses.includes('file') ? [] : ['file'])];
   const [, word = '', value = ''] = /^([a-z]+)[:=](.+)$/i.exec(text) ?? [];
   const prefix = suggest(word, forms);

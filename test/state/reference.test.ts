@@ -68,6 +68,7 @@ describe('a reference', () => {
     ['12', 'run:12'],
     ['run 12', 'run:12'],
     ['Run-3', 'run:3'],
+    ['-1', 'run:-1'],
     ['runs:3', 'run:3'],
     ['yesterdy', 'yesterday'],
     ['snapshots:x', 'snapshot:x'],
