@@ -16,6 +16,7 @@ import { perhapsMissing, recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { lineOptions, print, printNote, printReason, terminalWidth, type CommandContext } from './context.ts';
 import {
+  firstSeenText,
   missingText,
   perhapsMissingDocument,
   perhapsMissingText,
@@ -123,7 +124,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
           ? []
           : [
               ...otherIdFacts(history.idChanges, found, options),
-              ['first seen', sightingText(first)],
+              ['first seen', firstSeenText(mirror, first)],
               ...(lastSeen === null ? [] : [['last seen', sightingText(lastSeen)] as const]),
               ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
               ...(missing === null ? [] : [missingText(missing)]),

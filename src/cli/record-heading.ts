@@ -17,6 +17,12 @@ export function sightingText({ run, at }: Sighting): string {
   return `run ${run}, ${localTime(at)}`;
 }
 
+/** The same of a record's first version, which may be that of a forgotten run. */
+export function firstSeenText({ retention }: Pick<Mirror, 'retention'>, first: Sighting): string {
+  const isEarlier = retention.forgottenBefore(first.run) !== undefined;
+  return `${sightingText(first)}${isEarlier ? ' or earlier' : ''}`;
+}
+
 /** The beginning of a report about one record: its name, what was altered of its history, id and place, then the facts given. */
 export function recordReport(
   mirror: Mirror,

@@ -29,6 +29,7 @@ import {
 import { openConfiguredMirror } from '../wire.ts';
 import { isColoured, lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
 import {
+  firstSeenText,
   formerIdNote,
   missingText,
   perhapsMissingDocument,
@@ -117,6 +118,7 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
     } else {
       const named = { name: shown.name, showsSecrets: options.showSecrets === true, altered };
       const [summary, ...when] = factsOf(
+        mirror,
         point,
         shown,
         idChanges.some(({ id }) => id === found.row.id),
@@ -227,6 +229,7 @@ function document(
 }
 
 function factsOf(
+  mirror: Mirror,
   point: Point,
   {
     state,
@@ -248,7 +251,7 @@ function factsOf(
   return [
     `${missing ?? present}, ${asOf}`,
     ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
-    ['first seen', `${sightingText(firstSeen)}${hadOtherId ? ', under this id' : ''}`],
+    ['first seen', `${firstSeenText(mirror, firstSeen)}${hadOtherId ? ', under this id' : ''}`],
     ['changed', changed.run === firstSeen.run ? 'never since' : sightingText(changed)],
     ...(seen === null ? [] : [['last seen', sightingText(seen)] as const]),
   ];

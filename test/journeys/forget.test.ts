@@ -91,6 +91,9 @@ describe('forget', () => {
       expect((await run('show', 'roles', 'r1', '--at', exact)).stderr, exact).toBe('');
       expect(await json('show', 'roles', 'r1', '--at', exact)).not.toHaveProperty('forgotten');
     }
+    // Run 1, which may have been the first to see it, is part of run 2.
+    for (const command of ['show', 'blame'])
+      expect((await run(command, 'roles', 'r1')).stdout).toMatch(/first seen +run 2, \S+ or earlier\n/);
     const before = await run('show', 'roles', 'r1', '--at', '2026-03-01T13:30:00Z');
     expect(before.code).toBe(4);
     expect(before.stderr).toMatch(/first run that it keeps ended at .*; run 1 was dropped .* part of run 2/);
