@@ -34,6 +34,20 @@ const secrets = configuredSecrets([
   },
 ]);
 
+describe('a member whose PATCH merges', () => {
+  it.each([
+    ['keeps what it is not given', 'S3', ['update', 'blocked']],
+    ['has nothing left of another type', 'NoOp', ['update']],
+  ])('%s', (_what, type, actions) => {
+    const desired = withBody(s3, config(type, { prefix: 'a/' }));
+    const plan = planOf([organization, desired], [organization, live], { secrets });
+    expect(plan.steps.map(({ action }) => action)).toEqual(actions);
+    const gone = ['bucket_name', 'region'].map((name) => `/destination/config/${name}`);
+    const paths = plan.steps.at(-1)?.fields.map(({ path }) => path);
+    expect(paths).toEqual(expect.arrayContaining(gone));
+  });
+});
+
 describe('a field inside a member that is sent whole', () => {
   it('is set, and everything beside it stays as live has it', () => {
     const plan = planOf([organization, s3], [organization, live], { isFieldInScope: PREFIX, secrets });

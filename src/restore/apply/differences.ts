@@ -35,12 +35,18 @@ export function differencesFrom(
   const fields = definition.fieldsByName;
   const changes = compareBodies(definition, held, compared, 'all').filter(
     ({ path, from, to }) =>
-      // PATCH merges the members of such a field: what it was not given stays.
-      !(to === undefined && step.action === 'update' && fields.get(topMember(path))?.isMerged === true) &&
+      !(to === undefined && step.action === 'update' && isMergedBy(step, fields.get(topMember(path)))) &&
       !(typeof from === 'string' && isMask(from)) &&
       !isNullLeftOut(step, from, to),
   );
   return hiddenFields(definition, changes);
+}
+
+/** True where PATCH merges the members of a field, so that what it was not given stays: not where it changed their type. */
+function isMergedBy(step: PlanStep, field: FieldDefinition | undefined): boolean {
+  if (field?.isMerged !== true) return false;
+  const { name, secretsNeeded } = field;
+  return secretsNeeded === null || step.fields.every(({ path }) => path !== `/${name}${secretsNeeded.by}`);
 }
 
 /** True where a created record lacks what was null: there is nothing that a person could add. */

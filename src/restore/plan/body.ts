@@ -222,7 +222,7 @@ function takes(field: FieldDefinition, value: JsonValue, pointer: string): 'yes'
 }
 
 /** True where a PATCH of the field keeps omitted members: it merges, and the type that decides about secrets is the same. */
-function staysStored(field: FieldDefinition, value: JsonValue, live: JsonValue): boolean {
+export function staysStored(field: FieldDefinition, value: JsonValue, live: JsonValue): boolean {
   if (!field.isMerged || !isJsonObject(live)) return false;
   const stored = getOwn(live, field.name);
   if (stored === undefined || !isJsonObject(stored) || !isJsonObject(value)) return false;

@@ -6,6 +6,7 @@ import { type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';
 import type { ParsedRecord } from '../../diff/change.ts';
 import type { FieldChange } from '../../diff/compare.ts';
 import { topMember } from '../places.ts';
+import { staysStored } from './body.ts';
 
 /** The fields of a changed record, by how they are restored. */
 export interface SortedFields {
@@ -59,7 +60,7 @@ export function sortFields(
     } else if (action !== undefined) {
       sorted.act = action;
     } else {
-      const kept = field.isMerged
+      const kept = staysStored(field, value, live.body)
         ? inside.filter(({ path, to }) => to === undefined && !/\/\d+$/.test(path))
         : [];
       if (kept.length > 0) {
