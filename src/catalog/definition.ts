@@ -45,7 +45,7 @@ export interface FieldDefinition {
   readonly secretsNeeded: SecretsNeeded | null;
   /** Accepted when a record is created, never afterwards; compared as managed only where it is writable too. */
   readonly isCreateOnly: boolean;
-  /** PATCH merges the members of this object over what is stored: an omitted secret survives, a member never goes. */
+  /** PATCH merges the members of this object over what is stored: an omitted secret survives, and no member goes while the type is the same. */
   readonly isMerged: boolean;
   /** Pointer into the live body to a boolean that must be true before the field can be set; null for most. */
   readonly requires: string | null;

@@ -16,7 +16,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { interruptedRestore, type UnendedRestore, unendedText } from '../mirror/unfinished-restore.ts';
 import { CONTRADICTED, driftDocument } from '../report/drift-document.ts';
-import { groupedNotes, leftOutLine } from '../report/notes.ts';
+import { groupedNotes, leftOutLine, staleFromLines } from '../report/notes.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { byText, nameText } from '../report/value-text.ts';
 import { kindsOutsideDrift, type SourceDrift } from '../state/drift.ts';
@@ -26,7 +26,7 @@ import { heldLines, heldReport, namedRemovals } from '../state/held-names.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { comparisonNotes } from './run.ts';
-import { printNote, type CommandContext } from './context.ts';
+import { isOneOutput, printNote, type CommandContext } from './context.ts';
 import {
   type ComparisonOptions,
   comparisonMode,
@@ -130,6 +130,7 @@ function driftReport(
       ? groupedNotes('left out', noted.left_out, definitions)
       : leftOutLine(noted, definitions);
   const isForPeople = CHANGES_SHOWN.includes(formatOf(context, options));
+  const isHere = formatOf(context, options) === 'text' && options.output === undefined;
   const failed = isOfLatest && mirror !== null ? newestRunIfFailed(mirror, source) : null;
   const failedRun = failed === null ? null : failedRunDocument(failed);
   const failedLines = failed === null ? [] : failedRunLines(failed);
@@ -146,7 +147,10 @@ function driftReport(
   printNote(
     context,
     isForPeople
-      ? comparisonNotes({ ...document, left_out: [] }, definitions)
+      ? comparisonNotes(
+          { ...document, left_out: [], ...(isHere && isOneOutput(context) ? { stale: [] } : {}) },
+          definitions,
+        )
       : [...all.warnings, ...interruptedLines, ...heldLines(removals, definitions), ...besideHere],
   );
   printNote(context, all.contradictions);
@@ -199,10 +203,9 @@ function driftReport(
         ...(format === 'text' ? { timeText: localTime } : {}),
         // In the terminal their number says enough, until somebody asks.
         ...(format === 'text' && context.options.verbose !== true ? {} : { accepted: found.accepted }),
-        notes:
-          format === 'text' && options.output === undefined
-            ? [...notes(false), ...leftOutHere]
-            : [...notes(true), ...forgottenNotes(document), ...beside],
+        notes: isHere
+          ? [...notes(false), ...staleFromLines(document, definitions), ...leftOutHere]
+          : [...notes(true), ...forgottenNotes(document), ...beside],
       }),
   };
 }

@@ -43,10 +43,7 @@ it('of everything, it is a note: the run was limited on purpose', async () => {
   for (const command of [['drift'], ['diff', 'run:2', 'latest']])
     expect((await story.expectRun(0, ...command)).stderr).toContain(`older than the rest: `);
   // Of FROM too, also where only stdout is kept.
-  for (const command of [
-    ['diff', 'run:2', 'run:3'],
-    ['diff', 'run:3', 'run:2', '--quiet'],
-  ])
+  for (const command of [['drift'], ['diff', 'run:2', 'run:3'], ['diff', 'run:3', 'run:2', '--quiet']])
     expect((await story.expectRun(0, ...command)).stdout).toMatch(
       /older than the rest: .*: run 3 was limited/,
     );
