@@ -188,12 +188,13 @@ export class Connection {
     const { askedToWaitUntil, ...counted } = this.#counters;
     const asked = askedToWaitUntil > this.clock.now() ? askedToWaitUntil : 0;
     const waitingUntil = Math.max(this.#limiter.waitingUntil() ?? 0, asked);
-    const { kinds, ...ofKey } = this.#limiter.use();
+    const { kinds, pausedUntil, ...ofKey } = this.#limiter.use();
     return {
       ...counted,
       ...ofKey,
       ...(kinds.length === 0 ? {} : { kinds }),
       ...(waitingUntil === 0 ? {} : { waitingUntil }),
+      ...(pausedUntil > this.clock.now() ? { pausedUntil } : {}),
     };
   }
 

@@ -194,12 +194,14 @@ export class Limiter {
     this.#passed.count += 1;
   }
 
-  /** How full the windows are: of the key, and of the limits of single kinds. */
-  use(): Omit<KindUse, 'kinds'> & { readonly kinds: readonly KindUse[] } {
+  /** How full the windows are: of the key, and of the limits of single kinds. With the end of the last pause, 0 for none. */
+  use(): Omit<KindUse, 'kinds'> & { readonly kinds: readonly KindUse[]; readonly pausedUntil: number } {
     return this.#log.atomically((log) => {
       const now = log.now();
       const kinds = this.#ofKinds.map((limit) => ({ kinds: limit.kinds, ...limit.use(log, now) }));
-      return { ...this.#key.use(log, now, rateAt(this.#pace(log, now), now)), kinds };
+      const pace = this.#pace(log, now);
+      const pausedUntil = pace === null ? 0 : this.#options.clock.now() + pace.pausedUntil - now;
+      return { ...this.#key.use(log, now, rateAt(pace, now)), kinds, pausedUntil };
     });
   }
 

@@ -134,13 +134,14 @@ export class ReservedStart implements Reservation {
 /** The error for a wait that is longer than a single one may be. @param now epoch milliseconds */
 export function tooLong({ ms, reason, kind }: Wait, mostMs: number, now: number): TidemarkError {
   const seconds = Math.ceil(ms / 1000);
+  const until = localTime(isoTime(now + ms));
   const most = `the most allowed is ${Math.round(mostMs / 1000)} s`;
   if (reason === 'refusal') {
     return new TidemarkError(
       'throttled',
-      `the service asked to wait (429 or 503): ${seconds} s are left, until ${localTime(isoTime(now + ms))}, and ${most}`,
+      `the service asked to wait (429 or 503): ${seconds} s are left, until ${until}, and ${most}`,
       {
-        hint: 'run again later, or raise retry.maxWaitSeconds of the source',
+        hint: `run again after ${until}, or raise retry.maxWaitSeconds of the source`,
         retryAfterMs: ms,
       },
     );
@@ -150,7 +151,7 @@ export function tooLong({ ms, reason, kind }: Wait, mostMs: number, now: number)
     'throttled',
     `the rate limit ${option} asks for a wait of ${seconds} s, and ${most}`,
     {
-      hint: `run again later, or raise retry.maxWaitSeconds or ${option} of the source`,
+      hint: `run again after ${until}, or raise retry.maxWaitSeconds or ${option} of the source`,
       retryAfterMs: ms,
     },
   );

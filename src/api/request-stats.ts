@@ -36,6 +36,8 @@ export interface RequestStats {
    * of the wait.
    */
   readonly waitingUntil?: number;
+  /** Set while nothing may start because the service asked to wait: epoch milliseconds of the end. */
+  readonly pausedUntil?: number;
 }
 
 /** The counters behind `RequestStats`. */

@@ -72,6 +72,10 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
       kindOption,
       { flags: '--full', description: 'list all session recordings, not only the newest' },
       {
+        flags: '--ignore-pause',
+        description: 'try now, although the service asked to wait (429 or 503); it may ask again',
+      },
+      {
         flags: '--accept-removals <n>',
         description: 'carry out the held removals, if they are at most n records in all',
         parse: wholeNumber,

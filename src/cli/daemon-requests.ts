@@ -161,11 +161,13 @@ export function daemonNowIn(document: unknown): DaemonNow {
       const identity = queuedJobIn(each);
       const [job, startedAt] = [memberOf(each, 'job'), memberOf(each, 'started_at')];
       const [silentSeconds, waitsFor] = [memberOf(each, 'silent_seconds'), memberOf(each, 'waits_for')];
+      const pausedUntil = memberOf(each, 'paused_until');
       if (identity === null || typeof job !== 'number' || typeof startedAt !== 'string') return [];
       return [
         {
           ...{ ...identity, job, startedAt, progress: null },
           silentMs: typeof silentSeconds === 'number' ? silentSeconds * 1000 : null,
+          pausedUntil: typeof pausedUntil === 'string' ? Date.parse(pausedUntil) : undefined,
           waitsFor: typeof waitsFor === 'string' ? waitsFor : null,
         },
       ];

@@ -5,7 +5,7 @@ import { EXIT, type ExitCode } from '../core/errors.ts';
 import { outcomeText, plural } from '../core/wording.ts';
 import type { HealthSnapshot } from '../daemon/health/health-facts.ts';
 import { alteredReasons, verified } from '../daemon/health/verified.ts';
-import { hourProblem } from '../daemon/problems.ts';
+import { waitProblem } from '../daemon/problems.ts';
 import type { SourceStatus } from '../state/source-status.ts';
 import { lookCommands } from '../sync/removals.ts';
 import { collectionsText, groupAlike } from './plan-reason.ts';
@@ -31,10 +31,11 @@ export function alteredReason(snapshot: HealthSnapshot): string[] {
 export function statusReason(
   { source, state, lastRun, lastEnded, lastWholeEnded, lastPublished, unread, held }: SourceStatus,
   config: Config,
+  hasDaemon: boolean,
 ): string[] {
   if (state === 'whole') return [];
   const configured = config.sources.find(({ name }) => name === source);
-  const wait = configured === undefined ? null : hourProblem(configured, config, systemClock);
+  const wait = configured === undefined ? null : waitProblem(configured, config, systemClock, hasDaemon);
   const sync =
     wait === null
       ? `  → run \`tidemark sync --source ${source}\``

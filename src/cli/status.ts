@@ -32,7 +32,7 @@ import {
 } from '../daemon/health/health-facts.ts';
 import type { HealthView } from '../daemon/health/source-facts.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
-import { hourProblem, hourProblemOf } from '../daemon/problems.ts';
+import { waitProblem, waitProblemOf } from '../daemon/problems.ts';
 import { Intervals } from '../daemon/schedule/intervals.ts';
 import type { HealthCode } from '../daemon/health/reason.ts';
 import type { ScheduleView } from '../daemon/view.ts';
@@ -64,7 +64,7 @@ import { noteUnmaskedKeys } from './unmasked-keys.ts';
  * published, or the mirror is not what was stored. A source that is no longer configured is shown and does not count.
  */
 export async function status(context: CommandContext): Promise<ExitCode> {
-  // The key finds the log of requests, which shows whether the hour is used up.
+  // The key finds the log of requests, which shows until when a sync would wait.
   const loaded = readLoadedConfig(context, context.options, 'optional');
   noteUnmaskedKeys(context, loaded);
   const configs = mirrorConfigs(loaded);
@@ -123,7 +123,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
     const code = exitCode(own, snapshot);
     const reason = [
       ...alteredReason(snapshot),
-      ...own.flatMap((each) => statusReason(withDeadRun(mirror, each), config)),
+      ...own.flatMap((each) => statusReason(withDeadRun(mirror, each), config, hasDaemon)),
     ];
     if (code !== EXIT.done) printShownReason(context, own.length === 0 ? [EMPTY] : reason);
     return code;
@@ -232,15 +232,17 @@ function healthView(
   const catalog = new BackupCatalog(systemClock);
   const sync = timetable.views().find(({ schedule }) => schedule === 'sync');
   const retries = sync === undefined ? new Map<string, number>() : retryTimes(mirror, config, sync.dueAt);
+  const waits = config.sources.flatMap((source) => {
+    const wait = waitProblem(source, config, systemClock, hasDaemon);
+    const isPutOff =
+      sync?.sources.includes(source.name) === true && !((wait?.freeAt ?? 0) < Date.parse(sync.dueAt ?? ''));
+    return wait !== null && (isPutOff || wait.isAsked) ? [{ ...wait, source: source.name, isPutOff }] : [];
+  });
   const putOff = new Map(
-    config.sources.flatMap((source) => {
-      if (sync?.sources.includes(source.name) !== true) return [];
-      const usedUp = hourProblem(source, config, systemClock);
-      return usedUp === null || usedUp.freeAt < Date.parse(sync.dueAt ?? '') ? [] : [[source.name, usedUp]];
-    }),
+    waits.flatMap(({ source, freeAt, isPutOff }) => (isPutOff ? [[source, freeAt]] : [])),
   );
-  const problems = [...putOff].map(([source, { error }]) => ({
-    ...{ about: hourProblemOf(source), since: isoTime(now), error },
+  const problems = waits.map(({ source, error }) => ({
+    ...{ about: waitProblemOf(source), since: isoTime(now), error },
   }));
   // Nothing is sent: what a bucket holds is for \`tidemark backup\`.
   const local = (targets: readonly TargetConfig[]): TargetConfig[] =>
@@ -271,7 +273,7 @@ function healthView(
           timetable.views().map((each) => withPauses(each, daemon())),
           retries.values(),
         ),
-        (source) => putOff.get(source)?.freeAt ?? null,
+        (source) => putOff.get(source) ?? null,
       ),
     intervalChange: (name) => intervals.changeOf(name),
     running: () => (daemon()?.running ?? []).filter(isOwn),
@@ -416,7 +418,7 @@ async function mirrorLine(
       areBackupsRead: (backups?.problems ?? []).length === 0,
       reason: [
         ...alteredReason(snapshot).map((line) => (line.startsWith(' ') ? line : `${source}: ${line}`)),
-        ...own.flatMap((each) => statusReason(each, config)),
+        ...own.flatMap((each) => statusReason(each, config, looked.hasDaemon)),
       ],
       exitCode: exitCode(own, snapshot),
     };

@@ -9,9 +9,10 @@ import { commandActor, commandTrigger } from '../core/actor.ts';
 import { systemClock } from '../core/clock.ts';
 import { combinedExitCode, EXIT, type ExitCode, exitCodeFor, TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
-import { hourRefusal } from '../daemon/problems.ts';
+import { waitRefusal } from '../daemon/problems.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
+import { endPause } from '../mirror/kept-pace.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openReadClient } from '../wire-client.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
@@ -36,6 +37,7 @@ import { verificationNote } from './verification-note.ts';
 interface SyncCommandOptions {
   readonly kind?: readonly Kind[];
   readonly full?: boolean;
+  readonly ignorePause?: boolean;
   readonly acceptRemovals?: number;
   readonly as?: string;
 }
@@ -45,6 +47,8 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   if (options.acceptRemovals !== undefined && context.options.source === undefined)
     requireSourceNamed(context, loaded, options.acceptRemovals);
   const whole = onlyMirrorConfig(loaded);
+  if (options.ignorePause === true)
+    for (const source of whole.sources) endPause(source, { beside: whole.rateLogBeside, clock: systemClock });
   const refused = whole.sources.flatMap((source) => refusalOf(source, whole) ?? []);
   const isFree = (name: string): boolean => refused.every(({ source }) => source !== name);
   const config = { ...whole, sources: whole.sources.filter(({ name }) => isFree(name)) };
@@ -69,7 +73,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
 }
 
 function refusalOf(source: SourceConfig, config: Config): Refusal | null {
-  const error = hourRefusal(source, config, systemClock);
+  const error = waitRefusal(source, config, systemClock);
   return error === null ? null : { source: source.name, error };
 }
 

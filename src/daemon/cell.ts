@@ -8,7 +8,7 @@ import { backupToName } from '../backup/known-backups.ts';
 import type { Config } from '../config/config.ts';
 import { keyFingerprint } from '../config/source.ts';
 import { isoTime } from '../core/clock.ts';
-import { asTidemarkError, type ExitCode, type TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, EXIT, type ExitCode, type TidemarkError } from '../core/errors.ts';
 import type { JobName } from '../mirror/daemon-store.ts';
 import { isApplied } from '../mirror/unfinished-restore.ts';
 import { fileStamp } from '../mirror/write-ahead-log.ts';
@@ -158,7 +158,7 @@ export class Cell {
             this.#timetable.viewsWithPauses((of) => this.runner.restsUntil(of)),
             this.#retries.values(),
           ),
-          (of) => this.runner.hourWaits.until(of),
+          (of) => this.runner.rateWaits.until(of),
         ),
       intervalChange: (name) => this.#intervals.changeOf(name),
       runner: this.runner,
@@ -228,7 +228,7 @@ export class Cell {
     );
     this.#intervals.adopt(config, this.#timetable.views(), now, stored.intervals);
     this.#config = config;
-    this.runner.hourWaits.recheck(config);
+    this.runner.rateWaits.recheck(config);
     this.#addedAt = addedAt(config, isoTime(now), this.#addedAt);
     // Those that left it stay: a source that comes and goes is not given the time again.
     const added = (config.schedules.sync?.sources ?? []).filter((each) => !this.#scheduledAt.has(each));
@@ -248,7 +248,7 @@ export class Cell {
       startSchedule(due, { runner: this.runner, timetable: this.#timetable, works, log });
     }
     this.#startRetries();
-    this.runner.hourWaits.resume();
+    this.runner.rateWaits.resume();
   }
 
   /** Starts the syncs that are tried again after a failure. */
@@ -284,7 +284,7 @@ export class Cell {
   nextDueAt(): number | null {
     const times = [
       this.#timetable.nextDueAt(),
-      this.runner.hourWaits.next(),
+      this.runner.rateWaits.next(),
       ...this.#retries.values(),
     ].filter((at) => at !== null);
     return times.length === 0 ? null : Math.min(...times);
@@ -376,7 +376,7 @@ export class Cell {
     // Before the last writer closes, so that it can remove the write-ahead log.
     this.#mirrorAccess.closeReader();
     // The next daemon does not know what waits.
-    const putOff = this.runner.hourWaits.next();
+    const putOff = this.runner.rateWaits.next();
     if (putOff !== null) this.#timetable.bringForward('sync', putOff);
     if (this.#isLoaded) this.#scheduleStore.keepNow();
     this.leave();
@@ -397,7 +397,11 @@ export class Cell {
   #jobEnded(job: QueuedJob, ended: EndedJob, code: ExitCode): void {
     this.status.markOld();
     this.#surroundings.onEnd(job.name, code);
-    if (job.name === 'sync') this.#findRetries();
+    if (job.name === 'sync') {
+      this.#findRetries();
+      if (code !== EXIT.done && job.source !== null)
+        this.runner.rateWaits.putOffNext(job.source, this.#config);
+    }
     this.#addFollowUps(ended.row);
   }
 

@@ -31,7 +31,7 @@ import type { JobWork } from './jobs/work.ts';
 import { jobWorks } from './jobs/job-table.ts';
 import type { DaemonRegistration } from './lockfile.ts';
 import { ReaderPool } from './mirror-access.ts';
-import { ActiveProblems, hourProblemOf } from './problems.ts';
+import { ActiveProblems, waitProblemOf } from './problems.ts';
 import { parseCron } from './schedule/cron.ts';
 import { Settings } from './settings.ts';
 
@@ -472,7 +472,7 @@ class RunningDaemon implements Daemon {
     await Promise.all(cells.map((cell) => cell.observers.flush()));
     await Promise.all([...this.#retiring.values()].map(({ over }) => over));
     for (const { view } of cells) {
-      const putOff = new Set(view.config().sources.map(({ name }) => hourProblemOf(name)));
+      const putOff = new Set(view.config().sources.map(({ name }) => waitProblemOf(name)));
       if (view.problems().some(({ about }) => putOff.has(about)))
         this.#exitCodes.push({ job: 'sync', code: EXIT.partial });
     }

@@ -3,44 +3,59 @@ import { type Clock, isoTime } from '../core/clock.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import { usedUpHour } from '../mirror/rate-log.ts';
+import { longWait } from '../mirror/kept-pace.ts';
 import type { DaemonProblem } from './view.ts';
 
-/** The subject of the problem that the hour of a source is used up. */
-export function hourProblemOf(source: string): string {
+/** The subject of the problem that requests of a source would wait for too long. */
+export function waitProblemOf(source: string): string {
   return `rate:${source}`;
 }
 
-type Place = Pick<Config, 'rateLogBeside'>;
-
-/** That a sync of the source would have to wait for `rate.perHour` for longer than its requests may, and until when; null where it would not. */
-export function hourProblem(
+/**
+ * That requests of a sync of the source would have to wait for longer than they may, and until when; null where they would not.
+ * @param hasDaemon whether one syncs it then where its schedule has it
+ */
+export function waitProblem(
   source: SourceConfig,
-  place: Place,
+  config: Pick<Config, 'rateLogBeside' | 'schedules'>,
   clock: Clock,
-): { readonly freeAt: number; readonly error: TidemarkError } | null {
-  const usedUp = usedUpBy(source, place, clock);
-  if (usedUp === null) return null;
-  const hint = 'raise it, sync less often, or give each source a key of its own';
-  const message = `the next sync of ${source.name} waits: ${usedUp.what}`;
-  return { freeAt: usedUp.freeAt, error: new TidemarkError('throttled', message, { hint }) };
+  hasDaemon = true,
+): { readonly freeAt: number; readonly isAsked: boolean; readonly error: TidemarkError } | null {
+  const wait = waitOf(source, config, clock);
+  if (wait === null) return null;
+  const { freeAt, isAsked } = wait;
+  const starts = hasDaemon && config.schedules.sync?.sources.includes(source.name) === true;
+  const hint = isAsked
+    ? `${starts ? 'the daemon syncs it' : 'sync it'} then; ${triesNow(source)}`
+    : 'raise it, sync less often, or give each source a key of its own';
+  const message = `the next sync of ${source.name} waits: ${wait.what}`;
+  return { freeAt, isAsked, error: new TidemarkError('throttled', message, { hint }) };
 }
 
 /** The same of a sync that somebody asks for: its run would begin only to fail. */
-export function hourRefusal(source: SourceConfig, place: Place, clock: Clock): TidemarkError | null {
-  const usedUp = usedUpBy(source, place, clock);
-  if (usedUp === null) return null;
-  const message = `no sync of ${source.name} was begun: ${usedUp.what}`;
-  return new TidemarkError('throttled', message, { hint: 'sync again then, or raise it' });
+export function waitRefusal(
+  source: SourceConfig,
+  place: Pick<Config, 'rateLogBeside'>,
+  clock: Clock,
+): TidemarkError | null {
+  const wait = waitOf(source, place, clock);
+  if (wait === null) return null;
+  const message = `no sync of ${source.name} was begun: ${wait.what}`;
+  const hint = `sync again then${wait.isAsked ? `; ${triesNow(source)}` : ', or raise it'}`;
+  return new TidemarkError('throttled', message, { hint });
 }
 
-function usedUpBy(
+function triesNow({ name }: SourceConfig): string {
+  return `\`tidemark sync --source ${name} --ignore-pause\` tries now`;
+}
+
+function waitOf(
   source: SourceConfig,
-  { rateLogBeside }: Place,
+  { rateLogBeside }: Pick<Config, 'rateLogBeside'>,
   clock: Clock,
-): ReturnType<typeof usedUpHour> {
+): ReturnType<typeof longWait> {
   const mostWaitMs = source.retry.maxWaitSeconds * 1000;
-  return usedUpHour(source, { beside: rateLogBeside, clock, mostWaitMs });
+  return longWait(source, { beside: rateLogBeside, clock, mostWaitMs });
 }
 
 /** Where what goes wrong is noted. */

@@ -46,6 +46,8 @@ export interface RunningJob {
   readonly progress: ({ readonly requests: number } & JobProgress) | null;
   /** Of a sync: milliseconds since its service last answered, or it last worked locally; null for the others. */
   readonly silentMs?: number | null;
+  /** Of a sync: until when it waits because the service asked for it, epoch milliseconds; left out where it does not. */
+  readonly pausedUntil?: number | undefined;
   /** Of a backup: address of the target that has not answered for some seconds; null for none. */
   readonly waitsFor?: string | null;
 }

@@ -9,7 +9,8 @@ import { asFileError } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { startDaemon } from '../daemon/daemon.ts';
 import { openMirror } from '../mirror/open.ts';
-import { exportRateLog, mergeRateLog, usedUpHour } from '../mirror/rate-log.ts';
+import { longWait } from '../mirror/kept-pace.ts';
+import { exportRateLog, mergeRateLog } from '../mirror/rate-log.ts';
 import { warnOfRestored } from '../mirror/schema-check.ts';
 import { pinBaseline } from '../state/pin-baseline.ts';
 import { parseReference } from '../state/reference.ts';
@@ -55,12 +56,14 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
         requests: exportRateLog(order.rateLog, effects.clock),
       };
     const { clock } = effects;
-    const usedUp = usedUpHour(source, { beside: order.rateLog, clock, mostWaitMs: MOST_WAIT_MS });
-    if (usedUp !== null)
+    const wait = longWait(source, { beside: order.rateLog, clock, mostWaitMs: MOST_WAIT_MS });
+    if (wait !== null)
       return {
         status: 'waits',
-        ms: usedUp.freeAt - clock.now(),
-        why: `${usedUp.what}: raise it, sync less often, or give cells keys of their own`,
+        ms: wait.freeAt - clock.now(),
+        why: wait.isAsked
+          ? wait.what
+          : `${wait.what}: raise it, sync less often, or give cells keys of their own`,
         requests: exportRateLog(order.rateLog, clock),
       };
     const chain = await bringMirror(order, config.mirror, effects);

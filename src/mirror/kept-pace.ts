@@ -1,11 +1,10 @@
-/**
- * What a 429 left behind with a key that has no limit of requests: in the log beside the mirror, of which nothing else is used then.
- * Implements the client's `KeptPace`.
- */
+/** What a 429 left behind in the log beside the mirror, and the waits that follow from the log. */
 import { existsSync } from 'node:fs';
-import type { Clock } from '../core/clock.ts';
-import { connect, sqliteCode } from './database.ts';
-import { limitId, rateLogPath, SharedRateLog } from './rate-log.ts';
+import type { SourceConfig } from '../config/config.ts';
+import { keyFingerprint } from '../config/source.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
+import { localTime } from '../core/wording.ts';
+import { limitId, rateLogPath, readLog, readStarts, SharedRateLog } from './rate-log.ts';
 
 interface KeptPaceOptions {
   /** As of the log (`SharedRateLog`). */
@@ -15,6 +14,7 @@ interface KeptPaceOptions {
   readonly clock: Clock;
 }
 
+/** With a key that has no limit of requests, of which nothing else is in the log. Implements the client's `KeptPace`. */
 export class SharedPace {
   readonly #options: KeptPaceOptions;
 
@@ -25,23 +25,8 @@ export class SharedPace {
   /** What any process wrote last; null if nothing can be read. */
   read(): string | null {
     const { beside, before, fingerprint } = this.#options;
-    const path = [before, beside]
-      .flatMap((each) => (each === null ? [] : rateLogPath(each)))
-      .find(existsSync);
-    if (path === undefined) return null;
-    try {
-      const connection = connect(path, { isReadonly: true });
-      try {
-        const text = connection.prepare<[number], string>('SELECT text FROM pace WHERE limit_id = ?').pluck();
-        return text.get(limitId(fingerprint, null)) ?? null;
-      } finally {
-        connection.close();
-      }
-    } catch (error) {
-      // What writes to it says what is wrong with it.
-      if (sqliteCode(error) === undefined) throw error;
-      return null;
-    }
+    const places = [before, beside].filter((each) => each !== null);
+    return readPace(places.find((each) => existsSync(rateLogPath(each))) ?? beside, fingerprint);
   }
 
   /** @throws TidemarkError where the file cannot be written */
@@ -52,5 +37,70 @@ export class SharedPace {
     } finally {
       log.close();
     }
+  }
+}
+
+function readPace(beside: string, fingerprint: string): string | null {
+  return readLog(beside, (connection) => {
+    const text = connection.prepare<[number], string>('SELECT text FROM pace WHERE limit_id = ?').pluck();
+    return text.get(limitId(fingerprint, null)) ?? null;
+  });
+}
+
+interface LogPlace {
+  readonly beside: string;
+  readonly clock: Clock;
+}
+
+const HOUR_MS = 3_600_000;
+
+/**
+ * That a request with that key would wait for longer than `mostWaitMs`, as far as the log beside that path knows: because the service
+ * asked to wait (`isAsked`), or `rate.perHour` leaves none. With when it may start (epoch milliseconds). Null where it would not.
+ */
+export function longWait(
+  source: Pick<SourceConfig, 'baseUrl' | 'apiKey' | 'rate'>,
+  { beside, clock, mostWaitMs }: LogPlace & { readonly mostWaitMs: number },
+): { readonly freeAt: number; readonly what: string; readonly isAsked: boolean } | null {
+  const now = clock.now();
+  const fingerprint = keyFingerprint(source);
+  const pausedUntil = pauseIn(readPace(beside, fingerprint), now);
+  if (pausedUntil - now > mostWaitMs) {
+    const what = `the service asked to wait until ${localTime(isoTime(pausedUntil))} (429 or 503)`;
+    return { freeAt: pausedUntil, what, isAsked: true };
+  }
+  const { perHour } = source.rate;
+  if (perHour === 0) return null;
+  const start = readStarts({ beside, fingerprint, clock }, null).at(-perHour);
+  if (start === undefined || start + HOUR_MS - now <= mostWaitMs) return null;
+  const freeAt = start + HOUR_MS;
+  const what = `rate.perHour is used up until ${localTime(isoTime(freeAt)).slice(11)}`;
+  return { freeAt, what, isAsked: false };
+}
+
+/**
+ * Lets requests with that key start although the service asked to wait; the rate stays as low as that made it.
+ * @throws TidemarkError where the file cannot be written
+ */
+export function endPause(source: Pick<SourceConfig, 'baseUrl' | 'apiKey'>, place: LogPlace): void {
+  const fingerprint = keyFingerprint(source);
+  const now = place.clock.now();
+  const text = readPace(place.beside, fingerprint);
+  if (text === null || pauseIn(text, now) <= now) return;
+  const pace = JSON.stringify({ ...(JSON.parse(text) as object), pausedUntil: now });
+  new SharedPace({ ...place, before: null, fingerprint }).write(pace);
+}
+
+/** Until when nothing may start, epoch milliseconds; 0 where the text does not say it. */
+function pauseIn(text: string | null, now: number): number {
+  try {
+    const { pausedUntil, refusedAt } = (JSON.parse(text ?? '{}') ?? {}) as Record<string, unknown>;
+    // By a clock that was set back meanwhile, the refusal is of now.
+    const until = Number(pausedUntil) - Math.max(0, Number(refusedAt) - now);
+    return Number.isFinite(until) ? until : 0;
+  } catch (error) {
+    // A damaged file.
+    if (error instanceof SyntaxError) return 0;
+    throw error;
   }
 }

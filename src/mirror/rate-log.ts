@@ -8,10 +8,9 @@ import { existsSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { SourceConfig } from '../config/config.ts';
 import { keyFingerprint } from '../config/source.ts';
-import { type Clock, isoTime } from '../core/clock.ts';
+import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
-import { localTime } from '../core/wording.ts';
 import {
   type Connection,
   type Statement,
@@ -184,41 +183,30 @@ export function readStarts(
   { beside, fingerprint, clock }: Omit<RateLogOptions, 'keeps'>,
   kind: string | null,
 ): number[] {
+  const now = clock.now();
+  const sql = 'SELECT at FROM starts WHERE limit_id = ? AND at > ? AND at <= ? ORDER BY n';
+  const read = (connection: Connection): number[] =>
+    connection
+      .prepare<[number, number, number], number>(sql)
+      .pluck()
+      .all(limitId(fingerprint, kind), now - HOUR_MS, now);
+  return readLog(beside, read) ?? [];
+}
+
+/** What the file beside that path holds; null if there is none, or none that can be read: what uses the log says what is wrong with it. */
+export function readLog<T>(beside: string, read: (connection: Connection) => T): T | null {
   const path = rateLogPath(beside);
-  if (!existsSync(path)) return [];
+  if (!existsSync(path)) return null;
   let connection: Connection | null = null;
   try {
     connection = connect(path, { isReadonly: true });
-    const now = clock.now();
-    return connection
-      .prepare<[number, number, number], number>(
-        'SELECT at FROM starts WHERE limit_id = ? AND at > ? AND at <= ? ORDER BY n',
-      )
-      .pluck()
-      .all(limitId(fingerprint, kind), now - HOUR_MS, now);
+    return read(connection);
   } catch (error) {
-    // For an estimate only: what uses the log itself says what is wrong with it.
     if (sqliteCode(error) === undefined) throw error;
-    return [];
+    return null;
   } finally {
     connection?.close();
   }
-}
-
-/**
- * Where `rate.perHour` leaves no request with that key for longer than `mostWaitMs`, as far as the log beside that path knows: from when
- * on it does (epoch milliseconds), and what to say of it. Null where it leaves one sooner.
- */
-export function usedUpHour(
-  source: Pick<SourceConfig, 'baseUrl' | 'apiKey' | 'rate'>,
-  { beside, clock, mostWaitMs }: { beside: string; clock: Clock; mostWaitMs: number },
-): { readonly freeAt: number; readonly what: string } | null {
-  const { perHour } = source.rate;
-  if (perHour === 0) return null;
-  const start = readStarts({ beside, fingerprint: keyFingerprint(source), clock }, null).at(-perHour);
-  if (start === undefined || start + HOUR_MS - clock.now() <= mostWaitMs) return null;
-  const freeAt = start + HOUR_MS;
-  return { freeAt, what: `rate.perHour is used up until ${localTime(isoTime(freeAt)).slice(11)}` };
 }
 
 /**
@@ -250,18 +238,7 @@ export interface RateLogState {
  * did not give back, since it was killed, counts as starts of now: it may have used it.
  */
 export function exportRateLog(beside: string, clock: Clock): RateLogState | null {
-  const path = rateLogPath(beside);
-  if (!existsSync(path)) return null;
-  let connection: Connection | null = null;
-  try {
-    connection = connect(path, { isReadonly: true });
-    return stateOf(connection, clock);
-  } catch (error) {
-    if (sqliteCode(error) === undefined) throw error;
-    return null;
-  } finally {
-    connection?.close();
-  }
+  return readLog(beside, (connection) => stateOf(connection, clock));
 }
 
 function stateOf(connection: Connection, clock: Clock): RateLogState {

@@ -314,7 +314,7 @@ function refusalRemedy({ unread, lastEnded }: SourceStatus, code: ErrorCode): st
 
 /** What comes before the next run, by what went wrong. What the next run may find healed has none. */
 const REMEDY: Partial<Record<ErrorCode, string>> = {
-  throttled: 'wait until the limit that the error names leaves requests again, or raise it, then ',
+  throttled: 'wait as the error says, or raise the limit that it names, then ',
   unauthorized: 'check the key of this source (`tidemark doctor` tries it), then ',
   not_found: 'leave out what the service does not offer (kinds.exclude), then ',
   unreachable: 'check the base URL and that the service is up, then ',

@@ -6,6 +6,7 @@ import { onTestFinished } from 'vitest';
 import { createReadClient } from '../../src/api/read-client.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
 import { loadConfig } from '../../src/config/load.ts';
+import { keyFingerprint } from '../../src/config/source.ts';
 import { isoTime } from '../../src/core/clock.ts';
 import type { Logger } from '../../src/core/logger.ts';
 import { type Daemon, startDaemon } from '../../src/daemon/daemon.ts';
@@ -13,6 +14,7 @@ import type { DaemonEffects } from '../../src/daemon/effects.ts';
 import type { JobObserver } from '../../src/daemon/jobs/observers.ts';
 import type { DaemonView } from '../../src/daemon/view.ts';
 import type { JobRow } from '../../src/mirror/daemon-store.ts';
+import { SharedPace } from '../../src/mirror/kept-pace.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { scratch } from '../journeys/harness.ts';
@@ -55,6 +57,8 @@ export class Rig {
   readonly mirrorPath: string;
   /** Called before the mirror is opened for writing: throws for a disk that is full. */
   onOpen: (mode: 'read' | 'write', command: string) => void = () => undefined;
+  /** Whether what a 429 asked for outlives the run, as it does with the program's own clients. */
+  keepsPauses = false;
   /** Answers that the service holds back on purpose. */
   heldAnswers = 0;
   #inFlight = 0;
@@ -149,8 +153,18 @@ export class Rig {
         const options = { mode, command, clock, host: 'here', pid: process.pid };
         return openMirror(config.mirror, actor === undefined ? options : { ...options, actor });
       },
-      openReadClient: (source, log) =>
+      openReadClient: (source, log, beside) =>
         createReadClient({
+          ...(this.keepsPauses
+            ? {
+                keptPace: new SharedPace({
+                  beside,
+                  before: null,
+                  fingerprint: keyFingerprint(source),
+                  clock,
+                }),
+              }
+            : {}),
           baseUrl: source.baseUrl,
           apiKey: source.apiKey,
           rate: source.rate,

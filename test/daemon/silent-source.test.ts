@@ -205,6 +205,67 @@ describe('an hour of requests that is used up', () => {
   });
 });
 
+describe('a service that asked to wait for long (429)', () => {
+  it('is not asked until then: the next sync starts right after that, and health and the hint say when', async () => {
+    const rig = await Rig.create({ sync: '5,35 * * * *' });
+    rig.keepsPauses = true;
+    await rig.start();
+    await rig.advanceMinutes(1);
+    const asked = { is: true };
+    rig.service.quirks.push((_request, response) =>
+      asked.is ? respond(response, 429, '{}', { 'retry-after': '5000' }) : false,
+    );
+    await rig.advanceMinutes(4);
+    asked.is = false;
+    const sent = rig.service.seen.length;
+    const runs = () => rig.read((mirror) => mirror.runs.list({ source: 'a' }));
+    const [failed] = runs();
+    expect(failed).toMatchObject({ outcome: 'failed', errorCode: 'throttled' });
+    const freeAt = (failed?.error ?? '').match(/until (\S+), and/)?.[1] ?? '';
+    const said = `the next sync of a waits: the service asked to wait until ${freeAt} (429 or 503)`;
+    const { health } = readHealthSnapshot(rig.view, rig.clock.now());
+    expect(health.reasons).toMatchObject([{ code: 'daemon_problem', message: said }]);
+    expect(health.sources[0]?.reasons).toMatchObject([
+      { code: 'run_failed', hint: `\`tidemark runs show ${failed?.run}\` shows the reason; ${said}` },
+    ]);
+    await rig.advanceMinutes(75);
+    expect(rig.service.seen).toHaveLength(sent);
+    expect(runs()[0]).toEqual(failed);
+    expect(rig.loud().filter((line) => line === said)).toHaveLength(1);
+    const hint = 'the daemon syncs it then; `tidemark sync --source a --ignore-pause` tries now';
+    const stale = { code: 'stale', message: expect.stringContaining(said) as string, hint };
+    expect(readHealthSnapshot(rig.view, rig.clock.now()).health.sources[0]?.reasons).toMatchObject([
+      stale,
+      { code: 'run_failed' },
+    ]);
+    await rig.advanceMinutes(10);
+    const [next] = runs();
+    expect(next).toMatchObject({ outcome: 'complete' });
+    expect(Date.parse(next?.startedAt ?? '') - Date.parse(freeAt)).toBeLessThan(1_000);
+    expect(rig.view.problems()).toEqual([]);
+  });
+
+  it('only for a short time: its sync waits, and health says until when', async () => {
+    const rig = await Rig.create({ sync: '5 * * * *' });
+    const asked = { is: true };
+    rig.service.quirks.push((_request, response) =>
+      asked.is ? respond(response, 429, '{}', { 'retry-after': '120' }) : false,
+    );
+    await rig.start();
+    await rig.advanceMinutes(1);
+    asked.is = false;
+    const [reason] = readHealthSnapshot(rig.view, rig.clock.now()).health.sources[0]?.reasons ?? [];
+    expect(reason?.message).toMatch(
+      /^the first sync is under way; it waits until \d\d:\d\d:\d\dZ: the service asked for it/,
+    );
+    expect(statusOf(rig)).toMatchObject({
+      daemon: { running: [{ paused_until: expect.stringMatching(/^2026-03-02T10:0/) as string }] },
+    });
+    await rig.advanceMinutes(2);
+    expect(rig.read((mirror) => mirror.runs.list({ source: 'a' }))).toMatchObject([{ outcome: 'complete' }]);
+  });
+});
+
 describe('a tick', () => {
   it('is skipped for the source that is at work, and for no other', async () => {
     const rig = await rigOf('* * * * *', ['b']);

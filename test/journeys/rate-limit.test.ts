@@ -142,9 +142,18 @@ describe('the rate limit of one key', () => {
       const ended = await tidemark(['sync'], { env });
       expect(ended.code, ended.stderr).toBe(1);
       expect(ended.stderr).toMatch(
-        /the service asked to wait \(429 or 503\): 3\d\d\d s are left, until \d{4}-/,
+        /no sync of default was begun: the service asked to wait until \d{4}-\S+ \(429 or 503\)\n +→ sync again then; `tidemark sync --source default --ignore-pause` tries now/,
+      );
+      expect((await tidemark(['status'], { env })).stderr).toMatch(
+        /→ the next sync of default waits: the service asked to wait until \S+ \(429 or 503\): sync it then; `tidemark sync/,
       );
       expect(service.seen).toHaveLength(sent);
+      const tried = await tidemark(['sync', '--ignore-pause'], { env });
+      expect(tried.stderr).toMatch(/it asks to wait 3600 s/);
+      const again = service.seen.length;
+      expect(again).toBeGreaterThan(sent);
+      expect((await tidemark(['sync'], { env })).code).toBe(1);
+      expect(service.seen).toHaveLength(again);
     },
   );
 

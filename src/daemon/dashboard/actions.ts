@@ -17,7 +17,7 @@ import { measuredOf } from '../../report/drift-document.ts';
 import type { DriftNow } from '../health/drift-now.ts';
 import { asRefusal, localPath, type Refusal, requestText } from '../http/request.ts';
 import type { PageRestores, RestoreCommand } from '../http/restores.ts';
-import { hourRefusal } from '../problems.ts';
+import { waitRefusal } from '../problems.ts';
 import type { DaemonView } from '../view.ts';
 import { type Html, type HtmlPart, markup } from './html.ts';
 import { withSource } from './layout.ts';
@@ -104,7 +104,7 @@ function startJob({ view, clock }: ActionParts, { form, actor }: Action): Done {
   const config = view.config();
   const refused = new Map(
     config.sources.flatMap((source) => {
-      const error = job === 'sync' ? hourRefusal(source, config, clock) : null;
+      const error = job === 'sync' ? waitRefusal(source, config, clock) : null;
       return error === null ? [] : [[source.name, error]];
     }),
   );

@@ -24,8 +24,12 @@ export interface SourceFacts {
     readonly sourceSince: string | null;
   } | null;
   readonly isSyncing: boolean;
-  /** Of that sync: when it began, ISO 8601, and for how long nothing was received; left out where that is not known. */
-  readonly sync?: { readonly startedAt: string; readonly silentMs: number } | null;
+  /** Of that sync: when it began, ISO 8601, for how long nothing was received, and as of `RunningJob`; left out where that is not known. */
+  readonly sync?: {
+    readonly startedAt: string;
+    readonly silentMs: number;
+    readonly pausedUntil?: number | undefined;
+  } | null;
   /** True where the service has not answered that sync for a while. */
   readonly isSilent: boolean;
   /** The job of the mirror that its next sync waits for; null if it waits for nothing. */
@@ -35,6 +39,7 @@ export interface SourceFacts {
     readonly startedAt: string;
     /** Of a sync: as of `sync`. */
     readonly silentMs?: number | null;
+    readonly pausedUntil?: number | undefined;
     /** Address of the target that it waits for itself. */
     readonly waitsFor?: string | null;
   } | null;
@@ -42,8 +47,8 @@ export interface SourceFacts {
   readonly isQueued: boolean;
   /** The source whose running sync the next one waits for, as both have one rate limit; null for none. */
   readonly limitHeldBy: string | null;
-  /** That its next sync waits for `rate.perHour`, and what a person can do about it; null if it does not. */
-  readonly hourUsedUp: { readonly message: string; readonly hint: string | null } | null;
+  /** That its next sync waits for `rate.perHour` or as the service asked, and what a person can do about it; null if it does not. */
+  readonly rateWait: { readonly message: string; readonly hint: string | null } | null;
   /** Until when its schedule leaves it out, as the service did not answer; ISO 8601, null or left out where it does not. */
   readonly pausedUntil?: string | null;
   /** Of all kinds; likewise the next two. */

@@ -7,7 +7,7 @@ import type { latestUnfinished } from '../../mirror/unfinished-restore.ts';
 import type { SourceStatus } from '../../state/source-status.ts';
 import { SILENT_MS } from '../jobs/queue.ts';
 import type { LastJobs } from '../last-jobs.ts';
-import { hourProblemOf } from '../problems.ts';
+import { waitProblemOf } from '../problems.ts';
 import type { DaemonView } from '../view.ts';
 import { isInterrupted } from './allowed-age.ts';
 import type { SourceFacts } from './facts.ts';
@@ -103,12 +103,15 @@ export function unreadSource(view: SourceView, config: Config, source: string): 
             sourceSince: view.scheduledAt(source),
           },
     isSyncing: sync !== undefined,
-    sync: sync === undefined ? null : { startedAt: sync.startedAt, silentMs: sync.silentMs ?? 0 },
+    sync:
+      sync === undefined
+        ? null
+        : { startedAt: sync.startedAt, silentMs: sync.silentMs ?? 0, pausedUntil: sync.pausedUntil },
     isSilent: (sync?.silentMs ?? 0) >= SILENT_MS,
     behind: behindOf(view, source),
     isQueued: queuedSync(view, source) !== undefined,
     limitHeldBy: queuedSync(view, source)?.waitsFor ?? null,
-    hourUsedUp: hourUsedUp(view, source),
+    rateWait: rateWait(view, source),
     pausedUntil: schedule?.paused?.find((each) => each.source === source)?.until ?? null,
     lastComplete: null,
     lastEnded: null,
@@ -132,8 +135,8 @@ function queuedSync(view: SourceView, source: string): ReturnType<SourceView['qu
   return view.queued().find((job) => job.name === 'sync' && job.source === source);
 }
 
-function hourUsedUp(view: SourceView, source: string): SourceFacts['hourUsedUp'] {
-  const error = view.problems().find(({ about }) => about === hourProblemOf(source))?.error;
+function rateWait(view: SourceView, source: string): SourceFacts['rateWait'] {
+  const error = view.problems().find(({ about }) => about === waitProblemOf(source))?.error;
   return error === undefined ? null : { message: error.message, hint: error.hint ?? null };
 }
 

@@ -1,13 +1,13 @@
 /** What is wrong with a source: how fresh it is, and what its last sync came to. */
 import type { ErrorCode } from '../../core/errors.ts';
 import { DISK_FULL_HINT, resumeHint } from '../../core/hints.ts';
-import { duration, durationBeyond, localTime, plural } from '../../core/wording.ts';
+import { durationBeyond, localTime, plural } from '../../core/wording.ts';
 import { unendedText } from '../../mirror/unfinished-restore.ts';
 import { lookCommands } from '../../sync/removals.ts';
 import { expectedSince, isFirstSyncAtWork, isInterrupted } from './allowed-age.ts';
 import type { SourceFacts, EndedJob } from './facts.ts';
 import type { HealthReason } from './reason.ts';
-import { behindText, waitHint, SILENT_MS, syncText, hangingSyncHint, unansweredHint } from './waits.ts';
+import { behindText, waitHint, keptText, syncText, hangingSyncHint, unansweredHint } from './waits.ts';
 
 /**
  * @param allowedMs of `allowedAgeMs`
@@ -26,7 +26,7 @@ export function sourceReasons(facts: SourceFacts, allowedMs: number | null, now:
 
 function freshness(facts: SourceFacts, allowedMs: number | null, now: number): HealthReason[] {
   const { lastComplete, source, isSyncing } = facts;
-  const waits = behindText(facts, now) ?? facts.hourUsedUp?.message;
+  const waits = behindText(facts, now) ?? facts.rateWait?.message;
   const { sync = null } = facts;
   const runs = sync === null ? undefined : syncText(sync, now);
   const isFull = !isSyncing && wasDiskFull(facts);
@@ -35,11 +35,10 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
   const held = [waits, runs, isFull ? WAS_FULL : undefined, removals]
     .map((text) => (text === undefined ? '' : `; ${text}`))
     .join('');
-  const isSilent = sync !== null && sync.silentMs >= SILENT_MS;
   // One that is asked for would wait for it too.
   const start = facts.behind === null ? `, \`tidemark sync --source ${source}\` starts one now` : '';
   const hint =
-    facts.hourUsedUp?.hint ??
+    facts.rateWait?.hint ??
     waitHint(facts) ??
     hangingSyncHint(facts) ??
     (isFull ? DISK_FULL_HINT : null) ??
@@ -67,7 +66,7 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
         // Without a schedule, `starting` would never end.
         state: allowedMs === null ? 'degraded' : 'starting',
         message: isSyncing
-          ? `the first sync is under way${isSilent ? `; nothing received for ${duration(sync.silentMs)}` : ''}`
+          ? `the first sync is under way${sync === null ? '' : keptText(sync)}`
           : `no run of all kinds has been complete yet${isAtWork ? held : ''}`,
         since,
         hint:
@@ -148,7 +147,8 @@ function lastRun(facts: SourceFacts): HealthReason[] {
     const doctor = unansweredHint(last, source);
     const first = doctor === null ? '' : `${doctor}; `;
     const pause = pauseText(facts);
-    const next = pause === '' ? '; the next sync retries' : '';
+    const { rateWait } = facts;
+    const next = rateWait !== null ? `; ${rateWait.message}` : pause === '' ? '; the next sync retries' : '';
     return [
       {
         code: 'run_failed',

@@ -1,6 +1,7 @@
 /** What a sync waits for, and what a person can do about it. */
 import type { ErrorCode } from '../../core/errors.ts';
-import { duration } from '../../core/wording.ts';
+import { isoTime } from '../../core/clock.ts';
+import { duration, localTime } from '../../core/wording.ts';
 import type { SourceFacts, EndedJob } from './facts.ts';
 
 /** The job of the mirror that the next sync of a source waits for, as a mirror has one at a time; null if it waits for nothing. */
@@ -12,11 +13,11 @@ export function behindText(
   if (limitHeldBy !== null) return `the next sync waits for ${limitHolderText(limitHeldBy)}`;
   if (waitsForSlot(facts)) return 'the next sync waits for a free slot';
   if (behind === null) return null;
-  const { name, source = null, startedAt, silentMs, waitsFor = null } = behind;
+  const { name, source = null, startedAt, silentMs, pausedUntil, waitsFor = null } = behind;
   if (name === 'sync') {
     // Of the source's own sync it is said that it runs.
     if (source === facts.source) return null;
-    const runs = syncText({ startedAt, silentMs: silentMs ?? 0 }, now);
+    const runs = syncText({ startedAt, silentMs: silentMs ?? 0, pausedUntil }, now);
     return source === null ? runs : `the next sync waits for that of ${source}: ${runs}`;
   }
   const target = waitsFor === null ? '' : `, and waits for ${waitsFor} to answer`;
@@ -36,12 +37,18 @@ export function waitHint(facts: Pick<SourceFacts, 'behind' | 'isQueued' | 'limit
 }
 
 /** As a person would call a service silent; most answers take less. */
-export const SILENT_MS = 30_000;
+const SILENT_MS = 30_000;
 
-/** How long a running sync has run, and for how long it has received nothing. */
-export function syncText({ startedAt, silentMs }: NonNullable<SourceFacts['sync']>, now: number): string {
-  const silent = silentMs < SILENT_MS ? '' : `; nothing received for ${duration(silentMs)}`;
-  return `a sync has run for ${duration(now - Date.parse(startedAt))}${silent}`;
+/** How long a running sync has run, and what keeps it. */
+export function syncText(sync: NonNullable<SourceFacts['sync']>, now: number): string {
+  return `a sync has run for ${duration(now - Date.parse(sync.startedAt))}${keptText(sync)}`;
+}
+
+/** Until when a sync waits because the service asked for it, else for how long it has received nothing; empty for neither. */
+export function keptText({ silentMs, pausedUntil }: NonNullable<SourceFacts['sync']>): string {
+  if (pausedUntil !== undefined)
+    return `; it waits until ${localTime(isoTime(pausedUntil)).slice(11)}: the service asked for it (429 or 503)`;
+  return silentMs < SILENT_MS ? '' : `; nothing received for ${duration(silentMs)}`;
 }
 
 /** What to do about a sync that receives nothing, whether it is the source's own or the next one waits for it; null for none. */

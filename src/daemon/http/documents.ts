@@ -159,6 +159,7 @@ export function statusDocument(view: StatusView, snapshot: HealthSnapshot): obje
         ...runningDocument(job),
         // Not in the stream of events, which has one for each change.
         silent_seconds: job.silentMs === undefined || job.silentMs === null ? null : job.silentMs / 1000,
+        paused_until: job.pausedUntil === undefined ? null : isoTime(job.pausedUntil),
         waits_for: job.waitsFor ?? null,
       })),
       queued: view.queued().map((job) => ({

@@ -18,7 +18,7 @@ import type { ActiveProblems } from '../problems.ts';
 import type { JobIdentity, JobProgress, RequestStatus, RunningJob } from '../view.ts';
 import { type Task, type JobExecutor, commandOf } from './executor.ts';
 import { endOf, failedResult, JobLog, jobKey, noteJobProblem, UNENDED, unwritten } from './job-log.ts';
-import { HourWaits } from './hour-waits.ts';
+import { RateWaits } from './rate-waits.ts';
 import type { EndedJob, Observers } from './observers.ts';
 import { AnswerWatch, JobQueue, LastStarts, SourceBackoff } from './queue.ts';
 import { leftOutReason, leftOutResult, LeftOutJobs, runBetween } from './left-out.ts';
@@ -73,7 +73,7 @@ interface Current extends RunningEntry {
 
 export class JobRunner implements SlotUser {
   readonly stats = new StatsBySource();
-  readonly hourWaits: HourWaits;
+  readonly rateWaits: RateWaits;
   readonly unwritten = new UnwrittenJobs();
   /** As of the queue. */
   readonly requestedWith = (jobs: readonly QueuedJob[]): number => this.#queue.requestedWith(jobs);
@@ -93,7 +93,7 @@ export class JobRunner implements SlotUser {
     this.#options = options;
     this.#jobLog = new JobLog(options.effects.log);
     this.#leftOut = new LeftOutJobs(options);
-    this.hourWaits = new HourWaits({
+    this.rateWaits = new RateWaits({
       clock: options.effects.clock,
       problems: options.problems,
       again: (job) => {
@@ -254,7 +254,8 @@ export class JobRunner implements SlotUser {
     const { job, number, startedAt, client, waitsFor } = current;
     const progress = client === null ? null : { requests: client.stats().requests, ...current.progress() };
     const { name, source, trigger } = job;
-    return [{ job: number, name, source, trigger, startedAt, progress, silentMs: this.silentMs(), waitsFor }];
+    const waits = { silentMs: this.silentMs(), pausedUntil: client?.stats().pausedUntil, waitsFor };
+    return [{ job: number, name, source, trigger, startedAt, progress, ...waits }];
   }
 
   /** Drops what waits, and resolves when the running job has ended: the mirror is configured no longer. */
@@ -284,8 +285,8 @@ export class JobRunner implements SlotUser {
     const current = this.#current;
     if (current === null) return true;
     const finishMs = graceMs * FINISH_SHARE;
-    const waitsUntil = current.client?.stats().waitingUntil;
-    const isWorthWaiting = (waitsUntil ?? 0) < clock.now() + finishMs && current.number !== 0;
+    const { waitingUntil = 0 } = current.client?.stats() ?? {};
+    const isWorthWaiting = waitingUntil < clock.now() + finishMs && current.number !== 0;
     log.info(
       { job: current.number },
       `stopping: ${current.job.name} is given ${isWorthWaiting ? 'time to end' : 'up'}`,
@@ -352,7 +353,7 @@ export class JobRunner implements SlotUser {
       if (this.#leftOut.isBeforeFirstSync(job, config)) return;
       if (!(await this.#leftOut.isWanted(job, work, config))) return;
     }
-    if (source !== null && work.sendsRequests === true && this.hourWaits.isPutOff(job, source, config))
+    if (source !== null && work.sendsRequests === true && this.rateWaits.isPutOff(job, source, config))
       return;
     let turn: WriterTurn | null = null;
     try {
@@ -452,8 +453,7 @@ export class JobRunner implements SlotUser {
     const finishedAt = isoTime(effects.clock.now());
     const start = { name, source, trigger: storedTrigger(job), startedAt: current.startedAt };
     const endedWith = (result: JobResult) => {
-      const { isOnce } = this.#options;
-      const summary = isOnce ? { ...result.summary, once: true } : result.summary;
+      const summary = this.#options.isOnce ? { ...result.summary, once: true } : result.summary;
       const end = endOf({ ...result, summary }, finishedAt);
       const row: JobRow = { job: current.number, ...start, ...end };
       const ended: EndedJob = { row, kinds: current.kinds, report: result.report };

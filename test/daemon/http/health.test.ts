@@ -33,7 +33,7 @@ const SOURCE: SourceFacts = {
   isSilent: false,
   behind: null,
   isQueued: false,
-  hourUsedUp: null,
+  rateWait: null,
   lastComplete: run(10),
   lastEnded: run(10),
   lastSync: null,
@@ -724,8 +724,8 @@ it.each([
 });
 
 it('names the sync that runs, and since when it received nothing, in place of advice to start another', () => {
-  const reasonOf = (more: Partial<SourceFacts>, silentMs: number) => {
-    const sync = { startedAt: new Date(NOW - 9 * MINUTE_MS).toISOString(), silentMs };
+  const reasonOf = (more: Partial<SourceFacts>, silentMs: number, pausedUntil?: number) => {
+    const sync = { startedAt: new Date(NOW - 9 * MINUTE_MS).toISOString(), silentMs, pausedUntil };
     const late = source({ lastComplete: run(90), lastEnded: run(90), ...more, isSyncing: true, sync });
     return assessHealth(late).sources[0]?.reasons[0];
   };
@@ -738,6 +738,9 @@ it('names the sync that runs, and since when it received nothing, in place of ad
     message: expect.stringMatching(/; a sync has run for 9 min; nothing received for 5 min$/) as string,
     hint: '`tidemark doctor --source a` shows whether the service responds',
   });
+  expect(reasonOf({}, 0, Date.UTC(2026, 0, 1, 12, 34, 56))?.message).toMatch(
+    /; a sync has run for 9 min; it waits until 12:34:56Z: the service asked for it \(429 or 503\)$/,
+  );
   const isEnded = { firstSync: { hasEnded: true, wasInterrupted: false } };
   expect(reasonOf({ ...NEVER, ...isEnded }, 5 * MINUTE_MS)).toMatchObject({
     code: 'never_complete',

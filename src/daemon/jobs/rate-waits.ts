@@ -1,0 +1,86 @@
+/** Jobs that wait until `rate.perHour` leaves their source requests again, or until the service may be asked again. */
+import type { Config, SourceConfig } from '../../config/config.ts';
+import type { Clock } from '../../core/clock.ts';
+import { type ActiveProblems, waitProblem, waitProblemOf } from '../problems.ts';
+import type { QueuedJob } from './work.ts';
+
+interface RateWaitsOptions {
+  readonly clock: Clock;
+  readonly problems: ActiveProblems;
+  /** Queues the job again, unless its source is synced already. */
+  readonly again: (job: QueuedJob) => void;
+}
+
+export class RateWaits {
+  readonly #options: RateWaitsOptions;
+  /** By source; until when, epoch milliseconds. */
+  readonly #waiting = new Map<string, { readonly job: QueuedJob; until: number }>();
+
+  constructor(options: RateWaitsOptions) {
+    this.#options = options;
+  }
+
+  /** Until when a job of the source waits, epoch milliseconds; null if none does. */
+  until(source: string): number | null {
+    return this.#waiting.get(source)?.until ?? null;
+  }
+
+  /** When the first of all jobs that wait comes again, epoch milliseconds; null if none waits. */
+  next(): number | null {
+    const times = [...this.#waiting.values()].map(({ until }) => until);
+    return times.length === 0 ? null : Math.min(...times);
+  }
+
+  /** Queues the jobs again that waited until now. */
+  resume(): void {
+    const now = this.#options.clock.now();
+    for (const [source, { job, until }] of this.#waiting) {
+      if (until > now) continue;
+      this.#waiting.delete(source);
+      this.#options.again(job);
+    }
+  }
+
+  /** Under a new configuration, jobs that wait are looked at again at once; those that no schedule has any more are dropped. */
+  recheck({ schedules }: Config): void {
+    const { clock, problems } = this.#options;
+    for (const [source, waiting] of this.#waiting) {
+      if (schedules.sync?.sources.includes(source) === true) waiting.until = clock.now();
+      else {
+        this.#waiting.delete(source);
+        problems.end(waitProblemOf(source), `${source} is not synced by schedule any more`);
+      }
+    }
+  }
+
+  /** True where the job would have to wait for longer than its requests may: it comes again when that is over. */
+  isPutOff(job: QueuedJob, source: SourceConfig, config: Config): boolean {
+    const { clock, problems } = this.#options;
+    const wait = waitProblem(source, config, clock);
+    const about = waitProblemOf(source.name);
+    if (wait === null) {
+      this.#waiting.delete(source.name);
+      problems.end(about, `requests of ${source.name} may start again: the ${job.name} starts`);
+      return false;
+    }
+    // Somebody wants it now: its failure says until when.
+    if (job.trigger === 'request') return false;
+    this.#putOff(job, source, wait);
+    return true;
+  }
+
+  /** After a sync that was not complete: where the service asked to wait for long, the next one of the schedule comes right after that. */
+  putOffNext(name: string, config: Config): void {
+    const source = config.sources.find((each) => each.name === name);
+    if (source === undefined || config.schedules.sync?.sources.includes(name) !== true) return;
+    const wait = waitProblem(source, config, this.#options.clock);
+    if (wait?.isAsked !== true) return;
+    const job = { name: 'sync', source: name, trigger: 'overdue', schedule: 'sync' } as const;
+    this.#putOff({ ...job, full: false, kinds: null }, source, wait);
+  }
+
+  #putOff(job: QueuedJob, { name }: SourceConfig, wait: NonNullable<ReturnType<typeof waitProblem>>): void {
+    this.#options.problems.begin(waitProblemOf(name), wait.error, 'warn');
+    this.#waiting.set(name, { job, until: wait.freeAt });
+  }
+}
