@@ -17,6 +17,7 @@ interface SandboxCommandOptions {
   readonly profile?: string;
   readonly key?: string;
   readonly permission?: readonly string[];
+  readonly rateLimit?: number;
   readonly trustedProxy?: readonly string[];
 }
 
@@ -27,6 +28,7 @@ export async function sandbox(context: CommandContext, options: SandboxCommandOp
     log: commandLog(context),
     keys: [{ key, permissions: options.permission ?? 'all' }],
     seed: options.seed ?? 'demo',
+    rate: options.rateLimit === undefined ? null : { perMinute: options.rateLimit },
     trustedProxies: options.trustedProxy ?? [],
     ...(options.profile === undefined ? {} : { profile: profileOption(options.profile, context.cwd) }),
     ...(options.data === undefined ? {} : { file: options.data }),

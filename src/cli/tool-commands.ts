@@ -1,6 +1,6 @@
 /** The commands beside the mirror: replica, sandbox, catalog, configuration, demo. A command's file is named after it. */
 import { isNetwork } from '../config/schema.ts';
-import { type CommandRow, portNumber, writtenFile } from './command-row.ts';
+import { type CommandRow, portNumber, positiveNumber, writtenFile } from './command-row.ts';
 
 function network(text: string): string {
   if (!isNetwork(text)) throw new Error('expected an IP address or a CIDR range, e.g. 10.0.0.0/8');
@@ -69,6 +69,11 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
         flags: '--permission <permission>',
         description: 'restrict the key to this permission; repeatable',
         isRepeatable: true,
+      },
+      {
+        flags: '--rate-limit <n>',
+        description: 'answer 429 with Retry-After beyond n requests in a minute (default: no limit)',
+        parse: positiveNumber,
       },
       {
         flags: '--trusted-proxy <address>',
