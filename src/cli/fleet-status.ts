@@ -7,6 +7,7 @@ import type { CellOverview, WorkerOverview } from '../fleet/registry/overview.ts
 import {
   driftText,
   HEALTH_TEXT,
+  isStarting,
   isWrong,
   lacksWorkers,
   problemOf,
@@ -57,6 +58,10 @@ function statusCode(cells: readonly CellOverview[], workers: readonly WorkerOver
 
 function statusReason(cells: readonly CellOverview[], workers: readonly WorkerOverview[]): string[] {
   const wrong = cells.filter(isWrong);
+  if (wrong.length > 0 && wrong.every(isStarting) && !lacksWorkers(cells, workers))
+    return [
+      `starting: the first ${wrong.length === 1 ? 'sync runs' : 'syncs run'} (${plural(wrong.length, 'cell')})`,
+    ];
   const lines = wrong.slice(0, REASONS_SHOWN).map((cell) => `  ${cell.name}: ${problemOf(cell)}`);
   const more = wrong.length - lines.length;
   const isOne = wrong.length === 1;
@@ -140,7 +145,7 @@ function next({ holder, overdueMs, state }: CellOverview): string {
 }
 
 function ago(ms: number | null): string {
-  if (ms === null) return 'never';
+  if (ms === null) return 'not yet';
   return ms < 10_000 ? 'just now' : `${elapsed(ms)} ago`;
 }
 

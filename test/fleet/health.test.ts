@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { CELL_HEALTHS, type CellOverview } from '../../src/fleet/registry/overview.ts';
-import { isWrong, problemOf } from '../../src/fleet/serve/health.ts';
+import { isStarting, isWrong, problemOf } from '../../src/fleet/serve/health.ts';
 
 const KEY_MISSING = 'this worker has no variable ORG_21_KEY';
 
@@ -20,6 +20,14 @@ function problem(facts: Partial<CellOverview>): string {
   };
   return problemOf({ ...usual, ...facts } as CellOverview);
 }
+
+it('is starting while nothing is known that holds the first sync up', () => {
+  const isOf = (facts: Partial<CellOverview>): boolean =>
+    isStarting({ health: 'new', errorCode: null, error: null, overdueMs: 60_000, ...facts } as CellOverview);
+  expect(isOf({})).toBe(true);
+  for (const other of [{ error: KEY_MISSING }, { overdueMs: 1_200_000 }, { health: 'failing' } as const])
+    expect(isOf(other)).toBe(false);
+});
 
 it('says why a cell has no run yet, is late, or waits although it is fine', () => {
   expect(problem({ health: 'new' })).toBe('no run yet');

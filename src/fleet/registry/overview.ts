@@ -21,7 +21,7 @@ export const CELL_HEALTHS = [
 export type CellHealth = (typeof CELL_HEALTHS)[number];
 
 /** A cell that is due for longer is late: workers are missing, or have too few slots. */
-const LATE_MS = 15 * 60_000;
+export const LATE_MS = 15 * 60_000;
 /** Where workers could not begin with it, sooner: there may be none that can. */
 const LEFT_LATE_MS = 2 * 60_000;
 /** A storage may be away for a while: a cell stores its mirror with its next run. The alert rule waits as long. */

@@ -1,7 +1,13 @@
 /** What people read about a cell: its status in words, and what is wrong. */
 import { SEVERITIES } from '../../catalog/definition.ts';
 import { count, duration, plural } from '../../core/wording.ts';
-import { type CellHealth, type CellOverview, type WorkerOverview, waitsMs } from '../registry/overview.ts';
+import {
+  type CellHealth,
+  type CellOverview,
+  LATE_MS,
+  type WorkerOverview,
+  waitsMs,
+} from '../registry/overview.ts';
 
 export const HEALTH_TEXT: Readonly<Record<CellHealth, string>> = {
   quarantined: 'quarantined',
@@ -17,6 +23,11 @@ export const HEALTH_TEXT: Readonly<Record<CellHealth, string>> = {
 
 export function isWrong({ health }: CellOverview): boolean {
   return health !== 'fine' && health !== 'checked_out' && health !== 'retired';
+}
+
+/** True for a cell whose first sync runs or is about to start, as far as is known. */
+export function isStarting({ health, errorCode, error, overdueMs }: CellOverview): boolean {
+  return health === 'new' && errorCode === null && error === null && (overdueMs ?? 0) < LATE_MS;
 }
 
 /** True if cells are registered and no worker is alive. */
