@@ -154,8 +154,13 @@ describe('a restore from the dashboard', () => {
     expect(await enforces()).toBe(false);
 
     const id = path.split('/').at(-1) ?? '';
-    for (const confirm of ['2', 'yes', 'defaults'])
-      expect((await post('apply', { plan: id, confirm })).status).toBe(400);
+    for (const confirm of ['2', 'yes', 'defaults']) {
+      const wrong = await post('apply', { plan: id, confirm });
+      expect([wrong.status, await wrong.text()]).toEqual([
+        400,
+        expect.stringContaining('Nothing was sent: 1 or default confirms this plan') as string,
+      ]);
+    }
     expect((await post('apply', { plan: 'none', confirm: '1' })).status).toBe(404);
     expect(await enforces()).toBe(false);
 

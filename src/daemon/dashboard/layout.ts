@@ -4,7 +4,7 @@ import type { Context } from 'hono';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { commandOf } from '../../core/hints.ts';
 import { escapeMarkup, unbrokenWords } from '../../report/markup.ts';
-import type { Refusal } from '../http/request.ts';
+import { localPath, type Refusal } from '../http/request.ts';
 import { capital, hintHtml } from './components.ts';
 import { clockTime, type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
 import { DASHBOARD_SCRIPT } from './script.ts';
@@ -204,7 +204,10 @@ export function refusalPage(
     context,
     {
       // Who looked for something can search for it; who acted goes back.
-      content: problemPage(refusal, parts.navigation === undefined && refusal.httpStatus === 404),
+      content: problemPage(refusal, {
+        back: context.req.method === 'POST' ? URL.parse(context.req.header('referer') ?? '') : null,
+        hasRecords: parts.navigation === undefined && refusal.httpStatus === 404,
+      }),
       current,
     },
     refusal.httpStatus as 404,
@@ -245,7 +248,10 @@ export function answerPage(
   return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });
 }
 
-function problemPage(refusal: Refusal, hasRecords: boolean): PageContent {
+function problemPage(
+  refusal: Refusal,
+  { back, hasRecords }: { readonly back: URL | null; readonly hasRecords: boolean },
+): PageContent {
   const { code, message, hint = '', httpStatus, heading } = refusal;
   const search = markup`<form class="search" method="get" action="/records" role="search">
 <label class="grow">Name or id<input type="search" name="q" autocomplete="off" maxlength="200"></label>
@@ -253,8 +259,10 @@ function problemPage(refusal: Refusal, hasRecords: boolean): PageContent {
   // By which the problem is found in docs and alerts. Whoever asked for the wrong thing needs none.
   const named = httpStatus >= 500 ? markup`<p class="faint">Error code <code>${code}</code></p>` : NOTHING;
   const reason = heading === null ? NOTHING : markup`<p>${capital(message)}</p>\n`;
+  const path = back === null ? '/' : localPath(`${back.pathname}${back.search}`);
+  const backLink = path === '/' ? NOTHING : markup`<p><a href="${path}">Back to the page before</a></p>`;
   const body = markup`<h1>${heading ?? capital(message)}</h1>
-${reason}${hintHtml(capital(hint))}${named}${hasRecords ? search : NOTHING}`;
+${reason}${hintHtml(capital(hint))}${named}${backLink}${hasRecords ? search : NOTHING}`;
   return { title: 'Problem', body };
 }
 

@@ -30,7 +30,7 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
   const { sync = null } = facts;
   const runs = sync === null ? undefined : syncText(sync, now);
   const isFull = !isSyncing && wasDiskFull(facts);
-  const isHeld = !isSyncing && isOnlyHeld(facts);
+  const isHeld = isOnlyHeld(facts);
   const removals = isHeld ? `${plural(facts.held.records, 'removal')} held` : undefined;
   const held = [waits, runs, isFull ? WAS_FULL : undefined, removals]
     .map((text) => (text === undefined ? '' : `; ${text}`))

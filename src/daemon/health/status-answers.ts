@@ -438,10 +438,8 @@ export function driftCounts(snapshot: HealthSnapshot, found: FoundDrifts): Drift
   const uncompared =
     drifts.reduce((sum, { document }) => sum + uncomparedCollections(document), 0) +
     standIns.reduce((sum, summary) => sum + (summary?.skipped ?? 0), 0);
-  const unknown = unknownOf(
-    problems.filter((_problem, index) => standIns[index] === null),
-    isOne,
-  );
+  const unmeasured = problems.filter((_problem, index) => standIns[index] === null);
+  const unknown = unknownOf(unmeasured, isOne);
   const open = Object.values(severities).reduce((sum, each) => sum + each, 0);
   const only = drifts.length === 1 && problems.length === 0 ? drifts[0]?.document.to : undefined;
   return { open, severities, bySource, run: only?.run ?? null, at: only?.at ?? null, uncompared, unknown };
@@ -473,11 +471,13 @@ export function sinceWords({ code }: Need): string {
   return SINCE_FIRST.has(code) ? 'for the first time ' : '';
 }
 
-/** What needs attention, worst first. A first sync under way needs no action. */
+/** What needs attention, worst first. A first sync under way needs no action; held removals that make a source late are one need. */
 export function needsOf({ health }: Pick<HealthSnapshot, 'health'>): Need[] {
-  const rank = ({ state }: Need): number => (state === 'failing' ? 0 : 1);
-  const reasons = [{ source: null, reasons: health.reasons }, ...health.sources]
+  return [{ source: null, reasons: health.reasons }, ...health.sources]
     .flatMap(({ source, reasons }) => reasons.map((reason): Need => ({ ...reason, source })))
-    .filter(({ code, hint }) => code !== 'mirror_unread' && (code !== 'first_sync' || hint !== null));
-  return reasons.sort((a, b) => rank(a) - rank(b));
+    .filter(({ code, hint }) => code !== 'mirror_unread' && (code !== 'first_sync' || hint !== null))
+    .filter(
+      ({ code, hint }, n, all) => code !== 'removals_held' || all.findIndex((o) => o.hint === hint) === n,
+    )
+    .sort((a, b) => Number(b.state === 'failing') - Number(a.state === 'failing'));
 }

@@ -138,9 +138,13 @@ export class PageRestores {
     const steps = plan.steps.filter(isExecutable).length;
     const number = steps === 0 ? continuedIds(plan) : steps;
     if (confirmation !== String(number) && confirmation !== restore.source)
-      throw new TidemarkError('usage', 'the confirmation does not match: nothing was sent', {
-        hint: `go back and type the number of ${steps === 0 ? 'ids that are recorded' : 'steps that are sent'} (${number}), or the name of the source (${restore.source})`,
-      });
+      throw new TidemarkError(
+        'usage',
+        `nothing was sent: ${number} or ${restore.source} confirms this plan`,
+        {
+          hint: `go back and type the number of ${steps === 0 ? 'ids that are recorded' : 'steps that are sent'}, or the name of the source`,
+        },
+      );
     this.#requireFree();
     restore.state = 'applying';
     this.#begin(restore, async (file) => {

@@ -138,11 +138,12 @@ it('a sync in an hour that is used up is not begun, and the page says until when
   log.close();
   const { url: base } = await full.listen({ token: new Secret(TOKEN) });
   const headers = await loggedIn(base);
-  const answer = await act('job', [['job', 'sync']], headers, base);
+  const from = { ...headers, referer: `${base}/runs?kind=roles` };
+  const answer = await act('job', [['job', 'sync']], from, base);
   expect([answer.status, full.asked]).toEqual([429, []]);
-  expect(await answer.text()).toContain(
-    `o sync of ${source.name} was begun: rate.perHour is used up until 08:00:00Z`,
-  );
+  const shown = await answer.text();
+  expect(shown).toContain(`o sync of ${source.name} was begun: rate.perHour is used up until 08:00:00Z`);
+  expect(shown).toContain('<a href="/runs?kind=roles">Back to the page before</a>');
   expect((await act('job', [['job', 'verify']], headers, base)).status).toBe(303);
   full.clock.at += 60 * MINUTE_MS;
   expect((await act('job', [['job', 'sync']], headers, base)).status).toBe(303);

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { HealthFacts, SourceFacts } from '../../../src/daemon/health/facts.ts';
 import { assessHealth } from '../../../src/daemon/health/health.ts';
 import { allowedAgeMs, isBackupOnItsWay } from '../../../src/daemon/health/allowed-age.ts';
-import { sinceWords } from '../../../src/daemon/health/status-answers.ts';
+import { needsOf, sinceWords } from '../../../src/daemon/health/status-answers.ts';
 import type { DaemonCells } from '../../../src/daemon/cells.ts';
 import { healthText } from '../../../src/daemon/http/documents.ts';
 import { DRILL_FALL } from '../../../src/daemon/last-jobs.ts';
@@ -684,6 +684,12 @@ it.each(['stale', 'never_complete'])(
     expect(late?.message).toMatch(/; 12 removals held$/);
     expect(late?.hint).toContain('`tidemark sync --source a --accept-removals 14`');
     expect(late?.hint).toBe(held?.hint);
+    // One need, also while a sync runs.
+    for (const more of [{}, { isSyncing: true, sync: { startedAt: run(1).startedAt, silentMs: 0 } }]) {
+      const health = assessHealth(source({ ...partial, ...more }));
+      const message = expect.stringMatching(/; 12 removals held$/) as string;
+      expect(needsOf({ health })).toMatchObject([{ code, message, hint: held?.hint }]);
+    }
     // Another sync may read what this one could not.
     expect(reasonsOf({ unread: 1 })[0]?.hint).toContain('starts one now');
   },
