@@ -1,6 +1,6 @@
 /** The sink that receives the records of a walk, the verdict of a walk, and the reasons why a walk proves nothing. */
 import { hash } from 'node:crypto';
-import { shownId } from '../catalog/masks.ts';
+import { shownId } from '../catalog/resource-definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { RecordSyntaxError, type ScannedRecord } from '../core/json-scan.ts';

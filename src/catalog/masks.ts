@@ -1,6 +1,7 @@
 /** What servers put in place of a secret (wire-notes.md, Secrets). Written back, it would destroy the real one. */
+import { getOwn, type JsonObject } from '../core/json.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { Secret } from '../core/secret.ts';
+import { holdsSecret, type Secret } from '../core/secret.ts';
 import type { KindRow } from './kinds.ts';
 
 /** Replaces a secret in reports and plans. Old and new look the same: the report says that they differ. */
@@ -28,6 +29,14 @@ export function isMask(text: string, patterns: readonly RegExp[] = MASK_PATTERNS
 const SECRET_NAME =
   /(?:^|_)(?:(?:db|ssl|sslkey)?password|passwd|passphrase|pwd|pw|secret|secret_?key|private_?key|api_?key|access_?key|signing_?key|encryption_?key|shared_?key|account_?key|token|credentials?|authorization(?:_header)?|bearer|jwt|(?:db|ftp|smtp|user)_?pass|cookie|connection_?(?:string|uri|url)|dsn|webhook_?url)$/;
 
+/** True for the parts of a pair (`{"name":"Authorization","value":"…"}`) whose value is a secret by the name that it has. */
+export function isSecretPair(pair: JsonObject): boolean {
+  return ['name', 'key', 'header'].some((member) => {
+    const name = getOwn(pair, member);
+    return typeof name === 'string' && !name.includes(' ') && isSecretName(name);
+  });
+}
+
 /** Each alternative of `SECRET_NAME` holds one of these. Most names hold none, and such an expression takes 0.4 ms to compile. */
 const SECRET_WORD =
   /pass|pwd|pw\b|secret|key|token|credential|authorization|bearer|jwt|cookie|connection|dsn|webhook/i;
@@ -44,7 +53,7 @@ export function isSecretName(name: string): boolean {
 }
 
 /** The password in every `scheme://user:password@host`, up to the last `@` before the host. A placeholder is none. */
-const URL_PASSWORD = /(:\/\/[^\s/:@"'`,(]*:)[^\s/@]+(?:@[^\s/@?#"'<>,]+)*@/g;
+const URL_PASSWORD = /(:\/\/[^\s/:@"'`,(]*:)[^\s/@]+(?:@[^\s/@?#"'<>,]+)*(?=@)/g;
 
 /** Before the value in `Password=…;` of ADO, ODBC and JDBC, `password=…` of libpq, `AccountKey=…` of Azure. */
 const CONNECTION_PASSWORD =
@@ -58,7 +67,8 @@ const VALUE_END = /[;\n]|["'](?=[\s,.:;)\]}/>]|$)|$/g;
  * What code and templates have in place of the value: `${token}`, `{{token}}`, `%s`, `<token>`, `:token`, and text around `" + token + "`.
  * Not with a default, as in `${token:-x}`, nor with digits in braces.
  */
-const PLACEHOLDER = /^(?:\$\{(?![\w.]+:?[-=])|\{[^}\d]*\}|\$\(|\{\{|%[sd(]|<|:[a-z]|\*+$|["']\s*[+.,;:)\]}])/;
+const PLACEHOLDER =
+  /^(?:\$\{(?![\w.]+(?::?[-=]|:\+)[^}])|\{[^}\d]*\}|\$\(|\{\{|%[sd(]|<|:[a-z]|\*+$|["']\s*[+.,;:)\]}])/;
 
 /**
  * The same where it is all of the value: `${pass}`, `{{pass}}`, `{0}`, `{db_pass}`, `%(pass)s`, `%PASS%`, `$PASS`, `<pass>`. A default
@@ -71,6 +81,12 @@ function isPlaceholder(value: string): boolean {
   if (!ENTIRE_PLACEHOLDER.test(value)) return false;
   const runs = value.match(/[a-z0-9]{10,}/gi) ?? [];
   return !runs.some((run) => /\d/.test(run) && /[a-z]/i.test(run));
+}
+
+/** True for what is in place of a value: a name alone (`${token}`, `{token}`, `$token`), or what examples and forms have. */
+function isReference(value: string): boolean {
+  if (!/[a-z0-9]/i.test(value) || NO_VALUE.test(value) || PLACEHOLDER.test(value)) return true;
+  return isPlaceholder(value) || isPlaceholder(value.toUpperCase());
 }
 
 /** A parameter of a statement in place of a value of one: `?`, `$1`, and `@name`, which may be a password in a connection string. */
@@ -119,7 +135,9 @@ const SECRET_PATHS: readonly RegExp[] = [
 
 /** Credentials that a text of any kind shows as such: what is before each, then the secret. */
 const CREDENTIALS: readonly RegExp[] = [
-  /(authorization["'\\]*\s*[:=]\s*["'\\]*(?:bearer|basic)\s+)[\w.~+/=-]{8,}/gi,
+  /(authorization["'`\\]{0,4}\s{0,9}[:=]\s{0,9}["'`\\]{0,4}(?:bearer|basic|token)\s{1,9})(?!\[)(?:\$\{[^}\n]{0,200}\}|[^\s"'`\\,;])+/gi,
+  // A default of a variable, behind a name or a parameter.
+  /((?<![\w-])[\w-]{0,60}(?:token|secret|passw(?:or)?d|pwd|key|authorization)["'`\\]{0,4}\s?[:=]\s?["'`\\]{0,4})\$\{[\w.]{1,60}(?::?[-=]|:\+)(?:[^{}\n]|\{[^{}\n]{0,100}\}){1,200}\}/gi,
   // The entire text; without a digit or mixed case it may be words.
   /^((?:[Bb]earer|[Bb]asic)\s+)(?=\S*(?:\d|[a-z][A-Z]))[\w.~+/=-]{16,}$/g,
   // Such a name within a JSON pointer.
@@ -127,34 +145,26 @@ const CREDENTIALS: readonly RegExp[] = [
   // The header that many services take a key in; words have no digit.
   /((?:^|[\s"'])x-(?:api|auth|access)-(?:key|token)["'\\]{0,4}\s{0,9}:\s{0,9}["'\\]{0,4})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{8,}/gi,
   /((?<![\w-])x-amz-security-token["'\\]{0,4}\s{0,9}[=:]\s{0,9}["'\\]{0,4})[\w%/+=-]{16,}/gi,
-  // Tokens that their beginning shows: of GitHub, GitLab, Slack, Stripe, npm, AWS, SendGrid and Google, and JSON web tokens.
-  /((?<![\w-])gh[pousr]_)[a-z0-9]{36,}/gi,
-  /((?<![\w-])github_pat_)\w{22,}/g,
-  /((?<![\w-])glpat-)[\w-]{20,}/g,
+  // Tokens that their beginning shows: of GitHub, npm, GitLab, OpenAI, Anthropic, Docker Hub, HashiCorp Vault,
+  /((?<![\w-])(?:gh[pousr]|npm)_)[a-z0-9]{36,}/gi,
+  /((?<![\w-])(?:glpat-|sk-(?:proj|ant)-|dckr_pat_|github_pat_|hvs\.))[\w-]{20,}/g,
+  /((?<![\w-])sk-)[a-z0-9]{48}(?![\w-])/gi,
+  // Slack, Stripe, PostHog (of a person), Hugging Face, Linear, Shopify, DigitalOcean, age, PyPI,
   /((?<![\w-])xox[abeoprs]-)[\w-]{10,}/g,
   /((?<![\w-])xapp-)\d-[\w-]{10,}/g,
   /((?<![\w-])[sr]k_(?:live|test)_)[a-z0-9]{24,}/gi,
   /((?<![\w-])whsec_)[\w/+=-]{24,}/g,
-  // Of PostHog (of a person), OpenAI and Anthropic, DigitalOcean.
-  /((?<![\w-])phx_)[a-z0-9]{30,}/gi,
-  /((?<![\w-])sk-(?:proj|ant)-)[\w-]{20,}/g,
-  /((?<![\w-])sk-)[a-z0-9]{48}(?![\w-])/gi,
-  /((?<![\w-])dop_v1_)[a-f0-9]{40,}/g,
-  // Of age, Shopify, Hugging Face, Docker Hub, PyPI, Linear, HashiCorp Vault and Google (OAuth).
+  /((?<![\w-])(?:phx|hf|lin_api)_)[a-z0-9]{30,}/gi,
+  /((?<![\w-])(?:shpat|dop_v1)_)[a-f0-9]{32,}/gi,
   /((?<![\w-])AGE-SECRET-KEY-1)[A-Z0-9]{50,}/gi,
-  /((?<![\w-])shpat_)[a-f0-9]{32,}/gi,
-  /((?<![\w-])hf_)[a-z0-9]{30,}/gi,
-  /((?<![\w-])dckr_pat_)[\w-]{20,}/g,
   /((?<![\w-])pypi-)AgE[\w-]{50,}/g,
-  /((?<![\w-])lin_api_)[a-z0-9]{32,}/gi,
-  /((?<![\w-])hvs\.)[\w-]{24,}/g,
+  // Google, AWS and SendGrid, and JSON web tokens.
   /((?<![\w-])ya29\.)[\w-]{20,}(?:\.[\w-]+)*/g,
   // What curl is given as the user and the password.
-  /((?<![\w-])curl(?=\s)[^\n;|]{0,500}?\s(?:-u\s?|--user[\s=])["']?[^\s:"']{1,100}:)(?![$%<{])[^\s"']+/g,
+  /((?:^[ \t]{0,60}|(?<![\w-])curl(?=\s)(?:[^\n;|]|(?<=\\)\n){0,500}?\s)(?:-u\s?|--user[\s=])["']?[^\s:"']{1,100}:)(?!\[|\/\/)(?:\$\{[^}\n]{0,200}\}|[^\s"'])+/gm,
   /((?<![\w-])A[KS]IA)[A-Z0-9]{16}(?![\w-])/g,
   /((?<![\w-])SG\.)[\w-]{16,}\.[\w-]{32,}/g,
   /((?<![\w-])AIza)[\w-]{35,}/g,
-  /((?<![\w-])npm_)[a-z0-9]{36,}/gi,
   /((?<![\w-])eyJ)[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}/g,
   /((?<![\w-])aws_(?:secret_access_key|session_token)\s{0,9}[=:]\s{0,9}["']?)[\w/+=]{16,}/gi,
   /(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:[^]{1,8000}?(?=-----END )|[\w+/=\\\s.,:()-]+)/g,
@@ -162,7 +172,7 @@ const CREDENTIALS: readonly RegExp[] = [
 
 /** A text without any of these has none of `CREDENTIALS`. */
 const CREDENTIAL_WORD =
-  /bearer|basic|private key|x-(?:api|auth|access|amz-security)-|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_(?:live|test)_|whsec_|phx_|sk-(?:proj|ant)-|sk-[a-z0-9]{48}|age-secret-key-1|shpat_|hf_|dckr_pat_|pypi-age|lin_api_|hvs\.|ya29\.|dop_v1_|curl\s|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
+  /bearer|basic|private key|x-(?:api|auth|access|amz-security)-|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_(?:live|test)_|whsec_|phx_|sk-(?:proj|ant)-|sk-[a-z0-9]{48}|age-secret-key-1|shpat_|hf_|dckr_pat_|pypi-age|lin_api_|hvs\.|ya29\.|dop_v1_|curl\s|-u ?[^\s:]{1,100}:|--user|\$\{[\w.]{1,60}(?::?[-=]|:\+)|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
 
 /** A text, or its JSON, without any of these has nothing that `withoutUrlSecrets` replaces, as most have not. */
 const SECRET_SIGN = new RegExp(
@@ -174,19 +184,20 @@ export function maySecretsBeIn(text: string): boolean {
   return SECRET_SIGN.test(text);
 }
 
-/** A member of JSON that is written within a text, its quotes perhaps escaped. */
-const NAMED_TEXT = /((\\{0,3}")([^"\\]{1,60})\2\s{0,9}:\s{0,9}\2)((?:[^"\\\n]|\\(?!["\\])){1,4000})(?=\2)/g;
+/** A member of JSON that is written within a text, its quotes perhaps escaped, or a pair of such (`"name":"Cookie","value":"…"`). */
+const NAMED_TEXT =
+  /((\\{0,3}")(?:(?:name|key|header)\2\s{0,9}:\s{0,9}\2(?=[^"\\]{1,60}\2\s{0,9},))?([^"\\]{1,60})\2\s{0,9}(?:,\s{0,9}\2value\2\s{0,9})?:\s{0,9}\2)((?:[^"\\\n]|\\(?!["\\])){1,4000})(?=\2(?:\s{0,9},\s{0,9}\2(?:name|key|header)\2\s{0,9}:\s{0,9}\2([^"\\]{1,60})\2)?)/g;
 
 /** What examples and forms have in place of the value of a member. */
 const NO_VALUE =
-  /^(?:string|text|password|secret|token|required|optional|hidden|none|null|undefined|true|false)$/i;
+  /^(?:string|text|password|secret|tokens?|auth|required|optional|hidden|none|null|undefined|true|false)$/i;
 
-/** A line of YAML: what is before the value, its name, and the value, in quotes or without a space. A comment may follow. */
+/** A line of YAML or a shell: what is before the value, its name, and the value, in quotes or without a space. A comment may follow. */
 const YAML_LINE =
-  /(^[ \t]{0,60}(?:-[ \t]{1,9})?([a-z][\w.-]{0,60})[ \t]?:[ \t]{1,20})("[^"\n]{1,1000}"|'[^'\n]{1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
+  /(^[ \t]{0,60}(?:-[ \t]{1,9}|export[ \t]{1,9})?([a-z][\w.-]{0,60})[ \t]?(?::[ \t]{1,20}|=(?![=>~])[ \t]?))("[^"\n]{1,1000}"|'[^'\n]{1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
 
 /** Such a value without quotes that stands for something else: an alias, a tag, a block, a flow, a path, a reference. */
-const YAML_OTHER = /^(?:[*&!|>{[%@#/]|\.{1,2}\/|[a-z][\w+.-]{0,20}:)|[,;({[|]$|\)[,;]?$/i;
+const YAML_OTHER = /^(?:[*&!|>[%@#/]|\{(?![^\s{}:,]+\}$)|\.{1,2}\/|[a-z][\w+.-]{0,20}:)|[,;({[|]$|\)[,;]?$/i;
 const TIME_OR_NUMBER = /^(?:\d{4}-\d\d-\d\d.*|\d{1,5})$/;
 /** What a program takes from an object whose name has a number: `user2.token`. */
 const NUMBERED_MEMBER = /^(?:[a-z_$]{1,40}\d{0,3}\.){1,8}[a-z_$]{1,40}$/i;
@@ -197,22 +208,30 @@ const HYPHENED_WORDS =
 /** Signs that lines are not those of YAML: a block, or what programs have. */
 const BLOCK = /[{(]\s{0,9}\r?\n|^[ \t]{0,60}[})]/m;
 
-/** Without quotes, one word of letters may be prose (`token: expired`) or a name in a program (`token: apiToken`). */
-function isYamlSecret(text: string): boolean {
+/** Names of variables that hold a secret, beyond those that do so anywhere. */
+const SECRET_VARIABLE = /(?:token|secret|password|[_.-]key|[a-z]Key)$|(?:TOKEN|SECRET|PASSWORD|KEY)$/;
+
+/**
+ * Without quotes, one word of letters may be prose (`token: expired`) or a name in a program (`token: apiToken`).
+ * @param isShell true for a variable in capitals: its value is not the name of another
+ */
+function isYamlSecret(text: string, isShell: boolean): boolean {
   const [quote = ''] = /^["']/.exec(text) ?? [];
   const value = quote === '' ? text : text.slice(1, -1);
-  if (NO_VALUE.test(value) || PLACEHOLDER.test(value) || isPlaceholder(value)) return false;
+  if (isReference(value)) return false;
   if (quote !== '') return true;
   if (YAML_OTHER.test(value) || TIME_OR_NUMBER.test(value) || EXPRESSION.test(value)) return false;
   if (NUMBERED_MEMBER.test(value) || HYPHENED_WORDS.test(value)) return false;
-  return value.length >= 4 && /[^a-z_.-]/i.test(value) && !/^\$[a-z_]\w*$/i.test(value);
+  return value.length >= 4 && (isShell || /[^a-z_.-]/i.test(value));
 }
 
 /** Names of parameters of an address that hold a secret, beyond those that do so anywhere. */
 const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|hmac|auth|pass|pw|jwt)$|^code$/i;
 
+const PARAMETER = /([?&#]|&amp;)([\w.%[\]-]{1,60})=("[^"]*"|'[^']*'|[^\s&#;"'<>]+)/g;
+
 /** A user without a password is a token from this length on. */
-const TOKEN_USER = /(:\/\/)[^\s/:@?#"'`,(]{16,}@/g;
+const TOKEN_USER = /(:\/\/)[^\s/:@?#"'`,(]{16,}(?=@)/g;
 
 /**
  * Replaces what is secret in a text: private keys, credentials of a header, and in addresses and connection strings passwords,
@@ -225,6 +244,11 @@ export function withoutUrlSecrets(text: string, mask: string): string {
 
 /** @param isStrict true where a value without quotes in a program is none, though it may be one */
 function withoutSecrets(text: string, mask: string, isStrict: boolean): string {
+  const plain = withPlainSlashes(text);
+  if (plain !== text) {
+    const clean = withoutSecrets(plain, mask, isStrict);
+    return clean === plain ? text : clean;
+  }
   const shown = withoutPlainSecrets(text, mask, isStrict);
   if (!shown.includes('~1')) return shown;
   // As if the names of members were written as they are, with a space before each.
@@ -233,20 +257,14 @@ function withoutSecrets(text: string, mask: string, isStrict: boolean): string {
   return clean === named ? shown : clean.replaceAll('/', '~1').replaceAll('\u2028', '/');
 }
 
-/** A secret of fewer characters occurs in other texts by chance. */
-export const LEAST_CHARACTERS = 8;
+/** The text with slashes as they are, which JSON may escape (`https:\/\/…`). */
+function withPlainSlashes(text: string): string {
+  return text.includes('\\/') ? text.replaceAll(/\\+\//g, '/') : text;
+}
 
 /** A text of a record as reports show it: as `withoutUrlSecrets`, and without the secrets of the configuration. */
 export function shownText(text: string, { withheld }: Pick<KindRow, 'withheld'>): string {
   return withoutUrlSecrets(withheld?.masked(text, MASK) ?? text, MASK);
-}
-
-/** True for a text that holds one of these secrets. */
-export function holdsSecret(text: string, secrets: readonly Secret[]): boolean {
-  return secrets.some((secret) => {
-    const value = secret.reveal();
-    return value.length >= LEAST_CHARACTERS && text.includes(value);
-  });
 }
 
 /**
@@ -264,55 +282,51 @@ export function recordedText(text: string, what: string, secrets: readonly Secre
 }
 
 function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): string {
-  const open = CREDENTIAL_WORD.test(text)
-    ? CREDENTIALS.reduce((rest, credential) => rest.replaceAll(credential, `$1${mask}`), text)
-    : text;
-  const named = open.includes('":') || open.includes('" :') ? withoutNamedSecrets(open, mask) : open;
-  const lines =
-    named.includes(': ') || named.includes(':\t') ? withoutYamlSecrets(named, mask, isStrict) : named;
-  const clean = lines.includes('=') ? withoutConnectionSecrets(lines, mask) : lines;
-  if (!clean.includes('/')) return clean;
-  const shown = SECRET_PATHS.reduce((rest, path) => rest.replaceAll(path, `$1${mask}`), clean);
-  if (!shown.includes('://')) return shown;
-  return shown
-    .replaceAll(URL_PASSWORD, (whole: string, before: string) =>
-      isUrlPassword(whole, before) ? `${before}${mask}@` : whole,
-    )
-    .replaceAll(TOKEN_USER, (whole: string, before: string) =>
-      isUrlPassword(whole, before) ? `${before}${mask}@` : whole,
-    )
-    .replaceAll(
-      /([?&#]|&amp;)([\w.%[\]-]{1,60})=("[^"]*"|'[^']*'|[^\s&#;"'<>]+)/g,
-      (whole, before: string, name: string, value: string) =>
-        !PLACEHOLDER.test(value) &&
-        !isPlaceholder(value) &&
-        (isSecretParameter(name) || hasEncodedSecret(value))
-          ? `${before}${name}=${mask}`
-          : whole,
+  const without = (shown: string, forms: readonly RegExp[], isKept = isReference): string =>
+    forms.reduce(
+      (rest, form) =>
+        rest.replaceAll(form, (whole: string, before: string) =>
+          isKept(whole.slice(before.length)) ? whole : before + mask,
+        ),
+      shown,
     );
+  const open = CREDENTIAL_WORD.test(text) ? without(text, CREDENTIALS) : text;
+  const named = open.includes('":') || open.includes('" :') ? withoutNamedSecrets(open, mask) : open;
+  const lines = withoutYamlSecrets(named, mask, isStrict);
+  const clean = lines.includes('=') ? withoutConnectionSecrets(lines, mask) : lines;
+  const isAddress = clean.includes('://');
+  const shown = clean.replaceAll(PARAMETER, (whole, before: string, name: string, value: string) => {
+    if (PLACEHOLDER.test(value) || isPlaceholder(value)) return whole;
+    const isSecret = isAddress
+      ? isSecretParameter(name) || hasEncodedSecret(value)
+      : isSecretName(name) && !isReference(value) && !clean.includes('~1');
+    return isSecret ? `${before}${name}=${mask}` : whole;
+  });
+  if (!clean.includes('/')) return shown;
+  const paths = without(shown, SECRET_PATHS);
+  return isAddress ? without(paths, [URL_PASSWORD, TOKEN_USER], isPlaceholder) : paths;
 }
 
 function withoutNamedSecrets(text: string, mask: string): string {
   return text.replaceAll(
     NAMED_TEXT,
-    (whole: string, before: string, _quote: string, name: string, value: string) =>
-      isSecretName(name) &&
-      !(mask !== '' && value.includes(mask)) &&
-      !NO_VALUE.test(value) &&
-      !PLACEHOLDER.test(value) &&
-      !isPlaceholder(value)
-        ? `${before}${mask}`
-        : whole,
+    (whole: string, before: string, _quote: string, name: string, value: string, after?: string) => {
+      const isSecret = isSecretName(name) || (name === 'value' && isSecretName(after ?? ''));
+      const isMasked = mask !== '' && value.includes(mask);
+      return isSecret && !isMasked && !isReference(value) ? `${before}${mask}` : whole;
+    },
   );
 }
 
 function withoutYamlSecrets(text: string, mask: string, isStrict: boolean): string {
   let program: boolean | undefined;
-  const isProgram = (): boolean => (program ??= BLOCK.test(text) || PROGRAM.test(text));
   return text.replaceAll(YAML_LINE, (whole: string, before: string, name: string, value: string) => {
-    if (!isSecretName(name) || (mask !== '' && value.includes(mask)) || !isYamlSecret(value)) return whole;
-    const isPerhapsCode = isStrict && !/^["']/.test(value) && isProgram();
-    return isPerhapsCode ? whole : `${before}${mask}`;
+    const isVariable = before.includes('=');
+    if (!isSecretName(name) && !(isVariable && SECRET_VARIABLE.test(name))) return whole;
+    const isShell = isVariable && name === name.toUpperCase();
+    if ((mask !== '' && value.includes(mask)) || !isYamlSecret(value, isShell)) return whole;
+    const isPerhapsCode = isStrict && !/^["']/.test(value) && !isShell;
+    return isPerhapsCode && (program ??= BLOCK.test(text) || PROGRAM.test(text)) ? whole : `${before}${mask}`;
   });
 }
 
@@ -397,11 +411,6 @@ function connectionSecrets(text: string): (found: FoundPassword) => boolean {
 /** Characters that are read to tell whether a program or a statement has something else in place of a value. */
 const MOST_OF_EXPRESSION = 400;
 
-/** @param found up to the `@` before the host; `before`: its part before the password */
-function isUrlPassword(found: string, before: string): boolean {
-  return !isPlaceholder(found.slice(before.length, -1));
-}
-
 /** Names of members without the secrets of URLs; those that differ in their secrets only are numbered, so that none is taken for another. */
 export class MemberNames {
   readonly #alike = new Map<string, Map<string, number>>();
@@ -421,7 +430,8 @@ export class MemberNames {
 
 /** True for a text with a `scheme://user:password@host`. */
 export function hasUrlPassword(text: string): boolean {
-  return [...text.matchAll(URL_PASSWORD)].some(([found, before = '']) => isUrlPassword(found, before));
+  const found = withPlainSlashes(text).matchAll(URL_PASSWORD);
+  return found.some(([whole, before = '']) => !isPlaceholder(whole.slice(before.length)));
 }
 
 /** True for a text in which `withoutUrlSecrets` finds a secret. */
@@ -458,17 +468,4 @@ function decoded(text: string): string {
     // No percent-encoding: as it is.
     return text;
   }
-}
-
-/** An invite's id, for one, is its sign-up link. */
-export function isIdSecret({ fields, idPath }: KindRow): boolean {
-  return fields.some(({ isSecret, name }) => isSecret && name === idPath.at(-1));
-}
-
-/** Characters of an id that a message shows. */
-const MOST_ID_SHOWN = 100;
-
-/** A record's id for a message: in quotes, cut where it is too long, a mask where it is a secret. */
-export function shownId(definition: KindRow, id: string): string {
-  return isIdSecret(definition) ? MASK : JSON.stringify(id.slice(0, MOST_ID_SHOWN));
 }

@@ -1,4 +1,5 @@
 /** A row of the catalog with what is worked out of it once: every request, comparison and report asks for some of it. */
+import { MASK } from './masks.ts';
 import { splitPointer } from '../core/json-pointer.ts';
 import { sortNames } from '../core/json.ts';
 import type { FieldDefinition, Operation, OperationRole } from './definition.ts';
@@ -102,4 +103,17 @@ function put(root: OpenEmbedding, segments: readonly string[], holds: Embedding[
 function opened(holds: Embedding['holds']): OpenEmbedding {
   const authors = holds === 'record' ? AUTHORS : [];
   return { holds, inside: new Map(authors.map((name) => [name, opened('user')])) };
+}
+
+/** An invite's id, for one, is its sign-up link. */
+export function isIdSecret({ fields, idPath }: KindRow): boolean {
+  return fields.some(({ isSecret, name }) => isSecret && name === idPath.at(-1));
+}
+
+/** Characters of an id that a message shows. */
+const MOST_ID_SHOWN = 100;
+
+/** A record's id for a message: in quotes, cut where it is too long, a mask where it is a secret. */
+export function shownId(definition: KindRow, id: string): string {
+  return isIdSecret(definition) ? MASK : JSON.stringify(id.slice(0, MOST_ID_SHOWN));
 }

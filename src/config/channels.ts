@@ -2,10 +2,9 @@
  * The channels of `notices[]`, a row for each type: the keys that it has beside those of every channel, and which of them hold secrets.
  * Validation, documentation, masking and what a hook does not get follow from these rows; `daemon/notices/channels/` has a sender for each.
  */
-import { LEAST_CHARACTERS } from '../catalog/masks.ts';
 import * as z from 'zod';
 import { SEVERITIES } from '../catalog/definition.ts';
-import { Secret } from '../core/secret.ts';
+import { LEAST_CHARACTERS, Secret } from '../core/secret.ts';
 import {
   fileSecret,
   checkSourceNames,

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import * as z from 'zod';
 import { CATALOG } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
-import { isIdSecret } from '../catalog/masks.ts';
+import { isIdSecret } from '../catalog/resource-definition.ts';
 import { Secret } from '../core/secret.ts';
 import { absolutePath, type Checking, fileSecret } from './checking.ts';
 import { place } from './mistakes.ts';

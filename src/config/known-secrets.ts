@@ -1,8 +1,8 @@
 /** What a configuration has of secrets: no command gets them, and no report shows them. */
-import { LEAST_CHARACTERS, recordedText, shownText } from '../catalog/masks.ts';
+import { recordedText, shownText } from '../catalog/masks.ts';
 import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';
 import type { Actor } from '../core/actor.ts';
-import { type Secret, SecretSearch } from '../core/secret.ts';
+import { LEAST_CHARACTERS, type Secret, SecretSearch } from '../core/secret.ts';
 import { secretsOf } from './channels.ts';
 import type { Config, SourceConfig } from './config.ts';
 

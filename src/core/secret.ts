@@ -26,6 +26,17 @@ export class Secret {
   }
 }
 
+/** A secret of fewer characters occurs in other texts by chance. */
+export const LEAST_CHARACTERS = 8;
+
+/** True for a text that holds one of these secrets. */
+export function holdsSecret(text: string, secrets: readonly Secret[]): boolean {
+  return secrets.some((secret) => {
+    const value = secret.reveal();
+    return value.length >= LEAST_CHARACTERS && text.includes(value);
+  });
+}
+
 /** Finds any of many secrets in texts, at the cost of one search. */
 export class SecretSearch {
   readonly #pattern: RegExp;

@@ -7,7 +7,8 @@ import type { Embedding, ResourceDefinition } from '../catalog/resource-definiti
 import { changesInside, volatileFields } from '../catalog/volatile-names.ts';
 import type { GitConfig } from '../config/git.ts';
 import type { SourceConfig } from '../config/config.ts';
-import { shownId, withoutUrlSecrets } from '../catalog/masks.ts';
+import { withoutUrlSecrets } from '../catalog/masks.ts';
+import { shownId } from '../catalog/resource-definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { resolvePointer } from '../core/json-pointer.ts';
 import {

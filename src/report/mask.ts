@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { isSecretName, MASK, MemberNames, shownText } from '../catalog/masks.ts';
+import { isSecretName, isSecretPair, MASK, MemberNames, shownText } from '../catalog/masks.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
@@ -42,8 +42,11 @@ function maskedValue(
   if (typeof value === 'boolean') return value;
   if (isSecretByName(segments, definition)) return MASK;
   if (typeof value === 'string') return shownText(value, definition);
+  const isPair = isJsonObject(value) && isSecretPair(value);
   const below = (member: JsonValue, name: string): JsonValue =>
-    maskedValue(member, [...segments, name], definition, near);
+    isPair && name === 'value' && member !== null && member !== '' && typeof member !== 'boolean'
+      ? MASK
+      : maskedValue(member, [...segments, name], definition, near);
   if (Array.isArray(value)) return value.map((element, index) => below(element, String(index)));
   if (!isJsonObject(value)) return value;
   const masked: JsonObject = {};

@@ -4,11 +4,18 @@
  * trying values. A fingerprint counts as masked (`catalog/masks.ts`): a restore never sends it.
  */
 import { createHmac } from 'node:crypto';
-import { hasCertainSecret, isMask, isSecretName, maySecretsBeIn } from '../catalog/masks.ts';
+import { hasCertainSecret, isMask, isSecretName, isSecretPair, maySecretsBeIn } from '../catalog/masks.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
-import { type JsonObject, type JsonValue, parseLossless, replaceValues, setOwn } from '../core/json.ts';
+import {
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  parseLossless,
+  replaceValues,
+  setOwn,
+} from '../core/json.ts';
 import { scanRecord, type ScannedRecord } from '../core/json-scan.ts';
 import { canonicalText, valueDigest } from '../diff/canonical.ts';
 import { isAt, resolvePointer, splitPointer } from '../core/json-pointer.ts';
@@ -73,12 +80,16 @@ export function redactionWith(key: Uint8Array): Redaction {
       seen?.(mark, secret);
       return mark;
     };
+    let pair = '';
     const value = (path: readonly string[], valueText: () => string): string | null => {
       const isPlace = places.some((place) => isAt(place, path));
       const name = path.at(-1) ?? '';
-      const isByName = (path.length > 1 || !documented.has(name)) && isNamedSo(name);
+      const isByName =
+        (path.length > 1 || !documented.has(name)) &&
+        (isNamedSo(name) || (name === 'value' && pair === path.slice(0, -1).join('/')));
       if (!isPlace && !isByName) {
         const whole = valueText();
+        if (isPairText(whole, isNamedSo)) pair = path.join('/');
         return isWithUrlSecret(whole) ? replaced(path[0], whole) : null;
       }
       if (isAt(idPath, path)) return null;
@@ -141,6 +152,15 @@ function isSecretValue(valueText: string, isPlace: boolean): boolean {
   // By its name alone a switch is not a secret.
   if (typeof value === 'boolean') return isPlace;
   return typeof value !== 'string' || !isMask(value);
+}
+
+/** `{"name":"Authorization","value":"…"}` */
+function isPairText(valueText: string, isNamedSo: (name: string) => boolean): boolean {
+  if (!valueText.startsWith('{') || !valueText.includes('"value"')) return false;
+  const names = valueText.matchAll(/"(?:name|key|header)"\s*:\s*"([^"]{1,60})"/g);
+  if (!names.some(([, name = '']) => isNamedSo(name))) return false;
+  const value = parseLossless(valueText);
+  return isJsonObject(value) && isSecretPair(value);
 }
 
 function isWithUrlSecret(valueText: string): boolean {

@@ -8,7 +8,7 @@ import type { WalkSink, WalkVerdict } from '../api/walk-verdict.ts';
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { KindRow } from '../catalog/kinds.ts';
-import { isIdSecret, shownId } from '../catalog/masks.ts';
+import { isIdSecret, shownId } from '../catalog/resource-definition.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';

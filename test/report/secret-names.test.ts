@@ -359,6 +359,17 @@ describe('secrets that nothing but their name tells of', () => {
       ],
       ...['endpoint', 'user ', 'const a', 'return ', 'new a.', '://u:{{', '://u:$A', '?token=$A1', '&a=${a1'],
       ...['-----BEGIN PRIVATE KEY-----', 'authorization: bearer ', '~1', '/', 'getPassword(', 'password=a('],
+      ...[
+        'authorization:bearer ${',
+        'token=${a:-',
+        'token',
+        '${a:-{',
+        'curl -u a:${',
+        '\n-u a',
+        'curl \\\n',
+        '\\/',
+      ],
+      ...['"name":"', '"name":"a","value":"', '"value":"a","key":"', 'export a_key=', '\na_key=', '-u '],
     ].map((part) => [part]),
   )('no text takes long: %j, repeated', (part) => {
     const text = part.repeat(Math.ceil(200_000 / part.length));

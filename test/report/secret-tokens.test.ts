@@ -1,6 +1,10 @@
 /** Tokens that their beginning shows, and names and parameters of secrets, beyond those of `secret-names.test.ts`. */
 import { expect, it } from 'vitest';
-import { isSecretName, MASK, withoutUrlSecrets } from '../../src/catalog/masks.ts';
+import { definitionOf } from '../../src/catalog/catalog.ts';
+import { isSecretName, MASK, maySecretsBeIn, withoutUrlSecrets } from '../../src/catalog/masks.ts';
+import type { JsonObject } from '../../src/core/json.ts';
+import { maskedBody } from '../../src/report/mask.ts';
+import { redactionWith } from '../../src/sync/redaction.ts';
 
 it.each<[text: string, shown: string]>([
   [`rk_live_${'a1'.repeat(12)} phx_${'a1B2'.repeat(10)}`, 'rk_live_[secret] phx_[secret]'],
@@ -16,18 +20,62 @@ it.each<[text: string, shown: string]>([
   ['https://a.example/?token={hunter2}', 'https://a.example/?token=[secret]'],
   ['password: ${PW:-Zq5Ab2}', 'password: [secret]'],
   ['Server=x;Password=${PW:-Zq5Ab2}', 'Server=x;Password=[secret]'],
+  ['curl -u user:${PASS:-hunter2} h', 'curl -u user:[secret] h'],
+  ['curl -s \\\n  -u user:pw h', 'curl -s \\\n  -u user:[secret] h'],
+  ['-u user:pw', '-u user:[secret]'],
+  ['Authorization: Bearer ${t:-ghp_x}', 'Authorization: Bearer [secret]'],
+  ['"Authorization: Bearer real" is sent', '"Authorization: Bearer [secret]" is sent'],
+  ['aws_secret_access_key=${X:-abc}', 'aws_secret_access_key=[secret]'],
+  ['a; TOKEN="${X:-a b}" b', 'a; TOKEN="[secret]" b'],
+  ['API_TOKEN=abc123', 'API_TOKEN=[secret]'],
+  [
+    'A=1\nexport STRIPE_KEY=Zq5Ab2 # old\nexport  CI_SECRET=swordfish\nmy_password="p w"',
+    'A=1\nexport STRIPE_KEY=[secret] # old\nexport  CI_SECRET=[secret]\nmy_password=[secret]',
+  ],
+  ['password: {hunter2}', 'password: [secret]'],
+  ['add ?token=${T:-ghp_abc} or ?api_key=abc', 'add ?token=[secret] or ?api_key=[secret]'],
+  [
+    '[{"name":"Authorization","value":"Zq5"},{"name":"Accept","value":"a/b"},{"value":"Zq6","key":"X-Api-Key"}]',
+    '[{"name":"Authorization","value":"[secret]"},{"name":"Accept","value":"a/b"},{"value":"[secret]","key":"X-Api-Key"}]',
+  ],
+  ['{"u":"https:\\/\\/user:PW@h.example\\/a"}', '{"u":"https://user:[secret]@h.example/a"}'],
   ["curl -s -u user:p4ss 'https://a.example'", "curl -s -u user:[secret] 'https://a.example'"],
   ["curl --user 'ann:p4ss' a.example", "curl --user 'ann:[secret]' a.example"],
   ...[
     'curl -u user:$PASS h',
     'curl -u user h; sort -u a:b',
-    'sort -u a:b',
+    'sort -u a:b\n-u https://a.example',
     'sk-proj-short, phx_short, rk_live_short, dop_v1_short',
     '?hmacs=1&pw_policy=2',
     'https://a.example/?token=${token}&key={token}&password={0}',
+    'curl -u user:${PASS} h; curl -u "u:{pw}" h; curl -u u:$(cat pw) h',
+    'Authorization: Bearer ${TOKEN:-} or {token} or $token\nAuthorization: Bearer $token\nAuthorization: Bearer ...',
+    'Authorization: Basic auth, Authorization: Bearer tokens',
+    'tokens=5\nsort_key=created_at\nmonkey=abc12\nAPI_TOKEN=$OTHER\nexport API_TOKEN=${OTHER}\nKEY=a\nTOKEN_COUNT=1234',
+    'password: {db_pass}\npassword: {a: b2}\ntoken: {}',
+    '?token=$TOKEN and ?token={token} and ?tokens=5 and `?token=…`',
+    '[{"name":"Authorization","value":"{{token}}"},{"name":"a","value":"b"}] {"name":"token"}',
+    'https:\\/\\/user@h.example\\/a',
   ].map((text): [string, string] => [text, text]),
 ])('in a text: %s', (text, shown) => {
   expect(withoutUrlSecrets(text, MASK)).toBe(shown);
+  expect(maySecretsBeIn(JSON.stringify(text)) || shown === text).toBe(true);
+  expect(withoutUrlSecrets(shown, MASK)).toBe(shown);
+});
+
+it('in a pair of a name and a value, also within a record', () => {
+  const pairs = (value: string): object[] => [
+    { name: 'Authorization', value },
+    { value, key: 'x-api-key' },
+    { name: 'Accept', value: 'a/b' },
+    { name: 'Forgot password', value: 'a page' },
+  ];
+  const body = (value: string): JsonObject => ({ destination: { headers: pairs(value) } }) as JsonObject;
+  const definition = definitionOf('batch_exports');
+  expect(maskedBody(body('Zq5'), definition)).toEqual(body(MASK));
+  const stored = redactionWith(new Uint8Array(32)).text(definition, JSON.stringify(body('Zq5')));
+  expect(stored).not.toContain('Zq5');
+  expect(JSON.parse(stored)).toMatchObject({ destination: { headers: [{}, {}, ...pairs('Zq5').slice(2)] } });
 });
 
 it('by the name of a member', () => {

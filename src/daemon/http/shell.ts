@@ -2,11 +2,10 @@
 import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context, type Next } from 'hono';
 import { METHOD_NAME_ALL } from 'hono/router';
-import { holdsSecret } from '../../catalog/masks.ts';
 import { nameProblem } from '../../core/actor.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { Secret } from '../../core/secret.ts';
+import { holdsSecret, type Secret } from '../../core/secret.ts';
 import { TrustedProxies } from '../../server/client-address.ts';
 import { ICON, type Navigation, type PageParts, refusalPage } from '../dashboard/layout.ts';
 import { createLogin } from '../dashboard/login.ts';

@@ -1,7 +1,7 @@
 /** Import blocks for PostHog's Terraform provider (registry: PostHog/posthog), with what it does not cover as comments. */
 import { createHash } from 'node:crypto';
 import { definitionOf } from '../../catalog/catalog.ts';
-import { isIdSecret } from '../../catalog/masks.ts';
+import { isIdSecret } from '../../catalog/resource-definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import { escapeControlCharacters } from '../../core/escape-control.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';
