@@ -8,7 +8,7 @@ import { type SealRange, type UnlikeSealedRun, runsUnlikeSealed } from './row-se
 import { discontinuousText, fileState } from './verify-chain.ts';
 
 /**
- * What is wrong with the rows of the runs after the newest published one of a source (of all sources: null), in a line each. Empty in
+ * What is wrong with the rows of the newest published run of a source (of all sources: null) and of those after it, in a line each. Empty in
  * a mirror that only Tidemark wrote. Reads the seals again only after the file changed.
  */
 export function hiddenRuns(connection: Connection, source: string | null): readonly string[] {
@@ -80,7 +80,7 @@ const FOUND = new WeakMap<
 function findHidden(connection: Connection, source: string | null): readonly string[] {
   const of = source === null ? {} : { source };
   const newest = readRuns(connection, { ...of, isPublished: true, limit: 1 })[0]?.run ?? 0;
-  const unlike = runsUnlikeSealed(connection, { from: newest + 1, source });
+  const unlike = runsUnlikeSealed(connection, { from: newest, source });
   const lines = new Map([
     ...connection
       .prepare<{ newest: number }, number>(WITHOUT_ROW)

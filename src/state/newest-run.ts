@@ -9,7 +9,7 @@ interface Runs {
 }
 
 /**
- * Refuses to take a run for the newest one of a source (of all: null) while the row of a later one is gone, or was altered, or that
+ * Refuses to take a run for the newest one of a source (of all: null) while its row was altered, or that of a later one is gone or was, or that
  * of an earlier one is gone: what it changed may have been taken back.
  * @throws TidemarkError `mirror_corrupt` that names the run
  */
@@ -22,7 +22,7 @@ export function requireNewest(mirror: Runs, source: string | null): void {
 export function hiddenNewest(mirror: Runs, source: string | null): TidemarkError | null {
   const [line] = mirror.runs.hidden(source);
   if (line !== undefined)
-    return damagedMirror(mirror.path, `${line}; an earlier run would pass for the newest one`);
+    return damagedMirror(mirror.path, `${line}, so which run is the newest is not certain`);
   const [broken] = mirror.runs.brokenChain();
   return broken === undefined ? null : damagedMirror(mirror.path, broken);
 }

@@ -11,6 +11,7 @@ const ALTERATIONS = [
   `UPDATE runs SET outcome = 'failed' WHERE run = 2`,
   `UPDATE runs SET outcome = 'running' WHERE run = 2`,
   'UPDATE runs SET root = NULL WHERE run = 2',
+  'UPDATE runs SET requests = requests + 1 WHERE run = 2',
 ];
 
 function others(id: string): string[][] {
