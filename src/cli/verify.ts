@@ -56,7 +56,7 @@ export async function verify(context: CommandContext, options: VerifyOptions): P
     const what =
       root === null
         ? `${options.audit ?? ''} does not say of which mirrors its entries are: it is the log`
-        : '--root is a root hash';
+        : '--root is a hash';
     throw new TidemarkError('usage', `${what} of one mirror, and each source has its own`, {
       hint: `name one with --source; there are ${namesOf(context.ofSeveral.sources)}`,
     });
@@ -281,7 +281,7 @@ function compareRoot(mirror: Mirror, root: string): NotedSeals {
       },
       lines: [],
       reasons: [
-        `root hash ${root} is not in the chain of ${mirror.path}: it is of another mirror, the chain was written again since, or an older backup was restored since`,
+        `hash ${root} is neither in the chain nor in the audit log of ${mirror.path}: it is of another mirror, the chain was written again since, or an older backup was restored since`,
         // When it was noted, only the user knows.
         ...(restored === undefined
           ? []
@@ -291,7 +291,7 @@ function compareRoot(mirror: Mirror, root: string): NotedSeals {
     };
   }
   const document = { noted: { root, ...sealDocument(found) } };
-  const line = `root hash ${root} is that of ${sealText(found)}`;
+  const line = `${found.status === 'entry' ? '' : 'root '}hash ${root} is that of ${sealText(found)}`;
   if (found.status !== 'replaced') return { document, lines: [line], reasons: [], exitCode: EXIT.done };
   return {
     document,

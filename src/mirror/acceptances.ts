@@ -24,7 +24,7 @@ import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { RecreatedIds } from './recreated-ids.ts';
 import { readIdMap } from './id-map.ts';
-import { sealRow } from './row-seals.ts';
+import { isUnlikeSealed, sealRow } from './row-seals.ts';
 import { DamagedRow, knownKind, storedPath, storedScope, textOf } from './stored-names.ts';
 import { acceptances, fingerprintKey } from './schema/retention-tables.ts';
 import { alteredLogText, lastMove } from './verify-chain.ts';
@@ -378,14 +378,16 @@ export function makeFingerprintKey(writer: Connection): void {
 
 /**
  * The key of this mirror's fingerprints, 32 bytes.
- * @throws TidemarkError `mirror_corrupt` where it is gone or damaged: with another one no acceptance would match
+ * @throws TidemarkError `mirror_corrupt` where it is gone or altered: with another one no acceptance would match
  */
 function readFingerprintKey(connection: Connection): Uint8Array {
   const key = FINGERPRINT_KEY(connection).get()?.key;
-  if (key instanceof Uint8Array && key.length === FINGERPRINT_KEY_BYTES) return key;
-  const state = key === undefined ? 'is gone from the mirror' : 'cannot be read: the mirror is damaged';
+  const isIntact = key instanceof Uint8Array && key.length === FINGERPRINT_KEY_BYTES;
+  if (isIntact && !isUnlikeSealed(connection, 'fingerprint_key', [1])) return key;
+  const isGone = key === undefined;
+  const state = isGone ? 'is gone from the mirror' : 'is not as it was made';
   throw new TidemarkError('mirror_corrupt', `the key of the drift fingerprints ${state}`, {
-    hint: 'restore the mirror from a copy; or run `tidemark sync`, which makes another one, and accept the drift again',
+    hint: `restore a backup${isGone ? '; or run `tidemark sync` for another one, and accept the drift again' : ''}`,
   });
 }
 

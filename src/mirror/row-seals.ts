@@ -8,7 +8,7 @@
  * detectable whatever the program changes afterwards.
  */
 import { createHash } from 'node:crypto';
-import type { Connection } from './database.ts';
+import type { Connection, Statement } from './database.ts';
 import { inJson } from './query.ts';
 
 /** The tables whose rows are sealed. */
@@ -100,8 +100,7 @@ export function sealRow(writer: Connection, set: SealedSet, key: RowKey): void {
 
 /** The same for many rows of a set. */
 export function rowSealer(writer: Connection, set: SealedSet): (key: RowKey) => void {
-  const isRow = SETS[set].key.map((column) => `${column} = ?`).join(' AND ');
-  const find = writer.prepare<(string | number)[], SealedRow>(sealedRowsSql(set, isRow));
+  const find = rowFinder(writer, set);
   const drop = writer.prepare<[string]>(`DELETE FROM row_seals WHERE "set" = '${set}' AND member = ?`);
   const read = sealReader(writer, set);
   const write = sealWriter(writer, set);
@@ -120,6 +119,17 @@ export function rowSealer(writer: Connection, set: SealedSet): (key: RowKey) => 
     }
     write('', whole);
   };
+}
+
+function rowFinder(connection: Connection, set: SealedSet): Statement<(string | number)[], SealedRow> {
+  return connection.prepare(sealedRowsSql(set, SETS[set].key.map((column) => `${column} = ?`).join(' AND ')));
+}
+
+/** True for a row that has a seal and is not as it was sealed. */
+export function isUnlikeSealed(connection: Connection, set: SealedSet, key: RowKey): boolean {
+  const found = rowFinder(connection, set).get(...key);
+  const seal = found === undefined ? undefined : sealReader(connection, set)(found.member);
+  return found !== undefined && seal?.equals(rowSeal(set, found)) === false;
 }
 
 /** The row of a run that is not as it was when the run ended. */

@@ -74,7 +74,7 @@ describe('verify --root', () => {
     await run('snapshots', 'pin', 'first', '--as', 'ann');
     const hash = (await verified()).audit_log?.hash ?? '';
     expect((await run('verify', '--root', hash)).stdout).toContain(
-      `root hash ${hash} is that of entry 1 of the audit log (pin by ann (${via}))`,
+      `\nhash ${hash} is that of entry 1 of the audit log (pin by ann (${via}))`,
     );
     // After the last seal, only who noted the hash can tell.
     change('DELETE FROM snapshots', 'DELETE FROM audit_log');
@@ -88,7 +88,7 @@ describe('verify --root', () => {
     const refused = await run('verify', '--root', other);
     expect(refused.code).toBe(1);
     expect(refused.stderr).toBe(
-      `tidemark: root hash ${other} is not in the chain of ${path}: it is of another mirror, the chain was written again since, or an older backup was restored since\n`,
+      `tidemark: hash ${other} is neither in the chain nor in the audit log of ${path}: it is of another mirror, the chain was written again since, or an older backup was restored since\n`,
     );
     const { root } = await verified();
     expect((await verified('--root', other)).noted).toEqual({ root: other, status: 'unknown' });

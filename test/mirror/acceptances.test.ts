@@ -64,7 +64,7 @@ describe('the key of fingerprints', () => {
     );
   });
 
-  it.each(["x'00'", "'text'", '7'])('is refused where it was damaged: %s', (value) => {
+  it.each(["x'00'", "'text'", '7', 'zeroblob(32)'])('is refused where it was altered: %s', (value) => {
     const mirror = open();
     alterFile(mirror.path, `UPDATE fingerprint_key SET key = ${value}`);
     expect(() => mirror.acceptances.fingerprintKey()).toThrow(
