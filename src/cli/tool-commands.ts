@@ -3,7 +3,7 @@ import { isNetwork } from '../config/schema.ts';
 import { type CommandRow, portNumber, positiveNumber, writtenFile } from './command-row.ts';
 
 function network(text: string): string {
-  if (!isNetwork(text)) throw new Error('expected an IP address or a CIDR range, e.g. 10.0.0.0/8');
+  if (!isNetwork(text)) throw new Error('expected an IP address or a CIDR range, e.g. 10.0.0.0/24');
   return text;
 }
 

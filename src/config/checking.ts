@@ -258,3 +258,18 @@ export function readTextFile(path: string): TextFile {
     return { mistake: 'is not UTF-8 text: save it in that encoding', isMissing: false };
   }
 }
+
+/** The addresses of proxies, after a warning of ranges that have more than proxies in them. */
+export function withWideNamed({ tree, warnings }: Checking, networks: readonly string[]): readonly string[] {
+  const wide = networks.filter((each) => {
+    const [address = '', bits] = each.split('/');
+    return bits !== undefined && (address.includes(':') ? Number(bits) < 32 : Number(bits) <= 8);
+  });
+  for (const each of wide) {
+    const who = each.startsWith('127.') ? 'every user of this machine' : 'whoever is in it';
+    warnings.push(
+      `${place(tree, ['http', 'trustedProxies'])}${each} is wide: ${who} can claim any address and, with http.userHeader, any name; list the proxies alone`,
+    );
+  }
+  return networks;
+}

@@ -17,6 +17,7 @@ import {
   FilesRead,
   fileSecret,
   readTextFile,
+  withWideNamed,
 } from './checking.ts';
 import {
   type Config,
@@ -409,16 +410,15 @@ function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
     warnings.push(
       `${place(tree, ['http', 'allowRestore'])}nobody can log in without http.token: the dashboard applies no restore`,
     );
-  const tokenFile = file === undefined ? null : absolutePath(checking, ['http', 'tokenFile'], file);
   return {
     ...listen,
     token,
-    tokenFile,
+    tokenFile: file === undefined ? null : absolutePath(checking, ['http', 'tokenFile'], file),
     triggerToken,
     mcp: parsed.http.mcp,
     allowRestore: parsed.http.allowRestore,
     publicUrl: publicUrl?.href.replace(/\/+$/, '') ?? null,
-    trustedProxies,
+    trustedProxies: withWideNamed(checking, trustedProxies),
     userHeader: checkedUserHeader(checking, parsed.http, isTokenNamed),
   };
 }

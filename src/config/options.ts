@@ -324,7 +324,7 @@ export const OPTIONS = section('Tidemark configuration', {
     trustedProxies: t.networks.prefault([]).meta({
       description:
         'Addresses and ranges of the proxies in front of the daemon or `serve` whose X-Forwarded-For, -Host and -Proto headers are believed. Those from other addresses are ignored.',
-      example: ['10.0.0.0/8'],
+      example: ['10.0.0.7'],
     }),
     userHeader: t.headerName.optional().meta({
       description:

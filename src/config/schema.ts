@@ -317,10 +317,10 @@ export const listenAddress = z
 
 /** Addresses of other machines, alone or as ranges. */
 export const networks = z
-  .array(z.string().refine(isNetwork).meta({ expected: 'an IP address or a CIDR range, e.g. 10.0.0.0/8' }))
+  .array(z.string().refine(isNetwork).meta({ expected: 'an IP address or a CIDR range, e.g. 10.0.0.0/24' }))
   .meta({
     type: 'list of addresses',
-    expected: 'a list of IP addresses and CIDR ranges, e.g. [127.0.0.1, "10.0.0.0/8"]',
+    expected: 'a list of IP addresses and CIDR ranges, e.g. [127.0.0.1, "10.0.0.0/24"]',
   });
 
 /** The name of a header that a proxy sets. */

@@ -1,5 +1,5 @@
 /** What is wrong on this side: clock, disk, mirror, schedules, notices. Pure. */
-import { RESTORE_HINT, resumeHint, withSource } from '../core/hints.ts';
+import { RESTORE_HINT, resumeHint, shellWord, withSource } from '../core/hints.ts';
 import { byteSize, formatInteger, localTime, plural } from '../core/wording.ts';
 import { type UnendedRestore, unendedText } from '../mirror/unfinished-restore.ts';
 import { freeText, fullDisk, LEAST_FREE } from './disk.ts';
@@ -82,6 +82,13 @@ export function mirrorProblems(
       MIRROR_UNWRITABLE,
       writeError.message,
       writeError.hint ?? 'check the owner and mode of the directory',
+    );
+  if (health.isOpen)
+    add(
+      'warning',
+      'mirror_open',
+      `every user of this machine can open ${path}`,
+      `\`chmod 600 ${shellWord(path)}\``,
     );
   disk(health, add);
   for (const source of health.sources) {

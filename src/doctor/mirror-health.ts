@@ -38,6 +38,8 @@ export interface MirrorHealth {
   readonly error: TidemarkError | null;
   /** Damage of the file that SQLite reports; empty for an intact one. */
   readonly damage: readonly string[];
+  /** True where every user of the machine can read or write it. */
+  readonly isOpen: boolean;
   /** Of the file and its log. */
   readonly bytes: number;
   /** Null if the system does not report it. */
@@ -93,6 +95,7 @@ export function mirrorHealth(options: HealthOptions): MirrorHealth {
     isThere,
     error,
     damage,
+    isOpen: process.platform !== 'win32' && (modeOf(config.mirror) & 0o006) !== 0,
     bytes: sizeOf(config.mirror) + sizeOf(`${config.mirror}-wal`),
     space: spaceBeside(config.mirror),
     ...lockCheck(config.mirror, now, looker),
@@ -177,6 +180,10 @@ function quickCheck(mirror: Mirror): string[] {
   } catch (error) {
     return [asTidemarkError(error).message];
   }
+}
+
+function modeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
 }
 
 function sizeOf(path: string): number {

@@ -124,6 +124,21 @@ log: { level: debug }
     for (const mistake of mistakes) expect(refused(text, KEY).message).toMatch(mistake);
   });
 
+  it('warns of networks that have more than proxies in them', () => {
+    const http =
+      'http: { trustedProxies: [10.0.0.0/8, 127.0.0.0/8, 127.0.0.1, 10.1.0.0/16, "fd00::/8", "fd00:1::/32", "::/0"] }';
+    const warnings = yaml(`${oneSource()}${http}\n`, KEY).warnings.map((line) =>
+      line.replace(/^.*Proxies: /, ''),
+    );
+    expect(warnings).toEqual(
+      ['10.0.0.0/8', '127.0.0.0/8', 'fd00::/8', '::/0'].map((network): unknown =>
+        expect.stringMatching(
+          `^${network} is wide: ${network.startsWith('127') ? 'every user of this machine' : 'whoever is in it'} can claim`,
+        ),
+      ),
+    );
+  });
+
   it('warns of a clone that is not there and that nothing makes', () => {
     const warnings = (git: string): readonly string[] =>
       yaml(oneSource(`git: { ${git} }`), KEY).warnings.filter((line) => line.includes('no clone'));

@@ -1,4 +1,5 @@
 /** What `doctor` says of how fresh the mirror is: only a complete run of all kinds counts, whatever came after it. */
+import { chmodSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
@@ -28,10 +29,19 @@ async function rig() {
     // Times are altered here by SQL, which doctor names too.
     return found.filter(({ code }) => code !== 'mirror_corrupt');
   };
-  return { sync, write, problems };
+  return { sync, write, problems, path: join(directory, 'mirror.db') };
 }
 
 const OLD = new Date(Date.now() - 72 * 3_600_000).toISOString();
+
+it('a mirror that every user can read is named, with the command that closes it', async () => {
+  const { sync, problems, path } = await rig();
+  await sync();
+  chmodSync(path, 0o644);
+  expect(await problems()).toMatchObject([{ code: 'mirror_open', next: `\`chmod 600 ${path}\`` }]);
+  chmodSync(path, 0o640);
+  expect(await problems()).toEqual([]);
+});
 
 it('a run of some kinds makes an old copy no fresher', async () => {
   const { sync, write, problems } = await rig();
