@@ -28,13 +28,12 @@ import {
   translated,
   withoutVerifyHint,
 } from './database.ts';
-import { endDeadRuns } from './dead-runs.ts';
+import { endDeadRestores, endDeadRuns } from './dead-work.ts';
 import { makeKindViews } from './kind-views.ts';
 import { type LockHolder, acquireWriterLock } from './lock.ts';
 import { PAGE_SIZE, markedVersion, migrate, schemaVersion } from './migrations.ts';
 import { Mirror, type MirrorOptions } from './mirror.ts';
 import { realMirrorPath } from './real-path.ts';
-import { endDeadRestores } from './restores.ts';
 import { plantedTrigger, requireSchema, restoreSchema } from './schema-check.ts';
 import { removeStage } from './stage.ts';
 

@@ -12,7 +12,7 @@ import { resolvePointer } from '../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
 import type { MirrorAccess } from './access.ts';
 import { recordAction } from './audit-log.ts';
-import { contradictedRows, isAsRecorded, madeVia, requireAsRecorded } from './audited-rows.ts';
+import { contradictedRows, madeVia, requireAsRecorded } from './audited-rows.ts';
 import type { Connection } from './database.ts';
 import { isAmong, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { mappingsUnlikeSealed } from './row-seals.ts';
@@ -533,38 +533,6 @@ const ADD_STEP = prepared((db) => {
     .values({ restore, step, outcome, differences: '[]', attempts: 0, inverse, errorCode, error })
     .prepare();
 });
-
-const RUNNING = prepared((db) =>
-  db.select({ restore: restores.restore }).from(restores).where(eq(restores.outcome, 'running')).prepare(),
-);
-
-const END_DEAD = prepared((db) =>
-  db
-    .update(restores)
-    .set({ outcome: 'interrupted' })
-    .where(eq(restores.restore, param('restore')))
-    .prepare(),
-);
-
-/**
- * Ends restores whose process crashed. The caller holds the writer lock, so no other process can be applying one.
- * @param actor who opened the mirror next
- */
-export function endDeadRestores(writer: Connection, actor: Actor, at: string): void {
-  const dead = RUNNING(writer).all();
-  if (dead.length === 0) return;
-  writer
-    .transaction(() => {
-      for (const { restore } of dead) {
-        // One that was tampered with stays as it is: `verify` names it, and nothing continues it.
-        if (!isAsRecorded(writer, 'restores', [restore])) continue;
-        recordAction(writer, actor, { action: 'end', at, about: 'restores', key: [restore] }, () => {
-          END_DEAD(writer).run({ restore });
-        });
-      }
-    })
-    .immediate();
-}
 
 const SET_OUTCOME = prepared((db) => {
   const { restore, outcome, finishedAt } = paramsOf(restores);
