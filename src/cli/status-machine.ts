@@ -35,27 +35,25 @@ export function diskReasons(configs: readonly Config[]): string[] {
 export function withKilledDaemon(health: Health, mirror: Mirror, pid: number, now: number): Health {
   const [job] = mirror.daemon.jobs({ limit: 1 });
   const jobAt = job?.finishedAt ?? job?.startedAt ?? null;
-  const killed = killedProblem(mirror.path, { jobAt, isOnce: isCalledOnce(mirror) }, pid, now);
+  const killed = killedProblem(mirror.path, jobAt, pid, now);
   return killed === null ? health : withProblem(health, killed);
 }
 
 /** The same of mirrors that had one daemon. */
 export function killedReasons(configs: readonly Config[], pid: number, now: number): string[] {
-  const all = configs.flatMap(
-    ({ mirror }) => killedProblem(mirror, { jobAt: null, isOnce: false }, pid, now) ?? [],
-  );
+  const all = configs.flatMap(({ mirror }) => killedProblem(mirror, null, pid, now) ?? []);
   return [...new Set(all.flatMap(({ message, hint }) => [message, `  → ${hint}`]))];
 }
 
 function killedProblem(
   mirror: string,
-  { jobAt, isOnce }: { readonly jobAt: string | null; readonly isOnce: boolean },
+  jobAt: string | null,
   pid: number,
   now: number,
 ): { readonly message: string; readonly hint: string } | null {
-  const killed = killedDaemon(mirror, { pid, host: hostname(), now });
+  const killed = killedBy(mirror, { pid, now });
   if (killed === null) return null;
-  if (isOnce)
+  if (killed.isOnce)
     return {
       message: `a call of \`daemon --once\` (process ${killed.pid} on ${killed.host}, started ${age(killed.since, now)}) was killed or crashed`,
       hint: 'its next call continues: `tidemark daemon --once` does it now',
@@ -71,17 +69,26 @@ function killedProblem(
 const COMMANDS = 3;
 
 /** Who syncs the source, as far as the mirror shows it. */
-export function upkeepOf(mirror: Mirror, source: string, hasDaemon: boolean): Upkeep {
+export function upkeepOf(
+  mirror: Mirror,
+  source: string,
+  hasDaemon: boolean,
+  looker: { readonly pid: number; readonly now: number },
+): Upkeep {
   if (hasDaemon) return 'daemon';
   const runs = mirror.runs.list({ source, isOfAllKinds: true, limit: COMMANDS });
   if (runs.length === COMMANDS && runs.every(({ trigger }) => trigger.startsWith('command')))
     return 'commands';
-  if (isCalledOnce(mirror, source)) return 'once';
+  if (isCalledOnce(mirror, source) || killedBy(mirror.path, looker)?.isOnce === true) return 'once';
   return mirror.daemon.jobs({ name: 'sync', source, limit: 1 }).length === 0 ? 'not yet' : 'nobody';
 }
 
-/** Whether the newest sync of a daemon, of the source or of any, was a call of `daemon --once`. */
-function isCalledOnce(mirror: Mirror, source?: string): boolean {
-  const jobs = mirror.daemon.jobs({ name: 'sync', ...(source === undefined ? {} : { source }), limit: 2 });
+function killedBy(mirror: string, { pid, now }: { readonly pid: number; readonly now: number }) {
+  return killedDaemon(mirror, { pid, host: hostname(), now });
+}
+
+/** Whether the newest sync of a daemon, of the source, was a call of `daemon --once`. */
+function isCalledOnce(mirror: Mirror, source: string): boolean {
+  const jobs = mirror.daemon.jobs({ name: 'sync', source, limit: 2 });
   return jobs.find(({ outcome }) => outcome !== 'running')?.summary['once'] === true;
 }

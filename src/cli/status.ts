@@ -188,7 +188,7 @@ async function lookAtHealth(
   const found = await drift.ofAll(mirror, config, names, now);
   const seen = snapshotOf(view, { ...inputs, damage: drift.damage(mirror) }, now, mirror);
   const health = withDisk(withKilledDaemon(seen.health, mirror, context.pid, now), mirror.path);
-  const upkeep = upkeepOf(mirror, names[0] ?? '', hasDaemon);
+  const upkeep = upkeepOf(mirror, names[0] ?? '', hasDaemon, { pid: context.pid, now });
   return { view, snapshot: { ...seen, health }, found, writer, backups, hasDaemon, upkeep };
 }
 

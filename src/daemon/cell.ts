@@ -182,7 +182,9 @@ export class Cell {
    * @throws TidemarkError `mirror_locked` if another one runs
    */
   async register(first: DaemonRegistration | null): Promise<DaemonRegistration> {
-    this.#registration = await registerDaemon(this.#config.mirror, this.#effects, first);
+    const { clock, pid, host } = this.#effects;
+    const holder = { clock, pid, host, isOnce: this.#surroundings.isOnce };
+    this.#registration = await registerDaemon(this.#config.mirror, holder, first);
     removeLeftPlan(this.#config.mirror);
     const { isAfterCut, isAfterFailedStart } = this.#registration;
     if (isAfterCut) this.observers.cutShort(isAfterFailedStart);

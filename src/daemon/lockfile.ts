@@ -39,6 +39,8 @@ export interface DaemonLockfile {
   readonly lockPath: string;
   /** It ended as it should: what it left unwritten is for the next one. */
   readonly isStopped: boolean;
+  /** A call of `daemon --once`. */
+  readonly isOnce: boolean;
 }
 
 export interface DaemonRegistration {
@@ -81,7 +83,12 @@ const CLAIM_PAUSE_MS = 100;
  */
 export async function registerDaemon(
   mirror: string,
-  { clock, pid, host }: { readonly clock: Clock; readonly pid: number; readonly host: string },
+  {
+    clock,
+    pid,
+    host,
+    isOnce = false,
+  }: { readonly clock: Clock; readonly pid: number; readonly host: string; readonly isOnce?: boolean },
   first: Pick<DaemonRegistration, 'token' | 'lockPath'> | null = null,
 ): Promise<DaemonRegistration> {
   createDirectory(mirror);
@@ -98,8 +105,8 @@ export async function registerDaemon(
   let isAfterFailedStart: boolean;
   const write = (): void => {
     const named = lockPath === path ? {} : { lock: lockPath };
-    const stopped = isStopped ? { stopped: true } : {};
-    const text = JSON.stringify({ pid, host, url, since, token: token.reveal(), ...named, ...stopped });
+    const ways = { ...(isStopped ? { stopped: true } : {}), ...(isOnce ? { once: true } : {}) };
+    const text = JSON.stringify({ pid, host, url, since, token: token.reveal(), ...named, ...ways });
     const temporary = `${path}.${pid}`;
     try {
       // Created new, so that the token is not written to a file or through a link that somebody else made.
@@ -349,7 +356,7 @@ function ownText(path: string): string {
 function readCard(path: string): DaemonLockfile | null {
   try {
     const card = JSON.parse(ownText(path)) as Record<string, unknown>;
-    const { pid, host, url, since, token, lock, stopped } = card;
+    const { pid, host, url, since, token, lock, stopped, once } = card;
     if (typeof pid !== 'number' || typeof host !== 'string' || typeof since !== 'string') return null;
     if (typeof token !== 'string') return null;
     const lockPath = typeof lock === 'string' ? lock : path;
@@ -361,6 +368,7 @@ function readCard(path: string): DaemonLockfile | null {
       token: new Secret(token),
       lockPath,
       isStopped: stopped === true,
+      isOnce: once === true,
     };
   } catch {
     // Missing, not readable, or being replaced: the same as no daemon.

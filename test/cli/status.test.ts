@@ -291,6 +291,24 @@ describe('status', () => {
       /Fresh +By hand +last complete sync just now \(limit: \S+ min\); none by schedule so far$/m,
     );
     expect(begun).toMatch(/^Next, by a daemon or when `daemon --once` is called: sync /m);
+    // Killed before its first sync ended: the mirror does not say yet who calls.
+    const holder = { clock: systemClock, pid: 4712, host: 'web1' };
+    const call = await registerDaemon(path, { ...holder, isOnce: true });
+    const { source } = mirror.runs.list({ limit: 1 })[0]!;
+    const startedAt = new Date().toISOString();
+    const cut = mirror.daemon.beginJob({ name: 'sync', source, trigger: 'schedule', startedAt });
+    call.release();
+    const killed = await now();
+    expect(killed).toMatch(
+      /Needs attention:\n {2}a call of `daemon --once` \(process 4712 on web1, started just now\) was killed or crashed\n {4}→ its next call continues/,
+    );
+    expect(killed).not.toMatch(/start it again|no daemon is running|nothing calls/);
+    expect(killed).toMatch(/^Next, when `daemon --once` is called: sync /m);
+    mirror.daemon.finishJob(cut, {
+      ...{ finishedAt: startedAt, outcome: 'failed', run: null, errorCode: 'interrupted', error: 'killed' },
+      summary: {},
+    });
+    call.leave();
     const endSync = (once: boolean): void => {
       const [{ source, startedAt } = { source: '', startedAt: '' }] = mirror.runs.list({ limit: 1 });
       const job = mirror.daemon.beginJob({ name: 'sync', source, trigger: 'schedule', startedAt });
@@ -299,7 +317,7 @@ describe('status', () => {
     };
     endSync(false);
     expect(await now()).toMatch(unattended);
-    const daemon = await registerDaemon(path, { clock: systemClock, pid: 4711, host: 'web1' });
+    const daemon = await registerDaemon(path, { ...holder, pid: 4711 });
     daemon.release();
     expect(await now()).toMatch(
       /Needs attention:\n {2}the daemon \(process 4711 on web1, started just now\) was killed or crashed: nothing is synced on schedule, and no notice is sent\n {4}→ start it again/,
