@@ -65,6 +65,9 @@ const OBSERVED_STARTS = [20, 10, 5, 2];
 const MINUTE_MS = 60_000;
 /** The longest time for a request to reach the service: if its answer takes longer, the service was working on it. */
 const LONGEST_WAY_MS = 5_000;
+/** Each pause as long as this is a warning; of shorter ones, one in `WARNED_MS`. */
+const LONG_PAUSE_MS = MINUTE_MS;
+const WARNED_MS = 10 * MINUTE_MS;
 
 /** How many starts a log must remember for these limits. */
 export function startsToKeep(rate: RateLimits): number {
@@ -93,6 +96,7 @@ export class Limiter {
   #known: { readonly text: string; readonly pace: Pace | null } | null = null;
   /** Requests of this process that were not refused since the refusal at that time. */
   #passed = { since: Number.NEGATIVE_INFINITY, count: 0 };
+  #warnedAt: number | null = null;
 
   constructor(options: LimiterOptions) {
     const { rate, rateLog: shared, keptPace: pace, clock, log } = options;
@@ -161,7 +165,7 @@ export class Limiter {
 
   /** A 429 to a request started at `startedAt`: nothing starts for `waitMs`, and then at half the rate. */
   onThrottled(startedAt: number, waitMs: number): void {
-    const { isCounted, perMinute } = this.#log.atomically((log) => {
+    const { isCounted, perMinute, now } = this.#log.atomically((log) => {
       const now = log.now();
       const before = this.#pace(log, now);
       const observed = this.#observedRate(log, now, before);
@@ -170,14 +174,18 @@ export class Limiter {
         passed: this.#passed.count,
       });
       log.writePace(JSON.stringify(after));
-      return { isCounted: after.refusedAt !== before?.refusedAt, perMinute: Math.round(after.rate * 60) };
+      const isCounted = after.refusedAt !== before?.refusedAt;
+      return { isCounted, perMinute: Math.round(after.rate * 60), now };
     });
     if (!isCounted) return;
+    // Short pauses come in rows.
+    const isNews = waitMs >= LONG_PAUSE_MS || this.#warnedAt === null || now - this.#warnedAt > WARNED_MS;
+    if (isNews) this.#warnedAt = now;
     const { rateLog, keptPace } = this.#options;
     const whose = rateLog === undefined && keptPace === undefined ? 'none of this run' : 'none';
-    this.#options.log.warn(
+    this.#options.log[isNews ? 'warn' : 'info'](
       { waitMs: Math.round(waitMs), perMinute },
-      `the service asks for fewer requests: ${whose} starts for that long, and then at half the rate`,
+      `the service asks for fewer requests: ${whose} starts for ${Math.ceil(waitMs / 1000)} s, and then at half the rate`,
     );
   }
 
