@@ -132,7 +132,7 @@ export const PAGE_STYLE = `
 * { box-sizing: border-box; }
 html { scroll-padding-top: 4.5rem; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; -webkit-text-size-adjust: 100%; }
-main { max-width: 70rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+main { max-width: 70rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; overflow-wrap: break-word; }
 h1 { font-size: 1.6rem; line-height: 1.2; margin: 0; letter-spacing: -.01em; overflow-wrap: anywhere; }
 h2 { font-size: 1.05rem; margin: 2.25rem 0 .6rem; }
 section > h2::first-letter { text-transform: uppercase; }

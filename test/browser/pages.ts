@@ -4,7 +4,9 @@ import { diffStates } from '../diff/diff-states.ts';
 import { diffReport } from '../../src/report/diff-report.ts';
 import { renderHtml } from '../../src/report/render-html.ts';
 import { auditReport, type ShownEntry } from '../../src/report/audit-report.ts';
+import { planReport } from '../../src/report/plan-report.ts';
 import { timelineReport } from '../../src/report/timeline-report.ts';
+import { planOf, organization, record, stateOf, svc } from '../restore/states.ts';
 import { HOSTILE, sampleDiff, sampleOptions, state } from '../report/sample.ts';
 
 export const SAMPLE = renderHtml(diffReport(sampleDiff(), sampleOptions));
@@ -30,6 +32,19 @@ export function largePage(): string {
     { mode: 'default' },
   );
   return renderHtml(diffReport(document, { definitions: definitionOf, title: HOSTILE }));
+}
+
+/** A plan with a manual step that names a value of one long word. */
+export function planPage(): string {
+  const plan = planOf(
+    stateOf([organization, record('roles', 'r1', { id: 'r1', name: 'Readers' })]),
+    stateOf([organization]),
+    { definitions: svc },
+  );
+  const by = `publish ${'dcgNVQ8OsOc9q8AXgIHWVFv8cWq'.repeat(3)} in DNS`;
+  const [step] = plan.steps;
+  const manual = { ...step!, action: 'manual' as const, request: null, reason: by };
+  return renderHtml(planReport({ ...plan, steps: [...plan.steps, manual] }, { definitions: svc }));
 }
 
 /** A year with something on its last day. */

@@ -3,12 +3,13 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { CHROMIUM, launch } from './browser.ts';
 import { poorTexts } from './contrast.ts';
-import { auditPage, largePage, SAMPLE, timelinePage, yearPage } from './pages.ts';
+import { auditPage, largePage, planPage, SAMPLE, timelinePage, yearPage } from './pages.ts';
 
 const PAGES = [
   ['sample', SAMPLE],
   ['200 changes', largePage()],
   ['timeline', timelinePage()],
+  ['plan', planPage()],
 ] as const;
 /** As text: the types of a browser are not those of our program. */
 const UNFOLD = "for (const fold of document.querySelectorAll('details')) fold.open = true;";
