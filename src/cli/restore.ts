@@ -382,6 +382,9 @@ function earlierStateNotes(
   ];
 }
 
+/** As many ids as a command can have that a person copies. */
+const NAMED_BELOW = 20;
+
 /** Lines that name what was lost along with what the plan creates, where the filters leave it out. */
 async function unselectedBelow(
   session: RestoreSession,
@@ -415,13 +418,17 @@ async function unselectedBelow(
   const { id, ...others } = asked;
   const organizations = [...new Set(lost.flatMap(({ scope }) => scope.organization_id ?? []))];
   const wider: RestoreOptions = {
-    // An id selects that record only; its organization also has what is below it.
-    ...(id === undefined ? {} : { organization: organizations }),
     ...others,
+    // An id selects that record only. Where too many are below it for a command, its organization has them, and more.
+    ...(id === undefined
+      ? {}
+      : lost.length <= NAMED_BELOW
+        ? { id: [...id, ...lost.map((record) => record.id)] }
+        : { organization: organizations }),
     kind: [...new Set([...(asked.kind ?? steps.map(({ kind }) => kind)), ...byKind.map(([kind]) => kind)])],
   };
   return [
     `not selected, and lost with what is created: ${counts.join(', ')} below it`,
-    `  → \`${planCommand(context, wider)}\` plans to restore that too`,
+    `  → \`${planCommand(context, wider)}\` plans to restore that too${wider.id === undefined && id !== undefined ? ', and whatever else of these kinds differs there' : ''}`,
   ];
 }

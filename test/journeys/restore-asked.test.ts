@@ -550,12 +550,17 @@ describe('a plan that creates a record without what was lost with it', () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
     const { id } = await story.named('roles', 'On-call');
     const members = await story.list(`roles/${String(id)}/role_memberships`);
+    const other = await story.named('roles', 'Contractors');
     await story.call('DELETE', `${ORGANIZATION}roles/${String(id)}/`);
+    // By name, nothing else of the organization is planned.
+    if (choice[0] === '--id')
+      await story.call('PATCH', `${ORGANIZATION}roles/${String(other.id)}/`, { name: 'X' });
     const { stderr } = await story.expectRun(2, 'restore', 'run:1', ...choice);
     expect(stderr).toContain(`${members.length} role memberships below it`);
     const [, command = ''] = /`tidemark (restore [^`]*)` plans to restore that too/.exec(stderr) ?? [];
     const { stdout, stderr: after } = await story.expectRun(2, ...command.split(' '));
     expect(stdout).toContain(`${members.length + 1} to create`);
+    expect(stdout).not.toContain('to update');
     expect(after).not.toContain('not selected');
   });
 });
