@@ -118,7 +118,10 @@ async function buildInto(directory: string): Promise<void> {
   writeFileSync(join(directory, 'THIRD-PARTY-LICENSES.txt'), licensesOf(output));
 }
 
-/** The licenses of the packages in the bundle, each text once: most of them have to go with every copy of the code. */
+/**
+ * The licenses of the packages in the bundle: most of them have to go with every copy of the code. Each text once, however its lines
+ * are wrapped, below the packages that it is of, with their own lines of copyright.
+ */
 function licensesOf(output: RolldownOutput['output']): string {
   const modules = output.flatMap((part) => (part.type === 'chunk' ? part.moduleIds : []));
   const packages = modules.flatMap((path) => /^\/.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []);
@@ -128,12 +131,22 @@ function licensesOf(output: RolldownOutput['output']): string {
       string
     >;
     const files = globSync(['LICEN[CS]E*', 'licen[cs]e*'], { cwd: path }).sort();
-    const texts = files.map((file) => readFileSync(join(path, file), 'utf8').trim());
-    return { heading: `${name} ${version} (${license})`, text: texts.join('\n\n') };
+    const lines = files.flatMap((file) => readFileSync(join(path, file), 'utf8').trim().split(/\r?\n/));
+    const own = lines.filter((line) => COPYRIGHT.test(line)).map((line) => line.trim());
+    const text = lines
+      .filter((line) => !COPYRIGHT.test(line) && !TITLE.test(line))
+      .join('\n')
+      .trim();
+    return { heading: [`${name} ${version} (${license})`, ...own].join('\n  '), text };
   });
-  return [...Map.groupBy(licensed, ({ text }) => text)]
-    .map(([text, own]) => `${own.map(({ heading }) => heading).join('\n')}\n\n${text}`)
+  return [...Map.groupBy(licensed, ({ text }) => text.toLowerCase().replace(/[^a-z0-9]+/g, ' ')).values()]
+    .map((same) => `${same.map(({ heading }) => heading).join('\n')}\n\n${same[0]!.text}`)
     .join(`\n\n${'-'.repeat(80)}\n\n`);
 }
+
+/** Lines that are of one package. */
+const COPYRIGHT = /^\s*copyright\s+(?:\(c\)|©|\d)/i;
+/** The name of a license, which the package's line has. */
+const TITLE = /^\W*(?:the )?(?:MIT|ISC) licen[cs]e\b[^a-z]*(?:\(MIT\))?\W*$/i;
 
 if (import.meta.main) await buildProgram(join(import.meta.dirname, 'dist'));
