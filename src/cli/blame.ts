@@ -3,24 +3,28 @@ import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
-import { recordBlame, recordLog, renewalsOf, withWriters, type BlameField } from '../diff/history.ts';
+import {
+  recordBlame,
+  recordLog,
+  renewalsOf,
+  withWriters,
+  type BlameField,
+  type Sighting,
+} from '../diff/history.ts';
 import { recordName } from '../diff/change.ts';
-import type { RunTime } from '../mirror/record-page.ts';
 import { maskedAt, withMaskedId } from '../report/mask.ts';
 import type { Fact, TablePart } from '../report/document.ts';
 import { renderText } from '../report/render-text.ts';
-import { restoreText, unknownFieldsText } from '../report/notes.ts';
+import { notReadText, restoreText, unknownFieldsText } from '../report/notes.ts';
 import { pathText } from '../report/value-text.ts';
 import { resolvePoint } from '../state/point.ts';
 import { perhapsMissing, recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { lineOptions, print, printNote, printReason, terminalWidth, type CommandContext } from './context.ts';
 import {
-  firstSeenText,
   missingText,
   perhapsMissingDocument,
   perhapsMissingText,
-  notReadText,
   notThereYet,
   recordReport,
   notesOf,
@@ -60,10 +64,11 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       now: systemClock.now(),
     });
     const history = recordHistory(mirror, row, point.run, definitionsFor(config, row.source));
-    const { revisions, lastSeen } = history;
+    const { revisions, seenBy, firstSeen: first, lastSeen } = history;
     const asked = {
       mode: options.all === true ? 'all_but_volatile' : 'default',
       sightingBefore: history.sightingBefore,
+      seenBy,
     } as const;
     const log = history.withRestores(recordLog(definition, revisions, asked));
     const fields = withWriters(
@@ -75,7 +80,6 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
         : { ...field, value: maskedAt(field.path, field.value, definition) },
     );
     const [newest] = revisions;
-    const first = revisions.at(-1);
     const removed = newest?.body === null ? { run: newest.run, at: newest.at } : null;
     const body = revisions.find((revision) => revision.body !== null)?.body;
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
@@ -106,7 +110,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
         ...(point.forgotten === undefined ? {} : { forgotten: point.forgotten }),
         is_altered: exit !== EXIT.done,
         warnings: altered,
-        first_seen: first === undefined ? null : { run: first.run, at: first.at },
+        first_seen: first,
         last_seen: lastSeen,
         removed,
         missing_since: missing,
@@ -120,11 +124,11 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     } else {
       const named = { name, showsSecrets: options.showSecrets === true, altered };
       const facts: readonly Fact[] =
-        first === undefined
+        first === null
           ? []
           : [
               ...otherIdFacts(history.idChanges, found, options),
-              ['first seen', firstSeenText(mirror, first)],
+              ['first seen', sightingText(first)],
               ...(lastSeen === null ? [] : [['last seen', sightingText(lastSeen)] as const]),
               ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
               ...(missing === null ? [] : [missingText(missing)]),
@@ -134,14 +138,12 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       const report = {
         ...recordReport(mirror, config, found, named, facts),
         summary:
-          first === undefined
-            ? `did not exist yet, as of ${sightingText(point)}`
-            : plural(fields.length, 'field'),
+          first === null ? `did not exist yet, as of ${sightingText(point)}` : plural(fields.length, 'field'),
         parts: fields.length === 0 ? [] : [fieldTable(fields, terminalWidth(context) === undefined)],
       };
       await print(context, renderText(report, lineOptions(context)));
     }
-    if (first !== undefined) return exit;
+    if (first !== null) return exit;
     printReason(context, [notThereYet(found, sightingText(point), options.showSecrets === true)]);
     return EXIT.failed;
   } finally {
@@ -151,7 +153,8 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
 
 /** One line a field. When it was last otherwise is a column only where it ever was. Times as in the list of runs. */
 function fieldTable(fields: readonly BlameField[], hasZone: boolean): TablePart {
-  const whenText = ({ run, at }: RunTime): string => `${(hasZone ? localTime : localMinute)(at)} run ${run}`;
+  const whenText = ({ run, at, may_be_earlier: mayBeEarlier }: Sighting): string =>
+    `${(hasZone ? localTime : localMinute)(at)} run ${run}${mayBeEarlier === true ? ' or earlier' : ''}`;
   const isChanged = fields.some((field) => field.last_seen_before !== null);
   const isWritten = fields.some((field) => field.changed_by !== undefined);
   const columns = [

@@ -8,7 +8,7 @@ import { recordName } from '../diff/change.ts';
 import { maskedFields, withMaskedId } from '../report/mask.ts';
 import { fieldsForPeople } from '../report/diff-report.ts';
 import type { Fact, Item, ReportDocument } from '../report/document.ts';
-import { changeText } from '../report/notes.ts';
+import { changeText, notReadText } from '../report/notes.ts';
 import { renderText } from '../report/render-text.ts';
 import { pointOf } from '../state/point.ts';
 import { LATEST } from '../state/reference.ts';
@@ -19,7 +19,6 @@ import {
   missingText,
   recordReport,
   notesOf,
-  notReadText,
   otherIdFacts,
   shownRenewal,
   sightingText,
@@ -57,6 +56,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
       recordLog(definition, history.revisions, {
         mode: options.all === true ? 'all_but_volatile' : 'default',
         sightingBefore: history.sightingBefore,
+        seenBy: history.seenBy,
       }),
     );
     const shown = entries.slice(0, options.limit ?? entries.length);

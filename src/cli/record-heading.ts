@@ -9,18 +9,12 @@ import { maskedId, withMaskedId } from '../report/mask.ts';
 import { otherIdText, placeText } from '../report/notes.ts';
 import { nameText } from '../report/value-text.ts';
 import { parentNames } from '../state/parent-names.ts';
-import type { NotReadSince, PerhapsMissing } from '../state/record-history.ts';
+import type { PerhapsMissing } from '../state/record-history.ts';
 import type { FoundRecord, RecordQuestion } from './record.ts';
 
 /** `run 4, 2026-03-01T08:00:00+01:00`. */
-export function sightingText({ run, at }: Sighting): string {
-  return `run ${run}, ${localTime(at)}`;
-}
-
-/** The same of a record's first version, which may be that of a forgotten run. */
-export function firstSeenText({ retention }: Pick<Mirror, 'retention'>, first: Sighting): string {
-  const isEarlier = retention.forgottenBefore(first.run) !== undefined;
-  return `${sightingText(first)}${isEarlier ? ' or earlier' : ''}`;
+export function sightingText({ run, at, may_be_earlier: mayBeEarlier }: Sighting): string {
+  return `run ${run}, ${localTime(at)}${mayBeEarlier === true ? ' or earlier' : ''}`;
 }
 
 /** The beginning of a report about one record: its name, what was altered of its history, id and place, then the facts given. */
@@ -99,12 +93,6 @@ export function perhapsMissingText({ heldRun, removedRun }: PerhapsMissing): str
 
 export function perhapsMissingDocument({ heldRun, removedRun }: PerhapsMissing): object {
   return { held_run: heldRun, removed_run: removedRun };
-}
-
-/** Of a record whose list was not read since. */
-export function notReadText({ run, reason }: NotReadSince): string {
-  const last = run === null ? 'present when last read' : `present when last read, in run ${run}`;
-  return `${last}: not read since (${reason})`;
 }
 
 /** The notes that there are. */

@@ -12,13 +12,14 @@ import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { RecordRow } from '../mirror/records.ts';
 import type { Fact } from '../report/document.ts';
 import { maskedBody, maskedId, withMaskedId } from '../report/mask.ts';
-import { unknownFieldsText } from '../report/notes.ts';
+import { notReadText, unknownFieldsText } from '../report/notes.ts';
 import { renderText } from '../report/render-text.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
 import { folded } from '../report/value-text.ts';
 import { alteredAuthors, alteredHistory, requireIntact } from '../state/intact.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
 import {
+  firstSeen,
   lastSeen,
   idChangesAt,
   type NotReadSince,
@@ -29,12 +30,10 @@ import {
 import { openConfiguredMirror } from '../wire.ts';
 import { isColoured, lineOptions, print, printNote, printReason, type CommandContext } from './context.ts';
 import {
-  firstSeenText,
   formerIdNote,
   missingText,
   perhapsMissingDocument,
   perhapsMissingText,
-  notReadText,
   notThereYet,
   recordReport,
   notesOf,
@@ -118,7 +117,6 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
     } else {
       const named = { name: shown.name, showsSecrets: options.showSecrets === true, altered };
       const [summary, ...when] = factsOf(
-        mirror,
         point,
         shown,
         idChanges.some(({ id }) => id === found.row.id),
@@ -182,7 +180,7 @@ function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number):
     body,
     unknown: known.unknown,
     name: recordName(definition, body, row.id),
-    firstSeen: known.first,
+    firstSeen: firstSeen(mirror, known.first),
     changed: known.changed,
     lastSeen: lastSeen(mirror, row, known, run),
     removed: known.removed,
@@ -229,11 +227,10 @@ function document(
 }
 
 function factsOf(
-  mirror: Mirror,
   point: Point,
   {
     state,
-    firstSeen,
+    firstSeen: first,
     changed,
     lastSeen: seen,
     removed,
@@ -244,15 +241,15 @@ function factsOf(
   hadOtherId: boolean,
 ): readonly [summary: string, ...Fact[]] {
   const asOf = `as of ${sightingText(point)}`;
-  if (firstSeen === null || changed === null) return [`did not exist yet, ${asOf}`];
+  if (first === null || changed === null) return [`did not exist yet, ${asOf}`];
   const missing =
     missingSince !== null ? missingText(missingSince) : perhaps === null ? null : perhapsMissingText(perhaps);
   const present = unread === null ? state : notReadText(unread);
   return [
     `${missing ?? present}, ${asOf}`,
     ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
-    ['first seen', `${firstSeenText(mirror, firstSeen)}${hadOtherId ? ', under this id' : ''}`],
-    ['changed', changed.run === firstSeen.run ? 'never since' : sightingText(changed)],
+    ['first seen', `${sightingText(first)}${hadOtherId ? ', under this id' : ''}`],
+    ['changed', changed.run === first.run ? 'never since' : sightingText(changed)],
     ...(seen === null ? [] : [['last seen', sightingText(seen)] as const]),
   ];
 }

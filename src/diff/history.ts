@@ -12,6 +12,8 @@ import { escapeSegment } from '../core/json-pointer.ts';
 export interface Sighting {
   readonly run: number;
   readonly at: string;
+  /** Given where it may have been one of the runs that retention dropped before this one. */
+  readonly may_be_earlier?: true;
 }
 
 /** One stored revision of a record. */
@@ -65,6 +67,8 @@ interface HistoryOptions {
    * then.
    */
   readonly sightingBefore: (run: number) => Sighting | null;
+  /** When a revision was seen; its own run where this is missing. */
+  readonly seenBy?: (revision: Sighting) => Sighting;
 }
 
 /** One revision as `log` shows it. The change happened after `last_seen_before` and not after `at`. */
@@ -311,8 +315,8 @@ function lastSeenBefore(
   options: HistoryOptions,
 ): Sighting | null {
   const look = options.sightingBefore(revision.run);
-  if (older === undefined) return look;
-  const own = { run: older.run, at: older.at };
+  if (older === undefined || (look !== null && look.run >= older.run)) return look;
+  const own = options.seenBy?.(older) ?? { run: older.run, at: older.at };
   return look === null || look.run < own.run ? own : look;
 }
 

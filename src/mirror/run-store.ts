@@ -24,7 +24,14 @@ import {
 } from './run-rows.ts';
 import { type RunOptions, type RunWriter, noteLostRuns, openRun } from './run-writer.ts';
 import { readSchemaChanges } from './schema-changes.ts';
-import { readLastFullSweep, readNamedSweep, readSweepsAsOf, readUnaskedCollections } from './sweeps-as-of.ts';
+import {
+  readDroppedReading,
+  readEndOf,
+  readLastFullSweep,
+  readNamedSweep,
+  readSweepsAsOf,
+  readUnaskedCollections,
+} from './sweeps-as-of.ts';
 import { alteredChangesText } from './verify-chain.ts';
 
 export type RunStore = ReturnType<typeof runStore>;
@@ -38,6 +45,8 @@ export function runStore(access: MirrorAccess) {
     unaskedCollections: readUnaskedCollections,
     namedSweep: readNamedSweep,
     lastFullSweep: readLastFullSweep,
+    droppedReading: readDroppedReading,
+    endOf: readEndOf,
     collections: readCollections,
     kindStatuses: readKindStatuses,
     unreadCollections: readUnreadCollections,

@@ -369,3 +369,61 @@ const LAST_FULL_CARRIED = prepared((db) =>
     .limit(1)
     .prepare(),
 );
+
+/**
+ * The last published run before a kept one which read the collection, completely or not, and which retention dropped into it;
+ * undefined where the kept run itself read it, or none is known.
+ */
+export function readDroppedReading(
+  connection: Connection,
+  collection: number,
+  run: number,
+): RunTime | undefined {
+  const last = LAST_READ_INTO(connection).get({ collection, run });
+  return last === undefined || last.isOwn === 1 ? undefined : { run: last.run, at: last.at };
+}
+
+const LAST_READ_INTO = prepared((db) => {
+  const isOwn = sql<number>`EXISTS (SELECT 1 FROM ${sweeps} WHERE ${and(
+    eq(sweeps.run, carriedSweeps.run),
+    eq(sweeps.collection, carriedSweeps.collection),
+    inArray(sweeps.outcome, READ),
+  )})`;
+  return db
+    .select({ run: carriedSweeps.seenRun, at: sql<string>`${carriedSweeps.seenAt}`, isOwn })
+    .from(carriedSweeps)
+    .where(
+      and(
+        eq(carriedSweeps.run, param('run')),
+        eq(carriedSweeps.collection, param('collection')),
+        eq(carriedSweeps.isPublished, true),
+        inArray(carriedSweeps.outcome, READ),
+      ),
+    )
+    .orderBy(desc(carriedSweeps.seenRun))
+    .limit(1)
+    .prepare();
+});
+
+/** When a run ended, also one that retention dropped, if it is the last that read some list; null if that is not known. */
+export function readEndOf(connection: Connection, run: number): string | null {
+  return (END_OF_KEPT(connection).get({ run }) ?? END_OF_DROPPED(connection).get({ run }))?.at ?? null;
+}
+
+const END_OF_KEPT = prepared((db) =>
+  db
+    .select({ at: runs.finishedAt })
+    .from(runs)
+    .where(eq(runs.run, param('run')))
+    .prepare(),
+);
+
+/** It is beside the next kept run of its source: mostly the first that is looked at. */
+const END_OF_DROPPED = prepared((db) =>
+  db
+    .select({ at: carriedSweeps.seenAt })
+    .from(carriedSweeps)
+    .where(and(gt(carriedSweeps.run, param('run')), eq(carriedSweeps.seenRun, param('run'))))
+    .limit(1)
+    .prepare(),
+);

@@ -234,6 +234,18 @@ export function formLine(form: ExplainedForm): string {
   return `${formChangeText(form)}: ${plural(records, 'record')}, ${runs.length === 1 ? 'run' : 'runs'} ${runs.join(', ')}`;
 }
 
+/** Of a record whose list was not read since. */
+export function notReadText({
+  run,
+  reason,
+}: {
+  readonly run: number | null;
+  readonly reason: string;
+}): string {
+  const last = run === null ? 'present when last read' : `present when last read, in run ${run}`;
+  return `${last}: not read since (${reason})`;
+}
+
 // Records that continue under a new id.
 
 /** E.g. `created again by restore 3 (ann@host; id 2 → 5)`; both ids as they are to be shown. */

@@ -112,13 +112,16 @@ export function lastComplete(
 ): (collection: CollectionKey) => LastComplete | null {
   const seen = new Map(mirror.runs.sweepsAsOf(source, run).map((each) => [collectionKey(each), each]));
   const rows = new Map(mirror.runs.collections(source).map((each) => [collectionKey(each), each]));
+  const ends = new Map<number, string | null>();
   return (collection) => {
     const complete = seen.get(collectionKey(collection))?.completeRun ?? null;
     if (complete === null) return null;
     const row = rows.get(collectionKey(collection));
     // Of a run that retention dropped, the collection knows when it was.
     const known = row?.lastCompleteRun === complete ? row.lastCompleteAt : null;
-    return { run: complete, at: known ?? mirror.runs.get(complete)?.finishedAt ?? null };
+    const at = known ?? ends.get(complete) ?? mirror.runs.endOf(complete);
+    ends.set(complete, at);
+    return { run: complete, at };
   };
 }
 

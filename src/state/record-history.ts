@@ -26,6 +26,10 @@ interface RecordHistory {
   readonly revisions: readonly IdRevision[];
   /** The last published run before `run` that listed the record's entire collection; null if there was none. */
   readonly sightingBefore: (run: number) => Sighting | null;
+  /** When a revision was seen: its own run, or one that retention dropped into that. */
+  readonly seenBy: (revision: Sighting) => Sighting;
+  /** When the record was first seen; null if it was created later. */
+  readonly firstSeen: Sighting | null;
   /** When the record was last seen: by a full sweep of its collection, or by its own revision. */
   readonly lastSeen: Sighting | null;
   /** Null also where it is removed or was not there yet. */
@@ -61,8 +65,13 @@ export function recordHistory(
   const written = found.find(({ body }) => body !== null);
   const removed = newest?.body === null ? newest : null;
   const changes = idChanges(mirror, row, found, definitions);
+  const seen = (revision: Sighting): Sighting =>
+    seenBy(mirror, found.find(({ run }) => run === revision.run) ?? row, revision);
+  const first = revisions.at(-1);
   return {
     revisions,
+    seenBy: seen,
+    firstSeen: first === undefined ? null : firstSeen(mirror, first),
     // The replaced revision belongs to the collection that the record was in before.
     sightingBefore: (run) =>
       mirror.runs.lastFullSweep(
@@ -182,7 +191,24 @@ export function lastSeen(
 ): Sighting {
   // Only a complete sweep of the entire list shows every record: a walk of the head may have ended before it.
   const look = mirror.runs.lastFullSweep(collection, removed === null ? until + 1 : removed.run);
-  return look === undefined || look.run < written.run ? { run: written.run, at: written.at } : look;
+  if (look !== undefined && look.run >= written.run) return look;
+  const own = seenBy(mirror, { collection }, written);
+  return look === undefined || look.run < own.run ? own : look;
+}
+
+/** The run of a record's first revision, which may be that of a forgotten one. */
+export function firstSeen({ retention }: Pick<Mirror, 'retention'>, { run, at }: Sighting): Sighting {
+  return { run, at, ...(retention.forgottenBefore(run) === undefined ? {} : { may_be_earlier: true }) };
+}
+
+/**
+ * When a revision was seen. A forgotten one is of the next kept run, which need not have read the list: then it was seen, at the
+ * latest, by the last dropped run that did.
+ */
+function seenBy(mirror: Mirror, { collection }: Pick<RecordRow, 'collection'>, revision: Sighting): Sighting {
+  const own = firstSeen(mirror, revision);
+  if (own.may_be_earlier !== true) return own;
+  return { ...own, ...mirror.runs.droppedReading(collection, revision.run) };
 }
 
 /** Why, and since which run, a record's collection was not read. */
@@ -205,7 +231,7 @@ export function notReadSince(
   const collections = mirror.runs.sweepsAsOf(source, until);
   const since = (run: number | null, reason: string): NotReadSince => ({
     run,
-    at: run === null ? null : (mirror.runs.get(run)?.finishedAt ?? null),
+    at: run === null ? null : mirror.runs.endOf(run),
     reason,
   });
   const unasked = unaskedInRun(mirror, source, until, collections);

@@ -2,9 +2,12 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, statSync } from 'node
 import { dirname, join } from 'node:path';
 import { zstdDecompressSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
+import { onlyMirrorConfig } from '../../src/config/mirrors.ts';
 import { systemClock } from '../../src/core/clock.ts';
+import { recordPage } from '../../src/daemon/dashboard/record.ts';
 import { openMirror } from '../../src/mirror/open.ts';
-import { ORG, PROJECT, open, sync, testClock } from '../mirror/fixture.ts';
+import { ORG, PROJECT, begin, open, scan, sweep, sync, testClock } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
 import { environment, scratch, tidemark } from './harness.ts';
 import { FakeService, ORG as SERVICE_ORG } from './service.ts';
@@ -26,6 +29,39 @@ async function mirrored(runs: number) {
   const env = { TIDEMARK_MIRROR: mirror.path };
   const run = (...args: string[]) => commandLine(args, { env, cwd: dirname(mirror.path) });
   return { run, path: mirror.path, root };
+}
+
+/** Runs 2, 3 and 5 did not get the list of members; run 4 misses one of those that run 1 saw. Run 1 read the sharing. */
+async function unreadUntilRemoved() {
+  const clock = testClock();
+  const mirror = open({ clock });
+  for (const [n, members] of [['m1', 'm2'], null, null, ['m2'], null].entries()) {
+    clock.move(HOUR);
+    const run = begin(mirror);
+    run.stage('roles', ORG).accept([scan('roles', '{"id":"r1"}')]);
+    run.stage('session_recordings', PROJECT).accept([scan('session_recordings', '{"id":"s1"}')]);
+    const stage = run.stage('members', ORG);
+    stage.accept((members ?? []).map((id) => scan('members', `{"user":{"uuid":"${id}"}}`)));
+    for (const { id } of members === null ? [] : stage.absent()) stage.remove(id);
+    if (n === 0)
+      run.stage('recording_sharing', PROJECT).accept([{ ...scan('roles', '{"id":"s1"}'), id: 's1' }]);
+    const error = { code: 'server_error', message: 'HTTP 500' } as const;
+    const failed = { outcome: 'failed', mode: null, pages: 0, count: null, error } as const;
+    await run.publish({
+      outcome: members === null ? 'partial' : 'complete',
+      sweeps: [
+        sweep('roles', ORG, 1),
+        sweep('session_recordings', PROJECT, 1),
+        sweep('members', ORG, members?.length ?? 0, members === null ? failed : {}),
+        sweep('recording_sharing', PROJECT, n === 0 ? 1 : 0, { mode: null, count: null }),
+      ],
+      ...{ requests: 4, retries: 0 },
+    });
+  }
+  mirror.close();
+  const env = { TIDEMARK_MIRROR: mirror.path };
+  const run = (...args: string[]) => commandLine(args, { env, cwd: dirname(mirror.path) });
+  return { run, path: mirror.path, env };
 }
 
 describe('forget', () => {
@@ -128,6 +164,72 @@ describe('forget', () => {
         /run 4 was dropped by retention on .*\n.*what it changed is part of run:5 now/,
       );
     }
+  });
+
+  it('leaves when a record was last seen, and a list last read, as it was', async () => {
+    const { run, path, env } = await unreadUntilRemoved();
+    const seen = { run: 1, at: '2026-03-01T13:00:00.000Z' };
+    const json = async (...args: string[]) =>
+      JSON.parse((await run(...args, '--json')).stdout) as { last_seen: object; revisions: object[] };
+    const said = async () => ({
+      shown: (await run('show', 'members', 'm1')).stdout.match(/last seen .*/)?.[0],
+      then: (await run('show', 'members', 'm1', '--at', 'run:3')).stdout.match(/last seen .*/)?.[0],
+      blamed: (await json('blame', 'members', 'm1')).last_seen,
+      logged: (await run('log', 'members', 'm1')).stdout.match(/previous version last seen in .*/)?.[0],
+      exported: (await run('export', '--at', 'run:3', '--kind', 'members')).stderr.match(
+        /failed; until then last read completely/,
+      )?.[0],
+    });
+    const before = await said();
+    expect(before).toEqual({
+      shown: 'last seen   run 1, 2026-03-01T13:00:00Z',
+      then: 'last seen   run 1, 2026-03-01T13:00:00Z',
+      blamed: seen,
+      logged: 'previous version last seen in run 1, 2026-03-01T13:00:00Z',
+      exported: 'failed; until then last read completely',
+    });
+    expect((await run('forget', '--keep-last', '3')).code).toBe(0);
+    expect(await said()).toEqual(before);
+    expect(await json('show', 'members', 'm1', '--at', 'run:3')).toMatchObject({
+      first_seen: { run: 3, may_be_earlier: true },
+      ...{ last_seen: seen, not_read_since: seen },
+    });
+    // Which of the runs before read one of those that are read in turns is not known.
+    expect((await json('show', 'recording_sharing', 's1')).last_seen).toEqual({
+      ...{ run: 3, at: '2026-03-01T15:00:00.000Z', may_be_earlier: true },
+    });
+    const mirror = openMirror(path, {
+      mode: 'read',
+      command: 'show',
+      clock: systemClock,
+      host: 'here',
+      pid: 12,
+    });
+    const page = (id: string): string => {
+      const [row] = mirror.records.find('members', id, {});
+      const config = onlyMirrorConfig(
+        loadConfig({
+          env: { ...env, TIDEMARK_BASE_URL: 'https://svc.example.com', TIDEMARK_API_KEY: 'k' },
+          cwd: dirname(path),
+        }),
+      );
+      const query = new URLSearchParams();
+      const { body } = recordPage({
+        mirror,
+        config,
+        row: row!,
+        hasOthers: false,
+        query,
+        now: systemClock.now(),
+      });
+      return body.text.replaceAll(/<[^>]*>/g, '');
+    };
+    expect(page('m1')).toMatch(/First seen.*, run 3 or earlier/s);
+    expect(page('m1')).toMatch(/previous version last seen in run 1, /);
+    expect(page('m2')).toContain(
+      'present when last read, in run 4: not read since (failed in run 5: HTTP 500)',
+    );
+    mirror.close();
   });
 
   it('leaves no run whose counts are not those of its list', async () => {

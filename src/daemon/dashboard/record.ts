@@ -21,7 +21,14 @@ import { escapeMarkup } from '../../report/markup.ts';
 import { maskedAt, maskedBody, maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
 import { fieldsForPeople } from '../../report/diff-report.ts';
 import { SIGN } from '../../report/document.ts';
-import { otherIdText, placeText, recreatedText, restoreText, writtenText } from '../../report/notes.ts';
+import {
+  notReadText,
+  otherIdText,
+  placeText,
+  recreatedText,
+  restoreText,
+  writtenText,
+} from '../../report/notes.ts';
 import { foldedValue, nameText } from '../../report/value-text.ts';
 import { parentNames, storedName } from '../../state/parent-names.ts';
 import { recordHistory } from '../../state/record-history.ts';
@@ -70,7 +77,7 @@ export function recordPage(asked: RecordFacts): PageContent {
   const definition = definitions(row.kind);
   const latest = mirror.runs.latest(row.source)?.run ?? 0;
   const history = recordHistory(mirror, row, latest, definitions);
-  const { revisions, sightingBefore, withRestores } = history;
+  const { revisions, sightingBefore, seenBy, firstSeen, withRestores } = history;
   // Of a record that continues under another id: what it was under this one. Its log has all of it.
   const own = revisions.slice(
     Math.max(
@@ -83,15 +90,14 @@ export function recordPage(asked: RecordFacts): PageContent {
   const shownAs = shownName(row, body, definition);
   const parentName = parentNames(mirror, row.source, definitions);
   const place = placeText(row.scope, { definitions, parentName });
-  const options = { mode: 'default', sightingBefore } as const;
+  const options = { mode: 'default', sightingBefore, seenBy } as const;
   const [newest] = revisions;
-  const first = revisions.at(-1);
   const facts = factsHtml([
     ['Id', markup`<span class="id">${shownAs.id}</span>`],
     ...otherIds(history.idChanges, row.id).map((other) => otherIdFact(row, definition, other)),
     ...(place === '' ? [] : [['In', place] as const]),
     ...(hasOthers ? [['Source', nameHtml(row.source)] as const] : []),
-    ...(first === undefined ? [] : [['First seen', sightingHtml(first)] as const]),
+    ...(firstSeen === null ? [] : [['First seen', sightingHtml(firstSeen)] as const]),
     ...(row.isRemoved
       ? [['Removed', sightingHtml(row)] as const]
       : newest === undefined
@@ -107,10 +113,13 @@ export function recordPage(asked: RecordFacts): PageContent {
   const blame = withWriters(recordBlame(definition, own, { ...options, isDeep: false }), log);
   const kinds = markup`<a href="/records?kind=${row.kind}">${capital(definition.title.many)}</a>`;
   const held = mirror.runs.heldSince(row);
+  const unread = held === undefined ? history.notReadSince() : null;
   const state = row.isRemoved
     ? markup`, <strong class="removed">removed</strong>`
     : held === undefined
-      ? NOTHING
+      ? unread === null
+        ? NOTHING
+        : `, ${notReadText(unread)}`
       : markup`, <strong class="removed">missing since run ${held.run}</strong>, its removal is held`;
   const asOf = `${row.isRemoved || held !== undefined ? 'as last seen' : 'current values'}, and since when`;
   const content = markup`<p class="crumbs faint"><a href="/records">Records</a> / ${kinds}</p>
@@ -231,8 +240,14 @@ export function choicePage(
   return { title: 'Which record', body };
 }
 
-function sightingHtml({ run, at }: Sighting): Html {
-  return markup`${timeHtml(at)}, <a href="/runs/${run}">run ${run}</a>`;
+function sightingHtml(sighting: Sighting): Html {
+  const { run, at } = sighting;
+  return markup`${timeHtml(at)}, <a href="/runs/${run}">run ${run}</a>${earlierText(sighting)}`;
+}
+
+/** Of one that may be of a forgotten run. */
+function earlierText({ may_be_earlier: mayBeEarlier }: Sighting): string {
+  return mayBeEarlier === true ? ' or earlier' : '';
 }
 
 function fieldsHtml(fields: readonly BlameField[], definition: ResourceDefinition, now: number): Html {
@@ -282,7 +297,7 @@ function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number,
   const window =
     before === null
       ? 'first seen here; it may be older'
-      : markup`previous version last seen in run ${before.run}, ${timeHtml(before.at)}`;
+      : markup`previous version last seen in run ${before.run}, ${timeHtml(before.at)}${earlierText(before)}`;
   const was = again === undefined ? null : { ...again, was: maskedId(again.was, definition) };
   const recreated =
     was === null ? NOTHING : markup`<p>${capital(recreatedText(was, maskedId(was.id, definition)))}</p>`;
