@@ -107,7 +107,10 @@ export interface Stale extends CollectionKey {
   readonly side: 'from' | 'to';
   /** True if the state never had the entire collection: records that it does not hold may have existed. */
   readonly is_partial?: true;
-  /** True if the state's run was limited to other kinds, and the comparison is not about this one in particular. */
+  /**
+   * True if the state's run was limited to other kinds, and the comparison is not about this one in particular, or if runs mostly read
+   * only a part of it.
+   */
   readonly is_limited?: true;
   readonly reason: string;
 }

@@ -4,7 +4,7 @@ import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import { plural } from '../core/wording.ts';
+import { count, plural } from '../core/wording.ts';
 import type { DiffDocument, Skipped, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
@@ -20,6 +20,7 @@ import type { ChangedRecord } from '../mirror/changes-between.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord } from '../mirror/records.ts';
+import type { SweepRow } from '../mirror/run-rows.ts';
 import type { SeenCollection } from '../mirror/sweeps-as-of.ts';
 import type { StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
@@ -175,6 +176,7 @@ class MirrorState implements LoadedState {
   #idByKey: ReadonlyMap<string, number> | undefined;
   #unaskedOfRun: UnaskedInRun | undefined;
   #kinds: { readonly value: readonly Kind[] | null } | undefined;
+  readonly #partsByKind = new Map<Kind, ReadonlyMap<string, string>>();
 
   constructor(mirror: Mirror, source: string, point: Point, isChecked = false) {
     this.#mirror = mirror;
@@ -256,7 +258,10 @@ class MirrorState implements LoadedState {
     }
     if (outcome === 'complete') {
       const limitedTo = lastRun < this.point.run ? this.#kindsOfRun : null;
-      if (limitedTo === null || limitedTo.includes(kind)) return { how: 'read' };
+      if (limitedTo === null || limitedTo.includes(kind)) {
+        const part = this.#partsOf(kind).get(collectionKey({ kind, scope }));
+        return { how: 'read', ...(part === undefined ? {} : { part }) };
+      }
       const reason = `run ${this.point.run} was limited to ${limitedTo.join(', ')}`;
       return { how: 'read', limited: `${reason}; last read by run ${lastRun}` };
     }
@@ -265,6 +270,47 @@ class MirrorState implements LoadedState {
     }
     const since = readRun === null || readRun === lastRun ? '' : `; last read by run ${readRun}`;
     return { how: 'read', stale: `${why}${since}` };
+  }
+
+  /** Of each collection of which the run read a part, as runs mostly do: which one, in words that all of the kind share. */
+  #partsOf(kind: Kind): ReadonlyMap<string, string> {
+    const known = this.#partsByKind.get(kind);
+    if (known !== undefined) return known;
+    const { reading, discovery } = definitionOf(kind);
+    const { run } = this.point;
+    const own =
+      reading === 'list'
+        ? []
+        : this.#mirror.runs
+            .sweeps(run)
+            .filter((sweep) => sweep.kind === kind && sweep.outcome === 'complete');
+    const read = reading === 'feed' ? own.filter(({ mode }) => mode === 'head') : own;
+    const reason =
+      reading === 'feed' ? this.#newestText(read) : this.#turnsText(discovery.from as Kind, read);
+    const parts = new Map(reason === null ? [] : read.map((sweep) => [collectionKey(sweep), reason]));
+    this.#partsByKind.set(kind, parts);
+    return parts;
+  }
+
+  #newestText(read: readonly CollectionKey[]): string {
+    const { run } = this.point;
+    const full = read.map((each) => this.#lastFullRun(each, run) ?? 0);
+    const oldest = Math.min(...full);
+    const before =
+      oldest === 0
+        ? 'no earlier run had read it completely'
+        : `last read completely by run ${oldest}${full.some((each) => each > oldest) ? ' or later' : ''}`;
+    return `run ${run} read only the newest; ${before}`;
+  }
+
+  /** Null where all were asked for: a request for each. */
+  #turnsText(parent: Kind, read: readonly SweepRow[]): string | null {
+    const { run } = this.point;
+    const asked = read.reduce((sum, { pages }) => sum + pages, 0);
+    const of = this.#mirror.records
+      .countsAt(run, { sources: [this.source], kinds: [parent] })
+      .reduce((sum, { records }) => sum + records, 0);
+    return asked < of ? `run ${run} read ${count(asked)} of ${count(of)}, in turns` : null;
   }
 
   neverAsked(kind: Kind): string | null {
@@ -276,11 +322,15 @@ class MirrorState implements LoadedState {
   }
 
   wasReadWhole(kind: Kind, scope: Scope): boolean {
+    return this.#lastFullRun({ kind, scope }, this.point.run + 1) !== undefined;
+  }
+
+  #lastFullRun(collection: CollectionKey, before: number): number | undefined {
     this.#idByKey ??= new Map(
       this.#mirror.runs.collections(this.source).map((row) => [collectionKey(row), row.id]),
     );
-    const id = this.#idByKey.get(collectionKey({ kind, scope }));
-    return id !== undefined && this.#mirror.runs.lastFullSweep(id, this.point.run + 1) !== undefined;
+    const id = this.#idByKey.get(collectionKey(collection));
+    return id === undefined ? undefined : this.#mirror.runs.lastFullSweep(id, before)?.run;
   }
 
   unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {

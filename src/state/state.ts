@@ -20,6 +20,8 @@ export type Coverage =
       readonly stale?: string;
       /** Why it is older than the state, where that is so because the run was limited to other kinds. */
       readonly limited?: string;
+      /** What the state's run read of it, where runs mostly read a part: the newest records, or some in turns. */
+      readonly part?: string;
       /** True where it may have held more records than these: that one is not among them says nothing (`unknownIn`). */
       readonly isPartial?: true;
       /** True where `stale` says no more than that not all absences from a list that proved itself were looked up. */
@@ -67,6 +69,8 @@ export function staleReading(
 ): Stale[] {
   if (coverage.how !== 'read') return [];
   if (coverage.stale === undefined) {
+    if (coverage.part !== undefined && side === 'to')
+      return [{ kind, scope, side, is_limited: true, reason: coverage.part }];
     if (coverage.limited === undefined) return [];
     const limited = kinds?.includes(kind) === true ? {} : { is_limited: true as const };
     return [{ kind, scope, side, ...limited, reason: coverage.limited }];

@@ -63,6 +63,18 @@ describe('session recordings', () => {
     expect(far.seen.filter(({ url }) => url.startsWith(RECORDINGS)).length).toBeLessThanOrEqual(3);
     far.lists.get(RECORDINGS)!.splice(400, 2);
     expect((await sweeps(env))('session_recordings')).toMatchObject({ mode: 'head', removed: 0 });
+    const unread = 'session recordings: run 3 read only the newest; last read completely by run 1';
+    const kind = ['--kind', 'session_recordings'];
+    for (const args of [
+      ['diff', 'run:2', 'latest', ...kind],
+      ['changes', ...kind],
+    ]) {
+      const { code, stdout } = await tidemark(args, { env });
+      expect([code, stdout.match(/.*read only the newest.*/g)]).toEqual([
+        0,
+        [expect.stringContaining(unread)],
+      ]);
+    }
     expect((await sweeps(env, '--full'))('session_recordings')).toMatchObject({ mode: 'full', removed: 2 });
   });
 });
@@ -150,6 +162,17 @@ describe('recording sharing', () => {
     expect(asked.map((ids) => ids.length)).toEqual([10, 10, 10, 10]);
     expect(asked[1]!.slice(0, 2).sort()).toEqual(['r25', 'r26']);
     expect(new Set(asked.slice(0, 3).flat()).size).toBe(27);
+    const { code, stdout } = await tidemark(
+      ['diff', 'run:3', 'latest', '--kind', 'recording_sharing', '--json'],
+      { env },
+    );
+    expect(code).toBe(0);
+    const { stale } = JSON.parse(stdout) as {
+      stale: { kind: string; side: string; is_limited: boolean; reason: string }[];
+    };
+    expect(stale).toMatchObject([
+      { kind: 'recording_sharing', side: 'to', is_limited: true, reason: 'run 4 read 10 of 27, in turns' },
+    ]);
   });
 
   it('has one budget for all projects, of which each gets its part', async () => {
