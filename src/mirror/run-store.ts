@@ -25,8 +25,8 @@ import {
 import { type RunOptions, type RunWriter, noteLostRuns, openRun } from './run-writer.ts';
 import { readSchemaChanges } from './schema-changes.ts';
 import {
+  readDroppedEnd,
   readDroppedReading,
-  readEndOf,
   readLastFullSweep,
   readNamedSweep,
   readSweepsAsOf,
@@ -46,7 +46,7 @@ export function runStore(access: MirrorAccess) {
     namedSweep: readNamedSweep,
     lastFullSweep: readLastFullSweep,
     droppedReading: readDroppedReading,
-    endOf: readEndOf,
+    droppedEnd: readDroppedEnd,
     collections: readCollections,
     kindStatuses: readKindStatuses,
     unreadCollections: readUnreadCollections,
@@ -74,6 +74,9 @@ export function runStore(access: MirrorAccess) {
     ...access.changes({ noteLost: noteLostRuns }),
 
     get: (run: number): RunRow | undefined => reads.list({ run })[0],
+
+    /** When a run ended, also one that retention dropped; null if that is not known. */
+    endOf: (run: number): string | null => reads.list({ run })[0]?.finishedAt ?? reads.droppedEnd(run),
 
     /** The latest published (complete or partial) run of a source. */
     latest: (source: string): RunRow | undefined => reads.list({ source, isPublished: true, limit: 1 })[0],

@@ -2,6 +2,7 @@
 import type { Kind } from '../catalog/kinds.ts';
 import type { CollectionKey } from '../catalog/order.ts';
 import {
+  type SQL,
   type SQLWrapper,
   and,
   desc,
@@ -351,79 +352,65 @@ const LAST_FULL = prepared((db) =>
     .prepare(),
 );
 
-/** Of a run that retention dropped, from the kept run before it. */
-const LAST_FULL_CARRIED = prepared((db) =>
-  db
-    .select({ run: carriedSweeps.seenRun, at: sql<string>`${carriedSweeps.seenAt}` })
-    .from(carriedSweeps)
-    .where(
-      and(
-        lt(carriedSweeps.run, param('before')),
-        eq(carriedSweeps.collection, param('collection')),
-        eq(carriedSweeps.isPublished, true),
-        eq(carriedSweeps.outcome, 'complete'),
-        eq(carriedSweeps.mode, 'full'),
-      ),
-    )
-    .orderBy(desc(carriedSweeps.seenRun))
-    .limit(1)
-    .prepare(),
+/** Sweeps of runs that retention dropped: the latest for which the condition holds. */
+function lastCarried(condition: SQL | undefined) {
+  return prepared((db) =>
+    db
+      .select({ run: carriedSweeps.seenRun, at: sql<string>`${carriedSweeps.seenAt}` })
+      .from(carriedSweeps)
+      .where(condition)
+      .orderBy(desc(carriedSweeps.seenRun))
+      .limit(1)
+      .prepare(),
+  );
+}
+
+const IS_CARRIED_READING = and(
+  eq(carriedSweeps.collection, param('collection')),
+  eq(carriedSweeps.isPublished, true),
+);
+
+/** From a kept run before. */
+const LAST_FULL_CARRIED = lastCarried(
+  and(
+    lt(carriedSweeps.run, param('before')),
+    IS_CARRIED_READING,
+    eq(carriedSweeps.outcome, 'complete'),
+    eq(carriedSweeps.mode, 'full'),
+  ),
 );
 
 /**
- * The last published run before a kept one which read the collection, completely or not, and which retention dropped into it;
- * undefined where the kept run itself read it, or none is known.
+ * The last of the published runs which retention dropped into a kept one that read the collection, completely or not; undefined where
+ * the kept run read it itself, or none is known.
  */
 export function readDroppedReading(
   connection: Connection,
   collection: number,
   run: number,
 ): RunTime | undefined {
-  const last = LAST_READ_INTO(connection).get({ collection, run });
-  return last === undefined || last.isOwn === 1 ? undefined : { run: last.run, at: last.at };
+  return LAST_READ_INTO(connection).get({ collection, run });
 }
 
-const LAST_READ_INTO = prepared((db) => {
-  const isOwn = sql<number>`EXISTS (SELECT 1 FROM ${sweeps} WHERE ${and(
-    eq(sweeps.run, carriedSweeps.run),
-    eq(sweeps.collection, carriedSweeps.collection),
-    inArray(sweeps.outcome, READ),
-  )})`;
-  return db
-    .select({ run: carriedSweeps.seenRun, at: sql<string>`${carriedSweeps.seenAt}`, isOwn })
-    .from(carriedSweeps)
-    .where(
-      and(
-        eq(carriedSweeps.run, param('run')),
-        eq(carriedSweeps.collection, param('collection')),
-        eq(carriedSweeps.isPublished, true),
-        inArray(carriedSweeps.outcome, READ),
-      ),
-    )
-    .orderBy(desc(carriedSweeps.seenRun))
-    .limit(1)
-    .prepare();
-});
-
-/** When a run ended, also one that retention dropped, if it is the last that read some list; null if that is not known. */
-export function readEndOf(connection: Connection, run: number): string | null {
-  return (END_OF_KEPT(connection).get({ run }) ?? END_OF_DROPPED(connection).get({ run }))?.at ?? null;
-}
-
-const END_OF_KEPT = prepared((db) =>
-  db
-    .select({ at: runs.finishedAt })
-    .from(runs)
-    .where(eq(runs.run, param('run')))
-    .prepare(),
+const LAST_READ_INTO = lastCarried(
+  and(
+    eq(carriedSweeps.run, param('run')),
+    IS_CARRIED_READING,
+    inArray(carriedSweeps.outcome, READ),
+    sql`NOT EXISTS (SELECT 1 FROM ${sweeps} WHERE ${and(
+      eq(sweeps.run, carriedSweeps.run),
+      eq(sweeps.collection, carriedSweeps.collection),
+      inArray(sweeps.outcome, READ),
+    )})`,
+  ),
 );
 
+/** When a run ended that retention dropped, if it is the last that read some list. */
+export function readDroppedEnd(connection: Connection, run: number): string | null {
+  return END_OF_DROPPED(connection).get({ run })?.at ?? null;
+}
+
 /** It is beside the next kept run of its source: mostly the first that is looked at. */
-const END_OF_DROPPED = prepared((db) =>
-  db
-    .select({ at: carriedSweeps.seenAt })
-    .from(carriedSweeps)
-    .where(and(gt(carriedSweeps.run, param('run')), eq(carriedSweeps.seenRun, param('run'))))
-    .limit(1)
-    .prepare(),
+const END_OF_DROPPED = lastCarried(
+  and(gt(carriedSweeps.run, param('run')), eq(carriedSweeps.seenRun, param('run'))),
 );

@@ -277,16 +277,15 @@ class MirrorState implements LoadedState {
     const known = this.#partsByKind.get(kind);
     if (known !== undefined) return known;
     const { reading, discovery } = definitionOf(kind);
-    const { run } = this.point;
-    const own =
-      reading === 'list'
-        ? []
-        : this.#mirror.runs
-            .sweeps(run)
-            .filter((sweep) => sweep.kind === kind && sweep.outcome === 'complete');
-    const read = reading === 'feed' ? own.filter(({ mode }) => mode === 'head') : own;
+    const isPart = (sweep: SweepRow): boolean =>
+      sweep.kind === kind && sweep.outcome === 'complete' && (reading === 'each' || sweep.mode === 'head');
+    const read = reading === 'list' ? [] : this.#mirror.runs.sweeps(this.point.run).filter(isPart);
     const reason =
-      reading === 'feed' ? this.#newestText(read) : this.#turnsText(discovery.from as Kind, read);
+      read.length === 0
+        ? null
+        : reading === 'each'
+          ? this.#turnsText(discovery.from as Kind, read)
+          : this.#newestText(read);
     const parts = new Map(reason === null ? [] : read.map((sweep) => [collectionKey(sweep), reason]));
     this.#partsByKind.set(kind, parts);
     return parts;
@@ -296,11 +295,8 @@ class MirrorState implements LoadedState {
     const { run } = this.point;
     const full = read.map((each) => this.#lastFullRun(each, run) ?? 0);
     const oldest = Math.min(...full);
-    const before =
-      oldest === 0
-        ? 'no earlier run had read it completely'
-        : `last read completely by run ${oldest}${full.some((each) => each > oldest) ? ' or later' : ''}`;
-    return `run ${run} read only the newest; ${before}`;
+    const orLater = full.some((each) => each > oldest) ? ' or later' : '';
+    return `run ${run} read only the newest${oldest === 0 ? '' : `; last read completely by run ${oldest}${orLater}`}`;
   }
 
   /** Null where all were asked for: a request for each. */

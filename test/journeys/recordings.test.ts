@@ -197,6 +197,8 @@ describe('recording sharing', () => {
     // After six runs every recording had its turn; then those of the first run are read again.
     expect(new Set(asked.slice(0, 6).flat()).size).toBe(52);
     expect(new Set([...asked[5]!.slice(2), ...asked[6]!]).size).toBe(10 + 8);
+    const { stdout } = await tidemark(['changes', '--kind', 'recording_sharing'], { env });
+    expect(stdout.match(/.* in turns/g)).toEqual([expect.stringMatching(/: run 7 read 10 of 52, in turns$/)]);
   });
 
   it('is off with 0, and that is no gap', async () => {
