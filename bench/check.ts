@@ -72,7 +72,7 @@ async function costs(context: BenchContext, count: number): Promise<Costs> {
   return { first, full, head, live };
 }
 
-/** design.md, Never broken 11. 1.2: the peak moves by some percent from run to run. */
+/** design.md, invariant 11. 1.2: the peak moves by some percent from run to run. */
 function flatness(small: Costs, large: Costs): Line[] {
   const names = { first: 'first sync', full: 'full sync again', live: 'diff with live' } as const;
   return (['first', 'full', 'live'] as const).flatMap((each) => {

@@ -143,8 +143,7 @@ describe('the layout', () => {
       for (const target of file.imports.filter((each) => each.startsWith('.'))) {
         const to = folderOf(relative(sourceRoot, resolve(sourceRoot, dirname(file.path), target)));
         if (to === from) continue;
-        if (to === '' && /\/wire(-client)?\.ts$/.test(target) && (from === 'cli' || from === 'daemon'))
-          continue;
+        if (to === '' && /\/wire(-client)?\.ts$/.test(target) && from === 'cli') continue;
         const isTypeOf = MAY_IMPORT_TYPES[from]?.includes(to) === true && file.typeImports.includes(target);
         if (!(MAY_IMPORT[from] ?? []).includes(to) && !isTypeOf) wrong.push(`${file.path} imports ${target}`);
       }

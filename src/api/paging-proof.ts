@@ -1,5 +1,5 @@
 /**
- * The passes of one walk, and what they prove together (design.md, The sync; Never broken 1). If the keys of a list
+ * The passes of one walk, and what they prove together (design.md, The sync; invariant 1). If the keys of a list
  * disagree with its count, the list is read again, a bounded number of times, before it is called unproven. Pure.
  */
 import type { TidemarkError } from '../core/errors.ts';

@@ -1,6 +1,6 @@
 /**
  * The clients for commands that read: lists and records for a sync, single responses for `doctor`. Both receive a
- * function that can only send GET, so nothing built on them can change the service (design.md, Never broken 3).
+ * function that can only send GET, so nothing built on them can change the service (design.md, invariant 3).
  */
 import { fillPath, encodePathSegment } from '../catalog/catalog.ts';
 import { type Scope } from '../catalog/definition.ts';

@@ -98,7 +98,7 @@ export interface Transport {
 /** The part of a transport that reading code gets. */
 export type Get = (path: string, signal?: AbortSignal) => Promise<Answer>;
 
-/** Narrows a transport to GET: what holds the result cannot send anything else (design.md, Never broken 3). */
+/** Narrows a transport to GET: what holds the result cannot send anything else (design.md, invariant 3). */
 export function getOnly(transport: Transport): Get {
   return (path, signal) => transport.send({ method: 'GET', path, signal });
 }

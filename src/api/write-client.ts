@@ -1,6 +1,6 @@
 /**
  * The client for restores: the only way to change the service. It never sends a write again that may have reached the
- * service, whatever its method: the caller, which has the journal, reads the record first (design.md, Never broken 6).
+ * service, whatever its method: the caller, which has the journal, reads the record first (design.md, invariant 6).
  */
 import { fillPath } from '../catalog/catalog.ts';
 import type { Operation, Scope } from '../catalog/definition.ts';

@@ -1,6 +1,6 @@
 /**
  * Which kinds a source mirrors: those that its configuration leaves in, and the parents that lead to them. What only an
- * excluded parent leads to goes with it (design.md, Never broken 10). Pure.
+ * excluded parent leads to goes with it (design.md, invariant 10). Pure.
  */
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';

@@ -1,6 +1,6 @@
 /**
  * Restores and their journal. What is written before a request and after its answer has reached the disk
- * when it returns, so that it is known after a power cut too (design.md, Never broken 6).
+ * when it returns, so that it is known after a power cut too (design.md, invariant 6).
  */
 import { and, asc, desc, eq, getTableColumns, gte, isNotNull, isNull, lte, or, sql } from 'drizzle-orm';
 import { isKind } from '../catalog/catalog.ts';

@@ -1,4 +1,4 @@
-/** A comparison that compared nothing is an error, never "no changes" (design.md, Never broken 10). */
+/** A comparison that compared nothing is an error, never "no changes" (design.md, invariant 10). */
 import { scopeText } from '../catalog/catalog.ts';
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import { type ErrorCode, TidemarkError } from '../core/errors.ts';

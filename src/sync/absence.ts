@@ -1,6 +1,6 @@
 /**
  * Decides on records that a proved walk did not show. Only this file decides that a record is removed from the mirror
- * (design.md, The sync: Absence; Never broken 1).
+ * (design.md, The sync: Absence; invariant 1).
  */
 import type { WalkVerdict } from '../api/walk-verdict.ts';
 import type { Scope } from '../catalog/definition.ts';

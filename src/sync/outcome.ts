@@ -82,7 +82,7 @@ export function wasRead(sweep: Pick<SweepReport, 'outcome'>): boolean {
 
 /**
  * The run's outcome from those of its sweeps: `failed` when no collection could be read, `partial` when some could not
- * (design.md, Never broken 10).
+ * (design.md, invariant 10).
  */
 export function runOutcome(sweeps: readonly Pick<SweepReport, 'outcome'>[]): RunOutcome {
   if (!sweeps.some(wasRead)) return 'failed';

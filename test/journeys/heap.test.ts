@@ -1,6 +1,6 @@
 /**
  * The heap is held whatever a command loads: that it was not was once seen by `npm run bench` alone, which measures whole
- * syncs (design.md, Never broken 11).
+ * syncs (design.md, invariant 11).
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
 /**
- * Memory is bounded by the pages in flight, not by the size of a collection (design.md, Never broken 11): the peak of real
+ * Memory is bounded by the pages in flight, not by the size of a collection (design.md, invariant 11): the peak of real
  * processes beside each other. Names beyond Latin-1 make V8 hold a page's text with two bytes a character.
  */
 import { readFileSync } from 'node:fs';

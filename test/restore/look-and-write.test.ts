@@ -1,4 +1,4 @@
-/** Between the look before a write and the write nobody else's change may go unnoticed for long (Never broken 5, 6). */
+/** Between the look before a write and the write nobody else's change may go unnoticed for long (invariant 5, 6). */
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { FakeClock } from '../faults/fake-clock.ts';

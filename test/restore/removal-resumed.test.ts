@@ -1,4 +1,4 @@
-/** A removal whose request was journaled and perhaps never sent is looked at again like any other (Never broken 5 and 7). */
+/** A removal whose request was journaled and perhaps never sent is looked at again like any other (invariant 5 and 7). */
 import { expect, it } from 'vitest';
 import type { WriteClient } from '../../src/api/write-client.ts';
 import type { JsonObject } from '../../src/core/json.ts';

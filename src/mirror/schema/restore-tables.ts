@@ -1,4 +1,4 @@
-/** Restores: what was approved, what was sent and answered, and which ids came of it (design.md, Never broken 6). */
+/** Restores: what was approved, what was sent and answered, and which ids came of it (design.md, invariant 6). */
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
 
 /** One approved plan being applied, or applied. */

@@ -1,5 +1,5 @@
 /**
- * Reads the live record before a write: whether what the step would make is there already (design.md, Never broken 6).
+ * Reads the live record before a write: whether what the step would make is there already (design.md, invariant 6).
  */
 import { scopeKey } from '../../catalog/catalog.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';

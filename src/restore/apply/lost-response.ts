@@ -1,5 +1,5 @@
 /**
- * Finds out what a write did whose response was lost (design.md, Never broken 6).
+ * Finds out what a write did whose response was lost (design.md, invariant 6).
  */
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import type { TidemarkError } from '../../core/errors.ts';

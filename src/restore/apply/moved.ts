@@ -1,4 +1,4 @@
-/** Whether live is still what a saved plan was made against (design.md, Never broken 5). Pure. */
+/** Whether live is still what a saved plan was made against (design.md, invariant 5). Pure. */
 import { collectionKey, scopeKey } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';

@@ -1,5 +1,5 @@
 /**
- * Reads the live record before a write: whether it is as the plan expects it (design.md, Never broken 5).
+ * Reads the live record before a write: whether it is as the plan expects it (design.md, invariant 5).
  */
 import { scopeKey } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';

@@ -1,4 +1,4 @@
-/** Unfinished restores, and how they are resumed (design.md, Never broken 6) or abandoned. */
+/** Unfinished restores, and how they are resumed (design.md, invariant 6) or abandoned. */
 import { whoText } from '../../core/actor.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { planCommand } from '../../core/hints.ts';

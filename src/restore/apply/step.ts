@@ -1,5 +1,5 @@
 /**
- * Runs one step of a restore as a state machine (design.md, Restore: Apply; Never broken 6). A request is journaled on
+ * Runs one step of a restore as a state machine (design.md, Restore: Apply; invariant 6). A request is journaled on
  * disk before it is sent, and its result before anything else happens. `StepRun.run` calls the method of the
  * state, which returns the next state. That of `unsent` also sends, so that nothing comes between check and request:
  *

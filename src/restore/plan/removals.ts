@@ -1,4 +1,4 @@
-/** Steps that remove: only what the user asked for by name (design.md, Never broken 7). */
+/** Steps that remove: only what the user asked for by name (design.md, invariant 7). */
 import { CATALOG, collectionKey, scopeKey } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
