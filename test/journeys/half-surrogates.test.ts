@@ -63,13 +63,13 @@ it('half of a surrogate pair is U+FFFD in the JSON of columns, and as received i
 
 it('the columns of views are UTF-8, and the JSON in them has U+FFFD for each half', async () => {
   const { service, directory, env, expectRun } = await world();
-  const halves = String.raw`\uD83Da \udc00\ud83d \uD83D\uDE00 \ud55c \\ud800`;
+  const halves = String.raw`\uD83Da \udc00\ud83d \uD83D\uDE00 \ud55c \\ud800 \u0000 \\u0000`;
   const times = String.raw`"created_at":"\ud800","end_at":"2026-03-01T10:00:00+02:00"`;
   service.set('organizations', [{ id: ORG, name: 'Harbor' }]);
   service.set('batch_exports', [exported('b1', halves).replace('{', `{${times},`)]);
   await expectRun(0, 'sync', '--quiet');
   service.set('batch_exports', []);
-  service.set('plugins', [`{"id":"p1","name":"${halves}"}`]);
+  service.set('plugins', [`{"id":"p1","name":"${halves}"}`, String.raw`{"id":"p2","name":"nul\u0000after"}`]);
   await expectRun(0, 'sync', '--quiet', '--accept-removals', '1');
 
   const database = new Database(env['TIDEMARK_MIRROR'] ?? join(directory, 'mirror.db'), { readonly: true });
@@ -93,16 +93,17 @@ it('the columns of views are UTF-8, and the JSON in them has U+FFFD for each hal
         );
     });
   expect(invalid).toEqual([]);
-  const name = '\ufffda \ufffd\ufffd 😀 한 \\ud800';
+  const name = '\ufffda \ufffd\ufffd 😀 한 \\ud800 \ufffd \\u0000';
   expect(database.prepare('SELECT name, body FROM plugins').all()).toEqual([
     { name, body: `{"id":"p1","name":"${halves}"}` },
+    { name: 'nul\ufffdafter', body: String.raw`{"id":"p2","name":"nul\u0000after"}` },
   ]);
   expect(
     database
-      .prepare(`SELECT name FROM changes WHERE kind IN ('plugins', 'batch_exports') ORDER BY run`)
+      .prepare(`SELECT name FROM changes WHERE kind IN ('plugins', 'batch_exports') ORDER BY run, id`)
       .pluck()
       .all(),
-  ).toEqual([name, name, name]);
+  ).toEqual([name, name, name, 'nul\ufffdafter']);
   expect(database.prepare('SELECT name FROM gone').pluck().all()).toEqual([name]);
   database.close();
 });
