@@ -67,6 +67,7 @@ describe('a replica', () => {
       'x-tidemark-age': '90',
       'x-tidemark-run': '2',
       'x-tidemark-complete': 'true',
+      'x-tidemark-read-at': mirror.runs.get(1)?.finishedAt,
       'content-type': 'application/json',
     });
     expect((await get('/api/organizations/o1/')).text).toBe(ORGANIZATION);
@@ -133,6 +134,18 @@ describe('a replica', () => {
       expect(answer.status).toBe(400);
       expect(answer.json).toMatchObject({ type: 'validation_error', code: 'invalid', attr: 'as_of' });
       expect((await get(`${DOMAINS}?as_of=run:1&as_of=run:2`)).status).toBe(400);
+    },
+  );
+
+  it.each(['at', 'asof', 'as-of', 'As_Of', 'AT'])(
+    'answers 400 to %s=, which the latest state would answer',
+    async (name) => {
+      const mirror = open();
+      await withDomains(mirror, ['a']);
+      const { get } = await startReplica(mirror.path);
+      const { status, json } = await get(`${DOMAINS}?limit=1&${name}=run:1`);
+      expect([status, json['attr'], json['detail']]).toEqual([400, name, `${name}: did you mean as_of?`]);
+      expect((await get(`${DOMAINS}?state=run:1&format=json`)).status).toBe(200);
     },
   );
 
@@ -203,6 +216,7 @@ describe('a replica', () => {
     expect([elsewhere.status, elsewhere.json['detail']]).toEqual([404, 'Not found.']);
     const incomplete = await get('/api/projects/1/session_recordings/');
     expect(incomplete.headers.get('x-tidemark-complete')).toBe('false');
+    expect(incomplete.headers.get('x-tidemark-read-at')).toBeNull();
     expect(incomplete.json).toMatchObject({ count: 1, results: [{ id: 'x' }] });
     const unknown = await get('/api/projects/1/session_recordings/y/');
     expect([unknown.status, unknown.json['detail']]).toEqual([404, expect.stringContaining('never read')]);
@@ -223,6 +237,20 @@ describe('a replica', () => {
       ['run:3', 'false'],
     ])
       expect((await get(`${DOMAINS}?as_of=${at}`)).headers.get('x-tidemark-complete'), at).toBe(isComplete);
+  });
+
+  it('says when a list was last read completely, where a later run failed to read it or was limited to others', async () => {
+    const clock = testClock();
+    const mirror = open({ clock });
+    await withDomains(mirror, ['a']);
+    clock.move(60_000);
+    await failSweep(mirror, 'domains', ORG, 'denied');
+    clock.move(60_000);
+    await sync(mirror, 'organizations', {}, [ORGANIZATION]);
+    const { get } = await startReplica(mirror.path, { clock });
+    const readAt = mirror.runs.get(2)?.finishedAt;
+    for (const at of ['latest', 'run:3', 'run:2'])
+      expect((await get(`${DOMAINS}?as_of=${at}`)).headers.get('x-tidemark-read-at'), at).toBe(readAt);
   });
 
   it('says of a sharing that it was not read yet, where the recording is there', async () => {

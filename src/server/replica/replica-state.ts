@@ -9,6 +9,7 @@ import { fileStamp } from '../../mirror/write-ahead-log.ts';
 import { type RecordList, PageAnchors, type RecordPage } from '../../mirror/record-page.ts';
 import type { RecordStore } from '../../mirror/record-store.ts';
 import type { SeenCollection } from '../../mirror/sweeps-as-of.ts';
+import { lastComplete } from '../../state/export-extent.ts';
 import type { Point } from '../../state/point.ts';
 import type { PageWindow } from '../store.ts';
 import { statSync } from 'node:fs';
@@ -28,6 +29,8 @@ export interface ReplicaState {
   collection(kind: Kind, scope: Scope): HeldCollection | undefined;
   /** All of a kind, whatever their scope. */
   ofKind(kind: Kind): readonly HeldCollection[];
+  /** When the run ended that last read the complete list; null if none is known. */
+  readAt(collection: CollectionKey): string | null;
 }
 
 /** Costs a look at every collection; as of an earlier run, also at what changed since. */
@@ -54,10 +57,12 @@ export function readState(
   }
   const byKey = keyed(collections);
   const byKind = Map.groupBy(collections, ({ kind }) => kind);
+  let complete: ReturnType<typeof lastComplete> | null = null;
   return {
     shelf: new PageCache(),
     collection: (kind, scope) => byKey.get(collectionKey({ kind, scope })),
     ofKind: (kind) => byKind.get(kind) ?? [],
+    readAt: (collection) => (complete ??= lastComplete(mirror, source, point.run))(collection)?.at ?? null,
   };
 }
 

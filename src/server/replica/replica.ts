@@ -142,6 +142,8 @@ function createCallers(tokens: readonly Secret[]): Authenticate {
 // `?as_of=REF`: which state of the mirror a request is about.
 
 const AS_OF = 'as_of';
+/** No parameters of the service, which ignores what it does not know: the latest state would be an answer to another question. */
+const MEANT_AS_OF = /^(?:as[-_ .]?of|at)$/i;
 
 const LATEST = 'latest';
 const FORMS = `It takes ${POINT_FORMS}.`;
@@ -160,6 +162,8 @@ interface SealedPoint extends Point {
 function pointAsked(mirror: Mirror, query: URLSearchParams, source: string, now: number): SealedPoint {
   const [text = LATEST, ...more] = query.getAll(AS_OF);
   if (more.length > 0) throw invalid(AS_OF, 'invalid', 'as_of: given more than once.');
+  const wrong = [...query.keys()].find((name) => name !== AS_OF && MEANT_AS_OF.test(name));
+  if (wrong !== undefined) throw invalid(wrong, 'invalid', `${wrong}: did you mean as_of?`);
   try {
     // Asked for with nearly every request, and one look-up where a reference takes several.
     const latest = text === LATEST ? mirror.runs.latest(source) : undefined;
@@ -186,6 +190,8 @@ function rootOf(run: RunRow | undefined): string {
 
 /** False on a list that was never read completely, so that records may be missing, or of which removals are held: some may be gone. */
 const COMPLETE_HEADER = 'X-Tidemark-Complete';
+/** The newest run may have failed to read the list, or have been limited to others. */
+const READ_AT_HEADER = 'X-Tidemark-Read-At';
 
 class MirrorStore implements ReadableStore {
   readonly #mirror: Mirror;
@@ -214,6 +220,7 @@ class MirrorStore implements ReadableStore {
     const { shelf } = this.#state;
     const { page, isOwn } = shelf.take(this.#mirror, collection.list, window);
     const next = shelf.following(collection.list, window, page, collection.records);
+    const readAt = this.#state.readAt({ kind, scope });
     const whenSent = (): void => {
       if (isOwn) freePage(page);
       if (next !== null) this.#later(() => shelf.readAhead(this.#mirror, collection.list, next));
@@ -224,6 +231,7 @@ class MirrorStore implements ReadableStore {
       records: page.bodies,
       headers: {
         [COMPLETE_HEADER]: String(collection.completeRun !== null && collection.outcome !== 'held'),
+        ...(readAt === null ? {} : { [READ_AT_HEADER]: readAt }),
       },
     };
   }
