@@ -1,4 +1,5 @@
 /** The kinds that there are: a file each in `kinds/`, and their rows here, parents before children. */
+import { suggest } from '../core/suggest.ts';
 import type { KindDefinition } from './definition.ts';
 import { batchExports } from './kinds/batch-exports.ts';
 import { domains } from './kinds/domains.ts';
@@ -43,5 +44,11 @@ export const ROWS = [
 export const KINDS = ROWS.map(({ kind }) => kind);
 
 export type Kind = (typeof ROWS)[number]['kind'];
+
+/** The kind that was probably meant. Reports say `transformations` of `pipeline_transformations`. */
+export function nearestKind(text: string): string | undefined {
+  const word = `_${text.toLowerCase().replaceAll(/[ -]/g, '_')}`;
+  return KINDS.find((kind) => kind.endsWith(word) || kind.endsWith(`${word}s`)) ?? suggest(text, KINDS);
+}
 
 export type KindRow = KindDefinition<Kind>;

@@ -1,7 +1,6 @@
 /** The shape of one command as data, and what several commands have in common. */
-import { KINDS } from '../catalog/kinds.ts';
+import { KINDS, nearestKind } from '../catalog/kinds.ts';
 import type { Config } from '../config/config.ts';
-import { suggest } from '../core/suggest.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { ValueSort } from './completion/value-sort.ts';
 import type { CommandAction } from './context.ts';
@@ -119,7 +118,7 @@ export function portNumber(text: string): number {
 /** A kind, or a usage error with the nearest one. */
 export function kindName(text: string): string {
   if ((KINDS as readonly string[]).includes(text)) return text;
-  const near = suggest(text, KINDS);
+  const near = nearestKind(text);
   throw new Error(
     near === undefined ? `there is no such kind; see \`tidemark catalog\`` : `did you mean ${near}?`,
   );

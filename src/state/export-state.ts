@@ -2,11 +2,10 @@
 import type { CollectionKey, RecordKey } from '../catalog/order.ts';
 import { scopeKey, definitionOf, isKind, collectionKey } from '../catalog/catalog.ts';
 import { type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
-import { type Kind, KINDS } from '../catalog/kinds.ts';
+import { type Kind, nearestKind } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
-import { suggest } from '../core/suggest.ts';
 import type { StateReference } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
 import { pointerTo, resolvePointer } from '../core/json-pointer.ts';
@@ -370,7 +369,7 @@ function exportedRecord(value: JsonValue): ExportedRecord | { readonly mistake: 
   const source = getOwn(value, 'source') ?? null;
   if (typeof kind !== 'string') return { mistake: 'kind is missing; expected the name of a kind' };
   if (!isKind(kind)) {
-    const near = suggest(kind, KINDS);
+    const near = nearestKind(kind);
     return {
       mistake: `there is no kind ${JSON.stringify(kind)}${near === undefined ? '' : `; did you mean ${near}?`}`,
     };

@@ -106,7 +106,9 @@ function nearest(text: string, { refuses = [], snapshots = () => [] }: Reference
   const names = snapshots();
   const name = names.find((each) => each === text);
   if (name !== undefined) return `snapshot:${name}`;
-  const run = /^(?:run)?[ :#_-]*(\d{1,15})$/i.exec(text)?.[1];
+  // Seconds or milliseconds since the epoch.
+  if (/^1\d{9}(?:\d{3})?$/.test(text)) return isoTime(Number(text.padEnd(13, '0')));
+  const run = /^(?:run)?[ :#_-]*(\d{1,7})$/i.exec(text)?.[1];
   if (run !== undefined) return `run:${text.startsWith('-') && Number(run) > 0 ? '-' : ''}${run}`;
   const forms = ['run', 'snapshot', ...(refuses.includes('file') ? [] : ['file'])];
   const [, word = '', value = ''] = /^([a-z]+)[:=](.+)$/i.exec(text) ?? [];

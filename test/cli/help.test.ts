@@ -163,7 +163,11 @@ describe('a wrong command line', () => {
     for (const { choices } of row.arguments ?? [])
       if (choices !== undefined) wrong.push([[...path, `${choices[0] ?? ''}x`], /did you mean/]);
     if (needed[0]?.name === '<kind>')
-      wrong.push([[...path, 'rols', 'x'], /kind rols is not valid; did you mean roles\?/]);
+      wrong.push(
+        [[...path, 'rols', 'x'], /kind rols is not valid; did you mean roles\?/],
+        [[...path, 'import apps', 'x'], /did you mean pipeline_import_apps\?/],
+        [[...path, 'transformation', 'x'], /did you mean pipeline_transformations\?/],
+      );
     if (needed.length > 0) wrong.push([path, /missing required argument/]);
     if (row.commands !== undefined) {
       const first = row.commands.find(({ isHidden }) => isHidden !== true)?.name ?? '';

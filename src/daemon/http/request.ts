@@ -2,7 +2,7 @@
 import type { HttpBindings } from '@hono/node-server';
 import type { Context } from 'hono';
 import { isKind } from '../../catalog/catalog.ts';
-import { type Kind, KINDS } from '../../catalog/kinds.ts';
+import { type Kind, KINDS, nearestKind } from '../../catalog/kinds.ts';
 import { maskedMessage } from '../../config/known-secrets.ts';
 import { isoTime } from '../../core/clock.ts';
 import { TidemarkError, asTidemarkError, type ErrorCode } from '../../core/errors.ts';
@@ -75,7 +75,7 @@ export function numberIn(query: URLSearchParams, name: string, usual: number, mo
 /** The kind of a parameter or a path. @throws TidemarkError `usage`, with the nearest one */
 export function kindFrom(text: string): Kind {
   if (isKind(text)) return text;
-  const near = suggest(text, KINDS);
+  const near = nearestKind(text);
   throw new TidemarkError(
     'usage',
     `there is no such kind${near === undefined ? '' : `; did you mean ${near}?`}`,
