@@ -10,6 +10,7 @@ import { filterParts, type StateFilter } from '../state/filter.ts';
 import type { LoadedState } from '../state/state.ts';
 import {
   areNamesAmong,
+  formerNamesakes,
   ID,
   namesakesIn,
   onlyIds,
@@ -35,6 +36,8 @@ export interface KnownTo {
   readonly readsLive?: boolean;
   /** Shows which record a name, or a part of one, was taken for. */
   readonly note: (line: string) => void;
+  /** True for the entire history: a name counts that a record had before. */
+  readonly ofHistory?: boolean;
   /** False where a part of a name is refused: a restore that writes without asking. True when left out. */
   readonly isPartEnough?: boolean;
 }
@@ -81,14 +84,17 @@ export async function withRealIds<
         ...own.flatMap((state) => namesakesIn(config, state, id, { ...below, kinds })),
       ];
       const there = named.filter(({ where }) => where !== REMOVED);
-      const found = there.length > 0 ? there : named;
+      const isFormer = named.length === 0 && held !== null && known.ofHistory === true;
+      const former = isFormer ? formerNamesakes(config, held, id, { ...within, kinds }) : named;
+      const found = there.length > 0 ? there : former;
       const [first] = found;
       if (first !== undefined) {
         requireNamesIntact(own, found);
         const ids = onlyIds(held, id, found);
         const whose = choice.take(found.map(({ source }) => source));
+        const now = isFormer ? `, ${first.where}` : '';
         note(
-          `${quotedName(shownText(id, first.definition))} is ${first.definition.title.one} ${ids.map((each) => nameText(maskedId(each, first.definition))).join(', ')}${whose}`,
+          `${quotedName(shownText(id, first.definition))} is ${first.definition.title.one} ${ids.map((each) => nameText(maskedId(each, first.definition))).join(', ')}${whose}${now}`,
         );
         return ids;
       }

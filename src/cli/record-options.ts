@@ -12,7 +12,8 @@ export const recordArguments: readonly ArgumentRow[] = [
   {
     name: '<id>',
     key: 'id',
-    description: 'remote id (also masked as in reports), or a name, or a part of it that only one has',
+    description:
+      'remote id (also masked as in reports), or a name, also a former one, or a part of it that only one has',
   },
 ];
 

@@ -23,10 +23,12 @@ import { LATEST } from '../state/reference.ts';
 import { kindName, type Located } from './command-row.ts';
 import {
   damageFoundBy,
+  formerNamesakes,
   hasNames,
   listCommand,
   type NamePlaces,
   type Namesake,
+  namesakesIn,
   REMOVED,
   statesAt,
   withParentIds,
@@ -55,6 +57,7 @@ export interface FoundRecord {
 }
 
 const PART = 'is part of the name of';
+const FORMER = 'was the name of';
 const CANDIDATES_SHOWN = 10;
 const NAMESAKES_SHOWN = 3;
 const REMOVED_READ = 20_000; // removed records whose last name is looked at: each is decoded from its history
@@ -73,14 +76,11 @@ export function lookUpRecord(
 ): FoundRecord {
   const kind = kindArgument(question.kind);
   const all = sourcesToRead(config, mirror);
+  const states = statesAt(mirror, all, question.at);
   const {
     options: { organization, project },
     sources,
-  } = withParentIds(question, config, mirror, {
-    sources: all,
-    states: statesAt(mirror, all, question.at),
-    ...places,
-  });
+  } = withParentIds(question, config, mirror, { sources: all, states, ...places });
   const filter = {
     sources,
     ...(organization === undefined ? {} : { organizations: organization }),
@@ -96,37 +96,50 @@ export function lookUpRecord(
       byId.push(...mirror.records.find(kind, id, filter));
   if (byId.length > 1) throw ambiguous(byId.map(found), question.id, 'is in');
   // What another program deleted would pass for removed, or for never there.
-  const requireCounted = (): void => requireCountedWithin(mirror, { ...filter, kinds: [kind] });
+  const ofKind = { ...filter, kinds: [kind] };
+  const requireCounted = (): void => requireCountedWithin(mirror, ofKind);
   if (byId[0]?.isRemoved === true) requireCounted();
   if (byId[0] !== undefined) return found(byId[0]);
 
   const named = { kind, name: question.id };
-  const search = searchByName(mirror, config, named, filter);
-  const rowsOf = (keys: readonly Key[]): FoundRecord[] =>
-    keys.flatMap((key) =>
-      mirror.records
-        .find(kind, key.id, { ...filter, sources: [key.source], scope: key.scope })
-        .map((row) => found(row)),
+  const rowsOf = (keys: readonly Pick<Namesake, 'source' | 'scope' | 'id'>[]): FoundRecord[] =>
+    keys.flatMap(({ id, scope, source }) =>
+      mirror.records.find(kind, id, { ...filter, sources: [source ?? ''], scope }).map((row) => found(row)),
     );
+  // By the names of that time first: another record may have this one by now.
+  const past =
+    question.at === LATEST.text ? [] : states.filter(({ source }) => sources.includes(source ?? ''));
+  const then = rowsOf(past.flatMap((state) => namesakesIn(config, state, question.id, ofKind)));
+  const search = searchByName(mirror, config, named, filter);
   const current = rowsOf(search.matches);
   const idsOf = idsOfRecords(mirror);
+  const isAmong = ({ row: { id, source } }: FoundRecord, those: readonly FoundRecord[]): boolean =>
+    those.some(({ row }) => row.source === source && idsOf(source, kind, row.id).includes(id));
   const isCurrent = current.some(({ row }) => !row.isRemoved);
   const gone = !isCurrent
     ? []
-    : rowsOf(removedByName(mirror, config, named, filter).matches).filter(
-        ({ row: { id, source } }) =>
-          !current.some(({ row }) => row.source === source && idsOf(source, kind, row.id).includes(id)),
-      );
+    : rowsOf(removedByName(mirror, config, named, filter).matches).filter((each) => !isAmong(each, current));
   const isBeside = ({ row }: FoundRecord): boolean => current.some((each) => each.row.source === row.source);
   const removed = gone.filter((each) => !isBeside(each));
   const beside = gone.filter(isBeside);
-  const rows = rowsMeant(mirror, question, current, { removed, beside });
+  const now = question.countsRemoved === true ? [...current, ...removed] : current;
+  const rows =
+    then.length > 0
+      ? [...current.filter((each) => isAmong(each, then)), ...then.filter((each) => !isAmong(each, current))]
+      : now;
   if (rows.length > 1) throw ambiguous(rows, question.id, 'is the name of');
+  const former =
+    rows.length > 0 || question.isPartEnough !== true
+      ? []
+      : rowsOf(atLatestId(mirror, kind, formerNamesakes(config, mirror, question.id, ofKind)));
+  if (former.length > 1) throw ambiguous(former, question.id, FORMER);
   const parts =
-    rows.length > 0 ? [] : partlyNamed(mirror, config, { kind, part: question.id }, filter).map(found);
+    rows.length + former.length > 0
+      ? []
+      : partlyNamed(mirror, config, { kind, part: question.id }, filter).map(found);
   if (parts.length > 1 || (parts.length === 1 && question.isPartEnough !== true))
     throw ambiguous(parts, question.id, PART);
-  const only = rows[0] ?? parts[0];
+  const only = rows[0] ?? former[0] ?? parts[0];
   if (only === undefined || only.row.isRemoved) requireCounted();
   if (only === undefined) {
     const definition = definitionsFor(config, sources[0] ?? '')(kind);
@@ -137,28 +150,17 @@ export function lookUpRecord(
     throw unknownRecord(definition, question.id, near, { isCut: search.isCut, damage });
   }
   const others = [...new Set(removed.map(({ row }) => row.source))].join(', ');
-  const note = [recordNote(only, question.id), ...removedNotes(mirror, only, beside)].join('; ');
-  const isElse = removed.some((each) => !rows.includes(each));
+  const note = [
+    recordNote(only, question.id, then.length + former.length > 0),
+    ...removedNotes(mirror, only, beside),
+  ].join('; ');
+  const isElse = removed.some(({ row }) => !rows.some((each) => each.row.record === row.record));
   return {
     ...only,
     note: isElse
       ? `${note}, of ${only.row.source}; one of that name was removed from ${others}: name it with --source`
       : note,
   };
-}
-
-/** Of a time in the past, those that were there then: one that was removed since may be meant. */
-function rowsMeant(
-  mirror: Mirror,
-  { at, countsRemoved }: RecordQuestion,
-  current: readonly FoundRecord[],
-  { removed, beside }: Readonly<Record<'removed' | 'beside', readonly FoundRecord[]>>,
-): readonly FoundRecord[] {
-  const all = [...current, ...removed, ...beside];
-  const isOfPast = at !== undefined && at !== LATEST.text;
-  const then = isOfPast && all.length > 1 ? all.filter(({ row }) => wasThereAt(mirror, row, at)) : [];
-  if (then.length > 0) return then;
-  return countsRemoved === true ? [...current, ...removed] : current;
 }
 
 /** Of namesakes in the source of the record that is meant, a text each: when it was removed, and its id. */
@@ -172,12 +174,6 @@ function removedNotes(mirror: Mirror, { row: own }: FoundRecord, beside: readonl
   });
   const more = others.length - texts.length;
   return more > 0 ? [...texts, `${count(more)} more of that name were removed`] : texts;
-}
-
-function wasThereAt(mirror: Mirror, row: RecordRow, at: string): boolean {
-  const [found] = statesAt(mirror, [row.source], at);
-  const point = found?.state.point ?? null;
-  return point !== null && mirror.records.asOf(row, point.run)?.removed === null;
 }
 
 /** What is wrong with the first records of the kind, where they are not those that were stored. */
@@ -219,13 +215,15 @@ export function locateRecord(question: RecordQuestion): Located {
 }
 
 /** One line for stderr: `"Snowflake" is batch export Persons → Snowflake, 0190…`. */
-export function recordNote({ row, definition }: FoundRecord, text: string): string {
+export function recordNote({ row, definition }: FoundRecord, text: string, isFormer = false): string {
   const id = maskedId(row.id, definition);
   const asked = shownText(text, definition);
   const name = row.body === null ? asked : recordName(definition, parseLossless(row.body), row.id);
   // What was given in full need not be repeated.
-  const called = name.toLowerCase() === asked.toLowerCase() || name === row.id ? '' : `${nameText(name)}, `;
-  return `${quotedName(asked)} is ${definition.title.one} ${called}${nameText(id)}`;
+  const isSame = name.toLowerCase() === asked.toLowerCase() || name === row.id;
+  const before = isSame || isFormer ? '' : `${nameText(name)}, `;
+  const after = !isSame && isFormer ? `, now named ${nameText(name)}` : '';
+  return `${quotedName(asked)} is ${definition.title.one} ${before}${nameText(id)}${after}`;
 }
 
 /** Ids of records of a kind, removed ones too, that are masked like this. */
@@ -461,11 +459,12 @@ function nearest(
 }
 
 function ambiguous(found: readonly FoundRecord[], text: string, verb: string): TidemarkError {
+  const isPart = verb === PART;
   const shown = found.slice(0, CANDIDATES_SHOWN).map(({ row, definition }) => {
     const id = maskedId(row.id, definition);
     const where = [`source ${row.source}`, scopeText(row.scope)].filter((part) => part !== '').join(', ');
     const name =
-      verb === PART && row.body !== null
+      (isPart || verb === FORMER) && row.body !== null
         ? `${nameText(recordName(definition, parseLossless(row.body), id))}: `
         : '';
     return `${name}${row.kind} ${nameText(id)} (${nameText(where)}${row.isRemoved ? ', removed' : ''})`;
@@ -473,7 +472,6 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
   const more = found.length - shown.length;
   const rows = found.map(({ row }) => row);
   const differs = (of: (row: RecordRow) => string | undefined): boolean => new Set(rows.map(of)).size > 1;
-  const isPart = verb === PART;
   const ways = [
     ...(differs((row) => row.source) ? ['--source NAME'] : []),
     ...SCOPE_KEYS.filter((key) => key !== 'role_id' && differs((row) => row.scope[key])).map(

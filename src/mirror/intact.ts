@@ -39,6 +39,8 @@ export function hasItsHash(
 
 /** Reads bodies of one collection, and passes on those that are what was stored. */
 export interface CheckedBodies {
+  /** True for a body that matches its hash. */
+  has(text: string, revision: Pick<StoredRevision, 'run' | 'hash'>): boolean;
   /** A body that was read with its revision. @throws DamagedContent for one that does not match its hash */
   of(text: string, revision: Pick<StoredRevision, 'run' | 'hash'>): string;
   /** As `textAt`. @throws DamagedContent */
@@ -54,8 +56,9 @@ export function checkedBodies(
 ): CheckedBodies {
   const source = SOURCE(connection).get({ id })?.source;
   const rules = source === undefined ? [] : readRules(connection, source, kind);
+  const has: CheckedBodies['has'] = (text, revision) => hasItsHash(text, revision, rules);
   const of: CheckedBodies['of'] = (text, revision) => {
-    if (hasItsHash(text, revision, rules)) return text;
+    if (has(text, revision)) return text;
     // The id may be a secret.
     const name = bodyNames(connection)(kind, text);
     const { one } = definitionOf(kind).title;
@@ -68,6 +71,7 @@ export function checkedBodies(
     return text === undefined ? undefined : of(text, revision);
   };
   return {
+    has,
     of,
     at: (head, run) => {
       const revision = revisionAt(connection, head, run);

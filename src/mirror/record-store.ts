@@ -1,7 +1,7 @@
 /** The records of a mirror: current ones, removed ones, and all as of an earlier run; found by id or name, and due for a read by id. */
 import type { MirrorAccess } from './access.ts';
 import { readChangesBetween, readCountsAt, readMiscounts, readRevisedRuns } from './changes-between.ts';
-import { isBodyIntact } from './intact.ts';
+import { checkedBodies, isBodyIntact } from './intact.ts';
 import { readListedOrganizations } from './kind-views.ts';
 import { readCountsBelowOrganizations, readOrganizationsOfProjects } from './record-filter.ts';
 import { locateRecord, readListedCollections, readListRows, readMeanBytes } from './record-lists.ts';
@@ -13,6 +13,7 @@ import {
   readRecordAsOf,
 } from './record-page.ts';
 import {
+  heads,
   readAsOf,
   readCurrent,
   readCurrentKeys,
@@ -28,9 +29,11 @@ import {
 } from './records.ts';
 import { and, asc, desc, eq, isNotNull, notExists, sql } from 'drizzle-orm';
 import { definitionOf } from '../catalog/catalog.ts';
+import { TidemarkError } from '../core/errors.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Connection } from './database.ts';
+import { type HistoryHead, type RevisionText, textsOf } from './history.ts';
 import { collectionOf } from './run-rows.ts';
 import { type QueryBuilder, param, prepared, isAmong, unlessGiven } from './query.ts';
 import { checks, records } from './schema/record-tables.ts';
@@ -82,6 +85,7 @@ export function recordStore(access: MirrorAccess) {
       removed: readRemoved,
       removedBodies: readRemovedBodies,
       history: readHistory,
+      replaced: readReplaced,
       changesBetween: readChangesBetween,
     }),
 
@@ -300,4 +304,27 @@ function jsonPath(pointer: string): string | undefined {
     .map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'));
   if (tokens.some((token) => /["\\]|^\d+$/.test(token))) return undefined;
   return `$${tokens.map((token) => `."${token}"`).join('')}`;
+}
+
+const REVISED_HEADS = heads(isNotNull(records.previous));
+
+/** The bodies that records had before their newest revision, each record's newest one first, without those that are damaged. */
+function* readReplaced(connection: Connection, filter: RecordFilter = {}): Generator<MirrorRecord> {
+  for (const collection of selectCollections(connection, filter)) {
+    const { source, kind, scope } = collection;
+    const bodies = checkedBodies(connection, collection);
+    for (const head of REVISED_HEADS(connection, collection))
+      for (const { revision, text } of readableTexts(connection, head))
+        if (text !== null && revision.run !== head.run && bodies.has(text, revision))
+          yield { source, kind, scope, id: head.id, body: text };
+  }
+}
+
+function readableTexts(connection: Connection, head: HistoryHead): readonly RevisionText[] {
+  try {
+    return [...textsOf(connection, head)];
+  } catch (error) {
+    if (error instanceof TidemarkError && error.code === 'mirror_corrupt') return [];
+    throw error;
+  }
 }

@@ -145,7 +145,7 @@ const NEWEST_RUNS = selectedRows((db, isSelected) =>
     .orderBy(asc(records.remoteId)),
 );
 
-const heads = (condition?: SQL) =>
+export const heads = (condition?: SQL) =>
   selectedRows((db, isSelected) =>
     db.select(HEAD_COLUMNS).from(records).where(and(isSelected, condition)).orderBy(asc(records.remoteId)),
   );

@@ -3,18 +3,26 @@ import { commandLine, type Ended } from '../journeys/command-line.ts';
 import { environment, scratch } from '../journeys/harness.ts';
 import { FakeService } from '../journeys/service.ts';
 
-const IDS = [1, 2, 3].map((n) => `0190bbbb-0000-7000-8000-00000000000${n}`);
+const IDS = [1, 2, 3, 4].map((n) => `0190bbbb-0000-7000-8000-00000000000${n}`);
 
-async function mirrored(): Promise<(...args: string[]) => Promise<Ended>> {
-  const service = await FakeService.start();
+async function service(): Promise<{
+  readonly run: (...args: string[]) => Promise<Ended>;
+  readonly domains: (...names: string[]) => void;
+}> {
+  const fake = await FakeService.start();
   const domains = (...names: string[]): void =>
-    service.set(
+    fake.set(
       'domains',
-      names.map((domain, index) => ({ id: IDS[index], domain, is_verified: true })),
+      names.map((domain, index) => ({ id: IDS[index], domain, is_verified: names.length < 4 })),
     );
   const directory = scratch();
-  const env = environment(service.url, directory);
+  const env = environment(fake.url, directory);
   const run = (...args: string[]): Promise<Ended> => commandLine(args, { env, cwd: directory });
+  return { run, domains };
+}
+
+async function mirrored(): Promise<(...args: string[]) => Promise<Ended>> {
+  const { run, domains } = await service();
   domains('harbor.example', 'quay.example', 'quay.example');
   await run('sync');
   domains('harbour.example');
@@ -42,7 +50,7 @@ describe('a name in the place of an id', () => {
     const run = await mirrored();
     const { code, stdout, stderr } = await run('diff', 'run:1', 'run:2', '--id', 'quay.example');
     expect([code, stdout]).toEqual([4, '']);
-    for (const id of IDS.slice(1)) expect(stderr).toContain(id);
+    for (const id of IDS.slice(1, 3)) expect(stderr).toContain(id);
   });
 
   it('show finds the only record whose name contains the text, and lists several; accept lists one too', async () => {
@@ -83,5 +91,52 @@ describe('a name in the place of an id', () => {
     const written = await run('restore', 'run:1', '--id', 'bour.ex', '--apply', '--yes');
     expect(written.code).toBe(4);
     expect(written.stderr).toContain('"bour.ex" is part of the name of 1 record');
+  });
+
+  it('that a record had before, or as of the state, finds it, and what it is named now is said', async () => {
+    const { run, domains } = await service();
+    domains('a.example');
+    await run('sync');
+    domains('a.example', 'b.example', 'b.example', 'c.example');
+    await run('sync');
+    domains('c.example', 'd.example', 'e.example', 'f.example');
+    await run('sync');
+    const [a = '', b = '', c = '', f = ''] = IDS;
+    for (const args of [['show'], ['log'], ['blame'], ['show', '--at', 'run:2']]) {
+      const { code, stdout, stderr } = await run(...args, 'domains', 'A.example');
+      expect([args, code, stderr]).toEqual([
+        args,
+        0,
+        expect.stringContaining(`"A.example" is domain ${a}, now named c.example`),
+      ]);
+      expect(stdout).toContain(a);
+    }
+    for (const [name, id] of [
+      ['c.example', f],
+      ['d.example', b],
+    ] as const)
+      expect((await run('show', 'domains', name, '--at', 'run:2')).stdout).toContain(id);
+    expect((await run('show', 'domains', 'c.example')).stdout).toContain(a);
+
+    const history = await run('export', '--history', '--kind', 'domains', '--id', 'a.example');
+    expect([history.code, history.stdout.trim().split('\n')]).toEqual([
+      0,
+      Array(3).fill(expect.stringContaining(a)),
+    ]);
+    expect(history.stderr).toContain(`"a.example" is domain ${a}, now named c.example`);
+    for (const args of [
+      ['show', 'domains', 'b.example'],
+      ['show', 'domains', 'b.example', '--at', 'run:2'],
+      ['export', '--history', '--id', 'b.example'],
+    ]) {
+      const { code, stdout, stderr } = await run(...args);
+      expect([args, code, stdout]).toEqual([args, 4, '']);
+      for (const each of [b, c]) expect(stderr).toContain(each);
+    }
+    // What is changed is named as it is now.
+    await run('snapshots', 'pin', 'start', 'run:2');
+    await run('snapshots', 'baseline', 'start');
+    const accepted = await run('drift', 'accept', 'domains', 'a.example', '--reason', 'renamed');
+    expect([accepted.code, accepted.stderr]).toEqual([4, expect.stringContaining('"a.example"')]);
   });
 });

@@ -126,7 +126,7 @@ function resultsHtml(facts: RecordsFacts): Html {
   if (isEmpty) {
     const why = isLater
       ? 'There are no more records that fit.'
-      : 'No id begins with this, and no name contains it, removed records included.';
+      : 'No id begins with this, and no name that a record has, or had last, contains it. `tidemark show` knows earlier names too.';
     return emptyHtml('Nothing found.', why);
   }
   return markup`${shown.map((each) => {
