@@ -1,5 +1,5 @@
 /** `--organization` and `--project`: the ids that names stand for, in the states that a command is about. */
-import { collectionKey, scopeText } from '../catalog/catalog.ts';
+import { scopeText } from '../catalog/catalog.ts';
 import type { ScopeKey } from '../catalog/definition.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
@@ -14,10 +14,10 @@ import { withSource } from '../core/hints.ts';
 import { parseLossless } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
 import { plural } from '../core/wording.ts';
-import { recordName, storedName } from '../diff/change.ts';
+import { storedName } from '../diff/change.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RecordFilter } from '../mirror/record-filter.ts';
+import type { MirrorRecord } from '../mirror/records.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import { isSecretId, maskedId } from '../report/mask.ts';
 import { nameText, quotedName } from '../report/value-text.ts';
@@ -59,7 +59,6 @@ export interface ResolvedParents<T> {
 export class UnknownParent extends TidemarkError {}
 
 const SHOWN = 10; // records of one name
-const REPLACED_READ = 50_000; // replaced versions whose name is looked at: each is decoded from its history
 
 /** In place of a state: the last name that a record had. */
 export const REMOVED = 'removed';
@@ -272,35 +271,14 @@ function removedNamesakes(
   text: string,
   filter: StateFilter,
 ): Namesake[] {
-  const definitions = definitionsFor(config, source);
   const removed = mirror.records.removedBodies({ ...filter, sources: [source] });
-  return bestNamed(text, removed, (record) =>
-    namesake(definitions(record.kind), record, { source, where: REMOVED }),
-  );
+  return bestNamed(text, removed, (record) => lastNamed(config, record));
 }
 
-/** Records by the names that they had before, in as many versions as are looked through; `where` says what each is named now. */
-export function formerNamesakes(
-  config: Config,
-  mirror: Mirror,
-  text: string,
-  filter: RecordFilter & Required<Pick<RecordFilter, 'sources' | 'kinds'>>,
-): (Namesake & { readonly source: string })[] {
-  return filter.sources.flatMap((source) => {
-    const definitions = definitionsFor(config, source);
-    const kinds = filter.kinds.filter((kind) => hasNames(definitions(kind)));
-    const replaced = mirror.records.replaced({ ...filter, sources: [source], kinds });
-    const found = bestNamed(text, Iterator.from(replaced).take(REPLACED_READ), (record) =>
-      namesake(definitions(record.kind), record, { source, where: REMOVED }),
-    );
-    return [...new Map(found.map((each) => [`${collectionKey(each)} ${each.id}`, each])).values()].flatMap(
-      (each) =>
-        mirror.records.find(each.kind, each.id, { sources: [source], scope: each.scope }).map(({ body }) => {
-          const now = body === null ? null : recordName(each.definition, parseLossless(body), each.id);
-          return { ...each, source, where: now === null ? REMOVED : `now named ${nameText(now)}` };
-        }),
-    );
-  });
+/** By the name in a body that the mirror has. */
+export function lastNamed(config: Config, record: MirrorRecord): Namesake & { readonly source: string } {
+  const { source, kind } = record;
+  return { ...namesake(definitionsFor(config, source)(kind), record, { source, where: REMOVED }), source };
 }
 
 function namesake(
@@ -320,8 +298,12 @@ export function requireNamesIntact(states: readonly SourceState[], found: readon
 }
 
 /** Those of exactly this name, else of this name in other letter case. */
-function bestNamed<T>(text: string, records: Iterable<T>, of: (record: T) => Namesake): Namesake[] {
-  const loose: Namesake[] = [];
+export function bestNamed<T, Named extends Namesake>(
+  text: string,
+  records: Iterable<T>,
+  of: (record: T) => Named,
+): Named[] {
+  const loose: Named[] = [];
   for (const record of records) {
     const found = of(record);
     if (found.name.toLowerCase() === text.toLowerCase()) loose.push(found);

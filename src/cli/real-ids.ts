@@ -10,7 +10,6 @@ import { filterParts, type StateFilter } from '../state/filter.ts';
 import type { LoadedState } from '../state/state.ts';
 import {
   areNamesAmong,
-  formerNamesakes,
   ID,
   namesakesIn,
   onlyIds,
@@ -22,7 +21,14 @@ import {
   type SourceState,
   withParentIds,
 } from './named-parents.ts';
-import { idsMaskedAs, namesakesOf, recordNote, recordsNear, throwSeveral } from './record.ts';
+import {
+  formerNamesakes,
+  idsMaskedAs,
+  namesakesOf,
+  recordNote,
+  recordsNear,
+  throwSeveral,
+} from './record.ts';
 
 /** Whom to ask. */
 export interface KnownTo {

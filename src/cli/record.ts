@@ -3,7 +3,7 @@ import { SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import { shownText } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { scopeText } from '../catalog/catalog.ts';
+import { collectionKey, scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -14,7 +14,7 @@ import { recordName, storedName } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
-import type { MirrorRecord, RecordRow } from '../mirror/records.ts';
+import type { RecordRow } from '../mirror/records.ts';
 import { isMaskedId, isSecretId, maskedId, withMaskedId } from '../report/mask.ts';
 import { nameText, quotedName } from '../report/value-text.ts';
 import { requireCountedWithin, requireIntact } from '../state/intact.ts';
@@ -22,9 +22,10 @@ import type { NamedRecord } from '../state/state.ts';
 import { LATEST } from '../state/reference.ts';
 import { kindName, type Located } from './command-row.ts';
 import {
+  bestNamed,
   damageFoundBy,
-  formerNamesakes,
   hasNames,
+  lastNamed,
   listCommand,
   type NamePlaces,
   type Namesake,
@@ -61,6 +62,7 @@ const FORMER = 'was the name of';
 const CANDIDATES_SHOWN = 10;
 const NAMESAKES_SHOWN = 3;
 const REMOVED_READ = 20_000; // removed records whose last name is looked at: each is decoded from its history
+const REPLACED_READ = 50_000; // replaced versions whose name is looked at: each is decoded from its history
 const NEAR_READ = 10_000; // records among which one is sought that was probably meant
 
 /**
@@ -188,8 +190,9 @@ function damageOf(
     if (latest === undefined) continue;
     const definition = definitionsFor(config, source)(kind);
     const records: NamedRecord[] = [];
-    for (const { scope, id, body } of mirror.records.read({ ...filter, sources: [source], kinds: [kind] })) {
-      if (records.length === NEAR_READ) break;
+    for (const { scope, id, body } of first(
+      mirror.records.read({ ...filter, sources: [source], kinds: [kind] }),
+    )) {
       const { name } = withMaskedId(
         { id, name: recordName(definition, parseLossless(body), id) },
         definition,
@@ -257,26 +260,19 @@ function searchByName(
   { kind, name }: { readonly kind: Kind; readonly name: string },
   filter: RecordFilter & { readonly sources: readonly string[] },
 ): { matches: readonly Key[]; isCut: boolean } {
-  const named = sourcesWithNames(config, kind, filter.sources);
-  const current = namesakes(
-    name,
-    named.flatMap(({ source, definition }) => {
-      const question = { kind, name, pointers: definition.nameFrom };
-      return [...mirror.records.named(question, { ...filter, sources: [source] })].map((record) => ({
-        ...record,
-        definition,
-      }));
-    }),
-  );
-  if (current.length > 0 || named.length === 0) return { matches: current, isCut: false };
+  const sources = sourcesWithNames(config, kind, filter.sources);
+  const current = sources.flatMap((source) => {
+    const pointers = definitionsFor(config, source)(kind).nameFrom;
+    return [...mirror.records.named({ kind, name, pointers }, { ...filter, sources: [source] })];
+  });
+  const matches = bestNamed(name, current, (record) => lastNamed(config, record));
+  if (matches.length > 0 || sources.length === 0) return { matches, isCut: false };
   return removedByName(mirror, config, { kind, name }, filter);
 }
 
-/** Those of the sources whose records of the kind have names, with its definition there. */
-function sourcesWithNames(config: Config, kind: Kind, sources: readonly string[]) {
-  return sources
-    .map((source) => ({ source, definition: definitionsFor(config, source)(kind) }))
-    .filter(({ definition }) => hasNames(definition));
+/** Those of the sources whose records of the kind have names. */
+function sourcesWithNames(config: Config, kind: Kind, sources: readonly string[]): string[] {
+  return sources.filter((source) => hasNames(definitionsFor(config, source)(kind)));
 }
 
 /** Removed records of exactly this name, else of this name in other letter case. */
@@ -286,29 +282,37 @@ function removedByName(
   { kind, name }: { readonly kind: Kind; readonly name: string },
   filter: RecordFilter & { readonly sources: readonly string[] },
 ): { matches: readonly Key[]; isCut: boolean } {
-  const named = sourcesWithNames(config, kind, filter.sources);
-  if (named.length === 0) return { matches: [], isCut: false };
-  const definitions = new Map(named.map(({ source, definition }) => [source, definition]));
-  const removed = mirror.records.removedBodies({
-    ...filter,
-    sources: [...definitions.keys()],
-    kinds: [kind],
+  const sources = sourcesWithNames(config, kind, filter.sources);
+  const removed = mirror.records.removedBodies({ ...filter, sources, kinds: [kind] });
+  let read = 0;
+  const matches = bestNamed(name, Iterator.from(removed).take(REMOVED_READ + 1), (record) => {
+    read += 1;
+    return lastNamed(config, record);
   });
-  let isCut = false;
-  const matches = namesakes(
-    name,
-    (function* () {
-      let read = 0;
-      for (const record of removed) {
-        isCut = read === REMOVED_READ;
-        if (isCut) break;
-        read += 1;
-        const definition = definitions.get(record.source);
-        if (definition !== undefined) yield { ...record, definition };
-      }
-    })(),
-  );
-  return { matches: atLatestId(mirror, kind, matches), isCut };
+  return { matches: atLatestId(mirror, kind, matches), isCut: read > REMOVED_READ };
+}
+
+/** Records by the names that they had before, in as many versions as are looked through; `where` says what each is named now. */
+export function formerNamesakes(
+  config: Config,
+  mirror: Mirror,
+  text: string,
+  filter: RecordFilter & Required<Pick<RecordFilter, 'sources' | 'kinds'>>,
+): ReturnType<typeof lastNamed>[] {
+  return filter.sources.flatMap((source) => {
+    const kinds = filter.kinds.filter((kind) => hasNames(definitionsFor(config, source)(kind)));
+    const replaced = mirror.records.replaced({ ...filter, sources: [source], kinds });
+    const found = bestNamed(text, Iterator.from(replaced).take(REPLACED_READ), (record) =>
+      lastNamed(config, record),
+    );
+    return [...new Map(found.map((each) => [`${collectionKey(each)} ${each.id}`, each])).values()].flatMap(
+      (each) =>
+        mirror.records.find(each.kind, each.id, { sources: [source], scope: each.scope }).map(({ body }) => {
+          const now = body === null ? null : recordName(each.definition, parseLossless(body), each.id);
+          return { ...each, where: now === null ? REMOVED : `now named ${nameText(now)}` };
+        }),
+    );
+  });
 }
 
 /** The records of these kinds that have this name in the newest state, or had it last. */
@@ -359,29 +363,15 @@ export function throwSeveral(parts: readonly FoundRecord[], text: string): never
   throw ambiguous(parts, text, PART);
 }
 
+const first = <T>(records: Iterable<T>): Iterable<T> => Iterator.from(records).take(NEAR_READ);
+
 function* namesOf(mirror: Mirror, config: Config, kind: Kind, filter: RecordFilter): Generator<string> {
-  let read = 0;
-  for (const { source, id, body } of mirror.records.read({ ...filter, kinds: [kind] })) {
+  for (const { source, id, body } of first(mirror.records.read({ ...filter, kinds: [kind] }))) {
     const definition = definitionsFor(config, source)(kind);
-    if (!hasNames(definition) || read === NEAR_READ) return;
-    read += 1;
+    if (!hasNames(definition)) return;
     const name = recordName(definition, parseLossless(body), id);
     if (name !== id) yield name;
   }
-}
-
-function namesakes(
-  name: string,
-  records: Iterable<MirrorRecord & { readonly definition: ResourceDefinition }>,
-): readonly Key[] {
-  const exact: Key[] = [];
-  const loose: Key[] = [];
-  for (const { source, scope, id, body, definition } of records) {
-    const own = storedName(definition, parseLossless(body), id);
-    if (own === name) exact.push({ source, scope, id });
-    else if (own.toLowerCase() === name.toLowerCase()) loose.push({ source, scope, id });
-  }
-  return exact.length > 0 ? exact : loose;
 }
 
 /** Records, among the first ones and the first removed ones, whose names contain the text, in any letter case. */
@@ -394,11 +384,9 @@ function partlyNamed(
   const found: RecordRow[] = [];
   const all = { ...filter, kinds: [kind] };
   for (const records of [mirror.records.read(all), mirror.records.removedBodies(all)]) {
-    let read = 0;
-    for (const { source, scope, id, body } of records) {
+    for (const { source, scope, id, body } of first(records)) {
       const definition = definitionsFor(config, source)(kind);
-      if (!hasNames(definition) || read === NEAR_READ) break;
-      read += 1;
+      if (!hasNames(definition)) break;
       const value = parseLossless(body);
       // Masked as well, as reports show it.
       const names = [storedName(definition, value, id), recordName(definition, value, id)];
@@ -444,18 +432,14 @@ function nearest(
   text: string,
   filter: RecordFilter,
 ): string | undefined {
-  const ids = new Set<string>();
-  const names = new Set<string>();
-  let read = 0;
-  for (const { source, id, body } of mirror.records.read({ ...filter, kinds: [definition.kind] })) {
-    const name = recordName(definitionsFor(config, source)(definition.kind), parseLossless(body), id);
-    // A secret id must not be shown after a typing mistake.
-    if (!isSecretId(definition)) ids.add(id);
-    if (name !== id) names.add(name);
-    read += 1;
-    if (read === NEAR_READ) break;
-  }
-  return suggest(text, ids) ?? suggest(text, names);
+  const { kind } = definition;
+  // A secret id must not be shown after a typing mistake.
+  const keys = isSecretId(definition) ? [] : [...first(mirror.records.keys({ ...filter, kinds: [kind] }))];
+  const near = suggest(
+    text,
+    keys.map(({ id }) => id),
+  );
+  return near ?? suggest(text, namesOf(mirror, config, kind, filter));
 }
 
 function ambiguous(found: readonly FoundRecord[], text: string, verb: string): TidemarkError {
