@@ -2,6 +2,7 @@
 import { getOwn, type JsonObject } from '../core/json.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { holdsSecret, type Secret } from '../core/secret.ts';
+import { EXPRESSION, PLACEHOLDER, PROGRAM, withoutConnectionSecrets } from './connection-secrets.ts';
 import type { KindRow } from './kinds.ts';
 
 /** Replaces a secret in reports and plans. Old and new look the same: the report says that they differ. */
@@ -55,23 +56,8 @@ export function isSecretName(name: string): boolean {
 /** The password in every `scheme://user:password@host`, up to the last `@` before the host. A placeholder is none. */
 const URL_PASSWORD = /(:\/\/[^\s/:@"'`,(]*:)[^\s/@]+(?:@[^\s/@?#"'<>,]+)*(?=@)/g;
 
-/** Before the value in `Password=…;` of ADO, ODBC and JDBC, `password=…` of libpq, `AccountKey=…` of Azure. */
-const CONNECTION_PASSWORD =
-  /(^|;\s*|[\s"'({,])((?:[\w-]*(?:password|pwd)|accountkey|sharedaccess(?:key|signature))=)(?![=>\s])/gi;
-/** Such a value in quotes or braces. */
-const ENCLOSED_VALUE = /"(?:[^"]|"")*"|'(?:[^']|'')*'|\{(?:[^}]|\}\}){0,200}\}/y;
-/** Where any other ends: before `;`, the end of the line, or a quote that closes the text around the string. */
-const VALUE_END = /[;\n]|["'](?=[\s,.:;)\]}/>]|$)|$/g;
-
 /**
- * What code and templates have in place of the value: `${token}`, `{{token}}`, `%s`, `<token>`, `:token`, and text around `" + token + "`.
- * Not with a default, as in `${token:-x}`, nor with digits in braces.
- */
-const PLACEHOLDER =
-  /^(?:\$\{(?![\w.]+(?::?[-=]|:\+)[^}])|\{[^}\d]*\}|\$\(|\{\{|%[sd(]|<|:[a-z]|\*+$|["']\s*[+.,;:)\]}])/;
-
-/**
- * The same where it is all of the value: `${pass}`, `{{pass}}`, `{0}`, `{db_pass}`, `%(pass)s`, `%PASS%`, `$PASS`, `<pass>`. A default
+ * A `PLACEHOLDER` where it is all of the value: `${pass}`, `{{pass}}`, `{0}`, `{db_pass}`, `%(pass)s`, `%PASS%`, `$PASS`, `<pass>`. A default
  * in it (`${pass:-x}`) is a value, and so is what looks like a token or, in `{}` and `<>`, has a digit.
  */
 const ENTIRE_PLACEHOLDER =
@@ -89,35 +75,6 @@ function isReference(value: string): boolean {
   return isPlaceholder(value) || isPlaceholder(value.toUpperCase());
 }
 
-/** A parameter of a statement in place of a value of one: `?`, `$1`, and `@name`, which may be a password in a connection string. */
-const POSITION_PARAMETER = /^(?:\?|\$\d{1,2})(?=$|[\s,;)])/;
-const STATEMENT_PARAMETER = /^(?:\?\d{1,3}|\$\d{3}|@(?:[a-z_]{1,60}|p\d{1,3}))(?=$|[\s,;)])/i;
-/** A parameter of a format string or a template, in braces, which else enclose a value. */
-const FORMAT_PARAMETER = /^(?:\{\d?\}|\{\{[a-z_.]{0,60}\}\})(?=$|[\s,;)"'])/i;
-
-/** What a program calls, or takes from an object. */
-const EXPRESSION =
-  /^(?:[a-z_$][\w$.]{0,100}\([^()]{0,100}\)|(?:this|self|process|os|env|input|req|request|config|cfg|args|opts|options|params|form|settings|props|state|event|ctx|body|secrets|local|data)(?:\.[a-z_$][\w$]{0,60}){1,8})(?=$|[\s,;)\]}])/i;
-/** A name that a program declares has another name as its value. */
-const IDENTIFIER = /^(?:[a-z_$]{1,60}|[a-z_$][\w$]{0,60}(?:\.[\w$]{1,60}){1,8})(?=$|[\s,;)])/i;
-const DECLARATION = /(?:^|[^\w$])(?:const|let|var)$/;
-
-/** Signs that an expression is none of the passwords that look like one (`Secret(2024)`, `local.dev1`): a call of nothing or of a text, */
-const CALL = /^(?:[a-z_$.]{1,100}\(\)|[\w$.]{1,100}\([^()]{0,100}["'])/i;
-/** an argument, */
-const ARGUMENT = /[\w$]\([^()"'\n]{0,200}$/;
-/** or a statement of a text that has others of a program. */
-const STATEMENT = /(?:^|[\n;{}(,])\s{0,80}$/;
-const PROGRAM =
-  /\)\s?=>|=>\s?[{(]|\b(?:const|let|var)\s{1,9}[\w$]{1,60}\s{0,9}=|\b(?:def|function)\s{1,9}[\w$]{1,60}\s?\(|\bfunction\s?\(|\b(?:if|for|while|switch|catch)\s?\([^()\n]{1,100}\)\s?\{|\b(?:await|new|return)\s{1,9}[\w.]{1,60}\(|\w = [\w.]{1,60}\(|[\w)]\s?\{\n/;
-
-/** Parts that connection strings have beside a password, but not what a statement compares with a parameter. */
-const CONNECTION_PART =
-  /(?:^|[;"'\s,?(])(?:server|uid|user(?: ?(?:id|name))?|driver|data source|initial catalog|host|address|port|endpoint\w{0,20}|database|dbname|dsn|provider|sslmode)=(?![?@]|\$\d|:[a-z]|%s)|\bjdbc:/i;
-
-/** What separates a value from the next part. */
-const NEXT_PART = /^;\s{0,9}(?=\w[\w ]{0,60}=)/;
-
 /** Addresses of webhooks and bots whose path is the secret: what is before it, then the secret. */
 const SECRET_PATHS: readonly RegExp[] = [
   /(\bhooks\.slack(?:-gov)?\.com\/(?:services|workflows|triggers)\/[^\s/?#"'<>]+\/[^\s/?#"'<>]+\/)[^\s?#"'<>]+/gi,
@@ -132,6 +89,15 @@ const SECRET_PATHS: readonly RegExp[] = [
   /(\bhooks\.zapier\.com\/hooks\/(?:catch|standard)\/\d+\/)[^\s?#"'<>]+/gi,
   /(\bhook(?:\.[\w-]+)?\.(?:make|integromat)\.com\/)[^\s/?#"'<>]+/gi,
 ];
+
+/**
+ * A quoted text, perhaps within one of JSON whose quotes are escaped (`\"`, `\\\"`): its quote, that which ends it, and what is between,
+ * in which a quote or a backslash is escaped once more.
+ */
+const OPEN = String.raw`(?<escape>\\{0,3})(?<quote>["'])`;
+const CLOSE = String.raw`\k<escape>\k<quote>`;
+const BACKSLASHES = String.raw`(?:\k<escape>\k<escape>\\\\){0,9}`;
+const REST = String.raw`(?:\\{0,60}(?!\k<quote>)[^\\\n]|${BACKSLASHES}\k<escape>\k<escape>\\\k<quote>){0,4000}${BACKSLASHES}`;
 
 /** Credentials that a text of any kind shows as such: what is before each, then the secret. */
 const CREDENTIALS: readonly RegExp[] = [
@@ -161,6 +127,10 @@ const CREDENTIALS: readonly RegExp[] = [
   // Google, AWS and SendGrid, and JSON web tokens.
   /((?<![\w-])ya29\.)[\w-]{20,}(?:\.[\w-]+)*/g,
   // What curl is given as the user and the password.
+  new RegExp(
+    String.raw`((?:^[ \t]{0,60}|(?<![\w-])curl(?=\s)(?:[^\n;|]|(?<=\\)\n){0,500}?\s)(?:-u\s?|--user[\s=])${OPEN}[^:"'\n]{1,100}:)(?!\[|\/\/)${REST}(?=${CLOSE})`,
+    'gm',
+  ),
   /((?:^[ \t]{0,60}|(?<![\w-])curl(?=\s)(?:[^\n;|]|(?<=\\)\n){0,500}?\s)(?:-u\s?|--user[\s=])["']?[^\s:"']{1,100}:)(?!\[|\/\/)(?:\$\{[^}\n]{0,200}\}|[^\s"'])+/gm,
   /((?<![\w-])A[KS]IA)[A-Z0-9]{16}(?![\w-])/g,
   /((?<![\w-])SG\.)[\w-]{16,}\.[\w-]{32,}/g,
@@ -185,8 +155,13 @@ export function maySecretsBeIn(text: string): boolean {
 }
 
 /** A member of JSON that is written within a text, its quotes perhaps escaped, or a pair of such (`"name":"Cookie","value":"…"`). */
-const NAMED_TEXT =
-  /((\\{0,3}")(?:(?:name|key|header)\2\s{0,9}:\s{0,9}\2(?=[^"\\]{1,60}\2\s{0,9},))?([^"\\]{1,60})\2\s{0,9}(?:,\s{0,9}\2value\2\s{0,9})?:\s{0,9}\2)((?:[^"\\\n]|\\(?!["\\])){1,4000})(?=\2(?:\s{0,9},\s{0,9}\2(?:name|key|header)\2\s{0,9}:\s{0,9}\2([^"\\]{1,60})\2)?)/g;
+const NAMED_TEXT = new RegExp(
+  String.raw`(${OPEN}(?:(?:name|key|header)${CLOSE}\s{0,9}:\s{0,9}${CLOSE}(?=[^"\\]{1,60}${CLOSE}\s{0,9},))?([^"\\]{1,60})${CLOSE}\s{0,9}(?:,\s{0,9}${CLOSE}value${CLOSE}\s{0,9})?:\s{0,9}${CLOSE})(${REST})(?=${CLOSE}(?:\s{0,9},\s{0,9}${CLOSE}(?:name|key|header)${CLOSE}\s{0,9}:\s{0,9}${CLOSE}([^"\\]{1,60})${CLOSE})?)`.replace(
+    `["']`,
+    '"',
+  ),
+  'g',
+);
 
 /** What examples and forms have in place of the value of a member. */
 const NO_VALUE =
@@ -194,7 +169,7 @@ const NO_VALUE =
 
 /** A line of YAML or a shell: what is before the value, its name, and the value, in quotes or without a space. A comment may follow. */
 const YAML_LINE =
-  /(^[ \t]{0,60}(?:-[ \t]{1,9}|export[ \t]{1,9})?([a-z][\w.-]{0,60})[ \t]?(?::[ \t]{1,20}|=(?![=>~])[ \t]?))("[^"\n]{1,1000}"|'[^'\n]{1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
+  /(^[ \t]{0,60}(?:-[ \t]{1,9}|export[ \t]{1,9})?([a-z][\w.-]{0,60})[ \t]?(?::[ \t]{1,20}|=(?![=>~])[ \t]?))("(?:\\"|[^"\n]){1,1000}"|'(?:'(?:\\')?'|[^'\n]){1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
 
 /** Such a value without quotes that stands for something else: an alias, a tag, a block, a flow, a path, a reference. */
 const YAML_OTHER = /^(?:[*&!|>[%@#/]|\{(?![^\s{}:,]+\}$)|\.{1,2}\/|[a-z][\w+.-]{0,20}:)|[,;({[|]$|\)[,;]?$/i;
@@ -228,7 +203,7 @@ function isYamlSecret(text: string, isShell: boolean): boolean {
 /** Names of parameters of an address that hold a secret, beyond those that do so anywhere. */
 const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|hmac|auth|pass|pw|jwt)$|^code$/i;
 
-const PARAMETER = /([?&#]|&amp;)([\w.%[\]-]{1,60})=("[^"]*"|'[^']*'|[^\s&#;"'<>]+)/g;
+const PARAMETER = /([?&#]|&amp;)([\w.%[\]-]{1,60})=("[^"]*"|'[^']*'|(?:[^\s&#;"'<>]|;(?![\s"'<>]|$))+)/g;
 
 /** A user without a password is a token from this length on. */
 const TOKEN_USER = /(:\/\/)[^\s/:@?#"'`,(]{16,}(?=@)/g;
@@ -310,10 +285,12 @@ function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): str
 function withoutNamedSecrets(text: string, mask: string): string {
   return text.replaceAll(
     NAMED_TEXT,
-    (whole: string, before: string, _quote: string, name: string, value: string, after?: string) => {
+    (whole: string, before: string, _escape, _quote, name: string, value: string, after?: string) => {
       const isSecret = isSecretName(name) || (name === 'value' && isSecretName(after ?? ''));
+      // JSON within JSON.
+      if (!isSecret) return value.includes('\\"') ? before + withoutNamedSecrets(value, mask) : whole;
       const isMasked = mask !== '' && value.includes(mask);
-      return isSecret && !isMasked && !isReference(value) ? `${before}${mask}` : whole;
+      return !isMasked && !isReference(value) ? `${before}${mask}` : whole;
     },
   );
 }
@@ -329,87 +306,6 @@ function withoutYamlSecrets(text: string, mask: string, isStrict: boolean): stri
     return isPerhapsCode && (program ??= BLOCK.test(text) || PROGRAM.test(text)) ? whole : `${before}${mask}`;
   });
 }
-
-function withoutConnectionSecrets(text: string, mask: string): string {
-  const endOfValue = connectionValues(text);
-  const isSecret = connectionSecrets(text);
-  const isOfLines = text.includes('\n');
-  let shown = '';
-  let next = 0;
-  for (const { index: at, 0: found, 1: before = '', 2: name = '' } of text.matchAll(CONNECTION_PASSWORD)) {
-    // Within the value of another.
-    if (at < next) continue;
-    const start = at + found.length;
-    const end = endOfValue(start);
-    if (end === start || !isSecret({ at, before, name, start, end })) continue;
-    // Only `;` separates the parts of a string that has it; else a space does, as in one of libpq.
-    const isWhole = /["'{]/.test(text.charAt(start)) || before.startsWith(';') || text[end] === ';';
-    // Within a line of a program it is an argument.
-    if (!isWhole && isOfLines && before !== '' && before !== '\n') continue;
-    shown += text.slice(next, start) + mask;
-    next = isWhole ? end : start + text.slice(start, end).search(/\s|$/);
-  }
-  return shown + text.slice(next);
-}
-
-/** Where a value that begins at a place ends. The places must ascend: an end is looked for once, as many values may have the same. */
-function connectionValues(text: string): (start: number) => number {
-  const enclosed = new RegExp(ENCLOSED_VALUE);
-  const valueEnd = new RegExp(VALUE_END);
-  let known = -1;
-  return (start) => {
-    enclosed.lastIndex = start;
-    const end = start + (enclosed.exec(text)?.[0].length ?? 0);
-    // What follows directly belongs to a value that only begins so (`{12}34`).
-    const isClosed = text[start] === '{' ? /^[\s;,)\]"'\\&<>]?$/ : /^[^\w]?$/;
-    if (end > start && isClosed.test(text.charAt(end))) return end;
-    if (start > known) {
-      valueEnd.lastIndex = start;
-      known = valueEnd.exec(text)?.index ?? text.length;
-    }
-    return known;
-  };
-}
-
-/** A password of a connection string, or what only looks like one: `before` and `name` are at `at`, then comes the value. */
-interface FoundPassword {
-  at: number;
-  before: string;
-  name: string;
-  start: number;
-  end: number;
-}
-
-function connectionSecrets(text: string): (found: FoundPassword) => boolean {
-  let connection: boolean | undefined;
-  const isConnection = (): boolean => (connection ??= CONNECTION_PART.test(text));
-  let program: boolean | undefined;
-  const isProgram = (): boolean => (program ??= PROGRAM.test(text));
-  return ({ at, before, name, start, end }) => {
-    const first = text.slice(start, start + MOST_OF_EXPRESSION);
-    if (PLACEHOLDER.test(first.slice(0, end - start)) && !first.startsWith('{')) return false;
-    if (FORMAT_PARAMETER.test(first)) return false;
-    // A directory of a shell.
-    if (/^(?:OLD)?PWD=$/.test(name) && /^[/~]/.test(first) && !isConnection()) return false;
-    const isDeclared = DECLARATION.test(text.slice(Math.max(0, at - 8), at));
-    if (isDeclared && IDENTIFIER.test(first)) return false;
-    const separators = [before, NEXT_PART.exec(text.slice(end, end + 80))?.[0] ?? ''].filter((each) =>
-      each.startsWith(';'),
-    );
-    // Statements of a program have it at the end of a line.
-    if (separators.some((each) => !each.includes('\n'))) return true;
-    if (POSITION_PARAMETER.test(first)) return false;
-    if (isConnection()) return true;
-    if (separators.length === 0 && STATEMENT_PARAMETER.test(first)) return false;
-    if (!EXPRESSION.test(first)) return true;
-    if (isDeclared || CALL.test(first)) return false;
-    const head = text.slice(Math.max(0, at - MOST_OF_EXPRESSION), at + before.length);
-    return !(ARGUMENT.test(head) || (STATEMENT.test(head) && isProgram()));
-  };
-}
-
-/** Characters that are read to tell whether a program or a statement has something else in place of a value. */
-const MOST_OF_EXPRESSION = 400;
 
 /** Names of members without the secrets of URLs; those that differ in their secrets only are numbered, so that none is taken for another. */
 export class MemberNames {

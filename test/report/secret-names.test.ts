@@ -331,19 +331,9 @@ describe('secrets that nothing but their name tells of', () => {
         '&key={',
         '"password":"',
       ],
-      ...[
-        '"a":',
-        '\\"password\\":\\"',
-        '"',
-        'eyJ',
-        'eyJa-',
-        'eyJaaaaaaaaaaa.',
-        'ghp_',
-        'xoxb-',
-        'x-api-key:',
-        ' ',
-        '; ',
-      ],
+      ...String.raw`"a": \"password\":\" " eyJ eyJa- eyJaaaaaaaaaaa. ghp_ xoxb- x-api-key:`.split(' '),
+      ...String.raw`\ \" "a":"\" "a":"\\ \\\"a\\\":\\\" \"a\":\"b\\\" '\'' a_key='\''`.split(' '),
+      ...[' ', '; '],
       ...[
         'password=@p ',
         'password=@p,',
@@ -370,6 +360,7 @@ describe('secrets that nothing but their name tells of', () => {
         '\\/',
       ],
       ...['"name":"', '"name":"a","value":"', '"value":"a","key":"', 'export a_key=', '\na_key=', '-u '],
+      ...['\na_key="\\"', '\n-u "a:', '\n-u "a:b\\', 'curl -u "a:\\\\', "-u 'a:b ", '?token=;', '?a="'],
     ].map((part) => [part]),
   )('no text takes long: %j, repeated', (part) => {
     const text = part.repeat(Math.ceil(200_000 / part.length));

@@ -41,6 +41,35 @@ it.each<[text: string, shown: string]>([
   ['{"u":"https:\\/\\/user:PW@h.example\\/a"}', '{"u":"https://user:[secret]@h.example/a"}'],
   ["curl -s -u user:p4ss 'https://a.example'", "curl -s -u user:[secret] 'https://a.example'"],
   ["curl --user 'ann:p4ss' a.example", "curl --user 'ann:[secret]' a.example"],
+  [
+    String.raw`{"user":"svc","password":"correct\"horse9"} and curl -u "ann:pass9 word" https://x.example`,
+    '{"user":"svc","password":"[secret]"} and curl -u "ann:[secret]" https://x.example',
+  ],
+  [String.raw`{"a":1,"api_key":"s3cr3t\\Zq5","b":2}`, '{"a":1,"api_key":"[secret]","b":2}'],
+  [String.raw`{"api_key":"s3cr3t\\","b":"\\"}`, String.raw`{"api_key":"[secret]","b":"\\"}`],
+  [String.raw`{"name":"X-Api-Key","value":"a\"Zq5"}`, '{"name":"X-Api-Key","value":"[secret]"}'],
+  [String.raw`{"value":"a\"Zq5","name":"X-Api-Key"}`, '{"value":"[secret]","name":"X-Api-Key"}'],
+  [
+    JSON.stringify({ a: JSON.stringify({ token: 'x"Zq5\\', b: 'c' }) }),
+    JSON.stringify({ a: JSON.stringify({ token: MASK, b: 'c' }) }),
+  ],
+  [
+    JSON.stringify({ a: JSON.stringify({ a: JSON.stringify({ token: 'x"Zq5\\', b: 'c' }) }) }),
+    JSON.stringify({ a: JSON.stringify({ a: JSON.stringify({ token: MASK, b: 'c' }) }) }),
+  ],
+  [
+    `password: "a\\"Zq5"\npassword: 'a''Zq5' # old\nAPI_TOKEN="a\\"Zq5"\nAPI_KEY='a'\\''Zq5'\nexport PASSWORD="a\\"b c"`,
+    'password: [secret]\npassword: [secret] # old\nAPI_TOKEN=[secret]\nAPI_KEY=[secret]\nexport PASSWORD=[secret]',
+  ],
+  [
+    "curl -u 'ann:correct horse' a; curl --user \"bo b:it's\" h",
+    'curl -u \'ann:[secret]\' a; curl --user "bo b:[secret]" h',
+  ],
+  ['https://x.example/?token=a1b2c3;Zq5&a=1', 'https://x.example/?token=[secret]&a=1'],
+  [
+    'get("https://x.example/?token=a1b2c3"); https://x.example/?key=K;',
+    'get("https://x.example/?token=[secret]"); https://x.example/?key=[secret];',
+  ],
   ...[
     'curl -u user:$PASS h',
     'curl -u user h; sort -u a:b',

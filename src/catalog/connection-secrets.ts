@@ -1,0 +1,127 @@
+/** Passwords of connection strings within texts, and what programs and templates have in place of a value. */
+
+/** Before the value in `Password=…;` of ADO, ODBC and JDBC, `password=…` of libpq, `AccountKey=…` of Azure. */
+const CONNECTION_PASSWORD =
+  /(^|;\s*|[\s"'({,])((?:[\w-]*(?:password|pwd)|accountkey|sharedaccess(?:key|signature))=)(?![=>\s])/gi;
+/** Such a value in quotes or braces. */
+const ENCLOSED_VALUE = /"(?:[^"]|"")*"|'(?:[^']|'')*'|\{(?:[^}]|\}\}){0,200}\}/y;
+/** Where any other ends: before `;`, the end of the line, or a quote that closes the text around the string. */
+const VALUE_END = /[;\n]|["'](?=[\s,.:;)\]}/>]|$)|$/g;
+
+/**
+ * What code and templates have in place of the value: `${token}`, `{{token}}`, `%s`, `<token>`, `:token`, and text around `" + token + "`.
+ * Not with a default, as in `${token:-x}`, nor with digits in braces.
+ */
+export const PLACEHOLDER =
+  /^(?:\$\{(?![\w.]+(?::?[-=]|:\+)[^}])|\{[^}\d]*\}|\$\(|\{\{|%[sd(]|<|:[a-z]|\*+$|["']\s*[+.,;:)\]}])/;
+
+/** A parameter of a statement in place of a value of one: `?`, `$1`, and `@name`, which may be a password in a connection string. */
+const POSITION_PARAMETER = /^(?:\?|\$\d{1,2})(?=$|[\s,;)])/;
+const STATEMENT_PARAMETER = /^(?:\?\d{1,3}|\$\d{3}|@(?:[a-z_]{1,60}|p\d{1,3}))(?=$|[\s,;)])/i;
+/** A parameter of a format string or a template, in braces, which else enclose a value. */
+const FORMAT_PARAMETER = /^(?:\{\d?\}|\{\{[a-z_.]{0,60}\}\})(?=$|[\s,;)"'])/i;
+
+/** What a program calls, or takes from an object. */
+export const EXPRESSION =
+  /^(?:[a-z_$][\w$.]{0,100}\([^()]{0,100}\)|(?:this|self|process|os|env|input|req|request|config|cfg|args|opts|options|params|form|settings|props|state|event|ctx|body|secrets|local|data)(?:\.[a-z_$][\w$]{0,60}){1,8})(?=$|[\s,;)\]}])/i;
+/** A name that a program declares has another name as its value. */
+const IDENTIFIER = /^(?:[a-z_$]{1,60}|[a-z_$][\w$]{0,60}(?:\.[\w$]{1,60}){1,8})(?=$|[\s,;)])/i;
+const DECLARATION = /(?:^|[^\w$])(?:const|let|var)$/;
+
+/** Signs that an expression is none of the passwords that look like one (`Secret(2024)`, `local.dev1`): a call of nothing or of a text, */
+const CALL = /^(?:[a-z_$.]{1,100}\(\)|[\w$.]{1,100}\([^()]{0,100}["'])/i;
+/** an argument, */
+const ARGUMENT = /[\w$]\([^()"'\n]{0,200}$/;
+/** or a statement of a text that has others of a program. */
+const STATEMENT = /(?:^|[\n;{}(,])\s{0,80}$/;
+export const PROGRAM =
+  /\)\s?=>|=>\s?[{(]|\b(?:const|let|var)\s{1,9}[\w$]{1,60}\s{0,9}=|\b(?:def|function)\s{1,9}[\w$]{1,60}\s?\(|\bfunction\s?\(|\b(?:if|for|while|switch|catch)\s?\([^()\n]{1,100}\)\s?\{|\b(?:await|new|return)\s{1,9}[\w.]{1,60}\(|\w = [\w.]{1,60}\(|[\w)]\s?\{\n/;
+
+/** Parts that connection strings have beside a password, but not what a statement compares with a parameter. */
+const CONNECTION_PART =
+  /(?:^|[;"'\s,?(])(?:server|uid|user(?: ?(?:id|name))?|driver|data source|initial catalog|host|address|port|endpoint\w{0,20}|database|dbname|dsn|provider|sslmode)=(?![?@]|\$\d|:[a-z]|%s)|\bjdbc:/i;
+
+/** What separates a value from the next part. */
+const NEXT_PART = /^;\s{0,9}(?=\w[\w ]{0,60}=)/;
+
+/** The text with the mask in place of passwords of connection strings; a value in code is none. */
+export function withoutConnectionSecrets(text: string, mask: string): string {
+  const endOfValue = connectionValues(text);
+  const isSecret = connectionSecrets(text);
+  const isOfLines = text.includes('\n');
+  let shown = '';
+  let next = 0;
+  for (const { index: at, 0: found, 1: before = '', 2: name = '' } of text.matchAll(CONNECTION_PASSWORD)) {
+    // Within the value of another.
+    if (at < next) continue;
+    const start = at + found.length;
+    const end = endOfValue(start);
+    if (end === start || !isSecret({ at, before, name, start, end })) continue;
+    // Only `;` separates the parts of a string that has it; else a space does, as in one of libpq.
+    const isWhole = /["'{]/.test(text.charAt(start)) || before.startsWith(';') || text[end] === ';';
+    // Within a line of a program it is an argument.
+    if (!isWhole && isOfLines && before !== '' && before !== '\n') continue;
+    shown += text.slice(next, start) + mask;
+    next = isWhole ? end : start + text.slice(start, end).search(/\s|$/);
+  }
+  return shown + text.slice(next);
+}
+
+/** Where a value that begins at a place ends. The places must ascend: an end is looked for once, as many values may have the same. */
+function connectionValues(text: string): (start: number) => number {
+  const enclosed = new RegExp(ENCLOSED_VALUE);
+  const valueEnd = new RegExp(VALUE_END);
+  let known = -1;
+  return (start) => {
+    enclosed.lastIndex = start;
+    const end = start + (enclosed.exec(text)?.[0].length ?? 0);
+    // What follows directly belongs to a value that only begins so (`{12}34`).
+    const isClosed = text[start] === '{' ? /^[\s;,)\]"'\\&<>]?$/ : /^[^\w]?$/;
+    if (end > start && isClosed.test(text.charAt(end))) return end;
+    if (start > known) {
+      valueEnd.lastIndex = start;
+      known = valueEnd.exec(text)?.index ?? text.length;
+    }
+    return known;
+  };
+}
+
+/** A password of a connection string, or what only looks like one: `before` and `name` are at `at`, then comes the value. */
+interface FoundPassword {
+  at: number;
+  before: string;
+  name: string;
+  start: number;
+  end: number;
+}
+
+function connectionSecrets(text: string): (found: FoundPassword) => boolean {
+  let connection: boolean | undefined;
+  const isConnection = (): boolean => (connection ??= CONNECTION_PART.test(text));
+  let program: boolean | undefined;
+  const isProgram = (): boolean => (program ??= PROGRAM.test(text));
+  return ({ at, before, name, start, end }) => {
+    const first = text.slice(start, start + MOST_OF_EXPRESSION);
+    if (PLACEHOLDER.test(first.slice(0, end - start)) && !first.startsWith('{')) return false;
+    if (FORMAT_PARAMETER.test(first)) return false;
+    // A directory of a shell.
+    if (/^(?:OLD)?PWD=$/.test(name) && /^[/~]/.test(first) && !isConnection()) return false;
+    const isDeclared = DECLARATION.test(text.slice(Math.max(0, at - 8), at));
+    if (isDeclared && IDENTIFIER.test(first)) return false;
+    const separators = [before, NEXT_PART.exec(text.slice(end, end + 80))?.[0] ?? ''].filter((each) =>
+      each.startsWith(';'),
+    );
+    // Statements of a program have it at the end of a line.
+    if (separators.some((each) => !each.includes('\n'))) return true;
+    if (POSITION_PARAMETER.test(first)) return false;
+    if (isConnection()) return true;
+    if (separators.length === 0 && STATEMENT_PARAMETER.test(first)) return false;
+    if (!EXPRESSION.test(first)) return true;
+    if (isDeclared || CALL.test(first)) return false;
+    const head = text.slice(Math.max(0, at - MOST_OF_EXPRESSION), at + before.length);
+    return !(ARGUMENT.test(head) || (STATEMENT.test(head) && isProgram()));
+  };
+}
+
+/** Characters that are read to tell whether a program or a statement has something else in place of a value. */
+const MOST_OF_EXPRESSION = 400;
