@@ -1,6 +1,6 @@
 /** Makes text from the service safe for a message: one short line, no control characters, never the key, nor another secret that shows as one. */
 import { MASK, withoutUrlSecrets } from '../catalog/masks.ts';
-import type { Secret } from '../core/secret.ts';
+import { anyCase, base64Character, base64Cores, escapedForms, hex, type Secret } from '../core/secret.ts';
 
 /** Turns any text into one line of at most 200 characters. */
 export type NeutralText = (text: string) => string;
@@ -101,62 +101,6 @@ function keyPattern(secret: string): RegExp | null {
 
 /** Only what follows: a run before it would be tried from each of its characters. */
 const BASE64_REST = '[A-Za-z0-9+/_=-]*';
-
-/** What encoding makes of a text at each of the three places that it may have in a larger one, without what depends on it. */
-function base64Cores(bytes: Buffer): string[] {
-  return [0, 1, 2].map((before) => {
-    const encoded = Buffer.concat([Buffer.alloc(before), bytes])
-      .toString('base64')
-      .replaceAll('=', '');
-    const isLastShared = (before + bytes.length) % 3 !== 0;
-    return encoded.slice(before === 0 ? 0 : before + 1, isLastShared ? -1 : undefined);
-  });
-}
-
-function base64Character(character: string): string {
-  if (character === '+' || character === '-') return '[+-]';
-  if (character === '/' || character === '_') return '[/_]';
-  return character;
-}
-
-function escapedForms(character: string): string {
-  const code = character.codePointAt(0) ?? 0;
-  const percent = [...Buffer.from(character)].map((byte) => `%(?:25)?${anyCase(hex(byte, 2))}`).join('');
-  const inScript = character
-    .split('')
-    .map((unit) => String.raw`\\{1,4}u${anyCase(hex(unit.charCodeAt(0), 4))}`);
-  return `(?:${[
-    anyCase(character),
-    percent,
-    inScript.join(''),
-    String.raw`\\{1,4}u\{0{0,8}${anyCase(hex(code, 1))}\}`,
-    String.raw`\\{1,4}x${anyCase(hex(code, 2))}`,
-    `&#0{0,8}${code};?`,
-    `&#[xX]0{0,8}${anyCase(hex(code, 1))};?`,
-    // JSON may escape a slash, and every escaping of quotes and of itself is by a backslash.
-    ...(/["'/\\]/.test(character) ? [String.raw`\\{1,4}` + literal(character)] : []),
-  ].join('|')})`;
-}
-
-function hex(value: number, digits: number): string {
-  return value.toString(16).padStart(digits, '0');
-}
-
-/** In any case of letters: a URL parser, for one, lowers a host's. */
-function anyCase(text: string): string {
-  return Array.from(text)
-    .map((each) => {
-      const [lower, upper] = [each.toLowerCase(), each.toUpperCase()];
-      return lower === upper || lower.length !== 1 || upper.length !== 1
-        ? literal(each)
-        : `[${lower}${upper}]`;
-    })
-    .join('');
-}
-
-function literal(text: string): string {
-  return text.replaceAll(/[$()*+.?[\\\]^{|}/]/g, String.raw`\$&`);
-}
 
 /** As many characters as a form of the secret may take, so that a part of one is never shown. */
 function longestForm(secret: string): number {

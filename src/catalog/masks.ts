@@ -307,13 +307,18 @@ function withoutYamlSecrets(text: string, mask: string, isStrict: boolean): stri
   });
 }
 
-/** Names of members without the secrets of URLs; those that differ in their secrets only are numbered, so that none is taken for another. */
+/** Names of members, and ids of elements, as `shownText`; those that differ in their secrets only are numbered, so that none is taken for another. */
 export class MemberNames {
   readonly #alike = new Map<string, Map<string, number>>();
+  readonly #row: Pick<KindRow, 'withheld'>;
+
+  constructor(row: Pick<KindRow, 'withheld'>) {
+    this.#row = row;
+  }
 
   /** @param parent where the member is */
   shown(name: string, parent = ''): string {
-    const masked = withoutUrlSecrets(name, MASK);
+    const masked = shownText(name, this.#row);
     if (masked === name) return name;
     const key = JSON.stringify([parent, masked]);
     const alike = this.#alike.get(key) ?? new Map<string, number>();
@@ -331,7 +336,7 @@ export function hasUrlPassword(text: string): boolean {
 }
 
 /** True for a text in which `withoutUrlSecrets` finds a secret. */
-export function hasUrlSecret(text: string): boolean {
+function hasUrlSecret(text: string): boolean {
   return withoutUrlSecrets(text, '') !== text;
 }
 

@@ -1,4 +1,5 @@
 /** `tidemark blame KIND ID`: every field of a record, its value, and since when it has been so. */
+import { MemberNames } from '../catalog/masks.ts';
 import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
@@ -12,7 +13,7 @@ import {
   type Sighting,
 } from '../diff/history.ts';
 import { recordName } from '../diff/change.ts';
-import { maskedAt, withMaskedId } from '../report/mask.ts';
+import { maskedAt, maskedPlace, withMaskedId } from '../report/mask.ts';
 import type { Fact, TablePart } from '../report/document.ts';
 import { renderText } from '../report/render-text.ts';
 import { notReadText, restoreText, unknownFieldsText } from '../report/notes.ts';
@@ -71,13 +72,18 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       seenBy,
     } as const;
     const log = history.withRestores(recordLog(definition, revisions, asked));
+    const names = new MemberNames(definition);
     const fields = withWriters(
       recordBlame(definition, revisions, { ...asked, isDeep: options.deep === true }),
       log,
     ).map((field) =>
       options.showSecrets === true
         ? field
-        : { ...field, value: maskedAt(field.path, field.value, definition) },
+        : {
+            ...field,
+            path: maskedPlace(field.path, definition, names),
+            value: maskedAt(field.path, field.value, definition),
+          },
     );
     const [newest] = revisions;
     const removed = newest?.body === null ? { run: newest.run, at: newest.at } : null;

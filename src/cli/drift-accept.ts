@@ -88,7 +88,7 @@ export async function acceptDrift(context: CommandContext, asked: AcceptOptions)
       return record.row;
     });
     const { drift, findings } = onlyRecord(found, options);
-    const names = new MemberNames();
+    const names = new MemberNames(drift.definitions(kind));
     const accepted = findings.filter(({ kind: own, path, place = path }) => {
       const definition = drift.definitions(own);
       // Under any name by which it is shown; a place includes everything below it.

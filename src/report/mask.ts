@@ -50,7 +50,7 @@ function maskedValue(
   if (Array.isArray(value)) return value.map((element, index) => below(element, String(index)));
   if (!isJsonObject(value)) return value;
   const masked: JsonObject = {};
-  const names = new MemberNames();
+  const names = new MemberNames(definition);
   for (const [name, member] of Object.entries(value)) setOwn(masked, names.shown(name), below(member, name));
   return masked;
 }
@@ -69,7 +69,7 @@ export function maskedFields(
   fields: readonly FieldChange[],
   definition: ResourceDefinition,
 ): readonly FieldChange[] {
-  const names = new MemberNames();
+  const names = new MemberNames(definition);
   return fields.map((field) => {
     const { path, from_path: fromPath, place, from, to } = field;
     const segments = splitPointer(field.path);
@@ -90,19 +90,20 @@ export function maskedAt(path: string, value: JsonValue, definition: ResourceDef
 }
 
 /**
- * A change's `path` or `place`, with secret ids of elements masked, and the secrets of members that are named by a URL.
+ * A change's `path` or `place`, with secret ids of elements and secrets in names of members masked.
  * @param names of the other places of the record
  */
 export function maskedPlace(
   place: string,
   definition: ResourceDefinition,
-  names = new MemberNames(),
+  names = new MemberNames(definition),
 ): string {
   const segments = splitPointer(place);
   const shown = segments.map((segment, index) => {
-    if (!isElementSegment(segment)) return names.shown(segment, pointerTo(segments.slice(0, index)));
+    const parent = pointerTo(segments.slice(0, index));
+    if (!isElementSegment(segment)) return names.shown(segment, parent);
     const id = maskedValue(segment, [...segments.slice(0, index + 1), 'id'], definition);
-    return id === MASK ? `[id=${MASK}]` : segment;
+    return `[id=${id === MASK ? MASK : names.shown(segment.slice('[id='.length, -1), parent)}]`;
   });
   return pointerTo(shown);
 }

@@ -3,7 +3,8 @@ import { pointerTo, splitPointer } from '../core/json-pointer.ts';
 import type { AcceptedPlace, Plan, PlanStep } from '../restore/plan/plan.ts';
 import type { RestoreReport } from '../restore/apply/report.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
-import { hasUrlSecret, MemberNames, shownText } from '../catalog/masks.ts';
+import { MemberNames, shownText } from '../catalog/masks.ts';
+import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { isRawNumber } from '../core/json.ts';
 import { isSecretId, maskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
@@ -28,14 +29,18 @@ export function maskedPlan<T extends Plan>(plan: T, definitions: ReportOptions['
     const parameter = request.parameters.find(({ name }) => name === idParameter);
     if (parameter !== undefined && 'value' in parameter) ids.add(request.kind, parameter.value);
   }
-  return ids.maskedIn({ ...plan, steps: plan.steps.map(withNumberedPlaces) });
+  return ids.maskedIn({ ...plan, steps: plan.steps.map((step) => withNumberedPlaces(step, definitions)) });
 }
 
 /** The step with the places of its fields as maps have them: two that differ in a secret only are numbered. */
-function withNumberedPlaces<T extends Pick<PlanStep, 'fields' | 'accepted' | 'kept'>>(step: T): T {
-  const names = new MemberNames();
+function withNumberedPlaces<T extends Pick<PlanStep, 'kind' | 'fields' | 'accepted' | 'kept'>>(
+  step: T,
+  definitions: ReportOptions['definitions'],
+): T {
+  const definition = definitions(step.kind);
+  const names = new MemberNames(definition);
   const shown = (place: string): string => {
-    if (!hasUrlSecret(place)) return place;
+    if (shownText(place, definition) === place) return place;
     const segments = splitPointer(place);
     return pointerTo(segments.map((name, index) => names.shown(name, pointerTo(segments.slice(0, index)))));
   };
@@ -97,7 +102,7 @@ class SecretIds {
     const marked = marker(this.#marks);
     // All kinds have those of the configuration.
     const any = this.#definitions('organizations');
-    return withTexts(value, (text) => shownText(this.#marks.size === 0 ? text : marked(text), any));
+    return withTexts(value, any, (text) => shownText(this.#marks.size === 0 ? text : marked(text), any));
   }
 }
 
@@ -119,16 +124,16 @@ function marker(marks: ReadonlyMap<string, string>): (text: string) => string {
 }
 
 /** The value with every text in it replaced; numbers keep the text they came as. */
-function withTexts<T>(value: T, replace: (text: string) => string): T {
-  return replaced(value, replace) as T;
+function withTexts<T>(value: T, any: ResourceDefinition, replace: (text: string) => string): T {
+  return replaced(value, any, replace) as T;
 }
 
-function replaced(value: unknown, replace: (text: string) => string): unknown {
+function replaced(value: unknown, any: ResourceDefinition, replace: (text: string) => string): unknown {
   if (typeof value === 'string') return replace(value);
-  if (Array.isArray(value)) return value.map((element: unknown) => replaced(element, replace));
+  if (Array.isArray(value)) return value.map((element: unknown) => replaced(element, any, replace));
   if (value === null || typeof value !== 'object' || isRawNumber(value)) return value;
-  const names = new MemberNames();
+  const names = new MemberNames(any);
   return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [names.shown(name), replaced(member, replace)]),
+    Object.entries(value).map(([name, member]) => [names.shown(name), replaced(member, any, replace)]),
   );
 }

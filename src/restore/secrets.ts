@@ -177,7 +177,7 @@ export function hiddenFields(
 export function withHiddenNames<T extends Pick<PlanStep, 'fields' | 'reason' | 'accepted' | 'kept'>>(
   step: T,
 ): T {
-  const names = new MemberNames();
+  const names = new MemberNames({});
   const shown = (place: string): string => {
     if (!hasUrlPassword(place.replaceAll('~1', '/'))) return place;
     const segments = splitPointer(place);

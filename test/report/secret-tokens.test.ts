@@ -2,8 +2,11 @@
 import { expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { isSecretName, MASK, maySecretsBeIn, withoutUrlSecrets } from '../../src/catalog/masks.ts';
+import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import { maskedBody } from '../../src/report/mask.ts';
+import { pointerTo } from '../../src/core/json-pointer.ts';
+import { Secret, SecretSearch } from '../../src/core/secret.ts';
+import { maskedBody, maskedPlace } from '../../src/report/mask.ts';
 import { redactionWith } from '../../src/sync/redaction.ts';
 
 it.each<[text: string, shown: string]>([
@@ -111,4 +114,37 @@ it('by the name of a member', () => {
   const names = ['dbpassword', 'dbPassword', 'sslpassword', 'sslkeypassword', 'pw', 'db_pw'];
   expect(names.filter(isSecretName)).toEqual(names);
   expect(['pw_policy', 'password_policy', 'passwords_changed'].filter(isSecretName)).toEqual([]);
+});
+
+it('in names of members, and in ids of elements that name them in a path', () => {
+  const key = 'own/key~of-it';
+  const withheld = new SecretSearch([new Secret(key)]);
+  const definition = changedDefinition(definitionOf('batch_exports'), { withheld });
+  const body = (name: string): JsonObject => ({ destination: { config: { keys: { [name]: 'reader' } } } });
+  expect(maskedBody(body(key), definition)).toEqual(body(MASK));
+  const token = `ghp_${'a1B2'.repeat(9)}`;
+  for (const [name, shown] of [
+    [key, MASK],
+    [`[id=${key}]`, `[id=${MASK}]`],
+    [`[id=${token}]`, `[id=ghp_${MASK}]`],
+    ['[id=https://u:PW@h.example/]', `[id=https://u:${MASK}@h.example/]`],
+    ['[id="7"]', '[id="7"]'],
+  ] as const)
+    expect(maskedPlace(pointerTo(['config_schema', name, 'v']), definition)).toBe(
+      pointerTo(['config_schema', shown, 'v']),
+    );
+});
+
+it('a key of the configuration in other forms', () => {
+  const key = 'a"b\\c/d&e+F1 2';
+  const search = new SecretSearch([new Secret(key), new Secret(`${key} longer`)]);
+  const html = key.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
+  const json = JSON.stringify(JSON.stringify(key)).slice(3, -3);
+  for (const form of [key, json, JSON.stringify(key).slice(1, -1), encodeURIComponent(key), html])
+    expect(search.masked(`<${form}>`, MASK)).toBe(`<${MASK}>`);
+  for (const before of ['', 'u:', 'us:']) {
+    const shown = search.masked(`Basic ${Buffer.from(`${before}${key}`).toString('base64url')}`, MASK);
+    expect(shown).toMatch(/^Basic .{0,5}\[secret\].?$/);
+  }
+  expect(search.masked('aaaaaaaaaaaaaaaaaaaa', MASK)).toBe('aaaaaaaaaaaaaaaaaaaa');
 });
