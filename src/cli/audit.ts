@@ -19,6 +19,7 @@ import { inChunks, writeWhole, yieldToEventLoop } from './atomic-file.ts';
 import {
   isOneOutput,
   lineOptions,
+  printCsv,
   printDocument,
   printNote,
   printReason,
@@ -115,7 +116,7 @@ async function write(
   else {
     for (const chunk of inChunks(pieces)) {
       await yieldToEventLoop(context.signal);
-      await printDocument(context, chunk);
+      await (format === 'csv' ? printCsv : printDocument)(context, chunk);
     }
   }
 }

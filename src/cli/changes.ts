@@ -36,7 +36,14 @@ import { LATEST } from '../state/reference.ts';
 import { leftOutOfRun } from '../state/unasked.ts';
 import { unreadOfSources } from '../state/unread-in-period.ts';
 import { openForReading, printAltered } from './verification-note.ts';
-import { printNote, printShownReason, type CommandContext, lineOptions, printDocument } from './context.ts';
+import {
+  lineOptions,
+  printCsv,
+  printDocument,
+  printNote,
+  printShownReason,
+  type CommandContext,
+} from './context.ts';
 import { recordFilter, type FilterOptions } from './export-notes.ts';
 import { statesAt } from './named-parents.ts';
 import { withRealIds } from './real-ids.ts';
@@ -179,7 +186,8 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     if (format === 'csv') printNote(context, shared.notes);
     if (format === 'json') printNote(context, never);
     printNote(context, period.notes);
-    if (options.output === undefined) await (format === 'text' ? printPage : printDocument)(context, text);
+    if (options.output === undefined)
+      await (format === 'text' ? printPage : format === 'csv' ? printCsv : printDocument)(context, text);
     else {
       await writeWhole(resolve(context.cwd, options.output), [text], context);
       printNote(context, [`written to ${options.output}`]);

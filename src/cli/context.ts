@@ -6,7 +6,7 @@ import type { Clock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { shellWord, withSource } from '../core/hints.ts';
 import type { LogLevel } from '../core/logger.ts';
-import { escapeForTerminal, escapeControlCharacters } from '../core/escape-control.ts';
+import { escapeForTerminal, escapeControlCharacters, escapeInLines } from '../core/escape-control.ts';
 import { wrapLines } from '../core/wrap.ts';
 
 /** The process as `main.ts` hands it in. */
@@ -108,6 +108,11 @@ export async function print(
 export async function printDocument({ stdout }: Pick<ProcessContext, 'stdout'>, text: string): Promise<void> {
   if (stdout.write(text)) return;
   await new Promise<void>((resolve) => stdout.once('drain', resolve));
+}
+
+/** Writes a table as CSV, in which a terminal gets no control character. */
+export async function printCsv({ stdout }: Pick<ProcessContext, 'stdout'>, text: string): Promise<void> {
+  await printDocument({ stdout }, stdout.isTTY === true ? escapeInLines(text) : text);
 }
 
 /**

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import type { Kind } from '../catalog/kinds.ts';
-import { escapeForTerminal } from '../core/escape-control.ts';
+import { escapeForTerminal, escapeInLines } from '../core/escape-control.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import {
@@ -49,10 +49,12 @@ export async function writeToStdout(
   pieces: Iterable<string | Uint8Array>,
   format: ExportFormat,
 ): Promise<void> {
-  const isOnTerminal = context.stdout.isTTY === true && (format === 'ndjson' || format === 'json');
+  const isJson = format === 'ndjson' || format === 'json';
+  const escaped = isJson ? escapeForTerminal : format === 'csv' ? escapeInLines : null;
   for (const chunk of inChunks(pieces)) {
     await yieldToEventLoop(context.signal);
-    const safe = isOnTerminal && typeof chunk === 'string' ? escapeForTerminal(chunk) : chunk;
+    const isEscaped = escaped !== null && context.stdout.isTTY === true && typeof chunk === 'string';
+    const safe = isEscaped ? escaped(chunk) : chunk;
     // `once` from node:events takes its listeners away again and rejects on an error of the stream.
     if (!context.stdout.write(safe)) await once(context.stdout, 'drain');
   }

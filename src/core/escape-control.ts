@@ -35,6 +35,11 @@ export function escapeForTerminal(json: string): string {
   );
 }
 
+/** Lines for a terminal: as `escapeControlCharacters`, but the ends of lines stay. */
+export function escapeInLines(text: string): string {
+  return text.replace(/[^\r\n]+|\r(?!\n)/g, escapeControlCharacters);
+}
+
 /** True for text with a character that `escapeForTerminal` writes out. */
 export function isActive(text: string): boolean {
   return text.search(ACTIVE_IN_JSON) >= 0;

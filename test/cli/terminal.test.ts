@@ -110,6 +110,19 @@ describe('a terminal of 80 columns', () => {
   });
 });
 
+it('gets no control character in CSV, which a file keeps', async () => {
+  const { service, shown, env, directory } = await mirrored();
+  await shown('sync');
+  const domain = 'a\u001b[31m\r\u202eb';
+  service.set('domains', [{ id: ID, domain }]);
+  await shown('sync');
+  const since = ['changes', '--since', 'run:1', '--format', 'csv'];
+  for (const args of [since, ['export', '--kind', 'domains', '--format', 'csv']]) {
+    expect(await shown(...args)).toMatch(/a\\u\{001b\}\[31m\\r\\u\{202e\}b.*\r\n$/);
+    expect((await commandLine(args, { env, cwd: directory })).stdout).toContain(domain);
+  }
+});
+
 describe('text on a terminal of 80 columns', () => {
   it('is broken between words, on stdout and stderr', async () => {
     const { service, shown, both } = await mirrored();

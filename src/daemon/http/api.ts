@@ -44,6 +44,7 @@ import {
   numberIn,
   queryOf,
   filledQueryWith,
+  json,
   sourcesIn,
   Refusal,
   requestText,
@@ -78,7 +79,7 @@ export function createApi(parts: ApiParts): Hono {
   const triggers = new TriggerRate(clock);
   api.get('/status', async (context) => {
     const query = filledQueryWith(context, ['source']);
-    return context.json(await statusShown(parts, query, clock.now()));
+    return json(context, await statusShown(parts, query, clock.now()));
   });
   api.get('/runs', async (context) => {
     const query = filledQueryWith(context, ['limit', 'before', 'source']);
@@ -100,19 +101,18 @@ export function createApi(parts: ApiParts): Hono {
     rows.sort((a, b) => (isOne ? b.run - a.run : newestFirst(a, b)));
     const activity = cells.activity();
     const runs = rows.slice(0, limit).map((run) => runDocument(run, progressOf(activity, run.source)));
-    return context.json({ schema: 'tidemark.runs/1', runs, ...withErrors(errors) });
+    return json(context, { schema: 'tidemark.runs/1', runs, ...withErrors(errors) });
   });
   api.get('/runs/:run', async (context) => {
     const view = viewIn(cells, filledQueryWith(context, cells.isPerSource() ? ['source'] : []));
     const mirror = view.mirror();
-    const run = runNamed(mirror, context.req.param('run'));
-    return context.json(await runShown(view, mirror, run));
+    return json(context, await runShown(view, mirror, runNamed(mirror, context.req.param('run'))));
   });
   api.post('/runs', async (context) => {
     const token = parts.checkMayAct(context);
     if (token === 'trigger') {
       triggers.add();
-      return context.json(triggerSync(cells, await triggerBody(context)), 202);
+      return json(context, triggerSync(cells, await triggerBody(context)), 202);
     }
     const type = context.req.header('content-type') ?? '';
     if (!/^application\/json\b/i.test(type)) {
@@ -126,13 +126,13 @@ export function createApi(parts: ApiParts): Hono {
       const before = status?.state === 'waiting' ? status.before : [];
       return { job: name, source, request, behind: before.map(identityDocument) };
     });
-    return context.json({ schema: 'tidemark.queued/1', queued }, 202);
+    return json(context, { schema: 'tidemark.queued/1', queued }, 202);
   });
   api.get('/requests/:request', (context) => {
     filledQueryWith(context, []);
     const request = context.req.param('request');
     const status = /^\d{1,15}$/.test(request) ? cells.requested(Number(request)) : null;
-    if (status !== null) return context.json(requestDocument(Number(request), status));
+    if (status !== null) return json(context, requestDocument(Number(request), status));
     throw new TidemarkError('reference_unknown', `there is no request ${nameText(request)}`, {
       hint: 'requests are known until the daemon stops; GET /api/v1/jobs lists what was done',
     });
@@ -154,19 +154,19 @@ export function createApi(parts: ApiParts): Hono {
     const { rows, errors } = await rowsOf(views, (view) => jobsAsked(view, query, name, cells.isPerSource()));
     if (views.length > 1) rows.sort(newestFirst);
     const jobs = rows.slice(0, limit).map(jobDocument);
-    return context.json({ schema: 'tidemark.jobs/1', jobs, ...withErrors(errors) });
+    return json(context, { schema: 'tidemark.jobs/1', jobs, ...withErrors(errors) });
   });
   api.get('/changes', async (context) => {
     const query = filledQueryWith(context, ['from', 'to', 'kind', 'source', 'limit']);
-    return context.json(await changesShown(pagesOf(viewIn(cells, query)), clock, query));
+    return json(context, await changesShown(pagesOf(viewIn(cells, query)), clock, query));
   });
   api.get('/drift', async (context) => {
     const isOfAll = isOfAllMirrors(cells, queryOf(context));
     const query = filledQueryWith(context, isOfAll ? ['source', 'limit', 'after'] : ['source']);
-    if (isOfAll) return context.json(await driftOfAll(cells, pagesOf, clock, query));
+    if (isOfAll) return json(context, await driftOfAll(cells, pagesOf, clock, query));
     const found: FoundDocuments = { documents: [], errors: [], failures: [], hasBaseline: false };
     for (const view of viewsIn(cells, query)) await addDrift(found, pagesOf(view), clock, query);
-    return context.json(driftShown(found));
+    return json(context, driftShown(found));
   });
   return api;
 }

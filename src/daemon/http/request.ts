@@ -6,6 +6,7 @@ import { type Kind, KINDS, nearestKind } from '../../catalog/kinds.ts';
 import { maskedMessage } from '../../config/known-secrets.ts';
 import { isoTime } from '../../core/clock.ts';
 import { TidemarkError, asTidemarkError, type ErrorCode } from '../../core/errors.ts';
+import { escapeForTerminal } from '../../core/escape-control.ts';
 import type { Secret } from '../../core/secret.ts';
 import { suggest } from '../../core/suggest.ts';
 import { AuditLogContradicted } from '../../mirror/audited-rows.ts';
@@ -270,6 +271,12 @@ export function asRefusal(thrown: unknown, secrets: readonly Secret[] = []): Ref
 /** `{"error": {"code", "message", "hint"}}`. */
 export function refusalDocument({ code, message, hint }: Refusal): object {
   return { error: { code, message, hint: hint === undefined || hint === '' ? null : hint } };
+}
+
+/** A document as the command line prints it: nothing in it acts on a terminal. */
+export function json(context: Context, document: object, status = 200, headers = {}): Response {
+  const text = escapeForTerminal(JSON.stringify(document));
+  return context.body(text, status as 200, { 'Content-Type': 'application/json', ...headers });
 }
 
 // Headers of every answer.

@@ -21,7 +21,7 @@ import { DriftNow } from '../health/drift-now.ts';
 import { EventStreams } from './events.ts';
 import { lookAtBackups } from '../health/health-facts.ts';
 import type { Metrics } from './metrics.ts';
-import { asRefusal, Refusal, requestText } from './request.ts';
+import { asRefusal, json, Refusal, requestText } from './request.ts';
 import { PageRestores, type RunCommand } from './restores.ts';
 import { type Application, createShell, refused, type ShellOptions, wantsJson, wantsPage } from './shell.ts';
 
@@ -73,7 +73,7 @@ export function createRoutes(
     const status = health.state === 'failing' || health.state === 'starting' ? 503 : 200;
     context.header(INSTANCE_HEADER, instanceOf(options.localToken));
     return wantsJson(context)
-      ? context.json(healthDocument(health, isoTime(now), cells), status)
+      ? json(context, healthDocument(health, isoTime(now), cells), status)
       : context.text(healthText(health, cells), status);
   });
   application.get('/metrics', async (context) =>

@@ -10,7 +10,7 @@ import { TrustedProxies } from '../../server/client-address.ts';
 import { ICON, type Navigation, type PageParts, refusalPage } from '../dashboard/layout.ts';
 import { createLogin } from '../dashboard/login.ts';
 import { type Caller, Access, checkSameSite, TRIGGER_HEADER, unauthorized, WrongTokens } from './access.ts';
-import { withStrictHeaders, asRefusal, Refusal, refusalDocument } from './request.ts';
+import { withStrictHeaders, asRefusal, json, Refusal, refusalDocument } from './request.ts';
 
 export type Application = Hono<{ Bindings: HttpBindings }>;
 
@@ -260,5 +260,5 @@ export function wantsJson(context: Context): boolean {
 }
 
 export function refused(context: Context, refusal: Refusal): Response {
-  return context.json(refusalDocument(refusal), refusal.httpStatus as 400, { ...refusal.headers });
+  return json(context, refusalDocument(refusal), refusal.httpStatus, refusal.headers);
 }

@@ -1,10 +1,12 @@
 /** What programs get: status, runs, jobs, changes, drift, metrics, and never a secret. */
 import { rmSync } from 'node:fs';
+import { Hono } from 'hono';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CATALOG } from '../../../src/catalog/catalog.ts';
 import { programVersion } from '../../../src/core/package-root.ts';
 import { METRICS } from '../../../src/daemon/http/metrics.ts';
 import type { RunningHttpServer } from '../../../src/daemon/http/http.ts';
+import { json as shownJson } from '../../../src/daemon/http/request.ts';
 import { tellStory } from './story.ts';
 import { FULL_KEY, LOCAL_TOKEN, MINUTE_MS, World } from './world.ts';
 
@@ -330,4 +332,12 @@ describe('problem', () => {
     for (const path of ['/records', '/api/v1/runs', '/runs'])
       expect((await fetch(url + path)).status).toBe(503);
   });
+});
+
+it('documents have no character that acts on a terminal', async () => {
+  const value = 'a\u001b\u0085\u202e\u200bb';
+  const answer = await new Hono().get('/', (context) => shownJson(context, { value })).request('/');
+  const text = await answer.text();
+  expect(text).toBe(String.raw`{"value":"a\u001b\u0085\u202e\u200bb"}`);
+  expect(JSON.parse(text)).toEqual({ value });
 });
