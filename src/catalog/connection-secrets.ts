@@ -5,6 +5,8 @@ const CONNECTION_PASSWORD =
   /(^|;\s*|[\s"'({,])((?:[\w-]*(?:password|pwd)|accountkey|sharedaccess(?:key|signature))=)(?![=>\s])/gi;
 /** Such a value in quotes or braces. */
 const ENCLOSED_VALUE = /"(?:[^"]|"")*"|'(?:[^']|'')*'|\{(?:[^}]|\}\}){0,200}\}/y;
+/** In quotes, where one in it is escaped. */
+const ESCAPED_VALUE = /"(?:[^"\\]|\\[^])*"|'(?:[^'\\]|\\[^])*'/y;
 /** Where any other ends: before `;`, the end of the line, or a quote that closes the text around the string. */
 const VALUE_END = /[;\n]|["'](?=[\s,.:;)\]}/>]|$)|$/g;
 
@@ -69,15 +71,17 @@ export function withoutConnectionSecrets(text: string, mask: string): string {
 
 /** Where a value that begins at a place ends. The places must ascend: an end is looked for once, as many values may have the same. */
 function connectionValues(text: string): (start: number) => number {
-  const enclosed = new RegExp(ENCLOSED_VALUE);
+  const forms = [ENCLOSED_VALUE, ESCAPED_VALUE].map((form) => new RegExp(form));
   const valueEnd = new RegExp(VALUE_END);
   let known = -1;
   return (start) => {
-    enclosed.lastIndex = start;
-    const end = start + (enclosed.exec(text)?.[0].length ?? 0);
     // What follows directly belongs to a value that only begins so (`{12}34`).
     const isClosed = text[start] === '{' ? /^[\s;,)\]"'\\&<>]?$/ : /^[^\w]?$/;
-    if (end > start && isClosed.test(text.charAt(end))) return end;
+    for (const form of forms) {
+      form.lastIndex = start;
+      const end = start + (form.exec(text)?.[0].length ?? 0);
+      if (end > start && isClosed.test(text.charAt(end))) return end;
+    }
     if (start > known) {
       valueEnd.lastIndex = start;
       known = valueEnd.exec(text)?.index ?? text.length;

@@ -101,7 +101,7 @@ const REST = String.raw`(?:\\{0,60}(?!\k<quote>)[^\\\n]|${BACKSLASHES}\k<escape>
 
 /** Credentials that a text of any kind shows as such: what is before each, then the secret. */
 const CREDENTIALS: readonly RegExp[] = [
-  /(authorization["'`\\]{0,4}\s{0,9}[:=]\s{0,9}["'`\\]{0,4}(?:bearer|basic|token)\s{1,9})(?!\[)(?:\$\{[^}\n]{0,200}\}|[^\s"'`\\,;])+/gi,
+  /(authorization["'`\\]{0,4}\s{0,9}[:=]\s{0,9}["'`\\]{0,4}(?:bearer|basic|token(?=\s{1,9}\S{0,200}\d))\s{1,9}(?:token=["'`\\]{0,4})?)(?!\[)(?:\$\{[^}\n]{0,200}\}|[^\s"'`\\,;])+/gi,
   // A default of a variable, behind a name or a parameter.
   /((?<![\w-])[\w-]{0,60}(?:token|secret|passw(?:or)?d|pwd|key|authorization)["'`\\]{0,4}\s?[:=]\s?["'`\\]{0,4})\$\{[\w.]{1,60}(?::?[-=]|:\+)(?:[^{}\n]|\{[^{}\n]{0,100}\}){1,200}\}/gi,
   // The entire text; without a digit or mixed case it may be words.
@@ -126,6 +126,8 @@ const CREDENTIALS: readonly RegExp[] = [
   /((?<![\w-])pypi-)AgE[\w-]{50,}/g,
   // Google, AWS and SendGrid, and JSON web tokens.
   /((?<![\w-])ya29\.)[\w-]{20,}(?:\.[\w-]+)*/g,
+  // What a command is given: words have no digit, numbers no letter.
+  /((?<![\w-])--(?:[\w-]{0,30}-)?(?:token|password|secret|api-?key|access-key)[ =]["'`\\]{0,4})(?=[^\s"'`\\]{0,200}\d)(?=[^\s"'`\\]{0,200}[a-z])(?!\d?[<>&|[])[^\s"'`\\]{6,}/gi,
   // What curl is given as the user and the password.
   new RegExp(
     String.raw`((?:^[ \t]{0,60}|(?<![\w-])curl(?=\s)(?:[^\n;|]|(?<=\\)\n){0,500}?\s)(?:-u\s?|--user[\s=])${OPEN}[^:"'\n]{1,100}:)(?!\[|\/\/)${REST}(?=${CLOSE})`,
@@ -142,11 +144,11 @@ const CREDENTIALS: readonly RegExp[] = [
 
 /** A text without any of these has none of `CREDENTIALS`. */
 const CREDENTIAL_WORD =
-  /bearer|basic|private key|x-(?:api|auth|access|amz-security)-|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_(?:live|test)_|whsec_|phx_|sk-(?:proj|ant)-|sk-[a-z0-9]{48}|age-secret-key-1|shpat_|hf_|dckr_pat_|pypi-age|lin_api_|hvs\.|ya29\.|dop_v1_|curl\s|-u ?[^\s:]{1,100}:|--user|\$\{[\w.]{1,60}(?::?[-=]|:\+)|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
+  /bearer|basic|authorization|--[\w-]{0,40}(?:token|password|secret|key)[ =]|private key|x-(?:api|auth|access|amz-security)-|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_(?:live|test)_|whsec_|phx_|sk-(?:proj|ant)-|sk-[a-z0-9]{48}|age-secret-key-1|shpat_|hf_|dckr_pat_|pypi-age|lin_api_|hvs\.|ya29\.|dop_v1_|curl\s|-u ?[^\s:]{1,100}:|--user|\$\{[\w.]{1,60}(?::?[-=]|:\+)|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
 
 /** A text, or its JSON, without any of these has nothing that `withoutUrlSecrets` replaces, as most have not. */
 const SECRET_SIGN = new RegExp(
-  String.raw`[/=~]|\u00|" ?:|${CREDENTIAL_WORD.source}|(?:${SECRET_WORD.source})\w{0,20}\s?:\s`,
+  String.raw`[/=~]|\u00|["'] ?:|${CREDENTIAL_WORD.source}|(?:${SECRET_WORD.source})\w{0,20}\s?:\s`,
   'i',
 );
 
@@ -156,12 +158,12 @@ export function maySecretsBeIn(text: string): boolean {
 
 /** A member of JSON that is written within a text, its quotes perhaps escaped, or a pair of such (`"name":"Cookie","value":"…"`). */
 const NAMED_TEXT = new RegExp(
-  String.raw`(${OPEN}(?:(?:name|key|header)${CLOSE}\s{0,9}:\s{0,9}${CLOSE}(?=[^"\\]{1,60}${CLOSE}\s{0,9},))?([^"\\]{1,60})${CLOSE}\s{0,9}(?:,\s{0,9}${CLOSE}value${CLOSE}\s{0,9})?:\s{0,9}${CLOSE})(${REST})(?=${CLOSE}(?:\s{0,9},\s{0,9}${CLOSE}(?:name|key|header)${CLOSE}\s{0,9}:\s{0,9}${CLOSE}([^"\\]{1,60})${CLOSE})?)`.replace(
-    `["']`,
-    '"',
-  ),
+  String.raw`(${OPEN}(?:(?:name|key|header)${CLOSE}\s{0,9}:\s{0,9}${CLOSE}(?=[^"'\\]{1,60}${CLOSE}\s{0,9},))?([^"'\\]{1,60})${CLOSE}\s{0,9}(?:,\s{0,9}${CLOSE}value${CLOSE}\s{0,9})?(?::|=>)\s{0,9}${CLOSE})(${REST})(?=${CLOSE}(?:\s{0,9},\s{0,9}${CLOSE}(?:name|key|header)${CLOSE}\s{0,9}:\s{0,9}${CLOSE}([^"'\\]{1,60})${CLOSE})?)`,
   'g',
 );
+
+/** A text of XML. */
+const ELEMENT = /(<(?:[\w.-]{1,60}:)?([a-z][\w.-]{0,60})>)([^<>]{1,1000})(?=<\/)/gi;
 
 /** What examples and forms have in place of the value of a member. */
 const NO_VALUE =
@@ -266,8 +268,9 @@ function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): str
       shown,
     );
   const open = CREDENTIAL_WORD.test(text) ? without(text, CREDENTIALS) : text;
-  const named = open.includes('":') || open.includes('" :') ? withoutNamedSecrets(open, mask) : open;
-  const lines = withoutYamlSecrets(named, mask, isStrict);
+  const named = /["'] ?(?::|=>)/.test(open) ? withoutNamedSecrets(open, mask) : open;
+  const elements = named.includes('</') ? withoutElementSecrets(named, mask) : named;
+  const lines = withoutYamlSecrets(elements, mask, isStrict);
   const clean = lines.includes('=') ? withoutConnectionSecrets(lines, mask) : lines;
   const isAddress = clean.includes('://');
   const shown = clean.replaceAll(PARAMETER, (whole, before: string, name: string, value: string) => {
@@ -292,6 +295,12 @@ function withoutNamedSecrets(text: string, mask: string): string {
       const isMasked = mask !== '' && value.includes(mask);
       return !isMasked && !isReference(value) ? `${before}${mask}` : whole;
     },
+  );
+}
+
+function withoutElementSecrets(text: string, mask: string): string {
+  return text.replaceAll(ELEMENT, (whole: string, before: string, name: string, value: string) =>
+    isSecretName(name) && !isReference(value.trim()) ? before + mask : whole,
   );
 }
 

@@ -332,8 +332,9 @@ describe('secrets that nothing but their name tells of', () => {
         '"password":"',
       ],
       ...String.raw`"a": \"password\":\" " eyJ eyJa- eyJaaaaaaaaaaa. ghp_ xoxb- x-api-key:`.split(' '),
-      ...String.raw`\ \" "a":"\" "a":"\\ \\\"a\\\":\\\" \"a\":\"b\\\" '\'' a_key='\''`.split(' '),
-      ...[' ', '; '],
+      ...String.raw`\ \" "a":"\" "a":"\\ \\\"a\\\":\\\" \"a\":\"b\\\" '\'' a_key='\'' pwd="\" --key="a <a> <a: <token>a --a-`.split(
+        ' ',
+      ),
       ...[
         'password=@p ',
         'password=@p,',
@@ -361,6 +362,7 @@ describe('secrets that nothing but their name tells of', () => {
       ],
       ...['"name":"', '"name":"a","value":"', '"value":"a","key":"', 'export a_key=', '\na_key=', '-u '],
       ...['\na_key="\\"', '\n-u "a:', '\n-u "a:b\\', 'curl -u "a:\\\\', "-u 'a:b ", '?token=;', '?a="'],
+      ...[' ', '; ', '--token ', "'a': '", 'authorization: token ', '"a" => "', 'pwd="a\\"b '],
     ].map((part) => [part]),
   )('no text takes long: %j, repeated', (part) => {
     const text = part.repeat(Math.ceil(200_000 / part.length));

@@ -18,7 +18,14 @@ import {
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
 import { escapeMarkup } from '../../report/markup.ts';
-import { maskedAt, maskedBody, maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
+import {
+  maskedAt,
+  maskedBody,
+  maskedFields,
+  maskedId,
+  maskedPlace,
+  withMaskedId,
+} from '../../report/mask.ts';
 import { fieldsForPeople } from '../../report/diff-report.ts';
 import { SIGN } from '../../report/document.ts';
 import {
@@ -253,7 +260,7 @@ function earlierText({ may_be_earlier: mayBeEarlier }: Sighting): string {
 function fieldsHtml(fields: readonly BlameField[], definition: ResourceDefinition, now: number): Html {
   if (fields.length === 0) return emptyHtml('No fields.', '');
   const rows = fields.map(({ path, value, since, changed_by: by, is_unknown_before: isUnknown }) => [
-    markup`<code>${breakable(nameText(path.slice(1) || path))}</code>`,
+    markup`<code>${breakable(nameText(maskedPlace(path, definition).replace(/^\/(?!$)/, '')))}</code>`,
     markup`<code>${foldedValue(maskedAt(path, value, definition), VALUE_LIMIT)}</code>`,
     markup`${ageHtml(since.at, now)} ${faint(`run ${since.run}${isUnknown === true ? ' or earlier' : ''}${by === undefined ? '' : `, ${restoreText(by)}`}`)}`,
   ]);
