@@ -156,9 +156,9 @@ export function maySecretsBeIn(text: string): boolean {
   return SECRET_SIGN.test(text);
 }
 
-/** A member of JSON that is written within a text, its quotes perhaps escaped, or a pair of such (`"name":"Cookie","value":"…"`). */
+/** A member of JSON that is written within a text, its quotes perhaps escaped, or a pair of such (`"name":"Cookie","value":"…"`). Not the choice `a ? 'token' : 'b'`. */
 const NAMED_TEXT = new RegExp(
-  String.raw`(${OPEN}(?:(?:name|key|header)${CLOSE}\s{0,9}:\s{0,9}${CLOSE}(?=[^"'\\]{1,60}${CLOSE}\s{0,9},))?([^"'\\]{1,60})${CLOSE}\s{0,9}(?:,\s{0,9}${CLOSE}value${CLOSE}\s{0,9})?(?::|=>)\s{0,9}${CLOSE})(${REST})(?=${CLOSE}(?:\s{0,9},\s{0,9}${CLOSE}(?:name|key|header)${CLOSE}\s{0,9}:\s{0,9}${CLOSE}([^"'\\]{1,60})${CLOSE})?)`,
+  String.raw`(?<!\?\s?)(${OPEN}(?:(?:name|key|header)${CLOSE}\s{0,9}:\s{0,9}${CLOSE}(?=[^"'\\]{1,60}${CLOSE}\s{0,9},))?([^"'\\]{1,60})${CLOSE}\s{0,9}(?:,\s{0,9}${CLOSE}value${CLOSE}\s{0,9})?(?::|=>)\s{0,9}${CLOSE})(${REST})(?=${CLOSE}(?:\s{0,9},\s{0,9}${CLOSE}(?:name|key|header)${CLOSE}\s{0,9}:\s{0,9}${CLOSE}([^"'\\]{1,60})${CLOSE})?)`,
   'g',
 );
 
@@ -293,7 +293,8 @@ function withoutNamedSecrets(text: string, mask: string): string {
       // JSON within JSON.
       if (!isSecret) return value.includes('\\"') ? before + withoutNamedSecrets(value, mask) : whole;
       const isMasked = mask !== '' && value.includes(mask);
-      return !isMasked && !isReference(value) ? `${before}${mask}` : whole;
+      const own = value.replace(/^(?:bearer|basic|token)\s+/i, '');
+      return !isMasked && !isReference(own) ? `${before}${mask}` : whole;
     },
   );
 }

@@ -81,6 +81,8 @@ it.each<[text: string, shown: string]>([
   ['<a><s:Password>p w</s:Password></a>', '<a><s:Password>[secret]</s:Password></a>'],
   ...[
     'authorization: token expired, --token is --max-token 500 --password $PASS1 --password 2>/dev/null',
+    `{'Authorization': 'Bearer ' + token, "Authorization": "Basic " + a, 'authorization': 'Bearer {{token}}'}`,
+    "a ? 'token' : 'session1' a?'secret':'b'",
     "<token>{{token}}</token> <password>required</password> don't': 'a'",
     'curl -u user:$PASS h',
     'curl -u user h; sort -u a:b',
