@@ -132,6 +132,62 @@ describe('undo', () => {
     expect(rig.live().filter(({ id, scope }) => id === made || scope.role_id === made)).toEqual([]);
   });
 
+  it('of a replaced invite creates the old one again, also where it was stopped before the removal, and keeps one that differs by a new id only', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const [one, two] = native.filter(isKind('invites'));
+    const own = idText((one!.body as JsonObject)['target_email'] ?? '');
+    const [project] = native.filter(isKind('projects'));
+    const access = (id: string) => ({ private_project_access: [{ id: Number(id), level: 'admin' }] });
+    const wanted = altered(native, isKind('invites'), access(project!.id));
+    const lost = wanted.filter(({ kind, id }) => kind !== 'projects' || id !== project!.id);
+    rig.put(altered(lost, ({ id, kind }) => kind === 'invites' && id === one?.id, { message: 'other' }));
+    const projects = await rig.apply(rig.plan(wanted, { isInScope: isKind('projects') }));
+    const now = projects.steps.find(({ kind }) => kind === 'projects')?.new_id ?? '';
+    const invites = (): unknown[] =>
+      rig
+        .live()
+        .filter(isKind('invites'))
+        .map(({ body }) => {
+          const { target_email: to, message, private_project_access: places } = body as JsonObject;
+          return [to, message, places];
+        })
+        .sort();
+    const asked: readonly string[] = [one!.id, two!.id];
+    const isAsked = ({ kind, id }: ParsedRecord) => kind === 'invites' && asked.includes(id);
+    const prune = { maxRemovals: 10 };
+    const { restore } = await rig.apply(rig.plan(wanted, { isInScope: isAsked, options: { prune } }));
+    const restored = invites();
+    const plan = undoPlan(rig, restore);
+    expect(plan.steps.map(({ action, name }) => `${action} ${name}`)).toEqual([
+      `create ${own}`,
+      `remove ${own}`,
+    ]);
+    expect(plan.adopted.filter(({ desired_id: id }) => id === one!.id)).toEqual([]);
+    expect(plan.left).toMatchObject([
+      {
+        kind: 'invites',
+        count: 1,
+        reason: 'it is as before but for the new ids of records that were created again',
+      },
+    ]);
+    const stop = new AbortController();
+    const stopped = await rig.apply(plan, {
+      ...{ undoes: restore, concurrency: 1, signal: stop.signal },
+      events: {
+        ...NO_EVENTS,
+        stepStarted: ({ action }) => {
+          if (action === 'remove') stop.abort();
+        },
+      },
+    });
+    expect(stopped).toMatchObject({ outcome: 'interrupted', summary: { applied: 1 } });
+    expect(invites()).toContainEqual([own, 'other', access(now).private_project_access]);
+    expect(undoPlan(rig, restore).steps).toEqual([]);
+    await rig.apply(undoPlan(rig, stopped.restore), { undoes: stopped.restore });
+    expect(invites()).toEqual(restored);
+  });
+
   it('puts back the fields that the restore wrote, and no other one of the same record', async () => {
     const rig = await startRig();
     const native = await nativeWorld(rig);

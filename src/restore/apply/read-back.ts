@@ -156,7 +156,7 @@ async function lookedUpId(context: LookUpContext, ready: ReadyStep): Promise<str
 
 /** From the desired id, and from the one that an earlier restore gave to the same record: both map to the new id now. */
 export function mappingsOf(
-  { source, idMap, adopted }: LookUpContext,
+  { source, idMap, adopted, leaving }: LookUpContext,
   { step, request: { kind }, scope }: ReadyStep,
   newId: string,
 ): NewId[] {
@@ -165,7 +165,8 @@ export function mappingsOf(
   const to = { source, kind, newScope: scope, newId };
   const since = idMap(kind, oldId);
   // A live record that the new one replaces is a different record.
-  const isAgain = since !== undefined && since !== newId && !adopted.has(`${kind} ${since}`);
+  const isReplaced = [adopted, leaving].some((ids) => ids.has(`${kind} ${since}`));
+  const isAgain = since !== undefined && since !== newId && !isReplaced;
   return [{ ...to, oldScope, oldId }, ...(isAgain ? [{ ...to, oldScope: scope, oldId: since }] : [])];
 }
 

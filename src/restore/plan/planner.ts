@@ -209,7 +209,11 @@ function countsOf(steps: readonly PlanStep[]): Omit<Plan['summary'], 'unchanged'
  */
 function listedAdoptions({ input, matching }: Planning, steps: readonly PlanStep[]): Adoption[] {
   const { isInScope } = input;
-  const all = matching.adopted;
+  // What makes room for a new one is not continued.
+  const leaving = new Set(
+    steps.flatMap(({ action, kind, id }) => (action === 'remove' ? `${kind} ${id}` : [])),
+  );
+  const all = matching.adopted.filter(({ adoption: { kind, live_id: id } }) => !leaving.has(`${kind} ${id}`));
   if (isInScope === undefined) return all.map(({ adoption }) => adoption);
   const parents = new Set(
     steps.flatMap(({ scope }) =>

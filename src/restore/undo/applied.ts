@@ -59,8 +59,16 @@ export function appliedSteps(mirror: RestoreRows, restore: number): AppliedSteps
   const planned = storedPlan(row).steps;
   const kinds = new Map(planned.map(({ n, kind, request }) => [n, request?.kind ?? kind]));
   for (const step of planned) {
-    const journaled = rows.get(step.n);
-    if (journaled?.outcome !== 'applied' || step.request === null) continue;
+    const own = rows.get(step.n);
+    if (own === undefined || step.request === null) continue;
+    // Where a creation replaces its namesake, the removal after it was done with it (`replacesNamesake`).
+    const { kind } = step.request;
+    const by =
+      step.request.role === 'remove'
+        ? step.after.find((n) => kinds.get(n) === kind && rows.get(n)?.newId)
+        : undefined;
+    if (own.outcome !== 'applied' && by === undefined) continue;
+    const journaled = own.outcome === 'applied' ? own : { ...own, sentAt: rows.get(by ?? 0)?.sentAt ?? null };
     // The plan's hash covers what the step overwrote, the journal's copy of it has none.
     if (canonicalText(journaled.inverse) !== canonicalText(step.inverse as object as JsonValue | null))
       throw damagedRestore(restore, `what step ${step.n} overwrote is not as planned`);

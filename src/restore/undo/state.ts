@@ -74,9 +74,11 @@ const CAN_BE_FORCED = 'add --force-changed to undo it anyway';
  */
 export function undoneState(mirror: RestoreRows, restore: number, options: UndoStateOptions): UndoneState {
   const { row, steps } = appliedSteps(mirror, restore);
-  const chain = undoChain(mirror, row, options.resumed);
-  const before = new BeforeRestore(restore, options, chain, steps);
-  for (const applied of steps.toReversed()) before.takeBack(applied);
+  const before = new BeforeRestore(restore, options, undoChain(mirror, row, options.resumed), steps);
+  const isRemoval = ({ inverse }: AppliedStep): number => Number(inverse?.action === 'create');
+  // What it removed comes last: a record that the undo itself removes is none that exists again.
+  const inOrder = steps.toReversed().sort((a, b) => isRemoval(a) - isRemoval(b));
+  for (const applied of inOrder) before.takeBack(applied);
   return before.state(row.startedAt);
 }
 
@@ -91,6 +93,7 @@ class BeforeRestore {
   readonly #extent = new UndoExtent();
   readonly #changed = new Map<string, ChangedSince>();
   readonly #gone = new Map<string, ParsedRecord>();
+  readonly #goneIds = new Set<string>();
   readonly #settled = new Map<string, Settled>();
   readonly #unread: UndoUnread;
 
@@ -132,6 +135,7 @@ class BeforeRestore {
   #putBack(applied: AppliedStep, body: JsonValue): void {
     const { kind, scope, id } = applied;
     const own = recordKey(applied);
+    if (this.#live.has(own) && applied.row.outcome !== 'applied') return;
     if (!this.#live.has(own) && this.#isUnderNewId(applied)) {
       this.#unread.see();
       this.#settle(applied, 'the restore removed it, and it exists again');
@@ -202,6 +206,7 @@ class BeforeRestore {
       for (const record of [live, ...added]) {
         this.#records.delete(recordKey(record));
         this.#gone.set(recordKey(record), record);
+        for (const kind of familyKinds(record.kind)) this.#goneIds.add(`${kind} ${record.id}`);
         this.#extent.add(record, 'whole');
       }
     } else {
@@ -233,7 +238,8 @@ class BeforeRestore {
 
   #isUnderNewId(applied: AppliedStep): boolean {
     const now = this.#chain.idSince(applied);
-    return now !== undefined && this.#liveIds.has(`${applied.kind} ${now}`);
+    const key = `${applied.kind} ${now}`;
+    return now !== undefined && this.#liveIds.has(key) && !this.#goneIds.has(key);
   }
 
   /** False where live does not show the record and does not prove it gone: then nothing is done about it. */

@@ -151,7 +151,7 @@ function lookedUp({ steps }: AppliedSteps, definitions: UndoOptions['definitions
 
 /** Notes about effects of the restore that the plan does not undo. */
 function notTakenBack(
-  { steps }: Plan,
+  { steps, adopted }: Plan,
   { steps: applied, unknown }: AppliedSteps,
   { gone, settled, chain }: Pick<UndoneState, 'gone' | 'settled'> & { readonly chain: UndoChain },
   { definitions }: UndoOptions,
@@ -167,9 +167,14 @@ function notTakenBack(
       ({ kind, id }) =>
         !about.has(`${definitions(kind).family ?? kind} ${id}`) && definitions(kind).restore.isRemovable,
     );
+  const kept = new Set(adopted.map(({ kind, live_id: id }) => `${kind} ${id}`));
+  const { asBefore = [], irremovable = [] } = Object.groupBy(silent, ({ kind, id }) =>
+    kept.has(`${kind} ${id}`) ? 'asBefore' : 'irremovable',
+  );
   const noWay = applied.filter((each) => each.inverse === null && !whole.has(recordKey(each)));
   return [
-    ...leftAlone(silent, 'the restore created it, and the API cannot remove it'),
+    ...leftAlone(irremovable, 'the restore created it, and the API cannot remove it'),
+    ...leftAlone(asBefore, 'it is as before but for the new ids of records that were created again'),
     ...leftAlone(noWay, 'what the restore changed in it cannot be undone'),
     ...[...Map.groupBy(settled, ({ reason }) => reason)].flatMap(([reason, same]) =>
       leftAlone(same satisfies readonly Settled[], reason),
