@@ -1,5 +1,5 @@
 /** Compares two states of one source. What only one of them covers is named instead. */
-import { collectionKey, definitionOf } from '../catalog/catalog.ts';
+import { collectionKey, definitionOf, scopeKey } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { plural } from '../core/wording.ts';
@@ -471,9 +471,6 @@ class RecreatedState implements LoadedState {
   readonly #back: MatchedIds;
   readonly #references: RecreatedReferences;
   readonly #definitions: (kind: Kind) => ResourceDefinition;
-  /** By kind and id, the records of the other state that still name others by the ids of this one. */
-  readonly #naming = new Map<Kind, ReadonlyMap<string, string>>();
-
   constructor(
     state: LoadedState,
     other: LoadedState,
@@ -513,23 +510,21 @@ class RecreatedState implements LoadedState {
       // The filter in this state's ids lets records of other kinds through that have such an id.
       if (filter.ids?.includes(id) === false) continue;
       const scope = this.#ids.renamedScope(record.scope);
-      renamed.push({ ...record, scope, id, body: this.#bodyOf(record, id) });
+      renamed.push({ ...record, scope, id, body: this.#bodyOf(record, { kind: record.kind, scope, id }) });
     }
     yield* sortRecords(renamed);
   }
 
-  #bodyOf(record: RecordState, id: string): string {
-    const { kind, body } = record;
+  /** What the other state still names by an id of this one is a difference, unless it is older than that state. */
+  #bodyOf(record: RecordState, { kind, scope, id }: RecordKey): string {
     const renamed = this.#references.renamed(record);
-    if (renamed === body) return body;
-    let naming = this.#naming.get(kind);
-    if (naming === undefined) {
-      const others = Iterator.from(this.#other.records({ kinds: [kind] }));
-      const found = others.filter((each) => this.#references.renamed(each) !== each.body);
-      this.#naming.set(kind, (naming = new Map(found.map((each) => [each.id, each.body]))));
-    }
-    const other = naming.get(id);
-    return other === undefined ? renamed : this.#references.renamed(record, other);
+    if (renamed === record.body) return renamed;
+    const coverage = this.#other.coverage(kind, scope);
+    const older = coverage.how === 'read' ? (coverage.stale ?? coverage.limited) : undefined;
+    if (older === undefined || this.#other.reference.ref === 'live') return renamed;
+    const others = Iterator.from(this.#other.records({ kinds: [kind], ids: [id] }));
+    const other = others.find((each) => scopeKey(each.scope) === scopeKey(scope));
+    return this.#references.renamed(record, other?.body);
   }
 
   requireCounted(collections: Iterable<CollectionKey>): void {

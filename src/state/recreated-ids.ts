@@ -43,14 +43,24 @@ interface SoleIds {
   readonly theirs: string | undefined;
 }
 
-/** Records that had several ids, without those of which a state has two: they are not one record any more. */
+/**
+ * Records that had several ids, without those of which a state has two: they are not one record any more. Of a kind that was
+ * not read live, the latest.
+ */
 export function soleIds(recreated: RecreatedIds, from: LoadedState, to: LoadedState): SoleIds[] {
   const found: SoleIds[] = [];
   for (const [kind, same] of recreated.groups) {
     const [here, there] = [idsIn(from, kind, [...same.keys()]), idsIn(to, kind, [...same.keys()])];
     for (const ids of new Set(same.values())) {
-      const [ours, ...moreOurs] = ids.filter((id) => here.has(id));
-      const [theirs, ...moreTheirs] = ids.filter((id) => there.has(id));
+      const latest = (ids[0] && recreated.latest(kind, ids[0])) ?? '';
+      const scope = recreated.givenBy(kind, latest)?.newScope;
+      // What names it may have been read.
+      const unasked = (state: LoadedState): string | undefined =>
+        state.reference.ref === 'live' && scope && state.coverage(kind, scope).how === 'left_out'
+          ? latest
+          : undefined;
+      const [ours = unasked(from), ...moreOurs] = ids.filter((id) => here.has(id));
+      const [theirs = unasked(to), ...moreTheirs] = ids.filter((id) => there.has(id));
       if (moreOurs.length === 0 && moreTheirs.length === 0) found.push({ kind, ids, ours, theirs });
     }
   }

@@ -8,6 +8,7 @@ import type { RecordFilter } from '../../src/mirror/record-filter.ts';
 import { compareRecords } from '../../src/diff/change.ts';
 import { parseLossless } from '../../src/core/json.ts';
 import { compareStates } from '../../src/state/compare.ts';
+import type { StateFilter } from '../../src/state/filter.ts';
 import { openMirrorState } from '../../src/state/mirror-diff.ts';
 import { RecreatedBetween, recreatedIn } from '../../src/state/recreated.ts';
 import { otherIds, recordBlame, recordLog, renewalsOf } from '../../src/diff/history.ts';
@@ -98,7 +99,7 @@ describe('what was created again between two runs', () => {
     expect(renewalsOf(idChanges)).toMatchObject([{ was: 'r1', id: 'r3', restore: 2 }]);
   });
 
-  it('is still named by its old id: that is no change, in the changes and in a diff', async () => {
+  it('is still named by its old id: that is no change of the record, and a difference once it was read since', async () => {
     const mirror = open();
     const places = (...projects: number[]) => projects.map((id) => ({ id, level: 1 }));
     const invite = (projects: number[], level: number) =>
@@ -117,16 +118,23 @@ describe('what was created again between two runs', () => {
     expect(joined.find(({ id }) => id === 'e1')?.before).toBe(exported('A'));
     const at = (run: number) =>
       openMirrorState(mirror, 'production', { ref: '', run, at: '', isLatest: false });
-    const fieldsBetween = async (from: number, to: number) => {
+    const fieldsBetween = async (from: number, to: number, filter: StateFilter = {}) => {
       const { changes: found } = await compareStates({
-        ...{ from: at(from), to: at(to), filter: {}, mode: 'default', fields: [], mirror },
+        ...{ from: at(from), to: at(to), filter, mode: 'default', fields: [], mirror },
         ...{ definitions: definitionOf, idMap: mirror.restores.idMap('production') },
       });
       return found.map((each) => (each.change === 'changed' ? each.fields : each.change));
     };
     // Each of these runs read one kind.
-    expect(await fieldsBetween(2, 5)).toEqual([[{ path: '/name', from: 'A', to: 'B' }]]);
-    expect(await fieldsBetween(3, 6)).toEqual([[{ path: '/level', from: 1, to: 8 }]]);
+    expect(await fieldsBetween(2, 4)).toEqual([[{ path: '/id', from: '2', to: '5' }]]);
+    const moved = { path: '/team_id', from: 5, to: 2 };
+    expect(await fieldsBetween(2, 5)).toEqual([[{ path: '/name', from: 'A', to: 'B' }, moved]]);
+    const level = { path: '/level', from: 1, to: 8 };
+    const old = { place: '/private_project_access/[id=2]', to: { id: 2, level: 1 } };
+    const now = { place: '/private_project_access/[id=5]', from: { id: 5, level: 1 } };
+    expect(await fieldsBetween(3, 6)).toMatchObject([[level, now, old]]);
+    // Run 5 did not read the invites.
+    expect(await fieldsBetween(3, 5, { kinds: ['invites'] })).toEqual([]);
   });
 
   it('is found by each of its ids, and nothing of another kind or source that has one of them', async () => {

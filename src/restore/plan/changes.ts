@@ -20,17 +20,17 @@ import { unseenSecrets } from './body.ts';
 import { planCreation } from './creations.ts';
 import { ownerObstacle, ownUserObstacle } from './guards.ts';
 import type { Draft, Fill, Inverse } from './plan.ts';
-import { idsAt, remapped } from './references.ts';
+import { outdatedNames, remapped } from './references.ts';
 import { planRemoval, removalKey } from './removals.ts';
 import {
   closedChangeReason,
-  creatableFields,
   leftStoppedText,
   otherPlace,
   serviceChoice,
   serviceFields,
   unmanagedChanges,
   unmanagedReason,
+  createOnlyReferences,
   unsendableReferences,
   writableFields,
 } from './settings.ts';
@@ -146,23 +146,26 @@ function planDifferences(
   );
   const pointers = due.map(({ pointer: path }) => ({ path }));
   const placed = unsendableReferences(definition);
-  const moved =
-    placed.length === 0
+  const fixed = [...placed, ...createOnlyReferences(definition)];
+  const named =
+    fixed.length === 0
       ? []
       : compareBodies(definition, live.body, remap.body, 'default').filter(({ path }) =>
-          placed.includes(path),
+          fixed.includes(path),
         );
+  const moved = named.filter(({ path }) => placed.includes(path));
   const kept = planning.accepted.leftChanges(definition, { desired, live }, [
     ...compared,
     ...silent,
     ...pointers,
-    ...moved,
+    ...named,
   ]);
   const all = compared.filter((change) => !kept.has(placeOf(change)));
   const persons = due.filter(({ pointer }) => !kept.has(pointer));
   const unmanaged = silent.filter((change) => !kept.has(placeOf(change)));
   const asConfigured = all.filter((change) => isAsConfigured(planning.input, desired, change));
-  const outdated = (): string[] => outdatedNames(planning, definition, live.body, desired);
+  const outdated = (): string[] =>
+    outdatedNames(planning.input, planning.references, definition, live.body, desired.scope);
   const place =
     isOpen && moved.some((change) => !kept.has(placeOf(change))) && outdated().length === 0
       ? otherPlace(definition, desired.body, live.body, (kind, id) => {
@@ -189,9 +192,12 @@ function planDifferences(
   const leave = (reason: string | null): void => {
     if (reason !== null) planning.addUntouched(definition.kind, reason, name);
   };
-  if (chosen !== null) leave(joinedReasons([chosen, ...outdated()]));
+  const dangling =
+    outdated().length === 0 ? [] : named.filter((each) => isCompared(each) && !kept.has(placeOf(each)));
+  if (dangling.length === 0) leave(chosen);
   const isMoved = place !== null && (held.length > 0 || moved.some(isCompared));
-  if (all.length === 0 && persons.length === 0 && unmanaged.length === 0 && !isMoved) return kept.size > 0;
+  if (all.length + persons.length + unmanaged.length + dangling.length === 0 && !isMoved)
+    return kept.size > 0;
   const draft: Draft = {
     // A step names the record as the state has it, by which its secrets are looked up.
     ...draftOf(planning, definition, recorded, live, stepKey(desired, 'update')),
@@ -204,6 +210,10 @@ function planDifferences(
     key: stepKey(desired, what),
     fields,
   });
+  if (dangling.length > 0) {
+    const step = apart('place', hiddenFields(definition, dangling));
+    planning.put(manual(step, 'needs_person', joinedReasons([chosen, ...outdated(), CREATE_AGAIN]) ?? ''));
+  }
   if (isMoved) {
     const reason = `${held.length === 0 ? place : leftStoppedText(definition, place)}; no request moves it: create it there by hand, or accept the difference`;
     const step = apart('place', hiddenFields(definition, [...moved, ...held]));
@@ -245,30 +255,11 @@ function planDifferences(
   return true;
 }
 
+const CREATE_AGAIN = 'delete it by hand and restore again, or accept the difference';
+
 /** True for a change that would start what a creation leaves stopped. */
 function isStart({ restore: { state } }: ResourceDefinition, { path, to }: FieldChange): boolean {
   return state?.field === topMember(path) && to !== state.onCreation;
-}
-
-/** Says of each record that the live one names by an id which it has no more, or will not have, what becomes of it. */
-function outdatedNames(
-  { input, references }: Planning,
-  definition: ResourceDefinition,
-  live: JsonValue,
-  { scope }: ParsedRecord,
-): string[] {
-  return definition.references.flatMap(({ pointer, kind, target }) => {
-    if (target !== references.idPointer(kind)) return [];
-    const { one } = input.definitions(kind).title;
-    return idsAt(live, pointer).flatMap((id) => {
-      const now = input.idMap(kind, id);
-      if (now !== undefined && now !== id)
-        return [`it still names ${one} ${id}, which was created again as ${now}`];
-      return 'step' in references.resolve(kind, id, scope)
-        ? [`it still names ${one} ${id}, which is created again under a new id`]
-        : [];
-    });
-  });
 }
 
 /** Says which fields differ, and matter, that no request takes, or none that changes a record; null for none. */
@@ -281,12 +272,7 @@ function unsettable(
   const names = new Set(serviceFields(definition).map(({ name }) => name));
   // Of the record that is referred to, the id alone counts: an answer may have more of it.
   const unsendable = new Set(unsendableReferences(definition));
-  const lasting = new Set(
-    creatableFields(definition).flatMap((each) => (each.isWritable ? [] : [each.name])),
-  );
-  const fixed = definition.references
-    .map(({ pointer }) => pointer)
-    .filter((each) => lasting.has(topMember(each)));
+  const fixed = createOnlyReferences(definition);
   if (names.size + unsendable.size + fixed.length === 0) return null;
   const paths = compareBodies(definition, live, desired, 'default')
     .filter(isCompared)

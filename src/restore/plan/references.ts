@@ -198,3 +198,25 @@ function isNumber(value: JsonValue): boolean {
 export function asId(id: string, like: JsonValue): JsonValue {
   return isNumber(like) && /^-?(?:0|[1-9][0-9]*)$/.test(id) ? parseLossless(id) : id;
 }
+
+/** Says of each record that the live one names by an id which it has no more, or will not have, what becomes of it. */
+export function outdatedNames(
+  input: Pick<PlanInput, 'definitions' | 'idMap'>,
+  references: References,
+  definition: ResourceDefinition,
+  live: JsonValue,
+  scope: Scope,
+): string[] {
+  return definition.references.flatMap(({ pointer, kind, target }) => {
+    if (target !== references.idPointer(kind)) return [];
+    const { one } = input.definitions(kind).title;
+    return idsAt(live, pointer).flatMap((id) => {
+      const now = input.idMap(kind, id);
+      if (now !== undefined && now !== id)
+        return [`it still names ${one} ${id}, which was created again as ${now}`];
+      return 'step' in references.resolve(kind, id, scope)
+        ? [`it still names ${one} ${id}, which is created again under a new id`]
+        : [];
+    });
+  });
+}

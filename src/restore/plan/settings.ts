@@ -149,6 +149,13 @@ export function unsendableReferences(definition: ResourceDefinition): string[] {
     .map(({ pointer }) => pointer);
 }
 
+/** Pointers to what a creation sets and no change. */
+export function createOnlyReferences(definition: ResourceDefinition): string[] {
+  const fields = creatableFields(definition).filter(({ isWritable }) => !isWritable);
+  const names = new Set(fields.map(({ name }) => name));
+  return definition.references.map(({ pointer }) => pointer).filter((each) => names.has(topMember(each)));
+}
+
 /**
  * Says where the live record is instead of where the desired one was, as far as no request can say that; null where it is there.
  * @param idNow the live id of a record that the desired state names
