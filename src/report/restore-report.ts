@@ -64,7 +64,7 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
     ...part('not reached', (step) => step.outcome === 'planned'),
     ...listPart('check these', warningLines(steps, options)),
     ...obstructedPart('blocked', unsent('blocked'), options),
-    ...lackingPart(steps, options),
+    ...lackingPart(report, options),
     ...obstructedPart(MANUAL, unsent('manual'), options),
     ...listPart(
       'left as they are',
@@ -197,9 +197,12 @@ function keptText({ path, from, to }: FieldChange): string {
   return `${path}: sent ${sent}, the service keeps ${from === undefined ? 'nothing' : kept}`;
 }
 
-function lackingPart(steps: readonly StepReport[], { plan, ...options }: RestoreOptions): Part[] {
+function lackingPart({ steps, undoes }: RestoreReport, { plan, ...options }: RestoreOptions): Part[] {
   if (plan === undefined || steps.every(({ outcome }) => outcome !== 'blocked')) return [];
-  const limits = { limit: LINES_SHOWN, then: ', then restore again' };
+  const limits = {
+    limit: LINES_SHOWN,
+    then: `, then ${undoes === null ? 'restore' : `undo ${undoes}`} again`,
+  };
   return configurationPart(plan.steps, options, limits);
 }
 

@@ -26,6 +26,7 @@ import type { StepError } from './report.ts';
 import {
   fieldsChangedSincePlan,
   idSuffix,
+  oneOf,
   movedError,
   plannedDigest,
   withoutParentError,
@@ -162,7 +163,7 @@ function unlikeSent(
     found: 'unproven',
     error: {
       code: 'moved',
-      message: `there is a ${definition.title.one} of that name already${idSuffix(definition, id)}, which is not as sent${which}: ${whose}`,
+      message: `there is ${oneOf(definition)} of that name already${idSuffix(definition, id)}, which is not as sent${which}: ${whose}`,
     },
     next: `if it is to stay, \`tidemark restore --abandon ${restore}\` ends this restore, and a new plan compares it; if not, rename or remove it, and \`tidemark restore --resume ${restore}\` sends this step`,
   };
@@ -257,12 +258,11 @@ function isRenamable(definition: ResourceDefinition): boolean {
 /** What is said of a record that may be what the creation made, under the name that somebody gave it since. */
 function otherName(context: LookUpContext, { definition }: ReadyStep, id: string): LookUp {
   const { restore } = context.journal;
-  const { one } = definition.title;
   return {
     found: 'unproven',
     error: {
       code: 'moved',
-      message: `there is a ${one} of another name${idSuffix(definition, id)}, created when this was sent and equal but for the name: somebody may have renamed what the restore created`,
+      message: `there is ${oneOf(definition)} of another name${idSuffix(definition, id)}, created when this was sent and equal but for the name: somebody may have renamed what the restore created`,
     },
     next: `if it is the same, give it its name back, and \`tidemark restore --resume ${restore}\` finds it; if not, \`tidemark restore --abandon ${restore}\`, and a new plan creates this one beside it`,
   };

@@ -116,9 +116,7 @@ async function matchOf(context: LookUpContext, ready: ReadyStep): Promise<StepEr
   const counterpart = ids.find((id) => !isTaken(context, ready, id));
   return counterpart === undefined
     ? null
-    : movedError(
-        `there is a ${definition.title.one} of that name already${idSuffix(definition, counterpart)}`,
-      );
+    : movedError(`there is ${oneOf(definition)} of that name already${idSuffix(definition, counterpart)}`);
 }
 
 /** A record of the same natural key that the list does not show, and the mirror's newest run did: retrieved by its id. */
@@ -137,7 +135,7 @@ async function unlistedNamesake(context: LookUpContext, ready: ReadyStep): Promi
     const body = await context.live.read(ready.definition, scope, id, true, context.signal);
     if (body === undefined || naturalKeyDigest(definition, body) !== key) continue;
     return movedError(
-      `there is a ${definition.title.one} of that name already, which the list does not show${idSuffix(definition, id)}`,
+      `there is ${oneOf(definition)} of that name already, which the list does not show${idSuffix(definition, id)}`,
     );
   }
   return null;
@@ -160,7 +158,7 @@ async function matchByContent(context: LookUpContext, ready: ReadyStep): Promise
   const what = isNamed === null ? 'the same content' : 'that name';
   return counterpart === undefined
     ? null
-    : movedError(`there is a ${definition.title.one} of ${what} already${idSuffix(definition, counterpart)}`);
+    : movedError(`there is ${oneOf(definition)} of ${what} already${idSuffix(definition, counterpart)}`);
 }
 
 /** Refuses a removal if the record has children that the plan does not remove; those that it removes are gone by now. */
@@ -197,6 +195,11 @@ async function idsWithin(
 
 export function absentKey({ precondition }: PlanStep): string | null {
   return precondition?.state === 'absent' ? precondition.digest : null;
+}
+
+/** E.g. `an invite`. */
+export function oneOf({ title: { one } }: ResourceDefinition): string {
+  return `${/^[aeio]/.test(one) ? 'an' : 'a'} ${one}`;
 }
 
 /** The id as the end of a sentence; nothing where it is a secret: an invite's is its sign-up link. */

@@ -10,7 +10,7 @@ import type { RecordKey } from '../../catalog/order.ts';
 import { nothingCompared, type UnreadList } from '../../state/nothing-compared.ts';
 import type { LoadedState } from '../../state/state.ts';
 import { CLOCKS_DIFFER_MS, CREATED_AT } from '../apply/lost-response.ts';
-import { idSuffix } from '../apply/precondition.ts';
+import { idSuffix, oneOf } from '../apply/precondition.ts';
 import { topMember } from '../places.ts';
 import { dependentKinds, isRemovedWith } from '../plan/dependents.ts';
 import {
@@ -145,10 +145,10 @@ class BeforeRestore {
     if (namesake !== undefined) {
       this.#unread.see();
       const { restore = this.#restore } = this.#chain.left(applied);
-      const { one } = this.#options.definitions(kind).title;
+      const definition = this.#options.definitions(kind);
       const why =
-        `somebody created a ${one} of that name since restore ${restore} removed it` +
-        `${idSuffix(this.#options.definitions(kind), namesake.id)}; rename or delete that one to create this one again`;
+        `somebody created ${oneOf(definition)} of that name since restore ${restore} removed it` +
+        `${idSuffix(definition, namesake.id)}; rename or delete that one to create this one again`;
       this.#changed.set(own, { kind, scope, id, name: applied.name, why });
       return;
     }

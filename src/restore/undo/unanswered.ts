@@ -14,7 +14,7 @@ import { type LookUpOptions, NO_EVENTS, lookUpContext, outcomeOf } from '../appl
 import { holdsUnsent } from '../apply/differences.ts';
 import { type JournalStore, RestoreJournal } from '../apply/journal.ts';
 import { AT_WORK_MS, CLOCKS_DIFFER_MS, CREATED_AT, effectOf } from '../apply/lost-response.ts';
-import { idSuffix, plannedDigest } from '../apply/precondition.ts';
+import { idSuffix, oneOf, plannedDigest } from '../apply/precondition.ts';
 import {
   differencesFromLeft,
   readBack,
@@ -307,7 +307,7 @@ function isAsLeft(context: LookUpContext, ready: ReadyStep, body: JsonValue | un
 async function doubtOf(context: LookUpContext, ready: ReadyStep, id: string): Promise<string | null> {
   const { step, definition, scope } = ready;
   const body = await context.live.read(definition, scope, id, true, context.signal);
-  const found = `there is a ${definition.title.one} of that name${idSuffix(definition, id)}`;
+  const found = `there is ${oneOf(definition)} of that name${idSuffix(definition, id)}`;
   const whose = 'the restore or somebody else may have created it';
   if (body === undefined) return `${found}, which was removed meanwhile`;
   const [difference] = differencesFromLeft(context, ready, body);
