@@ -152,6 +152,21 @@ describe('what failed', () => {
       expect(renderRestoreText({ ...one, ...over }, { ...text, plan })).not.toContain('to plan');
   });
 
+  it.each([
+    [null, 'then restore again'],
+    [2, 'then undo 2 again'],
+  ])('names what to do again once the configuration allows it (undoes %s)', (undoes, again) => {
+    const allowing = 'to allow it: definitions: { roles: { fields: { name: { writable: true } } } }';
+    const blocked = { n: 1, kind: 'roles', needs: [], reason: `not writable; ${allowing}` };
+    const plan = {
+      steps: [blocked],
+      from: { ref: 'latest', run: 4 },
+      to: { ref: 'live', source: 'default' },
+    };
+    const one = { ...report([{ ...step, n: 1, outcome: 'blocked', error: null }]), undoes };
+    expect(renderRestoreText(one, { ...text, plan: plan as unknown as Plan })).toContain(again);
+  });
+
   it('names the way to go on once, where steps failed and others were not reached', () => {
     const steps = [
       { ...step, n: 1, error: busy },

@@ -183,7 +183,7 @@ export function remapped(
 }
 
 /** The ids that a body has at a pointer, whose `*` is any element. */
-export function idsAt(body: JsonValue, pattern: string): string[] {
+function idsAt(body: JsonValue, pattern: string): string[] {
   return placesOf(body, pattern).flatMap((pointer) => {
     const value = resolvePointer(body, pointer);
     return value === undefined || value === null ? [] : [idText(value)];
