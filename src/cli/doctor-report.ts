@@ -10,7 +10,7 @@ import type { TargetCheck } from './doctor-backups.ts';
 import type { DaemonLockfile } from '../daemon/lockfile.ts';
 import type { ListShape, ProbeState } from '../doctor/collection-probe.ts';
 import { type MirrorHealth, mirrorHealth } from '../doctor/mirror-health.ts';
-import { type Gravity, type Problem, permissionOf } from '../doctor/problems.ts';
+import { type Gravity, type Problem, permissionOf, rights } from '../doctor/problems.ts';
 import { type KindReach, type SourceReach, MOST_SCOPES } from '../doctor/source-reach.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { movedAway } from '../mirror/open.ts';
@@ -74,12 +74,20 @@ export function reachReport(
     ...(isVerbose ? { facts: facts(reach) } : {}),
     ...(isVerbose && fatal !== null ? { notes: ['nothing more was asked: see below'] } : {}),
     ...(fatal === null && permissions === null ? { notes: [WRITES_UNKNOWN] } : {}),
+    // With `isVerbose` it is among the problems.
+    ...(fatal === null && !isVerbose && permissions !== null ? { notes: rightsNotes(reach) } : {}),
     parts: isVerbose
       ? organizationTables(reach)
       : unread.length === 0
         ? []
         : [kindTable(unread, organizations)],
   };
+}
+
+function rightsNotes(reach: SourceReach): string[] {
+  return rights(reach).map(({ code, message, next }) =>
+    code === 'key_only_reads' ? `${message}; ${next}` : message,
+  );
 }
 
 /** Without its credentials; null for none. */

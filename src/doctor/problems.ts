@@ -167,7 +167,7 @@ function elsewhere({ kinds, source }: SourceReach): Found[] {
 }
 
 /** Whether the key could restore, or could do more than a sync needs. */
-function rights({ permissions, kinds }: SourceReach): Found[] {
+export function rights({ permissions, kinds }: SourceReach): Found[] {
   if (permissions === null) return [];
   const writing = new Set(
     kinds

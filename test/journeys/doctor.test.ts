@@ -263,6 +263,10 @@ describe('doctor', () => {
     const { document } = await examine(0, env, directory);
     const said = document.problems.find(({ code }) => code === 'key_only_reads');
     expect(said?.next).toContain('batch_export:write');
+    const { stdout } = await text(env, directory);
+    expect(stdout).toMatch(
+      /the key may only read, .* a restore needs another key, with .*batch_export:write/,
+    );
   });
 
   it('looks below five roles and projects at most, and says how many there are', async () => {
