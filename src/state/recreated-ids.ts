@@ -53,14 +53,17 @@ export function soleIds(recreated: RecreatedIds, from: LoadedState, to: LoadedSt
     const [here, there] = [idsIn(from, kind, [...same.keys()]), idsIn(to, kind, [...same.keys()])];
     for (const ids of new Set(same.values())) {
       const latest = (ids[0] && recreated.latest(kind, ids[0])) ?? '';
-      const scope = recreated.givenBy(kind, latest)?.newScope;
-      // What names it may have been read.
-      const unasked = (state: LoadedState): string | undefined =>
-        state.reference.ref === 'live' && scope && state.coverage(kind, scope).how === 'left_out'
+      const by = recreated.givenBy(kind, latest);
+      // What names it may have been read. An earlier id that is there since then may have returned.
+      const unasked = (state: LoadedState, { reference: { at = '' } }: LoadedState): string | undefined =>
+        by !== undefined &&
+        at <= by.at &&
+        state.reference.ref === 'live' &&
+        state.coverage(kind, by.newScope).how === 'left_out'
           ? latest
           : undefined;
-      const [ours = unasked(from), ...moreOurs] = ids.filter((id) => here.has(id));
-      const [theirs = unasked(to), ...moreTheirs] = ids.filter((id) => there.has(id));
+      const [ours = unasked(from, to), ...moreOurs] = ids.filter((id) => here.has(id));
+      const [theirs = unasked(to, from), ...moreTheirs] = ids.filter((id) => there.has(id));
       if (moreOurs.length === 0 && moreTheirs.length === 0) found.push({ kind, ids, ours, theirs });
     }
   }
