@@ -55,7 +55,7 @@ export function reachReport(
   reach: SourceReach,
   { isVerbose }: { readonly isVerbose: boolean },
 ): ReportDocument {
-  const { source, kinds, organizations, organizationCount, requests, fatal, permissions } = reach;
+  const { source, kinds, organizations, organizationCount, requests, fatal } = reach;
   const proxy = proxyOf(source);
   const states = Map.groupBy(new Map(kinds.map((row) => [row.kind, row])).values(), ({ state }) => state);
   const counted = (what: ProbeState): number => states.get(what)?.length ?? 0;
@@ -73,9 +73,7 @@ export function reachReport(
     summary: total === 0 ? 'nothing could be read' : parts.join(', '),
     ...(isVerbose ? { facts: facts(reach) } : {}),
     ...(isVerbose && fatal !== null ? { notes: ['nothing more was asked: see below'] } : {}),
-    ...(fatal === null && permissions === null ? { notes: [WRITES_UNKNOWN] } : {}),
-    // With `isVerbose` it is among the problems.
-    ...(fatal === null && !isVerbose && permissions !== null ? { notes: rightsNotes(reach) } : {}),
+    ...(fatal === null ? { notes: rightsNotes(reach, isVerbose) } : {}),
     parts: isVerbose
       ? organizationTables(reach)
       : unread.length === 0
@@ -84,10 +82,10 @@ export function reachReport(
   };
 }
 
-function rightsNotes(reach: SourceReach): string[] {
-  return rights(reach).map(({ code, message, next }) =>
-    code === 'key_only_reads' ? `${message}; ${next}` : message,
-  );
+/** With `isVerbose`, what the service reports is among the problems. */
+function rightsNotes(reach: SourceReach, isVerbose: boolean): string[] {
+  if (reach.permissions === null) return [WRITES_UNKNOWN];
+  return isVerbose ? [] : rights(reach).map(({ message, next }) => `${message}; ${next}`);
 }
 
 /** Without its credentials; null for none. */

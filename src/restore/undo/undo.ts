@@ -168,16 +168,17 @@ function notTakenBack(
         !about.has(`${definitions(kind).family ?? kind} ${id}`) && definitions(kind).restore.isRemovable,
     );
   const kept = new Set(adopted.map(({ kind, live_id: id }) => `${kind} ${id}`));
-  const { asBefore = [], irremovable = [] } = Object.groupBy(silent, ({ kind, id }) =>
-    kept.has(`${kind} ${id}`) ? 'asBefore' : 'irremovable',
-  );
+  const staying = silent.map((each) => ({
+    ...each,
+    reason: kept.has(`${each.kind} ${each.id}`)
+      ? 'it is as before but for ids of records that were created again'
+      : 'the restore created it, and the API cannot remove it',
+  }));
   const noWay = applied.filter((each) => each.inverse === null && !whole.has(recordKey(each)));
   return [
-    ...leftAlone(irremovable, 'the restore created it, and the API cannot remove it'),
-    ...leftAlone(asBefore, 'it is as before but for the new ids of records that were created again'),
     ...leftAlone(noWay, 'what the restore changed in it cannot be undone'),
-    ...[...Map.groupBy(settled, ({ reason }) => reason)].flatMap(([reason, same]) =>
-      leftAlone(same satisfies readonly Settled[], reason),
+    ...[...Map.groupBy<string, Settled>([...staying, ...settled], ({ reason }) => reason)].flatMap(
+      ([reason, same]) => leftAlone(same, reason),
     ),
     ...leftAlone(unknown, 'the restore created it, and the service returned no id: look for it by its name'),
   ];
