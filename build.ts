@@ -107,7 +107,8 @@ async function buildInto(directory: string): Promise<void> {
     minify: { compress: true, mangle: false, codegen: true },
     // Annotations are for other bundlers.
     comments: { legal: true, annotation: false, jsdoc: false },
-    sourcemap: true,
+    // The maps are not in the package: no file names one.
+    sourcemap: 'hidden',
     sourcemapExcludeSources: true,
     codeSplitting: { includeDependenciesRecursively: false, groups: GROUPS },
   });
