@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import type { ReadClient } from '../api/read-client.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { toErrorMessage } from '../core/child-process.ts';
+import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, type ErrorCode, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
@@ -56,16 +57,8 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
         requests: exportRateLog(order.rateLog, effects.clock),
       };
     const { clock } = effects;
-    const wait = longWait(source, { beside: order.rateLog, clock, mostWaitMs: MOST_WAIT_MS });
-    if (wait !== null)
-      return {
-        status: 'waits',
-        ms: wait.freeAt - clock.now(),
-        why: wait.isAsked
-          ? wait.what
-          : `${wait.what}: raise it, sync less often, or give cells keys of their own`,
-        requests: exportRateLog(order.rateLog, clock),
-      };
+    const wait = waitOf(order, source, clock, MOST_WAIT_MS);
+    if (wait !== null) return { status: 'waits', ...wait, requests: exportRateLog(order.rateLog, clock) };
     const chain = await bringMirror(order, config.mirror, effects);
     noteLostRuns(order, source, effects);
     const baselineError = setBaseline(order, config, effects);
@@ -77,11 +70,13 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
     const isSet = order.baseline !== null && baselineError === null;
     const storage = await storeMirror(isSet ? { ...order, known: null } : order, effects);
     const report = await reportOf({ order, config, clock: effects.clock, begun, signal: effects.signal });
+    const asked = report.error?.code === 'throttled' ? waitOf(order, source, clock, 0) : null;
     return {
       status: 'worked',
       report: {
         ...{ chain, baselineError, ...report, storage },
-        requests: exportRateLog(order.rateLog, effects.clock),
+        ...(asked === null ? {} : { waits: asked }),
+        requests: exportRateLog(order.rateLog, clock),
       },
     };
   } catch (thrown) {
@@ -127,6 +122,20 @@ function readCellConfig(
 }
 
 // The limits of the key, which continue those of the previous holder of the group.
+
+/** That requests with the key would wait for longer than `mostWaitMs`: how long, and what to do; null where they would not. */
+function waitOf(
+  { rateLog }: CellOrder,
+  source: SourceConfig,
+  clock: Clock,
+  mostWaitMs: number,
+): { readonly ms: number; readonly why: string } | null {
+  const wait = longWait(source, { beside: rateLog, clock, mostWaitMs });
+  if (wait === null) return null;
+  const change = wait.isAsked ? 'if it repeats, set rate.perMinute lower' : 'raise it';
+  const why = `${wait.what}: ${change}, sync less often, or give cells keys of their own`;
+  return { ms: wait.freeAt - clock.now(), why };
+}
 
 /** Returns how long what is assumed of a holder that vanished leaves no request, in milliseconds. */
 function countRequests(

@@ -154,10 +154,7 @@ export class GroupWork {
             error: { code: 'throttled', message },
           });
           isReleased = true;
-          this.#options.log.info(
-            { cell: cell.name },
-            `${cell.name} waits ${duration(result.ms)}: ${message}`,
-          );
+          this.#options.log.info({ cell: cell.name }, waitsText(cell.name, result.ms, message));
           break;
         }
         const isCut = isOver() || (result.status === 'left' && result.error.code === 'interrupted');
@@ -313,7 +310,8 @@ export class GroupWork {
   ): void {
     const { log } = this.#options;
     this.#shared.problems.end(`cell ${name}`, `${name} can be worked on again`);
-    const error = result.status === 'worked' ? result.report.error : result.error;
+    const { error, waits } =
+      result.status === 'worked' ? result.report : { ...result, waits: undefined };
     if (result.status === 'worked') {
       const { runs, chain, storage } = result.report;
       const last = runs.at(-1);
@@ -349,9 +347,14 @@ export class GroupWork {
         { cell: name, code: error?.code, failures },
         `${name} is quarantined, and tried once an hour: ${error?.message ?? 'it failed'}`,
       );
-    } else if (error !== null) log.warn({ cell: name, code: error.code, failures }, error.message);
+    } else if (waits !== undefined) log.info({ cell: name }, waitsText(name, waits.ms, waits.why));
+    else if (error !== null) log.warn({ cell: name, code: error.code, failures }, error.message);
     if (isReleased) log.info({ cell: name }, `${name} is quarantined no longer`);
   }
+}
+
+function waitsText(cell: string, ms: number, why: string): string {
+  return `${cell} waits ${duration(ms)}: ${why}`;
 }
 
 /** What was done on a cell: a sync, and the baseline that was asked for. */

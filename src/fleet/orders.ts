@@ -125,7 +125,9 @@ export function publicationOf(
     ...contentsOf(cell, report),
     baselineDone: baselineDone(cell, report),
     ...(report.requests === null ? {} : { rateLog: report.requests as unknown as JsonValue }),
-    dueInMs: report.dueAt === null ? Number.MAX_SAFE_INTEGER : Math.max(0, Date.parse(report.dueAt) - now),
+    dueInMs:
+      report.waits?.ms ??
+      (report.dueAt === null ? Number.MAX_SAFE_INTEGER : Math.max(0, Date.parse(report.dueAt) - now)),
   };
 }
 
@@ -196,12 +198,18 @@ export function contentsOf(
     report;
   const newest = runs.at(-1)?.run ?? cell.lastRun;
   const failed = error ?? unsound(storage);
+  const { waits } = report;
   return {
     runs,
     error:
       failed === null
         ? null
-        : { code: failed.code, message: failed.message, isRefusal: isRefusal || error === null },
+        : {
+            code: failed.code,
+            message: waits?.why ?? failed.message,
+            isRefusal: isRefusal || error === null,
+            waits: waits !== undefined,
+          },
     mirror: newest === null ? null : { run: newest, root, version: schemaVersion ?? 0, recordCount },
     baseline: report.baseline,
     stored: storage.stored,

@@ -738,6 +738,25 @@ it('that was cut short by the limit of an hour is partial, and then waits until 
   expect((await work('a', 3, { config })).status).toBe('worked');
 });
 
+it('whose service asks to wait has not failed: it waits until then', async () => {
+  const { work, service, registry, pass, clock } = await fleet();
+  service.quirks.push((_request, response) => {
+    response.writeHead(429, { 'retry-after': '1800' }).end();
+    return true;
+  });
+  const until = new Date(clock.now() + 1_800_000).toISOString().slice(0, 19);
+  const asked = registry.publish(await work('a', 1));
+  const why = `the service asked to wait until ${until}Z (429 or 503): if it repeats, set rate.perMinute lower, sync less often, or give cells keys of their own`;
+  expect(asked).toMatchObject({ runs: [{ outcome: 'failed' }], waits: { ms: 1_800_000, why } });
+  expect(contentsOf({ lastRun: null }, asked).error).toMatchObject({ message: why, waits: true });
+  service.quirks.length = 0;
+  const sent = service.seen.length;
+  expect(await work('a', 2)).toMatchObject({ status: 'waits', why });
+  expect(service.seen, 'nothing was sent').toHaveLength(sent);
+  pass(7_200_000);
+  expect(registry.publish(await work('a', 3)).runs).toMatchObject([{ outcome: 'complete' }]);
+});
+
 type Waits = Extract<CellResult, { status: 'waits' }>;
 
 /** How many starts the limits count. */

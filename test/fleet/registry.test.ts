@@ -409,10 +409,18 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       await server.execute(url, 'UPDATE tidemark.cells SET due_at = now()');
       const fourth = (await registry.holdGroup(group!, 'w1'))!;
       await registry.postpone(group!, fourth.fence, 1_200_000, { rateLog: {}, error });
-      expect(await statusOf()).toEqual({
-        health: 'late',
-        problem: 'waits another 20 min: the limits count as used up',
+      const late = { health: 'late', problem: 'waits another 20 min: the limits count as used up' };
+      expect(await statusOf()).toEqual(late);
+      // The same where a run met it.
+      await server.execute(url, "UPDATE tidemark.cells SET due_at = now() WHERE name = 'a'");
+      const asked = publication((await registry.holdGroup(group!, 'w1'))!, {
+        runs: [run(1, { outcome: 'failed', root: null })],
+        error: { ...error, waits: true },
+        dueInMs: 1_200_000,
+        releases: true,
       });
+      expect(await registry.publish(asked)).toMatchObject({ failures: 0 });
+      expect(await statusOf()).toEqual(late);
     });
 
     it('has a rate log whose ages are as of when they were taken, however long it waited to be written', async () => {

@@ -47,6 +47,8 @@ export interface Publication {
     readonly message: string;
     /** True for an error with which the cell is still synced: it never puts it into quarantine. */
     readonly isRefusal?: boolean;
+    /** True where it is no failure: the key may send nothing until the cell is due. */
+    readonly waits?: boolean;
   } | null;
   /** The mirror as it is now; null where it did not change, or is not known. */
   readonly mirror: {
@@ -162,9 +164,12 @@ async function publishRest(
   const last = publication.runs.at(-1);
   const failed = error ?? (last?.outcome === 'failed' ? { code: last.errorCode, message: last.error } : null);
   const isRefusal = error?.isRefusal === true && last?.outcome !== 'failed';
-  const isFailed = sql`${failed !== null}::boolean`;
-  // Where nothing was due, a run that failed before still counts as failed.
-  const isIdle = sql`(${(failed === null || isRefusal) && last === undefined}::boolean and ${cells.lastOutcome} is not distinct from 'failed')`;
+  const waits = error?.waits === true;
+  const isFailed = sql`${failed !== null && !waits}::boolean`;
+  // Where nothing was due, or could be asked for, a run that failed before still counts as failed.
+  const isIdle = waits
+    ? sql`(${cells.failures} > 0)`
+    : sql`(${(failed === null || isRefusal) && last === undefined}::boolean and ${cells.lastOutcome} is not distinct from 'failed')`;
   const failures = sql`case when ${isIdle} then ${cells.failures} when ${isRefusal}::boolean then 1 when ${isFailed} then ${cells.failures} + 1 else 0 end`;
   const isQuarantined = sql`(${isFailed} and not ${isRefusal}::boolean and (${publication.quarantines === true}::boolean or ${cells.failures} + 1 >= ${FAILURES_TO_QUARANTINE}))`;
   const baselineOrder = sql`${publication.baselineOrder === null ? null : JSON.stringify(publication.baselineOrder)}::jsonb`;
@@ -179,7 +184,7 @@ async function publishRest(
     sql`quarantined_at = case when ${isQuarantined} then coalesce(${cells.quarantinedAt}, now()) when ${isIdle} then ${cells.quarantinedAt} end`,
     sql`state = case when ${cells.state} = 'checked_out' then ${cells.state} when ${isQuarantined} or ${isIdle} and ${cells.quarantinedAt} is not null then 'quarantined' else 'active' end`,
     sql`due_at = case when ${isQuarantined} then greatest(${due}, now() + ${QUARANTINE}) else ${due} end`,
-    last === undefined ? null : sql`last_outcome = ${last.outcome}`,
+    last === undefined || waits ? null : sql`last_outcome = ${last.outcome}`,
     isPublished ? sql`published_at = now()` : null,
     isComplete ? sql`complete_at = now()` : null,
     mirror === null
