@@ -201,7 +201,7 @@ function lockCache(cache: string, name: string, pid: number): WriterLock {
     return acquireWriterLock(join(cache, 'worker'), holder);
   } catch (error) {
     if (!(error instanceof TidemarkError) || error.code !== 'mirror_locked') throw error;
-    throw new TidemarkError('usage', `a worker with the name ${name} runs on this machine already`, {
+    throw new TidemarkError('mirror_locked', `a worker with the name ${name} runs on this machine already`, {
       hint: 'give each worker of a machine a name of its own with --name',
       cause: error,
     });

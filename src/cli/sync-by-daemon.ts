@@ -81,11 +81,20 @@ export async function syncByDaemon(
   // With --json no progress is shown; that it waits for another job explains why nothing comes.
   if (behind.length > 0 || context.options.json !== true) printNote(context, [followingText(card, behind)]);
   const runs: ReportedRun[] = [];
+  const refused: Refusal[] = [];
   for (const each of queued) {
     const ended = await followed(context, config, card, { ...each, askedAt });
-    runs.push(reportOf(context, config, ended));
+    // A pause began while it waited for its turn.
+    if (ended.number === null && ended.error?.code === 'throttled' && each.source !== null)
+      refused.push({ source: each.source, error: endedWithout(ended) });
+    else runs.push(reportOf(context, config, ended));
   }
-  return { runs, refused: [], arePrinted: false, warnings: readWarnings(context, config) };
+  return {
+    runs,
+    refused,
+    arePrinted: false,
+    warnings: runs.length === 0 ? [] : readWarnings(context, config),
+  };
 }
 
 function readWarnings(context: CommandContext, config: Config): string[] {
@@ -249,7 +258,7 @@ function cameToNothing(code: string | null, why: string | null, hint: string | n
   return new TidemarkError(
     // It was the daemon that was interrupted, not this command.
     code === 'interrupted' ? 'unreachable' : ((code ?? 'internal') as TidemarkError['code']),
-    `the daemon did not finish the sync: ${why ?? 'its log says why'}`,
+    `${code === 'throttled' ? '' : 'the daemon did not finish the sync: '}${why ?? 'its log says why'}`,
     { hint: hint ?? 'see the log of the daemon, then run `tidemark sync` again' },
   );
 }

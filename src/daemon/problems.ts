@@ -42,7 +42,26 @@ export function waitRefusal(
   if (wait === null) return null;
   const message = `no sync of ${source.name} was begun: ${wait.what}`;
   const hint = `sync again then${wait.isAsked ? `; ${triesNow(source)}` : ', or raise it'}`;
-  return new TidemarkError('throttled', message, { hint });
+  return new TidemarkError('throttled', message, { hint, retryAfterMs: wait.freeAt - clock.now() });
+}
+
+/** Of sources that somebody wants synced (null: all), those that may be, null as it was given; and why the others may not. */
+export function freeSources(
+  { sources, rateLogBeside }: Pick<Config, 'sources' | 'rateLogBeside'>,
+  names: readonly string[] | null,
+  clock: Clock,
+): {
+  readonly free: readonly string[] | null;
+  readonly refused: readonly { readonly source: string; readonly error: TidemarkError }[];
+} {
+  const refused = sources.flatMap((source) => {
+    const error =
+      names?.includes(source.name) === false ? null : waitRefusal(source, { rateLogBeside }, clock);
+    return error === null ? [] : [{ source: source.name, error }];
+  });
+  if (refused.length === 0) return { free: names, refused };
+  const asked = names ?? sources.map(({ name }) => name);
+  return { free: asked.filter((name) => refused.every(({ source }) => source !== name)), refused };
 }
 
 function triesNow({ name }: SourceConfig): string {

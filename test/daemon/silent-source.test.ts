@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { keyFingerprint } from '../../src/config/source.ts';
 import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
 import { statusDocument } from '../../src/daemon/http/documents.ts';
+import { SharedPace } from '../../src/mirror/kept-pace.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { SharedRateLog } from '../../src/mirror/rate-log.ts';
 import { FakeService, respond } from '../journeys/service.ts';
@@ -243,6 +244,31 @@ describe('a service that asked to wait for long (429)', () => {
     expect(next).toMatchObject({ outcome: 'complete' });
     expect(Date.parse(next?.startedAt ?? '') - Date.parse(freeAt)).toBeLessThan(1_000);
     expect(rig.view.problems()).toEqual([]);
+  });
+
+  it('while a sync that was requested waits for the mirror: that one is refused, and makes no run', async () => {
+    const rig = await Rig.create({ sync: '5 * * * *' });
+    await rig.start();
+    await rig.advanceMinutes(1);
+    const before = rig.jobs();
+    const other = openMirror(rig.mirrorPath, { mode: 'write', command: 'sync', clock: rig.clock });
+    const [asked] = rig.view.request('sync', null);
+    await rig.advance(5_000);
+    const fingerprint = keyFingerprint(rig.view.config().sources[0]!);
+    const { clock, mirrorPath: beside } = rig;
+    const pausedUntil = clock.now() + 5_000_000;
+    const pace = JSON.stringify({ pausedUntil, refusedAt: clock.now() });
+    new SharedPace({ beside, before: null, fingerprint, clock }).write(pace);
+    other.close();
+    await rig.advance(30_000);
+    expect(rig.view.requested(asked!.request)).toMatchObject({
+      ...{ state: 'ended', job: null },
+      error: {
+        code: 'throttled',
+        message: expect.stringMatching(/^no sync of a was begun: the service asked to wait until/) as string,
+      },
+    });
+    expect(rig.jobs()).toEqual(before);
   });
 
   it('only for a short time: its sync waits, and health says until when', async () => {

@@ -17,7 +17,7 @@ import { measuredOf } from '../../report/drift-document.ts';
 import type { DriftNow } from '../health/drift-now.ts';
 import { asRefusal, localPath, type Refusal, requestText } from '../http/request.ts';
 import type { PageRestores, RestoreCommand } from '../http/restores.ts';
-import { waitRefusal } from '../problems.ts';
+import { freeSources } from '../problems.ts';
 import type { DaemonView } from '../view.ts';
 import { type Html, type HtmlPart, markup } from './html.ts';
 import { withSource } from './layout.ts';
@@ -102,21 +102,14 @@ function startJob({ view, clock }: ActionParts, { form, actor }: Action): Done {
   const job = JOBS.find((each) => each === form.get('job'));
   if (job === undefined) throw new TidemarkError('usage', `job must be one of ${JOBS.join(', ')}`);
   const config = view.config();
-  const refused = new Map(
-    config.sources.flatMap((source) => {
-      const error = job === 'sync' ? waitRefusal(source, config, clock) : null;
-      return error === null ? [] : [[source.name, error]];
-    }),
-  );
-  const free = config.sources.map(({ name }) => name).filter((name) => !refused.has(name));
-  const sources = refused.size === 0 ? null : free;
-  const requests = sources?.length === 0 ? [] : view.request(job, sources, { actor });
-  const [first] = refused.values();
+  const { free, refused } = job === 'sync' ? freeSources(config, null, clock) : { free: null, refused: [] };
+  const requests = free?.length === 0 ? [] : view.request(job, free, { actor });
   const done = { job, requests: requests.map(({ request }) => request) };
-  if (first === undefined) return done;
-  const lines = [...refused.values()].map(({ message }) => message);
+  const [first] = refused;
+  if (first === undefined || free === null) return done;
+  const lines = refused.map(({ error }) => error.message);
   const others = free.length === 0 ? [] : [`the sync of ${free.join(', ')} was requested`];
-  const { code, hint } = first;
+  const { code, hint } = first.error;
   const message = [...lines, ...others].join('; ');
   const refusal = new TidemarkError(code, message, hint === undefined ? {} : { hint });
   if (free.length === 0) throw refusal;

@@ -25,15 +25,7 @@ import type { DaemonView } from '../view.ts';
 import type { ActingToken } from './access.ts';
 import type { ChangesCache } from './changes.ts';
 import { changesShown, knownSources, runShown } from './changes-document.ts';
-import {
-  type AskedJob,
-  identityDocument,
-  jobDocument,
-  progressOf,
-  requestDocument,
-  statusDocument,
-} from './documents.ts';
-import { requireNameWithoutSecret } from '../../config/known-secrets.ts';
+import { type AskedJob, jobDocument, progressOf, requestDocument, statusDocument } from './documents.ts';
 import type { DriftNow } from '../health/drift-now.ts';
 import type { EventStreams } from './events.ts';
 import { driftStatus } from '../health/status-answers.ts';
@@ -50,7 +42,7 @@ import {
   requestText,
   withOne,
 } from './request.ts';
-import { parseRunRequest, triggerBody, triggerSync, TriggerRate } from './run-requests.ts';
+import { queueJobs, triggerBody, triggerSync, TriggerRate } from './run-requests.ts';
 
 /** One mirror, with what was computed of it before. */
 export interface MirrorPages {
@@ -112,21 +104,13 @@ export function createApi(parts: ApiParts): Hono {
     const token = parts.checkMayAct(context);
     if (token === 'trigger') {
       triggers.add();
-      return json(context, triggerSync(cells, await triggerBody(context)), 202);
+      return json(context, triggerSync(cells, await triggerBody(context), clock), 202);
     }
     const type = context.req.header('content-type') ?? '';
     if (!/^application\/json\b/i.test(type)) {
       throw new Refusal(415, 'usage', 'the request must be JSON', 'send Content-Type: application/json');
     }
-    const { job, sources, ...how } = parseRunRequest(await requestText(context), token);
-    requireNameWithoutSecret(cells.config(), how.actor);
-    const asked = cells.request(job, sources, how);
-    const queued = asked.map(({ name, source, request }) => {
-      const status = cells.requested(request);
-      const before = status?.state === 'waiting' ? status.before : [];
-      return { job: name, source, request, behind: before.map(identityDocument) };
-    });
-    return json(context, { schema: 'tidemark.queued/1', queued }, 202);
+    return json(context, queueJobs(cells, await requestText(context), token, clock), 202);
   });
   api.get('/requests/:request', (context) => {
     filledQueryWith(context, []);

@@ -265,7 +265,10 @@ export function asRefusal(thrown: unknown, secrets: readonly Secret[] = []): Ref
   const isDamaged = error.code === 'mirror_corrupt' && !(error instanceof AuditLogContradicted);
   const heading = isDamaged ? 'The mirror is damaged' : null;
   const message = maskedMessage(error.message, secrets);
-  return new Refusal(status, error.code, message, error.hint ?? '', {}, heading);
+  const waitMs = error.retryAfterMs;
+  const headers: Record<string, string> =
+    waitMs === undefined ? {} : { 'Retry-After': String(Math.ceil(waitMs / 1000)) };
+  return new Refusal(status, error.code, message, error.hint ?? '', headers, heading);
 }
 
 /** `{"error": {"code", "message", "hint"}}`. */

@@ -1,11 +1,17 @@
 /** `POST /api/v1/runs`: what is asked for, proper or refused by name. */
 import type { Context } from 'hono';
 import type { Kind } from '../../catalog/kinds.ts';
+import { requireNameWithoutSecret } from '../../config/known-secrets.ts';
+import { type LoadedConfig, rateLogBesideOf } from '../../config/mirrors.ts';
 import { type Actor, actorName, MOST_CHARACTERS } from '../../core/actor.ts';
-import type { Clock } from '../../core/clock.ts';
+import { type Clock, isoTime } from '../../core/clock.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import { localTime } from '../../core/wording.ts';
 import { type JobName, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { DaemonCells } from '../cells.ts';
+import { freeSources } from '../problems.ts';
 import type { ActingToken } from './access.ts';
+import { identityDocument } from './documents.ts';
 import { kindFrom, Refusal, requestText } from './request.ts';
 
 interface RunRequest {
@@ -69,9 +75,9 @@ export async function triggerBody(context: Context): Promise<string> {
 /**
  * Queues a sync for a webhook; an empty body means all. It joins a sync that is queued already, so that a burst of
  * webhooks causes one. The response has only the numbers of the requests, because the token may not read.
- * @throws Refusal 400 for any other request, 403 for anything but a sync
+ * @throws Refusal 400 for any other request, 403 for anything but a sync; TidemarkError `throttled` where no source may be asked now
  */
-export function triggerSync(cells: DaemonCells, text: string): object {
+export function triggerSync(cells: DaemonCells, text: string, clock: Clock): object {
   const { job, sources, full, ...how } = parseRunRequest(text.trim() === '' ? '{}' : text, 'trigger', 'sync');
   if (job !== 'sync' || full) {
     throw new Refusal(
@@ -81,11 +87,49 @@ export function triggerSync(cells: DaemonCells, text: string): object {
       'send {"sources": null, "kinds": null}, or the token of http.token',
     );
   }
-  const configured = cells.config().sources.map(({ name }) => name);
+  const config = cells.config();
+  const configured = config.sources.map(({ name }) => name);
   if (sources?.every((name) => configured.includes(name)) === false)
     throw wrong('"sources" has a name that is not configured');
-  const queued = cells.request('sync', sources, { ...how, joins: true });
+  const { free, refused } = freeIn(config, sources, clock);
+  // Without the names of sources.
+  if (free?.length === 0) {
+    const retryAfterMs = Math.min(...refused.map(({ error }) => error.retryAfterMs ?? 0));
+    const until = localTime(isoTime(clock.now() + retryAfterMs));
+    const hint = 'send it again then';
+    throw new TidemarkError('throttled', `no sync was begun: requests wait until ${until}`, {
+      ...{ hint, retryAfterMs },
+    });
+  }
+  const queued = cells.request('sync', free, { ...how, joins: true });
   return { schema: 'tidemark.triggered/1', requests: queued.map(({ request }) => request) };
+}
+
+/** Queues what is asked for. @throws Refusal 400 for any other request; TidemarkError `throttled` where no source may be asked now */
+export function queueJobs(cells: DaemonCells, text: string, token: ActingToken, clock: Clock): object {
+  const { job, sources, ...how } = parseRunRequest(text, token);
+  const config = cells.config();
+  requireNameWithoutSecret(config, how.actor);
+  const { free, refused } = job === 'sync' ? freeIn(config, sources, clock) : { free: sources, refused: [] };
+  const [first] = refused;
+  if (first !== undefined && free?.length === 0) throw first.error;
+  const queued = cells.request(job, free, how).map(({ name, source, request }) => {
+    const status = cells.requested(request);
+    const before = status?.state === 'waiting' ? status.before : [];
+    return { job: name, source, request, behind: before.map(identityDocument) };
+  });
+  const errors = refused.map(({ source, error: { code, message, hint = null } }) => ({
+    ...{ source, code, message, hint },
+  }));
+  return { schema: 'tidemark.queued/1', queued, ...(errors.length === 0 ? {} : { errors }) };
+}
+
+function freeIn(
+  config: LoadedConfig,
+  names: readonly string[] | null,
+  clock: Clock,
+): ReturnType<typeof freeSources> {
+  return freeSources({ ...config, rateLogBeside: rateLogBesideOf(config) }, names, clock);
 }
 
 /** Webhooks that are looked at within a minute; each is cheap, and a sender in a loop gets a 429. */

@@ -1,7 +1,9 @@
 /** Jobs that wait until `rate.perHour` leaves their source requests again, or until the service may be asked again. */
 import type { Config, SourceConfig } from '../../config/config.ts';
 import type { Clock } from '../../core/clock.ts';
-import { type ActiveProblems, waitProblem, waitProblemOf } from '../problems.ts';
+import type { TidemarkError } from '../../core/errors.ts';
+import { type ActiveProblems, waitProblem, waitProblemOf, waitRefusal } from '../problems.ts';
+import type { Task } from './executor.ts';
 import type { QueuedJob } from './work.ts';
 
 interface RateWaitsOptions {
@@ -53,20 +55,28 @@ export class RateWaits {
     }
   }
 
-  /** True where the job would have to wait for longer than its requests may: it comes again when that is over. */
-  isPutOff(job: QueuedJob, source: SourceConfig, config: Config): boolean {
+  /**
+   * Why the job cannot start: it would have to wait for longer than its requests may. By schedule it comes again when that is over. Null
+   * where it can.
+   */
+  refusal({
+    job,
+    work,
+    source,
+    config,
+  }: Pick<Task, 'job' | 'work' | 'source' | 'config'>): TidemarkError | null {
+    if (source === null || work.sendsRequests !== true) return null;
     const { clock, problems } = this.#options;
     const wait = waitProblem(source, config, clock);
     const about = waitProblemOf(source.name);
     if (wait === null) {
       this.#waiting.delete(source.name);
       problems.end(about, `requests of ${source.name} may start again: the ${job.name} starts`);
-      return false;
+      return null;
     }
-    // Somebody wants it now: its failure says until when.
-    if (job.trigger === 'request') return false;
+    if (job.trigger === 'request') return waitRefusal(source, config, clock);
     this.#putOff(job, source, wait);
-    return true;
+    return wait.error;
   }
 
   /** After a sync that was not complete: where the service asked to wait for long, the next one of the schedule comes right after that. */

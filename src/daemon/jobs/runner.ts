@@ -305,11 +305,10 @@ export class JobRunner implements SlotUser {
     const taken = this.#queue.take(ticket);
     if (taken === undefined || this.#current !== null) throw new Error('the job to start is not there');
     if (this.#queue.length === 0) slots.withdraw(this);
-    const { job } = taken;
     const current: Current = {
       ...taken,
       startedAt: isoTime(effects.clock.now()),
-      kinds: job.kinds,
+      kinds: taken.job.kinds,
       number: 0,
       client: null,
       progress: () => NO_PROGRESS,
@@ -324,7 +323,7 @@ export class JobRunner implements SlotUser {
     current.over = this.#perform(current)
       .catch((error: unknown) => {
         // No error of a job may end the daemon; expected ones were handled before.
-        problems.begin(jobKey(job), asTidemarkError(error));
+        problems.begin(jobKey(taken.job), asTidemarkError(error));
       })
       .then(() => {
         this.#current = null;
@@ -353,15 +352,16 @@ export class JobRunner implements SlotUser {
       if (this.#leftOut.isBeforeFirstSync(job, config)) return;
       if (!(await this.#leftOut.isWanted(job, work, config))) return;
     }
-    if (source !== null && work.sendsRequests === true && this.rateWaits.isPutOff(job, source, config))
-      return;
+    const isFree = (): boolean => {
+      const why = this.rateWaits.refusal({ job, work, source, config });
+      if (why !== null) this.#tickets.end(current, why);
+      return why === null;
+    };
+    if (!isFree()) return;
     let turn: WriterTurn | null = null;
     try {
       turn = await this.#options.mirrorAccess.turn(this.#abort.signal);
-      if (!(await this.#begin(current, turn, work))) {
-        turn.release();
-        return;
-      }
+      if (!(await this.#begin(current, turn, work, isFree))) return turn.release();
       // Only a job that writes keeps others of this process waiting.
       if (work.holds === 'reader') {
         turn.release();
@@ -400,10 +400,10 @@ export class JobRunner implements SlotUser {
   }
 
   /**
-   * Records the job's start; false if it is left out after all, as another program has written while this waited.
+   * Records the job's start; false if it is left out after all, as another program has written, or used the key, while this waited.
    * @throws TidemarkError where the mirror cannot be written; then it has not started
    */
-  async #begin(current: Current, turn: WriterTurn, work: JobWork): Promise<boolean> {
+  async #begin(current: Current, turn: WriterTurn, work: JobWork, isFree: () => boolean): Promise<boolean> {
     const { job } = current;
     const { saveSchedule, observers, problems } = this.#options;
     const { name, source } = job;
@@ -413,7 +413,7 @@ export class JobRunner implements SlotUser {
       this.unwritten.writeEnds(mirror);
       saveSchedule(mirror);
       replaced.by = runBetween(mirror, job, current.startedAt, isoTime(this.#options.effects.clock.now()));
-      if (replaced.by === null && !this.#leftOut.isLeftOut(mirror, job, work))
+      if (replaced.by === null && !this.#leftOut.isLeftOut(mirror, job, work) && isFree())
         current.number = mirror.daemon.beginJob(start);
     };
     // Only a sync may create a mirror: other jobs would find it empty.

@@ -14,6 +14,7 @@ import { tellStory } from './story.ts';
 import { DAY_MS, FULL_KEY, MINUTE_MS, World } from './world.ts';
 
 const TOKEN = 'a-token-of-some-length';
+const TRIGGER = 'a-trigger-token-of-some-length';
 const FORM = { 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html' };
 
 const ends: (() => Promise<void>)[] = [];
@@ -136,7 +137,7 @@ it('a sync in an hour that is used up is not begun, and the page says until when
     for (let n = 0; n < 500; n += 1) log.starts(null).add(full.clock.now());
   });
   log.close();
-  const { url: base } = await full.listen({ token: new Secret(TOKEN) });
+  const { url: base } = await full.listen({ token: new Secret(TOKEN), triggerToken: new Secret(TRIGGER) });
   const headers = await loggedIn(base);
   const from = { ...headers, referer: `${base}/runs?kind=roles` };
   const answer = await act('job', [['job', 'sync']], from, base);
@@ -144,6 +145,30 @@ it('a sync in an hour that is used up is not begun, and the page says until when
   const shown = await answer.text();
   expect(shown).toContain(`o sync of ${source.name} was begun: rate.perHour is used up until 08:00:00Z`);
   expect(shown).toContain('<a href="/runs?kind=roles">Back to the page before</a>');
+  const ask = async (
+    query: string,
+    body: object,
+    token: string,
+  ): Promise<[number, string | null, string]> => {
+    const answered = await fetch(`${base}/api/v1/runs${query}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    return [answered.status, answered.headers.get('retry-after'), await answered.text()];
+  };
+  for (const sources of [null, [source.name]])
+    expect(await ask('', { job: 'sync', sources }, TOKEN)).toEqual([
+      ...[429, '3600'],
+      expect.stringContaining(`no sync of ${source.name} was begun: rate.perHour is used up until 08:00:00Z`),
+    ]);
+  for (const query of ['', `?source=${source.name}&kind=roles`]) {
+    const [status, after, text] = await ask(query, {}, TRIGGER);
+    expect([status, after]).toEqual([429, '3600']);
+    expect(text).toMatch(/no sync was begun: requests wait until \S+T08:00:00Z/);
+    expect(text, 'which sources there are').not.toContain(source.name);
+  }
+  expect(full.asked).toEqual([]);
   expect((await act('job', [['job', 'verify']], headers, base)).status).toBe(303);
   full.clock.at += 60 * MINUTE_MS;
   expect((await act('job', [['job', 'sync']], headers, base)).status).toBe(303);
