@@ -141,7 +141,7 @@ export function tooLong({ ms, reason, kind }: Wait, mostMs: number, now: number)
       'throttled',
       `the service asked to wait (429 or 503): ${seconds} s are left, until ${until}, and ${most}`,
       {
-        hint: `run again after ${until}, or raise retry.maxWaitSeconds of the source`,
+        hint: `run again after ${until}`,
         retryAfterMs: ms,
       },
     );

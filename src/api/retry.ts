@@ -127,7 +127,7 @@ function waitTooLong(error: TidemarkError, askedMs: number, maxWaitMs: number, n
     error.code,
     `${error.message}; it asks to wait ${asked} s, until ${until}, and the most allowed is ${Math.round(maxWaitMs / 1000)} s`,
     {
-      hint: `run again after ${until}, or raise retry.maxWaitSeconds of the source`,
+      hint: `run again after ${until}`,
       retryAfterMs: askedMs,
       cause: error,
       ...(error.status === undefined ? {} : { status: error.status }),

@@ -361,12 +361,13 @@ export class JobRunner implements SlotUser {
     let turn: WriterTurn | null = null;
     try {
       turn = await this.#options.mirrorAccess.turn(this.#abort.signal);
-      if (!(await this.#begin(current, turn, work, isFree))) return turn.release();
+      const isBegun = await this.#begin(current, turn, work, isFree);
       // Only a job that writes keeps others of this process waiting.
-      if (work.holds === 'reader') {
+      if (!isBegun || work.holds === 'reader') {
         turn.release();
         turn = null;
       }
+      if (!isBegun) return;
     } catch (thrown) {
       await this.#end(current, failedResult(thrown, this.#abort.signal.aborted), turn);
       return;

@@ -47,7 +47,7 @@ export interface Publication {
     readonly message: string;
     /** True for an error with which the cell is still synced: it never puts it into quarantine. */
     readonly isRefusal?: boolean;
-    /** True where it is no failure: the key may send nothing until the cell is due. */
+    /** True where it does not count as a failure: the key may send nothing until the cell is due. */
     readonly waits?: boolean;
   } | null;
   /** The mirror as it is now; null where it did not change, or is not known. */
