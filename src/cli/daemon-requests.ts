@@ -6,6 +6,7 @@ import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import type { RunProgress } from '../state/documents.ts';
+import { keptText } from '../daemon/health/waits.ts';
 import { HEALTH_STATES, type HealthState } from '../daemon/health/reason.ts';
 import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
 import type { DaemonView, RunningJob, ScheduleView } from '../daemon/view.ts';
@@ -106,8 +107,15 @@ interface StatusAnswer {
       readonly name: string;
       readonly source: string | null;
       readonly progress: RunProgress | null;
+      readonly paused_until?: string | null;
     }[];
   };
+}
+
+/** A run that the daemon has under way: what it has read so far, and what keeps it (`keptText`). */
+export interface LiveRun {
+  readonly progress: RunProgress;
+  readonly kept: string;
 }
 
 /**
@@ -118,7 +126,7 @@ export async function progressInDaemon(
   context: CommandContext,
   config: Config,
   runs: readonly (RunRow | null)[],
-): Promise<ReadonlyMap<string, RunProgress>> {
+): Promise<ReadonlyMap<string, LiveRun>> {
   const configured = config.sources.map(({ name }) => name);
   const sources = runs.flatMap((run) =>
     run?.outcome === 'running' && configured.includes(run.source) ? [run.source] : [],
@@ -138,6 +146,8 @@ export async function progressInDaemon(
 export interface DaemonNow {
   /** Of each source, as `/readyz` has it. */
   readonly states: ReadonlyMap<string, HealthState>;
+  /** What it finds wrong: `CODE` of the daemon, `CODE SOURCE` of a source. */
+  readonly wrong: readonly string[];
   readonly running: readonly RunningJob[];
   readonly queued: ReturnType<DaemonView['queued']>;
   /** The syncs by schedule that leave sources out, and when they are due. */
@@ -156,6 +166,9 @@ export function daemonNowIn(document: unknown): DaemonNow {
         const known = HEALTH_STATES.find((one) => one === state);
         return typeof source !== 'string' || known === undefined ? [] : [[source, known]];
       }),
+    ),
+    wrong: [memberOf(daemon, 'health'), ...listIn(memberOf(daemon, 'health'), 'sources')].flatMap((each) =>
+      listIn(each, 'reasons').map((reason) => wrongKey(memberOf(reason, 'code'), memberOf(each, 'source'))),
     ),
     running: listIn(daemon, 'running').flatMap((each): RunningJob[] => {
       const identity = queuedJobIn(each);
@@ -182,6 +195,11 @@ export function daemonNowIn(document: unknown): DaemonNow {
       return paused.length === 0 || typeof dueAt !== 'string' ? [] : [{ dueAt, paused }];
     }),
   };
+}
+
+/** As in `DaemonNow.wrong`. */
+export function wrongKey(code: unknown, source: unknown): string {
+  return typeof source === 'string' ? `${String(code)} ${source}` : String(code);
 }
 
 function queuedJobIn(value: unknown): DaemonNow['queued'][number] | null {
@@ -237,15 +255,17 @@ async function lookUpProgress(
   card: DaemonLockfile,
   signal: AbortSignal,
   sources: readonly string[],
-): Promise<ReadonlyMap<string, RunProgress>> {
+): Promise<ReadonlyMap<string, LiveRun>> {
   const query = sources.map((source) => `source=${encodeURIComponent(source)}`).join('&');
   const answer = await call(card, signal, 'GET', `/api/v1/status?${query}`, null, PROGRESS_TIMEOUT_MS);
   if (answer.status !== 200) throw daemonUnreachable(card, `it answered ${answer.status}`);
   const { daemon } = documentIn(answer.text, card) as StatusAnswer;
   return new Map(
-    daemon?.running?.flatMap(({ name, source, progress }) =>
-      name !== 'sync' || source === null || progress === null ? [] : [[source, progress]],
-    ),
+    daemon?.running?.flatMap(({ name, source, progress, paused_until: until }) => {
+      if (name !== 'sync' || source === null || progress === null) return [];
+      const pausedUntil = typeof until === 'string' ? Date.parse(until) : undefined;
+      return [[source, { progress, kept: keptText({ pausedUntil }) }]];
+    }),
   );
 }
 

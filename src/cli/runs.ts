@@ -56,7 +56,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
     if (context.options.json === true) {
       const altered = new Set(unlike.map(({ run }) => run));
       const documents = rows.map((row) => ({
-        ...runDocument(row, progress.get(row.source)),
+        ...runDocument(row, progress.get(row.source)?.progress),
         is_altered: altered.has(row.run),
       }));
       await print(context, `${JSON.stringify({ schema: 'tidemark.runs/1', runs: documents, warnings })}\n`);
@@ -72,7 +72,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
         width === undefined ? localTime(row.startedAt) : localMinute(row.startedAt),
         row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
         row.outcome + (row.errorCode === null ? '' : ` (${row.errorCode})`) + onlyText(row),
-        ...countsOf(row, progress.get(row.source)?.requests),
+        ...countsOf(row, progress.get(row.source)?.progress.requests),
         starterText(row),
       ]),
       ['right', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'left'],
@@ -126,7 +126,7 @@ export async function showRun(
     );
     if (run === undefined) throw missingRun(mirror, number);
     const altered = alteredRun(mirror, number);
-    const progress = (await progressInDaemon(context, config, [run])).get(run.source);
+    const progress = (await progressInDaemon(context, config, [run])).get(run.source)?.progress;
     const sweeps = mirror.runs.sweeps(run.run);
     const schemaChanges = mirror.runs.schemaChanges({ run: run.run });
     const forgotten = forgottenInto(mirror, run.run);

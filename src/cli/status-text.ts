@@ -30,7 +30,6 @@ import type { LockHolder } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow, UnreadCollection } from '../mirror/run-rows.ts';
 import { renderTable } from '../report/table.ts';
-import type { RunProgress } from '../state/documents.ts';
 import {
   type SourceStatus,
   isStuck,
@@ -40,7 +39,7 @@ import {
   recentSchemaChanges,
 } from '../state/source-status.ts';
 import { ifDead } from '../state/runs.ts';
-import { progressText } from './daemon-requests.ts';
+import { type LiveRun, progressText } from './daemon-requests.ts';
 import { isColoured, type CommandContext, terminalWidth, toRun, withConfigOption } from './context.ts';
 import { age, runFailure } from './export-notes.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
@@ -57,9 +56,11 @@ interface StatusFacts {
   readonly backups: BackupsShown | null;
   readonly schedules: readonly ScheduleView[];
   readonly hasDaemon: boolean;
+  /** That it may find more wrong than the mirror shows. */
+  readonly knowsMore: boolean;
   readonly upkeep: Upkeep;
   /** By source: what a run under way has read so far. */
-  readonly progress: ReadonlyMap<string, RunProgress>;
+  readonly progress: ReadonlyMap<string, LiveRun>;
 }
 
 /** Ends with a line break. */
@@ -131,7 +132,7 @@ const WITH_HINT: ReadonlySet<string> = new Set(['restore_interrupted', 'drift_wa
 
 /** What concerns a source is explained with the source. */
 function needsLines(facts: StatusFacts): string[] {
-  const { snapshot, hasDaemon, upkeep } = facts;
+  const { snapshot, hasDaemon, knowsMore, upkeep } = facts;
   const needs = needsOf(snapshot);
   if (needs.length === 0) return [];
   const isFailing = snapshot.health.state === 'failing';
@@ -150,7 +151,13 @@ function needsLines(facts: StatusFacts): string[] {
         ...(hint === null || (source !== null && !isExplained) ? [] : [`    → ${hint}`]),
       ];
     }),
-    ...(isFailing ? (hasDaemon ? [ASK_DAEMON] : upkeep === 'once' ? callLines(facts) : [NO_DAEMON]) : []),
+    ...(isFailing && (knowsMore || !hasDaemon)
+      ? hasDaemon
+        ? [ASK_DAEMON]
+        : upkeep === 'once'
+          ? callLines(facts)
+          : [NO_DAEMON]
+      : []),
   ];
 }
 
@@ -209,15 +216,12 @@ function sourceLines(
   const settled = writer === null && lastRun !== null ? { ...status, lastRun: ifDead(lastRun) } : status;
   const isAtWork = lastRun !== null && writer !== null && writer !== undefined && !isStuck(lastRun, now);
   const steps = nextSteps(settled, hasOthers, isAtWork).map((step) => `  → ${step}`);
-  const isTold = isVerbose || steps.length > 0 || writer === null;
+  const live = progress.get(status.source);
+  const isTold = isVerbose || steps.length > 0 || writer === null || (live?.kept ?? '') !== '';
   const changes = recentSchemaChanges(mirror, status.source, now);
   return [
     ...(isTold
-      ? [
-          '',
-          `${status.source}:`,
-          ...runLines(status, writer, now, progress.get(status.source)).map((line) => `  ${line}`),
-        ]
+      ? ['', `${status.source}:`, ...runLines(status, writer, now, live).map((line) => `  ${line}`)]
       : []),
     ...(status.lastPublished === null || !isVerbose ? [] : ['', kindTable(status, now)]),
     ...unreadLines(status, now, isVerbose),
@@ -231,7 +235,7 @@ function runLines(
   { state, lastRun, lastPublished, lastComplete }: SourceStatus,
   writer: LockHolder | null | undefined,
   now: number,
-  progress?: RunProgress,
+  live?: LiveRun,
 ): string[] {
   if (lastRun === null || state === 'never_synced') return ['never synced'];
   const lines: string[] = [];
@@ -242,7 +246,7 @@ function runLines(
     else if (writer === undefined)
       lines.push(`${began} and has not ended: it is running, or its process died`);
     else lines.push(`${began} and is running (${writer.command}, process ${writer.pid} on ${writer.host})`);
-    if (progress !== undefined) lines.push(progressText(progress));
+    if (live !== undefined) lines.push(`${progressText(live.progress)}${live.kept}`);
   } else {
     const outcome = lastRun.outcome === 'failed' ? runFailure(lastRun) : lastRun.outcome;
     const ended = age(lastRun.finishedAt ?? lastRun.startedAt, now);
@@ -297,11 +301,11 @@ function kindTable({ kinds, sampledKinds, unasked }: SourceStatus, now: number):
 
 const UNREAD_SHOWN = 5; // groups of collections; `--verbose` has the rest
 
-/** What the last attempt could not read. What was skipped was skipped for one cause elsewhere: one line for all of it. */
+/** What the last attempt could not read. What was skipped, or had to wait, has one cause elsewhere: one line for all of it. */
 function unreadLines({ unread, unreadCount }: SourceStatus, now: number, isVerbose: boolean): string[] {
   if (unread.length === 0) return [];
-  const groups = groupAlike(unread, ({ kind, outcome, error }) =>
-    JSON.stringify([outcome === 'skipped' ? null : kind, outcome, error]),
+  const groups = groupAlike(unread, ({ kind, outcome, errorCode, error }) =>
+    JSON.stringify([outcome === 'skipped' || errorCode === 'throttled' ? null : kind, outcome, error]),
   );
   const shown = isVerbose ? groups : groups.slice(0, UNREAD_SHOWN);
   return [
@@ -405,20 +409,24 @@ function directoryLine(backup: BackupConfig, facts: StatusFacts): string {
 /** When the first backup is due, and what makes it. */
 function firstBackupText(
   { everyMs }: BackupConfig,
-  { hasDaemon, schedules, snapshot, upkeep }: StatusFacts,
+  { hasDaemon, schedules, snapshot, upkeep, writer }: StatusFacts,
 ): string {
   const due = schedules.flatMap(({ schedule, dueAt }) =>
     schedule === 'sync' && dueAt !== null ? dueAt : [],
   );
   const [next] = due.sort();
+  const isAtWork = writer !== null && writer !== undefined;
   const after = next === undefined ? '' : `, ${ahead(next, snapshot.now)}`;
+  const when = isAtWork
+    ? 'after the running sync, if that is complete'
+    : `after its next complete sync${after}`;
   const maker = hasDaemon ? 'the daemon' : upkeep === 'once' ? '`daemon --once`' : null;
   // Its times are known only once one of them has begun.
   const who = maker ?? (upkeep === 'not yet' && next !== undefined ? 'a daemon or `daemon --once`' : null);
   const how =
     who === null
       ? ', and nothing makes it: no daemon is running, and nothing calls `daemon --once`'
-      : `; ${who} makes the first after its next complete sync${after}`;
+      : `; ${who} makes the first ${when}`;
   return `one is due ${backupInterval(everyMs)}${how}: \`tidemark backup create\` makes one now`;
 }
 

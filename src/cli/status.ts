@@ -51,7 +51,7 @@ import {
   type CommandContext,
   terminalWidth,
 } from './context.ts';
-import { type DaemonNow, lookAtDaemon, progressInDaemon } from './daemon-requests.ts';
+import { type DaemonNow, lookAtDaemon, progressInDaemon, wrongKey } from './daemon-requests.ts';
 import { explainMissing } from './missing-mirror.ts';
 import { alteredReason, exitCode, statusReason } from './status-reason.ts';
 import { diskReasons, killedReasons, upkeepOf, withDisk, withKilledDaemon } from './status-machine.ts';
@@ -74,7 +74,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
   const mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
   try {
     const now = systemClock.now();
-    const { view, snapshot, found, writer, backups, hasDaemon, upkeep } = await lookAtHealth(
+    const { view, snapshot, found, writer, backups, hasDaemon, knowsMore, upkeep } = await lookAtHealth(
       context,
       config,
       mirror,
@@ -94,7 +94,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
         statuses,
         { now, hasOthers },
         {
-          progressOf: (source) => progress.get(source) ?? null,
+          progressOf: (source) => progress.get(source)?.progress ?? null,
           driftOf: (source) => driftStatus(found, snapshot.lastJobs, source),
         },
       );
@@ -115,6 +115,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
           backups,
           schedules: view.schedules(),
           hasDaemon,
+          knowsMore,
           upkeep,
           progress,
         }),
@@ -142,6 +143,8 @@ interface HealthShown {
   readonly writer: LockHolder | null | undefined;
   readonly backups: BackupsShown | null;
   readonly hasDaemon: boolean;
+  /** That the daemon may find more wrong than the mirror shows. */
+  readonly knowsMore: boolean;
   readonly upkeep: Upkeep;
 }
 
@@ -189,7 +192,11 @@ async function lookAtHealth(
   const seen = snapshotOf(view, { ...inputs, damage: drift.damage(mirror) }, now, mirror);
   const health = withDisk(withKilledDaemon(seen.health, mirror, context.pid, now), mirror.path);
   const upkeep = upkeepOf(mirror, names[0] ?? '', hasDaemon, { pid: context.pid, now });
-  return { view, snapshot: { ...seen, health }, found, writer, backups, hasDaemon, upkeep };
+  const wrong = [{ source: null, reasons: health.reasons }, ...health.sources].flatMap(
+    ({ source, reasons }) => reasons.map(({ code }) => wrongKey(code, source)),
+  );
+  const knowsMore = hasDaemon && living?.wrong.every((each) => wrong.includes(each)) !== true;
+  return { view, snapshot: { ...seen, health }, found, writer, backups, hasDaemon, knowsMore, upkeep };
 }
 
 const ASKED_ABOUT: ReadonlySet<string> = new Set<HealthCode>(['stale', 'run_failed', 'backup_overdue']);

@@ -11,6 +11,8 @@ import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { duration, plural } from '../core/wording.ts';
 import { summaryOf, type SyncSummary } from '../daemon/jobs/summaries.ts';
 import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
+import { keptText } from '../daemon/health/waits.ts';
+import type { RunningJob } from '../daemon/view.ts';
 import type { JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
@@ -18,7 +20,13 @@ import type { SweepMode, SweepReport } from '../sync/outcome.ts';
 import type { RunReport } from '../sync/run.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
-import { askDaemon, lookUpRequest, type QueuedRequest, type RequestState } from './daemon-requests.ts';
+import {
+  askDaemon,
+  lookAtDaemon,
+  lookUpRequest,
+  type QueuedRequest,
+  type RequestState,
+} from './daemon-requests.ts';
 import { reportedRun, type ReportedRun } from './run.ts';
 import { verificationNote } from './verification-note.ts';
 
@@ -79,7 +87,10 @@ export async function syncByDaemon(
   }
   const behind = queued[0]?.behind ?? [];
   // With --json no progress is shown; that it waits for another job explains why nothing comes.
-  if (behind.length > 0 || context.options.json !== true) printNote(context, [followingText(card, behind)]);
+  if (behind.length > 0 || context.options.json !== true) {
+    const now = behind.length > 0 ? await lookAtDaemon(context, config) : null;
+    printNote(context, [followingText(card, behind, now?.running[0])]);
+  }
   const runs: ReportedRun[] = [];
   const refused: Refusal[] = [];
   for (const each of queued) {
@@ -106,12 +117,13 @@ function readWarnings(context: CommandContext, config: Config): string[] {
   }
 }
 
-function followingText({ pid }: DaemonLockfile, behind: readonly string[]): string {
+function followingText({ pid }: DaemonLockfile, behind: readonly string[], job?: RunningJob): string {
   const [first, ...others] = behind;
   if (first === undefined) return `the daemon (pid ${pid}) is running the sync; showing its progress`;
   const more =
     others.length === 0 ? '' : `, and ${plural(others.length, 'more job waits', 'more jobs wait')}`;
-  return `the daemon (pid ${pid}) is running a ${first}${more}: this sync waits for its turn`;
+  const kept = job === undefined ? '' : keptText(job);
+  return `the daemon (pid ${pid}) is running a ${first}${kept}${more}: this sync waits for its turn`;
 }
 
 /** Until it is said again what a sync waits for. */

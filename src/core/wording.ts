@@ -49,7 +49,8 @@ export function durationBeyond(ms: number, limitMs: number, text = duration): re
     ['min', 60_000],
     ['s', 1000],
   ] as const) {
-    const [whole, limit] = [Math.round(ms / unitMs), Math.round(limitMs / unitMs)];
+    const round = text === elapsed ? Math.floor : Math.round;
+    const [whole, limit] = [round(ms / unitMs), round(limitMs / unitMs)];
     if (whole !== limit) return [`${count(whole)} ${unit}`, `${count(limit)} ${unit}`];
   }
   // Also where they are less than a second apart.

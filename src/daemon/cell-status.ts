@@ -224,7 +224,10 @@ function worstReason({ health }: HealthSnapshot): CellSummary['reason'] {
     ...reasons.filter(({ state }) => state === health.state),
     ...reasons.filter(({ state }) => state !== health.state),
   ] as (HealthReason | undefined)[];
-  return worst === undefined ? null : { message: worst.message, since: worst.since };
+  if (worst === undefined) return null;
+  // Until when requests wait says more than since when the source is late.
+  const { message } = reasons.find((each) => worst.message.endsWith(`; ${each.message}`)) ?? worst;
+  return { message, since: worst.since };
 }
 
 function answersOf(snapshot: HealthSnapshot, drift: DriftCounts | null): CellSummary['answers'] {

@@ -125,12 +125,13 @@ describe('what a daemon does now', () => {
       running,
       queued: [{ ...sync, since: startedAt, waitsFor: 'b' }],
       pauses: [{ dueAt, paused }],
+      wrong: [],
     });
     expect(states.size).toBe(0);
   });
 
   it('is nothing where it is not understood', () => {
-    const nothing = { states: new Map(), running: [], queued: [], pauses: [] };
+    const nothing = { states: new Map(), running: [], queued: [], pauses: [], wrong: [] };
     expect(daemonNowIn(null)).toEqual(nothing);
     const odd = {
       health: { sources: [{ source: 'a', state: 'odd' }] },
@@ -138,5 +139,8 @@ describe('what a daemon does now', () => {
       queued: 7,
     };
     expect(daemonNowIn({ daemon: odd })).toEqual(nothing);
+    const reasons = [{ code: 'stale' }];
+    const health = { reasons: [{ code: 'daemon_problem' }], sources: [{ source: 'a', reasons }] };
+    expect(daemonNowIn({ daemon: { health } }).wrong).toEqual(['daemon_problem', 'stale a']);
   });
 });

@@ -47,6 +47,11 @@ it.each([
   expect(durationBeyond(ms, limitMs)).toEqual([text, limit]);
 });
 
+it('an age beyond a limit is rounded down in any unit', () => {
+  expect(durationBeyond(278_000, 210_000, elapsed)).toEqual(['4 min', '3 min']);
+  expect(durationBeyond(278_000, 240_000, elapsed)).toEqual(['278 s', '240 s']);
+});
+
 it.each([
   [119_900, '119 s'],
   [(2 * 60 + 50) * 60_000, '2 h'],

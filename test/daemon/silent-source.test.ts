@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { keyFingerprint } from '../../src/config/source.ts';
 import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
+import { needsOf } from '../../src/daemon/health/status-answers.ts';
 import { statusDocument } from '../../src/daemon/http/documents.ts';
 import { SharedPace } from '../../src/mirror/kept-pace.ts';
 import { openMirror } from '../../src/mirror/open.ts';
@@ -226,6 +227,7 @@ describe('a service that asked to wait for long (429)', () => {
     const said = `the next sync of a waits: the service asked to wait until ${freeAt} (429 or 503)`;
     const { health } = readHealthSnapshot(rig.view, rig.clock.now());
     expect(health.reasons).toMatchObject([{ code: 'daemon_problem', message: said }]);
+    expect(needsOf({ health })).toMatchObject([{ code: 'run_failed', source: 'a' }]);
     expect(health.sources[0]?.reasons).toMatchObject([
       { code: 'run_failed', hint: `\`tidemark runs show ${failed?.run}\` shows the reason; ${said}` },
     ]);
@@ -235,10 +237,9 @@ describe('a service that asked to wait for long (429)', () => {
     expect(rig.loud().filter((line) => line === said)).toHaveLength(1);
     const hint = 'the daemon syncs it then; `tidemark sync --source a --ignore-pause` tries now';
     const stale = { code: 'stale', message: expect.stringContaining(said) as string, hint };
-    expect(readHealthSnapshot(rig.view, rig.clock.now()).health.sources[0]?.reasons).toMatchObject([
-      stale,
-      { code: 'run_failed' },
-    ]);
+    const late = readHealthSnapshot(rig.view, rig.clock.now());
+    expect(late.health.sources[0]?.reasons).toMatchObject([stale, { code: 'run_failed' }]);
+    expect(needsOf(late)).toMatchObject([{ code: 'stale', hint }]);
     await rig.advanceMinutes(10);
     const [next] = runs();
     expect(next).toMatchObject({ outcome: 'complete' });

@@ -13,7 +13,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { listedTwiceText, type SourceStatus } from '../../state/source-status.ts';
 import { unaskedLines } from '../../state/unasked.ts';
 import type { DayOfChanges } from '../http/changes.ts';
-import { limitHolderText } from '../health/waits.ts';
+import { keptText, limitHolderText } from '../health/waits.ts';
 import { worst } from '../health/health.ts';
 import {
   type DriftCounts,
@@ -142,7 +142,7 @@ function activitySection(view: DaemonView, now: number): HtmlPart {
     const { name, source, startedAt, progress } = job;
     const of = source === null ? NOTHING : markup` of ${nameHtml(source)}`;
     const work = progress === null ? NOTHING : progressHtml(job, progress);
-    return markup`<p><strong>${capital(name)}</strong>${of}, started ${ageHtml(startedAt, now)}</p>${work}`;
+    return markup`<p><strong>${capital(name)}</strong>${of}, started ${ageHtml(startedAt, now)}${keptText(job)}</p>${work}`;
   });
   const waiting = view.queued().map(({ name, source, waitsFor }) => {
     const of = source === null ? '' : ` of ${source}`;

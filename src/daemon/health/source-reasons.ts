@@ -1,7 +1,7 @@
 /** What is wrong with a source: how fresh it is, and what its last sync came to. */
 import type { ErrorCode } from '../../core/errors.ts';
 import { DISK_FULL_HINT, resumeHint } from '../../core/hints.ts';
-import { durationBeyond, localTime, plural } from '../../core/wording.ts';
+import { durationBeyond, elapsed, localTime, plural } from '../../core/wording.ts';
 import { unendedText } from '../../mirror/unfinished-restore.ts';
 import { lookCommands } from '../../sync/removals.ts';
 import { expectedSince, isFirstSyncAtWork, isInterrupted } from './allowed-age.ts';
@@ -77,7 +77,7 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
   const at = lastComplete.finishedAt ?? lastComplete.startedAt;
   const ageMs = now - Date.parse(at);
   if (allowedMs === null || ageMs <= allowedMs) return [];
-  const [age, allowed] = durationBeyond(ageMs, allowedMs);
+  const [age, allowed] = durationBeyond(ageMs, allowedMs, elapsed);
   const message = `the last complete run ended ${age} ago; the schedule allows ${allowed}${held}`;
   return [{ code: 'stale', state: 'failing', message, since: at, hint }];
 }

@@ -20,6 +20,7 @@ import { hasDrillFallen, type LastJobs } from '../last-jobs.ts';
 import type { HealthCode, HealthReason } from './reason.ts';
 import type { HealthSnapshot } from './health-facts.ts';
 import { type Answered, alteredReasons, verified } from './verified.ts';
+import { toldOnce } from './waits.ts';
 import { age } from '../http/wording.ts';
 
 /** What is known of drift. */
@@ -471,13 +472,10 @@ export function sinceWords({ code }: Need): string {
   return SINCE_FIRST.has(code) ? 'for the first time ' : '';
 }
 
-/** What needs attention, worst first. A first sync under way needs no action; held removals that make a source late are one need. */
+/** What needs attention, worst first, each once. A first sync under way needs no action. */
 export function needsOf({ health }: Pick<HealthSnapshot, 'health'>): Need[] {
-  return [{ source: null, reasons: health.reasons }, ...health.sources]
+  const needs = [{ source: null, reasons: health.reasons }, ...health.sources]
     .flatMap(({ source, reasons }) => reasons.map((reason): Need => ({ ...reason, source })))
-    .filter(({ code, hint }) => code !== 'mirror_unread' && (code !== 'first_sync' || hint !== null))
-    .filter(
-      ({ code, hint }, n, all) => code !== 'removals_held' || all.findIndex((o) => o.hint === hint) === n,
-    )
-    .sort((a, b) => Number(b.state === 'failing') - Number(a.state === 'failing'));
+    .filter(({ code, hint }) => code !== 'mirror_unread' && (code !== 'first_sync' || hint !== null));
+  return toldOnce(needs).sort((a, b) => Number(b.state === 'failing') - Number(a.state === 'failing'));
 }

@@ -2,7 +2,9 @@
 import type { ErrorCode } from '../../core/errors.ts';
 import { isoTime } from '../../core/clock.ts';
 import { duration, localTime } from '../../core/wording.ts';
+import type { RunningJob } from '../view.ts';
 import type { SourceFacts, EndedJob } from './facts.ts';
+import type { HealthCode, HealthReason } from './reason.ts';
 
 /** The job of the mirror that the next sync of a source waits for, as a mirror has one at a time; null if it waits for nothing. */
 export function behindText(
@@ -45,10 +47,12 @@ export function syncText(sync: NonNullable<SourceFacts['sync']>, now: number): s
 }
 
 /** Until when a sync waits because the service asked for it, else for how long it has received nothing; empty for neither. */
-export function keptText({ silentMs, pausedUntil }: NonNullable<SourceFacts['sync']>): string {
+export function keptText({ silentMs, pausedUntil }: Pick<RunningJob, 'silentMs' | 'pausedUntil'>): string {
   if (pausedUntil !== undefined)
     return `; it waits until ${localTime(isoTime(pausedUntil)).slice(11)}: the service asked for it (429 or 503)`;
-  return silentMs < SILENT_MS ? '' : `; nothing received for ${duration(silentMs)}`;
+  return silentMs === undefined || silentMs === null || silentMs < SILENT_MS
+    ? ''
+    : `; nothing received for ${duration(silentMs)}`;
 }
 
 /** What to do about a sync that receives nothing, whether it is the source's own or the next one waits for it; null for none. */
@@ -88,4 +92,22 @@ export function waitsForSlot({
   limitHeldBy,
 }: Pick<SourceFacts, 'behind' | 'isQueued' | 'limitHeldBy'>): boolean {
   return isQueued && behind === null && limitHeldBy === null;
+}
+
+/** Of reasons that tell of the same wait for requests, the first of these counts. */
+const TELL_OF_WAITS: readonly HealthCode[] = ['stale', 'never_complete', 'run_failed', 'daemon_problem'];
+
+/** Leaves out reasons that others tell of: held removals, or a wait for requests, that make a source late, or its last sync fail. */
+export function toldOnce<Reason extends HealthReason>(all: readonly Reason[]): Reason[] {
+  const waits = all.flatMap(({ code, message }) => (code === 'daemon_problem' ? message : []));
+  const tellOf = ({ message, hint }: Reason, wait: string): boolean =>
+    `${message} ${hint ?? ''}`.includes(wait);
+  const rankOf = ({ code }: Reason): number => TELL_OF_WAITS.indexOf(code);
+  return all.filter((reason, n) => {
+    if (reason.code === 'removals_held') return all.findIndex(({ hint }) => hint === reason.hint) === n;
+    const isWorse = (other: Reason): boolean => rankOf(other) !== -1 && rankOf(other) < rankOf(reason);
+    return !waits.some(
+      (wait) => tellOf(reason, wait) && all.some((other) => isWorse(other) && tellOf(other, wait)),
+    );
+  });
 }

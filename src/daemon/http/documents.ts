@@ -12,6 +12,7 @@ import type { HealthSnapshot } from '../health/health-facts.ts';
 import { verifiedDocument } from '../health/verified.ts';
 import type { HealthReason } from '../health/reason.ts';
 import type { Health } from '../health/health.ts';
+import { toldOnce } from '../health/waits.ts';
 
 export function sweepDocument(sweep: SweepRow): object {
   return {
@@ -91,13 +92,16 @@ export function healthDocument(health: Health, at: string, cells: DaemonCells | 
 
 /** The same for people, a line each. */
 export function healthText(health: Health, cells: DaemonCells): string {
+  const told = toldOnce([health, ...health.sources].flatMap(({ reasons }) => reasons));
+  const lines = (reasons: readonly HealthReason[]): string[] =>
+    reasons.filter((reason) => told.includes(reason)).map(line);
   const line = (reason: HealthReason): string =>
     `  ${reason.state}: ${reason.message}${failedAt(reason)}${reason.hint === null ? '' : ` → ${reason.hint}`}`;
   const sources = health.sources.flatMap(({ source, state, reasons }) => [
     `${source}: ${state}`,
-    ...reasons.map(line),
+    ...lines(reasons),
   ]);
-  return `${[health.state, ...health.reasons.map(line), ...sources, ...slotLines(cells)].join('\n')}\n`;
+  return `${[health.state, ...lines(health.reasons), ...sources, ...slotLines(cells)].join('\n')}\n`;
 }
 
 /** The error of a job is of that time, whatever it says in the present tense. */
