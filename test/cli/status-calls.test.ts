@@ -7,6 +7,7 @@ import { openMirror } from '../../src/mirror/open.ts';
 import { commandLine } from '../journeys/command-line.ts';
 import { environment, scratch } from '../journeys/harness.ts';
 import { FakeService } from '../journeys/service.ts';
+import { begin } from '../mirror/fixture.ts';
 import { alterFile } from '../tools/alter.ts';
 
 const HOUR_MS = 3_600_000;
@@ -68,6 +69,10 @@ it('names what the last call ended with; asks whether calls come only where none
   expect(failed).not.toContain(asksForCalls);
   ended('refused', { errorCode: 'unauthorized', error: 'the key was refused' });
   expect(await status()).toMatch(/that synced \S+, 60 s ago, was refused: give \S+ a valid key; /);
+
+  const run = begin(mirror, { source: { name: source, baseUrl: service.url } });
+  expect(await status()).toMatch(/makes the first after the running sync, if that is complete: /);
+  run.abandon({ code: 'unreachable', message: 'no answer' });
 
   mirror.daemon.saveSchedule({ ...row, dueAt: at(-3 * HOUR_MS) });
   mirror.close();

@@ -37,7 +37,7 @@ const ACCEPTED: Readonly<
 const MOST_NAMES = 1_000;
 
 /** @throws Refusal 400 for any other request */
-export function parseRunRequest(text: string, token: ActingToken, usualJob?: JobName): RunRequest {
+function parseRunRequest(text: string, token: ActingToken, usualJob?: JobName): RunRequest {
   const body = parsed(text);
   const { members, usual } = ACCEPTED[token];
   const unknown = Object.keys(body).find((name) => !members.includes(name));

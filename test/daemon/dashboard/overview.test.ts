@@ -96,8 +96,13 @@ describe('the overview', () => {
       'default',
       isoTime(world.clock.at),
     ] as const;
-    world.runningShown = [{ job: 99, name, source, trigger, startedAt, progress }];
+    const pausedUntil = world.clock.at + 60_000;
+    world.runningShown = [{ job: 99, name, source, trigger, startedAt, progress, pausedUntil }];
     const shown = await words();
+    const until = isoTime(pausedUntil).slice(11, 19);
+    expect(shown).toMatch(
+      new RegExp(`started just now ?; it waits until ${until}Z: the service asked for it \\(429 or 503\\)`),
+    );
     const html = await (await fetch(`${url}/`, { headers: { accept: 'text/html' } })).text();
     world.runningShown = [];
     expect(shown).toMatch(/Organizations failed 3 of 9 failed Roles failed 3 of 9 1 of 2 lists failed /);
