@@ -359,6 +359,9 @@ describe.skipIf(POSTGRES === null)(`workers of a fleet${WITHOUT_POSTGRES}`, { ti
     const first = workerProcess('w1');
     await first.says('worker started');
     const [before] = await ask('SELECT started_at::text AS at FROM tidemark.workers');
+    const beside = await worker('w1').ended;
+    expect(beside.code, beside.stderr).toBe(1);
+    expect(beside.stderr).toContain('a worker with the name w1 runs on this machine already');
     // A cache of its own, as on another machine: only the registry knows of both.
     const settings = readFileSync(config, 'utf8');
     writeFileSync(config, settings.replace('/cache"', '/other-cache"'));
