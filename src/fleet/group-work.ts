@@ -310,8 +310,7 @@ export class GroupWork {
   ): void {
     const { log } = this.#options;
     this.#shared.problems.end(`cell ${name}`, `${name} can be worked on again`);
-    const { error, waits } =
-      result.status === 'worked' ? result.report : { ...result, waits: undefined };
+    const { error, waits } = result.status === 'worked' ? result.report : { ...result, waits: undefined };
     if (result.status === 'worked') {
       const { runs, chain, storage } = result.report;
       const last = runs.at(-1);

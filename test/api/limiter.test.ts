@@ -152,9 +152,7 @@ describe('the limiter', () => {
       message: expect.stringMatching(
         /^the service asked to wait \(429 or 503\): 30 s are left, until \d{4}-\S+, and the most allowed is 20 s$/,
       ) as string,
-      hint: expect.stringMatching(
-        /^run again after \d[^,]*Z$/,
-      ) as string,
+      hint: expect.stringMatching(/^run again after \d[^,]*Z$/) as string,
       retryAfterMs: 30_000,
     });
   });

@@ -221,8 +221,7 @@ export class JobRunner implements SlotUser {
     if (current === null || current.endError !== null) return;
     current.endError = error;
     current.abort.abort(error);
-    const { clock } = this.#options.effects;
-    void settlesWithin(current.over, CANCEL_MS, clock).then(
+    void settlesWithin(current.over, CANCEL_MS, this.#options.effects.clock).then(
       (isOver) => isOver || this.#options.executor.kill(),
     );
   }
