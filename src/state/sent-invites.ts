@@ -3,6 +3,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping } from '../mirror/id-map.ts';
+import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import { idsIn, withMappedIds } from './recreated-ids.ts';
 import type { LoadedState } from './state.ts';
 
@@ -16,23 +17,34 @@ export function withoutSentInvites(
   source: string,
   { from, to, idMap }: { from: LoadedState; to: LoadedState; idMap: readonly IdMapping[] },
 ): DiffDocument {
-  const added = document.changes.filter(({ change }) => change === 'added').map(({ id }) => id);
+  const added = document.changes.filter(({ change }) => change === 'added');
   if (added.length === 0) return document;
+  // Where an undo of an undo sent one again, the id map leads to the restore that sent it first.
+  const recreated = new RecreatedIds(idMap);
+  const groups = added.map(({ kind, id }) => ({ kind, id, ids: [id, ...recreated.all(kind, id)] }));
   const altered = new Map<number, boolean>();
   const isAltered = (restore: number): boolean => {
     const known = altered.get(restore) ?? restores.contradictions(restore).length > 0;
     altered.set(restore, known);
     return known;
   };
-  const sent = new Set(
+  const creations = new Set(
     restores
-      .creations(source, added)
+      .creations(
+        source,
+        groups.flatMap(({ ids }) => ids),
+      )
       .filter(({ restore, kind, desired }) => {
         if (desired === null || desired.kind === kind || !isRead(to, desired.kind)) return false;
         const ids = withMappedIds(desired.kind, [desired.id], idMap);
         const isMissing = idsIn(from, desired.kind, ids).size > 0 && idsIn(to, desired.kind, ids).size === 0;
         return isMissing && !isAltered(restore);
       })
+      .map(({ kind, id }) => `${kind} ${id}`),
+  );
+  const sent = new Set(
+    groups
+      .filter(({ kind, ids }) => ids.some((each) => creations.has(`${kind} ${each}`)))
       .map(({ kind, id }) => `${kind} ${id}`),
   );
   const changes = document.changes.filter(

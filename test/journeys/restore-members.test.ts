@@ -66,6 +66,9 @@ describe('an invite for a member who is missing', () => {
     expect(await found()).toEqual([`removed members ${address}`]);
     expect(await found('--live')).toEqual([`removed members ${address}`]);
     await story.expectRun(0, 'drift', '--kind', 'invites');
+    // An undo of the undo sends it again.
+    for (const restore of ['1', '2']) await story.expectRun(0, 'undo', restore, '--apply', '--yes');
+    expect(await found('--live')).toEqual([`removed members ${address}`]);
 
     // Made anew by hand: it may give another level.
     await story.call('POST', `${ORGANIZATION}invites/`, { target_email: address, level: 15 });

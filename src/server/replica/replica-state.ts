@@ -62,7 +62,13 @@ export function readState(
     shelf: new PageCache(),
     collection: (kind, scope) => byKey.get(collectionKey({ kind, scope })),
     ofKind: (kind) => byKind.get(kind) ?? [],
-    readAt: (collection) => (complete ??= lastComplete(mirror, source, point.run))(collection)?.at ?? null,
+    readAt: (collection) => {
+      const { list } = byKey.get(collectionKey(collection)) ?? {};
+      // Most runs read only the newest of these.
+      if (list !== undefined && definitionOf(collection.kind).reading === 'feed')
+        return mirror.runs.lastFullSweep(list.collection, point.run + 1)?.at ?? null;
+      return (complete ??= lastComplete(mirror, source, point.run))(collection)?.at ?? null;
+    },
   };
 }
 
