@@ -253,6 +253,28 @@ describe('a replica', () => {
       expect((await get(`${DOMAINS}?as_of=${at}`)).headers.get('x-tidemark-read-at'), at).toBe(readAt);
   });
 
+  it('says of recordings when all of them were last read: most runs read only the newest', async () => {
+    const clock = testClock();
+    const mirror = open({ clock });
+    const recordings = async (mode: 'full' | 'head'): Promise<void> => {
+      const run = begin(mirror);
+      run.stage('session_recordings', RECORDINGS).accept([scan('session_recordings', '{"id":"x"}')]);
+      const sweeps = [sweep('session_recordings', RECORDINGS, 1, { mode })];
+      await run.publish({ outcome: 'complete', sweeps, requests: 1, retries: 0 });
+      clock.move(60_000);
+    };
+    for (const mode of ['full', 'head', 'full', 'head'] as const) await recordings(mode);
+    const { get } = await startReplica(mirror.path, { clock });
+    for (const [at, run] of [
+      ['latest', 3],
+      ['run:3', 3],
+      ['run:2', 1],
+    ] as const) {
+      const { headers } = await get(`/api/projects/1/session_recordings/?as_of=${at}`);
+      expect(headers.get('x-tidemark-read-at'), at).toBe(mirror.runs.get(run)?.finishedAt);
+    }
+  });
+
   it('says of a sharing that it was not read yet, where the recording is there', async () => {
     const mirror = open();
     await withDomains(mirror, []);
