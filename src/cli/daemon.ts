@@ -256,6 +256,12 @@ async function daemonCheck(context: CommandContext): Promise<ExitCode> {
           : 'correct the configuration, then start one with `tidemark daemon`',
     });
   }
+  if (card.isOnce)
+    throw new TidemarkError(
+      'unreachable',
+      `no daemon is running on ${names}: a call of \`daemon --once\` is at work (process ${card.pid} on ${card.host}, since ${card.since})`,
+      { hint: '`tidemark status` shows what such calls keep; `pings` report when they fail or stop' },
+    );
   const isJson = context.options.json === true;
   const accept = isJson ? 'application/json' : 'text/plain';
   const { status, instance, text } = await readiness(card, accept, context.signal);

@@ -350,7 +350,7 @@ function schemaLines(changes: ReturnType<typeof recentSchemaChanges>, now: numbe
   ];
 }
 
-function nextLine({ config, schedules, hasDaemon, snapshot, upkeep }: StatusFacts): string {
+function nextLine({ config, schedules, hasDaemon, snapshot, upkeep, writer }: StatusFacts): string {
   // The times would be of the standard schedules, which may be nobody's.
   if (config.sources.length === 0) return 'Next: not known without a configuration';
   const isOfOurs = ({ sources }: Pick<ScheduleView, 'sources'>): boolean =>
@@ -372,7 +372,8 @@ function nextLine({ config, schedules, hasDaemon, snapshot, upkeep }: StatusFact
     if (own.length === 0) return 'Next: nothing is scheduled, and no daemon is running';
     return `Next: nothing so far; \`tidemark daemon\`, or \`daemon --once\` by cron, starts what is scheduled\n  (${own.join(', ')})`;
   }
-  if (upkeep === 'once') return `Next, when \`daemon --once\` is called: ${due.join(', ')}`;
+  const atWork = writer?.command.startsWith('daemon') === true ? ', one is at work' : '';
+  if (upkeep === 'once') return `Next, when \`daemon --once\` is called${atWork}: ${due.join(', ')}`;
   if (upkeep === 'not yet') return `Next, by a daemon or when \`daemon --once\` is called: ${due.join(', ')}`;
   if (!hasDaemon) return `Next: no daemon is running; due: ${due.join(', ')}`;
   return due.length === 0 ? 'Next: nothing is scheduled' : `Next: ${due.join(', ')}`;

@@ -168,7 +168,8 @@ async function lookAtHealth(
   { waitMs = BACKUPS_WAIT_MS, daemon }: LookOptions = {},
 ): Promise<HealthShown> {
   const configured = config.sources.map(({ name }) => name);
-  const hasDaemon = findDaemon(config.mirror, { pid: context.pid, host: hostname(), now }) !== null;
+  const card = findDaemon(config.mirror, { pid: context.pid, host: hostname(), now });
+  const hasDaemon = card?.isOnce === false;
   let living = daemon ?? null;
   const view = healthView(config, mirror, now, { hasDaemon, daemon: () => living });
   // Before the snapshot, which has what is known of them then.
@@ -191,7 +192,8 @@ async function lookAtHealth(
   const found = await drift.ofAll(mirror, config, names, now);
   const seen = snapshotOf(view, { ...inputs, damage: drift.damage(mirror) }, now, mirror);
   const health = withDisk(withKilledDaemon(seen.health, mirror, context.pid, now), mirror.path);
-  const upkeep = upkeepOf(mirror, names[0] ?? '', hasDaemon, { pid: context.pid, now });
+  const known = upkeepOf(mirror, names[0] ?? '', hasDaemon, { pid: context.pid, now });
+  const upkeep = card?.isOnce === true ? 'once' : known;
   const wrong = [{ source: null, reasons: health.reasons }, ...health.sources].flatMap(
     ({ source, reasons }) => reasons.map(({ code }) => wrongKey(code, source)),
   );

@@ -66,7 +66,8 @@ export async function syncByDaemon(
 ): Promise<SyncedRuns | null> {
   const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
   const card = findDaemon(config.mirror, looker);
-  if (card === null) return null;
+  // A call of `daemon --once` takes no requests; what it holds is waited for, or named, as of any other writer.
+  if (card === null || card.isOnce) return null;
   const actor = commandActor(wanted.as);
   requireNameWithoutSecret(config, actor);
   let queued: readonly QueuedRequest[];

@@ -294,6 +294,15 @@ describe('status', () => {
     // Killed before its first sync ended: the mirror does not say yet who calls.
     const holder = { clock: systemClock, pid: 4712, host: 'web1' };
     const call = await registerDaemon(path, { ...holder, isOnce: true });
+    // While it is at work, it is no daemon that could be asked, or started.
+    const atWork = await now();
+    expect(atWork).toMatch(/^Next, when `daemon --once` is called: sync /m);
+    expect(atWork).not.toMatch(/no daemon is running|daemon --check/);
+    const check = await commandLine(['daemon', '--check'], { env, cwd: directory });
+    expect(check).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('a call of `daemon --once` is at work'),
+    });
     const { source } = mirror.runs.list({ limit: 1 })[0]!;
     const startedAt = new Date().toISOString();
     const cut = mirror.daemon.beginJob({ name: 'sync', source, trigger: 'schedule', startedAt });
@@ -327,7 +336,9 @@ describe('status', () => {
     endSync(true);
     mirror.close();
     const called = await now();
-    expect(called).toMatch(/Fresh +Yes +last complete sync just now \(limit: \S+ min\), by daemon --once$/m);
+    expect(called).toMatch(
+      /Fresh +Yes +last complete sync just now \(limit: \S+ min\); kept by daemon --once$/m,
+    );
     expect(called).toMatch(/^Next, when `daemon --once` is called: sync /m);
 
     alterFile(path, `UPDATE runs SET finished_at = '${new Date(Date.now() - 5 * 3_600_000).toISOString()}'`);

@@ -150,7 +150,7 @@ function fresh(
     return { tone: 'plain', word: 'By hand', line: `${limit}; none by schedule so far` };
   if (unattended !== '')
     return { tone: 'warn', word: 'For now', line: `${limit}${unattended} to keep it so` };
-  return { tone: 'good', word: 'Yes', line: upkeep === 'once' ? `${limit}, by daemon --once` : limit };
+  return { tone: 'good', word: 'Yes', line: upkeep === 'once' ? `${limit}; kept by daemon --once` : limit };
 }
 
 /** What the mirror holds may be complete though the last attempt was not. */
