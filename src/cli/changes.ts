@@ -44,7 +44,7 @@ import {
   printShownReason,
   type CommandContext,
 } from './context.ts';
-import { recordFilter, type FilterOptions } from './export-notes.ts';
+import { recordFilter, requireEverKnown, type FilterOptions } from './export-notes.ts';
 import { statesAt } from './named-parents.ts';
 import { withRealIds } from './real-ids.ts';
 import { sourcesToRead } from './record.ts';
@@ -96,6 +96,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       mirror: () => mirror,
       sources: all,
       states: () => Promise.resolve(ends.flatMap((at) => statesAt(mirror, all, at))),
+      ofHistory: true,
       note: (line) => printNote(context, [line]),
     });
     const filter = recordFilter(sources, resolved);
@@ -127,6 +128,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     const isEmpty = found.length === 0 && unread.every(({ runs }) => runs.length === 0);
     if (isEmpty && sources.every((source) => mirror.runs.latest(source) === undefined))
       pointOf(mirror, LATEST, {});
+    requireEverKnown(mirror, filter, resolved);
     const leftOut = ({ source, run }: RunRow): LeftOut[] =>
       leftOutOfRun(
         mirror,

@@ -1,6 +1,6 @@
 /** What a reader of an export should know of it: which of its collections are not as fresh as the rest. */
 import { definitionOf, scopeKey } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/kinds.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { count, plural, duration, elapsed } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -13,7 +13,9 @@ import { lastComplete } from '../state/export-extent.ts';
 import { leadingFilter } from '../state/filter.ts';
 import { staleReading } from '../state/state.ts';
 import { unaskedInRun, type UnaskedKind, unaskedKinds, unaskedLines } from '../state/unasked.ts';
+import { UnknownParent } from './named-parents.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
+import { idsOfRecords } from './record.ts';
 
 /** A collection that the latest look at it did not read completely. */
 export interface StaleCollection {
@@ -315,15 +317,15 @@ export function unpublishedSources(mirror: Mirror, sources: readonly string[]): 
 export function requireKnown(
   options: FilterOptions,
   of: 'state' | 'history',
-  read: () => Iterable<{ readonly id: string }>,
+  read: Iterable<{ readonly id: string }>,
 ): void {
   if (options.id === undefined) return;
   const missing = new Set(options.id);
-  for (const { id } of read()) missing.delete(id);
+  for (const { id } of read) missing.delete(id);
   if (missing.size === 0) return;
   const others = filterText({ ...options, id: [] });
   const unknown = `${[...missing].join(', ')}${others === '' ? '' : ` (with ${others})`}`;
-  throw new TidemarkError(
+  throw new UnknownParent(
     'reference_unknown',
     of === 'state'
       ? `no record has the id ${unknown} in this state of the mirror`
@@ -334,6 +336,28 @@ export function requireKnown(
           ? 'it may be another kind, or removed: `--at run:N` shows an earlier state, `tidemark runs` lists them'
           : 'it may be another kind, or in another place: `tidemark export --history` has every record of the mirror',
     },
+  );
+}
+
+/** The same of the mirror's history, removed records included, and earlier ids. @throws TidemarkError `reference_unknown` */
+export function requireEverKnown(
+  mirror: Mirror,
+  filter: ReturnType<typeof recordFilter>,
+  options: FilterOptions,
+): void {
+  const { id: ids = [], kind: kinds = KINDS } = options;
+  const idsOf = idsOfRecords(mirror);
+  const isKnown = (source: string, kind: Kind, id: string): boolean =>
+    mirror.records.find(kind, id, { ...filter, sources: [source] }).length > 0;
+  const known = ids.filter((id) =>
+    filter.sources.some((source) =>
+      kinds.some((kind) => idsOf(source, kind, id).some((each) => isKnown(source, kind, each))),
+    ),
+  );
+  requireKnown(
+    options,
+    'history',
+    known.map((id) => ({ id })),
   );
 }
 

@@ -12,8 +12,6 @@ import { RESTORE_HINT } from '../core/hints.ts';
 import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
-import type { RecordFilter } from '../mirror/record-filter.ts';
-import type { RecordRow } from '../mirror/records.ts';
 import type { ExportExtent } from '../state/export.ts';
 import { alteredHistory, alteredRuns } from '../state/intact.ts';
 import { type Point, pointOf, resolvePoint } from '../state/point.ts';
@@ -34,6 +32,7 @@ import {
   limitedCollections,
   limitedText,
   recordFilter,
+  requireEverKnown,
   requireKnown,
   sampledNotes,
   staleCollections,
@@ -131,8 +130,8 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       namesSource: format === 'parquet' || namesSource,
     });
     const filter = { ...recordFilter(sources, options), followsIds: isHistory };
-    if (isHistory) requireKnown(options, 'history', () => everKnown(mirror, filter, options));
-    else requireKnown(options, 'state', () => content.look());
+    if (isHistory) requireEverKnown(mirror, filter, options);
+    else requireKnown(options, 'state', content.look());
 
     const isAsked = askedCollections(mirror, sources, options, run);
     const altered = alteredHistory(mirror, {
@@ -264,15 +263,6 @@ function idsThen(
     }
     return former.length === 0 ? [id] : former.map((each) => each.id);
   });
-}
-
-/** The records with the ids asked for, also removed ones. */
-function* everKnown(
-  mirror: Mirror,
-  filter: RecordFilter,
-  { id = [], kind }: FilterOptions,
-): Generator<RecordRow> {
-  for (const each of id) for (const one of kind ?? KINDS) yield* mirror.records.find(one, each, filter);
 }
 
 /**

@@ -85,22 +85,25 @@ export async function withRealIds<
       const within = { sources: choice.sources.length > 0 ? choice.sources : filter.sources, ...below };
       const own = states.filter(({ source }) => source === null || within.sources.includes(source));
       if (own.some(({ state }) => hasRecord(state, { ...below, kinds, ids: [id] }))) return [id];
+      const newest = held === null ? [] : namesakesOf(held, config, { kinds, name: id }, within);
+      const former =
+        held === null || newest.length > 0 || known.ofHistory !== true
+          ? []
+          : formerNamesakes(config, held, id, { ...within, kinds });
       const named = [
-        ...(held === null ? [] : namesakesOf(held, config, { kinds, name: id }, within)),
+        ...newest,
         ...own.flatMap((state) => namesakesIn(config, state, id, { ...below, kinds })),
       ];
       const there = named.filter(({ where }) => where !== REMOVED);
-      const isFormer = named.length === 0 && held !== null && known.ofHistory === true;
-      const former = isFormer ? formerNamesakes(config, held, id, { ...within, kinds }) : named;
-      const found = there.length > 0 ? there : former;
+      const found = [there, named].find(({ length }) => length > 0) ?? former;
       const [first] = found;
       if (first !== undefined) {
         requireNamesIntact(own, found);
         const ids = onlyIds(held, id, found);
         const whose = choice.take(found.map(({ source }) => source));
-        const now = isFormer ? `, ${first.where}` : '';
+        const now = former.find((each) => each.kind === first.kind && each.id === first.id);
         note(
-          `${quotedName(shownText(id, first.definition))} is ${first.definition.title.one} ${ids.map((each) => nameText(maskedId(each, first.definition))).join(', ')}${whose}${now}`,
+          `${quotedName(shownText(id, first.definition))} is ${first.definition.title.one} ${ids.map((each) => nameText(maskedId(each, first.definition))).join(', ')}${whose}${now === undefined ? '' : `, ${now.where}`}`,
         );
         return ids;
       }

@@ -124,6 +124,21 @@ describe('a name in the place of an id', () => {
       Array(3).fill(expect.stringContaining(a)),
     ]);
     expect(history.stderr).toContain(`"a.example" is domain ${a}, now named c.example`);
+    // A name that it had within the period, or at its beginning.
+    for (const more of [[], ['--format', 'csv'], ['--since', 'run:1']]) {
+      const { code, stdout, stderr } = await run('changes', '--id', 'a.example', ...more);
+      expect([code, stderr]).toEqual([
+        0,
+        expect.stringContaining(`"a.example" is domain ${a}, now named c.example`),
+      ]);
+      expect(stdout).toContain(a);
+    }
+    for (const asked of [['nobody'], ['a.example', '--kind', 'roles'], [a, '--kind', 'roles']])
+      expect(await run('changes', '--id', ...asked)).toMatchObject({
+        code: 4,
+        stdout: '',
+        stderr: expect.stringMatching(/no record of the mirror has, or had, the id/) as string,
+      });
     for (const args of [
       ['show', 'domains', 'b.example'],
       ['show', 'domains', 'b.example', '--at', 'run:2'],

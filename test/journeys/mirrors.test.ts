@@ -84,6 +84,8 @@ describe('sources with mirrors of their own', () => {
     expect(sourcesIn(drift['documents'])).toEqual(['acme', 'beta', 'core']);
     expect((await run(0, 'verify', '--json')).stdout.trim().split('\n')).toHaveLength(3);
     expect((await json(0, 'changes'))['summary']).toMatchObject({ changed: 1, removed: 1 });
+    expect((await run(0, 'changes', '--id', 'r9')).stderr).not.toContain('no record');
+    await run(4, 'changes', '--id', 'r77');
 
     // What is about one source has to name it.
     expect((await run(4, 'restore')).stderr).toContain('name one with --source');

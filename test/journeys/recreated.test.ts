@@ -260,5 +260,9 @@ describe('records that a restore created again', () => {
     const changes = await story.expectRun(0, 'changes', '--since', 'run:2');
     expect(changes.stdout).toMatch(/Gone added, created again by restore 1/);
     expect(changes.stdout).toMatch(/Gone removed/);
+    // Retention leaves nothing of the removed record but that this one continues it.
+    await story.expectRun(0, 'forget', '--keep-last', '1');
+    await story.expectRun(4, 'show', 'batch_exports', String(id));
+    await story.expectRun(0, 'changes', '--id', String(id));
   });
 });
