@@ -59,7 +59,15 @@ export function nothingCompared(
             : 'look at `tidemark status` for what could not be read',
     });
   }
-  const chosen = leftOut[0];
+  const isSelected = (state: LoadedState): boolean =>
+    filterParts(filter, state).some((part) => {
+      for (const _key of state.keys?.(part) ?? state.records(part)) return true;
+      return false;
+    });
+  // What is left out of a comparison that names no kind has no part in an id that nobody has.
+  const isNobodys =
+    filter.ids !== undefined && filter.kinds === undefined && sides?.some(isSelected) === false;
+  const chosen = isNobodys ? undefined : leftOut[0];
   const reason =
     chosen === undefined
       ? asked === ''

@@ -67,6 +67,11 @@ describe('a name in the place of an id', () => {
     expect(several.stderr).toMatch(/quay\.example: domains .*, removed\)/);
     await run('snapshots', 'pin', 'start', 'run:1');
     await run('snapshots', 'baseline', 'start');
+    const unknown = await run('drift', '--id', 'nobody');
+    expect([unknown.code, unknown.stderr]).toEqual([
+      4,
+      expect.stringContaining('no record of either state matches --id nobody'),
+    ]);
     const accepted = await run('drift', 'accept', 'domains', 'harb', '--reason', 'renamed');
     expect(accepted.code).toBe(4);
     expect(accepted.stderr).toContain(`harbour.example: domains ${IDS[0]}`);
