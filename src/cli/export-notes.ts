@@ -11,6 +11,9 @@ import { hidingLines, staleFromLines } from '../report/notes.ts';
 import type { ExportExtent, LastComplete } from '../state/export.ts';
 import { lastComplete } from '../state/export-extent.ts';
 import { leadingFilter } from '../state/filter.ts';
+import { openMirrorState } from '../state/mirror-diff.ts';
+import { type Point, pointOf } from '../state/point.ts';
+import { LATEST } from '../state/reference.ts';
 import { staleReading } from '../state/state.ts';
 import { unaskedInRun, type UnaskedKind, unaskedKinds, unaskedLines } from '../state/unasked.ts';
 import { UnknownParent } from './named-parents.ts';
@@ -100,6 +103,33 @@ export function limitedText(
     );
     return [hidingLines, staleFromLines].flatMap((lines) =>
       lines({ stale }, definitions(source)).map((line) => `${isSourceNamed ? `${source}: ` : ''}${line}`),
+    );
+  });
+}
+
+/** Lists of which the state's run read only the newest records, as most do, in the words of a comparison. */
+export function newestOnlyText(
+  mirror: Mirror,
+  sources: readonly string[],
+  options: FilterOptions,
+  point: Point | null,
+): string[] {
+  if (options.id !== undefined) return [];
+  const isAsked = askedCollections(mirror, sources, options, point?.run ?? null);
+  return sources.flatMap((source) => {
+    if (mirror.runs.latest(source) === undefined) return [];
+    const state = openMirrorState(
+      mirror,
+      source,
+      point ?? pointOf(mirror, LATEST, { source, isEvidence: true }),
+    );
+    const stale = state.collections().flatMap(({ kind, scope }) => {
+      if (definitionOf(kind).reading !== 'feed' || !isAsked({ source, kind, scope })) return [];
+      const coverage = state.coverage(kind, scope);
+      return 'part' in coverage ? staleReading({ kind, scope }, 'to', coverage, options.kind) : [];
+    });
+    return staleFromLines({ stale }, definitionOf).map((line) =>
+      sources.length > 1 ? `${source}: ${line}` : line,
     );
   });
 }

@@ -31,6 +31,7 @@ import {
   filterText,
   limitedCollections,
   limitedText,
+  newestOnlyText,
   recordFilter,
   requireEverKnown,
   requireKnown,
@@ -221,6 +222,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...sampledNotes(mirror, sources, options, { kinds: sampledOnes(config, sources, held), run }),
       ...staleText(stale, run, systemClock.now(), content.hasSource),
       ...limitedText(limited, options, (source) => definitionsFor(config, source), content.hasSource),
+      ...newestOnlyText(mirror, sources, options, point),
     ]);
     const isUnread =
       options.kind !== undefined && content.count === 0 && (unreadBy !== undefined || unread.length > 0);

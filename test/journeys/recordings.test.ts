@@ -68,12 +68,12 @@ describe('session recordings', () => {
     for (const args of [
       ['diff', 'run:2', 'latest', ...kind],
       ['changes', ...kind],
+      ['export', ...kind],
+      ['export', '--at', 'run:3', '--format', 'json'],
     ]) {
-      const { code, stdout } = await tidemark(args, { env });
-      expect([code, stdout.match(/.*read only the newest.*/g)]).toEqual([
-        0,
-        [expect.stringContaining(unread)],
-      ]);
+      const { code, stdout, stderr } = await tidemark(args, { env });
+      const text = args[0] === 'export' ? stderr : stdout;
+      expect([code, text.match(/.*read only the newest.*/g)]).toEqual([0, [expect.stringContaining(unread)]]);
     }
     expect((await sweeps(env, '--full'))('session_recordings')).toMatchObject({ mode: 'full', removed: 2 });
   });
