@@ -259,7 +259,7 @@ async function daemonCheck(context: CommandContext): Promise<ExitCode> {
   if (card.isOnce)
     throw new TidemarkError(
       'unreachable',
-      `no daemon is running on ${names}: a call of \`daemon --once\` is at work (process ${card.pid} on ${card.host}, since ${card.since})`,
+      `no daemon is running on ${names}: a call of \`daemon --once\` is running (process ${card.pid} on ${card.host}, since ${card.since})`,
       { hint: '`tidemark status` shows what such calls keep; `pings` report when they fail or stop' },
     );
   const isJson = context.options.json === true;

@@ -372,7 +372,7 @@ function nextLine({ config, schedules, hasDaemon, snapshot, upkeep, writer }: St
     if (own.length === 0) return 'Next: nothing is scheduled, and no daemon is running';
     return `Next: nothing so far; \`tidemark daemon\`, or \`daemon --once\` by cron, starts what is scheduled\n  (${own.join(', ')})`;
   }
-  const atWork = writer?.command.startsWith('daemon') === true ? ', one is at work' : '';
+  const atWork = writer?.command.startsWith('daemon') === true ? ', one is running' : '';
   if (upkeep === 'once') return `Next, when \`daemon --once\` is called${atWork}: ${due.join(', ')}`;
   if (upkeep === 'not yet') return `Next, by a daemon or when \`daemon --once\` is called: ${due.join(', ')}`;
   if (!hasDaemon) return `Next: no daemon is running; due: ${due.join(', ')}`;

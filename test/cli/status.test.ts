@@ -301,7 +301,7 @@ describe('status', () => {
     const check = await commandLine(['daemon', '--check'], { env, cwd: directory });
     expect(check).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('a call of `daemon --once` is at work'),
+      stderr: expect.stringContaining('a call of `daemon --once` is running'),
     });
     const { source } = mirror.runs.list({ limit: 1 })[0]!;
     const startedAt = new Date().toISOString();
