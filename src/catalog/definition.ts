@@ -145,7 +145,7 @@ export interface KindDefinition<Name extends string> {
   readonly idParameter: string;
   /** Pointers that together name a record for people and for matching by hand-made counterparts. */
   readonly naturalKey: readonly string[];
-  /** Secrets of the configuration of `LEAST_CHARACTERS` or more: no record is shown with them. A loaded configuration adds them. */
+  /** Long secrets of the configuration: no record is shown with them. A loaded configuration adds them. */
   readonly withheld?: SecretSearch;
   /** Pointers tried in turn for a record's display name. */
   readonly nameFrom: readonly string[];

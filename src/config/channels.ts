@@ -4,7 +4,7 @@
  */
 import * as z from 'zod';
 import { SEVERITIES } from '../catalog/definition.ts';
-import { LEAST_CHARACTERS, Secret } from '../core/secret.ts';
+import { isLong, Secret } from '../core/secret.ts';
 import {
   fileSecret,
   checkSourceNames,
@@ -275,9 +275,7 @@ export function secretsOf(config: ChannelConfig): Secret[] {
   return Object.values(config).flatMap((value: unknown) => {
     if (value instanceof Secret) return [value];
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
-    return Object.values(value).filter(
-      (each): each is Secret => each instanceof Secret && each.reveal().length >= LEAST_CHARACTERS,
-    );
+    return Object.values(value).filter((each): each is Secret => each instanceof Secret && isLong(each));
   });
 }
 

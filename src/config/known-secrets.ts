@@ -2,7 +2,7 @@
 import { recordedText, shownText } from '../catalog/masks.ts';
 import { type ResourceDefinition, changedDefinition } from '../catalog/resource-definition.ts';
 import type { Actor } from '../core/actor.ts';
-import { LEAST_CHARACTERS, type Secret, SecretSearch } from '../core/secret.ts';
+import { isLong, type Secret, searchFor } from '../core/secret.ts';
 import { secretsOf } from './channels.ts';
 import type { Config, SourceConfig } from './config.ts';
 
@@ -46,12 +46,6 @@ export function maskedMessage(text: string, secrets: readonly Secret[]): string 
   return withheld === null ? text : shownText(text, { withheld });
 }
 
-/** A search for those of them that no text holds by chance; null without any. */
-function searchFor(secrets: readonly Secret[]): SecretSearch | null {
-  const long = secrets.filter(isLong);
-  return long.length === 0 ? null : new SecretSearch(long);
-}
-
 /**
  * Nobody is called like a key: a name is recorded for good, and shown.
  * @throws TidemarkError `usage` where a name that somebody gave holds a secret of the configuration
@@ -67,8 +61,4 @@ export function requireNameWithoutSecret(
 export function isKey(name: string, sources: readonly Pick<SourceConfig, 'apiKey'>[]): boolean {
   const isOwn = sources.some(({ apiKey }) => isLong(apiKey) && apiKey.reveal() === name);
   return isOwn || shownText(name, {}) !== name;
-}
-
-function isLong(secret: Secret): boolean {
-  return secret.reveal().length >= LEAST_CHARACTERS;
 }

@@ -26,17 +26,6 @@ export class Secret {
   }
 }
 
-/** A secret of fewer characters occurs in other texts by chance. */
-export const LEAST_CHARACTERS = 8;
-
-/** True for a text that holds one of these secrets. */
-export function holdsSecret(text: string, secrets: readonly Secret[]): boolean {
-  return secrets.some((secret) => {
-    const value = secret.reveal();
-    return value.length >= LEAST_CHARACTERS && text.includes(value);
-  });
-}
-
 /** Without any of these a text has no secret in another form: the search for these takes seven times as long. */
 const MAY_BE_ENCODED = /[\\%&]|(?<![\w+/-])[\w+/-]{16}/;
 
@@ -51,7 +40,7 @@ export class SecretSearch {
     const longestFirst = secrets
       .map((secret) => secret.reveal())
       .sort((one, other) => other.length - one.length);
-    this.#plain = new RegExp(longestFirst.map((text) => RegExp.escape(text)).join('|'), 'g');
+    this.#plain = new RegExp(longestFirst.map(literal).join('|'), 'g');
     const forms = longestFirst.flatMap((text) => [
       Array.from(text, (character) => (/\w/.test(character) ? character : escapedForms(character))).join(''),
       ...base64Cores(Buffer.from(text)).map((core) => Array.from(core, base64Character).join('')),
@@ -64,6 +53,33 @@ export class SecretSearch {
     const clean = text.replace(this.#plain, () => mask);
     return MAY_BE_ENCODED.test(clean) ? clean.replace(this.#encoded, () => mask) : clean;
   }
+
+  /** True for a text with any of them. */
+  isIn(text: string): boolean {
+    return this.masked(text, '') !== text;
+  }
+}
+
+const searches = new WeakMap<readonly Secret[], SecretSearch | null>();
+
+/** The search for those of them that no text holds by chance, made once for each list; null without any. */
+export function searchFor(secrets: readonly Secret[]): SecretSearch | null {
+  const known = searches.get(secrets);
+  if (known !== undefined) return known;
+  const long = secrets.filter(isLong);
+  const search = long.length === 0 ? null : new SecretSearch(long);
+  searches.set(secrets, search);
+  return search;
+}
+
+/** True for a secret that other texts do not hold by chance. */
+export function isLong(secret: Secret): boolean {
+  return secret.reveal().length >= 8;
+}
+
+/** True for a text that holds one of these secrets, in any form that a search finds. */
+export function holdsSecret(text: string, secrets: readonly Secret[]): boolean {
+  return searchFor(secrets)?.isIn(text) ?? false;
 }
 
 /** What encoding makes of a text at each of the three places that it may have in a larger one, without what depends on it. */
@@ -109,6 +125,7 @@ export function escapedForms(character: string): string {
     `&#[xX]0{0,8}${anyCase(hex(code, 1))};?`,
     // JSON may escape a slash, and every escaping of quotes and of itself is by a backslash.
     ...(/["'/\\]/.test(character) ? [String.raw`\\{1,4}` + literal(character)] : []),
+    ...(character === '\n' ? [String.raw`(?:\\{1,4}r)?\\{1,4}n`] : []),
   ].join('|')})`;
 }
 

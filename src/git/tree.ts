@@ -20,7 +20,7 @@ import {
   setOwn,
 } from '../core/json.ts';
 import { parseLosslessYaml, YamlMistake } from '../core/yaml.ts';
-import type { Secret } from '../core/secret.ts';
+import { type Secret, type SecretSearch, searchFor } from '../core/secret.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { yamlDocument } from '../report/export/documents.ts';
 import { recordPath, recordPathOfYaml } from '../report/export/file-name.ts';
@@ -47,7 +47,7 @@ export class RecordTree {
   readonly #source: SourceConfig;
   readonly #redaction: Redaction;
   readonly #key: Uint8Array;
-  readonly #secrets: readonly string[];
+  readonly #search: SecretSearch | null;
 
   /**
    * @param secrets none of which a file may hold
@@ -60,7 +60,7 @@ export class RecordTree {
     this.#source = source;
     this.#key = mirror.acceptances.fingerprintKey();
     this.#redaction = redactionWith(this.#key);
-    this.#secrets = secrets.map((secret) => secret.reveal()).filter((text) => text.length >= SHORTEST_SECRET);
+    this.#search = searchFor(secrets);
   }
 
   /** In the order of the catalog, then of scope and id. @throws TidemarkError `git` for a record that holds a configured secret */
@@ -72,7 +72,7 @@ export class RecordTree {
       const definition = byKind.get(record.kind) ?? definitionOf(record.kind);
       const value = withoutVolatile(definition, parseLossless(this.#redaction.text(definition, record.body)));
       const body = JSON.stringify(value);
-      if (this.#secrets.some((secret) => body.includes(secret) || record.id.includes(secret)))
+      if (this.#holdsSecret([...Object.values(record.scope), record.id, value]))
         throw new TidemarkError(
           'git',
           `${record.kind} ${shownId(definition, record.id)} holds a secret of the configuration: nothing is committed`,
@@ -88,6 +88,12 @@ export class RecordTree {
         name: nameIn(definition, value) ?? record.id,
       };
     }
+  }
+
+  #holdsSecret(record: JsonValue): boolean {
+    if (this.#search === null) return false;
+    const text = JSON.stringify(record);
+    return this.#search.isIn(text) || (text.includes('\\') && isWithin(record, this.#search));
   }
 
   /** What the tree says of itself, as `export --output` does: which kinds, and which collections are complete. */
@@ -112,8 +118,13 @@ export class RecordTree {
   }
 }
 
-/** A value as short as these occurs in others by chance. */
-const SHORTEST_SECRET = 8;
+/** True where a text, or the name of a member, holds what is searched for once its escapes are undone. */
+function isWithin(value: JsonValue, search: SecretSearch): boolean {
+  if (typeof value === 'string') return search.isIn(value);
+  if (Array.isArray(value)) return value.some((element) => isWithin(element, search));
+  if (!isJsonObject(value)) return false;
+  return Object.entries(value).some(([name, member]) => search.isIn(name) || isWithin(member, search));
+}
 
 function withoutVolatile(definition: ResourceDefinition, body: JsonValue): JsonValue {
   if (!isJsonObject(body)) return body;

@@ -213,6 +213,21 @@ describe('the repository of a source', () => {
     for (const secret of [SECRET, 'another-clear-secret', INVITE, 'new@example.com'])
       expect(all).not.toContain(secret);
 
+    const [key, token] = ['ph"key\\of-some-length', 'a\\token"of&some-length'];
+    story.env = { ...story.env, TIDEMARK_API_KEY: key, TIDEMARK_HTTP_TOKEN: token };
+    for (const held of [
+      key,
+      JSON.stringify({ a: key }),
+      `is ${token}`,
+      JSON.stringify(JSON.stringify(token)),
+      `https://x.example/${encodeURIComponent(token)}`,
+      Buffer.from(`u:${token}`).toString('base64'),
+    ]) {
+      story.rename(held);
+      await story.ok('sync', '--quiet');
+      await story.refused(/roles "r1" holds a secret of the configuration: nothing is committed/, held);
+    }
+
     const refused = await tidemark(['git'], { env: { ...story.env, TIDEMARK_GIT_INCLUDE: 'invites' } });
     expect(refused.code).toBe(4);
     expect(refused.stderr).toContain('invites cannot be committed');
