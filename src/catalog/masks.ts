@@ -99,6 +99,21 @@ const CLOSE = String.raw`\k<escape>\k<quote>`;
 const BACKSLASHES = String.raw`(?:\k<escape>\k<escape>\\\\){0,9}`;
 const REST = String.raw`(?:\\{0,60}(?!\k<quote>)[^\\\n]|${BACKSLASHES}\k<escape>\k<escape>\\\k<quote>){0,4000}${BACKSLASHES}`;
 
+/** What follows an opening quote, but not where that ends a text of a program (`"--token " + token + " -v"`). */
+const QUOTED = String.raw`(?![[\s,+.)])${REST}(?=${CLOSE})`;
+const CURL_USER = String.raw`(?:^[ \t]{0,60}|(?<![\w-])curl(?=\s)(?:[^\n;|]|(?<=\\)\n){0,500}?\s)(?:-u\s?|--user[\s=])`;
+const OPTION = String.raw`(?<![\w-])--(?:[\w-]{0,30}-)?(?:token|password|secret|api-?key|access-key)[ =]`;
+
+/** A value in quotes of an option or a header; words have no digit, numbers no letter. */
+const QUOTED_CREDENTIAL = new RegExp(
+  String.raw`((?:${OPTION}|(?:^|[\s"'])x-(?:api|auth|access)-(?:key|token)\s{0,9}:\s{0,9})${OPEN})${QUOTED}`,
+  'gi',
+);
+
+function isNoCredential(value: string): boolean {
+  return value.length < 6 || !/\d/.test(value) || !/[a-z]/i.test(value) || isReference(value);
+}
+
 /** Credentials that a text of any kind shows as such: what is before each, then the secret. */
 const CREDENTIALS: readonly RegExp[] = [
   /(authorization["'`\\]{0,4}\s{0,9}[:=]\s{0,9}["'`\\]{0,4}(?:bearer|basic|token(?=\s{1,9}\S{0,200}\d))\s{1,9}(?:token=["'`\\]{0,4})?)(?!\[)(?:\$\{[^}\n]{0,200}\}|[^\s"'`\\,;])+/gi,
@@ -127,13 +142,17 @@ const CREDENTIALS: readonly RegExp[] = [
   // Google, AWS and SendGrid, and JSON web tokens.
   /((?<![\w-])ya29\.)[\w-]{20,}(?:\.[\w-]+)*/g,
   // What a command is given: words have no digit, numbers no letter.
-  /((?<![\w-])--(?:[\w-]{0,30}-)?(?:token|password|secret|api-?key|access-key)[ =]["'`\\]{0,4})(?=[^\s"'`\\]{0,200}\d)(?=[^\s"'`\\]{0,200}[a-z])(?!\d?[<>&|[])[^\s"'`\\]{6,}/gi,
-  // What curl is given as the user and the password.
   new RegExp(
-    String.raw`((?:^[ \t]{0,60}|(?<![\w-])curl(?=\s)(?:[^\n;|]|(?<=\\)\n){0,500}?\s)(?:-u\s?|--user[\s=])${OPEN}[^:"'\n]{1,100}:)(?!\[|\/\/)${REST}(?=${CLOSE})`,
+    String.raw`(${OPTION}["'\x60\\]{0,4})(?=[^\s"'\x60\\]{0,200}\d)(?=[^\s"'\x60\\]{0,200}[a-z])(?!\d?[<>&|[])[^\s"'\x60\\]{6,}`,
+    'gi',
+  ),
+  // What curl is given as the user and the password, with quotes around both, or around the password, or without.
+  new RegExp(String.raw`(${CURL_USER}${OPEN}[^:"'\n]{1,100}:)(?!\[|\/\/)${REST}(?=${CLOSE})`, 'gm'),
+  new RegExp(String.raw`(${CURL_USER}["']?[^\s:"']{1,100}["']?:${OPEN})${QUOTED}`, 'gm'),
+  new RegExp(
+    String.raw`(${CURL_USER}["']?[^\s:"']{1,100}:)(?!\[|\/\/)(?:\$\{[^}\n]{0,200}\}|[^\s"'])+`,
     'gm',
   ),
-  /((?:^[ \t]{0,60}|(?<![\w-])curl(?=\s)(?:[^\n;|]|(?<=\\)\n){0,500}?\s)(?:-u\s?|--user[\s=])["']?[^\s:"']{1,100}:)(?!\[|\/\/)(?:\$\{[^}\n]{0,200}\}|[^\s"'])+/gm,
   /((?<![\w-])A[KS]IA)[A-Z0-9]{16}(?![\w-])/g,
   /((?<![\w-])SG\.)[\w-]{16,}\.[\w-]{32,}/g,
   /((?<![\w-])AIza)[\w-]{35,}/g,
@@ -156,9 +175,20 @@ export function maySecretsBeIn(text: string): boolean {
   return SECRET_SIGN.test(text);
 }
 
+const COLON = String.raw`\s{0,9}:\s{0,9}`;
+const COMMA = String.raw`\s{0,9},\s{0,9}`;
+const NAME_OF_PAIR = String.raw`(?:name|key|header)${CLOSE}${COLON}${CLOSE}`;
+/** Members between the two of a pair. */
+const BETWEEN = String.raw`(?:${COMMA}${CLOSE}[^"'\\]{1,60}${CLOSE}${COLON}(?:${CLOSE}[^"'\\]{0,200}${CLOSE}|[\w.-]{1,30}))`;
+
 /** A member of JSON that is written within a text, its quotes perhaps escaped, or a pair of such (`"name":"Cookie","value":"…"`). Not the choice `a ? 'token' : 'b'`. */
 const NAMED_TEXT = new RegExp(
-  String.raw`(?<!\?\s?)(${OPEN}(?:(?:name|key|header)${CLOSE}\s{0,9}:\s{0,9}${CLOSE}(?=[^"'\\]{1,60}${CLOSE}\s{0,9},))?([^"'\\]{1,60})${CLOSE}\s{0,9}(?:,\s{0,9}${CLOSE}value${CLOSE}\s{0,9})?(?::|=>)\s{0,9}${CLOSE})(${REST})(?=${CLOSE}(?:\s{0,9},\s{0,9}${CLOSE}(?:name|key|header)${CLOSE}\s{0,9}:\s{0,9}${CLOSE}([^"'\\]{1,60})${CLOSE})?)`,
+  String.raw`(?<!\?\s?)(${OPEN}(?:${NAME_OF_PAIR}(?=[^"'\\]{1,60}${CLOSE}\s{0,9},))?([^"'\\]{1,60})${CLOSE}\s{0,9}(?:,\s{0,9}${CLOSE}value${CLOSE}\s{0,9})?(?::|=>)\s{0,9}${CLOSE})(${REST})(?=${CLOSE}(?:${BETWEEN}{0,4}?${COMMA}${CLOSE}${NAME_OF_PAIR}([^"'\\]{1,60})${CLOSE})?)`,
+  'g',
+);
+/** A pair with others between: it has to leave these to `NAMED_TEXT`. */
+const PAIR_APART = new RegExp(
+  String.raw`(${OPEN}${NAME_OF_PAIR}([^"'\\]{1,60})${CLOSE}${BETWEEN}{1,4}?${COMMA}${CLOSE}value${CLOSE}${COLON}${CLOSE})(${REST})(?=${CLOSE})`,
   'g',
 );
 
@@ -267,7 +297,9 @@ function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): str
         ),
       shown,
     );
-  const open = CREDENTIAL_WORD.test(text) ? without(text, CREDENTIALS) : text;
+  const open = CREDENTIAL_WORD.test(text)
+    ? without(without(text, [QUOTED_CREDENTIAL], isNoCredential), CREDENTIALS)
+    : text;
   const named = /["'] ?(?::|=>)/.test(open) ? withoutNamedSecrets(open, mask) : open;
   const elements = named.includes('</') ? withoutElementSecrets(named, mask) : named;
   const lines = withoutYamlSecrets(elements, mask, isStrict);
@@ -286,15 +318,20 @@ function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): str
 }
 
 function withoutNamedSecrets(text: string, mask: string): string {
-  return text.replaceAll(
+  const isSecretValue = (value: string): boolean =>
+    !(mask !== '' && value.includes(mask)) && !isReference(value.replace(/^(?:bearer|basic|token)\s+/i, ''));
+  const apart = text.replaceAll(
+    PAIR_APART,
+    (whole: string, before: string, _escape, _quote, name: string, value: string) =>
+      isSecretName(name) && isSecretValue(value) ? `${before}${mask}` : whole,
+  );
+  return apart.replaceAll(
     NAMED_TEXT,
     (whole: string, before: string, _escape, _quote, name: string, value: string, after?: string) => {
       const isSecret = isSecretName(name) || (name === 'value' && isSecretName(after ?? ''));
       // JSON within JSON.
       if (!isSecret) return value.includes('\\"') ? before + withoutNamedSecrets(value, mask) : whole;
-      const isMasked = mask !== '' && value.includes(mask);
-      const own = value.replace(/^(?:bearer|basic|token)\s+/i, '');
-      return !isMasked && !isReference(own) ? `${before}${mask}` : whole;
+      return isSecretValue(value) ? `${before}${mask}` : whole;
     },
   );
 }

@@ -1,7 +1,13 @@
 /** Tokens that their beginning shows, and names and parameters of secrets, beyond those of `secret-names.test.ts`. */
 import { expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { isSecretName, MASK, maySecretsBeIn, withoutUrlSecrets } from '../../src/catalog/masks.ts';
+import {
+  isSecretName,
+  MASK,
+  maySecretsBeIn,
+  recordedText,
+  withoutUrlSecrets,
+} from '../../src/catalog/masks.ts';
 import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { pointerTo } from '../../src/core/json-pointer.ts';
@@ -68,6 +74,26 @@ it.each<[text: string, shown: string]>([
     "curl -u 'ann:correct horse' a; curl --user \"bo b:it's\" h",
     'curl -u \'ann:[secret]\' a; curl --user "bo b:[secret]" h',
   ],
+  [
+    `curl -u ann:"hunter2pwU1" a; curl -u ann:'it is U2' b; curl --user "$U":"it's \\"U3" c`,
+    `curl -u ann:"[secret]" a; curl -u ann:'[secret]' b; curl --user "$U":"[secret]" c`,
+  ],
+  [
+    `--password 'two words1' --api-key="two1 it's Q9" --password "a \\"b 1c" X-Api-Key: "abc1234 tailH1"`,
+    `--password '[secret]' --api-key="[secret]" --password "[secret]" X-Api-Key: "[secret]"`,
+  ],
+  [
+    String.raw`{"run":"cmd --token=\"abc1234 tailP3\" -v"}`,
+    String.raw`{"run":"cmd --token=\"[secret]\" -v"}`,
+  ],
+  [
+    '[{"name":"X-Api-Key","type":"text","on":true,"value":"Zq5"},{"value":"Zq6","n":1,"key":"Cookie"},{"name":"a","b":"c","value":"d"}]',
+    '[{"name":"X-Api-Key","type":"text","on":true,"value":"[secret]"},{"value":"[secret]","n":1,"key":"Cookie"},{"name":"a","b":"c","value":"d"}]',
+  ],
+  [
+    '{"name":"a","password":"Zq5","value":"d"}, {"value":"d","password":"Zq5","name":"a"}',
+    '{"name":"a","password":"[secret]","value":"d"}, {"value":"d","password":"[secret]","name":"a"}',
+  ],
   ['https://x.example/?token=a1b2c3;Zq5&a=1', 'https://x.example/?token=[secret]&a=1'],
   [
     'get("https://x.example/?token=a1b2c3"); https://x.example/?key=K;',
@@ -85,6 +111,7 @@ it.each<[text: string, shown: string]>([
     "a ? 'token' : 'session1' a?'secret':'b'",
     "<token>{{token}}</token> <password>required</password> don't': 'a'",
     'curl -u user:$PASS h',
+    `"--token " + token1 + " b", 'curl -u a:' + pw1 + ' b', --password 'or', --token "$T1"`,
     'curl -u user h; sort -u a:b',
     'sort -u a:b\n-u https://a.example',
     'sk-proj-short, phx_short, rk_live_short, dop_v1_short',
@@ -150,8 +177,12 @@ it('a key of the configuration in other forms', () => {
   const search = new SecretSearch([new Secret(key), new Secret(`${key} longer`)]);
   const html = key.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
   const json = JSON.stringify(JSON.stringify(key)).slice(3, -3);
-  for (const form of [key, json, JSON.stringify(key).slice(1, -1), encodeURIComponent(key), html])
+  const lines = new SecretSearch([new Secret('line one\nline two')]);
+  expect(lines.isIn(JSON.stringify('a line one\nline two'))).toBe(true);
+  for (const form of [key, json, JSON.stringify(key).slice(1, -1), encodeURIComponent(key), html]) {
     expect(search.masked(`<${form}>`, MASK)).toBe(`<${MASK}>`);
+    expect(() => recordedText(form, 'the reason', [new Secret(key)])).toThrow('the reason holds a key');
+  }
   for (const before of ['', 'u:', 'us:']) {
     const shown = search.masked(`Basic ${Buffer.from(`${before}${key}`).toString('base64url')}`, MASK);
     expect(shown).toMatch(/^Basic .{0,5}\[secret\].?$/);
