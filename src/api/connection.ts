@@ -133,7 +133,8 @@ export class Connection {
       );
     const { policy, clock } = this;
     const shared = { policy, clock, budget: this.#budget, random: this.#random };
-    return retrying({ ...shared, signal, onFailure, onRetry }, attempt);
+    const pause = (ms: number, until?: AbortSignal): Promise<void> => this.#limiter.pause(ms, until);
+    return retrying({ ...shared, signal, pause, onFailure, onRetry }, attempt);
   }
 
   /**

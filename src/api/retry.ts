@@ -67,6 +67,8 @@ interface RetryOptions {
   readonly clock: Clock;
   readonly random: () => number;
   readonly signal?: AbortSignal | undefined;
+  /** Waits for as long as the service asked. */
+  readonly pause: (ms: number, signal?: AbortSignal) => Promise<void>;
   /** Called after every failed attempt, the last one too. */
   readonly onFailure?: ((error: TidemarkError) => void) | undefined;
   /** Called before the wait for each retry with what made it necessary. */
@@ -95,7 +97,7 @@ async function again<T>(
   startedAt: number,
   failure: unknown,
 ): Promise<T> {
-  const { policy, budget, clock, random, signal } = options;
+  const { policy, budget, clock, random, signal, pause } = options;
   let error = failure;
   for (let number = 1; ; number += 1) {
     if (!(error instanceof TidemarkError)) throw error;
@@ -111,7 +113,7 @@ async function again<T>(
     budget.take(error);
     if (asked !== undefined) budget.askedToWait(clock.now() + wait);
     options.onRetry?.(error, number, wait);
-    await clock.sleep(Math.ceil(wait), signal);
+    await (asked === undefined ? clock.sleep(Math.ceil(wait), signal) : pause(wait, signal));
     try {
       return await attempt(number + 1);
     } catch (next) {

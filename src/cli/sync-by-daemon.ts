@@ -13,6 +13,7 @@ import { summaryOf, type SyncSummary } from '../daemon/jobs/summaries.ts';
 import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
 import { keptText } from '../daemon/health/waits.ts';
 import type { RunningJob } from '../daemon/view.ts';
+import { endPause } from '../mirror/kept-pace.ts';
 import type { JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
@@ -48,6 +49,7 @@ export interface SyncedRuns {
 interface Wanted {
   readonly kind?: readonly Kind[];
   readonly full?: boolean;
+  readonly ignorePause?: boolean;
   /** The name given with `--as`. */
   readonly as?: string;
 }
@@ -70,6 +72,10 @@ export async function syncByDaemon(
   if (card === null || card.isOnce) return null;
   const actor = commandActor(wanted.as);
   requireNameWithoutSecret(config, actor);
+  // It would refuse; and its own sync that waits inside the pause goes on.
+  if (wanted.ignorePause === true)
+    for (const source of config.sources)
+      endPause(source, { beside: config.rateLogBeside, clock: systemClock });
   let queued: readonly QueuedRequest[];
   const askedAt = isoTime(systemClock.now());
   try {

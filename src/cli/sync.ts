@@ -47,9 +47,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   if (options.acceptRemovals !== undefined && context.options.source === undefined)
     requireSourceNamed(context, loaded, options.acceptRemovals);
   const whole = onlyMirrorConfig(loaded);
-  if (options.ignorePause === true)
-    for (const source of whole.sources) endPause(source, { beside: whole.rateLogBeside, clock: systemClock });
-  const refused = whole.sources.flatMap((source) => refusalOf(source, whole) ?? []);
+  const refused = whole.sources.flatMap((source) => refusalOf(source, whole, options) ?? []);
   const isFree = (name: string): boolean => refused.every(({ source }) => source !== name);
   const config = { ...whole, sources: whole.sources.filter(({ name }) => isFree(name)) };
   if (config.sources.length === 0 && refused.length > 0) throw noneBegun(context, refused);
@@ -72,8 +70,12 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   ]);
 }
 
-function refusalOf(source: SourceConfig, config: Config): Refusal | null {
-  const error = waitRefusal(source, config, systemClock);
+function refusalOf(
+  source: SourceConfig,
+  config: Config,
+  { ignorePause }: SyncCommandOptions,
+): Refusal | null {
+  const error = waitRefusal(source, config, systemClock, ignorePause);
   return error === null ? null : { source: source.name, error };
 }
 
@@ -170,12 +172,15 @@ async function syncHere(
     if (others !== null) printReason(context, [others.message, `  → ${others.next}`]);
     for (const source of config.sources) {
       // The sources before may have the same key.
-      const refusal = refusalOf(source, config);
+      const refusal = refusalOf(source, config, options);
       if (refusal !== null) {
         refused.push(refusal);
         continue;
       }
       printNote(context, crashedRunNote(mirror, source.name));
+      // Only now that requests are sent: a command that comes to nothing leaves the pause.
+      if (options.ignorePause === true)
+        endPause(source, { beside: config.rateLogBeside, clock: systemClock });
       let progress: Progress | null = null;
       const log = loggingAbove(ownLog, level, () => progress?.clear());
       const client = openReadClient(source, log, config.rateLogBeside);

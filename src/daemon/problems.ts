@@ -37,8 +37,9 @@ export function waitRefusal(
   source: SourceConfig,
   place: Pick<Config, 'rateLogBeside'>,
   clock: Clock,
+  ignorePause = false,
 ): TidemarkError | null {
-  const wait = waitOf(source, place, clock);
+  const wait = waitOf(source, place, clock, ignorePause);
   if (wait === null) return null;
   const message = `no sync of ${source.name} was begun: ${wait.what}`;
   const hint = `sync again then${wait.isAsked ? `; ${triesNow(source)}` : ', or raise it'}`;
@@ -72,9 +73,10 @@ function waitOf(
   source: SourceConfig,
   { rateLogBeside }: Pick<Config, 'rateLogBeside'>,
   clock: Clock,
+  ignorePause?: boolean,
 ): ReturnType<typeof longWait> {
   const mostWaitMs = source.retry.maxWaitSeconds * 1000;
-  return longWait(source, { beside: rateLogBeside, clock, mostWaitMs });
+  return longWait(source, { beside: rateLogBeside, clock, mostWaitMs, ignorePause });
 }
 
 /** Where what goes wrong is noted. */

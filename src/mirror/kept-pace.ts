@@ -60,12 +60,17 @@ const HOUR_MS = 3_600_000;
  */
 export function longWait(
   source: Pick<SourceConfig, 'baseUrl' | 'apiKey' | 'rate'>,
-  { beside, clock, mostWaitMs }: LogPlace & { readonly mostWaitMs: number },
+  {
+    beside,
+    clock,
+    mostWaitMs,
+    ignorePause = false,
+  }: LogPlace & { readonly mostWaitMs: number; readonly ignorePause?: boolean | undefined },
 ): { readonly freeAt: number; readonly what: string; readonly isAsked: boolean } | null {
   const now = clock.now();
   const fingerprint = keyFingerprint(source);
   const pausedUntil = pauseIn(readPace(beside, fingerprint), now);
-  if (pausedUntil - now > mostWaitMs) {
+  if (!ignorePause && pausedUntil - now > mostWaitMs) {
     const what = `the service asked to wait until ${localTime(isoTime(pausedUntil))} (429 or 503)`;
     return { freeAt: pausedUntil, what, isAsked: true };
   }

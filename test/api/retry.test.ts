@@ -16,6 +16,7 @@ function options(clock: FakeClock, counters = { requests: 0, retries: 0, askedTo
     budget: createRetryBudget(counters),
     clock,
     random: () => 0.5,
+    pause: (ms: number, signal?: AbortSignal) => clock.sleep(ms, signal),
   };
 }
 

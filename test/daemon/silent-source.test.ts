@@ -5,7 +5,7 @@ import { keyFingerprint } from '../../src/config/source.ts';
 import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
 import { needsOf } from '../../src/daemon/health/status-answers.ts';
 import { statusDocument } from '../../src/daemon/http/documents.ts';
-import { SharedPace } from '../../src/mirror/kept-pace.ts';
+import { endPause, SharedPace } from '../../src/mirror/kept-pace.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { SharedRateLog } from '../../src/mirror/rate-log.ts';
 import { FakeService, respond } from '../journeys/service.ts';
@@ -290,6 +290,23 @@ describe('a service that asked to wait for long (429)', () => {
     });
     await rig.advanceMinutes(2);
     expect(rig.read((mirror) => mirror.runs.list({ source: 'a' }))).toMatchObject([{ outcome: 'complete' }]);
+  });
+
+  it('only for a short time: its sync goes on within seconds where the pause is ended by another process', async () => {
+    const rig = await Rig.create({ sync: '5 * * * *' });
+    rig.keepsPauses = true;
+    const asked = { is: true };
+    rig.service.quirks.push((_request, response) =>
+      asked.is ? respond(response, 429, '{}', { 'retry-after': '280' }) : false,
+    );
+    await rig.start();
+    await rig.advanceMinutes(1);
+    asked.is = false;
+    const runs = () => rig.read((mirror) => mirror.runs.list({ source: 'a' }));
+    expect(runs()).toMatchObject([{ outcome: 'running' }]);
+    endPause(rig.view.config().sources[0]!, { beside: rig.mirrorPath, clock: rig.clock });
+    await rig.advance(30_000);
+    expect(runs()).toMatchObject([{ outcome: 'complete' }]);
   });
 });
 

@@ -1,10 +1,12 @@
 /** One rate limit over all processes that use a mirror: measured where it counts, at the service. */
 import { once } from 'node:events';
 import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as realDelay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { commandLine } from './command-line.ts';
 import { environment, scratch, start, startHere, tidemark } from './harness.ts';
 import { FakeService, ORG, respond } from './service.ts';
@@ -147,6 +149,14 @@ describe('the rate limit of one key', () => {
       expect((await tidemark(['status'], { env })).stderr).toMatch(
         /→ the next sync of default waits: the service asked to wait until \S+ \(429 or 503\): sync it then; `tidemark sync/,
       );
+      expect(service.seen).toHaveLength(sent);
+      // One that comes to nothing leaves the pause.
+      const other = openMirror(env['TIDEMARK_MIRROR'] ?? '', {
+        ...{ mode: 'write', command: 'test', clock: systemClock, host: hostname(), pid: process.pid },
+      });
+      expect((await tidemark(['sync', '--ignore-pause'], { env })).code).not.toBe(0);
+      other.close();
+      expect((await tidemark(['sync'], { env })).stderr).toContain('no sync of default was begun');
       expect(service.seen).toHaveLength(sent);
       const tried = await tidemark(['sync', '--ignore-pause'], { env });
       expect(tried.stderr).toMatch(/it asks to wait 3600 s/);
