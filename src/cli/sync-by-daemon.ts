@@ -95,7 +95,8 @@ export async function syncByDaemon(
   const behind = queued[0]?.behind ?? [];
   // With --json no progress is shown; that it waits for another job explains why nothing comes.
   if (behind.length > 0 || context.options.json !== true) {
-    const now = behind.length > 0 ? await lookAtDaemon(context, config) : null;
+    const isKept = behind.length > 0 && wanted.ignorePause !== true;
+    const now = isKept ? await lookAtDaemon(context, config) : null;
     printNote(context, [followingText(card, behind, now?.running[0])]);
   }
   const runs: ReportedRun[] = [];

@@ -207,6 +207,15 @@ describe('an hour of requests that is used up', () => {
   });
 });
 
+/** As after a 429 to another process. */
+function pause(rig: Rig, ms: number): void {
+  const { clock, mirrorPath: beside } = rig;
+  const fingerprint = keyFingerprint(rig.view.config().sources[0]!);
+  const full = { rate: 1, fullRate: 2, doublesEveryMs: 10_000, granted: 0, grantedAt: clock.now() };
+  const pace = { ...full, pausedUntil: clock.now() + ms, refusedAt: clock.now() };
+  new SharedPace({ beside, before: null, fingerprint, clock }).write(JSON.stringify(pace));
+}
+
 describe('a service that asked to wait for long (429)', () => {
   it('is not asked until then: the next sync starts right after that, and health and the hint say when', async () => {
     const rig = await Rig.create({ sync: '5,35 * * * *' });
@@ -255,11 +264,7 @@ describe('a service that asked to wait for long (429)', () => {
     const other = openMirror(rig.mirrorPath, { mode: 'write', command: 'sync', clock: rig.clock });
     const [asked] = rig.view.request('sync', null);
     await rig.advance(5_000);
-    const fingerprint = keyFingerprint(rig.view.config().sources[0]!);
-    const { clock, mirrorPath: beside } = rig;
-    const pausedUntil = clock.now() + 5_000_000;
-    const pace = JSON.stringify({ pausedUntil, refusedAt: clock.now() });
-    new SharedPace({ beside, before: null, fingerprint, clock }).write(pace);
+    pause(rig, 5_000_000);
     other.close();
     await rig.advance(30_000);
     expect(rig.view.requested(asked!.request)).toMatchObject({
@@ -270,6 +275,28 @@ describe('a service that asked to wait for long (429)', () => {
       },
     });
     expect(rig.jobs()).toEqual(before);
+  });
+
+  it('is waited for inside the sync where the limit is raised meanwhile, and the log says so', async () => {
+    const rig = await Rig.create({ sync: '5 * * * *' });
+    rig.keepsPauses = true;
+    await rig.start();
+    await rig.advanceMinutes(1);
+    const sent = rig.service.seen.length;
+    pause(rig, 3_000_000);
+    await rig.advanceMinutes(5);
+    const text = readFileSync(rig.configFile, 'utf8');
+    writeFileSync(
+      rig.configFile,
+      text.replace('    rate:', '    retry: { maxWaitSeconds: 4000 }\n    rate:'),
+    );
+    rig.daemon.reload();
+    await rig.advanceMinutes(1);
+    expect(rig.service.seen).toHaveLength(sent);
+    const said = rig.lines.filter(({ facts }) => facts['about'] === 'rate:a').map(({ message }) => message);
+    expect(said.at(-1)).toMatch(
+      /^the sync of a starts: it waits, as the service asked to wait until \S+ \(429 or 503\)$/,
+    );
   });
 
   it('only for a short time: its sync waits, and health says until when', async () => {

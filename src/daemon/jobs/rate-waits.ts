@@ -2,6 +2,7 @@
 import type { Config, SourceConfig } from '../../config/config.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { TidemarkError } from '../../core/errors.ts';
+import { longWait } from '../../mirror/kept-pace.ts';
 import { type ActiveProblems, waitProblem, waitProblemOf, waitRefusal } from '../problems.ts';
 import type { Task } from './executor.ts';
 import type { QueuedJob } from './work.ts';
@@ -71,7 +72,10 @@ export class RateWaits {
     const about = waitProblemOf(source.name);
     if (wait === null) {
       this.#waiting.delete(source.name);
-      problems.end(about, `requests of ${source.name} may start again: the ${job.name} starts`);
+      const waits = longWait(source, { beside: config.rateLogBeside, clock, mostWaitMs: 0 });
+      const how =
+        waits === null ? `requests of ${source.name} may start again` : `it waits, as ${waits.what}`;
+      problems.end(about, `the ${job.name} of ${source.name} starts: ${how}`);
       return null;
     }
     if (job.trigger === 'request') return waitRefusal(source, config, clock);
