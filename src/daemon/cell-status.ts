@@ -225,8 +225,10 @@ function worstReason({ health }: HealthSnapshot): CellSummary['reason'] {
     ...reasons.filter(({ state }) => state !== health.state),
   ] as (HealthReason | undefined)[];
   if (worst === undefined) return null;
-  // Until when requests wait says more than since when the source is late.
-  const { message } = reasons.find((each) => worst.message.endsWith(`; ${each.message}`)) ?? worst;
+  // Until when requests wait says more than since when the source is late, or that its sync failed.
+  const tells = (each: HealthReason): boolean =>
+    [worst.message, worst.hint].some((text) => text?.endsWith(`; ${each.message}`));
+  const { message } = reasons.find(tells) ?? worst;
   return { message, since: worst.since };
 }
 

@@ -277,6 +277,21 @@ describe('a service that asked to wait for long (429)', () => {
     expect(rig.jobs()).toEqual(before);
   });
 
+  it('is one need where a sync of some kinds met it', async () => {
+    const rig = await Rig.create({ sync: '5 * * * *' });
+    rig.keepsPauses = true;
+    await rig.start();
+    await rig.advanceMinutes(1);
+    rig.service.quirks.push((_request, response) => respond(response, 429, '{}', { 'retry-after': '5000' }));
+    rig.view.request('sync', ['a'], { kinds: ['roles'] });
+    await rig.advanceMinutes(1);
+    const { health } = readHealthSnapshot(rig.view, rig.clock.now());
+    expect(health.reasons).toMatchObject([{ code: 'daemon_problem' }]);
+    expect(needsOf({ health })).toMatchObject([
+      { code: 'run_failed', message: expect.stringMatching(/^the last sync of roles only failed/) as string },
+    ]);
+  });
+
   it('is waited for inside the sync where the limit is raised meanwhile, and the log says so', async () => {
     const rig = await Rig.create({ sync: '5 * * * *' });
     rig.keepsPauses = true;

@@ -183,7 +183,7 @@ function pauseText({ pausedUntil = null, source }: SourceFacts): string {
 }
 
 /** Errors of a run of some kinds are reported until a run of all kinds. */
-function narrowedRun({ lastNarrowed: last }: SourceFacts): HealthReason[] {
+function narrowedRun({ lastNarrowed: last, rateWait }: SourceFacts): HealthReason[] {
   if (last === null || last.outcome === 'complete') return [];
   const isPartial = last.outcome === 'partial';
   return [
@@ -192,7 +192,7 @@ function narrowedRun({ lastNarrowed: last }: SourceFacts): HealthReason[] {
       state: 'degraded',
       message: `the last sync of ${last.kinds.join(', ')} only ${isPartial ? 'was partial' : isInterrupted(last) ? 'was interrupted' : 'failed'}${last.error === null ? '' : `: ${last.error}`}`,
       since: last.finishedAt ?? last.startedAt,
-      hint: `\`tidemark runs show ${last.run}\` says why`,
+      hint: `\`tidemark runs show ${last.run}\` says why${isPartial || rateWait === null ? '' : `; ${rateWait.message}`}`,
     },
   ];
 }
