@@ -5,7 +5,9 @@ import { EXIT, type ExitCode } from '../core/errors.ts';
 import { outcomeText, plural } from '../core/wording.ts';
 import type { HealthSnapshot } from '../daemon/health/health-facts.ts';
 import { alteredReasons, verified } from '../daemon/health/verified.ts';
+import { keptText } from '../daemon/health/waits.ts';
 import { waitProblem } from '../daemon/problems.ts';
+import { longWait } from '../mirror/kept-pace.ts';
 import type { SourceStatus } from '../state/source-status.ts';
 import { lookCommands } from '../sync/removals.ts';
 import { collectionsText, groupAlike } from './plan-reason.ts';
@@ -27,6 +29,25 @@ export function alteredReason(snapshot: HealthSnapshot): string[] {
   return reasons.flatMap(({ message, hint }) => [message, ...(hint === null ? [] : [`  → ${hint}`])]);
 }
 
+/** Until when a sync of the source would wait for requests, and what to do; null where it would not. */
+function waitStep(name: string, config: Config, hasDaemon: boolean): string | null {
+  const source = config.sources.find((each) => each.name === name);
+  const wait = source === undefined ? null : waitProblem(source, config, systemClock, hasDaemon);
+  return wait === null ? null : `${wait.error.message}: ${wait.error.hint ?? ''}`;
+}
+
+/** A step of `nextSteps`; of a wait for requests, until when it is and who syncs then. */
+export function stepNow(step: string, source: string, config: Config, hasDaemon: boolean): string {
+  return step.startsWith('wait as the error says') ? (waitStep(source, config, hasDaemon) ?? step) : step;
+}
+
+/** Until when a sync that is under way waits because the service asked for it; empty where it does not. */
+export function pauseText(name: string, { sources, rateLogBeside: beside }: Config): string {
+  const source = sources.find((each) => each.name === name);
+  const wait = source === undefined ? null : longWait(source, { beside, clock: systemClock, mostWaitMs: 0 });
+  return wait?.isAsked === true ? keptText({ silentMs: null, pausedUntil: wait.freeAt }).slice(2) : '';
+}
+
 /** Why the mirror of a source is not complete, for stderr; nothing where it is. */
 export function statusReason(
   { source, state, lastRun, lastEnded, lastWholeEnded, lastPublished, unread, held }: SourceStatus,
@@ -34,12 +55,8 @@ export function statusReason(
   hasDaemon: boolean,
 ): string[] {
   if (state === 'whole') return [];
-  const configured = config.sources.find(({ name }) => name === source);
-  const wait = configured === undefined ? null : waitProblem(configured, config, systemClock, hasDaemon);
-  const sync =
-    wait === null
-      ? `  → run \`tidemark sync --source ${source}\``
-      : `  → ${wait.error.message}: ${wait.error.hint ?? ''}`;
+  const wait = waitStep(source, config, hasDaemon);
+  const sync = `  → ${wait ?? `run \`tidemark sync --source ${source}\``}`;
   if (state === 'never_synced') return [`${source} was never synced`, sync];
   if (state === 'unpublished')
     return [`no run of ${source} was published yet`, ...(lastRun?.outcome === 'running' ? [] : [sync])];

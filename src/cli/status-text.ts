@@ -43,6 +43,7 @@ import { type LiveRun, progressText } from './daemon-requests.ts';
 import { isColoured, type CommandContext, terminalWidth, toRun, withConfigOption } from './context.ts';
 import { age, runFailure } from './export-notes.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
+import { pauseText, stepNow } from './status-reason.ts';
 import { schemaChangeLines } from './run.ts';
 
 interface StatusFacts {
@@ -206,22 +207,24 @@ function callLines({ mirror, schedules, snapshot }: StatusFacts): string[] {
 /** What is wrong with a source, and what to do; with `isVerbose` its runs and kinds as well. */
 function sourceLines(
   status: SourceStatus,
-  { config, mirror, snapshot, writer: ofMirror, progress }: StatusFacts,
+  { config, mirror, snapshot, writer: ofMirror, progress, hasDaemon }: StatusFacts,
   isVerbose: boolean,
 ): string[] {
   const { sourceStatuses, now } = snapshot;
-  const hasOthers = hasOtherSources(config, sourceStatuses);
   const { lastRun } = status;
   const writer = lastRun?.outcome === 'running' ? ofMirror : undefined;
   const settled = writer === null && lastRun !== null ? { ...status, lastRun: ifDead(lastRun) } : status;
   const isAtWork = lastRun !== null && writer !== null && writer !== undefined && !isStuck(lastRun, now);
-  const steps = nextSteps(settled, hasOthers, isAtWork).map((step) => `  → ${step}`);
+  const stepOf = (step: string): string => `  → ${stepNow(step, status.source, config, hasDaemon)}`;
+  const steps = nextSteps(settled, hasOtherSources(config, sourceStatuses), isAtWork).map(stepOf);
   const live = progress.get(status.source);
-  const isTold = isVerbose || steps.length > 0 || writer === null || (live?.kept ?? '') !== '';
+  const kept = live?.kept ?? (isAtWork ? pauseText(status.source, config) : '');
+  const read = live === undefined ? kept : `${progressText(live.progress)}${kept}`;
+  const isTold = isVerbose || steps.length > 0 || writer === null || kept !== '';
   const changes = recentSchemaChanges(mirror, status.source, now);
   return [
     ...(isTold
-      ? ['', `${status.source}:`, ...runLines(status, writer, now, live).map((line) => `  ${line}`)]
+      ? ['', `${status.source}:`, ...runLines(status, writer, now, read).map((line) => `  ${line}`)]
       : []),
     ...(status.lastPublished === null || !isVerbose ? [] : ['', kindTable(status, now)]),
     ...unreadLines(status, now, isVerbose),
@@ -235,7 +238,7 @@ function runLines(
   { state, lastRun, lastPublished, lastComplete }: SourceStatus,
   writer: LockHolder | null | undefined,
   now: number,
-  live?: LiveRun,
+  read: string,
 ): string[] {
   if (lastRun === null || state === 'never_synced') return ['never synced'];
   const lines: string[] = [];
@@ -246,7 +249,7 @@ function runLines(
     else if (writer === undefined)
       lines.push(`${began} and has not ended: it is running, or its process died`);
     else lines.push(`${began} and is running (${writer.command}, process ${writer.pid} on ${writer.host})`);
-    if (live !== undefined) lines.push(`${progressText(live.progress)}${live.kept}`);
+    if (read !== '') lines.push(read);
   } else {
     const outcome = lastRun.outcome === 'failed' ? runFailure(lastRun) : lastRun.outcome;
     const ended = age(lastRun.finishedAt ?? lastRun.startedAt, now);
