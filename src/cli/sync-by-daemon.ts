@@ -72,7 +72,7 @@ export async function syncByDaemon(
   if (card === null || card.isOnce) return null;
   const actor = commandActor(wanted.as);
   requireNameWithoutSecret(config, actor);
-  // It would refuse; and its own sync that waits inside the pause goes on.
+  // It would refuse; and its own sync that waits inside the pause continues.
   if (wanted.ignorePause === true)
     for (const source of config.sources)
       endPause(source, { beside: config.rateLogBeside, clock: systemClock });
