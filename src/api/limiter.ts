@@ -198,13 +198,8 @@ export class Limiter {
   }
 
   /** Sleeps for that long, or until another process ends the pause (`endPause`). */
-  async pause(ms: number, signal?: AbortSignal): Promise<void> {
-    const { clock, rateLog, keptPace } = this.#options;
-    const slice = (rateLog ?? keptPace) === undefined ? ms : 5 * LOOK_AGAIN_MS;
-    const until = (): number => this.#log.atomically((log) => this.#pace(log, log.now())?.pausedUntil ?? 0);
-    const asked = until();
-    for (let left = ms; left > 0 && until() >= asked; left -= slice)
-      await clock.sleep(Math.ceil(Math.min(left, slice)), signal);
+  pause(ms: number, signal?: AbortSignal): Promise<void> {
+    return this.#log.sleep(ms, signal);
   }
 
   /** An answer that is not a 429. */
@@ -345,8 +340,7 @@ export class Limiter {
     const mine = { until: clock.now() + wait.ms };
     this.#waits[which] = mine;
     try {
-      if (wait.reason === 'refusal') await this.pause(wait.ms, signal);
-      else await clock.sleep(Math.ceil(wait.ms), signal);
+      await (wait.reason === 'refusal' ? this.#log : clock).sleep(Math.ceil(wait.ms), signal);
     } finally {
       // Only the last one to wait clears it: the time of a later waiter stays.
       if (this.#waits[which] === mine) this.#waits[which] = null;

@@ -6,6 +6,7 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
+import { parsePace } from './rate-limit.ts';
 
 /** The log of one key at one origin. */
 export interface RateLog {
@@ -152,6 +153,8 @@ class MemoryStarts implements Starts {
   }
 }
 
+/** How long until a sleep looks whether the pause was ended. */
+const LOOK_AGAIN_MS = 5_000;
 /** How long until a shared log that failed (a file locked by another program, say) is tried again. */
 const TRY_AGAIN_MS = 30_000;
 
@@ -230,6 +233,21 @@ export class LogInUse {
       replacement.tryAgainAt = clock.monotonicMs() + TRY_AGAIN_MS;
       return work(replacement.log);
     }
+  }
+
+  /** Sleeps for that long, or until another process sets the end of the pause to an earlier time. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    const { shared, pace, clock } = this.#options;
+    const isShared = shared !== undefined || pace !== undefined;
+    return isShared ? this.#sleepLooking(ms, signal) : clock.sleep(Math.ceil(ms), signal);
+  }
+
+  async #sleepLooking(ms: number, signal?: AbortSignal): Promise<void> {
+    const end = (): number =>
+      this.atomically((log) => parsePace(log.readPace() ?? '')?.pausedUntil ?? Number.NEGATIVE_INFINITY);
+    const asked = end();
+    for (let left = ms; left > 0 && end() >= asked; left -= LOOK_AGAIN_MS)
+      await this.#options.clock.sleep(Math.ceil(Math.min(left, LOOK_AGAIN_MS)), signal);
   }
 
   /** Later calls use a log in memory. */
