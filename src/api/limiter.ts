@@ -199,7 +199,7 @@ export class Limiter {
 
   /** Sleeps for that long, or until another process ends the pause (`endPause`). */
   pause(ms: number, signal?: AbortSignal): Promise<void> {
-    return this.#log.sleep(ms, signal);
+    return this.#log.sleep(ms, (pace) => parsePace(pace)?.pausedUntil ?? 0, signal);
   }
 
   /** An answer that is not a 429. */
@@ -340,7 +340,9 @@ export class Limiter {
     const mine = { until: clock.now() + wait.ms };
     this.#waits[which] = mine;
     try {
-      await (wait.reason === 'refusal' ? this.#log : clock).sleep(Math.ceil(wait.ms), signal);
+      await (wait.reason === 'refusal'
+        ? this.pause(wait.ms, signal)
+        : clock.sleep(Math.ceil(wait.ms), signal));
     } finally {
       // Only the last one to wait clears it: the time of a later waiter stays.
       if (this.#waits[which] === mine) this.#waits[which] = null;

@@ -6,7 +6,6 @@ import type { Kind } from '../catalog/kinds.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import { parsePace } from './rate-limit.ts';
 
 /** The log of one key at one origin. */
 export interface RateLog {
@@ -235,16 +234,15 @@ export class LogInUse {
     }
   }
 
-  /** Sleeps for that long, or until another process sets the end of the pause to an earlier time. */
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  /** Sleeps for that long, or until another process has written a pace whose pause ends earlier. */
+  sleep(ms: number, endOf: (pace: string) => number, signal?: AbortSignal): Promise<void> {
     const { shared, pace, clock } = this.#options;
     const isShared = shared !== undefined || pace !== undefined;
-    return isShared ? this.#sleepLooking(ms, signal) : clock.sleep(Math.ceil(ms), signal);
+    return isShared ? this.#sleepLooking(ms, endOf, signal) : clock.sleep(Math.ceil(ms), signal);
   }
 
-  async #sleepLooking(ms: number, signal?: AbortSignal): Promise<void> {
-    const end = (): number =>
-      this.atomically((log) => parsePace(log.readPace() ?? '')?.pausedUntil ?? Number.NEGATIVE_INFINITY);
+  async #sleepLooking(ms: number, endOf: (pace: string) => number, signal?: AbortSignal): Promise<void> {
+    const end = (): number => this.atomically((log) => endOf(log.readPace() ?? ''));
     const asked = end();
     for (let left = ms; left > 0 && end() >= asked; left -= LOOK_AGAIN_MS)
       await this.#options.clock.sleep(Math.ceil(Math.min(left, LOOK_AGAIN_MS)), signal);
