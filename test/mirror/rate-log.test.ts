@@ -262,7 +262,8 @@ describe('a clock that is set', () => {
     limiter.onThrottled(await limiter.run(started), 20_000);
     machine.clock.stepWall(-3_600_000);
     await machine.process({ perMinute: 60 }).run(started);
-    expect(machine.clock.sleeps).toEqual([20_000]);
+    // In parts: whether another process ended the pause is looked at meanwhile.
+    expect(machine.clock.sleeps.reduce((sum, ms) => sum + ms, 0)).toBe(20_000);
   });
 });
 
