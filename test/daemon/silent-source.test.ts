@@ -216,16 +216,22 @@ function pause(rig: Rig, ms: number): void {
   new SharedPace({ beside, before: null, fingerprint, clock }).write(JSON.stringify(pace));
 }
 
+/** From now on the service answers 429, while `is` is true. */
+function asksToWait(rig: Rig, seconds: number): { is: boolean } {
+  const asked = { is: true };
+  rig.service.quirks.push((_request, response) =>
+    asked.is ? respond(response, 429, '{}', { 'retry-after': String(seconds) }) : false,
+  );
+  return asked;
+}
+
 describe('a service that asked to wait for long (429)', () => {
   it('is not asked until then: the next sync starts right after that, and health and the hint say when', async () => {
     const rig = await Rig.create({ sync: '5,35 * * * *' });
     rig.keepsPauses = true;
     await rig.start();
     await rig.advanceMinutes(1);
-    const asked = { is: true };
-    rig.service.quirks.push((_request, response) =>
-      asked.is ? respond(response, 429, '{}', { 'retry-after': '5000' }) : false,
-    );
+    const asked = asksToWait(rig, 5000);
     await rig.advanceMinutes(4);
     asked.is = false;
     const sent = rig.service.seen.length;
@@ -316,10 +322,7 @@ describe('a service that asked to wait for long (429)', () => {
 
   it('only for a short time: its sync waits, and health says until when', async () => {
     const rig = await Rig.create({ sync: '5 * * * *' });
-    const asked = { is: true };
-    rig.service.quirks.push((_request, response) =>
-      asked.is ? respond(response, 429, '{}', { 'retry-after': '120' }) : false,
-    );
+    const asked = asksToWait(rig, 120);
     await rig.start();
     await rig.advanceMinutes(1);
     asked.is = false;
@@ -337,10 +340,7 @@ describe('a service that asked to wait for long (429)', () => {
   it('only for a short time: its sync goes on within seconds where the pause is ended by another process', async () => {
     const rig = await Rig.create({ sync: '5 * * * *' });
     rig.keepsPauses = true;
-    const asked = { is: true };
-    rig.service.quirks.push((_request, response) =>
-      asked.is ? respond(response, 429, '{}', { 'retry-after': '280' }) : false,
-    );
+    const asked = asksToWait(rig, 280);
     await rig.start();
     await rig.advanceMinutes(1);
     asked.is = false;
