@@ -109,12 +109,14 @@ describe('an invite for a member who is missing', () => {
     }
     await story.applied(3, 'restore', ...all, '--apply');
     const second = await story.plan(3, ...all);
-    expect(second.steps).toMatchObject([{ action: 'manual', kind: 'members' }]);
-    expect(second.left).toContainEqual({
-      kind: 'role_memberships',
-      count: waiting.length,
-      reason: 'its member is invited: restore again when the invite is accepted',
-      names: waiting.map(({ name }) => name),
-    });
+    const reason = 'its member is invited: restore again when the invite is accepted';
+    const open = waiting.map(({ name }) => ({ action: 'manual', kind: 'role_memberships', name, reason }));
+    expect(about(second, 'members')).toMatchObject([{ action: 'manual' }]);
+    expect(about(second, 'role_memberships')).toMatchObject(open);
+    expect(second.steps).toHaveLength(open.length + 1);
+    // Also where nothing but the memberships is asked for.
+    const alone = await story.plan(3, '--kind', 'role_memberships');
+    expect(alone.steps).toMatchObject(open);
+    expect(alone.left).toEqual([]);
   });
 });

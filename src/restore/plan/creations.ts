@@ -165,8 +165,10 @@ function planRequest(
   const needs = requiredSteps(parameters, fills);
   const acceptance = awaitedAcceptance(planning, needs);
   if (acceptance !== null) {
-    if (acceptance.isOpen) planning.addUntouched(definition.kind, acceptance.reason, draft.name);
-    else planning.put(blocked(draft, 'depends_on_blocked', acceptance.reason));
+    const { isOpen, reason } = acceptance;
+    planning.put(
+      isOpen ? manual(draft, 'needs_person', reason) : blocked(draft, 'depends_on_blocked', reason),
+    );
     return;
   }
   // What a sandbox assigns, no client uses.
