@@ -40,7 +40,7 @@ import { isNamedAnyway, neverAskedKinds } from './unasked.ts';
 import { UnknownRecords } from './unknown-records.ts';
 import type { Scope } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import type { MatchedIds } from '../diff/match-records.ts';
+import { MatchedIds } from '../diff/match-records.ts';
 import { RecreatedIds } from '../mirror/recreated-ids.ts';
 import type { Point } from './point.ts';
 import { RecreatedReferences, matchedIds } from './recreated-ids.ts';
@@ -83,7 +83,7 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   const { to, filter, fields } = asked;
   const definitions = possibleDefinitions(asked.definitions, asked.from, to);
   const mode = possibleMode(asked.mode, asked.from, to);
-  const from = stateWithRecreated(asked.from, to, asked.idMap ?? [], definitions);
+  const { from, toByFrom } = withRecreated(asked.from, to, asked.idMap ?? [], definitions);
   const all = [...collectionsOf(from, to)];
   // Where the configuration leaves out every collection of the kind, that is why.
   const unmanaged = [...unmanagedKinds(mode, definitions)].map(([kind, reason]) => {
@@ -139,7 +139,7 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
             without,
             filter: { ...part, sources: [from.source] },
           })
-        : stepsOverStates(side(from), side(to), options);
+        : stepsOverStates(side(from), side(toByFrom), options);
     documents.push(await runInSlices(steps, asked.signal));
   }
   const merged = withoutRepeats(
@@ -442,20 +442,33 @@ function unknownIds(
 
 // A state under the ids that another one knows: a record that was created again is one record, not removed and added.
 
-/** `state` with the ids of `other`, also where a record names another one; `state` itself where no id differs. */
-function stateWithRecreated(
-  state: LoadedState,
-  other: LoadedState,
+/**
+ * FROM under TO's ids, and what the bodies of the older one name by the ids of the newer one: which of them still names a record by an
+ * id that it has no more is then a difference, whichever is FROM. Both as they are where no id differs.
+ */
+function withRecreated(
+  from: LoadedState,
+  to: LoadedState,
   mappings: readonly IdMapping[],
   definitions: (kind: Kind) => ResourceDefinition,
-): LoadedState {
-  const ids = matchedIds(new RecreatedIds(mappings), state, other);
-  return ids.isEmpty ? state : new RecreatedState(state, other, ids, definitions);
+): { readonly from: LoadedState; readonly toByFrom: LoadedState } {
+  const ids = matchedIds(new RecreatedIds(mappings), from, to);
+  if (ids.isEmpty) return { from, toByFrom: to };
+  const none = new MatchedIds();
+  if (!isNewer(from, to)) return { from: new RecreatedState(from, to, ids, ids, definitions), toByFrom: to };
+  const renamed = new RecreatedState(from, to, ids, none, definitions);
+  return { from: renamed, toByFrom: new RecreatedState(to, renamed, none, ids.reversed(), definitions) };
+}
+
+function isNewer(a: LoadedState, b: LoadedState): boolean {
+  if (a.point !== null && b.point !== null) return a.point.run > b.point.run;
+  if (b.reference.ref === 'live') return false;
+  return a.reference.ref === 'live' || (a.reference.at ?? '') > (b.reference.at ?? '');
 }
 
 /**
  * The parts of a filter under the ids that the other state knows: an earlier id of a record means the same record.
- * `state` is what `stateWithRecreated` gave.
+ * `state` is the `from` that `withRecreated` gave.
  */
 function recreatedParts(state: LoadedState, parts: readonly StateFilter[]): readonly StateFilter[] {
   return state instanceof RecreatedState ? parts.flatMap((part) => state.parts(part)) : parts;
@@ -469,12 +482,19 @@ class RecreatedState implements LoadedState {
   readonly #other: LoadedState;
   readonly #ids: MatchedIds;
   readonly #back: MatchedIds;
+  readonly #names: MatchedIds;
   readonly #references: RecreatedReferences;
   readonly #definitions: (kind: Kind) => ResourceDefinition;
+
+  /**
+   * @param ids those of its records and scopes by which the other state has them
+   * @param names those that its bodies name, by which the other state's bodies do
+   */
   constructor(
     state: LoadedState,
     other: LoadedState,
     ids: MatchedIds,
+    names: MatchedIds,
     definitions: (kind: Kind) => ResourceDefinition,
   ) {
     this.reference = state.reference;
@@ -484,7 +504,8 @@ class RecreatedState implements LoadedState {
     this.#other = other;
     this.#ids = ids;
     this.#back = ids.reversed();
-    this.#references = new RecreatedReferences(definitions, ids);
+    this.#names = names;
+    this.#references = new RecreatedReferences(definitions, names);
     this.#definitions = definitions;
   }
 
@@ -533,7 +554,9 @@ class RecreatedState implements LoadedState {
   }
 
   checked(): LoadedState {
-    return new RecreatedState(this.#state.checked(), this.#other, this.#ids, this.#definitions);
+    return new RecreatedState(
+      ...([this.#state.checked(), this.#other, this.#ids, this.#names, this.#definitions] as const),
+    );
   }
 
   /** One part, in as many as there are runs of kinds that take the same ids. */

@@ -96,8 +96,10 @@ describe('references to a record that was created again', () => {
     const still = `it still names project ${String(old)}, which is created again under a new id`;
     expect(stdout.split('restore 1 of default')[1]).toContain(still);
     // Which the service still holds, whether or not the projects are read for it.
-    for (const kind of ['invites', 'batch_exports'])
+    for (const kind of ['invites', 'batch_exports']) {
       expect(await changed(story, 2, 'live', '--kind', kind), kind).toHaveLength(1);
+      await story.expectRun(2, 'diff', 'live', 'run:2', '--kind', kind);
+    }
     await story.expectRun(0, 'sync', '--quiet');
     expect((await story.named('batch_exports', 'Follows'))['team_id']).toBe(old);
     expect((await story.list('invites')).map((each) => each['private_project_access'])).toContainEqual(

@@ -135,6 +135,13 @@ describe('what was created again between two runs', () => {
     expect(await fieldsBetween(3, 6)).toMatchObject([[level, now, old]]);
     // Run 5 did not read the invites.
     expect(await fieldsBetween(3, 5, { kinds: ['invites'] })).toEqual([]);
+    // The same the other way round.
+    const back = { path: '/team_id', from: 2, to: 5 };
+    expect(await fieldsBetween(5, 2)).toEqual([[{ path: '/name', from: 'B', to: 'A' }, back]]);
+    const without = { place: '/private_project_access/[id=2]', from: { id: 2, level: 1 } };
+    const withIt = { place: '/private_project_access/[id=5]', to: { id: 5, level: 1 } };
+    expect(await fieldsBetween(6, 3)).toMatchObject([[{ path: '/level', from: 8, to: 1 }, without, withIt]]);
+    expect(await fieldsBetween(5, 3, { kinds: ['invites'] })).toEqual([]);
   });
 
   it('is found by each of its ids, and nothing of another kind or source that has one of them', async () => {
