@@ -34,6 +34,7 @@ import { print, printNote, printReason, type CommandContext, lineOptions, printD
 import { planReason } from './plan-reason.ts';
 import { sendPlan } from './restore-send.ts';
 import type { RestoreSession } from './restore-session.ts';
+import { probeKey } from './source-probe.ts';
 import { writeWhole } from './atomic-file.ts';
 import { printPage } from './pager.ts';
 
@@ -113,6 +114,23 @@ export async function showAndSend(
     return planExitCode(plan);
   }
   return sendPlan(session, { plan, ...sending });
+}
+
+/** The plan, with a warning where the service reports that the key lacks permissions which its steps need. */
+export async function withKeyCheck(
+  { context, config, source, definitions }: RestoreSession,
+  plan: Plan,
+): Promise<Plan> {
+  const sent = plan.steps.filter(isExecutable);
+  const permissions = sent.length === 0 ? null : await probeKey(context, source, config.rateLogBeside);
+  if (permissions === null || permissions.includes('*')) return plan;
+  const needed = ({ kind, request }: PlanStep): string => definitions(request?.kind ?? kind).permission.write;
+  const refused = sent.filter((step) => !permissions.includes(needed(step)));
+  if (refused.length === 0) return plan;
+  const lacking = [...new Set(refused.map(needed))].join(', ');
+  const which = refused.length === sent.length ? 'every step' : `${refused.length} of ${sent.length} steps`;
+  const warning = `the key lacks ${lacking}: the service would refuse ${which}`;
+  return { ...plan, warnings: [...(plan.warnings ?? []), warning] };
 }
 
 /** How many ids applying the plan would record; those of a saved plan may be recorded by now. */

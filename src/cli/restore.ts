@@ -23,7 +23,7 @@ import { filterOf } from './diff.ts';
 import { withRealIds } from './real-ids.ts';
 import { requireConsent } from './plan.ts';
 import { planFormat, savePlan, type PlanFormat } from './plan.ts';
-import { lookupIn, showAndSend } from './plan.ts';
+import { lookupIn, showAndSend, withKeyCheck } from './plan.ts';
 import { restoreNumber } from './restore-session.ts';
 import { sendPlan } from './restore-send.ts';
 import { snapshotNames } from './state-opener.ts';
@@ -96,7 +96,8 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
     });
     const { run } = made.from;
     const state = run === undefined ? asked.from : `run:${run}`;
-    const plan = { ...made, command: planCommand(context, asked, state, source.name) };
+    const checked = await withKeyCheck(session, made);
+    const plan = { ...checked, command: planCommand(context, asked, state, source.name) };
     const notes = [
       ...gathered.notes,
       ...unsetSecrets(session, plan),

@@ -12,7 +12,7 @@ import {
   type WrittenLevel,
   LOG_LEVELS,
 } from '../core/logger.ts';
-import { reachSource } from '../doctor/reach.ts';
+import { keyPermissions, reachSource } from '../doctor/reach.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
@@ -43,6 +43,25 @@ export async function probeSource(
     });
     await noteWaits(context, source.name, reaching, () => client.stats().waitingUntil);
     return await reaching;
+  } finally {
+    await client.close();
+  }
+}
+
+/**
+ * What the source's key may do, `*` for everything; null where the service does not report it, for which nothing is sent if
+ * the profile says so.
+ * @throws the abort reason when interrupted
+ */
+export async function probeKey(
+  context: Pick<CommandContext, 'options' | 'signal' | 'stderr' | 'env'>,
+  source: SourceConfig,
+  rateLogBeside: string,
+): Promise<readonly string[] | null> {
+  if (source.keyPath === undefined) return null;
+  const client = openProbeClient(source, commandLog(context, 'silent'), rateLogBeside);
+  try {
+    return await keyPermissions(client, source.keyPath, context.signal);
   } finally {
     await client.close();
   }

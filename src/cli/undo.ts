@@ -40,7 +40,7 @@ import { openReadClient } from '../wire-client.ts';
 import { isInteractive, printNote, printReason, type CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
 import { planFormat, type PlanFormat } from './plan.ts';
-import { desiredOf, lookupIn, showAndSend } from './plan.ts';
+import { desiredOf, lookupIn, showAndSend, withKeyCheck } from './plan.ts';
 import { contradictionText } from '../report/drift-document.ts';
 import { isSilent, keepDrawing, loggingAbove, Painter, repeatLine } from './progress.ts';
 import { restoreNumber } from './restore-session.ts';
@@ -101,7 +101,8 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     const contradictions = contradicted
       .filter(({ kind }) => touched.has(kind))
       .flatMap((each) => contradictionText(each, source.name, definitions) ?? []);
-    const plan = planUndo(mirror, number, { ...undoing, accepted, contradictions });
+    const planned = planUndo(mirror, number, { ...undoing, accepted, contradictions });
+    const plan = await withKeyCheck(session, planned);
     const existing = existingNamesakes(plan, state.records, definitions);
     const approved = {
       ...(options.forceChanged === undefined ? {} : { forceChanged: options.forceChanged }),

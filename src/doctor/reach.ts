@@ -293,9 +293,9 @@ function nameIn(text: string): string | null {
 
 // The key's permissions, if the deployment reports them (wire-notes.md, Errors).
 
-/** The permissions as the service names them, `*` for all; null if it does not report them. */
-async function keyPermissions(
-  client: ProbeClient,
+/** The permissions as the service names them, `*` for all; null if it does not report them. At most one request. */
+export async function keyPermissions(
+  client: Pick<ProbeClient, 'text'>,
   keyPath: string | undefined,
   signal: AbortSignal,
 ): Promise<readonly string[] | null> {

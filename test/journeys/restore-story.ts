@@ -32,6 +32,7 @@ export interface PlanJson {
   readonly plan: string;
   readonly steps: readonly StepJson[];
   readonly refused: readonly { readonly guard: string }[];
+  readonly warnings?: readonly string[];
   readonly left: readonly { readonly kind: string; readonly count: number }[];
   readonly summary: Readonly<Record<string, number>>;
 }

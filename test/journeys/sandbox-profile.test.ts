@@ -17,12 +17,19 @@ import { type Ended, program, scratch } from './harness.ts';
 import type { PlanJson, RestoreJson } from './restore-story.ts';
 
 const KEY = 'test-key-of-some-length';
+const READER = 'test-key-that-may-write-exports-only';
+const READS = ['organization:read', 'organization_member:read', 'project:read', 'plugin:read']
+  .concat(['session_recording:read', 'sharing_configuration:read'])
+  .concat(['batch_export:write']);
 const SCOPE = { organization_id: KITTIWAKE_ID };
 
 it('is recognized by init, read completely, and restored under the names and paths of the profile', async () => {
   const sandbox = await createSandbox({
     clock: systemClock,
-    keys: [{ key: KEY, permissions: 'all' }],
+    keys: [
+      { key: KEY, permissions: 'all' },
+      { key: READER, permissions: READS },
+    ],
     seed: smallDemo(),
     profile: profileOption('posthog', '.'),
   });
@@ -72,6 +79,18 @@ it('is recognized by init, read completely, and restored under the names and pat
   sandbox.store.discard('pipeline_destinations', SCOPE, component.id);
 
   const plan = JSON.parse((await run(2, 'restore', 'latest', '--json')).stdout) as PlanJson;
+  expect((plan.warnings ?? []).join()).not.toContain('lacks');
+  writeFileSync(join(directory, 'key'), READER);
+  const refused = JSON.parse((await run(2, 'restore', 'latest', '--json')).stdout) as PlanJson;
+  const exports = refused.steps.filter(({ kind }) => kind === 'batch_exports');
+  expect(refused.warnings).toContainEqual(
+    expect.stringMatching(
+      new RegExp(
+        `^the key lacks .*project:write.*: the service would refuse ${refused.steps.length - exports.length} of ${refused.steps.length} steps$`,
+      ),
+    ),
+  );
+  writeFileSync(join(directory, 'key'), KEY);
   const step = plan.steps.find(({ kind }) => kind === 'batch_exports');
   expect(step?.request).toMatchObject({
     method: 'PATCH',
