@@ -4,6 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { WriteClient } from '../../src/api/write-client.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { restoreReason } from '../../src/cli/plan-reason.ts';
+import { TidemarkError } from '../../src/core/errors.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
@@ -99,6 +100,28 @@ describe('a record that was created twice', () => {
     const warned = reports.filter(({ steps }) => steps.some(({ warning }) => warning !== undefined));
     expect(warned.length).toBeGreaterThan(0);
     for (const report of warned) expect(restoreExitCode(report, false)).toBe(3);
+  });
+
+  it('is no more said by a resumed restore once the second one is gone', async () => {
+    const { rig, clock, plan, path } = await lostExports();
+    const twice = withCreate(rig.client(clock), (body) =>
+      rig.running.call('POST', path, JSON.parse(body) as JsonObject),
+    );
+    const refusing = new Proxy(twice, {
+      get: (target, name) =>
+        name === 'act'
+          ? () => Promise.resolve({ outcome: 'refused', error: new TidemarkError('rejected', 'not now') })
+          : (Reflect.get(target, name) as unknown),
+    });
+    const first = await rig.apply(plan, { client: refusing, clock });
+    const doubled = first.steps.filter(({ warning }) => warning !== undefined);
+    expect(doubled.length).toBeGreaterThan(1);
+    const [kept, ...gone] = doubled;
+    for (const { name, new_id: own } of gone)
+      for (const id of idsOf(rig, name)) if (id !== own) await rig.running.call('DELETE', `${path}${id}/`);
+    const again = await rig.apply(plan, { clock, restore: first.restore });
+    expect(again.outcome).toBe('complete');
+    expect(again.steps.filter(({ warning }) => warning !== undefined).map(({ n }) => n)).toEqual([kept?.n]);
   });
 
   it('costs one request for each list, and without a second one nothing is said', async () => {

@@ -161,6 +161,14 @@ describe('what runs again', () => {
     expect(report.steps[1]).toMatchObject({ outcome: 'skipped', error: { code: 'needs_failed' } });
     expect(report.steps[1]?.error?.message).toContain(words);
     expect(writes(rig).slice(from)).toHaveLength(1);
+    // Once the record is as sent, a resumed restore sees that, and goes on.
+    rig.proxy.setRules([]);
+    const again = await rig.apply(plan, { restore: report.restore });
+    expect(again.steps).toMatchObject([
+      { outcome: 'applied', verified: true, differences: [], error: null },
+      { outcome: 'applied', verified: true },
+    ]);
+    expect(writes(rig).slice(from)).toHaveLength(2);
   });
 });
 

@@ -345,8 +345,10 @@ async function applyLevels(
   const isLeft = ({ n, action }: PlanStep): boolean =>
     action === 'act' && journal.row(n).outcome === 'manual';
   const isOpen = (step: PlanStep): boolean => {
-    const { outcome, verified } = journal.row(step.n);
-    return !isLeft(step) && (outcome !== 'applied' || verified === null);
+    const { outcome, verified, errorCode } = journal.row(step.n);
+    // What differed in an earlier attempt is read again; that there are two is no matter of the record alone.
+    const isDifferent = verified === false && errorCode !== 'rejected';
+    return !isLeft(step) && (outcome !== 'applied' || verified === null || isDifferent);
   };
   const open = plan.steps.filter((step) => isExecutable(step) && isOpen(step));
   events.started(journal.restore, open.length);

@@ -25,8 +25,8 @@ interface Created {
 }
 
 /**
- * Journals a warning for each created record that exists twice, of kinds in which the service takes two of a name. Each list in
- * which something was created is read once.
+ * Journals a warning for each created record that exists twice, of kinds in which the service takes two of a name, and takes back
+ * that of an earlier attempt where it does no more. Each list in which something was created is read once.
  * @throws TidemarkError this machine's error
  */
 export async function reportCreatedTwice(context: LookUpContext, steps: readonly PlanStep[]): Promise<void> {
@@ -59,7 +59,7 @@ function createdBy(context: LookUpContext, step: PlanStep): Created | null {
   const id = context.newIdOf(step.n);
   // One with an error has that to say.
   if (outcome !== 'applied' || id === null || sentAt === null) return null;
-  if (errorCode !== null && errorCode !== PERHAPS_SENT) return null;
+  if (errorCode !== null && errorCode !== PERHAPS_SENT && errorCode !== CREATED_TWICE) return null;
   try {
     return { ready: readyStep(context, step, request), id, sentAt: Date.parse(sentAt) };
   } catch (error) {
@@ -83,11 +83,18 @@ async function reportOfList(context: LookUpContext, created: readonly Created[])
     matching.set(id, equal);
     return equal.length > 0;
   };
-  const ids = (await context.live.idsWhere(definition, scope, isSecond, context.grace)) ?? [];
+  const ids = await context.live.idsWhere(definition, scope, isSecond, context.grace);
+  if (ids === null) return;
   for (const each of created) {
+    const { n } = each.ready.step;
     const others = ids.filter((id) => matching.get(id)?.includes(each) === true);
-    if (others.length === 0) continue;
-    context.journal.readBack(each.ready.step.n, {
+    if (others.length === 0) {
+      // Somebody removed it since an earlier attempt found it.
+      if (context.journal.row(n).errorCode === CREATED_TWICE)
+        context.journal.readBack(n, { errorCode: null, error: null });
+      continue;
+    }
+    context.journal.readBack(n, {
       errorCode: CREATED_TWICE,
       error: createdTwiceText(definition, [each.id, ...others], nameOf(each.ready.sent ?? {}) !== ''),
     });
