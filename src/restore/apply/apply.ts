@@ -346,7 +346,7 @@ async function applyLevels(
     action === 'act' && journal.row(n).outcome === 'manual';
   const isOpen = (step: PlanStep): boolean => {
     const { outcome, verified, errorCode } = journal.row(step.n);
-    // What differed in an earlier attempt is read again; that there are two is no matter of the record alone.
+    // What differed in an earlier attempt is read again; whether there are two, the record alone does not say.
     const isDifferent = verified === false && errorCode !== 'rejected';
     return !isLeft(step) && (outcome !== 'applied' || verified === null || isDifferent);
   };
