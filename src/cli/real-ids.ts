@@ -24,6 +24,7 @@ import {
 import {
   formerNamesakes,
   idsMaskedAs,
+  namesakeNotes,
   namesakesOf,
   recordNote,
   recordsNear,
@@ -87,7 +88,7 @@ export async function withRealIds<
       if (own.some(({ state }) => hasRecord(state, { ...below, kinds, ids: [id] }))) return [id];
       const newest = held === null ? [] : namesakesOf(held, config, { kinds, name: id }, within);
       const former =
-        held === null || newest.length > 0 || known.ofHistory !== true
+        held === null || known.ofHistory !== true
           ? []
           : formerNamesakes(config, held, id, { ...within, kinds });
       const named = [
@@ -101,9 +102,14 @@ export async function withRealIds<
         requireNamesIntact(own, found);
         const ids = onlyIds(held, id, found);
         const whose = choice.take(found.map(({ source }) => source));
-        const now = former.find((each) => each.kind === first.kind && each.id === first.id);
+        const now =
+          newest.length > 0
+            ? undefined
+            : former.find((each) => each.kind === first.kind && each.id === first.id);
+        const meant = found.map((each) => ({ ...each, source: each.source ?? '' }));
+        const others = held === null ? [] : namesakeNotes(held, meant, former);
         note(
-          `${quotedName(shownText(id, first.definition))} is ${first.definition.title.one} ${ids.map((each) => nameText(maskedId(each, first.definition))).join(', ')}${whose}${now === undefined ? '' : `, ${now.where}`}`,
+          `${quotedName(shownText(id, first.definition))} is ${first.definition.title.one} ${ids.map((each) => nameText(maskedId(each, first.definition))).join(', ')}${whose}${now === undefined ? '' : `, ${now.where}`}${others.map((text) => `; ${text}`).join('')}`,
         );
         return ids;
       }

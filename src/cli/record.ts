@@ -121,9 +121,7 @@ export function lookUpRecord(
   const gone = !isCurrent
     ? []
     : rowsOf(removedByName(mirror, config, named, filter).matches).filter((each) => !isAmong(each, current));
-  const isBeside = ({ row }: FoundRecord): boolean => current.some((each) => each.row.source === row.source);
-  const removed = gone.filter((each) => !isBeside(each));
-  const beside = gone.filter(isBeside);
+  const removed = gone.filter(({ row }) => !current.some((each) => each.row.source === row.source));
   const now = question.countsRemoved === true ? [...current, ...removed] : current;
   const rows =
     then.length > 0
@@ -152,9 +150,13 @@ export function lookUpRecord(
     throw unknownRecord(definition, question.id, near, { isCut: search.isCut, damage });
   }
   const others = [...new Set(removed.map(({ row }) => row.source))].join(', ');
+  const namesakes =
+    question.isPartEnough !== true || only.row.isRemoved || !isAmong(only, current)
+      ? []
+      : formerNamesakes(config, mirror, question.id, { ...ofKind, sources: [only.row.source] });
   const note = [
     recordNote(only, question.id, then.length + former.length > 0),
-    ...removedNotes(mirror, only, beside),
+    ...namesakeNotes(mirror, [only.row], namesakes),
   ].join('; ');
   const isElse = removed.some(({ row }) => !rows.some((each) => each.row.record === row.record));
   return {
@@ -165,17 +167,29 @@ export function lookUpRecord(
   };
 }
 
-/** Of namesakes in the source of the record that is meant, a text each: when it was removed, and its id. */
-function removedNotes(mirror: Mirror, { row: own }: FoundRecord, beside: readonly FoundRecord[]): string[] {
-  const others = beside.filter(({ row }) => row.source === own.source && row.id !== own.id);
-  const latest = mirror.runs.latest(own.source)?.run ?? 0;
-  const texts = others.slice(0, NAMESAKES_SHOWN).map(({ row, definition }) => {
-    const run = mirror.records.asOf(row, latest)?.removed?.run;
-    const since = run === undefined ? '' : ` in run ${run}`;
-    return `another one of that name was removed${since}: id ${nameText(maskedId(row.id, definition))}`;
+/** Of other records that had the name of those that are meant, a text each: until when, the id, and what became of it. */
+export function namesakeNotes(
+  mirror: Mirror,
+  meant: readonly Pick<RecordRow, 'source' | 'kind' | 'id'>[],
+  found: readonly FormerNamesake[],
+): string[] {
+  const idsOf = idsOfRecords(mirror);
+  const own = new Set(
+    meant.flatMap(({ source, kind, id }) => idsOf(source, kind, id).map((each) => `${source} ${each}`)),
+  );
+  const others = [
+    ...Map.groupBy(found, ({ source, id }) => `${source} ${id}`)
+      .entries()
+      .flatMap(([key, same]) => (own.has(key) ? [] : same.slice(0, 1))),
+  ];
+  const texts = others.slice(0, NAMESAKES_SHOWN).map(({ id, definition, until, where, isLast }) => {
+    const when = isLast
+      ? `another one of that name was removed in run ${until}`
+      : `another one had that name until run ${until}`;
+    return `${when}: id ${nameText(maskedId(id, definition))}${isLast ? '' : `, ${where}`}`;
   });
   const more = others.length - texts.length;
-  return more > 0 ? [...texts, `${count(more)} more of that name were removed`] : texts;
+  return more > 0 ? [...texts, `${count(more)} more had that name`] : texts;
 }
 
 /** What is wrong with the first records of the kind, where they are not those that were stored. */
@@ -292,25 +306,40 @@ function removedByName(
   return { matches: atLatestId(mirror, kind, matches), isCut: read > REMOVED_READ };
 }
 
+/** A record by a name that it had before. */
+interface FormerNamesake extends ReturnType<typeof lastNamed> {
+  /** The run in which it had the name no longer. */
+  readonly until: number;
+  /** True where that run removed it and it is removed. */
+  readonly isLast: boolean;
+}
+
 /** Records by the names that they had before, in as many versions as are looked through; `where` says what each is named now. */
 export function formerNamesakes(
   config: Config,
   mirror: Mirror,
   text: string,
   filter: RecordFilter & Required<Pick<RecordFilter, 'sources' | 'kinds'>>,
-): ReturnType<typeof lastNamed>[] {
+): FormerNamesake[] {
   return filter.sources.flatMap((source) => {
     const kinds = filter.kinds.filter((kind) => hasNames(definitionsFor(config, source)(kind)));
     const replaced = mirror.records.replaced({ ...filter, sources: [source], kinds });
-    const found = bestNamed(text, Iterator.from(replaced).take(REPLACED_READ), (record) =>
-      lastNamed(config, record),
-    );
-    return [...new Map(found.map((each) => [`${collectionKey(each)} ${each.id}`, each])).values()].flatMap(
-      (each) =>
-        mirror.records.find(each.kind, each.id, { sources: [source], scope: each.scope }).map(({ body }) => {
-          const now = body === null ? null : recordName(each.definition, parseLossless(body), each.id);
-          return { ...each, where: now === null ? REMOVED : `now named ${nameText(now)}` };
-        }),
+    const found = bestNamed(text, Iterator.from(replaced).take(REPLACED_READ), (record) => ({
+      ...lastNamed(config, record),
+      until: record.until,
+    }));
+    // Each record's newest version of that name.
+    return [...Map.groupBy(found, (each) => `${collectionKey(each)} ${each.id}`).values()].flatMap(
+      ([each]) =>
+        each === undefined
+          ? []
+          : mirror.records
+              .find(each.kind, each.id, { sources: [source], scope: each.scope })
+              .map(({ body, run }) => {
+                const now = body === null ? null : recordName(each.definition, parseLossless(body), each.id);
+                const where = now === null ? REMOVED : `now named ${nameText(now)}`;
+                return { ...each, where, isLast: now === null && run === each.until };
+              }),
     );
   });
 }

@@ -308,15 +308,25 @@ function jsonPath(pointer: string): string | undefined {
 
 const REVISED_HEADS = heads(isNotNull(records.previous));
 
-/** The bodies that records had before their newest revision, each record's newest one first, without those that are damaged. */
-function* readReplaced(connection: Connection, filter: RecordFilter = {}): Generator<MirrorRecord> {
+/**
+ * The bodies that records had before their newest revision, each record's newest one first, without those that are damaged; `until`
+ * is the run that replaced or removed it.
+ */
+function* readReplaced(
+  connection: Connection,
+  filter: RecordFilter = {},
+): Generator<MirrorRecord & { readonly until: number }> {
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
     const bodies = checkedBodies(connection, collection);
-    for (const head of REVISED_HEADS(connection, collection))
-      for (const { revision, text } of readableTexts(connection, head))
+    for (const head of REVISED_HEADS(connection, collection)) {
+      let until = head.run;
+      for (const { revision, text } of readableTexts(connection, head)) {
         if (text !== null && revision.run !== head.run && bodies.has(text, revision))
-          yield { source, kind, scope, id: head.id, body: text };
+          yield { source, kind, scope, id: head.id, body: text, until };
+        until = revision.run;
+      }
+    }
   }
 }
 

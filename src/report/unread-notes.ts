@@ -54,7 +54,9 @@ export function unreadReason(unread: readonly UnreadOfSource[], definitions: Def
     return [...failedLines(open, of), ...(state.length === 0 ? listLines(open, of, definitions) : state)];
   });
   return [
-    'changes may be missing: not everything was read by the end of the period',
+    missing.some(({ runs }) => runs.some((run) => run.readAgain === null && run.lists.some(isHeld)))
+      ? 'changes may be missing: not everything was read, or removals were held, by the end of the period'
+      : 'changes may be missing: not everything was read by the end of the period',
     ...lines.map((line) => `  ${line}`),
     missing.every(({ isForLimit, runs }) => isForLimit && runs.every(({ readAgain }) => readAgain !== null))
       ? '  → `tidemark sync` reads all kinds'
@@ -89,12 +91,23 @@ function listLines(runs: readonly UnreadRun[], of: string, definitions: Definiti
   const partial = runs.filter(({ outcome }) => outcome === 'partial');
   const alike = Map.groupBy(partial, ({ lists, readAgain }) => JSON.stringify([lists, readAgain]));
   return [...alike.values()].flatMap((same) => {
-    const label = `not read by ${runsText(same)}${of}${againText(same)}`;
+    const by = `${runsText(same)}${of}${againText(same)}`;
     const lists = same[0]?.lists ?? [];
-    return lists.length === 0
-      ? [label.replace(/^not read by/, 'partial:')]
-      : groupedNotes(label, lists, definitions);
+    if (lists.length === 0) return [`partial: ${by}`];
+    const held = lists
+      .filter(isHeld)
+      .map((list) => ({ ...list, reason: list.reason.replace(/^held: /, '') }));
+    const unread = lists.filter((list) => !isHeld(list));
+    return [
+      ...groupedNotes(`not read by ${by}`, unread, definitions),
+      // They were read; the records that they did not show stay.
+      ...groupedNotes(`removals held by ${by}`, held, definitions),
+    ];
   });
+}
+
+function isHeld({ outcome }: UnreadRun['lists'][number]): boolean {
+  return outcome === 'held';
 }
 
 function stateLines({ skipped, stale }: UnreadInPeriod, of: string, definitions: Definitions): string[] {

@@ -159,4 +159,41 @@ describe('a name in the place of an id', () => {
     const accepted = await run('drift', 'accept', 'domains', 'a.example', '--reason', 'renamed');
     expect([accepted.code, accepted.stderr]).toEqual([4, expect.stringContaining('"a.example"')]);
   });
+
+  it('that another record had before is the one that has it now, and the other one is named', async () => {
+    const { run, domains } = await service();
+    const [a = '', b = ''] = IDS;
+    domains('a.example', 'x.example');
+    await run('sync');
+    domains('b.example', 'x.example');
+    await run('sync');
+    domains('b.example', 'a.example');
+    await run('sync');
+    domains('c.example', 'a.example');
+    await run('sync');
+    const another = `"a.example" is domain ${b}; another one had that name until run 2: id ${a}, now named c.example`;
+    for (const args of [
+      ['changes', '--id', 'a.example'],
+      ['changes', '--since', 'run:2', '--id', 'a.example', '--json'],
+      ['export', '--history', '--id', 'a.example'],
+      ['show', 'domains', 'a.example'],
+      ['log', 'domains', 'a.example'],
+      ['blame', 'domains', 'a.example'],
+    ]) {
+      const { code, stdout, stderr } = await run(...args);
+      expect([args, code, stderr]).toEqual([args, 0, expect.stringContaining(another)]);
+      expect([stdout.includes(b), stdout.includes(a)]).toEqual([true, false]);
+    }
+    domains('c.example');
+    await run('sync');
+    domains('a.example');
+    await run('sync');
+    for (const args of [
+      ['changes', '--id', 'a.example'],
+      ['log', 'domains', 'a.example'],
+    ])
+      expect((await run(...args)).stderr).toContain(
+        `"a.example" is domain ${a}; another one of that name was removed in run 5: id ${b}`,
+      );
+  });
 });

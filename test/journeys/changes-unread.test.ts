@@ -86,6 +86,25 @@ describe('changes of a period with a partial run', () => {
     await made.expectRun(3, 'changes', '--until', 'run:2');
   });
 
+  it('names held removals as such: the list was read', async () => {
+    const made = await world({ TIDEMARK_REMOVALS_MAX_RECORDS: '1' });
+    const domains = [1, 2, 3, 4].map((n) => ({ id: `d${n}`, domain: `d${n}.example` }));
+    made.service.set('domains', domains);
+    await made.expectRun(0, 'sync', '--quiet');
+    made.service.set('domains', domains.slice(0, 1));
+    await made.expectRun(3, 'sync', '--quiet');
+    const { stdout, stderr } = await made.expectRun(3, 'changes');
+    expect(stdout).toMatch(
+      /removals held by run 2: domains \(organization .*\): the list no longer shows 3 of 4/,
+    );
+    expect(stderr).toContain('not everything was read, or removals were held, by the end of the period');
+    made.service.set('domains', domains);
+    await made.expectRun(0, 'sync', '--quiet');
+    const later = await made.expectRun(0, 'changes');
+    expect(later.stdout).toContain('removals held by run 2 (read again by run 3): domains');
+    for (const text of [stdout, later.stdout]) expect(text).not.toContain('not read by');
+  });
+
   it('names a run that failed, with why', async () => {
     const made = await world();
     await made.expectRun(0, 'sync', '--quiet');
