@@ -33,6 +33,8 @@ export interface StaleCollection {
   readonly leads: boolean;
   /** Why the run did not ask for it, where it was limited to other kinds; then `outcome` is null. */
   readonly limited?: string | undefined;
+  /** Which part the run read of it, where it read one as most do; then `outcome` is null too. */
+  readonly part?: string | undefined;
 }
 
 /** Collections named at most; `status` has the rest. */
@@ -79,13 +81,14 @@ export function staleCollections(
     }));
 }
 
-/** Those that the run was not asked for; `only` is the source where the extent names none. */
+/** Those that the run was not asked for, or read a part of; `only` is the source where the extent names none. */
 export function limitedCollections({ stale = [] }: ExportExtent, only: string): StaleCollection[] {
   return stale
-    .filter(({ is_limited: isLimited }) => isLimited === true)
-    .flatMap(({ source = only, kind, scopes, last_complete: lastComplete = null, reason: limited }) =>
+    .filter(({ is_limited: isLimited, is_part: isPart }) => isLimited === true || isPart === true)
+    .flatMap(({ source = only, kind, scopes, last_complete: lastComplete = null, is_part: isPart, reason }) =>
       scopes.map((scope) => ({
-        ...{ source, kind, scope, lastComplete, limited, outcome: null, error: null, leads: false },
+        ...{ source, kind, scope, lastComplete, outcome: null, error: null, leads: false },
+        ...(isPart === true ? { part: reason } : { limited: reason }),
       })),
     );
 }
@@ -97,7 +100,9 @@ export function limitedText(
   definitions: (source: string) => Parameters<typeof hidingLines>[1],
   isSourceNamed: boolean,
 ): string[] {
-  return [...Map.groupBy(limited, ({ source }) => source)].flatMap(([source, own]) => {
+  // `newestOnlyText` and `sampledNotes` say of which a part was read.
+  const others = limited.filter(({ part }) => part === undefined);
+  return [...Map.groupBy(others, ({ source }) => source)].flatMap(([source, own]) => {
     const stale = own.flatMap((each) =>
       staleReading(each, 'to', { how: 'read', limited: each.limited ?? '' }, kinds),
     );

@@ -231,10 +231,11 @@ function outcomeDocument(
 
 function staleDocument(stale: readonly StaleCollection[]): object {
   return {
-    stale: stale.map(({ source, kind, scope, outcome, error, lastComplete, limited }) => ({
+    stale: stale.map(({ source, kind, scope, outcome, error, lastComplete, limited, part }) => ({
       ...{ source, kind, scope, outcome },
       last_complete: lastComplete,
       ...(limited === undefined ? {} : { is_limited: true, reason: limited }),
+      ...(part === undefined ? {} : { is_part: true, reason: part }),
       ...(limited !== undefined || outcome === null
         ? {}
         : { reason: error === null ? outcome : `${outcome}: ${error}` }),

@@ -1,6 +1,6 @@
 /** What an export holds of the mirror: which collections completely, and which not, with the reason. */
 import type { CollectionKey } from '../catalog/order.ts';
-import { collectionKey } from '../catalog/catalog.ts';
+import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import { type Kind, KINDS } from '../catalog/kinds.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -40,8 +40,8 @@ interface ExtentChoice {
 /**
  * `whole`: the collections of a source of which the mirror holds every record that there was at the point. `stale`: those
  * that the last run up to the point could not read completely, so that records of an earlier one stand for them, or none
- * where no run could, or that it was not asked for as it was limited to other kinds (`is_limited`); not those that the
- * configuration leaves out.
+ * where no run could, or that it was not asked for as it was limited to other kinds (`is_limited`), or of which it read a part as most
+ * runs do (`is_part`); not those that the configuration leaves out.
  */
 export function extentCollections(
   mirror: Mirror,
@@ -51,7 +51,7 @@ export function extentCollections(
 ): Required<Pick<ExportExtent, 'whole' | 'stale'>> {
   const state = openMirrorState(mirror, source, at);
   const whole: CollectionKey[] = [];
-  const stale: (CollectionKey & { readonly limited?: string | undefined })[] = [];
+  const stale: (CollectionKey & { readonly limited?: string | undefined; readonly isPart?: true })[] = [];
   for (const collection of state.collections()) {
     const isHeld = isAsked(collection);
     if (!isHeld && !leads(collection)) continue;
@@ -63,12 +63,16 @@ export function extentCollections(
     if (coverage.stale !== undefined) stale.push(collection);
     else if (!isHeld || hasUnaskedRecords(state, kind)) continue;
     else if (coverage.limited !== undefined) stale.push({ ...collection, limited: coverage.limited });
+    else if (coverage.part !== undefined) stale.push({ ...collection, isPart: true });
     else if (state.unknownIn(kind, scope) === null) whole.push(collection);
   }
-  const complete = stale.length === 0 ? () => null : lastComplete(mirror, source, at.run);
+  const anyComplete = stale.length === 0 ? () => null : lastComplete(mirror, source, at.run);
+  const fullComplete = stale.some(({ isPart }) => isPart) ? lastFull(mirror, source, at.run) : () => null;
+  const complete = (each: (typeof stale)[number]): LastComplete | null =>
+    each.isPart === true ? fullComplete(each) : anyComplete(each);
   const reasonOf = stale.length === 0 ? () => null : unreadReasons(mirror, source, at.run);
   const alike = Map.groupBy(stale, (each) =>
-    JSON.stringify([each.kind, complete(each), each.limited, reasonOf(each)]),
+    JSON.stringify([each.kind, complete(each), each.limited, each.isPart, reasonOf(each)]),
   );
   return {
     whole: byKind(whole),
@@ -76,10 +80,11 @@ export function extentCollections(
       byKind(own).map((each) => {
         const [first] = own;
         if (first === undefined) return { ...each, last_complete: null };
-        const reason = reasonOf(first);
+        const reason = first.isPart === true ? partReason(first.kind) : reasonOf(first);
         return {
           ...{ ...each, last_complete: complete(first) },
           ...(first.limited === undefined ? {} : { is_limited: true, reason: first.limited }),
+          ...(first.isPart === true ? { is_part: true } : {}),
           ...(first.limited !== undefined || reason === null ? {} : { reason }),
         };
       }),
@@ -101,6 +106,26 @@ function unreadReasons(
     const { outcome = null, error = null } = seen.get(collectionKey(collection)) ?? {};
     if (outcome === null || outcome === 'complete') return null;
     return error === null ? outcome : `${outcome}: ${error}`;
+  };
+}
+
+/** Without the number of the run, as above. */
+function partReason(kind: Kind): string {
+  return definitionOf(kind).reading === 'each'
+    ? 'the run of the export read only some, in turns'
+    : 'the run of the export read only the newest';
+}
+
+/** The last run up to this one that listed a collection from its first to its last record; null if none did. */
+function lastFull(
+  mirror: Mirror,
+  source: string,
+  run: number,
+): (collection: CollectionKey) => LastComplete | null {
+  const ids = new Map(mirror.runs.collections(source).map((row) => [collectionKey(row), row.id]));
+  return (collection) => {
+    const id = ids.get(collectionKey(collection));
+    return (id === undefined ? undefined : mirror.runs.lastFullSweep(id, run + 1)) ?? null;
   };
 }
 

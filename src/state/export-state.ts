@@ -165,6 +165,8 @@ class ExportState implements LoadedState {
   readonly #stale = new Set<string>();
   /** Those that an earlier run read completely, since its own was limited to other kinds; why. */
   readonly #limited = new Map<string, string>();
+  /** Those of which its run read a part, as most do; which one. */
+  readonly #parts = new Map<string, string>();
   readonly #facts: ExportFacts;
   /** The state that it is compared with, where it does not state its extent. */
   readonly #against: Against | null;
@@ -188,9 +190,10 @@ class ExportState implements LoadedState {
     for (const { whole, stale = [] } of extents) {
       this.#addTo(this.#whole, whole);
       for (const each of stale) {
-        const { reason } = each;
+        const { reason, is_part: isPart } = each;
+        const reasons = isPart === true ? this.#parts : this.#limited;
         if (reason === undefined) this.#addTo(this.#stale, [each]);
-        else this.#addTo({ add: (key) => this.#limited.set(key, reason) }, [each]);
+        else this.#addTo({ add: (key) => reasons.set(key, reason) }, [each]);
       }
     }
   }
@@ -270,6 +273,8 @@ class ExportState implements LoadedState {
       const isNamed = this.#facts.extents.some(({ filter }) => filter.kinds?.includes(kind) === true);
       return { ...read, ...(isNamed ? { stale: limited } : { limited }) };
     }
+    const part = this.#parts.get(collectionKey({ kind, scope }));
+    if (part !== undefined) return { ...read, part };
     if (this.#collections.has(collectionKey({ kind, scope }))) return read;
     if (this.#facts.extents.some(({ unread }) => unread?.includes(kind) === true))
       return { how: 'unread', reason: 'the mirror had not read it by the run of the export', code: null };
@@ -309,7 +314,8 @@ class ExportState implements LoadedState {
 
   #knowsAll(kind: Kind, scope: Scope): boolean {
     const key = collectionKey({ kind, scope });
-    const wasWhole = this.#limited.has(key) && definitionOf(kind).reading !== 'each';
+    const wasWhole =
+      (this.#limited.has(key) || this.#parts.has(key)) && definitionOf(kind).reading !== 'each';
     return this.#whole.has(key) || wasWhole || this.#lacksParent(scope);
   }
 

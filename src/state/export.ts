@@ -320,6 +320,8 @@ interface StaleExtent extends ExtentCollections {
   readonly last_complete?: LastComplete | null;
   /** Given where the run of the state was limited to other kinds: that one read them completely. */
   readonly is_limited?: true;
+  /** Given where the run of the state read a part, as most do: the newest records, or some in turns. */
+  readonly is_part?: true;
   /** Why they were not read; left out by an older export, and where no reading is known. */
   readonly reason?: string;
 }
@@ -380,11 +382,12 @@ export function extentIn(value: JsonValue): ExportExtent | null {
 function collectionsIn(entries: readonly JsonValue[]): StaleExtent[] {
   return entries.flatMap((value): StaleExtent[] => {
     if (!isJsonObject(value)) return [];
-    const [source, kind, scopes, isLimited, reason] = [
+    const [source, kind, scopes, isLimited, isPart, reason] = [
       'source',
       'kind',
       'scopes',
       'is_limited',
+      'is_part',
       'reason',
     ].map((name) => getOwn(value, name));
     if (typeof kind !== 'string' || !isKind(kind) || !Array.isArray(scopes)) return [];
@@ -395,6 +398,7 @@ function collectionsIn(entries: readonly JsonValue[]): StaleExtent[] {
         kind,
         scopes: scopes.flatMap((scope) => scopeIn(scope) ?? []),
         ...(isLimited === true && typeof reason === 'string' ? { is_limited: isLimited, reason } : {}),
+        ...(isPart === true && typeof reason === 'string' ? { is_part: isPart, reason } : {}),
       },
     ];
   });

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { environment, scratch, tidemark } from './harness.ts';
 import { FakeService, projectPaths } from './service.ts';
@@ -75,7 +77,31 @@ describe('session recordings', () => {
       const text = args[0] === 'export' ? stderr : stdout;
       expect([code, text.match(/.*read only the newest.*/g)]).toEqual([0, [expect.stringContaining(unread)]]);
     }
+    const part = {
+      kind: 'session_recordings',
+      last_complete: { run: 1 },
+      is_part: true,
+      reason: 'the run of the export read only the newest',
+    };
+    const exported = async (
+      ...args: string[]
+    ): Promise<{ whole: { kind: string }[]; stale?: { kind: string }[] }> =>
+      JSON.parse((await tidemark(['export', '--format', 'json', ...args], { env })).stdout) as never;
+    const partly = await exported();
+    expect(partly.stale).toMatchObject([part]);
+    expect(partly.whole.map(({ kind }) => kind)).not.toContain('session_recordings');
+    const directory = join(scratch(), 'out');
+    const written = await tidemark(['export', '--output', directory, '--json'], { env });
+    expect(JSON.parse(written.stdout)).toMatchObject({ stale: [part] });
+    const manifest: unknown = JSON.parse(readFileSync(join(directory, '.tidemark-export.json'), 'utf8'));
+    expect(manifest).toMatchObject({ stale: [part] });
+    // Compared as the run itself.
+    const compared = await tidemark(['diff', 'latest', `file:${directory}`, ...kind], { env });
+    expect([compared.code, compared.stdout]).toEqual([0, expect.stringContaining('read only the newest')]);
     expect((await sweeps(env, '--full'))('session_recordings')).toMatchObject({ mode: 'full', removed: 2 });
+    const whole = await exported();
+    expect(whole.stale).toBeUndefined();
+    expect(whole.whole.map(({ kind }) => kind)).toContain('session_recordings');
   });
 });
 
