@@ -234,16 +234,18 @@ export function formLine(form: ExplainedForm): string {
   return `${formChangeText(form)}: ${plural(records, 'record')}, ${runs.length === 1 ? 'run' : 'runs'} ${runs.join(', ')}`;
 }
 
-/** Of a record whose list was not read since. */
+/** Of a record whose list was not read since, or only a part of it. */
 export function notReadText({
   run,
   reason,
+  is_part: isPart,
 }: {
   readonly run: number | null;
   readonly reason: string;
+  readonly is_part?: true;
 }): string {
   const last = run === null ? 'present when last read' : `present when last read, in run ${run}`;
-  return `${last}: not read since (${reason})`;
+  return isPart === true ? `${last}: ${reason}` : `${last}: not read since (${reason})`;
 }
 
 // Records that continue under a new id.

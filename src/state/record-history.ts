@@ -4,7 +4,7 @@
  * does one whose earlier id returned.
  */
 import type { Kind } from '../catalog/kinds.ts';
-import { collectionKey } from '../catalog/catalog.ts';
+import { collectionKey, definitionOf } from '../catalog/catalog.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { HistoryRevision, IdChange, LogEntry, Sighting } from '../diff/history.ts';
@@ -217,17 +217,16 @@ export interface NotReadSince {
   readonly run: number | null;
   readonly at: string | null;
   readonly reason: string;
+  /** True where later runs read a part of the collection, the newest records, and perhaps not this one. */
+  readonly is_part?: true;
 }
 
 /**
  * As of run `until`; null where that run or, if it was not limited to other kinds, the latest look at the record's collection read it, also where the list was not proved complete:
  * it may have shown the record.
  */
-export function notReadSince(
-  mirror: Mirror,
-  { source, kind, scope, id }: RecordRow,
-  until: number,
-): NotReadSince | null {
+export function notReadSince(mirror: Mirror, row: RecordRow, until: number): NotReadSince | null {
+  const { source, kind, scope, id } = row;
   const collections = mirror.runs.sweepsAsOf(source, until);
   const since = (run: number | null, reason: string): NotReadSince => ({
     run,
@@ -248,12 +247,28 @@ export function notReadSince(
   const { outcome, lastRun, readRun, error } = seen;
   if (READ.includes(outcome)) {
     const kinds = mirror.runs.get(until)?.kinds ?? null;
-    return kinds === null || kinds.includes(kind) || lastRun === null || lastRun >= until
-      ? null
-      : since(readRun, `run ${until} was limited to ${kinds.join(', ')}`);
+    if (kinds === null || kinds.includes(kind) || lastRun === null || lastRun >= until)
+      return belowNewest(mirror, row, until, lastRun);
+    return since(readRun, `run ${until} was limited to ${kinds.join(', ')}`);
   }
   const why = `${outcome} in run ${lastRun}${error === null ? '' : `: ${error}`}`;
   return since(readRun, why);
+}
+
+/** Where run `last` read only the newest records of its list, and a run before it was the last that shows the record; null for any other. */
+function belowNewest(
+  mirror: Mirror,
+  row: RecordRow,
+  until: number,
+  last: number | null,
+): NotReadSince | null {
+  if (last === null || definitionOf(row.kind).reading !== 'feed') return null;
+  const key = collectionKey(row);
+  if (mirror.runs.sweeps(last).find((each) => collectionKey(each) === key)?.mode !== 'head') return null;
+  const known = mirror.records.asOf(row, until);
+  if (known === undefined) return null;
+  const { run, at } = lastSeen(mirror, row, known, until);
+  return run >= last ? null : { run, at, reason: `run ${last} read only the newest`, is_part: true };
 }
 
 /** A run that held removals of a record's list, and the later one that removed the record; null if none did next. */

@@ -77,6 +77,18 @@ describe('session recordings', () => {
       const text = args[0] === 'export' ? stderr : stdout;
       expect([code, text.match(/.*read only the newest.*/g)]).toEqual([0, [expect.stringContaining(unread)]]);
     }
+    for (const command of ['show', 'log', 'blame']) {
+      const old = await tidemark([command, 'session_recordings', 'r7'], { env });
+      expect([command, old.code, old.stdout]).toEqual([
+        command,
+        0,
+        expect.stringContaining('present when last read, in run 1: run 3 read only the newest'),
+      ]);
+      const { stdout } = await tidemark([command, 'session_recordings', 'r7', '--json'], { env });
+      expect(JSON.parse(stdout)).toMatchObject({ not_read_since: { run: 1, is_part: true } });
+    }
+    const before = await tidemark(['show', 'session_recordings', 'r7', '--at', 'run:1'], { env });
+    expect(before.stdout).toContain('present, as of run 1');
     const part = {
       kind: 'session_recordings',
       last_complete: { run: 1 },
@@ -99,6 +111,8 @@ describe('session recordings', () => {
     const compared = await tidemark(['diff', 'latest', `file:${directory}`, ...kind], { env });
     expect([compared.code, compared.stdout]).toEqual([0, expect.stringContaining('read only the newest')]);
     expect((await sweeps(env, '--full'))('session_recordings')).toMatchObject({ mode: 'full', removed: 2 });
+    const read = await tidemark(['show', 'session_recordings', 'r7', '--json'], { env });
+    expect(JSON.parse(read.stdout)).toMatchObject({ not_read_since: null });
     const whole = await exported();
     expect(whole.stale).toBeUndefined();
     expect(whole.whole.map(({ kind }) => kind)).toContain('session_recordings');
