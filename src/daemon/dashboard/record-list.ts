@@ -26,6 +26,8 @@ export interface ListedRecord {
   readonly name: string;
   /** The run of its newest revision: for a removed record, the run that removed it. */
   readonly run: number;
+  /** Where it was found by a name that it had before: that name, and the run in which it had it no longer. */
+  readonly was?: { readonly name: string; readonly until: number };
 }
 
 export interface RecordPlace {
@@ -95,6 +97,57 @@ export async function searchRemoved(
       const [row] = mirror.records.find(kind, id, { sources: [own], scope });
       if (row !== undefined)
         found.push({ record: row.record, isRemoved: true, kind, source: own, scope, run, id, name });
+    }
+    read += 1;
+    if (found.length >= limit || (read % 20 === 0 && clock.monotonicMs() - startedMs > mostMs)) break;
+    if (read % SLICE === 0) await nextTurn();
+  }
+  return found;
+}
+
+/**
+ * Records, removed ones too, of which a name that they had before contains the text and the last one does not: each with the newest
+ * such name. Ends after a while, as their history is read.
+ */
+export async function searchFormer(
+  place: RecordPlace,
+  { text, limit, clock, mostMs }: Omit<Search, 'after'>,
+): Promise<ListedRecord[]> {
+  const { mirror, kind, source, within, definitionOf } = place;
+  const wanted = withoutUrlSecrets(text, MASK).toLowerCase();
+  const startedMs = clock.monotonicMs();
+  const found: ListedRecord[] = [];
+  let read = 0;
+  // A record's versions follow each other, the newest one first.
+  let record = '';
+  let newest = '';
+  let isDone = false;
+  for (const version of mirror.records.replaced({
+    kinds: [kind],
+    ...(source === null ? {} : { sources: [source] }),
+  })) {
+    const { id, scope, source: own, until } = version;
+    const key = JSON.stringify([own, scope, id]);
+    if (key !== record) [newest, isDone] = [version.body, false];
+    record = key;
+    const definition = definitionOf(own);
+    const nameOf = (body: string): string => recordName(definition, parseLossless(body), id);
+    if (!isDone && isWithin(scope, within)) {
+      const was = nameOf(version.body);
+      if (was !== id && was.toLowerCase().includes(wanted)) {
+        isDone = true;
+        const [row] = mirror.records.find(kind, id, { sources: [own], scope });
+        const name = nameOf(row?.body ?? newest);
+        // By its last name, the other searches find it.
+        if (row !== undefined && !name.toLowerCase().includes(wanted)) {
+          const shown = withMaskedId({ id, name }, definition);
+          const { record: number, run, isRemoved } = row;
+          found.push({
+            ...{ record: number, isRemoved, kind, source: own, scope, run, ...shown },
+            was: { name: was, until },
+          });
+        }
+      }
     }
     read += 1;
     if (found.length >= limit || (read % 20 === 0 && clock.monotonicMs() - startedMs > mostMs)) break;

@@ -30,8 +30,8 @@ const BY_NAME = new Intl.Collator('en', { numeric: true });
 export interface FoundOfKind {
   readonly kind: Kind;
   readonly page: ListPage | SearchResult;
-  /** Removed records that fit the search. */
-  readonly removed: readonly ListedRecord[];
+  /** Removed records that fit the search, and those that fit by a name that they had before. */
+  readonly others: readonly ListedRecord[];
 }
 
 interface RecordsFacts {
@@ -117,21 +117,21 @@ function resultsHtml(facts: RecordsFacts): Html {
   const { text, kind, isLater } = facts;
   const found = kind === null ? withoutUnions(facts.found) : facts.found;
   const shown = found.filter(
-    ({ page, removed }) => kind !== null || page.records.length > 0 || removed.length > 0,
+    ({ page, others }) => kind !== null || page.records.length > 0 || others.length > 0,
   );
   const isEmpty = shown.every(
-    ({ page, removed }) => page.records.length === 0 && page.next === null && removed.length === 0,
+    ({ page, others }) => page.records.length === 0 && page.next === null && others.length === 0,
   );
   if (isEmpty && text === '') return emptyHtml('No records', 'of this kind.');
   if (isEmpty) {
     const why = isLater
       ? 'There are no more records that fit.'
-      : 'No id begins with this, and no name that a record has, or had last, contains it. `tidemark show` knows earlier names too.';
+      : 'No id begins with this, and no name that was searched, also of earlier ones, contains it. `tidemark show` searches more of them.';
     return emptyHtml('Nothing found.', why);
   }
   return markup`${shown.map((each) => {
     const heading = kind === null ? markup`<h2>${capital(definitionOf(each.kind).title.many)}</h2>` : NOTHING;
-    const records = [...inOrder(each, isLater), ...each.removed];
+    const records = [...inOrder(each, isLater), ...each.others];
     return markup`${heading}${recordsTable(facts, each.kind, records)}${pagesHtml(facts, each)}`;
   })}`;
 }
@@ -145,7 +145,7 @@ function inOrder({ page }: FoundOfKind, isLater: boolean): readonly ListedRecord
 
 /** A component that a search finds in its family is not shown in the union of the families too. */
 function withoutUnions(found: readonly FoundOfKind[]): readonly FoundOfKind[] {
-  const all = found.flatMap(({ page, removed }) => [...page.records, ...removed]);
+  const all = found.flatMap(({ page, others }) => [...page.records, ...others]);
   const kept = new Set(
     [...Map.groupBy(all, ({ source }) => source).values()].flatMap((own) =>
       changesOnce(
@@ -155,10 +155,10 @@ function withoutUnions(found: readonly FoundOfKind[]): readonly FoundOfKind[] {
     ),
   );
   const isKept = (record: ListedRecord): boolean => kept.has(record);
-  return found.map(({ page, removed, ...each }) => ({
+  return found.map(({ page, others, ...each }) => ({
     ...each,
     page: { ...page, records: page.records.filter(isKept) },
-    removed: removed.filter(isKept),
+    others: others.filter(isKept),
   }));
 }
 
@@ -178,12 +178,16 @@ function recordsTable(facts: RecordsFacts, kind: Kind, records: readonly ListedR
     return markup`<a href="/runs/${run}">${at === undefined ? `run ${run}` : timeHtml(at)}</a>`;
   };
   const rows = records.map((listed) => {
-    const { record, isRemoved, id, name, scope, source, run } = listed;
+    const { record, isRemoved, id, name, scope, source, run, was } = listed;
     const parentName = names.get(source) ?? ((): undefined => undefined);
     const place = placeOf(scope, definitionsFor(config, source), parentName);
     const tag = isRemoved ? markup` <span class="tag removed">− removed</span>` : NOTHING;
+    const former =
+      was === undefined
+        ? NOTHING
+        : markup` <span class="faint">was ${nameHtml(nameText(was.name))} until ${changedHtml(was.until)}</span>`;
     return [
-      markup`<a href="${recordPath(kind, id, record)}">${nameHtml(nameText(name))}</a>${tag}`,
+      markup`<a href="${recordPath(kind, id, record)}">${nameHtml(nameText(name))}</a>${tag}${former}`,
       markup`<span class="id">${nameText(id)}</span>`,
       ...(hasPlaces ? [faint(place)] : []),
       ...(hasOthers ? [nameHtml(source)] : []),

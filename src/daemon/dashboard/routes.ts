@@ -36,7 +36,7 @@ import { HELD, heldSection } from './held.ts';
 import { answerPage, isFragment, type PageContent, type PageParts, refusalPage } from './layout.ts';
 import { organizationPage, organizationsPage } from './organizations.ts';
 import { overviewPage } from './overview.ts';
-import { type RecordPlace, readListPage, searchRecords, searchRemoved } from './record-list.ts';
+import { type RecordPlace, readListPage, searchFormer, searchRecords, searchRemoved } from './record-list.ts';
 import { choicePage, recordPage } from './record.ts';
 import { type FoundOfKind, recordsPage } from './records.ts';
 import { KEEP_ACCEPTED } from './drift.ts';
@@ -363,7 +363,10 @@ async function records({ view, clock }: DashboardParts, query: URLSearchParams):
     found.push({
       kind: each,
       page: isSearch ? await searchRecords(place(each), search) : readListPage(place(each), after, PAGE),
-      removed: isSearch && after === null ? await searchRemoved(place(each), search) : [],
+      others:
+        isSearch && after === null
+          ? [...(await searchRemoved(place(each), search)), ...(await searchFormer(place(each), search))]
+          : [],
     });
   }
   return recordsPage({ mirror, config, sources, source, kind, within, text, found, isLater: after !== null });

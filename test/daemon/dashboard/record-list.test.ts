@@ -4,6 +4,7 @@ import { systemClock } from '../../../src/core/clock.ts';
 import {
   type RecordPlace,
   readListPage,
+  searchFormer,
   searchRecords,
   searchRemoved,
 } from '../../../src/daemon/dashboard/record-list.ts';
@@ -73,6 +74,45 @@ describe('the record browser', () => {
     const shown = await (await fetch(url + recordPath('roles', id, removed?.record))).text();
     expect(shown).not.toContain('<h1>2 records');
     expect(shown).toContain('removed');
+  });
+
+  it('finds by a former name, and says until when a record had it', async () => {
+    const world = await synced();
+    const organization = `/api/organizations/${KITTIWAKE_ID}/`;
+    const [id = '', other = ''] = await world.ids(`${organization}roles/`);
+    const rename = async (role: string, name: string): Promise<void> => {
+      await world.send('PATCH', `${organization}roles/${role}/`, { name });
+      world.clock.at += 60_000;
+      await world.sync();
+    };
+    await rename(id, 'First watch');
+    await rename(id, 'Second watch');
+    await rename(id, 'Third post');
+    await rename(other, 'First watch');
+    const place: RecordPlace = {
+      mirror: world.mirror(),
+      kind: 'roles',
+      source: null,
+      within: {},
+      definitionOf: () => definitionOf('roles'),
+    };
+    const search = { limit: 50, clock: systemClock, mostMs: 10_000 };
+    expect(await searchFormer(place, { ...search, text: 'WATCH' })).toMatchObject([
+      { id, name: 'Third post', isRemoved: false, was: { name: 'Second watch', until: 4 } },
+    ]);
+    expect(await searchFormer(place, { ...search, text: 'Third post' })).toEqual([]);
+    const { url } = await world.listen();
+    const page = await (await fetch(`${url}/records?q=first+watch`)).text();
+    const text = page.replace(/<[^>]*>/g, '');
+    expect(text).toMatch(/Third post was First watch until/);
+    expect(page).toContain(`/records/roles/${other}`);
+    await world.send('DELETE', `${organization}roles/${id}/`, undefined);
+    await world.sync();
+    const later = { ...place, mirror: world.mirror() };
+    expect(await searchFormer(later, { ...search, text: 'second watch' })).toMatchObject([
+      { id, name: 'Third post', isRemoved: true, was: { name: 'Second watch', until: 4 } },
+    ]);
+    expect(await searchFormer(later, { ...search, text: 'third post' })).toEqual([]);
   });
 
   it('finds by the beginning of an id, by any part of a name, and goes on where it stopped', async () => {
