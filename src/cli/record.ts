@@ -167,7 +167,7 @@ export function lookUpRecord(
   };
 }
 
-/** Of other records that had the name of those that are meant, a text each: until when, the id, and what became of it. */
+/** Of other records that had the name of those that are meant, a text each: until when, the id, and its name now. */
 export function namesakeNotes(
   mirror: Mirror,
   meant: readonly Pick<RecordRow, 'source' | 'kind' | 'id'>[],
