@@ -17,6 +17,30 @@ const VALUE_END = /[;\n]|["'](?=[\s,.:;)\]}/>]|$)|$/g;
 export const PLACEHOLDER =
   /^(?:\$\{(?![\w.]+(?::?[-=]|:\+)[^}])|\{[^}\d]*\}|\$\(|\{\{|%[sd(]|<|:[a-z]|\*+$|["']\s*[+.,;:)\]}])/;
 
+/** What examples and forms have in place of the value of a member. */
+const NO_VALUE =
+  /^(?:string|text|password|secret|tokens?|auth|required|optional|hidden|none|null|undefined|true|false)$/i;
+
+/**
+ * A `PLACEHOLDER` where it is all of the value: `${pass}`, `{{pass}}`, `{0}`, `{db_pass}`, `%(pass)s`, `%PASS%`, `$PASS`, `<pass>`. A default
+ * in it (`${pass:-x}`) is a value, and so is what looks like a token or, in `{}` and `<>`, has a digit.
+ */
+const ENTIRE_PLACEHOLDER =
+  /^(?:[$#]\{[\w.]+\}|\{\{[\w.]*\}\}|\{(?:\d?|[a-z_.]+)\}|\$\([\w.]+\)|%(?:\([\w.]+\))?[sdv]|%[A-Z_]+%|\$[A-Z_][A-Z0-9_]*|<[A-Za-z_ .-]+>)$/;
+
+/** True for a name in place of all of a value. */
+export function isPlaceholder(value: string): boolean {
+  if (!ENTIRE_PLACEHOLDER.test(value)) return false;
+  const runs = value.match(/[a-z0-9]{10,}/gi) ?? [];
+  return !runs.some((run) => /\d/.test(run) && /[a-z]/i.test(run));
+}
+
+/** True for what is in place of a value: a name alone (`${token}`, `{token}`, `$token`), or what examples and forms have. */
+export function isReference(value: string): boolean {
+  if (!/[a-z0-9]/i.test(value) || NO_VALUE.test(value) || PLACEHOLDER.test(value)) return true;
+  return isPlaceholder(value) || isPlaceholder(value.toUpperCase());
+}
+
 /** A parameter of a statement in place of a value of one: `?`, `$1`, and `@name`, which may be a password in a connection string. */
 const POSITION_PARAMETER = /^(?:\?|\$\d{1,2})(?=$|[\s,;)])/;
 const STATEMENT_PARAMETER = /^(?:\?\d{1,3}|\$\d{3}|@(?:[a-z_]{1,60}|p\d{1,3}))(?=$|[\s,;)])/i;

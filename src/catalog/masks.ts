@@ -1,9 +1,18 @@
 /** What servers put in place of a secret (wire-notes.md, Secrets). Written back, it would destroy the real one. */
-import { getOwn, type JsonObject } from '../core/json.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { holdsSecret, type Secret } from '../core/secret.ts';
-import { EXPRESSION, PLACEHOLDER, PROGRAM, withoutConnectionSecrets } from './connection-secrets.ts';
+import { isPlaceholder, isReference, PLACEHOLDER, withoutConnectionSecrets } from './connection-secrets.ts';
 import type { KindRow } from './kinds.ts';
+import {
+  CLOSE,
+  isSecretName,
+  OPEN,
+  REST,
+  SECRET_WORD,
+  withoutElementSecrets,
+  withoutNamedSecrets,
+  withoutYamlSecrets,
+} from './named-secrets.ts';
 
 /** Replaces a secret in reports and plans. Old and new look the same: the report says that they differ. */
 export const MASK = '[secret]';
@@ -23,57 +32,8 @@ export function isMask(text: string, patterns: readonly RegExp[] = MASK_PATTERNS
   return patterns.some((pattern) => pattern.test(text));
 }
 
-/**
- * Names that objects of no fixed shape (a destination's `config`) give to secrets, whatever the letter case and the
- * separators: the catalog lists those that are documented, and a service may have others.
- */
-const SECRET_NAME =
-  /(?:^|_)(?:(?:db|ssl|sslkey)?password|passwd|passphrase|pwd|pw|secret|secret_?key|private_?key|api_?key|access_?key|signing_?key|encryption_?key|shared_?key|account_?key|token|credentials?|authorization(?:_header)?|bearer|jwt|(?:db|ftp|smtp|user)_?pass|cookie|connection_?(?:string|uri|url)|dsn|webhook_?url)$/;
-
-/** True for the parts of a pair (`{"name":"Authorization","value":"…"}`) whose value is a secret by the name that it has. */
-export function isSecretPair(pair: JsonObject): boolean {
-  return ['name', 'key', 'header'].some((member) => {
-    const name = getOwn(pair, member);
-    return typeof name === 'string' && !name.includes(' ') && isSecretName(name);
-  });
-}
-
-/** Each alternative of `SECRET_NAME` holds one of these. Most names hold none, and such an expression takes 0.4 ms to compile. */
-const SECRET_WORD =
-  /pass|pwd|pw\b|secret|key|token|credential|authorization|bearer|jwt|cookie|connection|dsn|webhook/i;
-
-/** True where a member of that name holds a secret, judging by its name. */
-export function isSecretName(name: string): boolean {
-  if (!SECRET_WORD.test(name)) return false;
-  return SECRET_NAME.test(
-    name
-      .replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2')
-      .replaceAll(/[\s.-]+/g, '_')
-      .toLowerCase(),
-  );
-}
-
 /** The password in every `scheme://user:password@host`, up to the last `@` before the host. A placeholder is none. */
 const URL_PASSWORD = /(:\/\/[^\s/:@"'`,(]*:)[^\s/@]+(?:@[^\s/@?#"'<>,]+)*(?=@)/g;
-
-/**
- * A `PLACEHOLDER` where it is all of the value: `${pass}`, `{{pass}}`, `{0}`, `{db_pass}`, `%(pass)s`, `%PASS%`, `$PASS`, `<pass>`. A default
- * in it (`${pass:-x}`) is a value, and so is what looks like a token or, in `{}` and `<>`, has a digit.
- */
-const ENTIRE_PLACEHOLDER =
-  /^(?:[$#]\{[\w.]+\}|\{\{[\w.]*\}\}|\{(?:\d?|[a-z_.]+)\}|\$\([\w.]+\)|%(?:\([\w.]+\))?[sdv]|%[A-Z_]+%|\$[A-Z_][A-Z0-9_]*|<[A-Za-z_ .-]+>)$/;
-
-function isPlaceholder(value: string): boolean {
-  if (!ENTIRE_PLACEHOLDER.test(value)) return false;
-  const runs = value.match(/[a-z0-9]{10,}/gi) ?? [];
-  return !runs.some((run) => /\d/.test(run) && /[a-z]/i.test(run));
-}
-
-/** True for what is in place of a value: a name alone (`${token}`, `{token}`, `$token`), or what examples and forms have. */
-function isReference(value: string): boolean {
-  if (!/[a-z0-9]/i.test(value) || NO_VALUE.test(value) || PLACEHOLDER.test(value)) return true;
-  return isPlaceholder(value) || isPlaceholder(value.toUpperCase());
-}
 
 /** Addresses of webhooks and bots whose path is the secret: what is before it, then the secret. */
 const SECRET_PATHS: readonly RegExp[] = [
@@ -90,19 +50,25 @@ const SECRET_PATHS: readonly RegExp[] = [
   /(\bhook(?:\.[\w-]+)?\.(?:make|integromat)\.com\/)[^\s/?#"'<>]+/gi,
 ];
 
-/**
- * A quoted text, perhaps within one of JSON whose quotes are escaped (`\"`, `\\\"`): its quote, that which ends it, and what is between,
- * in which a quote or a backslash is escaped once more.
- */
-const OPEN = String.raw`(?<escape>\\{0,3})(?<quote>["'])`;
-const CLOSE = String.raw`\k<escape>\k<quote>`;
-const BACKSLASHES = String.raw`(?:\k<escape>\k<escape>\\\\){0,9}`;
-const REST = String.raw`(?:\\{0,60}(?!\k<quote>)[^\\\n]|${BACKSLASHES}\k<escape>\k<escape>\\\k<quote>){0,4000}${BACKSLASHES}`;
-
 /** What follows an opening quote, but not where that ends a text of a program (`"--token " + token + " -v"`). */
-const QUOTED = String.raw`(?![[\s,+.)])${REST}(?=${CLOSE})`;
-const CURL_USER = String.raw`(?:^[ \t]{0,60}|(?<![\w-])curl(?=\s)(?:[^\n;|]|(?<=\\)\n){0,500}?\s)(?:-u\s?|--user[\s=])`;
+const QUOTED = String.raw`(?![[\s,+.)])${REST}(?=${CLOSE}|\\{0,60}$)`;
+/** A part of a word of a shell. */
+const PART = String.raw`(?:${OPEN}(?![[\s,+.):;&|>\]}\\/])${REST}${CLOSE}|[^\s"'\x60])`;
+const CURL_USER = String.raw`(?:^[ \t]{0,60}|(?<![\w-])curl(?=\s)(?:[^\n;|]|(?<=\\)\n){0,500}?\s)(?:-[uU]\s?|--(?:proxy-)?user[\s=])`;
 const OPTION = String.raw`(?<![\w-])--(?:[\w-]{0,30}-)?(?:token|password|secret|api-?key|access-key)[ =]`;
+
+/** A word of a shell as the password of curl, or the value of an option, that may have quoted parts: `ann:b"c d"`. */
+function wordAfter(before: string): RegExp {
+  return new RegExp(String.raw`(${before}(?!\[|\/\/|\$\())(?:${PART})+`, 'gim');
+}
+const CURL_WORD = wordAfter(String.raw`${CURL_USER}["']?[^\s:"']{1,100}["']?:`);
+const OPTION_WORD = wordAfter(OPTION);
+const ONE_PART = new RegExp(String.raw`^(?:[^"']*|${OPEN}${REST}${CLOSE}[\\,;.)\]}]*)$`);
+
+/** True for such a word that the other forms mask. */
+function isOnePart(value: string): boolean {
+  return ONE_PART.test(value) || isReference(value);
+}
 
 /** A value in quotes of an option or a header; words have no digit, numbers no letter. */
 const QUOTED_CREDENTIAL = new RegExp(
@@ -147,7 +113,7 @@ const CREDENTIALS: readonly RegExp[] = [
     'gi',
   ),
   // What curl is given as the user and the password, with quotes around both, or around the password, or without.
-  new RegExp(String.raw`(${CURL_USER}${OPEN}[^:"'\n]{1,100}:)(?!\[|\/\/)${REST}(?=${CLOSE})`, 'gm'),
+  new RegExp(String.raw`(${CURL_USER}${OPEN}[^:"'\n]{1,100}:)(?!\[|\/\/)${REST}(?=${CLOSE}|\\{0,60}$)`, 'gm'),
   new RegExp(String.raw`(${CURL_USER}["']?[^\s:"']{1,100}["']?:${OPEN})${QUOTED}`, 'gm'),
   new RegExp(
     String.raw`(${CURL_USER}["']?[^\s:"']{1,100}:)(?!\[|\/\/)(?:\$\{[^}\n]{0,200}\}|[^\s"'])+`,
@@ -163,7 +129,7 @@ const CREDENTIALS: readonly RegExp[] = [
 
 /** A text without any of these has none of `CREDENTIALS`. */
 const CREDENTIAL_WORD =
-  /bearer|basic|authorization|--[\w-]{0,40}(?:token|password|secret|key)[ =]|private key|x-(?:api|auth|access|amz-security)-|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_(?:live|test)_|whsec_|phx_|sk-(?:proj|ant)-|sk-[a-z0-9]{48}|age-secret-key-1|shpat_|hf_|dckr_pat_|pypi-age|lin_api_|hvs\.|ya29\.|dop_v1_|curl\s|-u ?[^\s:]{1,100}:|--user|\$\{[\w.]{1,60}(?::?[-=]|:\+)|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
+  /bearer|basic|authorization|--[\w-]{0,40}(?:token|password|secret|key)[ =]|private key|x-(?:api|auth|access|amz-security)-|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_(?:live|test)_|whsec_|phx_|sk-(?:proj|ant)-|sk-[a-z0-9]{48}|age-secret-key-1|shpat_|hf_|dckr_pat_|pypi-age|lin_api_|hvs\.|ya29\.|dop_v1_|curl\s|-u ?[^\s:]{1,100}:|--(?:proxy-)?user|\$\{[\w.]{1,60}(?::?[-=]|:\+)|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
 
 /** A text, or its JSON, without any of these has nothing that `withoutUrlSecrets` replaces, as most have not. */
 const SECRET_SIGN = new RegExp(
@@ -173,63 +139,6 @@ const SECRET_SIGN = new RegExp(
 
 export function maySecretsBeIn(text: string): boolean {
   return SECRET_SIGN.test(text);
-}
-
-const COLON = String.raw`\s{0,9}:\s{0,9}`;
-const COMMA = String.raw`\s{0,9},\s{0,9}`;
-const NAME_OF_PAIR = String.raw`(?:name|key|header)${CLOSE}${COLON}${CLOSE}`;
-/** Members between the two of a pair. */
-const BETWEEN = String.raw`(?:${COMMA}${CLOSE}[^"'\\]{1,60}${CLOSE}${COLON}(?:${CLOSE}[^"'\\]{0,200}${CLOSE}|[\w.-]{1,30}))`;
-
-/** A member of JSON that is written within a text, its quotes perhaps escaped, or a pair of such (`"name":"Cookie","value":"…"`). Not the choice `a ? 'token' : 'b'`. */
-const NAMED_TEXT = new RegExp(
-  String.raw`(?<!\?\s?)(${OPEN}(?:${NAME_OF_PAIR}(?=[^"'\\]{1,60}${CLOSE}\s{0,9},))?([^"'\\]{1,60})${CLOSE}\s{0,9}(?:,\s{0,9}${CLOSE}value${CLOSE}\s{0,9})?(?::|=>)\s{0,9}${CLOSE})(${REST})(?=${CLOSE}(?:${BETWEEN}{0,4}?${COMMA}${CLOSE}${NAME_OF_PAIR}([^"'\\]{1,60})${CLOSE})?)`,
-  'g',
-);
-/** A pair with others between: it has to leave these to `NAMED_TEXT`. */
-const PAIR_APART = new RegExp(
-  String.raw`(${OPEN}${NAME_OF_PAIR}([^"'\\]{1,60})${CLOSE}${BETWEEN}{1,4}?${COMMA}${CLOSE}value${CLOSE}${COLON}${CLOSE})(${REST})(?=${CLOSE})`,
-  'g',
-);
-
-/** A text of XML. */
-const ELEMENT = /(<(?:[\w.-]{1,60}:)?([a-z][\w.-]{0,60})>)([^<>]{1,1000})(?=<\/)/gi;
-
-/** What examples and forms have in place of the value of a member. */
-const NO_VALUE =
-  /^(?:string|text|password|secret|tokens?|auth|required|optional|hidden|none|null|undefined|true|false)$/i;
-
-/** A line of YAML or a shell: what is before the value, its name, and the value, in quotes or without a space. A comment may follow. */
-const YAML_LINE =
-  /(^[ \t]{0,60}(?:-[ \t]{1,9}|export[ \t]{1,9})?([a-z][\w.-]{0,60})[ \t]?(?::[ \t]{1,20}|=(?![=>~])[ \t]?))("(?:\\"|[^"\n]){1,1000}"|'(?:'(?:\\')?'|[^'\n]){1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
-
-/** Such a value without quotes that stands for something else: an alias, a tag, a block, a flow, a path, a reference. */
-const YAML_OTHER = /^(?:[*&!|>[%@#/]|\{(?![^\s{}:,]+\}$)|\.{1,2}\/|[a-z][\w+.-]{0,20}:)|[,;({[|]$|\)[,;]?$/i;
-const TIME_OR_NUMBER = /^(?:\d{4}-\d\d-\d\d.*|\d{1,5})$/;
-/** What a program takes from an object whose name has a number: `user2.token`. */
-const NUMBERED_MEMBER = /^(?:[a-z_$]{1,40}\d{0,3}\.){1,8}[a-z_$]{1,40}$/i;
-/** Words that hyphens join, and small numbers between them: `min-8-chars`, `2FA-app`. */
-const HYPHENED_WORDS =
-  /^(?=.*[a-z]{2})(?:(?:[A-Z]?(?=[a-z]*[aeiouy])[a-z]{1,20}|\d{1,2}(?:FA)?)(?:-(?!$)|$)){2,6}$/;
-
-/** Signs that lines are not those of YAML: a block, or what programs have. */
-const BLOCK = /[{(]\s{0,9}\r?\n|^[ \t]{0,60}[})]/m;
-
-/** Names of variables that hold a secret, beyond those that do so anywhere. */
-const SECRET_VARIABLE = /(?:token|secret|password|[_.-]key|[a-z]Key)$|(?:TOKEN|SECRET|PASSWORD|KEY)$/;
-
-/**
- * Without quotes, one word of letters may be prose (`token: expired`) or a name in a program (`token: apiToken`).
- * @param isShell true for a variable in capitals: its value is not the name of another
- */
-function isYamlSecret(text: string, isShell: boolean): boolean {
-  const [quote = ''] = /^["']/.exec(text) ?? [];
-  const value = quote === '' ? text : text.slice(1, -1);
-  if (isReference(value)) return false;
-  if (quote !== '') return true;
-  if (YAML_OTHER.test(value) || TIME_OR_NUMBER.test(value) || EXPRESSION.test(value)) return false;
-  if (NUMBERED_MEMBER.test(value) || HYPHENED_WORDS.test(value)) return false;
-  return value.length >= 4 && (isShell || /[^a-z_.-]/i.test(value));
 }
 
 /** Names of parameters of an address that hold a secret, beyond those that do so anywhere. */
@@ -297,9 +206,12 @@ function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): str
         ),
       shown,
     );
-  const open = CREDENTIAL_WORD.test(text)
-    ? without(without(text, [QUOTED_CREDENTIAL], isNoCredential), CREDENTIALS)
-    : text;
+  const withoutCredentials = (): string => {
+    const words = without(text, [CURL_WORD], isOnePart);
+    const options = without(words, [OPTION_WORD], (value) => isOnePart(value) || isNoCredential(value));
+    return without(without(options, [QUOTED_CREDENTIAL], isNoCredential), CREDENTIALS);
+  };
+  const open = CREDENTIAL_WORD.test(text) ? withoutCredentials() : text;
   const named = /["'] ?(?::|=>)/.test(open) ? withoutNamedSecrets(open, mask) : open;
   const elements = named.includes('</') ? withoutElementSecrets(named, mask) : named;
   const lines = withoutYamlSecrets(elements, mask, isStrict);
@@ -315,43 +227,6 @@ function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): str
   if (!clean.includes('/')) return shown;
   const paths = without(shown, SECRET_PATHS);
   return isAddress ? without(paths, [URL_PASSWORD, TOKEN_USER], isPlaceholder) : paths;
-}
-
-function withoutNamedSecrets(text: string, mask: string): string {
-  const isSecretValue = (value: string): boolean =>
-    !(mask !== '' && value.includes(mask)) && !isReference(value.replace(/^(?:bearer|basic|token)\s+/i, ''));
-  const apart = text.replaceAll(
-    PAIR_APART,
-    (whole: string, before: string, _escape, _quote, name: string, value: string) =>
-      isSecretName(name) && isSecretValue(value) ? `${before}${mask}` : whole,
-  );
-  return apart.replaceAll(
-    NAMED_TEXT,
-    (whole: string, before: string, _escape, _quote, name: string, value: string, after?: string) => {
-      const isSecret = isSecretName(name) || (name === 'value' && isSecretName(after ?? ''));
-      // JSON within JSON.
-      if (!isSecret) return value.includes('\\"') ? before + withoutNamedSecrets(value, mask) : whole;
-      return isSecretValue(value) ? `${before}${mask}` : whole;
-    },
-  );
-}
-
-function withoutElementSecrets(text: string, mask: string): string {
-  return text.replaceAll(ELEMENT, (whole: string, before: string, name: string, value: string) =>
-    isSecretName(name) && !isReference(value.trim()) ? before + mask : whole,
-  );
-}
-
-function withoutYamlSecrets(text: string, mask: string, isStrict: boolean): string {
-  let program: boolean | undefined;
-  return text.replaceAll(YAML_LINE, (whole: string, before: string, name: string, value: string) => {
-    const isVariable = before.includes('=');
-    if (!isSecretName(name) && !(isVariable && SECRET_VARIABLE.test(name))) return whole;
-    const isShell = isVariable && name === name.toUpperCase();
-    if ((mask !== '' && value.includes(mask)) || !isYamlSecret(value, isShell)) return whole;
-    const isPerhapsCode = isStrict && !/^["']/.test(value) && !isShell;
-    return isPerhapsCode && (program ??= BLOCK.test(text) || PROGRAM.test(text)) ? whole : `${before}${mask}`;
-  });
 }
 
 /** Names of members, and ids of elements, as `shownText`; those that differ in their secrets only are numbered, so that none is taken for another. */

@@ -2,7 +2,8 @@
 import { hash } from 'node:crypto';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
-import { isSecretName, isSecretPair, MASK, MemberNames, shownText } from '../catalog/masks.ts';
+import { MASK, MemberNames, shownText } from '../catalog/masks.ts';
+import { isSecretName, isSecretPair } from '../catalog/named-secrets.ts';
 import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';

@@ -1,14 +1,8 @@
 /** Secrets: in a field's value, in the configuration, in what the service answers (design.md, Restore: Secrets). */
 import type { FieldDefinition } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/kinds.ts';
-import {
-  hasUrlPassword,
-  isMask,
-  isSecretName,
-  MASK,
-  MemberNames,
-  withoutUrlSecrets,
-} from '../catalog/masks.ts';
+import { hasUrlPassword, isMask, MASK, MemberNames, withoutUrlSecrets } from '../catalog/masks.ts';
+import { isSecretName } from '../catalog/named-secrets.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import type { SecretRule } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';

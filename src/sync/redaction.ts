@@ -4,7 +4,8 @@
  * trying values. A fingerprint counts as masked (`catalog/masks.ts`): a restore never sends it.
  */
 import { createHmac } from 'node:crypto';
-import { hasCertainSecret, isMask, isSecretName, isSecretPair, maySecretsBeIn } from '../catalog/masks.ts';
+import { hasCertainSecret, isMask, maySecretsBeIn } from '../catalog/masks.ts';
+import { isSecretName, isSecretPair } from '../catalog/named-secrets.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';

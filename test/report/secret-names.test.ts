@@ -1,7 +1,8 @@
 import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { isSecretName, MASK, withoutUrlSecrets } from '../../src/catalog/masks.ts';
+import { MASK, withoutUrlSecrets } from '../../src/catalog/masks.ts';
+import { isSecretName } from '../../src/catalog/named-secrets.ts';
 import { pointerTo } from '../../src/core/json-pointer.ts';
 import type { RestoreReport } from '../../src/restore/apply/report.ts';
 import { maskedRestore } from '../../src/report/plan-mask.ts';

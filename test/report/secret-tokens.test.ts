@@ -1,13 +1,9 @@
 /** Tokens that their beginning shows, and names and parameters of secrets, beyond those of `secret-names.test.ts`. */
+import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import {
-  isSecretName,
-  MASK,
-  maySecretsBeIn,
-  recordedText,
-  withoutUrlSecrets,
-} from '../../src/catalog/masks.ts';
+import { MASK, maySecretsBeIn, recordedText, withoutUrlSecrets } from '../../src/catalog/masks.ts';
+import { isSecretName } from '../../src/catalog/named-secrets.ts';
 import { changedDefinition } from '../../src/catalog/resource-definition.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { pointerTo } from '../../src/core/json-pointer.ts';
@@ -100,6 +96,35 @@ it.each<[text: string, shown: string]>([
     'get("https://x.example/?token=[secret]"); https://x.example/?key=[secret];',
   ],
   ['a; export PASSWORD="a\\"b c" d', 'a; export PASSWORD=[secret] d'],
+  ['curl -u ann:b"c d" h; curl -u ann:"e"f\'g h\' i', 'curl -u ann:[secret] h; curl -u ann:[secret] i'],
+  [
+    String.raw`{"run":"curl -u ann:b\"c d\" h","a":"curl -u ann:b","c":"d"}`,
+    '{"run":"curl -u ann:[secret] h","a":"curl -u ann:[secret]","c":"d"}',
+  ],
+  [
+    'curl -x p -U ann:b1 h; curl --proxy-user ann:b1 h',
+    'curl -x p -U ann:[secret] h; curl --proxy-user ann:[secret] h',
+  ],
+  ['cmd --password ab1"c d" -v', 'cmd --password [secret] -v'],
+  ['curl -u "ann:b c', 'curl -u "ann:[secret]'],
+  ['{"user":"a","password":"abc', '{"user":"a","password":"[secret]'],
+  ['{"password":"abc... (cut)\nnext: "a"', '{"password":"[secret]\nnext: "a"'],
+  [String.raw`{"body":"{\"password\":\"abc"}`, String.raw`{"body":"{\"password\":\"[secret]"}`],
+  ['{"name":"Cookie","on":true,"value":"a b', '{"name":"Cookie","on":true,"value":"[secret]'],
+  [`{"password":"${'x'.repeat(5000)}"}`, '{"password":"[secret]"}'],
+  [
+    String.raw`{"p\u0061ssword":"x","\u0050assword":"y","a\u0062":"z"} {\"p\\u0061ssword\":\"x\"}`,
+    String.raw`{"p\u0061ssword":"[secret]","\u0050assword":"[secret]","a\u0062":"z"} {\"p\\u0061ssword\":\"[secret]\"}`,
+  ],
+  [
+    '{"password":["x1y2","hunter2"],"credentials":{"user":"ann","keys":[{"a":"Zq5/Ab2"}],"n":1},"b":"Zq5Ab2"}',
+    '{"password":["[secret]","[secret]"],"credentials":{"user":"ann","keys":[{"a":"[secret]"}],"n":1},"b":"Zq5Ab2"}',
+  ],
+  [
+    String.raw`{\"Cookie\":[\"a=b; path=/\"],\"Authorization\":[\"Bearer swordfish\"],\"Accept\":[\"a1b2/c\"]}`,
+    String.raw`{\"Cookie\":[\"[secret]\"],\"Authorization\":[\"[secret]\"],\"Accept\":[\"a1b2/c\"]}`,
+  ],
+  ['{"tokens":["Zq5Ab2"],"token":["Zq5Ab2","Zq6Ab', '{"tokens":["Zq5Ab2"],"token":["[secret]","[secret]'],
   ['Authorization: Token Zq5', 'Authorization: Token [secret]'],
   ['Authorization: Token token="Zq5"', 'Authorization: Token token="[secret]"'],
   ['cmd --token Zq5Ab2 --ci-api-key="Zq5Ab2"', 'cmd --token [secret] --ci-api-key="[secret]"'],
@@ -124,12 +149,70 @@ it.each<[text: string, shown: string]>([
     'password: {db_pass}\npassword: {a: b2}\ntoken: {}',
     '?token=$TOKEN and ?token={token} and ?tokens=5 and `?token=…`',
     '[{"name":"Authorization","value":"{{token}}"},{"name":"a","value":"b"}] {"name":"token"}',
+    '{"password":["This field is required.","It has fewer than 8 characters."],"token":["invalid"]}',
+    '{"password":{"type":"string","format":"uuid4","pattern":"^[a-z0-9]{8}$","minLength":8}}',
+    `'password' => ['required', 'min:8', Rule::in(["a"])], "token": {"label": "Your token", "help": "/docs/v2"}`,
+    '{"token":["{{token1}}","${T}"],"password":[]} the member "password": "',
+    'use "curl -u ann:$PW", "a b" and \'curl -u ann:$PW\' or',
     'https:\\/\\/user@h.example\\/a',
   ].map((text): [string, string] => [text, text]),
 ])('in a text: %s', (text, shown) => {
   expect(withoutUrlSecrets(text, MASK)).toBe(shown);
   expect(maySecretsBeIn(JSON.stringify(text)) || shown === text).toBe(true);
   expect(withoutUrlSecrets(shown, MASK)).toBe(shown);
+});
+
+it('in JSON below a secret name, at any depth, with escapes in the name, and cut off anywhere', () => {
+  const secret = fc.stringMatching(/^[a-z]{3,9}[0-9]{3,9}[A-Z+/"\\]{3,9}$/);
+  const name = fc.constantFrom('password', 'apiKey', 'client_secret', 'Authorization').chain((each) =>
+    fc.nat(each.length - 1).map((at) => ({
+      plain: each,
+      escaped: `${each.slice(0, at)}\\u00${each.charCodeAt(at).toString(16)}${each.slice(at + 1)}`,
+    })),
+  );
+  const below = fc.letrec((tie) => ({
+    value: fc.oneof(
+      fc.constant('SECRET'),
+      fc.array(tie('value'), { minLength: 1 }),
+      fc.record({ a: tie('value') }),
+    ),
+  })).value;
+  fc.assert(
+    fc.property(secret, name, below, fc.nat(2), fc.nat(), (text, { plain, escaped }, value, within, cut) => {
+      let json = JSON.stringify({ a: 'b', [plain]: value, c: 'd' })
+        .replaceAll('"SECRET"', () => JSON.stringify(text))
+        .replace(plain, () => escaped);
+      for (let level = 0; level < within; level++) json = JSON.stringify({ body: json });
+      for (const shown of [json, json.slice(0, cut % json.length)])
+        expect(withoutUrlSecrets(shown, MASK)).not.toContain(text.slice(0, 6));
+      expect(withoutUrlSecrets(json, MASK)).toMatch(/"c\\*":\\*"d/);
+    }),
+  );
+});
+
+it('and no sentence, word or rule below such a name', () => {
+  const words = fc.constantFrom(
+    'is',
+    'too',
+    'short',
+    'required',
+    'needs 8 characters',
+    'min:8',
+    '2FA-app',
+    'ungültig',
+  );
+  fc.assert(
+    fc.property(
+      fc.array(words, { minLength: 1 }),
+      fc.constantFrom('password', 'token', 'secret'),
+      (all, name) => {
+        const text = JSON.stringify({
+          errors: { [name]: [all.join(' '), ...all], more: { [name]: { help: all } } },
+        });
+        expect(withoutUrlSecrets(text, MASK)).toBe(text);
+      },
+    ),
+  );
 });
 
 it('in a pair of a name and a value, also within a record', () => {

@@ -2,7 +2,7 @@
 import { CATALOG, definitionOf } from '../../catalog/catalog.ts';
 import type { FieldDefinition } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
-import { isSecretName } from '../../catalog/masks.ts';
+import { isSecretName } from '../../catalog/named-secrets.ts';
 import { type ResourceDefinition, changedDefinition } from '../../catalog/resource-definition.ts';
 import { volatileFields } from '../../catalog/volatile-names.ts';
 import { resolvePointer } from '../../core/json-pointer.ts';

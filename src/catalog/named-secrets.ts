@@ -1,0 +1,205 @@
+/** Secrets that the name before them shows: members of records and of JSON, elements of XML, lines of YAML and of a shell. */
+import { getOwn, type JsonObject } from '../core/json.ts';
+import { EXPRESSION, isReference, PROGRAM } from './connection-secrets.ts';
+
+/**
+ * Names that objects of no fixed shape (a destination's `config`) give to secrets, whatever the letter case and the
+ * separators: the catalog lists those that are documented, and a service may have others.
+ */
+const SECRET_NAME =
+  /(?:^|_)(?:(?:db|ssl|sslkey)?password|passwd|passphrase|pwd|pw|secret|secret_?key|private_?key|api_?key|access_?key|signing_?key|encryption_?key|shared_?key|account_?key|token|credentials?|authorization(?:_header)?|bearer|jwt|(?:db|ftp|smtp|user)_?pass|cookie|connection_?(?:string|uri|url)|dsn|webhook_?url)$/;
+
+/** True for the parts of a pair (`{"name":"Authorization","value":"…"}`) whose value is a secret by the name that it has. */
+export function isSecretPair(pair: JsonObject): boolean {
+  return ['name', 'key', 'header'].some((member) => {
+    const name = getOwn(pair, member);
+    return typeof name === 'string' && !name.includes(' ') && isSecretName(name);
+  });
+}
+
+/** Each alternative of `SECRET_NAME` holds one of these. Most names hold none, and such an expression takes 0.4 ms to compile. */
+export const SECRET_WORD =
+  /pass|pwd|pw\b|secret|key|token|credential|authorization|bearer|jwt|cookie|connection|dsn|webhook/i;
+
+/** True where a member of that name holds a secret, judging by its name. */
+export function isSecretName(name: string): boolean {
+  if (!SECRET_WORD.test(name)) return false;
+  return SECRET_NAME.test(
+    name
+      .replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2')
+      .replaceAll(/[\s.-]+/g, '_')
+      .toLowerCase(),
+  );
+}
+
+/**
+ * A quoted text, perhaps within one of JSON whose quotes are escaped (`\"`, `\\\"`): its quote, that which ends it, and what is between,
+ * in which a quote or a backslash is escaped once more.
+ */
+export const OPEN = String.raw`(?<escape>\\{0,3})(?<quote>["'])`;
+export const CLOSE = String.raw`\k<escape>\k<quote>`;
+const BACKSLASHES = String.raw`(?:\k<escape>\k<escape>\\\\){0,9}`;
+export const REST = String.raw`(?:\\{0,60}(?!\k<quote>)[^\\\n]|${BACKSLASHES}\k<escape>\k<escape>\\\k<quote>){0,20000}${BACKSLASHES}`;
+
+const COLON = String.raw`\s{0,9}:\s{0,9}`;
+const COMMA = String.raw`\s{0,9},\s{0,9}`;
+const NAME = String.raw`(?:[^"'\\]|\\{1,4}u[\da-fA-F]{4}){1,60}`;
+const NAME_OF_PAIR = String.raw`(?:name|key|header)${CLOSE}${COLON}${CLOSE}`;
+/** Members between the two of a pair. */
+const BETWEEN = String.raw`(?:${COMMA}${CLOSE}${NAME}${CLOSE}${COLON}(?:${CLOSE}[^"'\\]{0,200}${CLOSE}|[\w.-]{1,30}))`;
+
+/**
+ * A member of JSON that is written within a text, its quotes perhaps escaped, or a pair of such (`"name":"Cookie","value":"…"`). The text may
+ * be cut off in the value. Not the choice `a ? 'token' : 'b'`.
+ */
+const NAMED_TEXT = new RegExp(
+  String.raw`(?<!\?\s?)(${OPEN}(?:${NAME_OF_PAIR}(?=${NAME}${CLOSE}\s{0,9},))?(${NAME})${CLOSE}\s{0,9}(?:,\s{0,9}${CLOSE}value${CLOSE}\s{0,9})?(?::|=>)\s{0,9}${CLOSE})(${REST})(?=(?:${CLOSE}${BETWEEN}{0,4}?${COMMA}${CLOSE}${NAME_OF_PAIR}(${NAME})${CLOSE})?)`,
+  'g',
+);
+/** A pair with others between: it has to leave these to `NAMED_TEXT`. */
+const PAIR_APART = new RegExp(
+  String.raw`(${OPEN}${NAME_OF_PAIR}(${NAME})${CLOSE}${BETWEEN}{1,4}?${COMMA}${CLOSE}value${CLOSE}${COLON}${CLOSE})(${REST})`,
+  'g',
+);
+/** A member of JSON that is a list or an object. */
+const NAMED_LIST = new RegExp(
+  String.raw`(?<!\?\s?)${OPEN}(?<name>${NAME})${CLOSE}\s{0,9}(?::|=>)\s{0,9}(?=[[{])`,
+  'g',
+);
+/** What such a one consists of. */
+const LIST_PART = new RegExp(
+  String.raw`${OPEN}(?<value>${REST})(?:${CLOSE}\s{0,9}(?<name>:|=>)?)?|[[\]{}]`,
+  'g',
+);
+
+/** A text of XML. */
+const ELEMENT = /(<(?:[\w.-]{1,60}:)?([a-z][\w.-]{0,60})>)([^<>]{1,1000})(?=<\/)/gi;
+
+/** A line of YAML or a shell: what is before the value, its name, and the value, in quotes or without a space. A comment may follow. */
+const YAML_LINE =
+  /(^[ \t]{0,60}(?:-[ \t]{1,9}|export[ \t]{1,9})?([a-z][\w.-]{0,60})[ \t]?(?::[ \t]{1,20}|=(?![=>~])[ \t]?))("(?:\\"|[^"\n]){1,1000}"|'(?:'(?:\\')?'|[^'\n]){1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
+
+/** Such a value without quotes that stands for something else: an alias, a tag, a block, a flow, a path, a reference. */
+const YAML_OTHER = /^(?:[*&!|>[%@#/]|\{(?![^\s{}:,]+\}$)|\.{1,2}\/|[a-z][\w+.-]{0,20}:)|[,;({[|]$|\)[,;]?$/i;
+const TIME_OR_NUMBER = /^(?:\d{4}-\d\d-\d\d.*|\d{1,5})$/;
+/** What a program takes from an object whose name has a number: `user2.token`. */
+const NUMBERED_MEMBER = /^(?:[a-z_$]{1,40}\d{0,3}\.){1,8}[a-z_$]{1,40}$/i;
+/** Words that hyphens join, and small numbers between them: `min-8-chars`, `2FA-app`. */
+const HYPHENED_WORDS =
+  /^(?=.*[a-z]{2})(?:(?:[A-Z]?(?=[a-z]*[aeiouy])[a-z]{1,20}|\d{1,2}(?:FA)?)(?:-(?!$)|$)){2,6}$/;
+
+/** Signs that lines are not those of YAML: a block, or what programs have. */
+const BLOCK = /[{(]\s{0,9}\r?\n|^[ \t]{0,60}[})]/m;
+
+/** Names of variables that hold a secret, beyond those that do so anywhere. */
+const SECRET_VARIABLE = /(?:token|secret|password|[_.-]key|[a-z]Key)$|(?:TOKEN|SECRET|PASSWORD|KEY)$/;
+
+/**
+ * Without quotes, one word of letters may be prose (`token: expired`) or a name in a program (`token: apiToken`).
+ * @param isShell true for a variable in capitals: its value is not the name of another
+ */
+function isYamlSecret(text: string, isShell: boolean): boolean {
+  const [quote = ''] = /^["']/.exec(text) ?? [];
+  const value = quote === '' ? text : text.slice(1, -1);
+  if (isReference(value)) return false;
+  if (quote !== '') return true;
+  if (YAML_OTHER.test(value) || TIME_OR_NUMBER.test(value) || EXPRESSION.test(value)) return false;
+  if (NUMBERED_MEMBER.test(value) || HYPHENED_WORDS.test(value)) return false;
+  return value.length >= 4 && (isShell || /[^\p{L}_.-]/u.test(value));
+}
+
+/** The text with the mask in place of texts of JSON below members whose names are those of secrets. */
+export function withoutNamedSecrets(text: string, mask: string): string {
+  return withoutListSecrets(withoutTextSecrets(text, mask), mask);
+}
+
+function withoutTextSecrets(text: string, mask: string): string {
+  const isSecretValue = (value: string): boolean =>
+    !(mask !== '' && value.includes(mask)) && !isReference(value.replace(SCHEME, ''));
+  const apart = text.replaceAll(
+    PAIR_APART,
+    (whole: string, before: string, _escape, _quote, name: string, value: string) =>
+      isSecretName(unescaped(name)) && isSecretValue(value) ? `${before}${mask}` : whole,
+  );
+  return apart.replaceAll(
+    NAMED_TEXT,
+    (whole: string, before: string, _escape, _quote, name: string, value: string, after?: string) => {
+      const isSecret =
+        isSecretName(unescaped(name)) || (name === 'value' && isSecretName(unescaped(after ?? '')));
+      // JSON within JSON, or behind a value that does not end.
+      if (!isSecret) return /["']/.test(value) ? before + withoutTextSecrets(value, mask) : whole;
+      return isSecretValue(value) ? `${before}${mask}` : whole;
+    },
+  );
+}
+
+/**
+ * Below such a member, what a line of YAML would have without quotes: forms answer with sentences there (`{"password":["is too
+ * short"]}`). A header holds no sentence.
+ */
+function withoutListSecrets(text: string, mask: string): string {
+  let [shown, end, next] = ['', 0, 0];
+  for (const { index, 0: head, groups = {} } of text.matchAll(NAMED_LIST)) {
+    const name = unescaped(groups['name'] ?? '');
+    // Within another.
+    if (index < next || !isSecretName(name)) continue;
+    const isHeader = /authorization|cookie/i.test(name);
+    const parts = new RegExp(LIST_PART);
+    parts.lastIndex = index + head.length;
+    let depth = 0;
+    let member = '';
+    for (let part = parts.exec(text); part !== null; part = parts.exec(text)) {
+      const { escape = '', quote = '', value, name: colon } = part.groups ?? {};
+      if (value === undefined) depth += /[[{]/.test(part[0]) ? 1 : -1;
+      else if (colon === undefined && !SCHEMA_MEMBER.test(member) && isListSecret(value, isHeader, mask)) {
+        const start = part.index + escape.length + quote.length;
+        shown += text.slice(end, start) + mask;
+        end = start + value.length;
+      }
+      member = colon === undefined ? '' : (value ?? '');
+      next = parts.lastIndex;
+      if (depth === 0) break;
+    }
+  }
+  return shown + text.slice(end);
+}
+
+function isListSecret(value: string, isHeader: boolean, mask: string): boolean {
+  if (mask !== '' && value.includes(mask)) return false;
+  const own = unescaped(value).replace(SCHEME, '');
+  return isHeader ? !isReference(own) : !/\s|\p{Lo}/u.test(own) && isYamlSecret(own, false);
+}
+
+/** What a schema says of a member. */
+const SCHEMA_MEMBER = /^(?:type|format|pattern|\$ref)$/;
+const SCHEME = /^(?:bearer|basic|token)\s+/i;
+
+/** A text of JSON with characters in place of their `\uXXXX`. */
+function unescaped(text: string): string {
+  return text.replaceAll(/\\+u([\da-f]{4})/gi, (_whole, code: string) =>
+    String.fromCharCode(Number.parseInt(code, 16)),
+  );
+}
+
+/** The text with the mask in place of texts of XML whose elements have such names. */
+export function withoutElementSecrets(text: string, mask: string): string {
+  return text.replaceAll(ELEMENT, (whole: string, before: string, name: string, value: string) =>
+    isSecretName(name) && !isReference(value.trim()) ? before + mask : whole,
+  );
+}
+
+/**
+ * The text with the mask in place of such values on lines of their own.
+ * @param isStrict true where a value without quotes in a program is none, though it may be one
+ */
+export function withoutYamlSecrets(text: string, mask: string, isStrict: boolean): string {
+  let program: boolean | undefined;
+  return text.replaceAll(YAML_LINE, (whole: string, before: string, name: string, value: string) => {
+    const isVariable = before.includes('=');
+    if (!isSecretName(name) && !(isVariable && SECRET_VARIABLE.test(name))) return whole;
+    const isShell = isVariable && name === name.toUpperCase();
+    if ((mask !== '' && value.includes(mask)) || !isYamlSecret(value, isShell)) return whole;
+    const isPerhapsCode = isStrict && !/^["']/.test(value) && !isShell;
+    return isPerhapsCode && (program ??= BLOCK.test(text) || PROGRAM.test(text)) ? whole : `${before}${mask}`;
+  });
+}
