@@ -1,12 +1,13 @@
 /** `tidemark sandbox`: the embedded server of the entire interface. Runs until it is stopped. */
 import { hostname } from 'node:os';
+import { wideNetworks } from '../config/checking.ts';
 import { profileOption } from '../config/profile.ts';
 import { aborted } from '../core/aborted.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import type { ListeningAt } from '../core/local-url.ts';
 import { createSandbox } from '../server/sandbox.ts';
-import { print, type CommandContext } from './context.ts';
+import { print, printNote, type CommandContext } from './context.ts';
 import { commandLog } from './source-probe.ts';
 
 interface SandboxCommandOptions {
@@ -22,6 +23,7 @@ interface SandboxCommandOptions {
 }
 
 export async function sandbox(context: CommandContext, options: SandboxCommandOptions): Promise<ExitCode> {
+  printNote(context, wideProxies(options));
   const key = options.key ?? 'sandbox-key';
   const server = await createSandbox({
     clock: systemClock,
@@ -64,4 +66,9 @@ export function elsewhere({ url, isEverywhere }: ListeningAt): string {
   return isEverywhere
     ? `, and on the other addresses of this machine, such as http://${hostname()}:${new URL(url).port}`
     : '';
+}
+
+/** Warnings of wide ranges among the proxies of the command line, as the configuration has them. */
+export function wideProxies({ trustedProxy = [] }: { readonly trustedProxy?: readonly string[] }): string[] {
+  return wideNetworks(trustedProxy).map((line) => `--trusted-proxy: ${line}`);
 }

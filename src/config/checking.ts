@@ -261,15 +261,23 @@ export function readTextFile(path: string): TextFile {
 
 /** The addresses of proxies, after a warning of ranges that have more than proxies in them. */
 export function withWideNamed({ tree, warnings }: Checking, networks: readonly string[]): readonly string[] {
+  const claims = 'any address and, with http.userHeader, any name';
+  for (const line of wideNetworks(networks, claims))
+    warnings.push(`${place(tree, ['http', 'trustedProxies'])}${line}`);
+  return networks;
+}
+
+/**
+ * A line of each range that has more than proxies in it.
+ * @param claims what its forwarded headers are believed for
+ */
+export function wideNetworks(networks: readonly string[], claims = 'any address'): string[] {
   const wide = networks.filter((each) => {
     const [address = '', bits] = each.split('/');
     return bits !== undefined && (address.includes(':') ? Number(bits) < 32 : Number(bits) <= 8);
   });
-  for (const each of wide) {
+  return wide.map((each) => {
     const who = each.startsWith('127.') ? 'every user of this machine' : 'whoever is in it';
-    warnings.push(
-      `${place(tree, ['http', 'trustedProxies'])}${each} is wide: ${who} can claim any address and, with http.userHeader, any name; list the proxies alone`,
-    );
-  }
-  return networks;
+    return `${each} is wide: ${who} can claim ${claims}; list the proxies alone`;
+  });
 }

@@ -102,6 +102,21 @@ describe('serve', () => {
     await ended;
   });
 
+  it.each(['serve', 'sandbox'])('%s warns of a range that has more than proxies in it', async (command) => {
+    const service = await FakeService.start();
+    const env = environment(service.url, scratch());
+    if (command === 'serve') expect((await tidemark(['sync', '--quiet'], { env })).code).toBe(0);
+    const proxies = ['0.0.0.0/0', '10.1.0.0/16'].flatMap((each) => ['--trusted-proxy', each]);
+    const { child, ended } = start([command, '--port', '0', '--json', ...proxies], { env });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    child.stdout?.once('data', () => child.kill('SIGINT'));
+    const { stderr } = await ended;
+    expect(stderr).toContain(
+      '--trusted-proxy: 0.0.0.0/0 is wide: whoever is in it can claim any address; list the proxies alone',
+    );
+    expect(stderr).not.toContain('10.1.0.0');
+  });
+
   it('refuses to start where it would be open, or has nothing to serve', async () => {
     const service = await FakeService.start();
     const directory = scratch();
