@@ -24,7 +24,7 @@ import type { Connection } from './database.ts';
 import { excluded, param, paramsOf, prepared, unlessGiven } from './query.ts';
 import { RecreatedIds } from './recreated-ids.ts';
 import { readIdMap } from './id-map.ts';
-import { isUnlikeSealed, sealRow } from './row-seals.ts';
+import { isSealed, isUnlikeSealed, sealRow } from './row-seals.ts';
 import { DamagedRow, knownKind, storedPath, storedScope, textOf } from './stored-names.ts';
 import { acceptances, fingerprintKey } from './schema/retention-tables.ts';
 import { alteredLogText, lastMove } from './verify-chain.ts';
@@ -365,9 +365,9 @@ const SET_FINGERPRINT_KEY = prepared((db) =>
   db.insert(fingerprintKey).values(paramsOf(fingerprintKey)).prepare(),
 );
 
-/** Makes the key of this mirror's fingerprints, unless there is one. */
+/** Makes the key of this mirror's fingerprints, unless there is one, or was: with another, every fingerprint would seem to be of another value. */
 export function makeFingerprintKey(writer: Connection): void {
-  if (FINGERPRINT_KEY(writer).get() !== undefined) return;
+  if (FINGERPRINT_KEY(writer).get() !== undefined || isSealed(writer, 'fingerprint_key', [1])) return;
   writer
     .transaction(() => {
       SET_FINGERPRINT_KEY(writer).run({ id: 1, key: randomBytes(FINGERPRINT_KEY_BYTES) });
@@ -384,11 +384,12 @@ function readFingerprintKey(connection: Connection): Uint8Array {
   const key = FINGERPRINT_KEY(connection).get()?.key;
   const isIntact = key instanceof Uint8Array && key.length === FINGERPRINT_KEY_BYTES;
   if (isIntact && !isUnlikeSealed(connection, 'fingerprint_key', [1])) return key;
-  const isGone = key === undefined;
-  const state = isGone ? 'is gone from the mirror' : 'is not as it was made';
-  throw new TidemarkError('mirror_corrupt', `the key of the drift fingerprints ${state}`, {
-    hint: `restore a backup${isGone ? '; or run `tidemark sync` for another one, and accept the drift again' : ''}`,
-  });
+  const state = key === undefined ? 'is gone from the mirror' : 'is not as it was made';
+  throw new TidemarkError(
+    'mirror_corrupt',
+    `accepted and redacted values cannot be compared: the key of the drift fingerprints ${state}`,
+    { hint: 'restore a backup; without one, move the mirror away and run `tidemark sync` for a new one' },
+  );
 }
 
 const GIVEN_BY_FINGERPRINT = and(

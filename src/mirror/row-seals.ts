@@ -132,6 +132,11 @@ export function isUnlikeSealed(connection: Connection, set: SealedSet, key: RowK
   return found !== undefined && seal?.equals(rowSeal(set, found)) === false;
 }
 
+/** True for a row that was sealed, also where another program deleted it. */
+export function isSealed(connection: Connection, set: SealedSet, key: RowKey): boolean {
+  return sealReader(connection, set)(JSON.stringify(key)) !== undefined;
+}
+
 /** The row of a run that is not as it was when the run ended. */
 export interface UnlikeSealedRun {
   readonly run: number;

@@ -312,6 +312,19 @@ describe('fingerprints', () => {
     expect(keys[1]).not.toBe(keys[0]);
   });
 
+  it('does not take an accepted value for a changed one where the key of the fingerprints was deleted', async () => {
+    const { service, directory, expectRun } = await baselined();
+    service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted');
+    alterFile(join(directory, 'mirror.db'), 'DELETE FROM fingerprint_key');
+    await expectRun(0, 'sync', '--quiet');
+    const { stdout, stderr } = await expectRun(1, 'drift');
+    expect(stdout + stderr).not.toContain('changed again');
+    expect(stderr).toContain('cannot be compared: the key of the drift fingerprints is gone from the mirror');
+    expect((await expectRun(1, 'verify')).stderr).toContain('the key of the drift fingerprints is gone');
+  });
+
   it.each([
     [
       'altered',
