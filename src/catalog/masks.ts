@@ -55,7 +55,7 @@ const QUOTED = String.raw`(?![[\s,+.)])${REST}(?=${CLOSE}|\\{0,60}$)`;
 /** A part of a word of a shell. */
 const PART = String.raw`(?:${OPEN}(?![[\s,+.):;&|>\]}\\/])${REST}${CLOSE}|[^\s"'\x60])`;
 const CURL_USER = String.raw`(?:^[ \t]{0,60}|(?<![\w-])curl(?=\s)(?:[^\n;|]|(?<=\\)\n){0,500}?\s)(?:-[uU]\s?|--(?:proxy-)?user[\s=])`;
-const OPTION = String.raw`(?<![\w-])--(?:[\w-]{0,30}-)?(?:token|password|secret|api-?key|access-key)[ =]`;
+const OPTION = String.raw`(?<![\w-])--(?:[\w-]{0,30}-)?(?:token|password|secret|api-?key|access-key|oauth2-bearer)[ =]`;
 
 /** A word of a shell as the password of curl, or the value of an option, that may have quoted parts: `ann:b"c d"`. */
 function wordAfter(before: string): RegExp {
@@ -82,7 +82,7 @@ function isNoCredential(value: string): boolean {
 
 /** Credentials that a text of any kind shows as such: what is before each, then the secret. */
 const CREDENTIALS: readonly RegExp[] = [
-  /(authorization["'`\\]{0,4}\s{0,9}[:=]\s{0,9}["'`\\]{0,4}(?:bearer|basic|token(?=\s{1,9}\S{0,200}\d))\s{1,9}(?:token=["'`\\]{0,4})?)(?!\[)(?:\$\{[^}\n]{0,200}\}|[^\s"'`\\,;])+/gi,
+  /(authorization["'`\\]{0,4}\s{0,9}[:=]\s{0,9}["'`\\]{0,4}(?:bearer|basic|(?:token|api-?key|ssws|geniekey)(?=\s{1,9}\S{0,200}\d))\s{1,9}(?:token=["'`\\]{0,4})?)(?!\[)(?:\$\{[^}\n]{0,200}\}|[^\s"'`\\,;])+/gi,
   // A default of a variable, behind a name or a parameter.
   /((?<![\w-])[\w-]{0,60}(?:token|secret|passw(?:or)?d|pwd|key|authorization)["'`\\]{0,4}\s?[:=]\s?["'`\\]{0,4})\$\{[\w.]{1,60}(?::?[-=]|:\+)(?:[^{}\n]|\{[^{}\n]{0,100}\}){1,200}\}/gi,
   // The entire text; without a digit or mixed case it may be words.
@@ -90,8 +90,14 @@ const CREDENTIALS: readonly RegExp[] = [
   // Such a name within a JSON pointer.
   /(\/(?:[Bb]earer|[Bb]asic)\s+)(?=[^\s/]*(?:\d|[a-z][A-Z]))[\w.~+=-]{16,}/g,
   // The header that many services take a key in; words have no digit.
-  /((?:^|[\s"'])x-(?:api|auth|access)-(?:key|token)["'\\]{0,4}\s{0,9}:\s{0,9}["'\\]{0,4})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{8,}/gi,
+  /((?:^|[\s"'])(?:x-(?:\w{1,20}-)?(?:api|auth|access|vault|gitlab)-(?:key|token)|private-token)["'\\]{0,4}\s{0,9}:\s{0,9}["'\\]{0,4})(?=[\w.~+/=-]{0,200}\d)[\w.~+/=-]{8,}/gi,
   /((?<![\w-])x-amz-security-token["'\\]{0,4}\s{0,9}[=:]\s{0,9}["'\\]{0,4})[\w%/+=-]{16,}/gi,
+  // Cookies, to the end of the line or of the quotes.
+  /((?:^|[\s"'])(?:set-)?cookie\s{0,9}:\s{0,9})(?=[\w.-]{1,60}=(?=[^\s;"']{0,200}\d)[^\s;"']{6,})[^\n"'`\\]+/gi,
+  // What other commands and their files have.
+  /((?<![\w-])(?:sshpass\s{1,9}-p\s?|docker login\s(?:[^\n|;]{0,200}?\s)?-p\s))(?![\s[])[^\s"'`\\;]+/g,
+  /((?<![\w-])machine\s{1,9}\S{1,200}\s{1,9}login\s{1,9}\S{1,200}\s{1,9}password\s{1,9})(?!\[)\S+/g,
+  /((?<![\w-])jdbc:oracle:\w{1,20}:[^\s/@:]{1,60}\/)(?!\[)[^\s@]+(?=@)/gi,
   // Tokens that their beginning shows: of GitHub, npm, GitLab, OpenAI, Anthropic, Docker Hub, HashiCorp Vault,
   /((?<![\w-])(?:gh[pousr]|npm)_)[a-z0-9]{36,}/gi,
   /((?<![\w-])(?:glpat-|sk-(?:proj|ant)-|dckr_pat_|github_pat_|hvs\.))[\w-]{20,}/g,
@@ -124,16 +130,19 @@ const CREDENTIALS: readonly RegExp[] = [
   /((?<![\w-])AIza)[\w-]{35,}/g,
   /((?<![\w-])eyJ)[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}/g,
   /((?<![\w-])aws_(?:secret_access_key|session_token)\s{0,9}[=:]\s{0,9}["']?)[\w/+=]{16,}/gi,
-  /(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:[^]{1,8000}?(?=-----END )|[\w+/=\\\s.,:()-]+)/g,
 ];
+
+/** What begins with a tag is no placeholder here. */
+const PRIVATE_KEY =
+  /(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:[^]{1,8000}?(?=-----END )|(?:[\w+/=\\\s.,:()-]|<br ?\/?>|&gt;|>)+)/g;
 
 /** A text without any of these has none of `CREDENTIALS`. */
 const CREDENTIAL_WORD =
-  /bearer|basic|authorization|--[\w-]{0,40}(?:token|password|secret|key)[ =]|private key|x-(?:api|auth|access|amz-security)-|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_(?:live|test)_|whsec_|phx_|sk-(?:proj|ant)-|sk-[a-z0-9]{48}|age-secret-key-1|shpat_|hf_|dckr_pat_|pypi-age|lin_api_|hvs\.|ya29\.|dop_v1_|curl\s|-u ?[^\s:]{1,100}:|--(?:proxy-)?user|\$\{[\w.]{1,60}(?::?[-=]|:\+)|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
+  /bearer|basic|authorization|--[\w-]{0,40}(?:token|password|secret|key|bearer)[ =]|private key|x-(?:\w{1,20}-)?(?:api|auth|access|vault|gitlab|amz-security)-|private-token|cookie|sshpass|docker login|\bmachine\s|jdbc:oracle|gh[pousr]_|github_pat_|xox[abeoprs]-|xapp-|eyJ|glpat-|[sr]k_(?:live|test)_|whsec_|phx_|sk-(?:proj|ant)-|sk-[a-z0-9]{48}|age-secret-key-1|shpat_|hf_|dckr_pat_|pypi-age|lin_api_|hvs\.|ya29\.|dop_v1_|curl\s|-u ?[^\s:]{1,100}:|--(?:proxy-)?user|\$\{[\w.]{1,60}(?::?[-=]|:\+)|npm_|aws_s|a[ks]ia[a-z0-9]{16}|sg\.[\w-]{16}|aiza[\w-]{35}/i;
 
 /** A text, or its JSON, without any of these has nothing that `withoutUrlSecrets` replaces, as most have not. */
 const SECRET_SIGN = new RegExp(
-  String.raw`[/=~]|\u00|["'] ?:|${CREDENTIAL_WORD.source}|(?:${SECRET_WORD.source})\w{0,20}\s?:\s`,
+  String.raw`[/=~]|\u00|["'] ?:|&(?:quot|apos|#)|%3a%2f%2f|${CREDENTIAL_WORD.source}|(?:${SECRET_WORD.source})\w{0,20}[*_\x60]{0,3}\s?:[*_\x60]{0,3}\s`,
   'i',
 );
 
@@ -147,7 +156,10 @@ const SECRET_PARAMETER = /(?:^|[_-])(?:key|sig|signature|hmac|auth|pass|pw|jwt)$
 const PARAMETER = /([?&#]|&amp;)([\w.%[\]-]{1,60})=("[^"]*"|'[^']*'|(?:[^\s&#;"'<>]|;(?![\s"'<>]|$))+)/g;
 
 /** A user without a password is a token from this length on. */
-const TOKEN_USER = /(:\/\/)[^\s/:@?#"'`,(]{16,}(?=@)/g;
+const TOKEN_USER = /(:\/\/)[^\s/:@?#"'`,(]{8,}(?=:(?:x-oauth-basic)?@|(?<=:\/\/[^@]{16,})@)/g;
+/** As `URL_PASSWORD`, of an encoded address. */
+const ENCODED_PASSWORD = /(%3a%2f%2f[^\s%]{0,100}%3a)[^\s&]{1,200}?(?=%40)/gi;
+const SESSION = /(;jsessionid=)[\w.!-]{8,}/gi;
 
 /**
  * Replaces what is secret in a text: private keys, credentials of a header, and in addresses and connection strings passwords,
@@ -160,7 +172,7 @@ export function withoutUrlSecrets(text: string, mask: string): string {
 
 /** @param isStrict true where a value without quotes in a program is none, though it may be one */
 function withoutSecrets(text: string, mask: string, isStrict: boolean): string {
-  const plain = withPlainSlashes(text);
+  const plain = withPlainSigns(text);
   if (plain !== text) {
     const clean = withoutSecrets(plain, mask, isStrict);
     return clean === plain ? text : clean;
@@ -173,9 +185,14 @@ function withoutSecrets(text: string, mask: string, isStrict: boolean): string {
   return clean === named ? shown : clean.replaceAll('/', '~1').replaceAll('\u2028', '/');
 }
 
-/** The text with slashes as they are, which JSON may escape (`https:\/\/…`). */
-function withPlainSlashes(text: string): string {
-  return text.includes('\\/') ? text.replaceAll(/\\+\//g, '/') : text;
+/** The text with slashes and quotes as they are, which JSON, HTML and CSV may escape (`https:\/\/…`, `&quot;`, `"":""`). */
+function withPlainSigns(text: string): string {
+  if (!/\\(?:\/|u002f)|&(?:quot|apos|#)|"" ?: ?""/i.test(text)) return text;
+  const plain = text
+    .replaceAll(/\\+(?:\/|u002f)/gi, '/')
+    .replaceAll(/&(?:quot|#34|#x22);/gi, '"')
+    .replaceAll(/&(?:apos|#39|#x27);/gi, "'");
+  return /"" ?: ?""/.test(plain) ? plain.replaceAll('""', '"') : plain;
 }
 
 /** A text of a record as reports show it: as `withoutUrlSecrets`, and without the secrets of the configuration. */
@@ -209,11 +226,12 @@ function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): str
   const withoutCredentials = (): string => {
     const words = without(text, [CURL_WORD], isOnePart);
     const options = without(words, [OPTION_WORD], (value) => isOnePart(value) || isNoCredential(value));
-    return without(without(options, [QUOTED_CREDENTIAL], isNoCredential), CREDENTIALS);
+    const keys = without(options, [PRIVATE_KEY], (value) => mask !== '' && value.includes(mask));
+    return without(without(keys, [QUOTED_CREDENTIAL], isNoCredential), CREDENTIALS);
   };
   const open = CREDENTIAL_WORD.test(text) ? withoutCredentials() : text;
   const named = /["'] ?(?::|=>)/.test(open) ? withoutNamedSecrets(open, mask) : open;
-  const elements = named.includes('</') ? withoutElementSecrets(named, mask) : named;
+  const elements = /<\/|\svalue=/.test(named) ? withoutElementSecrets(named, mask) : named;
   const lines = withoutYamlSecrets(elements, mask, isStrict);
   const clean = lines.includes('=') ? withoutConnectionSecrets(lines, mask) : lines;
   const isAddress = clean.includes('://');
@@ -224,9 +242,9 @@ function withoutPlainSecrets(text: string, mask: string, isStrict: boolean): str
       : isSecretName(name) && !isReference(value) && !clean.includes('~1');
     return isSecret ? `${before}${name}=${mask}` : whole;
   });
-  if (!clean.includes('/')) return shown;
-  const paths = without(shown, SECRET_PATHS);
-  return isAddress ? without(paths, [URL_PASSWORD, TOKEN_USER], isPlaceholder) : paths;
+  if (!/[/;%]/.test(clean)) return shown;
+  const paths = without(shown, [...SECRET_PATHS, ENCODED_PASSWORD, SESSION]);
+  return isAddress ? without(paths, [TOKEN_USER, URL_PASSWORD], isPlaceholder) : paths;
 }
 
 /** Names of members, and ids of elements, as `shownText`; those that differ in their secrets only are numbered, so that none is taken for another. */
@@ -253,7 +271,7 @@ export class MemberNames {
 
 /** True for a text with a `scheme://user:password@host`. */
 export function hasUrlPassword(text: string): boolean {
-  const found = withPlainSlashes(text).matchAll(URL_PASSWORD);
+  const found = withPlainSigns(text).matchAll(URL_PASSWORD);
   return found.some(([whole, before = '']) => !isPlaceholder(whole.slice(before.length)));
 }
 

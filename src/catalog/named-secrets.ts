@@ -7,7 +7,7 @@ import { EXPRESSION, isReference, PROGRAM } from './connection-secrets.ts';
  * separators: the catalog lists those that are documented, and a service may have others.
  */
 const SECRET_NAME =
-  /(?:^|_)(?:(?:db|ssl|sslkey)?password|passwd|passphrase|pwd|pw|secret|secret_?key|private_?key|api_?key|access_?key|signing_?key|encryption_?key|shared_?key|account_?key|token|credentials?|authorization(?:_header)?|bearer|jwt|(?:db|ftp|smtp|user)_?pass|cookie|connection_?(?:string|uri|url)|dsn|webhook_?url)$/;
+  /(?:^|_)(?:(?:db|ssl|sslkey)?password|passwd|passphrase|pwd|pw|secret|secret_?key(?:_base)?|private_?key|api_?key|access_?key|signing_?key|encryption_?key|shared_?key|account_?key|token|credentials?|authorization(?:_header)?|bearer|jwt|(?:db|ftp|smtp|user)_?pass|cookie|connection_?(?:string|uri|url)|dsn|webhook_?url)$/;
 
 /** True for the parts of a pair (`{"name":"Authorization","value":"…"}`) whose value is a secret by the name that it has. */
 export function isSecretPair(pair: JsonObject): boolean {
@@ -73,11 +73,15 @@ const LIST_PART = new RegExp(
 );
 
 /** A text of XML. */
-const ELEMENT = /(<(?:[\w.-]{1,60}:)?([a-z][\w.-]{0,60})>)([^<>]{1,1000})(?=<\/)/gi;
+const ELEMENT = /(<(?:[\w.-]{1,60}:)?([a-z][\w.-]{0,60})>(?:<!\[CDATA\[)?)([^<>]{1,1000})(?=<\/|\]\]>)/gi;
+
+/** A pair of attributes of XML: `<add key="password" value="…"/>`. */
+const ATTRIBUTES =
+  /(<[\w.:-]{1,60}\s(?:[^<>]{0,200}?\s)?(?:key|name)=(["'])([\w.-]{1,60})\2\s{1,9}value=(["']))([^"'<>]{1,1000})(?=\4)/gi;
 
 /** A line of YAML or a shell: what is before the value, its name, and the value, in quotes or without a space. A comment may follow. */
 const YAML_LINE =
-  /(^[ \t]{0,60}(?:-[ \t]{1,9}|export[ \t]{1,9})?([a-z][\w.-]{0,60})[ \t]?(?::[ \t]{1,20}|=(?![=>~])[ \t]?))("(?:\\"|[^"\n]){1,1000}"|'(?:'(?:\\')?'|[^'\n]){1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
+  /(^[ \t]{0,60}(?:[-*+>][ \t]{1,9}|export[ \t]{1,9}|\/\/\S{1,200}:(?=_))?[*`]{0,3}([a-z_][\w.-]{0,60})[*`]{0,3}[ \t]?(?::[*`]{0,3}(?:[ \t]{0,9}[|>][-+]?[ \t]{0,9}\r?\n)?[ \t]{1,60}|=(?![=>~])[ \t]?))("(?:\\"|[^"\n]){1,1000}"|'(?:'(?:\\')?'|[^'\n]){1,1000}'|[^\s"']\S{0,1000})(?=[ \t]{0,20}(?:[ \t]#[^\n]*)?\r?$)/gim;
 
 /** Such a value without quotes that stands for something else: an alias, a tag, a block, a flow, a path, a reference. */
 const YAML_OTHER = /^(?:[*&!|>[%@#/]|\{(?![^\s{}:,]+\}$)|\.{1,2}\/|[a-z][\w+.-]{0,20}:)|[,;({[|]$|\)[,;]?$/i;
@@ -181,11 +185,16 @@ function unescaped(text: string): string {
   );
 }
 
-/** The text with the mask in place of texts of XML whose elements have such names. */
+/** The text with the mask in place of texts and values of XML with such names. */
 export function withoutElementSecrets(text: string, mask: string): string {
-  return text.replaceAll(ELEMENT, (whole: string, before: string, name: string, value: string) =>
-    isSecretName(name) && !isReference(value.trim()) ? before + mask : whole,
-  );
+  const isSecret = (name: string, value: string): boolean => isSecretName(name) && !isReference(value.trim());
+  return text
+    .replaceAll(ELEMENT, (whole: string, before: string, name: string, value: string) =>
+      isSecret(name, value) ? before + mask : whole,
+    )
+    .replaceAll(ATTRIBUTES, (whole: string, before: string, _quote, name: string, _other, value: string) =>
+      isSecret(name, value) ? before + mask : whole,
+    );
 }
 
 /**
