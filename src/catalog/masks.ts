@@ -132,7 +132,7 @@ const CREDENTIALS: readonly RegExp[] = [
   /((?<![\w-])aws_(?:secret_access_key|session_token)\s{0,9}[=:]\s{0,9}["']?)[\w/+=]{16,}/gi,
 ];
 
-/** What begins with a tag is no placeholder here. */
+/** Apart from the others: what begins with a tag (`<br>`) would be a placeholder there. */
 const PRIVATE_KEY =
   /(-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:[^]{1,8000}?(?=-----END )|(?:[\w+/=\\\s.,:()-]|<br ?\/?>|&gt;|>)+)/g;
 
