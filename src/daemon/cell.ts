@@ -204,7 +204,7 @@ export class Cell {
   load(): () => void {
     const { clock, log } = this.#effects;
     const { isOnce } = this.#surroundings;
-    const before = this.#scheduleStore.load(this.#config);
+    const before = this.#scheduleStore.load(this.#config, isOnce);
     this.adopt(this.#config, before);
     for (const schedule of before.cutShort) this.#timetable.bringForward(schedule, clock.now());
     this.#findRetries();

@@ -52,15 +52,19 @@ export class ScheduleStore {
     this.#problems = problems;
   }
 
-  /** What an earlier daemon left: nothing where the mirror cannot be read. Call it when no other daemon can be at work. */
-  load({ sources }: Pick<Config, 'sources'>): StoredSchedules {
+  /**
+   * What an earlier daemon left: nothing where the mirror cannot be read. Call it when no other daemon can be at work.
+   * @param isOnce for `--once`, whose caller decides how often a job is tried of which a process dies
+   */
+  load({ sources }: Pick<Config, 'sources'>, isOnce: boolean): StoredSchedules {
     try {
       const mirror = this.#mirrorAccess.reader();
       const state = mirror.daemon;
       const dead = unendedJobs(mirror).filter((row) => endByRun(mirror, row) === null);
-      // One that was made up for already is not tried again, but for what is pending: it may be what the process dies of.
+      // A daemon that is restarted does not try again what it made up for, but for what is pending: it may be what it dies of.
+      const again: readonly JobRow['trigger'][] = isOnce ? ['schedule', 'overdue'] : ['schedule'];
       const cutShort = SCHEDULE_NAMES.filter((schedule) =>
-        dead.some(({ name, trigger }) => name === schedule && trigger === 'schedule'),
+        dead.some(({ name, trigger }) => name === schedule && again.includes(trigger)),
       );
       for (const { job, name, source, startedAt } of dead) {
         const of = source === null || sources.length < 2 ? '' : ` of ${source}`;

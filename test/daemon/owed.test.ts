@@ -342,7 +342,7 @@ describe('a source that never had a complete run', () => {
     die(rig, 'sync', 'overdue');
     await once();
     await once();
-    expect(outcomes(rig, 'sync').slice(1)).toEqual(['overdue interrupted', 'overdue partial']);
+    expect(outcomes(rig, 'sync').slice(1)).toEqual(['overdue interrupted', 'schedule partial']);
   });
 });
 
@@ -426,6 +426,22 @@ describe('a sync that failed', () => {
     await rig.advanceMinutes(16);
     expect(starts(rig).slice(1)).toEqual(['12:02 schedule failed', '12:17 overdue done']);
   });
+
+  it.each(['schedule', 'overdue'] as const)(
+    'is made by the next call of --once where the call before was killed (%s)',
+    async (trigger) => {
+      const rig = await Rig.create(YEARLY);
+      const once = async (): Promise<void> => {
+        await rig.start({ isOnce: true });
+        await rig.daemon.done;
+      };
+      await once();
+      die(rig, 'sync', trigger);
+      await once();
+      await once();
+      expect(outcomes(rig, 'sync')).toEqual(['schedule done', `${trigger} interrupted`, 'schedule done']);
+    },
+  );
 
   it('is tried again by --once, once its time has come', async () => {
     const { rig } = await beforeNoon();
