@@ -145,18 +145,21 @@ export function restoreTransition(
 // Transitions by time. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows. Where the sync that
 // just failed was reported, `follows` is that event: a channel that has it gets no second notice of the same moment.
 
-/** A failure that was reported no longer ago than this is the same event: the next check of what is overdue may come this much later. */
+/** A failure, or an incomplete sync, that was reported no longer ago than this is the same event: the next check of what is overdue may come this much later. */
 const JUST_MS = 2 * 60_000;
 
-/** The event by which a sync was reported as failed just now; null for none. */
+const RUN_EVENTS = { failed: 'run_failed', refused: 'key_refused', partial: 'run_partial' } as const;
+type RunEvent = (typeof RUN_EVENTS)[keyof typeof RUN_EVENTS];
+
+/** The event by which a sync was reported as failed or incomplete just now; null for none. */
 function justFailed(
   states: readonly NoticeState[],
   source: string,
   nowMs: number,
-): 'run_failed' | 'key_refused' | null {
+): RunEvent | null {
   const run = stateOf(states, source, 'run');
-  if (run === undefined || run.state === 'partial' || nowMs - Date.parse(run.since) > JUST_MS) return null;
-  return run.state === 'refused' ? 'key_refused' : 'run_failed';
+  if (run === undefined || nowMs - Date.parse(run.since) > JUST_MS) return null;
+  return RUN_EVENTS[run.state as keyof typeof RUN_EVENTS] ?? null;
 }
 
 export function freshnessTransition(
@@ -241,9 +244,9 @@ export function completeTransition(
   return runRecovered(before, { at, source, run: null, completeAt });
 }
 
-function followedFailure(told: NoticeState | undefined): 'run_failed' | 'key_refused' | null {
+function followedFailure(told: NoticeState | undefined): RunEvent | null {
   const follows = told?.detail['follows'];
-  return follows === 'run_failed' || follows === 'key_refused' ? follows : null;
+  return Object.values(RUN_EVENTS).find((event) => event === follows) ?? null;
 }
 
 // Sources that are configured no longer: no job comes any more that would end what was reported of them.

@@ -788,7 +788,7 @@ describe('time alone', () => {
   it.each([
     ['failed', 'run_failed', 'run_failed'],
     ['refused', 'key_refused', 'key_refused'],
-    ['partial', 'run_partial', null],
+    ['partial', 'run_partial', 'run_partial'],
   ] as const)('follows the sync that %s and was reported just now', (state, event, follows) => {
     const late = { ...source, completeAt: null };
     const time = new Date(at).toISOString();
