@@ -4,6 +4,7 @@ import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { outcomeText, plural } from '../core/wording.ts';
 import type { HealthSnapshot } from '../daemon/health/health-facts.ts';
+import type { Upkeep } from '../daemon/health/status-answers.ts';
 import { alteredReasons, verified } from '../daemon/health/verified.ts';
 import { keptText } from '../daemon/health/waits.ts';
 import { waitProblem } from '../daemon/problems.ts';
@@ -30,15 +31,20 @@ export function alteredReason(snapshot: HealthSnapshot): string[] {
 }
 
 /** Until when a sync of the source would wait for requests, and what to do; null where it would not. */
-function waitStep(name: string, config: Config, hasDaemon: boolean): string | null {
+function waitStep(name: string, config: Config, upkeep: Upkeep): string | null {
   const source = config.sources.find((each) => each.name === name);
-  const wait = source === undefined ? null : waitProblem(source, config, systemClock, hasDaemon);
+  const wait = source === undefined ? null : waitProblem(source, config, systemClock, syncsThen(upkeep));
   return wait === null ? null : `${wait.error.message}: ${wait.error.hint ?? ''}`;
 }
 
+/** Of `waitProblem`. */
+export function syncsThen(upkeep: Upkeep): 'daemon' | 'once' | null {
+  return upkeep === 'daemon' || upkeep === 'once' ? upkeep : null;
+}
+
 /** A step of `nextSteps`; of a wait for requests, until when it is and who syncs then. */
-export function stepNow(step: string, source: string, config: Config, hasDaemon: boolean): string {
-  return step.startsWith('wait as the error says') ? (waitStep(source, config, hasDaemon) ?? step) : step;
+export function stepNow(step: string, source: string, config: Config, upkeep: Upkeep): string {
+  return step.startsWith('wait as the error says') ? (waitStep(source, config, upkeep) ?? step) : step;
 }
 
 /** Until when a sync that is under way waits because the service asked for it; empty where it does not. */
@@ -52,10 +58,10 @@ export function pauseText(name: string, { sources, rateLogBeside: beside }: Conf
 export function statusReason(
   { source, state, lastRun, lastEnded, lastWholeEnded, lastPublished, unread, held }: SourceStatus,
   config: Config,
-  hasDaemon: boolean,
+  upkeep: Upkeep,
 ): string[] {
   if (state === 'whole') return [];
-  const wait = waitStep(source, config, hasDaemon);
+  const wait = waitStep(source, config, upkeep);
   const sync = `  → ${wait ?? `run \`tidemark sync --source ${source}\``}`;
   if (state === 'never_synced') return [`${source} was never synced`, sync];
   if (state === 'unpublished')

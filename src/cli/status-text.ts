@@ -207,7 +207,7 @@ function callLines({ mirror, schedules, snapshot }: StatusFacts): string[] {
 /** What is wrong with a source, and what to do; with `isVerbose` its runs and kinds as well. */
 function sourceLines(
   status: SourceStatus,
-  { config, mirror, snapshot, writer: ofMirror, progress, hasDaemon }: StatusFacts,
+  { config, mirror, snapshot, writer: ofMirror, progress, upkeep }: StatusFacts,
   isVerbose: boolean,
 ): string[] {
   const { sourceStatuses, now } = snapshot;
@@ -215,7 +215,7 @@ function sourceLines(
   const writer = lastRun?.outcome === 'running' ? ofMirror : undefined;
   const settled = writer === null && lastRun !== null ? { ...status, lastRun: ifDead(lastRun) } : status;
   const isAtWork = lastRun !== null && writer !== null && writer !== undefined && !isStuck(lastRun, now);
-  const stepOf = (step: string): string => `  → ${stepNow(step, status.source, config, hasDaemon)}`;
+  const stepOf = (step: string): string => `  → ${stepNow(step, status.source, config, upkeep)}`;
   const steps = nextSteps(settled, hasOtherSources(config, sourceStatuses), isAtWork).map(stepOf);
   const live = progress.get(status.source);
   const kept = live?.kept ?? (isAtWork ? pauseText(status.source, config) : '');

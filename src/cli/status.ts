@@ -53,7 +53,7 @@ import {
 } from './context.ts';
 import { type DaemonNow, lookAtDaemon, progressInDaemon, wrongKey } from './daemon-requests.ts';
 import { explainMissing } from './missing-mirror.ts';
-import { alteredReason, exitCode, statusReason } from './status-reason.ts';
+import { alteredReason, exitCode, statusReason, syncsThen } from './status-reason.ts';
 import { diskReasons, killedReasons, upkeepOf, withDisk, withKilledDaemon } from './status-machine.ts';
 import { statusText } from './status-text.ts';
 import { renderTable } from '../report/table.ts';
@@ -124,7 +124,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
     const code = exitCode(own, snapshot);
     const reason = [
       ...alteredReason(snapshot),
-      ...own.flatMap((each) => statusReason(withDeadRun(mirror, each), config, hasDaemon)),
+      ...own.flatMap((each) => statusReason(withDeadRun(mirror, each), config, upkeep)),
     ];
     if (code !== EXIT.done) printShownReason(context, own.length === 0 ? [EMPTY] : reason);
     return code;
@@ -171,7 +171,9 @@ async function lookAtHealth(
   const card = findDaemon(config.mirror, { pid: context.pid, host: hostname(), now });
   const hasDaemon = card?.isOnce === false;
   let living = daemon ?? null;
-  const view = healthView(config, mirror, now, { hasDaemon, daemon: () => living });
+  const known = upkeepOf(mirror, configured[0] ?? mirror.runs.sources()[0] ?? '', hasDaemon, { pid: context.pid, now });
+  const upkeep = card?.isOnce === true ? 'once' : known;
+  const view = healthView(config, mirror, now, { upkeep, daemon: () => living });
   // Before the snapshot, which has what is known of them then.
   const backups = await lookAtBackups(view, waitMs);
   // A mirror that cannot be read is this command's error: nothing is known then.
@@ -192,8 +194,6 @@ async function lookAtHealth(
   const found = await drift.ofAll(mirror, config, names, now);
   const seen = snapshotOf(view, { ...inputs, damage: drift.damage(mirror) }, now, mirror);
   const health = withDisk(withKilledDaemon(seen.health, mirror, context.pid, now), mirror.path);
-  const known = upkeepOf(mirror, names[0] ?? '', hasDaemon, { pid: context.pid, now });
-  const upkeep = card?.isOnce === true ? 'once' : known;
   const wrong = [{ source: null, reasons: health.reasons }, ...health.sources].flatMap(
     ({ source, reasons }) => reasons.map(({ code }) => wrongKey(code, source)),
   );
@@ -227,7 +227,7 @@ function healthView(
   config: Config,
   mirror: Mirror,
   now: number,
-  { hasDaemon, daemon }: { readonly hasDaemon: boolean; readonly daemon: () => DaemonNow | null },
+  { upkeep, daemon }: { readonly upkeep: Upkeep; readonly daemon: () => DaemonNow | null },
 ): HealthView {
   const names = config.sources.map(({ name }) => name);
   const isOwn = ({ source }: { readonly source: string | null }): boolean =>
@@ -235,14 +235,14 @@ function healthView(
   const timetable = new Timetable({ random: () => 0, isSpread: false, share: () => null });
   const rows = mirror.daemon.schedules();
   // Schedules that no daemon ever served are in force for nobody.
-  if (hasDaemon || rows.length > 0) timetable.adopt(config, now, rows, () => null);
+  if (upkeep === 'daemon' || rows.length > 0) timetable.adopt(config, now, rows, () => null);
   const intervals = new Intervals();
   intervals.adopt(config, timetable.views(), now, mirror.daemon.intervals());
   const catalog = new BackupCatalog(systemClock);
   const sync = timetable.views().find(({ schedule }) => schedule === 'sync');
   const retries = sync === undefined ? new Map<string, number>() : retryTimes(mirror, config, sync.dueAt);
   const waits = config.sources.flatMap((source) => {
-    const wait = waitProblem(source, config, systemClock, hasDaemon);
+    const wait = waitProblem(source, config, systemClock, syncsThen(upkeep));
     const isPutOff =
       sync?.sources.includes(source.name) === true && !((wait?.freeAt ?? 0) < Date.parse(sync.dueAt ?? ''));
     return wait !== null && (isPutOff || wait.isAsked) ? [{ ...wait, source: source.name, isPutOff }] : [];
@@ -427,7 +427,7 @@ async function mirrorLine(
       areBackupsRead: (backups?.problems ?? []).length === 0,
       reason: [
         ...alteredReason(snapshot).map((line) => (line.startsWith(' ') ? line : `${source}: ${line}`)),
-        ...own.flatMap((each) => statusReason(each, config, looked.hasDaemon)),
+        ...own.flatMap((each) => statusReason(each, config, upkeep)),
       ],
       exitCode: exitCode(own, snapshot),
     };

@@ -13,24 +13,30 @@ export function waitProblemOf(source: string): string {
 
 /**
  * That requests of a sync of the source would have to wait for longer than they may, and until when; null where they would not.
- * @param hasDaemon whether one syncs it then where its schedule has it
+ * @param syncsThen who syncs it where its schedule has it: a daemon, or the calls of `daemon --once`; null for nobody
  */
 export function waitProblem(
   source: SourceConfig,
   config: Pick<Config, 'rateLogBeside' | 'schedules'>,
   clock: Clock,
-  hasDaemon = true,
+  syncsThen: 'daemon' | 'once' | null,
 ): { readonly freeAt: number; readonly isAsked: boolean; readonly error: TidemarkError } | null {
   const wait = waitOf(source, config, clock);
   if (wait === null) return null;
   const { freeAt, isAsked } = wait;
-  const starts = hasDaemon && config.schedules.sync?.sources.includes(source.name) === true;
+  const who = config.schedules.sync?.sources.includes(source.name) === true ? syncsThen : null;
   const hint = isAsked
-    ? `${starts ? 'the daemon syncs it' : 'sync it'} then; ${triesNow(source)}`
+    ? `${THEN[who ?? 'nobody']}; ${triesNow(source)}`
     : 'raise it, sync less often, or give each source a key of its own';
   const message = `the next sync of ${source.name} waits: ${wait.what}`;
   return { freeAt, isAsked, error: new TidemarkError('throttled', message, { hint }) };
 }
+
+const THEN = {
+  daemon: 'the daemon syncs it then',
+  once: 'the next call of `daemon --once` after that syncs it',
+  nobody: 'sync it then',
+} as const;
 
 /** The same of a sync that somebody asks for: its run would begin only to fail. */
 export function waitRefusal(

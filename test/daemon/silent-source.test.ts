@@ -283,6 +283,22 @@ describe('a service that asked to wait for long (429)', () => {
     expect(rig.jobs()).toEqual(before);
   });
 
+  it('where cron calls --once, is for the next call after that', async () => {
+    const rig = await Rig.create({ sync: '5 * * * *' });
+    const once = async (): Promise<void> => {
+      await rig.start({ isOnce: true });
+      await rig.daemon.done;
+    };
+    await once();
+    await rig.advanceMinutes(60);
+    pause(rig, 5_000_000);
+    await once();
+    const said = rig.lines.filter(({ message }) => message.startsWith('the next sync of a waits'));
+    const hint =
+      'the next call of `daemon --once` after that syncs it; `tidemark sync --source a --ignore-pause` tries now';
+    expect(said).toMatchObject([{ level: 'warn', facts: { hint } }]);
+  });
+
   it('is one need where a sync of some kinds met it', async () => {
     const rig = await Rig.create({ sync: '5 * * * *' });
     rig.keepsPauses = true;

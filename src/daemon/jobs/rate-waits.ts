@@ -10,6 +10,8 @@ import type { QueuedJob } from './work.ts';
 interface RateWaitsOptions {
   readonly clock: Clock;
   readonly problems: ActiveProblems;
+  /** Of `daemon --once`: what waits is for its next call. */
+  readonly isOnce: boolean;
   /** Queues the job again, unless its source is synced already. */
   readonly again: (job: QueuedJob) => void;
 }
@@ -68,7 +70,7 @@ export class RateWaits {
   }: Pick<Task, 'job' | 'work' | 'source' | 'config'>): TidemarkError | null {
     if (source === null || work.sendsRequests !== true) return null;
     const { clock, problems } = this.#options;
-    const wait = waitProblem(source, config, clock);
+    const wait = this.#waitProblem(source, config);
     const about = waitProblemOf(source.name);
     if (wait === null) {
       this.#waiting.delete(source.name);
@@ -87,10 +89,15 @@ export class RateWaits {
   putOffNext(name: string, config: Config): void {
     const source = config.sources.find((each) => each.name === name);
     if (source === undefined || config.schedules.sync?.sources.includes(name) !== true) return;
-    const wait = waitProblem(source, config, this.#options.clock);
+    const wait = this.#waitProblem(source, config);
     if (wait?.isAsked !== true) return;
     const job = { name: 'sync', source: name, trigger: 'overdue', schedule: 'sync' } as const;
     this.#putOff({ ...job, full: false, kinds: null }, source, wait);
+  }
+
+  #waitProblem(source: SourceConfig, config: Config): ReturnType<typeof waitProblem> {
+    const { clock, isOnce } = this.#options;
+    return waitProblem(source, config, clock, isOnce ? 'once' : 'daemon');
   }
 
   #putOff(job: QueuedJob, { name }: SourceConfig, wait: NonNullable<ReturnType<typeof waitProblem>>): void {

@@ -96,6 +96,7 @@ export class JobRunner implements SlotUser {
     this.rateWaits = new RateWaits({
       clock: options.effects.clock,
       problems: options.problems,
+      isOnce: options.isOnce,
       again: (job) => {
         if (!this.isAtWork('sync', job.source)) this.add(job);
       },
