@@ -171,7 +171,10 @@ async function lookAtHealth(
   const card = findDaemon(config.mirror, { pid: context.pid, host: hostname(), now });
   const hasDaemon = card?.isOnce === false;
   let living = daemon ?? null;
-  const known = upkeepOf(mirror, configured[0] ?? mirror.runs.sources()[0] ?? '', hasDaemon, { pid: context.pid, now });
+  const known = upkeepOf(mirror, configured[0] ?? mirror.runs.sources()[0] ?? '', hasDaemon, {
+    pid: context.pid,
+    now,
+  });
   const upkeep = card?.isOnce === true ? 'once' : known;
   const view = healthView(config, mirror, now, { upkeep, daemon: () => living });
   // Before the snapshot, which has what is known of them then.

@@ -152,11 +152,7 @@ const RUN_EVENTS = { failed: 'run_failed', refused: 'key_refused', partial: 'run
 type RunEvent = (typeof RUN_EVENTS)[keyof typeof RUN_EVENTS];
 
 /** The event by which a sync was reported as failed or incomplete just now; null for none. */
-function justFailed(
-  states: readonly NoticeState[],
-  source: string,
-  nowMs: number,
-): RunEvent | null {
+function justFailed(states: readonly NoticeState[], source: string, nowMs: number): RunEvent | null {
   const run = stateOf(states, source, 'run');
   if (run === undefined || nowMs - Date.parse(run.since) > JUST_MS) return null;
   return RUN_EVENTS[run.state as keyof typeof RUN_EVENTS] ?? null;
