@@ -46,7 +46,11 @@ function mailLog(context: CommandContext, least: LogLevel, carried: Record<strin
   const isLevelEnabled = (level: WrittenLevel): boolean =>
     LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(least);
   const write = (level: WrittenLevel) => (facts: Record<string, unknown>, message: string) => {
-    if (!isLevelEnabled(level)) return;
+    if (!isLevelEnabled(level)) {
+      // A job that is partial as before: an earlier mail has the reason.
+      if (facts['outcome'] === 'partial') context.onReasonPrinted?.();
+      return;
+    }
     const { source, channel, kind, hint, causes } = { ...carried, ...facts };
     const about = [source, channel, kind].filter((each) => typeof each === 'string');
     const [first = '', ...rest] = message.split('\n');

@@ -11,6 +11,7 @@ import {
   type HealthSnapshot,
   NOTHING_READ,
   readHealthSnapshot,
+  silentChannels,
 } from './health/health-facts.ts';
 import { type SourceView, unreadSource } from './health/source-facts.ts';
 import type { RunTotals } from './http/run-counter.ts';
@@ -186,7 +187,7 @@ function named<Job extends { readonly source: string | null }>(job: Job, source:
 
 /** All mirrors as one: what belongs to a mirror as a whole carries the name of its source. */
 function mergedSnapshot(
-  { startedAt, cells, problems, configProblem }: CellsParts,
+  { startedAt, cells, problems, configProblem, config }: CellsParts,
   now: number,
 ): HealthSnapshot {
   const parts = cells().map(({ name, view, status }) => ({ name, view, snapshot: status.snapshot() }));
@@ -201,7 +202,13 @@ function mergedSnapshot(
     madeGood: new Set(
       known.flatMap(({ name, snapshot }) => [...snapshot.madeGood].map((source) => source || name)),
     ),
-    health: mergedHealth(parts, { now, startedAt, problems: problems(), configProblem: configProblem() }),
+    health: mergedHealth(parts, {
+      now,
+      startedAt,
+      problems: problems(),
+      configProblem: configProblem(),
+      silentChannels: silentChannels(config()),
+    }),
     sourceStatuses: known.flatMap(({ snapshot }) => snapshot.sourceStatuses),
     withBaseline: new Set(known.flatMap(({ snapshot }) => [...snapshot.withBaseline])),
     lastJobs: mergedJobs(known.map(({ name, snapshot }) => ({ name, jobs: snapshot.lastJobs }))),
@@ -227,6 +234,7 @@ interface ProcessFacts {
   readonly startedAt: string;
   readonly problems: readonly DaemonProblem[];
   readonly configProblem: TidemarkError | null;
+  readonly silentChannels: ReturnType<typeof silentChannels>;
 }
 
 function mergedHealth(
@@ -235,7 +243,7 @@ function mergedHealth(
     readonly view: Pick<DaemonView, 'config'> & SourceView;
     readonly snapshot: HealthSnapshot | null;
   }[],
-  { now, startedAt, problems, configProblem }: ProcessFacts,
+  { now, startedAt, problems, configProblem, silentChannels: silent }: ProcessFacts,
 ): Health {
   const own = assessHealth({
     ...NOTHING_READ,
@@ -246,6 +254,7 @@ function mergedHealth(
       about === 'config' ? [] : [{ message, hint: hint ?? null, since }],
     ),
     mirrorProblem: null,
+    silentChannels: silent,
   });
   const sources = parts.flatMap(({ name, view, snapshot }) =>
     snapshot === null

@@ -38,7 +38,7 @@ import { Settings } from './settings.ts';
 interface DaemonOptions {
   /** Runs the due jobs and ends. */
   readonly isOnce: boolean;
-  /** Says nothing of the configuration but its mistakes: cron, which calls it again and again, would mail it each time. */
+  /** Of the configuration, says only its mistakes and which channels send nothing: cron would mail the rest at each call. */
   readonly isQuiet?: boolean;
   /** Null for a daemon without HTTP. */
   readonly startHttp: StartHttp | null;

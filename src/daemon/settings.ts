@@ -1,5 +1,6 @@
 /** The configuration in force: reloaded when it may have changed; the old one is kept when the new one is wrong. */
 import { statSync, type BigIntStats } from 'node:fs';
+import { NOT_SENT } from '../config/checking.ts';
 import type { LoadedConfig } from '../config/mirrors.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
@@ -106,8 +107,9 @@ export class Settings {
   }
 
   #sayWarnings({ warnings }: LoadedConfig, before: readonly string[]): void {
-    if (!this.#saysWarnings) return;
-    for (const warning of warnings.filter((each) => !before.includes(each))) {
+    // Of a channel that sends nothing, what this prints is all that anybody gets.
+    const said = this.#saysWarnings ? warnings : warnings.filter((each) => each.endsWith(NOT_SENT));
+    for (const warning of said.filter((each) => !before.includes(each))) {
       this.#effects.log.warn({ about: 'config' }, warning);
     }
   }

@@ -1,12 +1,12 @@
 /** `status` where cron calls `daemon --once`: what it says of the last call, and of the next one. */
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { commandLine } from '../journeys/command-line.ts';
 import { environment, scratch } from '../journeys/harness.ts';
-import { FakeService } from '../journeys/service.ts';
+import { FakeService, ORG } from '../journeys/service.ts';
 import { begin } from '../mirror/fixture.ts';
 import { alterFile } from '../tools/alter.ts';
 
@@ -77,4 +77,52 @@ it('names what the last call ended with; asks whether calls come only where none
   mirror.daemon.saveSchedule({ ...row, dueAt: at(-3 * HOUR_MS) });
   mirror.close();
   expect(await status()).toContain(`${asksForCalls}, and what it prints: a sync was due 3 h ago; or run`);
+});
+
+it('a call names a channel that sends nothing, and held removals once for each set of them', async () => {
+  const service = await FakeService.start();
+  const cwd = scratch();
+  const env = environment(service.url, cwd);
+  const roles = `/api/organizations/${ORG}/roles/`;
+  const show = (...ids: readonly string[]): void =>
+    void service.lists.set(
+      roles,
+      ids.map((id) => JSON.stringify({ id, name: id })),
+    );
+  const once = async (): Promise<{ code: number | null; stderr: string }> =>
+    await commandLine(['daemon', '--once', '--quiet'], { env, cwd });
+  const config = (notices: string): void =>
+    writeFileSync(
+      join(cwd, 'tidemark.yaml'),
+      `schedules: { sync: { cron: "* * * * * *" }, verify: { cron: off }, drill: { cron: off } }
+sources:
+  - { name: a, baseUrl: "${service.url}", apiKeyFile: key, kinds: { include: [organizations, roles] }, removals: { maxRecords: 0, maxShare: 0 } }
+${notices}`,
+    );
+  writeFileSync(join(cwd, 'key'), 'phx_key', { mode: 0o600 });
+  for (const name of ['TIDEMARK_BASE_URL', 'TIDEMARK_API_KEY']) delete (env as Record<string, unknown>)[name];
+  config('notices: [{ name: hook, type: webhook, urlFile: missing }]');
+  show('x', 'y', 'z');
+  expect(await once()).toMatchObject({
+    code: 0,
+    stderr: expect.stringMatching(
+      /^tidemark: warning: .*notices\[0\]\.urlFile: \S+ does not exist: disabled until it is set\n$/,
+    ) as string,
+  });
+  expect((await commandLine(['status'], { env, cwd })).stdout).toMatch(
+    /^ {2}channel hook sends nothing: .*notices\[0\]\.urlFile: \S+ does not exist$/m,
+  );
+  config('');
+  show('x', 'y');
+  expect(await once()).toMatchObject({
+    code: 3,
+    stderr: expect.stringContaining('1 of 3 records') as string,
+  });
+  expect(await once()).toMatchObject({ code: 3, stderr: '' });
+  show('x');
+  expect(await once()).toMatchObject({
+    code: 3,
+    stderr: expect.stringContaining('2 of 3 records') as string,
+  });
+  expect(await once()).toMatchObject({ code: 3, stderr: '' });
 });

@@ -30,7 +30,8 @@ import {
 } from './waits.ts';
 
 export function daemonReasons(facts: HealthFacts): HealthReason[] {
-  const { mirrorProblem, configProblem, problems, drills, failedJobs, failingChannels } = facts;
+  const { mirrorProblem, configProblem, problems, drills, failedJobs, failingChannels, silentChannels } =
+    facts;
   const degraded = (
     code: HealthCode,
     message: string,
@@ -93,6 +94,14 @@ export function daemonReasons(facts: HealthFacts): HealthReason[] {
       degraded('backup_emptied', emptiedError(address, holdsOthers).message, null, EMPTIED_HINT),
     ),
     ...(unlike === null ? [] : [degraded('backup_contradicts', unlike, null, CONTRADICTING_HINT)]),
+    ...silentChannels.map(({ name, why }) =>
+      degraded(
+        'notices_undelivered',
+        `${name} ${name === 'pings' ? 'are not all called' : 'sends nothing'}: ${why}`,
+        null,
+        'set it, or correct the configuration; `tidemark config check` reads it again',
+      ),
+    ),
     ...failingChannels.map(({ channel, pending, since, error }) =>
       degraded(
         'notices_undelivered',

@@ -187,4 +187,6 @@ export interface HealthFacts {
     readonly since: string;
     readonly error: string | null;
   }[];
+  /** Channels and pings without a secret that they need, and why: nothing is sent through them. */
+  readonly silentChannels: readonly { readonly name: string; readonly why: string }[];
 }

@@ -102,6 +102,7 @@ export const NOTHING_READ: Omit<
   drills: [],
   failedJobs: [],
   failingChannels: [],
+  silentChannels: [],
 };
 const NO_JOBS: LastJobs = {
   of: () => [],
@@ -261,6 +262,8 @@ function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health
     damage: inputs.damage,
     planted: inputs.planted ?? null,
     failingChannels: failingChannels(pending, recent, now),
+    // With a mirror per source, they are of the process.
+    silentChannels: config.configured.length > config.sources.length ? [] : silentChannels(config),
   });
   return toRun(health, view);
 }
@@ -401,6 +404,20 @@ export function backupWork(view: HealthView): BackupWork {
 function standingOf(view: HealthView, row: JobRow): JobRow | null {
   const { backup } = view.config();
   return standingFailure(row, backup, view.backups.remembered(backup?.targets ?? []));
+}
+
+/** Channels and pings through which nothing is sent, since a secret of theirs is missing. */
+export function silentChannels({
+  notices,
+  pings,
+}: Pick<Config, 'notices' | 'pings'>): HealthFacts['silentChannels'] {
+  const ofPings = pings.flatMap(({ problem }) => problem ?? []);
+  return [
+    ...notices.flatMap(({ name, problem }) =>
+      problem === null ? [] : [{ name: `channel ${name}`, why: problem }],
+    ),
+    ...(ofPings.length === 0 ? [] : [{ name: 'pings', why: ofPings.join('; ') }]),
+  ];
 }
 
 /** Channels whose newest finished delivery was given up, or that have had a pending one for too long. */

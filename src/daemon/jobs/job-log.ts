@@ -40,8 +40,11 @@ export class JobLog {
     this.#log.info({ ...named(source), by, via: actor.via }, `${name} that waits was joined`);
   }
 
-  /** @param isMirrorGone true while that is reported separately: then a job that misses the mirror is not news */
-  ended(row: JobRow, error: TidemarkError | null, isMirrorGone = false): void {
+  /**
+   * @param isMirrorGone true while that is reported separately: then a job that misses the mirror is not news
+   * @param isKnown true where the job before, of another process, ended in the same way
+   */
+  ended(row: JobRow, error: TidemarkError | null, isMirrorGone = false, isKnown = false): void {
     const { job, name, source, run, outcome, errorCode } = row;
     const key = jobKey(row);
     const state = `${outcome} ${errorCode ?? ''}`;
@@ -49,7 +52,7 @@ export class JobLog {
     const hint = error?.hint ?? lacking?.hint ?? null;
     const last = this.#last.get(key);
     if (outcome !== 'interrupted') this.#last.set(key, state);
-    const isSame = last === state;
+    const isSame = last === state || isKnown;
     const facts = {
       job,
       ...named(source),
@@ -102,6 +105,24 @@ function partsLacking(row: JobRow) {
     causes: [...causes.slice(0, CAUSES), ...(more > 0 ? [`and ${plural(more, 'other cause')}`] : [])],
     hint: unreadHint(summary.unread),
   };
+}
+
+/** Outcomes of sweeps that follow from removals that are held: what is below an absent record is not there either. */
+const OF_HELD: readonly string[] = ['held', 'missing', 'skipped'];
+
+/** True for a sync that holds the same removals as the one before it, and that nothing else kept from reading everything. */
+export function holdsAsBefore(row: JobRow, before: JobRow | undefined): boolean {
+  const known = heldText(row);
+  return known !== null && before !== undefined && heldText(before) === known;
+}
+
+function heldText(row: JobRow): string | null {
+  const summary = row.outcome === 'partial' ? summaryOf('sync', row) : null;
+  if (summary === null || summary.held === 0) return null;
+  const { unread, held, sweeps } = summary;
+  if (unread.some(({ outcome }) => !OF_HELD.includes(outcome))) return null;
+  const places = unread.map(({ kind, scope, outcome, held: own }) => ({ kind, scope, outcome, own }));
+  return JSON.stringify([held, sweeps, places]);
 }
 
 /** Why a job is partial that had no error; null for another one. */

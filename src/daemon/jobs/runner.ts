@@ -17,7 +17,16 @@ import type { MirrorConnections, WriterTurn } from '../mirror-access.ts';
 import type { ActiveProblems } from '../problems.ts';
 import type { JobIdentity, JobProgress, RequestStatus, RunningJob } from '../view.ts';
 import { type Task, type JobExecutor, commandOf } from './executor.ts';
-import { endOf, failedResult, JobLog, jobKey, noteJobProblem, UNENDED, unwritten } from './job-log.ts';
+import {
+  endOf,
+  failedResult,
+  holdsAsBefore,
+  JobLog,
+  jobKey,
+  noteJobProblem,
+  UNENDED,
+  unwritten,
+} from './job-log.ts';
 import { RateWaits } from './rate-waits.ts';
 import type { EndedJob, Observers } from './observers.ts';
 import { AnswerWatch, JobQueue, LastStarts, SourceBackoff } from './queue.ts';
@@ -458,7 +467,7 @@ export class JobRunner implements SlotUser {
       const end = endOf({ ...result, summary }, finishedAt);
       const row: JobRow = { job: current.number, ...start, ...end };
       const ended: EndedJob = { row, kinds: current.kinds, report: result.report };
-      return { result, end, row, ended, isWritten: false };
+      return { result, end, row, ended, isWritten: false, isKnown: false };
     };
     let known = endedWith(performed);
     const record = (mirror: Mirror): void => {
@@ -468,7 +477,15 @@ export class JobRunner implements SlotUser {
       mirror.daemon.finishJob(current.number, known.end);
       saveSchedule(mirror);
       observers.recorded(known.ended, mirror);
-      known = { ...known, isWritten: true };
+      // Cron mails what `--once` prints: the same held removals are in the mail of the first call that held them.
+      const [before] = mirror.daemon
+        .jobs({ name, source, limit: 2 })
+        .filter(({ job: own }) => own < current.number);
+      known = {
+        ...known,
+        isWritten: true,
+        isKnown: this.#options.isOnce && holdsAsBefore(known.row, before),
+      };
     };
     let turn = held;
     try {
@@ -492,11 +509,11 @@ export class JobRunner implements SlotUser {
       turn?.release();
       mirrorAccess.isThere();
     }
-    const { result, row, ended, isWritten } = known;
+    const { result, row, ended, isWritten, isKnown } = known;
     if (!isWritten && result.outcome !== 'interrupted') this.unwritten.add(row, current.kinds === null);
     this.#tickets.end(current, result.error);
     noteJobProblem(problems, row, result.error);
-    this.#jobLog.ended(row, result.error, mirrorAccess.isGone());
+    this.#jobLog.ended(row, result.error, mirrorAccess.isGone(), isKnown);
     observers.ended(ended);
     this.#options.onEnd(job, ended, result.exitCode);
   }

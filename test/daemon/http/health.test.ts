@@ -62,6 +62,7 @@ const FACTS: HealthFacts = {
   drills: [],
   failedJobs: [],
   failingChannels: [],
+  silentChannels: [],
 };
 
 const job = {
@@ -532,6 +533,12 @@ describe('health', () => {
     [
       'notices that do not arrive',
       { ...FACTS, failingChannels: [{ channel: 'chat', pending: 2, since: job.startedAt, error: '500' }] },
+      'degraded',
+      ['notices_undelivered'],
+    ],
+    [
+      'a channel that sends nothing',
+      { ...FACTS, silentChannels: [{ name: 'channel chat', why: 'the variable CHAT_URL is not set' }] },
       'degraded',
       ['notices_undelivered'],
     ],
