@@ -3,7 +3,9 @@ import { openPoster } from '../api/post.ts';
 import { proxySettings } from '../config/proxy.ts';
 import type { ChannelConfig } from '../config/channels.ts';
 import { systemClock } from '../core/clock.ts';
-import { TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import type { Secret } from '../core/secret.ts';
+import { requireAccepted } from '../daemon/notices/channels/shared.ts';
 import { createSend } from '../daemon/notices/sending.ts';
 import type { CommandContext } from './context.ts';
 import {
@@ -118,10 +120,29 @@ function channelFromOption(
 
 function secretMistake(type: InitChannelType, text: string): string | undefined {
   const { key, what } = CHANNELS[type];
-  const schemes = key === 'url' ? ['http:', 'https:'] : key === 'smtpUrl' ? ['smtp:', 'smtps:'] : null;
+  const schemes =
+    key === 'url' || key === 'success' ? ['http:', 'https:'] : key === 'smtpUrl' ? ['smtp:', 'smtps:'] : null;
   if (schemes === null) return text === '' ? `expected the ${what}` : undefined;
   if (URL.canParse(text) && schemes.includes(new URL(text).protocol)) return undefined;
   return `expected a URL that begins with ${schemes.map((scheme) => `${scheme}//`).join(' or ')}`;
+}
+
+/** Calls the URL of a ping, as after a complete sync. @returns what went wrong; null where it was taken */
+export async function testPing(context: CommandContext, url: Secret): Promise<TidemarkError | null> {
+  const poster = openPoster(() => proxySettings(context.env));
+  try {
+    const answer = await poster.post({
+      ...{ method: 'POST', url, body: 'called by tidemark init, as a test\n', signal: context.signal },
+      headers: { 'content-type': 'text/plain; charset=utf-8' },
+    });
+    requireAccepted(answer, [url], systemClock.now());
+    return null;
+  } catch (error) {
+    if (!context.signal.aborted) return asTidemarkError(error);
+    throw new TidemarkError('interrupted', 'interrupted; nothing was written', { cause: error });
+  } finally {
+    await poster.close();
+  }
 }
 
 /** Sends a test notice. @returns what went wrong; null where it was delivered */

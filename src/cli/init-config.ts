@@ -8,7 +8,7 @@ import type { SecretReference } from './init-answers.ts';
 /** Every half hour, as the daemon does without a configuration. */
 export const USUAL_SYNC = '*/30 * * * *';
 
-/** The key that holds a channel's secret, and how to ask for it. */
+/** The key that holds a channel's secret, and how to ask for it; `ping` is an entry of `pings`. */
 export const CHANNELS = {
   slack: { key: 'url', label: 'Slack', what: 'incoming webhook URL' },
   teams: { key: 'url', label: 'Microsoft Teams', what: 'webhook URL' },
@@ -18,7 +18,12 @@ export const CHANNELS = {
   email: { key: 'smtpUrl', label: 'E-mail', what: 'SMTP URL (smtps://user:password@host)' },
   pagerduty: { key: 'routingKey', label: 'PagerDuty', what: 'routing key' },
   opsgenie: { key: 'apiKey', label: 'Opsgenie', what: 'API key of the integration' },
-} as const satisfies Partial<Record<ChannelType, object>>;
+  ping: {
+    key: 'success',
+    label: 'Monitor that alarms when syncs stop (Healthchecks and the like)',
+    what: 'URL to call after each complete sync',
+  },
+} as const satisfies Partial<Record<ChannelType | 'ping', object>>;
 
 export type InitChannelType = keyof typeof CHANNELS;
 
@@ -110,17 +115,26 @@ function backupText({ targets, recipients }: ConfigChoices): string {
   return `${intro}backup:\n  targets: [${targets.map(quoted).join(', ')}]\n${encryption}`;
 }
 
-function noticesText(channels: readonly ChannelChoice[]): string {
+function noticesText(all: readonly ChannelChoice[]): string {
+  const channels = all.filter(({ type }) => type !== 'ping');
+  const pings = all.filter(({ type }) => type === 'ping');
+  const pingsText =
+    pings.length === 0
+      ? ''
+      : `\n# Called after each complete sync, for a monitor that alarms when no call comes.\npings:\n${pings.map(({ secret }) => `  - { ${channelPair('ping', secret)} }\n`).join('')}`;
   const intro = '# Who is notified of drift, failed runs and other problems (docs/notices.md).\n';
   if (channels.length === 0)
-    return `${intro}# notices:\n#   - { name: ops, type: slack, url: "\${SLACK_URL}" }\n`;
+    return `${intro}# notices:\n#   - { name: ops, type: slack, url: "\${SLACK_URL}" }\n${pingsText}`;
   const lines = channels.map(({ type, secret, to }, index) => {
     const name = index === 0 ? 'ops' : `ops-${index + 1}`;
     const address = to === null ? '' : `, from: ${quoted(`Tidemark <${to}>`)}, to: [${quoted(to)}]`;
-    const pair = secretPair(CHANNELS[type].key, secret).replace(/(\$\{.*\})$/, '"$1"');
-    return `  - { name: ${name}, type: ${type}, ${pair}${address} }\n`;
+    return `  - { name: ${name}, type: ${type}, ${channelPair(type, secret)}${address} }\n`;
   });
-  return `${intro}notices:\n${lines.join('')}`;
+  return `${intro}notices:\n${lines.join('')}${pingsText}`;
+}
+
+function channelPair(type: InitChannelType, secret: SecretReference): string {
+  return secretPair(CHANNELS[type].key, secret).replace(/(\$\{.*\})$/, '"$1"');
 }
 
 export type ServiceForm = 'systemd' | 'cron' | 'compose';

@@ -22,7 +22,7 @@ import {
 } from './init-answers.ts';
 import { type ChannelChoice, type ConfigChoices, configText, USUAL_SYNC } from './init-config.ts';
 import { backupFor, type BackupAnswers } from './init-backup.ts';
-import { channelFor, testChannel, type GivenChannel } from './init-channel.ts';
+import { channelFor, testChannel, testPing, type GivenChannel } from './init-channel.ts';
 import {
   requireFreeService,
   scheduleFor,
@@ -261,14 +261,19 @@ async function isGivenUp(
     key: { by: 'variable', name: CHECK_VARIABLE },
   });
   const env = { [CHECK_VARIABLE]: 'unused', [CHANNEL_VARIABLE]: channel.given.secret.reveal() };
-  const [config] = configFrom(text, output, env, context, 'unused').notices;
-  if (config === undefined) throw new Error('a configuration without the channel that was written into it');
-  const error = await testChannel(context, config);
+  const { notices, pings } = configFrom(text, output, env, context, 'unused');
+  const [config] = notices;
+  const url = pings[0]?.success ?? null;
+  const isPing = channel.type === 'ping';
+  let error: TidemarkError | null;
+  if (isPing && url !== null) error = await testPing(context, url);
+  else if (config !== undefined) error = await testChannel(context, config);
+  else throw new Error('a configuration without the channel that was written into it');
   if (error === null) {
-    printNote(context, [`a test notice was delivered to ${channel.type}`]);
+    printNote(context, [isPing ? 'a test ping was taken' : `a test notice was delivered to ${channel.type}`]);
     return false;
   }
-  const what = `the test notice to ${channel.type} was not delivered: ${error.message}`;
+  const what = `the test ${isPing ? 'ping' : `notice to ${channel.type}`} was not ${isPing ? 'taken' : 'delivered'}: ${error.message}`;
   if (!canAsk(context))
     throw new TidemarkError(error.code, `nothing was written: ${what}`, {
       hint: '--no-check writes without sending one',

@@ -239,6 +239,24 @@ describe('init away from a terminal', () => {
     expect(readdirSync(directory)).toEqual(['tidemark.yaml']);
   });
 
+  it('writes a ping that was called as a test, and nothing where that is refused', async () => {
+    const { run, service, written, env, directory } = await rig();
+    const monitor = await FakeService.start();
+    monitor.quirks.push(({ path }, response) => respond(response, path === '/gone' ? 404 : 200, 'ok'));
+    env['PING'] = `${monitor.url}/gone`;
+    const args = ['init', '--url', service.url, '--key-env', 'SVC_KEY', '--notify', 'ping:PING'];
+    const refused = await run(...args);
+    expect(refused.code).not.toBe(0);
+    expect(refused.stderr).toContain('nothing was written: the test ping was not taken');
+    expect(readdirSync(directory)).toEqual([]);
+    env['PING'] = `${monitor.url}/alive`;
+    const ended = await run(...args);
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(monitor.seen.map(({ method, url }) => `${method} ${url}`)).toEqual(['POST /gone', 'POST /alive']);
+    expect(parse(written())).toMatchObject({ pings: [{ success: '${PING}' }] });
+    expect((await run('config', 'check')).stdout).toContain('no channel, 1 ping');
+  });
+
   it('sets everything up by options', async () => {
     const { run, service, written, env, directory } = await rig();
     const hook = await FakeService.start();
