@@ -107,7 +107,7 @@ export class Settings {
   }
 
   #sayWarnings({ warnings }: LoadedConfig, before: readonly string[]): void {
-    // Of a channel that sends nothing, what this prints is all that anybody gets.
+    // Where a channel sends nothing, only what this prints reaches anybody.
     const said = this.#saysWarnings ? warnings : warnings.filter((each) => each.endsWith(NOT_SENT));
     for (const warning of said.filter((each) => !before.includes(each))) {
       this.#effects.log.warn({ about: 'config' }, warning);
