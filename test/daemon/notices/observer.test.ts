@@ -40,6 +40,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')], ow
     sources: [{ name: 'production' }],
     configured: [{ name: 'production' }],
     notices: channels,
+    pings: [],
     http: { publicUrl: null },
   } as unknown as Config;
   const effects = {
