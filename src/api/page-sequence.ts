@@ -30,12 +30,12 @@ export interface PageSequenceRules {
 
 export interface PageSequenceEnd {
   /**
-   * `page`: one response held the entire list. `order`: sorted by values that never change, without a gap between
-   * pages. `cursor`: the pages were reached by the list's own cursors. `chain`: every page repeats the end of the
-   * previous one, and every row that moved is accounted for. `count`: pages cannot overlap, so that only the count can
-   * prove it. `none`: no proof.
+   * What the pages of this pass show, before `PagingProof` compares it with counts and earlier passes. `one page`: one
+   * response held the entire list. `order`: sorted by values that never change, without a gap between pages. `cursor`:
+   * the pages were reached by the list's own cursors. `overlap`: every page repeats the end of the previous one, and
+   * every row that moved is accounted for. `steady count`: pages cannot overlap, so that only the count can prove it.
    */
-  readonly proof: 'page' | 'order' | 'cursor' | 'chain' | 'count' | 'none';
+  readonly proof: 'one page' | 'order' | 'cursor' | 'overlap' | 'steady count' | null;
   /** The first contradiction to a fixed order; null if there was none. */
   readonly disorder: string | null;
   /** The count on the last page if the list ended at exactly that position; otherwise null. */
@@ -83,7 +83,8 @@ export class PageSequence {
   #tail: Tail = { keys: [], end: 0 };
   /** Position after the last row read. */
   #furthest = 0;
-  #hasChain: boolean;
+  /** True while each page continues the one before it. */
+  #isContinuous: boolean;
   /** True once the overlap with the previous page was lost. */
   #isLost = false;
   /** False where the page asked for repeats no row: after a page of one. */
@@ -110,7 +111,7 @@ export class PageSequence {
   constructor(rules: PageSequenceRules) {
     this.#rules = rules;
     this.#stats = new PagingStats(rules.isFresh);
-    this.#hasChain = rules.needsAnchors;
+    this.#isContinuous = rules.needsAnchors;
   }
 
   /** Rows of the largest page that the server gave. */
@@ -127,7 +128,7 @@ export class PageSequence {
     const offset = offsetOf(this.#address);
     const end = offset + page.records.length;
     if (page.count !== null && end >= page.count) return null;
-    if (!this.#hasChain) return { by: 'offset', offset: end };
+    if (!this.#isContinuous) return { by: 'offset', offset: end };
     const isAnchored = this.#expectsAnchor && findAnchor(this.#tail, offset, page.keys) !== null;
     if (offset > 0 && !isAnchored) return null;
     return { by: 'offset', offset: end - overlapFor(page.records.length) };
@@ -155,7 +156,7 @@ export class PageSequence {
       this.#order.take(page.records, true);
       // Counted by the records that the sink distinguishes: if it takes two for one, the list is not complete.
       const isKept = !this.#rules.isFresh || accepted.distinct === page.records.length;
-      if (isKept && isWholeList(page)) return this.#finish(null, 'page');
+      if (isKept && isWholeList(page)) return this.#finish(null, 'one page');
     }
     if (
       this.#rules.stopsWhenKnown &&
@@ -163,7 +164,7 @@ export class PageSequence {
       page.records.length > 0 &&
       accepted.known === page.records.length
     ) {
-      return { end: { ...this.#ending('chain', this.#problem), stoppedAtKnown: true } };
+      return { end: { ...this.#ending(null, this.#problem), stoppedAtKnown: true } };
     }
     return this.#mode === 'offset'
       ? this.#takeOffset(page, accepted)
@@ -195,7 +196,7 @@ export class PageSequence {
 
   #takeEmptyList(page: FetchedPage): PageSequenceStep {
     const isEmpty = page.more !== true && (page.count === null || page.count === 0);
-    if (isEmpty) return this.#finish(null, 'page');
+    if (isEmpty) return this.#finish(null, 'one page');
     this.#emptyPages += 1;
     // It may have been a passing problem: one more look before it is called unproven.
     if (this.#emptyPages === 1) return { ask: HEAD };
@@ -206,7 +207,7 @@ export class PageSequence {
     const offset = offsetOf(this.#address);
     if (page.records.length === 0) return this.#takeHole(page, accepted, offset);
     this.#emptyPages = 0;
-    if (this.#hasChain && offset > 0) {
+    if (this.#isContinuous && offset > 0) {
       const anchor = this.#expectsAnchor ? findAnchor(this.#tail, offset, page.keys) : null;
       if (this.#expectsAnchor && anchor === null && !this.#order.reaches(page.records))
         return this.#takeMissed(page, accepted, offset);
@@ -214,10 +215,10 @@ export class PageSequence {
       if (this.#expectsAnchor) this.#follow(page, accepted, anchor, offset);
       else {
         // After a page of one there is no overlap: nothing but the count can prove such a list.
-        this.#hasChain = false;
+        this.#isContinuous = false;
         this.#hasMoved = true;
       }
-    } else if (this.#hasChain) {
+    } else if (this.#isContinuous) {
       this.#tail = extendTail(this.#tail, { index: -1, shift: 0 }, offset, page.keys, this.#stats.pageCap);
     }
     this.#countBefore = page.count;
@@ -264,7 +265,7 @@ export class PageSequence {
     } else if (isBeyond) {
       this.#stalls = 0;
     }
-    const overlap = this.#hasChain ? overlapFor(received) : 0;
+    const overlap = this.#isContinuous ? overlapFor(received) : 0;
     this.#expectsAnchor = overlap > 0;
     return { ask: { by: 'offset', offset: end - overlap } };
   }
@@ -286,7 +287,7 @@ export class PageSequence {
       this.#stepsBack > MOST_STEPS_BACK ||
       this.#allStepsBack > MOST_STEPS_BACK + Math.floor(this.#stats.pages / 5);
     if (isLost) {
-      this.#hasChain = false;
+      this.#isContinuous = false;
       this.#isLost = true;
       this.#disorder ??= 'no row of the end of a page was found again';
       return received === 0 ? this.#takeHole(page, accepted, offset) : this.#advance(page, accepted, offset);
@@ -297,11 +298,11 @@ export class PageSequence {
 
   /** An empty page behind the head. */
   #takeHole(page: FetchedPage, accepted: Accepted, offset: number): PageSequenceStep {
-    if (this.#hasChain && this.#expectsAnchor) return this.#takeMissed(page, accepted, offset);
+    if (this.#isContinuous && this.#expectsAnchor) return this.#takeMissed(page, accepted, offset);
     const count = this.#trustedCount();
     if (page.more !== true && (count === null || offset >= count || !this.#rules.isFresh))
       return this.#reachEnd();
-    this.#hasChain = false;
+    this.#isContinuous = false;
     this.#isLost = true;
     this.#emptyPages += 1;
     if (this.#emptyPages > MOST_STALLS)
@@ -313,7 +314,7 @@ export class PageSequence {
     if (page.more !== true) return this.#reachEnd();
     const next = nextByList(mode, page);
     if (next === null) return this.#finish(unprovenError('it says that more follows, but not where'));
-    if (mode === 'link' && page.next?.isPositional === true) this.#hasChain = false;
+    if (mode === 'link' && page.next?.isPositional === true) this.#isContinuous = false;
     const isSelf =
       (next.by === 'link' && next.path === page.path) ||
       (next.by === 'cursor' && this.#address.by === 'cursor' && next.cursor === this.#address.cursor);
@@ -337,9 +338,9 @@ export class PageSequence {
       const hasRepeated = this.#hasMoved && this.#stats.pages > 1;
       if (isFull && hasRepeated)
         return this.#finish(unprovenError('it ignores offset and fills the requested page'));
-      return this.#finish(null, 'page');
+      return this.#finish(null, 'one page');
     }
-    if (!this.#hasChain) return this.#finish(null, this.#isLost ? 'none' : 'count');
+    if (!this.#isContinuous) return this.#finish(null, this.#isLost ? null : 'steady count');
     if (this.#stats.withoutId > 0) return this.#finish(null);
     const isOrdered = this.#isOrderProven;
     if (!isOrdered && (this.#disorder !== null || !this.#matchesCount)) return this.#finish(null);
@@ -365,7 +366,7 @@ export class PageSequence {
     const came = count === null ? 0 : count - (this.#first?.count ?? count);
     // Rows that came before the place being read must all be at the head: else one of them moved there from ahead.
     const isExplained = this.#matchesCount && this.#newAtHead === came;
-    return this.#disorder === null && isExplained ? 'chain' : 'none';
+    return this.#disorder === null && isExplained ? 'overlap' : null;
   }
 
   #takeHead(page: FetchedPage, accepted: Accepted): PageSequenceStep {
@@ -385,7 +386,7 @@ export class PageSequence {
     return next === null ? this.#finish(null, this.#proof()) : { ask: next };
   }
 
-  #finish(problem: TidemarkError | null, proof: PageSequenceEnd['proof'] = 'none'): PageSequenceStep {
+  #finish(problem: TidemarkError | null, proof: PageSequenceEnd['proof'] = null): PageSequenceStep {
     const found = problem ?? this.#problem;
     // Rows that come in another order each time repeat, and take many requests: no order is proven, no fault of the service.
     const isByDisorder = found?.code === 'walk_loop' && this.#disorder !== null;
@@ -397,7 +398,7 @@ export class PageSequence {
 
   #ending(proof: PageSequenceEnd['proof'], problem: TidemarkError | null): PageSequenceEnd {
     return {
-      proof: this.#stats.withoutId > 0 ? 'none' : proof,
+      proof: this.#stats.withoutId > 0 ? null : proof,
       isSteady: this.#stats.isSteady,
       count: this.#stats.count,
       distinct: this.#stats.distinct,

@@ -18,8 +18,8 @@ interface PagingProofRules {
   readonly idPath: readonly string[];
 }
 
-/** `chain`: each page overlaps the one before, and a second reading, or the mirror, agrees. */
-export type ListProof = 'one page' | 'order' | 'cursor' | 'chain' | 'count';
+/** The six proofs, in the order of ARCHITECTURE.md (A sync, step 4). */
+export type ListProof = 'one page' | 'order' | 'cursor' | 'overlap' | 'steady count' | 'count at start';
 
 interface PagingProofEnd {
   readonly error: TidemarkError | null;
@@ -68,15 +68,16 @@ export class PagingProof {
     const step = this.#pass.take(page, accepted, mayStop);
     if ('ask' in step) return step;
     const { end } = step;
-    const error = this.#verdictOn(end);
+    const proof = this.#proofOf(end);
+    const error = this.#verdictOn(end, proof);
     if (error === null || error === 'again') this.#ends.push(end);
     if (error !== 'again') {
       return {
         end: {
           error,
           mode: end.stoppedAtKnown ? 'head' : 'full',
-          isOnePage: end.proof === 'page',
-          proof: error !== null || end.stoppedAtKnown ? null : proofOf(end),
+          isOnePage: end.proof === 'one page',
+          proof: error !== null || end.stoppedAtKnown ? null : proof,
           count: end.count,
           distinct: end.distinct,
         },
@@ -94,11 +95,10 @@ export class PagingProof {
   }
 
   /** Null for proven; `again` for another pass. */
-  #verdictOn(end: PageSequenceEnd): TidemarkError | 'again' | null {
+  #verdictOn(end: PageSequenceEnd, proof: ListProof | null): TidemarkError | 'again' | null {
     if (end.withoutId > 0) return withoutIdError(end.withoutId, this.#rules.idPath);
     if (end.problem !== null) return end.problem;
-    if (end.stoppedAtKnown) return null;
-    if (this.#isProven(end)) return null;
+    if (end.stoppedAtKnown || proof !== null) return null;
     const count = this.#rules.isCountTrusted ? end.count : null;
     const previous = this.#ends.at(-1);
     const isSameAgain =
@@ -121,34 +121,40 @@ export class PagingProof {
     return unprovenError(count === null ? 'it has no stable order and no count to check it by' : differs);
   }
 
-  #isProven(end: PageSequenceEnd): boolean {
+  #proofOf(end: PageSequenceEnd): ListProof | null {
+    if (end.proof !== null && this.#isSupported(end)) return end.proof;
+    // The last page confirmed the count. If as many records as that existed when the pass began, they are all records
+    // of the list, in whatever order they were read.
+    const isCountRight = this.#rules.isCountTrusted && end.count !== null && end.countAtEnd !== null;
+    return isCountRight && end.thereAtStart === end.countAtStart ? 'count at start' : null;
+  }
+
+  /** Whether the counts, and what the mirror or an earlier pass saw, agree with what the pages of the pass show. */
+  #isSupported(end: PageSequenceEnd): boolean {
     const count = this.#rules.isCountTrusted ? end.count : null;
     const isCounted = end.count !== null && end.count === end.distinct;
     const previous = this.#ends.at(-1);
-    // The last page confirmed the count. If as many records as that existed when the pass began, they are all records
-    // of the list, in whatever order they were read.
-    if (count !== null && end.countAtEnd !== null && end.thereAtStart === end.countAtStart) return true;
     switch (end.proof) {
       case 'order':
         // Records that left meanwhile were counted too: then the end of the list shows whether the count is right.
         return count === null || isCounted || (end.countAtEnd !== null && end.distinct >= end.countAtEnd);
       case 'cursor':
         return count === null || isCounted;
-      case 'chain':
+      case 'overlap':
         return (
           (count === null || isCounted) &&
-          this.#showsNothingHappened(end, previous?.proof === 'chain' ? previous : undefined)
+          this.#showsNothingHappened(end, previous?.proof === 'overlap' ? previous : undefined)
         );
-      case 'count':
+      case 'steady count':
         return (
           isCounted &&
           end.isSteady &&
           this.#ends.every((earlier) => earlier.isSteady && earlier.count === end.count) &&
           this.#showsNothingHappened(end, previous)
         );
-      case 'page':
+      case 'one page':
         return true;
-      case 'none':
+      case null:
         return false;
     }
   }
@@ -166,10 +172,4 @@ export class PagingProof {
         (end.again === null || end.again === end.distinct))
     );
   }
-}
-
-function proofOf({ proof }: PageSequenceEnd): ListProof {
-  if (proof === 'page') return 'one page';
-  // Proven by a count that was right when the list ended.
-  return proof === 'none' ? 'count' : proof;
 }

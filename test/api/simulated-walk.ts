@@ -31,7 +31,7 @@ export function simulateWalk(
   rules: Partial<PagingProofRules> = {},
   mostRequests = 20_000,
 ): SimulatedEnd {
-  const course = new PagingProof({
+  const proof = new PagingProof({
     acceptsQuery: true,
     isCountTrusted: true,
     stopsWhenKnown: false,
@@ -68,7 +68,7 @@ export function simulateWalk(
     };
     const page = server.bend?.(truth, nth, address) ?? truth;
     size.arrived(page.records.length, limit, page.more);
-    const foreseen = course.prefetchAddress(page);
+    const foreseen = proof.prefetchAddress(page);
     const before = ofPass.size;
     let again = 0;
     for (const key of page.keys) {
@@ -76,7 +76,7 @@ export function simulateWalk(
       seen.add(key);
       ofPass.add(key);
     }
-    const step = course.take(
+    const step = proof.take(
       page,
       { fresh: ofPass.size - before, again, known: 0, distinct: ofPass.size },
       true,

@@ -111,7 +111,7 @@ export class SimulatedMirror {
 
   #pass(stage: Stage, versions: Map<string, number>): SimulatedWalk {
     const { pageSize } = this.#list.spec;
-    const course = new PagingProof({
+    const proof = new PagingProof({
       acceptsQuery: true,
       isCountTrusted: true,
       stopsWhenKnown: false,
@@ -126,9 +126,9 @@ export class SimulatedMirror {
       const limit = size.limit();
       const page = this.#page(this.#list.serve(offset, limit), limit);
       size.arrived(page.records.length, limit, page.more);
-      const foreseen = course.prefetchAddress(page);
+      const foreseen = proof.prefetchAddress(page);
       const accepted = this.#accept(page, stage, versions);
-      const step = course.take(page, accepted, true);
+      const step = proof.take(page, accepted, true);
       if ('end' in step) return { ...step.end, requests };
       if (foreseen !== null && step.pass === undefined && accepted.fresh > 0) {
         // What is asked for ahead must be what is asked for.

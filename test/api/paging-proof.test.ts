@@ -42,6 +42,23 @@ function churningList(options: {
 }
 
 describe('a list that does not change', () => {
+  const sorted = keysOf(100);
+  const unsorted = [...sorted.slice(40), ...sorted.slice(0, 40).toReversed()];
+  it.each([
+    { proof: 'one page', rows: sorted, cap: 200 },
+    { proof: 'order', rows: sorted, cap: 30 },
+    { proof: 'overlap', rows: unsorted, cap: 30 },
+    { proof: 'steady count', rows: sorted, cap: 1 },
+  ])('is proven by $proof', ({ proof, rows, cap }) => {
+    expect(simulateWalk({ cap, rows: () => rows }, cap)).toMatchObject({ error: null, proof });
+  });
+
+  it('is proven by the count at the start of a second pass, if a row moved during the first', () => {
+    const moved = [...unsorted.slice(-1), ...unsorted.slice(0, -1)];
+    const end = simulateWalk({ cap: 30, rows: (nth) => (nth === 1 ? unsorted : moved) }, 30);
+    expect(end).toMatchObject({ error: null, proof: 'count at start', passes: 2 });
+  });
+
   it('is proven by any page size and cap, with every row seen', () => {
     fc.assert(
       fc.property(
