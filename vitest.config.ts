@@ -6,7 +6,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 /** What `npm run test:fast` leaves out: whole stories, processes, browsers, kills, long walks, and what else takes long. */
 const SLOW = [
   'test/{backup,browser,container,docs,formats,journeys,properties}/**',
-  'test/{api/{breaker,pace-service},core/watchdog,report/value-text,sync/endless}.test.ts',
+  'test/{api/{breaker,throttled-service},core/watchdog,report/value-text,sync/endless}.test.ts',
   'test/cli/{completion-shells,missing-mirror,names,output,pager,reasons,status,terminal}.test.ts',
   'test/daemon/{*,dashboard/{contradicted,html},http/*,notices/{ends,removed-source}}.test.ts',
   'test/fleet/{apply,cell-work,registry,serve,sql,work}.test.ts',

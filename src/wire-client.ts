@@ -12,7 +12,7 @@ import { keyFingerprint } from './config/source.ts';
 import { type Clock, systemClock } from './core/clock.ts';
 import type { Logger } from './core/logger.ts';
 import { sharedTemporaryDirectory } from './core/temporary-place.ts';
-import { SharedPace } from './mirror/kept-pace.ts';
+import { SharedThrottle } from './mirror/shared-throttle.ts';
 import { readStarts, SharedRateLog } from './mirror/rate-log.ts';
 
 /**
@@ -156,7 +156,7 @@ function connectionOptions(
     ...(beside === null
       ? {}
       : keeps === 0
-        ? { keptPace: new SharedPace({ beside, before, fingerprint, clock }) }
+        ? { keptThrottle: new SharedThrottle({ beside, before, fingerprint, clock }) }
         : { rateLog: new SharedRateLog({ beside, before, fingerprint, keeps, clock }) }),
   };
 }

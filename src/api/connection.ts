@@ -13,7 +13,7 @@ import { answerError } from './error-body.ts';
 import { Limiter, type RunOptions } from './limiter.ts';
 import { timedOutWithoutStatus } from './network-error.ts';
 import { neutralText, type NeutralText } from './neutral-text.ts';
-import type { KeptPace, RateLog } from './rate-log.ts';
+import type { KeptThrottle, RateLog } from './rate-log.ts';
 import { createRequestLog, type LoggedRequest, type RequestLog } from './request-log.ts';
 import { createCounters, type RequestCounters, type RequestStats } from './request-stats.ts';
 import { backoffMs, createRetryBudget, type RetryBudget, type RetryPolicy, retrying } from './retry.ts';
@@ -50,7 +50,7 @@ export interface ConnectionOptions {
   /** Shared by the processes of this machine; left out, the rate is kept by this client alone. Closed with it. */
   readonly rateLog?: RateLog;
   /** Where there is no log. */
-  readonly keptPace?: KeptPace;
+  readonly keptThrottle?: KeptThrottle;
   /** Called right before each request is sent; nothing is sent if it throws, or ends the process. */
   readonly beforeSending?: () => void;
 }
@@ -78,7 +78,7 @@ export class Connection {
 
   /** @throws TidemarkError `config_invalid` when the key cannot be in a header, or the proxy is none */
   constructor(options: ConnectionOptions) {
-    const { baseUrl, apiKey, rate, retry, clock, log, rateLog, keptPace } = options;
+    const { baseUrl, apiKey, rate, retry, clock, log, rateLog, keptThrottle } = options;
     const sending = openTransport({
       baseUrl,
       apiKey,
@@ -104,7 +104,7 @@ export class Connection {
     this.#requestLog = createRequestLog(log, this.neutral, clock);
     const maxWaitMs = (options.maxWindowWaitSeconds ?? retry.maxWaitSeconds) * 1000;
     const maxPauseMs = this.policy.maxWaitMs;
-    this.#limiter = new Limiter({ rate, maxWaitMs, maxPauseMs, clock, log, rateLog, keptPace });
+    this.#limiter = new Limiter({ rate, maxWaitMs, maxPauseMs, clock, log, rateLog, keptThrottle });
   }
 
   get limiter(): Pick<Limiter, 'reserve' | 'withSlot'> {

@@ -14,15 +14,15 @@ import type { Logger } from '../core/logger.ts';
 import {
   adjustedToClock,
   msUntilFaster,
-  type Pace,
-  PACED_STARTS,
-  paceAfterOutage,
-  paceAfterRefusal,
-  parsePace,
+  type Throttle,
+  THROTTLED_STARTS,
+  throttleAfterOutage,
+  throttleAfterRefusal,
+  parseThrottle,
   rateAt,
 } from './rate-limit.ts';
 import { Limit, NO_WAIT, type Reservation, ReservedStart, tooLong, type Wait } from './rate-limit.ts';
-import { type KeptPace, LogInUse, type RateLog } from './rate-log.ts';
+import { type KeptThrottle, FallbackRateLog, type RateLog } from './rate-log.ts';
 import { logWait } from './request-log.ts';
 import type { KindUse } from './request-stats.ts';
 
@@ -39,7 +39,7 @@ interface LimiterOptions {
   /** The log that this machine's processes share; left out, the starts are kept in memory. Closed with the limiter. */
   readonly rateLog?: RateLog | undefined;
   /** Where there is no log: what a 429 left behind, shared with other processes and later runs. */
-  readonly keptPace?: KeptPace | undefined;
+  readonly keptThrottle?: KeptThrottle | undefined;
 }
 
 export interface RunOptions {
@@ -77,7 +77,7 @@ export function startsToKeep(rate: RateLimits): number {
 export class Limiter {
   readonly #options: LimiterOptions;
   readonly #queue: PQueue;
-  readonly #log: LogInUse;
+  readonly #log: FallbackRateLog;
   readonly #isCounting: boolean;
   readonly #key: Limit;
   /** The limits of a request of the kind; of all other kinds there is the key's only. */
@@ -93,13 +93,13 @@ export class Limiter {
     key: null,
     kind: null,
   };
-  #known: { readonly text: string; readonly pace: Pace | null } | null = null;
+  #known: { readonly text: string; readonly throttle: Throttle | null } | null = null;
   /** Requests of this process that were not refused since the refusal at that time. */
   #passed = { since: Number.NEGATIVE_INFINITY, count: 0 };
   #warnedAt: number | null = null;
 
   constructor(options: LimiterOptions) {
-    const { rate, rateLog: shared, keptPace: pace, clock, log } = options;
+    const { rate, rateLog: shared, keptThrottle: throttle, clock, log } = options;
     this.#options = options;
     this.#queue = new PQueue(rate.concurrency === 0 ? {} : { concurrency: rate.concurrency });
     this.#key = new Limit(rate, []);
@@ -111,7 +111,7 @@ export class Limiter {
     const keeps = startsToKeep(rate);
     this.#isCounting = keeps > 0;
     const names = [this.#key, ...this.#ofKinds].map(({ name }) => name);
-    this.#log = new LogInUse({ shared, pace, clock, log, keeps, names });
+    this.#log = new FallbackRateLog({ shared, throttle, clock, log, keeps, names });
   }
 
   /**
@@ -167,13 +167,13 @@ export class Limiter {
   onThrottled(startedAt: number, waitMs: number): void {
     const { isCounted, perMinute, now } = this.#log.atomically((log) => {
       const now = log.now();
-      const before = this.#pace(log, now);
+      const before = this.#throttle(log, now);
       const observed = this.#observedRate(log, now, before);
-      const after = paceAfterRefusal(before, {
+      const after = throttleAfterRefusal(before, {
         ...{ startedAt, now, waitMs, observed },
         passed: this.#passed.count,
       });
-      log.writePace(JSON.stringify(after));
+      log.writeThrottle(JSON.stringify(after));
       const isCounted = after.refusedAt !== before?.refusedAt;
       return { isCounted, perMinute: Math.round(after.rate * 60), now };
     });
@@ -181,8 +181,8 @@ export class Limiter {
     // Short pauses come in rows.
     const isNews = waitMs >= LONG_PAUSE_MS || this.#warnedAt === null || now - this.#warnedAt > WARNED_MS;
     if (isNews) this.#warnedAt = now;
-    const { rateLog, keptPace } = this.#options;
-    const whose = rateLog === undefined && keptPace === undefined ? 'none of this run' : 'none';
+    const { rateLog, keptThrottle } = this.#options;
+    const whose = rateLog === undefined && keptThrottle === undefined ? 'none of this run' : 'none';
     this.#options.log[isNews ? 'warn' : 'info'](
       { waitMs: Math.round(waitMs), perMinute },
       `the service asks for fewer requests: ${whose} starts for ${Math.ceil(waitMs / 1000)} s, and then at half the rate`,
@@ -193,13 +193,13 @@ export class Limiter {
   onOutage(waitMs: number): void {
     this.#log.atomically((log) => {
       const now = log.now();
-      log.writePace(JSON.stringify(paceAfterOutage(this.#pace(log, now), now, waitMs)));
+      log.writeThrottle(JSON.stringify(throttleAfterOutage(this.#throttle(log, now), now, waitMs)));
     });
   }
 
   /** Sleeps for that long, or until another process ends the pause (`endPause`). */
   pause(ms: number, signal?: AbortSignal): Promise<void> {
-    return this.#log.sleep(ms, (pace) => parsePace(pace)?.pausedUntil ?? 0, signal);
+    return this.#log.sleep(ms, (throttle) => parseThrottle(throttle)?.pausedUntil ?? 0, signal);
   }
 
   /** An answer that is not a 429. */
@@ -212,9 +212,9 @@ export class Limiter {
     return this.#log.atomically((log) => {
       const now = log.now();
       const kinds = this.#ofKinds.map((limit) => ({ kinds: limit.kinds, ...limit.use(log, now) }));
-      const pace = this.#pace(log, now);
-      const pausedUntil = pace === null ? 0 : this.#options.clock.now() + pace.pausedUntil - now;
-      return { ...this.#key.use(log, now, rateAt(pace, now)), kinds, pausedUntil };
+      const throttle = this.#throttle(log, now);
+      const pausedUntil = throttle === null ? 0 : this.#options.clock.now() + throttle.pausedUntil - now;
+      return { ...this.#key.use(log, now, rateAt(throttle, now)), kinds, pausedUntil };
     });
   }
 
@@ -317,16 +317,16 @@ export class Limiter {
 
   #waitForKey(log: RateLog, now: number, own: ReservedStart | undefined): Wait {
     const wait = this.#key.wait(log, now, own);
-    const pace = this.#pace(log, now);
-    if (pace === null) return wait;
-    const paused = pace.pausedUntil - now;
-    const rate = rateAt(pace, now);
+    const throttle = this.#throttle(log, now);
+    if (throttle === null) return wait;
+    const paused = throttle.pausedUntil - now;
+    const rate = rateAt(throttle, now);
     const ms =
       paused > 0 || rate === null
         ? paused
         : Math.min(
-            this.#key.waitFor(log, now, PACED_STARTS, (PACED_STARTS / rate) * 1000, own),
-            msUntilFaster(pace, now),
+            this.#key.waitFor(log, now, THROTTLED_STARTS, (THROTTLED_STARTS / rate) * 1000, own),
+            msUntilFaster(throttle, now),
           );
     return ms > wait.ms ? { ms, reason: 'refusal', kind: null } : wait;
   }
@@ -400,25 +400,25 @@ export class Limiter {
   /** The most starts that the limit admits at once at the current rate. */
   #mostAtOnce(log: RateLog, limit: Limit): number {
     const now = log.now();
-    const isPaced = limit === this.#key && rateAt(this.#pace(log, now), now) !== null;
-    return isPaced ? Math.min(limit.maxAtOnce, PACED_STARTS) : limit.maxAtOnce;
+    const isThrottled = limit === this.#key && rateAt(this.#throttle(log, now), now) !== null;
+    return isThrottled ? Math.min(limit.maxAtOnce, THROTTLED_STARTS) : limit.maxAtOnce;
   }
 
-  #pace(log: RateLog, now: number): Pace | null {
-    const text = log.readPace();
+  #throttle(log: RateLog, now: number): Throttle | null {
+    const text = log.readThrottle();
     if (text === null) return null;
-    if (this.#known?.text !== text) this.#known = { text, pace: parsePace(text) };
-    const known = this.#known.pace;
-    const pace = known === null ? null : adjustedToClock(known, now);
-    if (pace !== null && pace !== known) log.writePace(JSON.stringify(pace));
-    if (pace !== null && pace.refusedAt !== this.#passed.since)
-      this.#passed = { since: pace.refusedAt, count: 0 };
-    return pace;
+    if (this.#known?.text !== text) this.#known = { text, throttle: parseThrottle(text) };
+    const known = this.#known.throttle;
+    const throttle = known === null ? null : adjustedToClock(known, now);
+    if (throttle !== null && throttle !== known) log.writeThrottle(JSON.stringify(throttle));
+    if (throttle !== null && throttle.refusedAt !== this.#passed.since)
+      this.#passed = { since: throttle.refusedAt, count: 0 };
+    return throttle;
   }
 
   /** Starts per second since the last pause, in the last minute at most; undefined where there were too few. */
-  #observedRate(log: RateLog, now: number, pace: Pace | null): number | undefined {
-    const since = Math.max(pace?.pausedUntil ?? Number.NEGATIVE_INFINITY, now - MINUTE_MS);
+  #observedRate(log: RateLog, now: number, throttle: Throttle | null): number | undefined {
+    const since = Math.max(throttle?.pausedUntil ?? Number.NEGATIVE_INFINITY, now - MINUTE_MS);
     for (const count of OBSERVED_STARTS) {
       const first = log.starts(null).nthLatest(count);
       if (first !== undefined && first >= since) return (count * 1000) / Math.max(1, now - first);

@@ -1,6 +1,6 @@
 /**
  * One rate limit, of the key or of some kinds: two rolling windows over the log that all processes share, and the starts
- * reserved in them. And the pace to which a 429 reduces all requests.
+ * reserved in them. And the throttle: the pause and the reduced rate of all requests after a 429.
  */
 import type { Kind } from '../catalog/kinds.ts';
 import type { KindRateLimits } from '../config/config.ts';
@@ -157,13 +157,13 @@ export function tooLong({ ms, reason, kind }: Wait, mostMs: number, now: number)
   );
 }
 
-// The pace after a 429. All requests pause for as long as the service asked. Then they start at half the refused rate, which
+// The throttle. After a 429, all requests pause for as long as the service asked. Then they start at half the refused rate, which
 // doubles at intervals without another refusal until no limit is left, after a minute at the latest. The rate is never set
 // below what the service accepted between two refusals, pause included: if it refuses at random, or by windows of its own,
 // a slower client is refused just as often.
 
 /** All times are of the limiter's log, milliseconds; rates are starts per second. */
-export interface Pace {
+export interface Throttle {
   /** Of the last refusal that counted. */
   readonly refusedAt: number;
   readonly pausedUntil: number;
@@ -190,7 +190,7 @@ interface Refusal {
 }
 
 /** At a reduced rate a start keeps its distance from the fourth one before it: a check and its write may follow closely. */
-export const PACED_STARTS = 4;
+export const THROTTLED_STARTS = 4;
 
 /** A first refusal never slows below one request a second: too few samples. */
 const LEAST_OBSERVED = 2;
@@ -204,33 +204,35 @@ const GRANT_HOLDS_MS = 120_000;
 const LEAST_RATE = 0.1;
 
 /** Starts per second at that time; null while nothing is held back. */
-export function rateAt(pace: Pace | null, now: number): number | null {
-  if (pace === null || now - pace.pausedUntil >= RECOVERED_MS) return null;
-  const doublings = Math.max(0, Math.floor((now - pace.pausedUntil) / pace.doublesEveryMs));
-  const rate = pace.rate * 2 ** doublings;
-  return rate >= pace.fullRate ? null : rate;
+export function rateAt(throttle: Throttle | null, now: number): number | null {
+  if (throttle === null || now - throttle.pausedUntil >= RECOVERED_MS) return null;
+  const doublings = Math.max(0, Math.floor((now - throttle.pausedUntil) / throttle.doublesEveryMs));
+  const rate = throttle.rate * 2 ** doublings;
+  return rate >= throttle.fullRate ? null : rate;
 }
 
 /** Milliseconds until the rate is a higher one. */
-export function msUntilFaster(pace: Pace, now: number): number {
-  const flowing = now - pace.pausedUntil;
-  return flowing < 0 ? pace.doublesEveryMs - flowing : pace.doublesEveryMs - (flowing % pace.doublesEveryMs);
+export function msUntilFaster(throttle: Throttle, now: number): number {
+  const flowing = now - throttle.pausedUntil;
+  return flowing < 0
+    ? throttle.doublesEveryMs - flowing
+    : throttle.doublesEveryMs - (flowing % throttle.doublesEveryMs);
 }
 
-/** The pace after a refusal. */
-export function paceAfterRefusal(before: Pace | null, refusal: Refusal): Pace {
+/** The throttle after a refusal. */
+export function throttleAfterRefusal(before: Throttle | null, refusal: Refusal): Throttle {
   const { startedAt, now, waitMs } = refusal;
   const pausedUntil = Math.max(before?.pausedUntil ?? now, now + waitMs);
-  const pace = before?.fullRate === 0 ? null : before;
+  const throttle = before?.fullRate === 0 ? null : before;
   // Requests that were under way together are refused together: that is one refusal.
-  if (pace !== null && startedAt <= pace.refusedAt) return { ...pace, pausedUntil };
-  const current = rateAt(pace, now) ?? Math.max(refusal.observed ?? 0, LEAST_OBSERVED);
-  const { granted, grantedAt } = grantedBy(pace, refusal);
+  if (throttle !== null && startedAt <= throttle.refusedAt) return { ...throttle, pausedUntil };
+  const current = rateAt(throttle, now) ?? Math.max(refusal.observed ?? 0, LEAST_OBSERVED);
+  const { granted, grantedAt } = grantedBy(throttle, refusal);
   return {
     refusedAt: now,
     pausedUntil,
     rate: Math.min(current, Math.max(current / 2, granted, LEAST_RATE)),
-    fullRate: Math.max(current, rateAt(pace, now) === null ? 0 : (pace?.fullRate ?? 0)),
+    fullRate: Math.max(current, rateAt(throttle, now) === null ? 0 : (throttle?.fullRate ?? 0)),
     // The longer the service asks to wait, the longer its window is likely to be.
     doublesEveryMs: Math.min(Math.max(2 * waitMs, SHORTEST_DOUBLING_MS), LONGEST_DOUBLING_MS),
     granted,
@@ -238,51 +240,54 @@ export function paceAfterRefusal(before: Pace | null, refusal: Refusal): Pace {
   };
 }
 
-/** The pace after a 503 that names a wait: a pause for all, and then the rate as it was. @param waitMs how long the service asks to wait */
-export function paceAfterOutage(pace: Pace | null, now: number, waitMs: number): Pace {
-  const pausedUntil = Math.max(pace?.pausedUntil ?? now, now + waitMs);
-  if (pace !== null) return { ...pace, pausedUntil };
+/** The throttle after a 503 that names a wait: a pause for all, and then the rate as it was. @param waitMs how long the service asks to wait */
+export function throttleAfterOutage(throttle: Throttle | null, now: number, waitMs: number): Throttle {
+  const pausedUntil = Math.max(throttle?.pausedUntil ?? now, now + waitMs);
+  if (throttle !== null) return { ...throttle, pausedUntil };
   // A full rate of 0: nothing was refused.
   const nothing = { rate: 0, fullRate: 0, granted: 0, grantedAt: now };
   return { refusedAt: now, pausedUntil, doublesEveryMs: SHORTEST_DOUBLING_MS, ...nothing };
 }
 
-function grantedBy(pace: Pace | null, { now, passed }: Refusal): Pick<Pace, 'granted' | 'grantedAt'> {
-  if (pace === null) return { granted: 0, grantedAt: now };
-  const latest = passed / (Math.max(now - pace.refusedAt, LEAST_GRANTING_MS) / 1000);
-  const isStale = now - pace.grantedAt >= GRANT_HOLDS_MS;
-  return isStale || latest >= pace.granted
+function grantedBy(
+  throttle: Throttle | null,
+  { now, passed }: Refusal,
+): Pick<Throttle, 'granted' | 'grantedAt'> {
+  if (throttle === null) return { granted: 0, grantedAt: now };
+  const latest = passed / (Math.max(now - throttle.refusedAt, LEAST_GRANTING_MS) / 1000);
+  const isStale = now - throttle.grantedAt >= GRANT_HOLDS_MS;
+  return isStale || latest >= throttle.granted
     ? { granted: latest, grantedAt: now }
-    : { granted: pace.granted, grantedAt: pace.grantedAt };
+    : { granted: throttle.granted, grantedAt: throttle.grantedAt };
 }
 
-/** The pace by a clock that was set back meanwhile: a refusal is never in the future. */
-export function adjustedToClock(pace: Pace, now: number): Pace {
-  const ahead = pace.refusedAt - now;
+/** The throttle by a clock that was set back meanwhile: a refusal is never in the future. */
+export function adjustedToClock(throttle: Throttle, now: number): Throttle {
+  const ahead = throttle.refusedAt - now;
   return ahead <= 0
-    ? pace
+    ? throttle
     : {
-        ...pace,
+        ...throttle,
         refusedAt: now,
-        pausedUntil: pace.pausedUntil - ahead,
-        grantedAt: pace.grantedAt - ahead,
+        pausedUntil: throttle.pausedUntil - ahead,
+        grantedAt: throttle.grantedAt - ahead,
       };
 }
 
-/** The members of a pace that was written; empty where the text is damaged. */
-function parsed(text: string): Partial<Pace> {
+/** The members of a stored throttle; empty where the text is damaged. */
+function parsed(text: string): Partial<Throttle> {
   try {
-    return (JSON.parse(text) ?? {}) as Partial<Pace>;
+    return (JSON.parse(text) ?? {}) as Partial<Throttle>;
   } catch (error) {
-    // A damaged file: the pace starts from the beginning.
+    // A damaged file: the throttle starts from the beginning.
     if (error instanceof SyntaxError) return {};
     throw error;
   }
 }
 
-export function parsePace(text: string): Pace | null {
+export function parseThrottle(text: string): Throttle | null {
   const value = parsed(text);
   const { refusedAt, pausedUntil, rate, fullRate, doublesEveryMs, granted, grantedAt } = value;
-  const pace = { refusedAt, pausedUntil, rate, fullRate, doublesEveryMs, granted, grantedAt };
-  return Object.values(pace).every((each) => Number.isFinite(each)) ? (pace as Pace) : null;
+  const throttle = { refusedAt, pausedUntil, rate, fullRate, doublesEveryMs, granted, grantedAt };
+  return Object.values(throttle).every((each) => Number.isFinite(each)) ? (throttle as Throttle) : null;
 }

@@ -18,15 +18,15 @@ export interface RateLog {
   atomically<T>(work: () => T): T;
   /** The starts that count for the key's limit (null), or for the limit that is named after the kind. */
   starts(kind: Kind | null): Starts;
-  /** What `writePace` wrote last; null before. */
-  readPace(): string | null;
-  writePace(text: string): void;
+  /** What `writeThrottle` wrote last; null before. */
+  readThrottle(): string | null;
+  writeThrottle(text: string): void;
   close(): void;
 }
 
 /** Where a key without limits keeps what a 429 left behind, for other processes and later runs. */
-export interface KeptPace {
-  /** As `RateLog.readPace`, of all processes. */
+export interface KeptThrottle {
+  /** As `RateLog.readThrottle`, of all processes. */
   read(): string | null;
   /** @throws TidemarkError */
   write(text: string): void;
@@ -57,7 +57,7 @@ const MOST_KEPT = 20_000;
 /** @param keeps how many starts the limits look back at most */
 function memoryRateLog(now: () => number, keeps: number): RateLog {
   const byKind = new Map<Kind | null, MemoryStarts>();
-  let pace: string | null = null;
+  let throttle: string | null = null;
   return {
     now,
     atomically: (work) => work(),
@@ -66,34 +66,34 @@ function memoryRateLog(now: () => number, keeps: number): RateLog {
       byKind.set(kind, starts);
       return starts;
     },
-    readPace: () => pace,
-    writePace: (text) => (pace = text),
+    readThrottle: () => throttle,
+    writeThrottle: (text) => (throttle = text),
     close: () => undefined,
   };
 }
 
-/** How long what was read of a kept pace holds: a request must not wait for a file. */
+/** How long what was read of the shared throttle holds: a request must not wait for a file. */
 const READ_AGAIN_MS = 1_000;
 
-function withKeptPace(
+function withKeptThrottle(
   own: RateLog,
-  kept: KeptPace,
-  { clock, log }: Pick<LogInUseOptions, 'clock' | 'log'>,
+  kept: KeptThrottle,
+  { clock, log }: Pick<FallbackRateLogOptions, 'clock' | 'log'>,
 ): RateLog {
   let readAt = Number.NEGATIVE_INFINITY;
   let hasFailed = false;
   return {
     ...own,
-    readPace: () => {
+    readThrottle: () => {
       if (!hasFailed && clock.monotonicMs() - readAt >= READ_AGAIN_MS) {
         readAt = clock.monotonicMs();
         const text = kept.read();
-        if (text !== null) own.writePace(text);
+        if (text !== null) own.writeThrottle(text);
       }
-      return own.readPace();
+      return own.readThrottle();
     },
-    writePace: (text) => {
-      own.writePace(text);
+    writeThrottle: (text) => {
+      own.writeThrottle(text);
       try {
         kept.write(text);
         hasFailed = false;
@@ -157,11 +157,11 @@ const LOOK_AGAIN_MS = 5_000;
 /** How long until a shared log that failed (a file locked by another program, say) is tried again. */
 const TRY_AGAIN_MS = 30_000;
 
-interface LogInUseOptions {
+interface FallbackRateLogOptions {
   /** Closed with this; left out, the starts are kept in memory. */
   readonly shared: RateLog | undefined;
   /** Where `shared` is left out. */
-  readonly pace: KeptPace | undefined;
+  readonly throttle: KeptThrottle | undefined;
   readonly clock: Clock;
   readonly log: Logger;
   /** How many starts the limits look back at most. */
@@ -184,21 +184,21 @@ interface Replacement {
  * then enforces the limits alone, and no request fails. When the shared log works again, it is used and receives the
  * starts of the meantime. Each switch is logged once.
  */
-export class LogInUse {
-  readonly #options: LogInUseOptions;
+export class FallbackRateLog {
+  readonly #options: FallbackRateLogOptions;
   #replacement: Replacement | null = null;
   #isClosed = false;
 
-  constructor(options: LogInUseOptions) {
+  constructor(options: FallbackRateLogOptions) {
     this.#options = options;
     if (options.shared === undefined) {
-      const { clock, keeps, pace } = options;
+      const { clock, keeps, throttle } = options;
       const log =
-        pace === undefined
+        throttle === undefined
           ? memoryRateLog(() => clock.monotonicMs(), keeps)
-          : withKeptPace(
+          : withKeptThrottle(
               memoryRateLog(() => clock.now(), keeps),
-              pace,
+              throttle,
               options,
             );
       this.#replacement = { log, copied: new Map(), tryAgainAt: Number.POSITIVE_INFINITY };
@@ -234,15 +234,15 @@ export class LogInUse {
     }
   }
 
-  /** Sleeps for that long, or until another process has written a pace whose pause ends earlier. */
-  sleep(ms: number, endOf: (pace: string) => number, signal?: AbortSignal): Promise<void> {
-    const { shared, pace, clock } = this.#options;
-    const isShared = shared !== undefined || pace !== undefined;
+  /** Sleeps for that long, or until another process has written a throttle whose pause ends earlier. */
+  sleep(ms: number, endOf: (throttle: string) => number, signal?: AbortSignal): Promise<void> {
+    const { shared, throttle, clock } = this.#options;
+    const isShared = shared !== undefined || throttle !== undefined;
     return isShared ? this.#sleepLooking(ms, endOf, signal) : clock.sleep(Math.ceil(ms), signal);
   }
 
-  async #sleepLooking(ms: number, endOf: (pace: string) => number, signal?: AbortSignal): Promise<void> {
-    const end = (): number => this.atomically((log) => endOf(log.readPace() ?? ''));
+  async #sleepLooking(ms: number, endOf: (throttle: string) => number, signal?: AbortSignal): Promise<void> {
+    const end = (): number => this.atomically((log) => endOf(log.readThrottle() ?? ''));
     const asked = end();
     for (let left = ms; left > 0 && end() >= asked; left -= LOOK_AGAIN_MS)
       await this.#options.clock.sleep(Math.ceil(Math.min(left, LOOK_AGAIN_MS)), signal);
@@ -263,8 +263,8 @@ export class LogInUse {
       for (const name of names) {
         for (const at of latestOf(shared?.starts(name), keeps)) log.starts(name).add(at);
       }
-      const pace = names.length === 0 ? null : (shared?.readPace() ?? null);
-      if (pace !== null) log.writePace(pace);
+      const throttle = names.length === 0 ? null : (shared?.readThrottle() ?? null);
+      if (throttle !== null) log.writeThrottle(throttle);
     } catch {
       // The rest cannot be read (a damaged file, or one never opened): the reason was logged when it failed.
     }
@@ -282,8 +282,8 @@ export class LogInUse {
       for (const at of latestOf(own, allOf(own) - (copied.get(name) ?? 0)))
         shared.starts(name).add(Math.max(at, latest));
     }
-    const pace = log.readPace();
-    if (pace !== null) shared.writePace(pace);
+    const throttle = log.readThrottle();
+    if (throttle !== null) shared.writeThrottle(throttle);
   }
 }
 

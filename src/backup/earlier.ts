@@ -80,7 +80,7 @@ export function earlierBackups(
 }
 
 /** A mirror that may have been begun by mistake. */
-export interface BegunAnew {
+export interface BegunByMistake {
   readonly message: string;
   readonly hint: string;
   /** When its first run began, ISO 8601; null where there was none yet. */
@@ -108,11 +108,11 @@ interface FoundBackup extends Pick<Backup, 'name' | 'madeAt' | 'run'> {
  * configured; null if there are none. Mirrors of other sources may share the target. A baseline in the mirror shows that a
  * person continues with it.
  */
-export function begunAnew(
+export function begunByMistake(
   config: MirrorOwnership,
   targets: readonly TargetEarlier[],
   mirror: Mirror,
-): BegunAnew | null {
+): BegunByMistake | null {
   if (mirror.snapshots.baseline() !== undefined) return null;
   const names = new Set([...config.sources.map(({ name }) => name), ...mirror.runs.sources()]);
   const found = targets
@@ -123,15 +123,15 @@ export function begunAnew(
   const [longest] = [...Map.groupBy(found, (each) => each.mirror).values()]
     .flatMap(([newest]) => newest ?? [])
     .toSorted((a, b) => b.runs - a.runs);
-  return longest === undefined ? null : anew(config, longest, begunAt(mirror));
+  return longest === undefined ? null : mistakeOf(config, longest, begunAt(mirror));
 }
 
 /** @param since when the mirror's first run began, ISO 8601; null before that */
-function anew(
+function mistakeOf(
   config: MirrorOwnership,
   { source, address, name, madeAt, run, mirror }: FoundBackup,
   since: string | null,
-): BegunAnew {
+): BegunByMistake {
   const begun = since === null ? 'a new mirror is begun' : `the mirror was begun at ${since}`;
   return {
     message: `${begun} without history, although ${address} has backups of ${source} from another mirror, the newest of ${madeAt} (run ${run}): is the mirror's volume mounted?`,
@@ -148,12 +148,12 @@ const WAIT_MS = 2_000;
  * The same before a mirror is created. Looks into the directories only: a bucket would be asked before each first sync.
  * @param config of one mirror
  */
-export async function aboutToBeginAnew(
+export async function wouldBeginByMistake(
   config: MirrorOwnership & Pick<Config, 'backup'>,
   clock: Clock,
-): Promise<BegunAnew | null> {
+): Promise<BegunByMistake | null> {
   const found = newestBackup(await lookIntoDirectories(config, clock), namesIn(config));
-  return found === undefined ? null : anew(config, found, null);
+  return found === undefined ? null : mistakeOf(config, found, null);
 }
 
 /**

@@ -13,7 +13,7 @@ import { mirrorConfigs, namesOf } from '../config/mirrors.ts';
 import { plural } from '../core/wording.ts';
 import { type Backup, readBackup } from '../backup/list.ts';
 import { parseBackupName } from '../backup/name.ts';
-import { begunAnew, earlierBackups, originOf } from '../backup/earlier.ts';
+import { begunByMistake, earlierBackups, originOf } from '../backup/earlier.ts';
 import type { BackupManifest } from '../backup/manifest.ts';
 import { readIdentities } from '../backup/encryption.ts';
 import { type OpenOptions, restoreBackup } from '../backup/opened-backup.ts';
@@ -304,7 +304,7 @@ function newestOf(
   const isBegunAnew =
     withConfiguredMirror(context, (mirror, config) => {
       const earlier = earlierBackups(complete, originOf(mirror));
-      return begunAnew(config, [{ address: where, earlier }], mirror) !== null;
+      return begunByMistake(config, [{ address: where, earlier }], mirror) !== null;
     }) ?? false;
   const own = complete.filter(({ manifest }) => manifest?.mirror === owner);
   const [latest] = own.length > 0 ? own : complete;

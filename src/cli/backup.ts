@@ -12,7 +12,7 @@ import { duration, megabytes, plural } from '../core/wording.ts';
 import { type BackupWriter, type BackupOutcome, createBackupWriter } from '../backup/writer.ts';
 import { ANSWERS_MS, answered, type BackupPhase, backUpHere, QUIET_WAIT_MS } from '../backup/work.ts';
 import { BackupCatalog } from '../backup/known-backups.ts';
-import { begunAnew, type MirrorOrigin, originOf } from '../backup/earlier.ts';
+import { begunByMistake, type MirrorOrigin, originOf } from '../backup/earlier.ts';
 import { type Backup, type DueTarget, dueTargets, emptiedError, listBackups } from '../backup/list.ts';
 import { directoryTarget } from '../backup/targets/directory.ts';
 import { openTarget } from '../backup/targets/open.ts';
@@ -328,7 +328,7 @@ async function warnOfEarlier(context: CommandContext, config: Config): Promise<v
   try {
     const directories = (config.backup?.targets ?? []).filter(({ type }) => type === 'directory');
     const shown = await new BackupCatalog(systemClock).look(directories, mirror, EARLIER_WAIT_MS);
-    const anew = begunAnew(config, shown, mirror);
+    const anew = begunByMistake(config, shown, mirror);
     if (anew !== null) printReason(context, [anew.message, `  → ${anew.hint}`]);
   } finally {
     mirror.close();

@@ -7,7 +7,7 @@ import { asTidemarkError, EXIT, type ExitCode, TidemarkError } from '../core/err
 import { LATEST_BACKUP, namingBackup, RESTORE_HINT } from '../core/hints.ts';
 import { findDaemon } from '../daemon/lockfile.ts';
 import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
-import { type Problem, byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
+import { type Problem, bySeverity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { readConfig, readLoadedConfig } from '../wire.ts';
@@ -75,7 +75,7 @@ export async function doctor(
     const isMirrorAway = missing !== null;
     const targets = await checkTargets(config, { owners, isMirrorAway }, context.signal);
     const otherSources = inMirror.ask((each) => otherSourcesNote(each, config));
-    const found = byGravity([
+    const found = bySeverity([
       ...reaches.flatMap((reach) => [...reachProblems(reach), ...clockProblems(reach)]),
       ...mirrorProblems(health, { isDaemonAlive: daemon !== null, now, owner: ownerOf(config), missing }),
       ...inMirror.problems(),

@@ -4,7 +4,7 @@ import type { SourceConfig } from '../config/config.ts';
 import { profileNames } from '../config/profile.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import { clockProblems } from '../doctor/local-problems.ts';
-import { byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
+import { bySeverity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import { fittingProfile, type SourceReach } from '../doctor/source-reach.ts';
 import { renderText } from '../report/render-text.ts';
 import { lineOptions, print, printNote, type CommandContext } from './context.ts';
@@ -134,7 +134,7 @@ async function verdictOn(
   reach: SourceReach,
   isVerbose: boolean,
 ): Promise<'write' | 'url' | 'key'> {
-  const problems = byGravity([...reachProblems(reach), ...clockProblems(reach)]).map((problem) => ({
+  const problems = bySeverity([...reachProblems(reach), ...clockProblems(reach)]).map((problem) => ({
     ...problem,
     // No file has that option yet.
     next: problem.next.replaceAll('baseUrl of the source', 'the address'),

@@ -8,7 +8,7 @@ import type { Upkeep } from '../daemon/health/status-answers.ts';
 import { alteredReasons, verified } from '../daemon/health/verified.ts';
 import { keptText } from '../daemon/health/waits.ts';
 import { waitProblem } from '../daemon/problems.ts';
-import { longWait } from '../mirror/kept-pace.ts';
+import { longWait } from '../mirror/shared-throttle.ts';
 import type { SourceStatus } from '../state/source-status.ts';
 import { lookCommands } from '../sync/removals.ts';
 import { collectionsText, groupAlike } from './plan-reason.ts';

@@ -13,7 +13,7 @@ import { summaryOf, type SyncSummary } from '../daemon/jobs/summaries.ts';
 import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
 import { keptText } from '../daemon/health/waits.ts';
 import type { RunningJob } from '../daemon/view.ts';
-import { endPause } from '../mirror/kept-pace.ts';
+import { endPause } from '../mirror/shared-throttle.ts';
 import type { JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';

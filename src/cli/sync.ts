@@ -1,6 +1,6 @@
 /** `tidemark sync`: one run now, of each source in turn; by the daemon where one has the mirror. */
 import { existsSync, statSync } from 'node:fs';
-import { aboutToBeginAnew } from '../backup/earlier.ts';
+import { wouldBeginByMistake } from '../backup/earlier.ts';
 import { movedAway } from '../mirror/open.ts';
 import type { Kind } from '../catalog/kinds.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
@@ -12,7 +12,7 @@ import { plural } from '../core/wording.ts';
 import { waitRefusal } from '../daemon/problems.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
-import { endPause } from '../mirror/kept-pace.ts';
+import { endPause } from '../mirror/shared-throttle.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openReadClient } from '../wire-client.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
@@ -254,7 +254,7 @@ async function warnOfNewMirror(context: CommandContext, config: Config): Promise
   if ((statSync(config.mirror, { throwIfNoEntry: false })?.size ?? 0) > 0) return;
   // Opening it for writing is refused then.
   if (movedAway(config.mirror) !== null) return;
-  const anew = await aboutToBeginAnew(config, systemClock);
+  const anew = await wouldBeginByMistake(config, systemClock);
   if (anew !== null) printReason(context, [anew.message, `  → ${anew.hint}`]);
 }
 

@@ -3,7 +3,7 @@ import { type Clock, isoTime } from '../core/clock.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import { longWait } from '../mirror/kept-pace.ts';
+import { longWait } from '../mirror/shared-throttle.ts';
 import type { DaemonProblem } from './view.ts';
 
 /** The subject of the problem that requests of a source would wait for too long. */

@@ -136,7 +136,7 @@ function readState(
       notices: notices(mirror),
       interrupted: names.flatMap((name) => interruptedRestore(mirror, name) ?? []),
       contradictions: [
-        mirror.plantedTrigger() ?? [],
+        mirror.foreignTrigger() ?? [],
         contradictedSnapshots(mirror),
         alteredRows(mirror),
       ].flat(),

@@ -29,7 +29,7 @@ export const VERIFY_FAILED = 'verify_failed';
 const ORDER: readonly Gravity[] = ['error', 'warning', 'note'];
 
 /** Worst first; those alike stay in the order in which they were found. */
-export function byGravity(problems: readonly Problem[]): Problem[] {
+export function bySeverity(problems: readonly Problem[]): Problem[] {
   return problems.toSorted((a, b) => ORDER.indexOf(a.gravity) - ORDER.indexOf(b.gravity));
 }
 

@@ -1,5 +1,5 @@
 /**
- * The mirror of a cell on a worker: brought from the cache or from storage before the work, and put into storage after it.
+ * The mirror of a cell on a worker: taken from the cache or from storage before the work, and put into storage after it.
  * Which one is taken is in ARCHITECTURE.md, A fleet. Besides:
  *
  * - A cell without a successful run in the registry begins a new mirror at once. If storage has only mirrors of another
@@ -74,7 +74,7 @@ export class Unworkable extends Error {
 type Relation = ChainState | 'other';
 
 /** Brings the mirror of a cell to `path`, or nothing for a new one. @throws Unworkable where the work cannot begin */
-export async function bringMirror(
+export async function prepareMirror(
   order: CellOrder,
   path: string,
   effects: MirrorEffects,

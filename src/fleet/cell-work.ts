@@ -10,12 +10,12 @@ import { asFileError } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { startDaemon } from '../daemon/daemon.ts';
 import { openMirror } from '../mirror/open.ts';
-import { longWait } from '../mirror/kept-pace.ts';
+import { longWait } from '../mirror/shared-throttle.ts';
 import { exportRateLog, mergeRateLog } from '../mirror/rate-log.ts';
 import { warnOfRestored } from '../mirror/schema-check.ts';
 import { pinBaseline } from '../state/pin-baseline.ts';
 import { parseReference } from '../state/reference.ts';
-import { bringMirror, type MirrorEffects, noteLostRuns, storeMirror, Unworkable } from './cell-mirror.ts';
+import { prepareMirror, type MirrorEffects, noteLostRuns, storeMirror, Unworkable } from './cell-mirror.ts';
 import { reportOf } from './cell-report.ts';
 import type { CellConfig, CellOrder, CellResult } from './cell.ts';
 
@@ -59,7 +59,7 @@ export async function workOnCell(order: CellOrder, effects: CellEffects): Promis
     const { clock } = effects;
     const wait = waitOf(order, source, clock, MOST_WAIT_MS);
     if (wait !== null) return { status: 'waits', ...wait, requests: exportRateLog(order.rateLog, clock) };
-    const chain = await bringMirror(order, config.mirror, effects);
+    const chain = await prepareMirror(order, config.mirror, effects);
     noteLostRuns(order, source, effects);
     const baselineError = setBaseline(order, config, effects);
     await doWhatIsDue(config, order, effects);

@@ -21,7 +21,7 @@ import { type RecordStore, recordStore } from './record-store.ts';
 import { RestoreStore } from './restores.ts';
 import { type RetentionStore, retentionStore } from './retention-store.ts';
 import { type RunStore, runStore } from './run-store.ts';
-import { plantedTrigger } from './schema-check.ts';
+import { foreignTrigger } from './schema-check.ts';
 import { SnapshotStore } from './snapshots.ts';
 import {
   type EntryUnlikeSealed,
@@ -129,8 +129,8 @@ export class Mirror {
   }
 
   /** Why nothing writes to it: another program added a trigger. Null without one. */
-  plantedTrigger(): TidemarkError | null {
-    return this.#access.read((connection) => plantedTrigger(connection, this.path));
+  foreignTrigger(): TidemarkError | null {
+    return this.#access.read((connection) => foreignTrigger(connection, this.path));
   }
 
   /**

@@ -34,7 +34,7 @@ import { type LockHolder, acquireWriterLock } from './lock.ts';
 import { PAGE_SIZE, markedVersion, migrate, schemaVersion } from './migrations.ts';
 import { Mirror, type MirrorOptions } from './mirror.ts';
 import { realMirrorPath } from './real-path.ts';
-import { plantedTrigger, requireSchema, restoreSchema } from './schema-check.ts';
+import { foreignTrigger, requireSchema, restoreSchema } from './schema-check.ts';
 import { removeStage } from './stage.ts';
 
 /** Bytes of the write-ahead log that stay on disk after a checkpoint that could not empty it. */
@@ -177,7 +177,7 @@ function openWriter(path: string, hasViews = true): Writer {
     connection.pragma(`page_size = ${PAGE_SIZE}`);
     // One made with other migrations is refused as it is.
     schemaVersion(connection, path);
-    const planted = plantedTrigger(connection, path);
+    const planted = foreignTrigger(connection, path);
     if (planted !== null) throw planted;
     // auto_vacuum would make a large commit read its entire log again (0.3 s for a million records); VACUUM returns the
     // space instead.

@@ -106,12 +106,12 @@ export class SharedRateLog {
     return this.#opened().starts(kind);
   }
 
-  readPace(): string | null {
-    return this.#opened().readPace();
+  readThrottle(): string | null {
+    return this.#opened().readThrottle();
   }
 
-  writePace(text: string): void {
-    this.#opened().writePace(text);
+  writeThrottle(text: string): void {
+    this.#opened().writeThrottle(text);
   }
 
   close(): void {
@@ -343,7 +343,7 @@ class RateFile {
   readonly #keyId: number;
   readonly #begin: Statement<[], unknown>;
   readonly #commit: Statement<[], unknown>;
-  readonly #readPace: Statement<[number], string>;
+  readonly #readThrottle: Statement<[number], string>;
 
   constructor(path: string, options: RateLogOptions) {
     this.#options = options;
@@ -351,7 +351,7 @@ class RateFile {
     this.#connection = openFile(path, options.clock.now());
     this.#begin = this.#connection.prepare('BEGIN IMMEDIATE');
     this.#commit = this.#connection.prepare('COMMIT');
-    this.#readPace = this.#connection
+    this.#readThrottle = this.#connection
       .prepare<[number], string>('SELECT text FROM pace WHERE limit_id = ?')
       .pluck();
   }
@@ -379,11 +379,11 @@ class RateFile {
     return starts;
   }
 
-  readPace(): string | null {
-    return this.#readPace.get(this.#keyId) ?? null;
+  readThrottle(): string | null {
+    return this.#readThrottle.get(this.#keyId) ?? null;
   }
 
-  writePace(text: string): void {
+  writeThrottle(text: string): void {
     this.#connection.prepare('INSERT OR REPLACE INTO pace VALUES (?, ?)').run(this.#keyId, text);
   }
 

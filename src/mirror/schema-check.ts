@@ -100,14 +100,14 @@ function typeInPlaceOf(connection: Connection, name: string): string | undefined
  * Has a connection that verifies read through the views that the migrations make, whatever another program put in their place:
  * otherwise one altered view looks like lost rows. Until the end of the connection's transaction.
  */
-export function standInForViews(connection: Connection): void {
+export function shadowAlteredViews(connection: Connection): void {
   if (isAsMigrated(connection)) return;
   for (const { type, sql } of alteredObjects(connection))
     if (type === 'view') connection.exec(sql.replace(/^CREATE VIEW/, 'CREATE TEMP VIEW'));
 }
 
 /** What is wrong with a mirror that has a trigger, and what to do: no migration makes one, and it would change what is written. Null without. */
-export function plantedTrigger(connection: Connection, path: string): TidemarkError | null {
+export function foreignTrigger(connection: Connection, path: string): TidemarkError | null {
   const names = connection
     .prepare<[], string>(`SELECT name FROM sqlite_master WHERE type = 'trigger'`)
     .pluck();

@@ -33,7 +33,7 @@ import {
 } from './row-seals.ts';
 import { type CollectionRow, readCollections } from './run-rows.ts';
 import { type SealingRule, readRules } from './run-seals.ts';
-import { isRestorable, standInForViews } from './schema-check.ts';
+import { isRestorable, shadowAlteredViews } from './schema-check.ts';
 import { verifyAudit } from './verify-audit.ts';
 import { verifyChain } from './verify-chain.ts';
 import { verifyNewIds } from './verify-new-ids.ts';
@@ -74,7 +74,7 @@ export async function verifySnapshot(
   };
   // One snapshot.
   connection.exec('BEGIN');
-  standInForViews(connection);
+  shadowAlteredViews(connection);
   const wrongTypes = valuesOfWrongType(connection);
   for (const message of wrongTypes) findings.add({ kind: 'index', message });
   const isMisread = wrongTypes.length > 0;

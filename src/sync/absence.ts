@@ -16,7 +16,7 @@ import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import type { SweepContext } from './options.ts';
 import {
   confirmationCutoff,
-  isAlarming,
+  isTooMany,
   lookCommands,
   uncreatableKinds,
   type RemovalLimits,
@@ -166,7 +166,7 @@ export async function settleAbsences(
   const dependents = waitingCount === 0 ? 0 : await countBelow(walked, waiting);
   // Removing an organization also removes its children: they count too.
   const removesTooManyChildren = dependents > removalLimit(limits, context.sourceRecords);
-  const areTooMany = waitingCount > 0 && (removesTooManyChildren || isAlarming(limits, known, lost));
+  const areTooMany = waitingCount > 0 && (removesTooManyChildren || isTooMany(limits, known, lost));
   const hold: Hold = areTooMany
     ? { share: waiting, count: waitingCount, lost, below: dependents, areTooMany }
     : await earlierHold(walked, counts, heldBy);

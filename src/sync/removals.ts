@@ -19,7 +19,7 @@ export function removalLimit(limits: RemovalLimits, known: number): number {
 }
 
 /** True when that many removals from a collection of `known` records must be confirmed: too many, or all of them. */
-export function isAlarming(limits: RemovalLimits, known: number, absent: number): boolean {
+export function isTooMany(limits: RemovalLimits, known: number, absent: number): boolean {
   return absent > 0 && (absent > removalLimit(limits, known) || absent >= known);
 }
 

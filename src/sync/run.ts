@@ -1,6 +1,6 @@
 /**
- * One run: one sync pass of one source into the mirror. Parents are swept before their children; what the sweeps
- * staged becomes visible in one transaction at the end (design.md, The sync; invariant 2).
+ * One run: one source is read into the mirror. Parents are read before their children; what the sweeps staged becomes
+ * visible in one transaction at the end (design.md, The sync; invariant 2).
  */
 import { basename } from 'node:path';
 import { collectionKey } from '../catalog/catalog.ts';

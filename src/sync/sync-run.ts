@@ -1,5 +1,5 @@
 /**
- * One pass over all kinds of a source, level by level: parents are complete before their children start (design.md, The
+ * Reads all kinds of a source, level by level: parents are complete before their children start (design.md, The
  * sync).
  */
 import { collectionKey } from '../catalog/catalog.ts';

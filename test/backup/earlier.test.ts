@@ -1,7 +1,7 @@
 /** Which backup of another mirror is meant where the configured one was begun without history. */
 import { backupToName } from '../../src/backup/known-backups.ts';
 import { describe, expect, it } from 'vitest';
-import { begunAnew, earlierBackups, newestBackup, originOf } from '../../src/backup/earlier.ts';
+import { begunByMistake, earlierBackups, newestBackup, originOf } from '../../src/backup/earlier.ts';
 import type { Backup } from '../../src/backup/list.ts';
 import type { BackupManifest } from '../../src/backup/manifest.ts';
 import { backupName } from '../../src/backup/name.ts';
@@ -122,7 +122,7 @@ describe('a mirror that has had runs of production since day 5', () => {
     const mirror = await begunOn5();
     const config = { sources: sources.map((name) => ({ name })), mirror: mirror.path } as unknown as Config;
     const earlier = earlierBackups(listed(...made), originOf(mirror));
-    const problem = begunAnew(config, [{ address: '/backups', earlier }], mirror);
+    const problem = begunByMistake(config, [{ address: '/backups', earlier }], mirror);
     if (of === null) expect(problem).toBeNull();
     else
       expect(problem).toMatchObject({
@@ -156,7 +156,7 @@ describe('a mirror that has had runs of production since day 5', () => {
           earlier: earlierBackups(listed(...made), originOf(mirror)),
         }))
         .toSorted((a, b) => order * (a.address < b.address ? -1 : 1));
-      const message = begunAnew(config, earlier, mirror)?.message;
+      const message = begunByMistake(config, earlier, mirror)?.message;
       expect(message).toContain(`although ${address} has backups`);
       expect(message).toContain(`(run ${run})`);
     }

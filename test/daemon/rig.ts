@@ -14,7 +14,7 @@ import type { DaemonEffects } from '../../src/daemon/effects.ts';
 import type { JobObserver } from '../../src/daemon/jobs/observers.ts';
 import type { DaemonView } from '../../src/daemon/view.ts';
 import type { JobRow } from '../../src/mirror/daemon-store.ts';
-import { SharedPace } from '../../src/mirror/kept-pace.ts';
+import { SharedThrottle } from '../../src/mirror/shared-throttle.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { scratch } from '../journeys/harness.ts';
@@ -157,7 +157,7 @@ export class Rig {
         createReadClient({
           ...(this.keepsPauses
             ? {
-                keptPace: new SharedPace({
+                keptThrottle: new SharedThrottle({
                   beside,
                   before: null,
                   fingerprint: keyFingerprint(source),

@@ -5,7 +5,7 @@ import { keyFingerprint } from '../../src/config/source.ts';
 import { readHealthSnapshot } from '../../src/daemon/health/health-facts.ts';
 import { needsOf } from '../../src/daemon/health/status-answers.ts';
 import { statusDocument } from '../../src/daemon/http/documents.ts';
-import { endPause, SharedPace } from '../../src/mirror/kept-pace.ts';
+import { endPause, SharedThrottle } from '../../src/mirror/shared-throttle.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { SharedRateLog } from '../../src/mirror/rate-log.ts';
 import { FakeService, respond } from '../journeys/service.ts';
@@ -213,7 +213,7 @@ function pause(rig: Rig, ms: number): void {
   const fingerprint = keyFingerprint(rig.view.config().sources[0]!);
   const full = { rate: 1, fullRate: 2, doublesEveryMs: 10_000, granted: 0, grantedAt: clock.now() };
   const pace = { ...full, pausedUntil: clock.now() + ms, refusedAt: clock.now() };
-  new SharedPace({ beside, before: null, fingerprint, clock }).write(JSON.stringify(pace));
+  new SharedThrottle({ beside, before: null, fingerprint, clock }).write(JSON.stringify(pace));
 }
 
 /** From now on the service answers 429, while `is` is true. */

@@ -116,7 +116,7 @@ describe('the log of requests beside the mirror', () => {
     expect(existsSync(`${machine.mirrorPath}-rate`)).toBe(false);
   });
 
-  it('shares a pause and the pace after it', async () => {
+  it('shares a pause and the reduced rate after it', async () => {
     const machine = new Machine();
     const [one, other] = [machine.process({ perMinute: 480 }), machine.process({ perMinute: 480 })];
     const before = await one.run(started);

@@ -1,12 +1,12 @@
 /**
- * Syncs of a churning list by the decisions of the product (`PagingProof`, `createPageSize`, `isAlarming`) against a mirror that
+ * Syncs of a churning list by the decisions of the product (`PagingProof`, `createPageSize`, `isTooMany`) against a mirror that
  * is a map: what would be called complete, and what would be removed.
  */
 import { HEAD, type PageAddress } from '../../src/api/target.ts';
 import { PagingProof } from '../../src/api/paging-proof.ts';
 import { PageSize } from '../../src/api/walk.ts';
 import type { FetchedPage } from '../../src/api/paging-stats.ts';
-import { isAlarming } from '../../src/sync/removals.ts';
+import { isTooMany } from '../../src/sync/removals.ts';
 import type { PagingProofEnd } from '../api/simulated-walk.ts';
 import type { ChurningList, ServedPage } from './churning-list.ts';
 
@@ -86,7 +86,7 @@ export class SimulatedMirror {
       }
       const gone = outcome === 'complete' ? absent() : [];
       const waiting = gone.filter((id) => !this.#held.has(id));
-      const isHeld = waiting.length > 0 && isAlarming(LIMITS, this.#records.size, gone.length);
+      const isHeld = waiting.length > 0 && isTooMany(LIMITS, this.#records.size, gone.length);
       if (isHeld) outcome = 'held';
       for (const id of gone) {
         if (isHeld && waiting.includes(id)) {

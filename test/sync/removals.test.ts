@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../src/catalog/kinds.ts';
-import { AcceptedRemovals, confirmationCutoff, isAlarming, removalLimit } from '../../src/sync/removals.ts';
+import { AcceptedRemovals, confirmationCutoff, isTooMany, removalLimit } from '../../src/sync/removals.ts';
 
 const limits = { maxRecords: 10, maxShare: 0.1, confirmAfterMs: 3_600_000 };
 
@@ -16,7 +16,7 @@ describe('removals', () => {
     [1000, 101, true],
     [0, 0, false],
   ])('of %i records, %i absent alarm: %s', (known, absent, expected) => {
-    expect(isAlarming(limits, known, absent)).toBe(expected);
+    expect(isTooMany(limits, known, absent)).toBe(expected);
   });
 
   it('limit is the larger of the two', () => {

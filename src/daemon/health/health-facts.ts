@@ -7,7 +7,7 @@ import { asTidemarkError } from '../../core/errors.ts';
 import type { Delivery, JobRow } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { backupsShown, backupToName, type BackupsShown } from '../../backup/known-backups.ts';
-import { begunAnew, type BegunAnew } from '../../backup/earlier.ts';
+import { begunByMistake, type BegunByMistake } from '../../backup/earlier.ts';
 import { LATEST_BACKUP, namingBackup, withSource } from '../../core/hints.ts';
 import { hasBackupFailed, standingFailure } from '../backup-failure.ts';
 import { hasEmptiedTarget } from '../jobs/summaries.ts';
@@ -55,7 +55,7 @@ interface HealthInputs extends MirrorFacts, SourceInputs {
   readonly recent: readonly Delivery[];
   readonly backups: Omit<NonNullable<HealthFacts['backups']>, keyof BackupWork | 'everyMs'> | null;
   /** Why the mirror may have been begun by mistake, without its history. */
-  readonly begunAnew: BegunAnew | null;
+  readonly begunByMistake: BegunByMistake | null;
   readonly contradictions: HealthFacts['contradictions'];
   /** As of `HealthFacts`. */
   readonly damage: string | null;
@@ -158,7 +158,7 @@ export function readHealthInputs(
       pending: mirror.daemon.pendingDeliveries(),
       recent: mirror.daemon.deliveries(DELIVERIES_READ),
       backups: backupFacts(view, mirror, now),
-      begunAnew: begunAnew(config, view.backups.remembered(config.backup?.targets ?? []), mirror),
+      begunByMistake: begunByMistake(config, view.backups.remembered(config.backup?.targets ?? []), mirror),
       wholeSyncs: new Map(
         sourceStatuses.map((status) => [status.source, lastWholeSync(mirror, status.source, lastJobs)]),
       ),
@@ -176,7 +176,7 @@ export function readHealthInputs(
 }
 
 function plantedIn(mirror: Mirror): HealthFacts['planted'] {
-  const planted = mirror.plantedTrigger();
+  const planted = mirror.foreignTrigger();
   return planted === null ? null : { message: planted.message, hint: planted.hint ?? null };
 }
 
@@ -238,7 +238,7 @@ function withUnwrittenJobs(view: HealthView, inputs: HealthInputs): HealthInputs
 }
 
 function healthFrom(view: HealthView, inputs: HealthInputs, now: number): Health {
-  const { sourceStatuses, lastJobs, pending, recent, backups, begunAnew: anew } = inputs;
+  const { sourceStatuses, lastJobs, pending, recent, backups, begunByMistake: anew } = inputs;
   const config = view.config();
   const health = assessHealth({
     now,

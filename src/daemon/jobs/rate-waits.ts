@@ -2,7 +2,7 @@
 import type { Config, SourceConfig } from '../../config/config.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { TidemarkError } from '../../core/errors.ts';
-import { longWait } from '../../mirror/kept-pace.ts';
+import { longWait } from '../../mirror/shared-throttle.ts';
 import { type ActiveProblems, waitProblem, waitProblemOf, waitRefusal } from '../problems.ts';
 import type { Task } from './executor.ts';
 import type { QueuedJob } from './work.ts';

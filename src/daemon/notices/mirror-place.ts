@@ -4,7 +4,7 @@
  */
 import { basename } from 'node:path';
 import { backupToName } from '../../backup/known-backups.ts';
-import { begunAnew } from '../../backup/earlier.ts';
+import { begunByMistake } from '../../backup/earlier.ts';
 import { mirrorId } from '../../backup/plain-backup.ts';
 import type { Config } from '../../config/config.ts';
 import { namesOf, placeOf } from '../../config/mirrors.ts';
@@ -166,7 +166,7 @@ export class MirrorPlace {
     if (this.#isReportedAnew || view.backups.remembered(targets).length < targets.length)
       view.backups.known(targets, view.mirror());
     const known = view.backups.remembered(targets);
-    const problem = begunAnew(config, known, view.mirror());
+    const problem = begunByMistake(config, known, view.mirror());
     if ((problem !== null) === this.#isReportedAnew) return false;
     const isSettled = view.mirror().snapshots.baseline() !== undefined;
     // A target that has not answered yet does not say that nothing is there.

@@ -20,7 +20,7 @@ const kindList = customType<{ data: readonly Kind[]; driverData: string }>({
   },
 });
 
-/** One sync pass of one source. */
+/** One sync of one source. */
 export const runs = sqliteTable('runs', {
   /** Number of the run over all sources. */
   run: integer('run').primaryKey(),

@@ -1,4 +1,4 @@
-/** What a 429 left behind in the log beside the mirror, and the waits that follow from the log. */
+/** The pause and the reduced rate after a 429, which all processes share in the log beside the mirror, and the waits that follow from the log. */
 import { existsSync } from 'node:fs';
 import type { SourceConfig } from '../config/config.ts';
 import { keyFingerprint } from '../config/source.ts';
@@ -6,7 +6,7 @@ import { type Clock, isoTime } from '../core/clock.ts';
 import { localTime } from '../core/wording.ts';
 import { limitId, rateLogPath, readLog, readStarts, SharedRateLog } from './rate-log.ts';
 
-interface KeptPaceOptions {
+interface KeptThrottleOptions {
   /** As of the log (`SharedRateLog`). */
   readonly beside: string;
   readonly before: string | null;
@@ -14,11 +14,11 @@ interface KeptPaceOptions {
   readonly clock: Clock;
 }
 
-/** With a key that has no limit of requests, of which nothing else is in the log. Implements the client's `KeptPace`. */
-export class SharedPace {
-  readonly #options: KeptPaceOptions;
+/** With a key that has no limit of requests, of which nothing else is in the log. Implements the client's `KeptThrottle`. */
+export class SharedThrottle {
+  readonly #options: KeptThrottleOptions;
 
-  constructor(options: KeptPaceOptions) {
+  constructor(options: KeptThrottleOptions) {
     this.#options = options;
   }
 
@@ -26,21 +26,21 @@ export class SharedPace {
   read(): string | null {
     const { beside, before, fingerprint } = this.#options;
     const places = [before, beside].filter((each) => each !== null);
-    return readPace(places.find((each) => existsSync(rateLogPath(each))) ?? beside, fingerprint);
+    return readThrottle(places.find((each) => existsSync(rateLogPath(each))) ?? beside, fingerprint);
   }
 
   /** @throws TidemarkError where the file cannot be written */
   write(text: string): void {
     const log = new SharedRateLog({ ...this.#options, keeps: 0 });
     try {
-      log.atomically(() => log.writePace(text));
+      log.atomically(() => log.writeThrottle(text));
     } finally {
       log.close();
     }
   }
 }
 
-function readPace(beside: string, fingerprint: string): string | null {
+function readThrottle(beside: string, fingerprint: string): string | null {
   return readLog(beside, (connection) => {
     const text = connection.prepare<[number], string>('SELECT text FROM pace WHERE limit_id = ?').pluck();
     return text.get(limitId(fingerprint, null)) ?? null;
@@ -69,7 +69,7 @@ export function longWait(
 ): { readonly freeAt: number; readonly what: string; readonly isAsked: boolean } | null {
   const now = clock.now();
   const fingerprint = keyFingerprint(source);
-  const pausedUntil = pauseIn(readPace(beside, fingerprint), now);
+  const pausedUntil = pauseIn(readThrottle(beside, fingerprint), now);
   if (!ignorePause && pausedUntil - now > mostWaitMs) {
     const what = `the service asked to wait until ${localTime(isoTime(pausedUntil))} (429 or 503)`;
     return { freeAt: pausedUntil, what, isAsked: true };
@@ -90,10 +90,10 @@ export function longWait(
 export function endPause(source: Pick<SourceConfig, 'baseUrl' | 'apiKey'>, place: LogPlace): void {
   const fingerprint = keyFingerprint(source);
   const now = place.clock.now();
-  const text = readPace(place.beside, fingerprint);
+  const text = readThrottle(place.beside, fingerprint);
   if (text === null || pauseIn(text, now) <= now) return;
-  const pace = JSON.stringify({ ...(JSON.parse(text) as object), pausedUntil: now });
-  new SharedPace({ ...place, before: null, fingerprint }).write(pace);
+  const throttle = JSON.stringify({ ...(JSON.parse(text) as object), pausedUntil: now });
+  new SharedThrottle({ ...place, before: null, fingerprint }).write(throttle);
 }
 
 /** Until when nothing may start, epoch milliseconds; 0 where the text does not say it. */

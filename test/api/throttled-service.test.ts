@@ -1,4 +1,4 @@
-/** The pace against real servers that refuse, by a clock that moves itself. */
+/** The throttle with real servers that refuse, by a clock that moves itself. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { seededRandom } from '../faults/seeded-random.ts';
