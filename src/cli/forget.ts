@@ -3,7 +3,7 @@ import { type KeepOptions, retentionOf } from '../config/config.ts';
 import { commandActor } from '../core/actor.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { megabytes, plural } from '../core/wording.ts';
-import type { ForgetResult } from '../mirror/forgetting.ts';
+import type { ForgetResult } from '../mirror/forget.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RetentionPolicy } from '../config/config.ts';
 import { type RetentionPlan, checkPolicy, rangesOf } from '../mirror/retention.ts';

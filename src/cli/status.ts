@@ -38,9 +38,8 @@ import type { HealthCode } from '../daemon/health/reason.ts';
 import type { ScheduleView } from '../daemon/view.ts';
 import { retryTimes } from '../daemon/pending-jobs.ts';
 import { Timetable, withPutOff, withRetries } from '../daemon/schedule/timetable.ts';
-import type { LockHolder } from '../mirror/lock.ts';
+import { type LockHolder, withWriter } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { withWriter } from '../mirror/under-way.ts';
 import { hasOtherSources, sourceDocuments, withDeadRun } from '../state/source-status.ts';
 import { openConfiguredMirror, readLoadedConfig } from '../wire.ts';
 import {

@@ -7,7 +7,7 @@ import { alias } from 'drizzle-orm/sqlite-core';
 import type { MirrorAccess } from './access.ts';
 import type { Connection } from './database.ts';
 import { readForgets } from './forget-records.ts';
-import { type ForgetOptions, type ForgetResult, forgetRuns, previewForget } from './forgetting.ts';
+import { type ForgetOptions, type ForgetResult, forgetRuns, previewForget } from './forget.ts';
 import { param, prepared } from './query.ts';
 import { rangesOf } from './retention.ts';
 import { forgets, replacedRoots } from './schema/retention-tables.ts';

@@ -13,7 +13,7 @@ import type { ScannedRecord } from '../core/json-scan.ts';
 import type { AcceptedRemovals } from './audit-log.ts';
 import { checkpoint } from './write-ahead-log.ts';
 import { CollectionStage } from './collection-stage.ts';
-import { commitInSlices } from './forgetting.ts';
+import { commitInSlices } from './forget.ts';
 import { type Connection, asMirrorError, damagedMirror, translated } from './database.ts';
 import { RunShapes } from './field-shapes-store.ts';
 import { countUnchecked, removeOrphans } from './absence.ts';

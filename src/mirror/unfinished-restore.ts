@@ -1,8 +1,7 @@
 /** Restores that have not ended: one that is running, or one that was stopped or killed. */
-import { type LockHolder, writerOf } from './lock.ts';
+import { type LockHolder, withWriter, writerOf } from './lock.ts';
 import type { Mirror } from './mirror.ts';
 import type { RestoreRow } from './restores.ts';
-import { withWriter } from './under-way.ts';
 
 /**
  * The source's latest restore, if its process died or was stopped before all was sent; null too while one applies it. Not to

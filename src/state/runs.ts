@@ -6,7 +6,7 @@ import type { ForgottenBefore, RetentionStore } from '../mirror/retention-store.
 import type { RestoreOutcome } from '../mirror/restores.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { RunStore } from '../mirror/run-store.ts';
-import { withWriter } from '../mirror/under-way.ts';
+import { withWriter } from '../mirror/lock.ts';
 
 /** True for a run whose state the mirror holds. */
 export function isPublished({ root, outcome }: RunRow): boolean {

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Scope } from '../../src/catalog/definition.ts';
 import type { Kind } from '../../src/catalog/kinds.ts';
-import type { ForgetResult } from '../../src/mirror/forgetting.ts';
+import type { ForgetResult } from '../../src/mirror/forget.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import type { RetentionPolicy } from '../../src/config/config.ts';
 import type { SweepResult } from '../../src/mirror/sweep-result.ts';
