@@ -102,7 +102,7 @@ const HELD_IN = prepared((db) =>
     .prepare(),
 );
 
-// Removals that are held back: settled at the end of every published run.
+// Removals that are held back: updated at the end of every published run.
 
 const SLICE = 5000;
 
@@ -110,7 +110,7 @@ const SLICE = 5000;
  * What was seen, kept or removed is no longer held; what is held now keeps the run that found it absent first. Counts
  * the held ones per collection into `heldIn`.
  */
-export function* settleHeld(
+export function* updateHeld(
   writer: Connection,
   { run, finishedAt }: { readonly run: number; readonly finishedAt: string },
   heldIn: Map<number, number>,

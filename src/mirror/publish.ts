@@ -12,7 +12,7 @@ import { type AcceptedRemovals, lastEntry as lastEntryOf, recordAcceptedRemovals
 import type { StageCounts } from './collection-stage.ts';
 import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
-import { settleHeld } from './held-removals.ts';
+import { updateHeld } from './held-removals.ts';
 import { param, paramsOf, prepared } from './query.ts';
 import { type ChangedRow, type RecordPublisher, prepareRecordPublisher } from './publish-records.ts';
 import { sealRow } from './row-seals.ts';
@@ -88,7 +88,7 @@ export function* publishSteps(
     yield* publishFresh(publisher, facts);
     yield* publishChanged(writer, publisher, facts);
     yield* publishRemovals(writer, publisher, facts, removedIn);
-    yield* settleHeld(writer, facts, heldIn);
+    yield* updateHeld(writer, facts, heldIn);
     addChecks(writer, facts);
     yield* shapes.settle(facts.run);
   }

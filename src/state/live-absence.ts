@@ -38,7 +38,7 @@ export interface Absence extends CollectionKey {
   readonly error: TidemarkError | null;
 }
 
-/** The live state while absences are being settled. */
+/** The live state while absences are being decided on. */
 export interface LiveLists extends Pick<LoadedState, 'projectsOf' | 'unknownIn'> {
   /** In the order of `compareKeys`. */
   keys(filter: StateFilter): Iterable<RecordKey>;
@@ -67,21 +67,21 @@ export interface AbsenceOptions {
 }
 
 /**
- * Settles parents first: collections below a parent that no list showed were not read. Last, what may be a lost record
+ * Decides on parents first: collections below a parent that no list showed were not read. Last, what may be a lost record
  * under another id.
  */
-export async function settleLive(live: LiveLists, options: AbsenceOptions): Promise<void> {
+export async function resolveLiveAbsences(live: LiveLists, options: AbsenceOptions): Promise<void> {
   const { ids, kinds, ...within } = options.filter;
   if (ids !== undefined || kinds !== undefined) {
     const parents = Object.values(SCOPE_KIND);
     const others = parents.filter((kind) => ids !== undefined || kinds?.includes(kind) !== true);
-    await settlePart(live, options, { ...within, kinds: others });
+    await resolvePart(live, options, { ...within, kinds: others });
   }
-  await settlePart(live, options, options.filter);
+  await resolvePart(live, options, options.filter);
   await settleNamesakes(live, options);
 }
 
-async function settlePart(live: LiveLists, options: AbsenceOptions, filter: StateFilter): Promise<void> {
+async function resolvePart(live: LiveLists, options: AbsenceOptions, filter: StateFilter): Promise<void> {
   const { source, log } = options;
   const definitions = new Map(source.definitions.map((definition) => [definition.kind, definition]));
   const all = [...(await absentFrom(live, options, filter)).values()].map((absent) => {

@@ -20,7 +20,7 @@ import {
   type AbsenceOptions,
   type LiveLists,
   MAX_LOOKUPS,
-  settleLive,
+  resolveLiveAbsences,
 } from './live-absence.ts';
 import { LiveParents, projectsIn } from './live-parents.ts';
 import type { UnknownRecord, Coverage, LoadedState } from './state.ts';
@@ -58,7 +58,7 @@ export async function readLive(options: LiveOptions): Promise<LoadedState> {
     const state = new LiveState(options, temporary, report, new Set(asked));
     for (const kind of asked) if (!first.includes(kind)) await readEach(options, temporary, state, kind);
     const { against } = options;
-    if (against !== undefined) await settleLive(state, { ...options, against });
+    if (against !== undefined) await resolveLiveAbsences(state, { ...options, against });
     return state;
   } catch (error) {
     temporary.discard();

@@ -112,7 +112,7 @@ export async function confirmAbsent(
 }
 
 /** The result for the records that a walk did not show. */
-export interface Settlement {
+export interface AbsenceResult {
   readonly outcome: SweepOutcome;
   readonly removed: number;
   readonly held: number;
@@ -130,21 +130,21 @@ interface Walked {
 }
 
 /**
- * Settles the absent records of a collection whose walk was complete. If too many are absent, SAMPLE of them are fetched
+ * Decides on the absent records of a collection whose walk was complete. If too many are absent, SAMPLE of them are fetched
  * by id: if one exists, the list is unreliable; otherwise their removal is held. What an earlier run held stays held for
  * all of its wait, also where no longer too many are absent, as after the list has grown. Each other one is confirmed
  * (`proofOfAbsence`).
  */
-export async function settleAbsences(
+export async function resolveAbsences(
   walked: Walked,
   walkAgain: () => Promise<WalkVerdict>,
-): Promise<Settlement> {
+): Promise<AbsenceResult> {
   const { context, stage, proof } = walked;
   const { limits } = context;
-  const settled: Settlement = { outcome: 'complete', removed: 0, held: 0, leaked: 0, error: null };
+  const none: AbsenceResult = { outcome: 'complete', removed: 0, held: 0, leaked: 0, error: null };
   const heldBy = confirmationCutoff(limits, context.clock.now());
   let counts = await stage.countAbsent(heldBy);
-  if (counts.absent === 0) return settled;
+  if (counts.absent === 0) return none;
 
   if (proof === 'second walk') {
     const second = await walkAgain();
@@ -152,10 +152,10 @@ export async function settleAbsences(
     if (second.outcome !== 'complete') {
       const message = `${plural(counts.absent, 'record')} did not show, and the second walk could not confirm it`;
       const hint = 'nothing was removed; the next run looks again';
-      return { ...settled, ...unproven(message, hint, second.error) };
+      return { ...none, ...unproven(message, hint, second.error) };
     }
     counts = await stage.countAbsent(heldBy);
-    if (counts.absent === 0) return settled;
+    if (counts.absent === 0) return none;
   }
 
   const waiting: AbsentShare = { which: 'waiting', heldBy };
@@ -178,7 +178,7 @@ export async function settleAbsences(
     const { leaked } = sample;
     const asked = leaked + sample.gone + sample.unknown;
     const message = `the list did not show ${plural(hold.count, 'record')}, and ${leaked} of ${asked} asked for by id ${leaked === 1 ? 'exists' : 'exist'}: nothing was removed`;
-    return { ...settled, leaked, ...unproven(message, LEAK_HINT) };
+    return { ...none, leaked, ...unproven(message, LEAK_HINT) };
   }
   // Records found absent long enough ago are confirmed by this run; only the others wait.
   const result = await removeAbsent(walked, { which: areTooMany ? 'confirmed' : 'not held', heldBy });
@@ -211,7 +211,7 @@ function unproven(
   message: string,
   hint: string,
   cause?: TidemarkError | null,
-): Pick<Settlement, 'outcome' | 'error'> {
+): Pick<AbsenceResult, 'outcome' | 'error'> {
   const error = new TidemarkError('walk_unproven', message, { hint, cause: cause ?? undefined });
   return { outcome: 'incomplete', error };
 }
@@ -247,7 +247,7 @@ async function countBelow({ context, stage }: Walked, share: AbsentShare): Promi
 }
 
 /** Removes absent records, all or a share of them; each is confirmed by a retrieve where the kind has one. */
-async function removeAbsent(walked: Walked, share?: AbsentShare): Promise<Settlement> {
+async function removeAbsent(walked: Walked, share?: AbsentShare): Promise<AbsenceResult> {
   const { context, stage, proof } = walked;
   if (proof === 'retrieve') return await confirmEach(walked, share);
   await reportRemoved(context, stage, share);
@@ -269,7 +269,7 @@ export async function reportRemoved(
 async function confirmEach(
   { context, definition, scope, stage }: Walked,
   share: AbsentShare | undefined,
-): Promise<Settlement> {
+): Promise<AbsenceResult> {
   const absent = async function* (): AsyncGenerator<string> {
     for await (const { id } of stage.absent(share)) yield id;
   };
@@ -287,7 +287,7 @@ async function confirmEach(
         context.removed({ kind: definition.kind, scope, id });
     },
   });
-  const result: Settlement = { outcome: 'complete', removed, held: 0, leaked, error: null };
+  const result: AbsenceResult = { outcome: 'complete', removed, held: 0, leaked, error: null };
   if (unknown > 0) {
     const message = `${plural(unknown, 'record')} did not show, and retrieving ${unknown === 1 ? 'it' : 'them'} could not confirm it`;
     return { ...result, ...unproven(message, 'they were kept; the next run looks again', firstError) };

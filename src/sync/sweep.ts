@@ -17,7 +17,7 @@ import { type RecordShape, type ScannedRecord, scanRecord } from '../core/json-s
 import type { Logger } from '../core/logger.ts';
 import { plural } from '../core/wording.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
-import { proofOfAbsence, reportRemoved, settleAbsences, type Settlement } from './absence.ts';
+import { proofOfAbsence, reportRemoved, resolveAbsences, type AbsenceResult } from './absence.ts';
 import type { SweepContext } from './options.ts';
 import { sweepReport, type SweepError, type SweepMode, type SweepReport } from './outcome.ts';
 import { retrieveEach } from './retrieve.ts';
@@ -106,38 +106,38 @@ export async function sweepCollection(
     verdict = await stageFullRecords(context, definition, scope, stage, full, first);
 
   const { outcome, error, pages } = verdict;
-  let settlement: Settlement = { outcome, removed: 0, held: 0, leaked: 0, error };
+  let absences: AbsenceResult = { outcome, removed: 0, held: 0, leaked: 0, error };
   let mode: SweepMode = verdict.mode;
   const proof = proofOfAbsence(definition, verdict.isOnePage);
   const unkept = unkeptError(stage, definition);
   if (unkept !== null && outcome === 'complete') {
-    settlement = { ...settlement, outcome: 'incomplete', error: unkept };
+    absences = { ...absences, outcome: 'incomplete', error: unkept };
   } else if (outcome === 'complete' && mode === 'full') {
     const walkAgain = (): Promise<WalkVerdict> => {
       log.debug({}, 'second walk: records did not show, and they cannot be retrieved one by one');
       return walkOnce();
     };
     const logging = isDebug ? { ...context, client: withLookupLogging(client, definition, log) } : context;
-    settlement = await settleAbsences({ context: logging, definition, scope, stage, proof }, walkAgain);
+    absences = await resolveAbsences({ context: logging, definition, scope, stage, proof }, walkAgain);
   } else if (isGoneWithParent(verdict, options)) {
     await reportRemoved(context, stage);
-    settlement = { ...settlement, outcome: 'complete', removed: await run.retire(kind, scope), error: null };
+    absences = { ...absences, outcome: 'complete', removed: await run.retire(kind, scope), error: null };
     mode = 'parent';
-    log.debug({ removed: settlement.removed }, 'the collection went with its parent');
+    log.debug({ removed: absences.removed }, 'the collection went with its parent');
   }
   const { added, changed, unchanged, distinct } = stage.counts();
-  const { removed, held, leaked } = settlement;
+  const { removed, held, leaked } = absences;
   const report = sweepReport({
     ...{
       kind,
       scope,
-      outcome: settlement.outcome,
+      outcome: absences.outcome,
       mode,
       pages,
       records: full === null ? distinct : full.size,
     },
     ...{ added, changed, removed, unchanged, held, leaked, count: verdict.count, pageCap: verdict.pageCap },
-    error: sweepError(settlement.error, definition, options),
+    error: sweepError(absences.error, definition, options),
   });
   if (nameless.count > 0)
     context.log.warn({ kind, scope, records: nameless.count }, 'records without an id were not mirrored');

@@ -26,7 +26,7 @@ const NEW = -1;
 /** Sorts collections that were read last time after those of their level that the limits left no room for. */
 const LAST = Number.MAX_SAFE_INTEGER;
 
-/** One pass over all kinds of a source, level by level: parents are complete before their children start. */
+/** Reads all kinds of a source, level by level: parents are complete before their children start. */
 export class SyncRun {
   readonly #context: SweepContext;
   readonly #options: SyncOptions;

@@ -1,7 +1,6 @@
 /** What is under way in a mirror, and what its process left behind. */
 import { describe, expect, it } from 'vitest';
-import { acquireWriterLock } from '../../src/mirror/lock.ts';
-import { withWriter } from '../../src/mirror/lock.ts';
+import { acquireWriterLock, withWriter } from '../../src/mirror/lock.ts';
 import { withInterrupted } from '../../src/state/runs.ts';
 import { begin, open } from './fixture.ts';
 

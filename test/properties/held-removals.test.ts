@@ -5,7 +5,7 @@ import { definitionOf } from '../../src/catalog/catalog.ts';
 import { isoTime } from '../../src/core/clock.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
-import { settleAbsences, type Settlement } from '../../src/sync/absence.ts';
+import { resolveAbsences, type AbsenceResult } from '../../src/sync/absence.ts';
 import type { SweepContext } from '../../src/sync/options.ts';
 import { AcceptedRemovals } from '../../src/sync/removals.ts';
 import { ORG, begin, bodies, open, scan, sweep, testClock, type TestClock } from '../mirror/fixture.ts';
@@ -46,7 +46,7 @@ const step: fc.Arbitrary<Step> = fc.record({
   below: fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, fc.integer({ min: 1, max: 3 })),
 });
 
-interface Ended extends Settlement {
+interface Ended extends AbsenceResult {
   readonly isAccepted: boolean;
   /** When it looked. */
   readonly at: number;
@@ -57,7 +57,7 @@ async function run(mirror: Mirror, clock: TestClock, step: Step): Promise<Ended>
   const at = clock.now();
   const writer = begin(mirror);
   const accepted = new AcceptedRemovals(step.accepts, null);
-  let ended: Settlement = { outcome: 'complete', removed: 0, held: 0, leaked: 0, error: null };
+  let ended: AbsenceResult = { outcome: 'complete', removed: 0, held: 0, leaked: 0, error: null };
   if (step.reads !== 'other kind') {
     const stage = writer.stage('roles', ORG);
     stage.accept(step.shown.map((id) => scan('roles', `{"id":"${id}"}`)));
@@ -67,7 +67,7 @@ async function run(mirror: Mirror, clock: TestClock, step: Step): Promise<Ended>
       signal: new AbortController().signal,
     } as unknown as SweepContext;
     if (step.reads === 'all')
-      ended = await settleAbsences(
+      ended = await resolveAbsences(
         { context, definition: definitionOf('roles'), scope: ORG, stage, proof: 'one page' },
         () => Promise.reject(new Error('one page needs no second walk')),
       );
