@@ -38,17 +38,24 @@ const THEN = {
   nobody: 'sync it then',
 } as const;
 
+interface RefusalHow {
+  readonly ignorePause?: boolean | undefined;
+  /** False for somebody who is not to learn the names of sources. */
+  readonly isNamed?: boolean;
+}
+
 /** The same of a sync that somebody asks for: its run would begin only to fail. */
 export function waitRefusal(
   source: SourceConfig,
   place: Pick<Config, 'rateLogBeside'>,
   clock: Clock,
-  ignorePause = false,
+  { ignorePause, isNamed = true }: RefusalHow = {},
 ): TidemarkError | null {
   const wait = waitOf(source, place, clock, ignorePause);
   if (wait === null) return null;
-  const message = `no sync of ${source.name} was begun: ${wait.what}`;
-  const hint = `sync again then${wait.isAsked ? `; ${triesNow(source)}` : ', or raise it'}`;
+  const message = `no sync of ${isNamed ? source.name : 'a source'} was begun: ${wait.what}`;
+  const now = isNamed ? `; ${triesNow(source)}` : '';
+  const hint = `sync again then${wait.isAsked ? now : ', or raise it'}`;
   return new TidemarkError('throttled', message, { hint, retryAfterMs: wait.freeAt - clock.now() });
 }
 
@@ -57,13 +64,14 @@ export function freeSources(
   { sources, rateLogBeside }: Pick<Config, 'sources' | 'rateLogBeside'>,
   names: readonly string[] | null,
   clock: Clock,
+  how: RefusalHow = {},
 ): {
   readonly free: readonly string[] | null;
   readonly refused: readonly { readonly source: string; readonly error: TidemarkError }[];
 } {
   const refused = sources.flatMap((source) => {
-    const error =
-      names?.includes(source.name) === false ? null : waitRefusal(source, { rateLogBeside }, clock);
+    const isAsked = names?.includes(source.name) !== false;
+    const error = isAsked ? waitRefusal(source, { rateLogBeside }, clock, how) : null;
     return error === null ? [] : [{ source: source.name, error }];
   });
   if (refused.length === 0) return { free: names, refused };

@@ -4,6 +4,7 @@ import { Hono, type Context } from 'hono';
 import { type Clock, realPause } from '../../core/clock.ts';
 import { splitTrigger } from '../../core/actor.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
+import type { Logger } from '../../core/logger.ts';
 import { namesOf } from '../../config/mirrors.ts';
 import { type JobName, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -55,6 +56,7 @@ interface ApiParts {
   readonly cells: DaemonCells;
   readonly pagesOf: (view: DaemonView) => MirrorPages;
   readonly clock: Clock;
+  readonly log: Logger;
   /** Refuses who may not set something going. */
   readonly checkMayAct: (context: Context) => ActingToken;
   readonly events: EventStreams;
@@ -104,13 +106,13 @@ export function createApi(parts: ApiParts): Hono {
     const token = parts.checkMayAct(context);
     if (token === 'trigger') {
       triggers.add();
-      return json(context, triggerSync(cells, await triggerBody(context), clock), 202);
+      return json(context, triggerSync(parts, await triggerBody(context)), 202);
     }
     const type = context.req.header('content-type') ?? '';
     if (!/^application\/json\b/i.test(type)) {
       throw new Refusal(415, 'usage', 'the request must be JSON', 'send Content-Type: application/json');
     }
-    return json(context, queueJobs(cells, await requestText(context), token, clock), 202);
+    return json(context, queueJobs(parts, await requestText(context), token), 202);
   });
   api.get('/requests/:request', (context) => {
     filledQueryWith(context, []);

@@ -85,6 +85,7 @@ export function createRoutes(
       cells,
       pagesOf: (view) => mirrors.of(view),
       clock,
+      log,
       events,
       checkMayAct: (context) => access.checkMayAct(callerOf(context)),
     }),

@@ -1,12 +1,13 @@
 /** `POST /api/v1/runs`: what is asked for, proper or refused by name. */
 import type { Context } from 'hono';
 import type { Kind } from '../../catalog/kinds.ts';
+import { MASK, withoutUrlSecrets } from '../../catalog/masks.ts';
 import { requireNameWithoutSecret } from '../../config/known-secrets.ts';
-import { type LoadedConfig, rateLogBesideOf } from '../../config/mirrors.ts';
+import { rateLogBesideOf } from '../../config/mirrors.ts';
 import { type Actor, actorName, MOST_CHARACTERS } from '../../core/actor.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import { localTime } from '../../core/wording.ts';
+import type { Logger } from '../../core/logger.ts';
 import { type JobName, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { DaemonCells } from '../cells.ts';
 import { freeSources } from '../problems.ts';
@@ -72,12 +73,19 @@ export async function triggerBody(context: Context): Promise<string> {
   return JSON.stringify({ kinds: all('kind'), sources: all('source') });
 }
 
+/** What queues jobs that somebody asks for. */
+interface Queueing {
+  readonly cells: DaemonCells;
+  readonly clock: Clock;
+  readonly log: Pick<Logger, 'info'>;
+}
+
 /**
  * Queues a sync for a webhook; an empty body means all. It joins a sync that is queued already, so that a burst of
- * webhooks causes one. The response has only the numbers of the requests, because the token may not read.
+ * webhooks causes one. The response names no source that the webhook does not name, because the token may not read.
  * @throws Refusal 400 for any other request, 403 for anything but a sync; TidemarkError `throttled` where no source may be asked now
  */
-export function triggerSync(cells: DaemonCells, text: string, clock: Clock): object {
+export function triggerSync(queueing: Queueing, text: string): object {
   const { job, sources, full, ...how } = parseRunRequest(text.trim() === '' ? '{}' : text, 'trigger', 'sync');
   if (job !== 'sync' || full) {
     throw new Refusal(
@@ -87,49 +95,73 @@ export function triggerSync(cells: DaemonCells, text: string, clock: Clock): obj
       'send {"sources": null, "kinds": null}, or the token of http.token',
     );
   }
-  const config = cells.config();
-  const configured = config.sources.map(({ name }) => name);
+  const { cells } = queueing;
+  const configured = cells.config().sources.map(({ name }) => name);
   if (sources?.every((name) => configured.includes(name)) === false)
     throw wrong('"sources" has a name that is not configured');
-  const { free, refused } = freeIn(config, sources, clock);
-  // Without the names of sources.
-  if (free?.length === 0) {
-    const retryAfterMs = Math.min(...refused.map(({ error }) => error.retryAfterMs ?? 0));
-    const until = localTime(isoTime(clock.now() + retryAfterMs));
-    const hint = 'send it again then';
-    throw new TidemarkError('throttled', `no sync was begun: requests wait until ${until}`, {
-      ...{ hint, retryAfterMs },
-    });
-  }
+  const isNamed = sources !== null;
+  const { free, errors } = freeIn(queueing, sources, how.actor, isNamed);
   const queued = cells.request('sync', free, { ...how, joins: true });
-  return { schema: 'tidemark.triggered/1', requests: queued.map(({ request }) => request) };
+  const requests = queued.map(({ request }) => request);
+  if (errors.length === 0) return { schema: 'tidemark.triggered/1', requests };
+  const shown = isNamed ? errors : errors.map((each) => ({ ...each, source: null }));
+  return { schema: 'tidemark.triggered/1', requests, errors: shown };
 }
 
 /** Queues what is asked for. @throws Refusal 400 for any other request; TidemarkError `throttled` where no source may be asked now */
-export function queueJobs(cells: DaemonCells, text: string, token: ActingToken, clock: Clock): object {
+export function queueJobs(queueing: Queueing, text: string, token: ActingToken): object {
+  const { cells } = queueing;
   const { job, sources, ...how } = parseRunRequest(text, token);
-  const config = cells.config();
-  requireNameWithoutSecret(config, how.actor);
-  const { free, refused } = job === 'sync' ? freeIn(config, sources, clock) : { free: sources, refused: [] };
-  const [first] = refused;
-  if (first !== undefined && free?.length === 0) throw first.error;
+  requireNameWithoutSecret(cells.config(), how.actor);
+  const { free, errors } =
+    job === 'sync' ? freeIn(queueing, sources, how.actor) : { free: sources, errors: [] };
   const queued = cells.request(job, free, how).map(({ name, source, request }) => {
     const status = cells.requested(request);
     const before = status?.state === 'waiting' ? status.before : [];
     return { job: name, source, request, behind: before.map(identityDocument) };
   });
-  const errors = refused.map(({ source, error: { code, message, hint = null } }) => ({
-    ...{ source, code, message, hint },
-  }));
   return { schema: 'tidemark.queued/1', queued, ...(errors.length === 0 ? {} : { errors }) };
 }
 
+interface RefusedSource {
+  readonly source: string;
+  readonly code: string;
+  readonly message: string;
+  readonly hint: string | null;
+  /** ISO 8601. */
+  readonly until: string;
+}
+
+/**
+ * Which of the sources may be asked now, and why the others may not, which is logged.
+ * @throws TidemarkError `throttled` for all of them, if no source may be asked
+ */
 function freeIn(
-  config: LoadedConfig,
+  { cells, clock, log }: Queueing,
   names: readonly string[] | null,
-  clock: Clock,
-): ReturnType<typeof freeSources> {
-  return freeSources({ ...config, rateLogBeside: rateLogBesideOf(config) }, names, clock);
+  { by, via }: Actor,
+  isNamed = true,
+): { readonly free: readonly string[] | null; readonly errors: readonly RefusedSource[] } {
+  const config = cells.config();
+  const place = { ...config, rateLogBeside: rateLogBesideOf(config) };
+  const { free, refused } = freeSources(place, names, clock, { isNamed });
+  for (const { source, error } of refused)
+    log.info({ source, code: error.code, by: withoutUrlSecrets(by, MASK), via }, error.message);
+  const [first] = refused;
+  if (first !== undefined && free?.length === 0) {
+    const messages = new Set(refused.map(({ error }) => error.message));
+    const retryAfterMs = Math.min(...refused.map(({ error }) => error.retryAfterMs ?? 0));
+    const { hint } = first.error;
+    throw new TidemarkError('throttled', [...messages].join('; '), {
+      ...(hint === undefined ? {} : { hint }),
+      retryAfterMs,
+    });
+  }
+  const errors = refused.map(({ source, error: { code, message, hint = null, retryAfterMs = 0 } }) => ({
+    ...{ source, code, message, hint },
+    until: isoTime(clock.now() + retryAfterMs),
+  }));
+  return { free, errors };
 }
 
 /** Webhooks that are looked at within a minute; each is cheap, and a sender in a loop gets a 429. */

@@ -1,9 +1,14 @@
+import { writeFileSync } from 'node:fs';
 import { request as rawRequest } from 'node:http';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import { type Logger, silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
+import { keyFingerprint } from '../../../src/config/source.ts';
+import { SharedPace } from '../../../src/mirror/kept-pace.ts';
+import { scratch } from '../../journeys/harness.ts';
 import { FULL_KEY, LOCAL_TOKEN, MINUTE_MS, World } from './world.ts';
 
 const TOKEN = 'a-token-of-some-length';
@@ -532,5 +537,63 @@ describe('the token of webhooks', () => {
     expect(Number((await post()).headers['retry-after'])).toBeGreaterThan(0);
     world.clock.passedMs += MINUTE_MS;
     expect((await post()).status).toBe(202);
+  });
+
+  it('names the sources that the service asked to wait for, in the answer only to who named them, and in the log', async () => {
+    const directory = scratch();
+    const config = join(directory, 'tidemark.yaml');
+    const sourceText = (name: string, key: string): string =>
+      `  - { name: ${name}, baseUrl: "\${SERVICE_URL}", apiKey: "${key}" }\n`;
+    const first = sourceText('first', '${TIDEMARK_API_KEY}');
+    writeFileSync(config, `sources:\n${first}${sourceText('second', 'another-key-of-some-length')}`);
+    const world = await World.create({ TIDEMARK_CONFIG: config });
+    const { clock, mirrorPath: beside } = world;
+    const fingerprint = keyFingerprint(world.config().sources[0]!);
+    const now = clock.now();
+    const rates = { rate: 1, fullRate: 2, doublesEveryMs: 10_000, granted: 0, grantedAt: now };
+    const pace = { ...rates, pausedUntil: now + 60 * MINUTE_MS, refusedAt: now };
+    new SharedPace({ beside, before: null, fingerprint, clock }).write(JSON.stringify(pace));
+    const lines: unknown[][] = [];
+    const log: Logger = { ...silentLogger, info: (...line: unknown[]) => void lines.push(line) };
+    const { url } = await world.listen({ ...both, log });
+    const post = async (query: string, token: string, body = ''): Promise<[number, unknown]> => {
+      const headers = { ...JSON_BODY, authorization: `Bearer ${token}` };
+      const { status, text } = await call(`${url}/api/v1/runs${query}`, { method: 'POST', headers, body });
+      return [status, JSON.parse(text)];
+    };
+    const why = 'the service asked to wait until 2026-03-01T08:00:00Z (429 or 503)';
+    const refused = {
+      ...{ source: 'first', code: 'throttled', message: `no sync of first was begun: ${why}` },
+      hint: 'sync again then; `tidemark sync --source first --ignore-pause` tries now',
+      until: '2026-03-01T08:00:00.000Z',
+    };
+    const answer = { schema: 'tidemark.triggered/1', requests: [1] };
+    expect(await post('', TRIGGER)).toEqual([
+      202,
+      {
+        ...answer,
+        errors: [
+          {
+            ...{ ...refused, source: null, message: `no sync of a source was begun: ${why}` },
+            hint: 'sync again then',
+          },
+        ],
+      },
+    ]);
+    expect(await post('?source=first&source=second', TRIGGER)).toEqual([
+      202,
+      { ...answer, requests: [2], errors: [refused] },
+    ]);
+    expect(await post('', TOKEN, sync)).toMatchObject([
+      202,
+      { queued: [{ source: 'second' }], errors: [refused] },
+    ]);
+    expect(world.asked.map(([, sources]) => sources)).toEqual([['second'], ['second'], ['second']]);
+    const said = lines.filter(([facts]) => (facts as { source?: string }).source === 'first');
+    expect(said.map(([facts]) => facts)).toEqual([
+      { source: 'first', code: 'throttled', ...actor },
+      { source: 'first', code: 'throttled', ...actor },
+      { source: 'first', code: 'throttled', by: 'token@http', via: 'token@http' },
+    ]);
   });
 });
