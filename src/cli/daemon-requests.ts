@@ -21,6 +21,7 @@ interface RunsRequest extends Actor {
   readonly sources: readonly string[] | null;
   readonly full: boolean;
   readonly kinds: readonly string[] | null;
+  readonly ignore_pause?: true;
 }
 
 /** A job that the daemon has put into its queue. */

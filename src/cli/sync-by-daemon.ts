@@ -13,7 +13,6 @@ import { summaryOf, type SyncSummary } from '../daemon/jobs/summaries.ts';
 import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
 import { keptText } from '../daemon/health/waits.ts';
 import type { RunningJob } from '../daemon/view.ts';
-import { endPause } from '../mirror/shared-throttle.ts';
 import type { JobRow } from '../mirror/daemon-store.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
@@ -72,10 +71,6 @@ export async function syncByDaemon(
   if (card === null || card.isOnce) return null;
   const actor = commandActor(wanted.as);
   requireNameWithoutSecret(config, actor);
-  // It would refuse; and its own sync that waits inside the pause continues.
-  if (wanted.ignorePause === true)
-    for (const source of config.sources)
-      endPause(source, { beside: config.rateLogBeside, clock: systemClock });
   let queued: readonly QueuedRequest[];
   const askedAt = isoTime(systemClock.now());
   try {
@@ -84,6 +79,7 @@ export async function syncByDaemon(
       sources: config.sources.map(({ name }) => name),
       full: wanted.full === true,
       kinds: wanted.kind ?? null,
+      ...(wanted.ignorePause === true ? { ignore_pause: true } : {}),
       ...actor,
     });
   } catch (error) {

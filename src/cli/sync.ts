@@ -75,7 +75,7 @@ function refusalOf(
   config: Config,
   { ignorePause }: SyncCommandOptions,
 ): Refusal | null {
-  const error = waitRefusal(source, config, systemClock, { ignorePause });
+  const error = waitRefusal(source, config, systemClock, { ignoresPause: ignorePause });
   return error === null ? null : { source: source.name, error };
 }
 

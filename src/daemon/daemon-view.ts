@@ -1,10 +1,11 @@
 /** What the parts that answer questions see of the living daemon. */
-import type { Config } from '../config/config.ts';
+import type { Config, SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { JobName } from '../mirror/daemon-store.ts';
 import { BackupCatalog } from '../backup/known-backups.ts';
+import { endPause } from '../mirror/shared-throttle.ts';
 import { leftOfHour } from '../mirror/rate-log.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
@@ -64,8 +65,9 @@ export function createView(parts: DaemonParts): DaemonView {
       }),
     problems: () => parts.problems().toSorted((a, b) => (a.since < b.since ? -1 : a.since > b.since ? 1 : 0)),
     request: (name, sources, how = {}) => {
-      const configured = config().sources.map((source) => source.name);
-      return requestJobs(runner, works.get(name), configured, { name, sources, how });
+      const { sources: configured, rateLogBeside: beside } = config();
+      const asked = { name, sources, how };
+      return requestJobs(runner, works.get(name), configured, asked, { beside, clock });
     },
     requested: (request) => runner.statusOf(request),
     change: async (what, actor, work) => {
@@ -126,13 +128,15 @@ const MOST_WAITING = 100;
 function requestJobs(
   runner: JobRunner,
   work: JobWork | undefined,
-  configured: readonly string[],
+  all: readonly SourceConfig[],
   { name, sources, how }: Asked,
+  place: Parameters<typeof endPause>[1],
 ): readonly RequestedJob[] {
   if (work === undefined) throw new TidemarkError('usage', `${name} is not set up`);
+  const configured = all.map((source) => source.name);
   for (const asked of sources ?? []) if (!configured.includes(asked)) throw unknownSource(asked, configured);
   const targets: readonly (string | null)[] = work.isPerSource ? (sources ?? configured) : [null];
-  const { full = false, kinds = null, joins = false, actor } = how;
+  const { full = false, kinds = null, joins = false, ignoresPause = false, actor } = how;
   const jobs = targets.map((source): QueuedJob => ({
     name,
     source,
@@ -141,6 +145,7 @@ function requestJobs(
     full,
     kinds,
     ...(joins ? { joins } : {}),
+    ...(ignoresPause ? { ignoresPause } : {}),
     ...(actor === undefined ? {} : { actor }),
   }));
   // All of them or none.
@@ -150,6 +155,9 @@ function requestJobs(
       isRetryable: true,
     });
   }
+  // The pause ends when the sync starts; at once only for a job before it that would wait until then.
+  const paused = jobs.filter((job) => ignoresPause && runner.isBehindPause(job)).map(({ source }) => source);
+  for (const source of all) if (paused.includes(source.name)) endPause(source, place);
   return jobs.map((job) => {
     const { source } = job;
     const request = runner.add(job);

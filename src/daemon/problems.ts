@@ -38,8 +38,10 @@ const THEN = {
   nobody: 'sync it then',
 } as const;
 
-interface RefusalHow {
-  readonly ignorePause?: boolean | undefined;
+/** How a refusal is decided on, and worded. */
+export interface RefusalHow {
+  /** True where the request is to be sent although the service asked to wait. */
+  readonly ignoresPause?: boolean | undefined;
   /** False for somebody who is not to learn the names of sources. */
   readonly isNamed?: boolean;
 }
@@ -49,9 +51,9 @@ export function waitRefusal(
   source: SourceConfig,
   place: Pick<Config, 'rateLogBeside'>,
   clock: Clock,
-  { ignorePause, isNamed = true }: RefusalHow = {},
+  { ignoresPause, isNamed = true }: RefusalHow = {},
 ): TidemarkError | null {
-  const wait = waitOf(source, place, clock, ignorePause);
+  const wait = waitOf(source, place, clock, ignoresPause);
   if (wait === null) return null;
   const message = `no sync of ${isNamed ? source.name : 'a source'} was begun: ${wait.what}`;
   const now = isNamed ? `; ${triesNow(source)}` : '';
@@ -87,10 +89,10 @@ function waitOf(
   source: SourceConfig,
   { rateLogBeside }: Pick<Config, 'rateLogBeside'>,
   clock: Clock,
-  ignorePause?: boolean,
+  ignoresPause?: boolean,
 ): ReturnType<typeof longWait> {
   const mostWaitMs = source.retry.maxWaitSeconds * 1000;
-  return longWait(source, { beside: rateLogBeside, clock, mostWaitMs, ignorePause });
+  return longWait(source, { beside: rateLogBeside, clock, mostWaitMs, ignoresPause });
 }
 
 /** Where what goes wrong is noted. */

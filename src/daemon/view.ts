@@ -110,6 +110,8 @@ export interface JobRequest {
   readonly kinds?: readonly Kind[] | null;
   /** A waiting sync of the source that reads as much will do, and one that was asked for like this is widened. */
   readonly joins?: boolean;
+  /** Of a sync: it is begun although the service asked to wait. */
+  readonly ignoresPause?: boolean;
   /** Who asks for it. */
   readonly actor?: Actor;
 }

@@ -64,13 +64,13 @@ export function longWait(
     beside,
     clock,
     mostWaitMs,
-    ignorePause = false,
-  }: LogPlace & { readonly mostWaitMs: number; readonly ignorePause?: boolean | undefined },
+    ignoresPause = false,
+  }: LogPlace & { readonly mostWaitMs: number; readonly ignoresPause?: boolean | undefined },
 ): { readonly freeAt: number; readonly what: string; readonly isAsked: boolean } | null {
   const now = clock.now();
   const fingerprint = keyFingerprint(source);
   const pausedUntil = pauseIn(readThrottle(beside, fingerprint), now);
-  if (!ignorePause && pausedUntil - now > mostWaitMs) {
+  if (!ignoresPause && pausedUntil - now > mostWaitMs) {
     const what = `the service asked to wait until ${localTime(isoTime(pausedUntil))} (429 or 503)`;
     return { freeAt: pausedUntil, what, isAsked: true };
   }

@@ -299,6 +299,43 @@ describe('a service that asked to wait for long (429)', () => {
     expect(said).toMatchObject([{ level: 'warn', facts: { hint } }]);
   });
 
+  it('is asked by a sync that ignores the pause, when its turn has come, and by no sync before it', async () => {
+    const rig = await Rig.create({ sync: '5 * * * *' });
+    rig.keepsPauses = true;
+    await rig.start();
+    await rig.advanceMinutes(1);
+    pause(rig, 5_000_000);
+    await rig.advanceMinutes(4);
+    expect(rig.view.problems()).toMatchObject([{ about: 'rate:a' }]);
+    const sent = rig.service.seen.length;
+    const runs = rig.read((mirror) => mirror.runs.list({ source: 'a' })).length;
+    const other = openMirror(rig.mirrorPath, { mode: 'write', command: 'sync', clock: rig.clock });
+    const [before] = rig.view.request('sync', null, { kinds: ['roles'] });
+    const [asked] = rig.view.request('sync', null, { ignoresPause: true });
+    await rig.advance(5_000);
+    other.close();
+    await rig.advance(30_000);
+    expect(rig.view.requested(before!.request)).toMatchObject({ job: null, error: { code: 'throttled' } });
+    expect(rig.view.requested(asked!.request)).toMatchObject({ state: 'ended', error: null });
+    expect(rig.service.seen.length).toBeGreaterThan(sent);
+    expect(rig.view.problems()).toEqual([]);
+    await rig.advanceMinutes(85);
+    // That of the schedule at 11:05, and none at 11:25, when the pause would have ended.
+    expect(rig.read((mirror) => mirror.runs.list({ source: 'a' }))).toHaveLength(runs + 2);
+  });
+
+  it('is asked at once by a sync that ignores the pause where another waits inside it', async () => {
+    const rig = await Rig.create({ sync: '5 * * * *' });
+    rig.keepsPauses = true;
+    const quirk = asksToWait(rig, 280);
+    await rig.start();
+    await rig.advanceMinutes(1);
+    quirk.is = false;
+    const [asked] = rig.view.request('sync', null, { ignoresPause: true, kinds: ['roles'] });
+    await rig.advance(30_000);
+    expect(rig.view.requested(asked!.request)).toMatchObject({ state: 'ended', error: null });
+  });
+
   it('is one need where a sync of some kinds met it', async () => {
     const rig = await Rig.create({ sync: '5 * * * *' });
     rig.keepsPauses = true;

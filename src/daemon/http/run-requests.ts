@@ -10,7 +10,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import { type JobName, JOB_NAMES } from '../../mirror/daemon-store.ts';
 import type { DaemonCells } from '../cells.ts';
-import { freeSources } from '../problems.ts';
+import { freeSources, type RefusalHow } from '../problems.ts';
 import type { ActingToken } from './access.ts';
 import { identityDocument } from './documents.ts';
 import { kindFrom, Refusal, requestText } from './request.ts';
@@ -20,6 +20,7 @@ interface RunRequest {
   /** Null for all. */
   readonly sources: readonly string[] | null;
   readonly full: boolean;
+  readonly ignoresPause: boolean;
   /** Null for all. */
   readonly kinds: readonly Kind[] | null;
   /** Who asks, as they say, and the token by which they may. */
@@ -32,8 +33,8 @@ const ACCEPTED: Readonly<
   Record<ActingToken, { readonly members: readonly string[]; readonly usual: string }>
 > = {
   trigger: { members: MEMBERS, usual: 'triggerToken@http' },
-  http: { members: [...MEMBERS, 'by'], usual: 'token@http' },
-  local: { members: [...MEMBERS, 'by', 'via'], usual: 'token@http' },
+  http: { members: [...MEMBERS, 'ignore_pause', 'by'], usual: 'token@http' },
+  local: { members: [...MEMBERS, 'ignore_pause', 'by', 'via'], usual: 'token@http' },
 };
 const MOST_NAMES = 1_000;
 
@@ -46,15 +47,22 @@ function parseRunRequest(text: string, token: ActingToken, usualJob?: JobName): 
     throw wrong(`it has a member that is not known; known are ${members.join(', ')}`);
   const job = JOB_NAMES.find((name) => name === (body['job'] ?? usualJob));
   if (job === undefined) throw wrong(`"job" must be one of ${JOB_NAMES.join(', ')}`);
-  const full = body['full'] ?? false;
-  if (typeof full !== 'boolean') throw wrong('"full" must be true or false');
+  const flag = (name: string): boolean => {
+    const value = body[name] ?? false;
+    if (typeof value === 'boolean') return value;
+    throw wrong(`"${name}" must be true or false`);
+  };
+  const full = flag('full');
+  const ignoresPause = flag('ignore_pause');
   const kinds = names(body['kinds'], 'kinds');
-  if (job !== 'sync' && (full || kinds !== null)) throw wrong('"full" and "kinds" are for "sync" only');
+  if (job !== 'sync' && (full || ignoresPause || kinds !== null))
+    throw wrong('"full", "ignore_pause" and "kinds" are for "sync" only');
   return {
     actor: { by: who(body, 'by', usual), via: who(body, 'via', usual) },
     job,
     sources: names(body['sources'], 'sources'),
     full,
+    ignoresPause,
     kinds: kinds === null ? null : kinds.map(kindFrom),
   };
 }
@@ -86,7 +94,11 @@ interface Queueing {
  * @throws Refusal 400 for any other request, 403 for anything but a sync; TidemarkError `throttled` where no source may be asked now
  */
 export function triggerSync(queueing: Queueing, text: string): object {
-  const { job, sources, full, ...how } = parseRunRequest(text.trim() === '' ? '{}' : text, 'trigger', 'sync');
+  const { job, sources, full, kinds, actor } = parseRunRequest(
+    text.trim() === '' ? '{}' : text,
+    'trigger',
+    'sync',
+  );
   if (job !== 'sync' || full) {
     throw new Refusal(
       403,
@@ -100,8 +112,8 @@ export function triggerSync(queueing: Queueing, text: string): object {
   if (sources?.every((name) => configured.includes(name)) === false)
     throw wrong('"sources" has a name that is not configured');
   const isNamed = sources !== null;
-  const { free, errors } = freeIn(queueing, sources, how.actor, isNamed);
-  const queued = cells.request('sync', free, { ...how, joins: true });
+  const { free, errors } = freeIn(queueing, sources, actor, { isNamed });
+  const queued = cells.request('sync', free, { actor, kinds, joins: true });
   const requests = queued.map(({ request }) => request);
   if (errors.length === 0) return { schema: 'tidemark.triggered/1', requests };
   const shown = isNamed ? errors : errors.map((each) => ({ ...each, source: null }));
@@ -111,10 +123,11 @@ export function triggerSync(queueing: Queueing, text: string): object {
 /** Queues what is asked for. @throws Refusal 400 for any other request; TidemarkError `throttled` where no source may be asked now */
 export function queueJobs(queueing: Queueing, text: string, token: ActingToken): object {
   const { cells } = queueing;
-  const { job, sources, ...how } = parseRunRequest(text, token);
+  const { job, sources, ignoresPause, ...rest } = parseRunRequest(text, token);
+  const how = { ...rest, ...(ignoresPause ? { ignoresPause } : {}) };
   requireNameWithoutSecret(cells.config(), how.actor);
   const { free, errors } =
-    job === 'sync' ? freeIn(queueing, sources, how.actor) : { free: sources, errors: [] };
+    job === 'sync' ? freeIn(queueing, sources, how.actor, { ignoresPause }) : { free: sources, errors: [] };
   const queued = cells.request(job, free, how).map(({ name, source, request }) => {
     const status = cells.requested(request);
     const before = status?.state === 'waiting' ? status.before : [];
@@ -140,11 +153,11 @@ function freeIn(
   { cells, clock, log }: Queueing,
   names: readonly string[] | null,
   { by, via }: Actor,
-  isNamed = true,
+  how: RefusalHow = {},
 ): { readonly free: readonly string[] | null; readonly errors: readonly RefusedSource[] } {
   const config = cells.config();
   const place = { ...config, rateLogBeside: rateLogBesideOf(config) };
-  const { free, refused } = freeSources(place, names, clock, { isNamed });
+  const { free, refused } = freeSources(place, names, clock, how);
   for (const { source, error } of refused)
     log.info({ source, code: error.code, by: withoutUrlSecrets(by, MASK), via }, error.message);
   const [first] = refused;

@@ -51,14 +51,15 @@ export class JobQueue {
       return ticket;
     }
     const schedule = known.job.schedule ?? job.schedule;
+    const pause = job.ignoresPause === true ? { ignoresPause: true } : {};
     if (job.trigger !== 'request' || known.job.trigger === 'request') {
-      this.#waiting[index] = { ticket: known.ticket, job: { ...known.job, schedule } };
+      this.#waiting[index] = { ticket: known.ticket, job: { ...known.job, schedule, ...pause } };
       return known.ticket;
     }
     // A scheduled job that waits becomes a request, behind earlier requests.
     this.#waiting.splice(index, 1);
     const asked = { trigger: 'request' as const, ...(job.actor === undefined ? {} : { actor: job.actor }) };
-    this.#waiting.push({ ticket: known.ticket, job: { ...known.job, schedule, ...asked } });
+    this.#waiting.push({ ticket: known.ticket, job: { ...known.job, schedule, ...asked, ...pause } });
     return known.ticket;
   }
 

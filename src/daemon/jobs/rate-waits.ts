@@ -70,6 +70,7 @@ export class RateWaits {
   }: Pick<Task, 'job' | 'work' | 'source' | 'config'>): TidemarkError | null {
     if (source === null || work.sendsRequests !== true) return null;
     const { clock, problems } = this.#options;
+    if (job.ignoresPause === true) return waitRefusal(source, config, clock, { ignoresPause: true });
     const wait = this.#waitProblem(source, config);
     const about = waitProblemOf(source.name);
     if (wait === null) {
@@ -83,6 +84,13 @@ export class RateWaits {
     if (job.trigger === 'request') return waitRefusal(source, config, clock);
     this.#putOff(job, source, wait);
     return wait.error;
+  }
+
+  /** A sync has begun that ends the pause of its source: no other has to come when it would have ended. */
+  pauseIgnored(source: string): void {
+    this.#waiting.delete(source);
+    const message = `the sync of ${source} starts, although the service asked to wait`;
+    this.#options.problems.end(waitProblemOf(source), message);
   }
 
   /** After a sync that was not complete: where the service asked to wait for long, the next one of the schedule comes right after that. */

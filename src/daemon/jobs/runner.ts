@@ -252,6 +252,17 @@ export class JobRunner implements SlotUser {
     return this.#options.slots.holder(group)?.source ?? null;
   }
 
+  /** True while the job would wait for one that itself waits, as the service asked for it. */
+  isBehindPause(job: QueuedJob): boolean {
+    const group = this.#options.groupOf(job);
+    return group !== null && this.#options.slots.isPaused(group);
+  }
+
+  /** Of `SlotUser`. */
+  isPaused(): boolean {
+    return this.#current?.client?.stats().pausedUntil !== undefined;
+  }
+
   /** Since when a queued backup waits, ISO 8601. */
   waitsSince(backup: QueuedJob): string {
     return this.#beginnings.of(backup);
@@ -377,6 +388,7 @@ export class JobRunner implements SlotUser {
         turn = null;
       }
       if (!isBegun) return;
+      if (job.ignoresPause === true && source !== null) this.rateWaits.pauseIgnored(source.name);
     } catch (thrown) {
       await this.#end(current, failedResult(thrown, this.#abort.signal.aborted), turn);
       return;

@@ -29,6 +29,8 @@ export interface SlotUser {
   current(): JobIdentity | null;
   /** Milliseconds since the service of its running sync last answered; null for another job, and one that is given up already. */
   silentMs(): number | null;
+  /** True while its job waits, as the service asked for it. */
+  isPaused(): boolean;
   /** Gives up its silent sync. */
   giveUp(silentMs: number, isWanted: boolean): void;
 }
@@ -90,6 +92,11 @@ export class Slots {
   holder(group: string): JobIdentity | null {
     for (const [user, held] of this.#working) if (held === group) return user.current();
     return null;
+  }
+
+  /** True while the job at work in a rate group waits, as the service asked for it. */
+  isPaused(group: string): boolean {
+    return [...this.#working].some(([user, held]) => held === group && user.isPaused());
   }
 
   /**

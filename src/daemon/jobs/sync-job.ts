@@ -2,6 +2,7 @@
 import { KINDS } from '../../catalog/kinds.ts';
 import { requestTrigger } from '../../core/actor.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
+import { endPause } from '../../mirror/shared-throttle.ts';
 import { type SyncEvents, silentEvents } from '../../sync/events.ts';
 import { type SweepError, type SweepReport, isAllDenied } from '../../sync/outcome.ts';
 import { type RunReport, syncSource } from '../../sync/run.ts';
@@ -19,6 +20,8 @@ export const SYNC_JOB: Pick<JobWork, 'run'> = {
   run: async (context) => {
     const { job, effects, config, mirror, log, signal } = context;
     const source = sourceOf(context);
+    // Only now: jobs that waited before it have kept the pause.
+    if (job.ignoresPause === true) endPause(source, { beside: config.rateLogBeside, clock: effects.clock });
     const client = await effects.openReadClient(source, log, config.rateLogBeside);
     const tally = new Tally();
     context.onClient(client, () => tally.progress());

@@ -27,6 +27,8 @@ export interface QueuedJob {
   readonly kinds: readonly Kind[] | null;
   /** Of a sync: joins a waiting one of its source, instead of waiting besides it (`JobRequest`). */
   readonly joins?: boolean;
+  /** Of a sync: a pause that the service asked for ends when it starts. */
+  readonly ignoresPause?: boolean;
   /** Who asked for it; left out for one that nobody did. */
   readonly actor?: Actor;
 }

@@ -7,7 +7,7 @@ import { TidemarkError } from '../../../src/core/errors.ts';
 import { type Logger, silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import { keyFingerprint } from '../../../src/config/source.ts';
-import { SharedPace } from '../../../src/mirror/kept-pace.ts';
+import { SharedPace } from '../../../src/mirror/shared-throttle.ts';
 import { scratch } from '../../journeys/harness.ts';
 import { FULL_KEY, LOCAL_TOKEN, MINUTE_MS, World } from './world.ts';
 
