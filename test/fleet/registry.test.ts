@@ -411,16 +411,35 @@ describe.skipIf(POSTGRES === null)(`the registry${WITHOUT_POSTGRES}`, () => {
       await registry.postpone(group!, fourth.fence, 1_200_000, { rateLog: {}, error });
       const late = { health: 'late', problem: 'waits another 20 min: the limits count as used up' };
       expect(await statusOf()).toEqual(late);
-      // The same where a run met it.
+      // Where a run met it, it is not late before two hours.
       await server.execute(url, "UPDATE tidemark.cells SET due_at = now() WHERE name = 'a'");
       const asked = publication((await registry.holdGroup(group!, 'w1'))!, {
-        runs: [run(1, { outcome: 'failed', root: null })],
+        runs: [run(1, { outcome: 'failed', root: null, errorCode: 'throttled' })],
         error: { ...error, waits: true },
         dueInMs: 1_200_000,
         releases: true,
       });
       expect(await registry.publish(asked)).toMatchObject({ failures: 0 });
+      expect(await statusOf()).toEqual({ health: 'new', problem: `no run yet: ${error.message}` });
+      const begun = (minutes: number) =>
+        server.execute(url, `UPDATE tidemark.runs SET published_at = now() - interval '${minutes} minutes'`);
+      await begun(99);
+      expect(await statusOf()).toMatchObject({ health: 'new' });
+      await begun(101);
       expect(await statusOf()).toEqual(late);
+      await begun(0);
+      const dueIn = (minutes: number) =>
+        server.execute(
+          url,
+          `UPDATE tidemark.cells SET due_at = now() + interval '${minutes} minutes' WHERE name = 'a'`,
+        );
+      await dueIn(121);
+      expect(await statusOf()).toMatchObject({ health: 'late' });
+      // From the end of the wait on, as any other.
+      await dueIn(-14);
+      expect(await statusOf()).toMatchObject({ health: 'new' });
+      await dueIn(-16);
+      expect(await statusOf()).toEqual({ health: 'late', problem: 'due for 16 min' });
     });
 
     it('has a rate log whose ages are as of when they were taken, however long it waited to be written', async () => {

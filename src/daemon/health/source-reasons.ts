@@ -67,10 +67,12 @@ function freshness(facts: SourceFacts, allowedMs: number | null, now: number): H
         state: allowedMs === null ? 'degraded' : 'starting',
         message: isSyncing
           ? `the first sync is under way${sync === null ? '' : keptText(sync)}`
-          : `no run of all kinds has been complete yet${isAtWork ? held : ''}`,
+          : `no run of all kinds has been complete yet${isAtWork || facts.rateWait !== null ? held : ''}`,
         since,
         hint:
-          allowedMs === null ? `no schedule syncs this source: \`tidemark sync --source ${source}\`` : null,
+          allowedMs === null
+            ? `no schedule syncs this source: \`tidemark sync --source ${source}\``
+            : (facts.rateWait?.hint ?? null),
       },
     ];
   }

@@ -10,7 +10,7 @@ export const CELL_HEALTHS = [
   'quarantined', // it failed five times and is retried once an hour
   'failing', // the last job failed
   'not_stored', // storage lacks its newest mirror, and it is not expected to get it soon
-  'late', // it is overdue and nobody works on it, or it waits long for its limits
+  'late', // it is overdue and nobody works on it, or it waits too long for its limits
   'new', // nothing was published yet
   'partial', // the last run could not read all
   'checked_out', // a person has it
@@ -24,6 +24,8 @@ export type CellHealth = (typeof CELL_HEALTHS)[number];
 export const LATE_MS = 15 * 60_000;
 /** Where workers could not begin with it, sooner: there may be none that can. */
 const LEFT_LATE_MS = 2 * 60_000;
+/** Where runs ended since the service, or a limit, lets none through: from the first of them on, until nothing is left to wait for. */
+const WAIT_LATE_MS = 2 * 60 * 60_000;
 /** A storage may be away for a while: a cell stores its mirror with its next run. The alert rule waits as long. */
 const UNSTORED_MS = 60 * 60_000;
 /** A worker that was not heard of for longer does not count as alive. */
@@ -59,6 +61,8 @@ export interface CellOverview {
   readonly isStored: boolean;
   /** Milliseconds since the first run was published that was not stored since; null where the registry knows of none. */
   readonly unstoredAgeMs: number | null;
+  /** Milliseconds since the first run failed after the newest that did not; null where that is the newest. */
+  readonly failingAgeMs: number | null;
   /** Who published the newest run, and so has its mirror; null before the first. */
   readonly lastWorker: string | null;
   readonly isLastWorkerAlive: boolean;
@@ -138,6 +142,9 @@ export async function cellOverviews(
       unstoredAgeMs: ageOf(
         sql`(select min(${runs.publishedAt}) from ${runs} where ${runs.cell} = ${cells.id} and ${runs.root} is not null and ${runs.run} > coalesce(${cells.storedRun}, 0))`,
       ),
+      failingAgeMs: ageOf(
+        sql`(select min(${runs.publishedAt}) from ${runs} where ${runs.cell} = ${cells.id} and ${runs.run} > ${NEWEST_PUBLISHED})`,
+      ),
       lastWorker: sql<string | null>`${LAST_WORKER}`,
       isLastWorkerAlive: sql<boolean>`exists (select from ${workers} where ${workers.name} = ${LAST_WORKER} and ${workers.seenAt} >= ${SILENT_SINCE})`,
       findings: cells.findingCount,
@@ -181,10 +188,19 @@ function healthOf(cell: Omit<CellOverview, 'health'>): CellHealth {
   if (cell.failures > 0) return 'failing';
   if (cell.state === 'checked_out') return 'checked_out';
   if (isNotStored(cell)) return 'not_stored';
-  const lateMs = cell.error === null ? LATE_MS : LEFT_LATE_MS;
-  if (cell.holder === null && ((cell.overdueMs ?? 0) > lateMs || waitsMs(cell) > LEFT_LATE_MS)) return 'late';
+  if (cell.holder === null && isLate(cell)) return 'late';
   if (cell.publishedAt === null) return 'new';
   return cell.lastOutcome === 'complete' ? 'fine' : 'partial';
+}
+
+function isLate(cell: Omit<CellOverview, 'health'>): boolean {
+  const hasMetLimit = cell.errorCode === 'throttled' && cell.runErrorCode === 'throttled';
+  const lateMs = cell.error === null || hasMetLimit ? LATE_MS : LEFT_LATE_MS;
+  const waits = waitsMs(cell);
+  return (
+    (cell.overdueMs ?? 0) > lateMs ||
+    (hasMetLimit ? waits + (cell.failingAgeMs ?? 0) > WAIT_LATE_MS : waits > LEFT_LATE_MS)
+  );
 }
 
 /** How long the cell waits still for limits that are used up, or may be by a holder that vanished, milliseconds; 0 where it does not. */
