@@ -42,9 +42,10 @@ export function syncsThen(upkeep: Upkeep): 'daemon' | 'once' | null {
   return upkeep === 'daemon' || upkeep === 'once' ? upkeep : null;
 }
 
-/** A step of `nextSteps`; of a wait for requests, until when it is and who syncs then. */
+/** A step of `nextSteps`; of a sync that would wait for requests, until when it would and who syncs then. */
 export function stepNow(step: string, source: string, config: Config, upkeep: Upkeep): string {
-  return step.startsWith('wait as the error says') ? (waitStep(source, config, upkeep) ?? step) : step;
+  const isSync = step.startsWith('wait as the error says') || step.startsWith('run `tidemark sync');
+  return isSync ? (waitStep(source, config, upkeep) ?? step) : step;
 }
 
 /** Until when a sync that is under way waits because the service asked for it; empty where it does not. */

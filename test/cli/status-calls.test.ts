@@ -100,7 +100,8 @@ sources:
 ${notices}`,
     );
   writeFileSync(join(cwd, 'key'), 'phx_key', { mode: 0o600 });
-  for (const name of ['TIDEMARK_BASE_URL', 'TIDEMARK_API_KEY']) delete (env as Record<string, unknown>)[name];
+  Reflect.deleteProperty(env, 'TIDEMARK_BASE_URL');
+  Reflect.deleteProperty(env, 'TIDEMARK_API_KEY');
   config('notices: [{ name: hook, type: webhook, urlFile: missing }]');
   show('x', 'y', 'z');
   expect(await once()).toMatchObject({

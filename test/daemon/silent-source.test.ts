@@ -262,6 +262,30 @@ describe('a service that asked to wait for long (429)', () => {
     expect(rig.view.problems()).toEqual([]);
   });
 
+  it('is shown of a new source that waits for it before its first sync', async () => {
+    const rig = await Rig.create({ sync: '5 * * * *' });
+    rig.keepsPauses = true;
+    await rig.start();
+    await rig.advanceMinutes(1);
+    pause(rig, 5_000_000);
+    const text = readFileSync(rig.configFile, 'utf8');
+    const [row = ''] = / {2}- name: a\n(?: {4}.*\n)*/.exec(text) ?? [];
+    writeFileSync(rig.configFile, text.replace(row, `${row}${row.replace('name: a', 'name: b')}`));
+    rig.daemon.reload();
+    await rig.advanceMinutes(4);
+    expect(readHealthSnapshot(rig.view, rig.clock.now()).health.sources[1]?.reasons).toEqual([
+      {
+        code: 'first_sync',
+        state: 'starting',
+        message: expect.stringMatching(
+          /^no run of all kinds has been complete yet; the next sync of b waits: the service asked to wait until 2026-03-02T11:25:\d\dZ \(429 or 503\)$/,
+        ) as string,
+        since: expect.any(String) as string,
+        hint: 'the daemon syncs it then; `tidemark sync --source b --ignore-pause` tries now',
+      },
+    ]);
+  });
+
   it('while a sync that was requested waits for the mirror: that one is refused, and makes no run', async () => {
     const rig = await Rig.create({ sync: '5 * * * *' });
     await rig.start();

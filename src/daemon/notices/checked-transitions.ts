@@ -148,14 +148,18 @@ export function restoreTransition(
 /** A failure, or an incomplete sync, that was reported no longer ago than this is the same event: the next check of what is overdue may come this much later. */
 const JUST_MS = 2 * 60_000;
 
-const RUN_EVENTS = { failed: 'run_failed', refused: 'key_refused', partial: 'run_partial' } as const;
-type RunEvent = (typeof RUN_EVENTS)[keyof typeof RUN_EVENTS];
+type RunEvent = 'run_failed' | 'key_refused' | 'run_partial';
+const RUN_EVENTS: Partial<Record<string, RunEvent>> = {
+  failed: 'run_failed',
+  refused: 'key_refused',
+  partial: 'run_partial',
+};
 
 /** The event by which a sync was reported as failed or incomplete just now; null for none. */
 function justFailed(states: readonly NoticeState[], source: string, nowMs: number): RunEvent | null {
   const run = stateOf(states, source, 'run');
   if (run === undefined || nowMs - Date.parse(run.since) > JUST_MS) return null;
-  return RUN_EVENTS[run.state as keyof typeof RUN_EVENTS] ?? null;
+  return RUN_EVENTS[run.state] ?? null;
 }
 
 export function freshnessTransition(

@@ -7,7 +7,7 @@ import { TidemarkError } from '../../../src/core/errors.ts';
 import { type Logger, silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import { keyFingerprint } from '../../../src/config/source.ts';
-import { SharedPace } from '../../../src/mirror/shared-throttle.ts';
+import { SharedThrottle } from '../../../src/mirror/shared-throttle.ts';
 import { scratch } from '../../journeys/harness.ts';
 import { FULL_KEY, LOCAL_TOKEN, MINUTE_MS, World } from './world.ts';
 
@@ -552,7 +552,7 @@ describe('the token of webhooks', () => {
     const now = clock.now();
     const rates = { rate: 1, fullRate: 2, doublesEveryMs: 10_000, granted: 0, grantedAt: now };
     const pace = { ...rates, pausedUntil: now + 60 * MINUTE_MS, refusedAt: now };
-    new SharedPace({ beside, before: null, fingerprint, clock }).write(JSON.stringify(pace));
+    new SharedThrottle({ beside, before: null, fingerprint, clock }).write(JSON.stringify(pace));
     const lines: unknown[][] = [];
     const log: Logger = { ...silentLogger, info: (...line: unknown[]) => void lines.push(line) };
     const { url } = await world.listen({ ...both, log });
