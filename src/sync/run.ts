@@ -27,8 +27,6 @@ export type { RunReport } from './outcome.ts';
  */
 export async function syncSource(options: SyncOptions): Promise<RunReport> {
   const { mirror, source, client, clock } = options;
-  const limit = new DurationLimit(options);
-  const { signal } = limit;
   const startedAt = isoTime(clock.now());
   const definitions = new Map(source.definitions.map((definition) => [definition.kind, definition]));
   const redaction = source.redact
@@ -47,6 +45,9 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       ? {}
       : { redact: (kind, record) => redaction.record(required(definitions.get(kind)), record) }),
   });
+  // Its timer keeps the process alive: from here on it is ended in any case.
+  const limit = new DurationLimit(options);
+  const { signal } = limit;
   try {
     const held = mirror.runs.collections(source.name).filter(({ retiredRun }) => retiredRun === null);
     warnOfOtherPrograms(options, held);

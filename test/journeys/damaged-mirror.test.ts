@@ -5,7 +5,7 @@ import { zstdCompressSync } from 'node:zlib';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { overwriteTable } from '../mirror/overwrite-table.ts';
-import { environment, scratch, tidemark, type Ended } from './harness.ts';
+import { environment, runProgram, scratch, tidemark, type Ended } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 import { alterFile } from '../tools/alter.ts';
 
@@ -331,4 +331,15 @@ describe('a mirror with damage that SQLite does not see', () => {
     expect(sources).toHaveLength(1);
     expect(targets).toEqual([expect.objectContaining({ target: backups, error: null })]);
   });
+});
+
+it('a sync whose run cannot begin ends: nothing that it started keeps the process', async () => {
+  const service = await FakeService.start();
+  const directory = scratch();
+  const env = { ...environment(service.url, directory), TIDEMARK_REDACT: 'true' };
+  expect((await tidemark(['sync', '--quiet'], { env })).code).toBe(0);
+  alterFile(join(directory, 'mirror.db'), 'DELETE FROM fingerprint_key');
+  const { code, stderr } = await runProgram(['sync'], { env });
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^tidemark: .*the key of the drift fingerprints is gone.*\n {2}→ \S.*\n$/);
 });
