@@ -47,7 +47,7 @@ export async function audit(context: CommandContext, options: AuditOptions): Pro
   const config = readConfig(context, context.options, 'unused');
   const mirror = openForReading(context, config, 'audit');
   try {
-    const period = choosePeriod(mirror, options, systemClock.now());
+    const period = choosePeriod(mirror, { ...options, sources: context.options.source }, systemClock.now());
     printNote(context, period.notes);
     const walk = new AuditWalk(mirror, config, {
       ...{ period, actions: options.action, by: options.by, sources: context.options.source },

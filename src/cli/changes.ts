@@ -85,12 +85,12 @@ export async function changes(context: CommandContext, options: ChangesOptions):
   const config = readConfigToShow(context);
   const mirror = openForReading(context, config, 'changes');
   try {
+    const all = sourcesToRead(config, mirror);
     const period = choosePeriod(
       mirror,
-      { ...options, since: options.since ?? DEFAULT_SINCE },
+      { since: options.since ?? DEFAULT_SINCE, until: options.until, sources: all },
       systemClock.now(),
     );
-    const all = sourcesToRead(config, mirror);
     const ends = [options.since ?? DEFAULT_SINCE, options.until];
     const { options: resolved, sources } = await withRealIds(options, config, {
       mirror: () => mirror,

@@ -53,7 +53,7 @@ export function runsSince(
   readonly notes: readonly string[];
   readonly isWithin: (run: RunRow) => boolean;
 } {
-  const period = choosePeriod(mirror, { since }, systemClock.now());
+  const period = choosePeriod(mirror, { since, sources }, systemClock.now());
   const isInPeriod = (run: RunRow): boolean => isWithin(period, run.finishedAt ?? run.startedAt, run.run);
   const runs = mirror.runs
     .list({ isPublished: true })

@@ -23,18 +23,23 @@ export interface Period {
   readonly notes: readonly string[];
 }
 
+interface PeriodChoice {
+  readonly since?: string | undefined;
+  readonly until?: string | undefined;
+  /** Whose history it is a period of; every source's if left out. */
+  readonly sources?: readonly string[] | undefined;
+}
+
 /**
  * The period between two texts: references to states of the mirror, times, or ages (`7d`, `24h`). Left out, they are the
  * beginning of the mirror and now.
- * @throws TidemarkError `usage` when it ends before it begins; what `resolvePoint` throws for any other text
+ * @throws TidemarkError `usage` when it ends before it begins, and for `run:-1` where it is another run for each of several
+ * sources; what `resolvePoint` throws for any other text
  */
-export function choosePeriod(
-  mirror: Mirror,
-  { since, until }: { readonly since?: string | undefined; readonly until?: string | undefined },
-  nowMs: number,
-): Period {
-  const from = since === undefined ? { at: '' } : bound(mirror, since, nowMs, 'since');
-  const to = until === undefined ? { at: isoTime(nowMs) } : bound(mirror, until, nowMs, 'until');
+export function choosePeriod(mirror: Mirror, { since, until, sources }: PeriodChoice, nowMs: number): Period {
+  const chosen = { sources, nowMs };
+  const from = since === undefined ? { at: '' } : bound(mirror, since, 'since', chosen);
+  const to = until === undefined ? { at: isoTime(nowMs) } : bound(mirror, until, 'until', chosen);
   if (from.at > to.at) {
     throw new TidemarkError('usage', `the period ends before it begins: ${from.at} to ${to.at}`, {
       hint: 'give the earlier one as the beginning and the later one as the end',
@@ -58,7 +63,12 @@ export function isWithin(
   return isAfter && isBefore;
 }
 
-function bound(mirror: Mirror, text: string, nowMs: number, side: 'since' | 'until'): Bound {
+function bound(
+  mirror: Mirror,
+  text: string,
+  side: 'since' | 'until',
+  { sources, nowMs }: { readonly sources: readonly string[] | undefined; readonly nowMs: number },
+): Bound {
   const snapshots = (): string[] => mirror.snapshots.list().map(({ name }) => name);
   const reference = parseReference(text, nowMs, { ...OF_MIRROR, snapshots });
   // A time needs no run at or before it: the period may begin before the mirror does.
@@ -67,6 +77,23 @@ function bound(mirror: Mirror, text: string, nowMs: number, side: 'since' | 'unt
     const at = side === 'since' ? beginsAt : end;
     return note === undefined ? { at } : { at, note };
   }
-  const { at, run } = pointOf(mirror, reference);
+  const choice = reference.form === 'earlier_run' ? onlySource(mirror, text, sources) : {};
+  const { at, run } = pointOf(mirror, reference, choice);
   return { at, run };
+}
+
+/** The source whose runs `run:-1` counts; none where the mirror has no run yet. */
+function onlySource(
+  mirror: Mirror,
+  text: string,
+  sources: readonly string[] = mirror.runs.sources(),
+): { readonly source?: string } {
+  const [source, ...others] = sources.filter((name) => mirror.runs.latest(name) !== undefined);
+  if (source === undefined) return {};
+  if (others.length === 0) return { source };
+  throw new TidemarkError(
+    'usage',
+    `${text} is another run for each source (${[source, ...others].join(', ')})`,
+    { hint: 'name one of them with --source, or give a run (run:N), a time or an age' },
+  );
 }

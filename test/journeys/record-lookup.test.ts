@@ -297,3 +297,23 @@ describe('the name of an organization or project', () => {
     }
   });
 });
+
+it('run:-1 as the beginning of a period is the one of the source; of several, one has to be named', async () => {
+  const { run, one } = await twoSources('mirror.db');
+  one.set('roles', [{ id: 'r1', name: 'On call' }]);
+  await run(0, 'sync', '--quiet', '--source', 'one');
+  await run(0, 'sync', '--quiet', '--source', 'two');
+  const since = ['--since', 'run:-1'];
+  for (const command of [['changes'], ['export', '--history'], ['audit']]) {
+    const { stderr } = await run(4, ...command, ...since);
+    expect(stderr, command[0]).toContain('run:-1 is another run for each source (one, two)');
+    expect(stderr).toContain('name one of them with --source');
+  }
+  const { stdout } = await run(0, 'changes', ...since, '--source', 'one', '--json');
+  expect(JSON.parse(stdout)).toMatchObject({
+    runs: [{ source: 'one', changes: [{ kind: 'roles', id: 'r1' }] }],
+  });
+  const history = await run(0, 'export', '--history', ...since, '--source', 'one');
+  expect(history.stdout.trimEnd().split('\n')).toEqual([expect.stringContaining('"On call"')]);
+  expect((await run(0, 'changes', ...since, '--source', 'two')).stdout).toContain('Nothing changed');
+});

@@ -145,7 +145,11 @@ function filterOf(
   now: number,
 ): { readonly filter: AuditFilter; readonly period: Period } {
   const given = (text: string): string | undefined => (text === '' ? undefined : text);
-  const period = choosePeriod(mirror, { since: given(since), until: given(until) }, now);
+  const period = choosePeriod(
+    mirror,
+    { since: given(since), until: given(until), sources: source === null ? undefined : [source] },
+    now,
+  );
   const filter = {
     period,
     actions: actions.length === 0 ? undefined : actions,

@@ -57,9 +57,9 @@ export async function changesShown(
 ): Promise<object> {
   const mirror = view.mirror();
   const now = clock.now();
-  const period = periodIn(mirror, query, isoTime(now - USUAL_PERIOD_MS), now);
   const kinds = kindsIn(query, 'kind');
   const sources = sourcesIn(query, knownSources(view, mirror));
+  const period = periodIn(mirror, query, { usual: isoTime(now - USUAL_PERIOD_MS), sources, now });
   const {
     runs: found,
     isCut,

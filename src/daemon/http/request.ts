@@ -108,11 +108,19 @@ export function timeIn(query: URLSearchParams, name: string, usual: string, now:
 }
 
 /**
- * The period between the references `from` and `to`, as `choosePeriod` of the command line reads them.
+ * The period between the references `from` and `to`, as `choosePeriod` of the command line reads them, in the history of `sources`.
  * @param usual the beginning if it is left out: ISO 8601
  * @throws TidemarkError `usage` for any other text
  */
-export function periodIn(mirror: Mirror, query: URLSearchParams, usual: string, now: number): Period {
+export function periodIn(
+  mirror: Mirror,
+  query: URLSearchParams,
+  {
+    usual,
+    sources,
+    now,
+  }: { readonly usual: string; readonly sources: readonly string[]; readonly now: number },
+): Period {
   const given = (name: string): string | undefined => {
     const text = query.get(name) ?? '';
     if (text === '') return undefined;
@@ -124,7 +132,7 @@ export function periodIn(mirror: Mirror, query: URLSearchParams, usual: string, 
     }
     return text;
   };
-  return choosePeriod(mirror, { since: given('from') ?? usual, until: given('to') }, now);
+  return choosePeriod(mirror, { since: given('from') ?? usual, until: given('to'), sources }, now);
 }
 
 /** Those of a parameter's values that are named; empty if none is. @throws TidemarkError `usage` */
