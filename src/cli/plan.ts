@@ -393,10 +393,10 @@ function checkDesired(
 ): void {
   const secrets = configuredSecrets(source.secrets, mirror?.restores.idMap(source.name));
   const missing: string[] = [];
-  for (const { name, desired, request } of steps) {
+  for (const { kind, name, desired, request } of steps) {
     if (desired === null) continue;
-    const { kind, scope, id } = desired;
-    const body = bodies.get(recordKey({ kind, scope, id }));
+    const { scope, id } = desired;
+    const body = bodies.get(recordKey(desired));
     if (body === undefined || valueDigest(body) !== desired.digest) {
       throw new TidemarkError(
         'unsafe_plan',

@@ -26,6 +26,7 @@ export function lookup(rows: readonly ResourceDefinition[]): (kind: Kind) => Res
 }
 export const svc = lookup(applyProfile(CATALOG, profileOption('svc', '.'), {}));
 export const posthog = lookup(applyProfile(CATALOG, profileOption('posthog', '.'), {}));
+export const svcWritable = lookup(applyProfile(CATALOG, profileOption('svc-writable', '.'), {}));
 
 /** The same for a deployment that has the documented paths only, as the sandbox: interface.md. */
 export const onDocumentedPaths: typeof posthog = (kind) => {

@@ -4,6 +4,7 @@ import { fillPath } from '../../catalog/catalog.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { withShownFields } from '../../catalog/shown-fields.ts';
 import type { Clock } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { resolvePointer, splitPointer } from '../../core/json-pointer.ts';
@@ -132,7 +133,7 @@ export function readyStep(context: LookUpContext, step: PlanStep, request: Plann
     if (fill.from === 'step') known(idOf(fill.step), what, fill.step);
     else if (fill.from === 'configuration') known(secret(fill.pointer)?.reveal(), what);
   }
-  const values = { idOf, secret, desired: desired.body };
+  const values = { idOf, secret, desired: withShownFields(definition, desired.body) };
   const body = filledBody(request, values);
   const isCreation = request.role === 'create';
   return {

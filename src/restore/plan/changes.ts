@@ -120,9 +120,8 @@ function planDifferences(
   asLive: ParsedRecord,
 ): boolean {
   if (definition.references.length === 0 && shareText(asDesired, asLive)) return false;
-  const recorded = withShown(definition, asDesired);
   const live = withShown(definition, asLive);
-  const desired = planning.accepted.asAccepted(definition, recorded, live);
+  const desired = planning.accepted.asAccepted(definition, withShown(definition, asDesired), live);
   const remap = remapped(definition, desired, planning.references, live.body);
   if (remap.body === live.body) return false;
   const isOpen = writableFields(definition).length > 0;
@@ -163,7 +162,7 @@ function planDifferences(
   const all = compared.filter((change) => !kept.has(placeOf(change)));
   const persons = due.filter(({ pointer }) => !kept.has(pointer));
   const unmanaged = silent.filter((change) => !kept.has(placeOf(change)));
-  const asConfigured = all.filter((change) => isAsConfigured(planning.input, desired, change));
+  const asConfigured = all.filter((change) => isAsConfigured(planning.input, asDesired, change));
   const outdated = (): string[] =>
     outdatedNames(planning.input, planning.references, definition, live.body, desired.scope);
   const place =
@@ -199,8 +198,8 @@ function planDifferences(
   if (all.length + persons.length + unmanaged.length + dangling.length === 0 && !isMoved)
     return kept.size > 0;
   const draft: Draft = {
-    // A step names the record as the state has it, by which its secrets are looked up.
-    ...draftOf(planning, definition, recorded, live, stepKey(desired, 'update')),
+    // A step names the record as the state has it: that is what a saved plan is checked against.
+    ...draftOf(planning, definition, asDesired, live, stepKey(desired, 'update')),
     name,
     fields: hiddenFields(definition, changes),
   };
@@ -238,12 +237,12 @@ function planDifferences(
       return true;
     }
     if (definition.operation('update') === undefined) {
-      planReplacement(planning, definition, desired, live, { draft, kept });
+      planReplacement(planning, definition, asDesired, live, { draft, kept });
       return true;
     }
   }
   const sorted = sortFields(definition, changes, desired, live);
-  planSorted(planning, definition, desired, live, { draft, changes, remap, sorted, kept });
+  planSorted(planning, definition, desired, live, { draft, changes, remap, sorted, kept, asDesired });
   if (sorted.waiting.length > 0 || persons.length > 0) {
     const reason = personReason(planning, definition, persons, live.body, draft.name, sorted.waiting);
     planning.put(manual(apart('person', only(draft.fields, sorted.waiting)), 'needs_person', reason));
@@ -325,6 +324,8 @@ interface Changing {
   readonly sorted: SortedFields;
   /** What stays as live has it, since it was accepted as drift, by place. */
   readonly kept: ReadonlyMap<string, FieldChange>;
+  /** The record as the state has it, by which its secrets are looked up. */
+  readonly asDesired: ParsedRecord;
 }
 
 function planSorted(
@@ -332,7 +333,7 @@ function planSorted(
   definition: ResourceDefinition,
   desired: ParsedRecord,
   live: ParsedRecord,
-  { draft, changes, remap, sorted, kept }: Changing,
+  { draft, changes, remap, sorted, kept, asDesired }: Changing,
 ): void {
   const { input } = planning;
   const { act } = sorted;
@@ -340,7 +341,7 @@ function planSorted(
   const resent =
     act?.order === 'before' ? fieldsSetByAction(definition, act.alsoSets, desired, sorted.send) : [];
   const isAgain = isFoundAgain(planning, definition, desired, live);
-  const unseen = isAgain && sorted.send.length > 0 ? unseenIn(planning, definition, desired, live) : [];
+  const unseen = isAgain && sorted.send.length > 0 ? unseenIn(planning, definition, asDesired, live) : [];
   const withSecrets = unseen
     .map(({ field }) => field)
     .filter(
@@ -350,7 +351,7 @@ function planSorted(
         sorted.blocked.every((each) => each.name !== field.name),
     );
   const sent = [...sorted.send, ...resent, ...withSecrets];
-  const built = separateFields(input, asked, desired, remap, sent, live, isAgain);
+  const built = separateFields(input, asked, asDesired, remap, sent, live, isAgain);
   // One that is sent for its secrets alone is equal otherwise: without them, there is nothing to restore of it.
   const stopped = built.stopped.filter(({ name }) => withSecrets.every((field) => field.name !== name));
   const parameters = liveParameters(definition, live);

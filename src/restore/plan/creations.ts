@@ -79,7 +79,7 @@ export function planCreation(
   if (stopped !== null) planning.put(stopped);
   else if (restore.creation.by === 'invitation')
     planInvitation(planning, definition, desired, draft, restore.creation, parameters);
-  else planRequest(planning, definition, desired, draft, parameters);
+  else planRequest(planning, definition, { asDesired, desired }, draft, parameters);
 }
 
 /** The step where the record cannot be created by a request of this plan, with the reason; null where it can. */
@@ -135,10 +135,11 @@ function replacedReason(
   return value !== '' && isThere ? replacedBy.reason : null;
 }
 
+/** @param record as the state has it, by which its secrets are looked up, and as it is to be created */
 function planRequest(
   planning: Planning,
   definition: ResourceDefinition,
-  desired: ParsedRecord,
+  { asDesired, desired }: { readonly asDesired: ParsedRecord; readonly desired: ParsedRecord },
   draft: Draft,
   parameters: readonly Parameter<string>[],
 ): void {
@@ -146,7 +147,7 @@ function planRequest(
   const remap = remapped(definition, desired, references);
   const later = creatableFields(definition).filter((field) => field.requires !== null);
   const sent = creatableFields(definition).filter((field) => field.requires === null);
-  const built = buildBody(input, desired, remap, sent, null);
+  const built = buildBody(input, asDesired, remap, sent, null);
   const [body, fills] = [built.body, [...built.fills]];
   const unknown = [...built.unknown, ...addDerived(planning, definition, desired, body, fills)];
   for (const { field, option } of definition.restore.requestValues)
