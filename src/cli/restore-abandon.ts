@@ -50,7 +50,7 @@ export async function abandonRestore(context: CommandContext, options: AbandonOp
     sourceIn: (mirror, names) => sourceToAbandon(mirror, names, number),
   });
   return closedAfter(session, async () => {
-    const { source, definitions } = session;
+    const { source, definitions, parentName } = session;
     const mirror = journalOf(session);
     const row = readInterrupted(mirror, source.name, number);
     const outcome = abandonedOutcome(mirror, row.restore);
@@ -68,6 +68,7 @@ export async function abandonRestore(context: CommandContext, options: AbandonOp
         : renderText(
             resultReport(report, {
               definitions,
+              ...(parentName === undefined ? {} : { parentName }),
               present: presentIn(session.config, report.source),
               plan: shownPlan(row) ?? undefined,
               isVerbose: context.options.verbose === true,

@@ -38,7 +38,7 @@ interface Sending extends Pick<ApplyOptions, 'restore' | 'undoes' | 'approved'> 
 
 /** Exit 0 all applied and verified, 3 not all, 130 interrupted. */
 export async function sendPlan(session: RestoreSession, sending: Sending): Promise<ExitCode> {
-  const { context, config, source, definitions } = session;
+  const { context, config, source, definitions, parentName } = session;
   const mirror = journalOf(session);
   const level = context.options.logLevel ?? 'warn';
   let progress: RestoreProgress | null = null;
@@ -81,7 +81,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
       context,
       context.options.json === true
         ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
-        : `\n${renderText(resultReport(report, { definitions, present: presentIn(config, source.name), plan: sending.plan, isVerbose: context.options.verbose === true }), lineOptions(context))}`,
+        : `\n${renderText(resultReport(report, { definitions, ...(parentName === undefined ? {} : { parentName }), present: presentIn(config, source.name), plan: sending.plan, isVerbose: context.options.verbose === true }), lineOptions(context))}`,
     );
     const code = restoreExitCode(report, context.signal.aborted);
     printReason(context, restoreReason(report, code, definitions));

@@ -12,6 +12,7 @@ import { unknownRestore } from '../restore/apply/resume.ts';
 import { restoreReport } from '../restore/apply/report.ts';
 import { newestUnfinished, restoreNow, unendedText } from '../mirror/unfinished-restore.ts';
 import { shownPlan } from '../restore/plan/plan.ts';
+import { parentNames } from '../state/parent-names.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext, terminalWidth, lineOptions } from './context.ts';
 import { restoreNumber } from './restore-session.ts';
@@ -123,6 +124,7 @@ export async function showRestore(
         : renderText(
             resultReport(report, {
               definitions,
+              parentName: parentNames(mirror, report.source, definitions),
               present: presentIn(config, report.source),
               plan: shownPlan(row) ?? undefined,
               isWhole: true,

@@ -21,7 +21,7 @@ import { maskedRestore } from './plan-mask.ts';
 import { byText, foldedValues, nameText } from './value-text.ts';
 import { configurationPart, leftText, MANUAL, obstructedPart } from './plan-report.ts';
 
-interface RestoreOptions extends Pick<ReportOptions, 'definitions' | 'present'> {
+interface RestoreOptions extends Pick<ReportOptions, 'definitions' | 'present' | 'parentName'> {
   /** The plan: its steps have the names of their actions, and the secrets that they lack. */
   readonly plan?: (Pick<Plan, 'steps'> & Partial<Pick<Plan, 'from' | 'to' | 'command'>>) | undefined;
   /** True lists what was applied as planned, too. */
@@ -38,9 +38,10 @@ const NAMES_SHOWN = 10;
 const VALUE_LIMIT = 100; // characters of a value that the service keeps in another form
 
 /** The result for people. */
-export function resultReport(whole: RestoreReport, options: RestoreOptions): ReportDocument {
-  const { definitions, isWhole } = options;
+export function resultReport(whole: RestoreReport, given: RestoreOptions): ReportDocument {
+  const { definitions, isWhole } = given;
   const report = maskedRestore(whole, definitions);
+  const options = { ...given, parentName: namesWith(report, given.parentName) };
   const { steps, outcome, undoes, skipped = [], by_hand: byHand = [] } = report;
   const part = (heading: string, belongs: (step: StepReport) => boolean): Part[] =>
     recordsPart(heading, stepItems(steps.filter(belongs), options));
@@ -86,6 +87,19 @@ export function resultReport(whole: RestoreReport, options: RestoreOptions): Rep
     parts,
     next: nextLines(report, options),
   };
+}
+
+/** Also the names of parents that the mirror does not know: those that this restore created or changed. */
+function namesWith(
+  { steps }: RestoreReport,
+  parentName: RestoreOptions['parentName'],
+): NonNullable<RestoreOptions['parentName']> {
+  const own = new Map(
+    steps.flatMap(({ kind, id, new_id: now, name }) =>
+      [id, now ?? id].map((each) => [`${kind} ${each}`, name] as const),
+    ),
+  );
+  return (kind, id) => parentName?.(kind, id) ?? own.get(`${kind} ${id}`);
 }
 
 /** E.g. ` by ann (root@host), resumed by bea, abandoned by cid`. */

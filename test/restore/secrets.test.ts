@@ -383,6 +383,21 @@ describe('a secret in clear', () => {
   });
 });
 
+describe('an update that keeps the secrets of the service', () => {
+  const reason =
+    'the secrets at /destination/config/aws_access_key_id, /destination/config/aws_secret_access_key are not sent, as the service keeps those that it has, and cannot be compared: check them at the service, and enter them by hand where somebody changed them';
+
+  it.each([
+    ['of their field', { destination: { type: 'S3', config: { bucket: 'evil' } } }, [reason]],
+    ['of another field', { interval: 'week' }, []],
+    ['of another type, which sends them', { destination: { type: 'Foo', config: {} } }, []],
+  ])('names them, %s', (_name, changes, left) => {
+    const plan = planOf([organization, s3], [organization, withBody(s3, changes)], { secrets });
+    expect(plan.steps).toMatchObject([{ action: 'update' }]);
+    expect(plan.left.map((each) => each.reason)).toEqual(left);
+  });
+});
+
 describe('a record that somebody created again under the same name', () => {
   const recorded = withBody(s3, { team_id: 7 });
   const again = (changes: object) => ({ ...withBody(recorded, { id: 'b9', ...changes }), id: 'b9' });

@@ -97,18 +97,18 @@ export async function restorePage({
   }
   const baseline = mirror.snapshots.baseline();
   const articles = driftArticles(mirror, drift, { only: selected });
-  const command = { source: drift.source, args: withKept(restoreArgs(drift.source, changes), asked) };
   const planned = await plannedHtml({ mirror, config, now, asked }, drift.source, {
     reference: 'baseline',
     filter: { kinds: [...new Set(changes.map(({ kind }) => kind))], ids: changes.map(({ id }) => id) },
     removals: changes.filter(({ change }) => change === 'added').length,
   });
+  const args = withKept(restoreArgs(drift.source, changes, planned), asked);
   const body = markup`${crumbs}
 <p class="faint">Back to ${baseline?.name ?? 'the baseline'}, run ${baseline?.run ?? 0}.</p>
 ${planned.html}
-${applyHtml(planned, command.args, asked)}
+${applyHtml(planned, args, asked)}
 <section><h2>What drifted</h2>${articles}</section>`;
-  return { content: { title, body }, command };
+  return { content: { title, body }, command: { source: drift.source, args } };
 }
 
 /** Of records whose removals are held. */
@@ -205,6 +205,8 @@ interface Planned {
   readonly isIdle: boolean;
   /** True where `--invite-missing` would send more. */
   readonly isInviting: boolean;
+  /** False where it removes nothing: then its command allows no removal. */
+  readonly isRemoving: boolean;
 }
 
 /** The steps of the plan from the newest run of the mirror: those that are sent, and those that are not, with the reason. */
@@ -236,11 +238,12 @@ async function plannedHtml(facts: PlanFacts, source: string, wanted: Wanted): Pr
     const html = markup`<section><h2>What it would do</h2>
 <p>From the newest run of the mirror: ${planSummary(plan)}.${why}</p>${sent.slice(0, SENT_SHOWN)}${rest}<ul class="steps">${unsent}${left}${again}</ul>${secretsHtml(plan, definitions, presentIn(facts.config, source))}${lackingHtml(plan, definitions)}${warningsHtml(plan, facts.asked)}</section>`;
     const isIdle = !plan.steps.some(isExecutable) && continuedIds(plan) === 0;
-    return { html, isIdle, isInviting: plan.steps.some(({ obstacle }) => obstacle === 'not_creatable') };
+    const isInviting = plan.steps.some(({ obstacle }) => obstacle === 'not_creatable');
+    return { html, isIdle, isInviting, isRemoving: plan.summary.remove > 0 };
   } catch (error) {
     if (!(error instanceof TidemarkError)) throw error;
     const html = markup`<p class="warning" role="note">! It is not known here what can be sent: ${maskedMessage(error.message, facts.config.knownSecrets)}</p>`;
-    return { html, isIdle: false, isInviting: false };
+    return { html, isIdle: false, isInviting: false, isRemoving: true };
   }
 }
 
@@ -349,7 +352,11 @@ function withKept(args: readonly string[], { query }: Asked): string[] {
   return query.has(KEEP_ACCEPTED) ? [...args, '--keep-accepted'] : [...args];
 }
 
-function restoreArgs(source: string, changes: readonly RecordChange[]): string[] {
+function restoreArgs(
+  source: string,
+  changes: readonly RecordChange[],
+  { isRemoving }: Pick<Planned, 'isRemoving'>,
+): string[] {
   const added = changes.filter(({ change }) => change === 'added').length;
   const kinds = [...new Set(changes.map(({ kind }) => kind))];
   return [
@@ -357,7 +364,7 @@ function restoreArgs(source: string, changes: readonly RecordChange[]): string[]
     `--source=${source}`,
     ...kinds.map((kind) => `--kind=${kind}`),
     ...changes.map(({ id }) => `--id=${id}`),
-    ...(added === 0 ? [] : ['--prune', `--max-removals=${added}`]),
+    ...(added === 0 || !isRemoving ? [] : ['--prune', `--max-removals=${added}`]),
   ];
 }
 
@@ -413,13 +420,14 @@ export async function versionPlanPage({
     return page(emptyHtml('No version then.', `The record was first seen after run ${wanted.run}.`));
   const isRemoval = wanted.body === undefined;
   const place = placeFilter(mirror, row);
-  const args = withKept(versionArgs(row, place, own.id, wanted.run, isRemoval), asked);
   const plan = async (intro: HtmlPart, ...content: readonly HtmlPart[]): Promise<RestoreContent> => {
     const planned = await plannedHtml({ mirror, config, asked, now }, row.source, {
       reference: `run:${wanted.run}`,
       filter: { kinds: [row.kind], ids: [row.id], ...place },
       removals: isRemoval ? 1 : 0,
     });
+    const isPruning = isRemoval && planned.isRemoving;
+    const args = withKept(versionArgs(row, place, own.id, wanted.run, isPruning), asked);
     const apply = applyHtml(planned, args, asked);
     return { ...page(intro, planned.html, apply, content), command: { source: row.source, args } };
   };

@@ -3,6 +3,7 @@ import type { FieldDefinition } from '../../catalog/definition.ts';
 import { isMask } from '../../catalog/masks.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
 import { withShownFields } from '../../catalog/shown-fields.ts';
+import { resolvePointer } from '../../core/json-pointer.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../../core/json.ts';
 import { type ParsedRecord, recordName } from '../../diff/change.ts';
 import { type FieldChange, compareBodies, placeOf } from '../../diff/compare.ts';
@@ -14,12 +15,13 @@ import {
   isAsConfigured,
   otherSecretsText,
   hiddenFields,
+  neededGroups,
   withoutSecrets,
 } from '../secrets.ts';
 import { unseenSecrets } from './body.ts';
 import { planCreation } from './creations.ts';
 import { ownerObstacle, ownUserObstacle } from './guards.ts';
-import type { Draft, Fill, Inverse } from './plan.ts';
+import type { Draft, Fill, Inverse, PlanInput } from './plan.ts';
 import { outdatedNames, remapped } from './references.ts';
 import { planRemoval, removalKey } from './removals.ts';
 import {
@@ -110,6 +112,28 @@ function unseenIn(
     if (value === undefined || field.isCreateOnly || field.secretPointers.length === 0) return [];
     const places = unseenSecrets(input, field, { record, value, live });
     return places.length === 0 ? [] : [{ field, places }];
+  });
+}
+
+/** Secrets of the fields that an update sends, without them: the service does not show those that it keeps. */
+function unsentSecrets(
+  { masks }: PlanInput,
+  fields: readonly FieldDefinition[],
+  {
+    body,
+    live,
+    fills,
+  }: { readonly body: JsonObject; readonly live: ParsedRecord; readonly fills: readonly Fill<string>[] },
+): string[] {
+  return fields.flatMap((field) => {
+    const value = getOwn(body, field.name);
+    const groups = value === undefined ? [] : (neededGroups(field, value) ?? []);
+    return groups.flat().flatMap((pointer) => {
+      const place = memberPointer(field.name) + pointer;
+      const held = resolvePointer(live.body, place) ?? '';
+      const isShown = typeof held !== 'string' || isRedacted(held) || (held !== '' && !isMask(held, masks));
+      return isShown || fills.some((fill) => fill.pointer === place) ? [] : [place];
+    });
   });
 }
 
@@ -404,6 +428,14 @@ function planSorted(
       inverse: inverseOf(definition, changes, live.body, names),
       after: [...requiredSteps(parameters, fills), ...(first ? [actKey] : [])],
     });
+  }
+  const unsent =
+    isAgain || input.isPractice === true
+      ? []
+      : unsentSecrets(input, sent, { body, live, fills: built.fills });
+  if (unsent.length > 0) {
+    const reason = `the secrets at ${unsent.join(', ')} are not sent, as the service keeps those that it has, and cannot be compared: check them at the service, and enter them by hand where somebody changed them`;
+    planning.addUntouched(definition.kind, reason, draft.name);
   }
   if (act === null) return;
   const field = definition.restore.state?.field ?? '';

@@ -4,6 +4,7 @@
  */
 import type { Kind } from '../../catalog/kinds.ts';
 import type { ResourceDefinition } from '../../catalog/resource-definition.ts';
+import { getOwn } from '../../core/json.ts';
 import { type ParsedRecord, recordName } from '../../diff/change.ts';
 import type { AcceptedFinding } from '../../diff/drift.ts';
 import { kindsToRead } from '../plan/dependents.ts';
@@ -18,9 +19,12 @@ import {
 import { planRestore } from '../plan/planner.ts';
 import { bySendableKey } from '../plan/settings.ts';
 import { NOTHING_PLANNED, joinedReasons } from '../plan/steps.ts';
+import { memberPointer, topMember } from '../places.ts';
 import { familyRecordKey, naturalKeyDigest, recordKey } from '../records.ts';
+import { neededGroups } from '../secrets.ts';
 import { idLookup } from '../../state/recreated-ids.ts';
 import {
+  type AppliedStep,
   appliedSteps,
   type AppliedSteps,
   isAnswered,
@@ -180,8 +184,32 @@ function notTakenBack(
     ...[...Map.groupBy<string, Settled>([...staying, ...settled], ({ reason }) => reason)].flatMap(
       ([reason, same]) => leftAlone(same, reason),
     ),
+    ...overwrittenSecrets(applied, definitions),
     ...leftAlone(unknown, 'the restore created it, and the service returned no id: look for it by its name'),
   ];
+}
+
+/** Secrets that updates of the restore sent over others, which nobody recorded; not those that leave with their target. */
+function overwrittenSecrets(
+  applied: readonly AppliedStep[],
+  definitions: UndoOptions['definitions'],
+): UntouchedRecords[] {
+  const secrets = applied.flatMap(({ kind, name, request, inverse }) => {
+    if (request.role !== 'update' || inverse?.action !== 'update') return [];
+    const places = request.fills.flatMap(({ pointer, from }) => {
+      const field = definitions(kind).fieldsByName.get(topMember(pointer));
+      if (from !== 'configuration' || field === undefined) return [];
+      const before = getOwn(inverse.body, field.name);
+      const groups = before === undefined ? undefined : neededGroups(field, before);
+      const inside = pointer.slice(memberPointer(field.name).length);
+      return groups === undefined || groups.flat().includes(inside) ? [pointer] : [];
+    });
+    const reason = `the secrets at ${places.join(', ')} stay as the restore sent them, since those before it are not known: check them at the service, and enter them by hand where others are right`;
+    return places.length === 0 ? [] : [{ kind, name, reason }];
+  });
+  return [...Map.groupBy(secrets, ({ reason }) => reason)].flatMap(([reason, same]) =>
+    leftAlone(same, reason),
+  );
 }
 
 function leftAlone(
