@@ -1,10 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
+import { Secret } from '../../src/core/secret.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
-import { isExecutable } from '../../src/restore/plan/plan.ts';
+import { isExecutable, type SecretLookup } from '../../src/restore/plan/plan.ts';
 import { seededRandom } from '../faults/seeded-random.ts';
+import { SOURCE } from './apply-source.ts';
 import { altered, counts, nativeWorld, startRig, without } from './apply-rig.ts';
+import { svc } from './states.ts';
 import { undoPlan } from './undo-plan.ts';
 
 const managed = (records: readonly ParsedRecord[]): string[] =>
@@ -37,6 +40,41 @@ describe('undo', () => {
     expect(undone).toMatchObject({ outcome: 'complete', undoes: report.restore });
     expect(managed(rig.live())).toEqual(before);
     expect(undoPlan(rig, report.restore, false, { readsAll: true }).steps).toEqual([]);
+  });
+
+  it('names the secrets that the restore sent over others, which stay', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const one = native.find(({ kind }) => kind === 'batch_exports')!;
+    const at = (bucket: string): ParsedRecord[] => {
+      const destination = {
+        type: 'S3',
+        config: {
+          bucket_name: bucket,
+          region: 'eu-central-1',
+          prefix: 'p/',
+          compression: null,
+          encryption: null,
+          file_format: 'JSONLines',
+        },
+      };
+      return altered(native, ({ id }) => id === one.id, { destination });
+    };
+    rig.put(at('evil'));
+    const secrets: SecretLookup = {
+      find: (_record, pointer) => (pointer.includes('/aws_') ? new Secret('sent') : undefined),
+    };
+    const plan = rig.plan(at('good'), { definitions: svc, secrets });
+    const { restore, steps } = await rig.apply(plan, {
+      secrets,
+      source: { ...SOURCE, definitions: SOURCE.definitions.map(({ kind }) => svc(kind)) },
+    });
+    expect(steps).toMatchObject([{ outcome: 'applied', verified: true, error: null }]);
+    const places = ['aws_access_key_id', 'aws_secret_access_key'].map(
+      (name) => `/destination/config/${name}`,
+    );
+    const { reason } = undoPlan(rig, restore, false, { readsAll: true }).left[0] ?? {};
+    expect(reason).toContain(`the secrets at ${places.join(', ')} stay as the restore sent them`);
   });
 
   it('refuses what was changed since, unless forced', async () => {
