@@ -86,7 +86,12 @@ interface StatusFacts {
 
 function statusText(context: CommandContext, { cells, shown, workers, limit }: StatusFacts): string {
   const byHealth = Map.groupBy(cells, ({ health }) => health);
-  const counts = [...byHealth].map(([health, own]) => `${count(own.length)} ${HEALTH_TEXT[health]}`);
+  const counts = [...byHealth].map(([health, own]) => {
+    // Its own status only after a while.
+    const unstored = health === 'fine' ? own.filter(({ isStored }) => !isStored).length : 0;
+    const more = unstored === 0 ? '' : ` (${count(unstored)} not in storage)`;
+    return `${count(own.length)} ${HEALTH_TEXT[health]}${more}`;
+  });
   const records = cells.reduce((sum, cell) => sum + cell.records, 0);
   const findings = cells.reduce((sum, cell) => sum + (cell.findings ?? 0), 0);
   const severities = severitiesText(cells);

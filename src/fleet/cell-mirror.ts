@@ -251,7 +251,8 @@ async function storedBackups(
   effects: MirrorEffects,
 ): Promise<Backup[]> {
   try {
-    if (storageAway !== null) throw fromErrorMessage(storageAway);
+    if (storageAway !== null && effects.clock.now() < storageAway.until)
+      throw fromErrorMessage(storageAway.error);
     if (storage.type === 'directory' && !existsSync(storage.path)) {
       requireStorage(dirname(dirname(storage.path)));
       return [];
@@ -367,7 +368,9 @@ export async function storeMirror(
   } finally {
     mirror.close();
   }
-  if (storageAway !== null) return { stored: null, error: storageAway };
+  // The run may have taken longer than that.
+  if (storageAway !== null && clock.now() < storageAway.until)
+    return { stored: null, error: storageAway.error };
   try {
     if (target.type === 'directory') makeDirectories(target.path);
     const work = openWorkDirectory(path, 'backups', holderOf(effects));

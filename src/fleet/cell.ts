@@ -67,8 +67,8 @@ export interface CellOrder {
   readonly fence: number;
   /** Where backups of this cell go. */
   readonly storage: TargetConfig;
-  /** Why the storage is not asked: it did not answer a moment ago. Null where it is. */
-  readonly storageAway: ErrorMessage | null;
+  /** Why the storage is not asked, until when, by PostgreSQL's clock in epoch milliseconds: it did not answer a moment ago. Null where it is. */
+  readonly storageAway: { readonly error: ErrorMessage; readonly until: number } | null;
   /** age recipients of the backups; empty for none. */
   readonly recipients: readonly string[];
   /** age identities that open them. */

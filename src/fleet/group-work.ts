@@ -1,13 +1,11 @@
 /** A rate group under way on a worker: its cells one after the other, each published under the group's fence. */
 import { createHash } from 'node:crypto';
 import type { TargetConfig } from '../config/config.ts';
-import type { ErrorMessage } from '../core/child-process.ts';
 import type { Clock } from '../core/clock.ts';
-import { asTidemarkError, type ErrorCode, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
-import { CELL_MIRROR_HINT } from '../core/hints.ts';
 import { duration } from '../core/wording.ts';
 import type { ActiveProblems } from '../daemon/problems.ts';
 import type { CellProcess, StartCellProcess } from './cell-process.ts';
@@ -18,6 +16,7 @@ import type { Publication, PublishResult } from './registry/publish.ts';
 import type { Cell, HeldGroup } from './registry/held-group.ts';
 import type { Registry, WorkerDescription } from './registry/registry.ts';
 import type { ReadSecret } from './secret-reference.ts';
+import { StorageHealth } from './storage-health.ts';
 import { cachedRequests } from './worker-cache.ts';
 
 export interface WorkerOptions {
@@ -59,14 +58,11 @@ export interface WorkerLimits {
 export const LEASE_SHARE = 5 / 6;
 /** How long the result of a cell waits for the registry; then whoever takes the cell next publishes it from its mirror. */
 const PUBLISH_WITHIN_MS = 15 * 60_000;
-/** A storage that did not answer is asked again after this time, by one cell. */
-const STORAGE_AGAIN_MS = 60_000;
 /** A reference to a key that was not read for so long is taken to be gone from the registry. */
 const SHARED_KEY_MS = 24 * 60 * 60_000;
 /** What to do about a lease that was lost while the worker lives. */
 const LOST_HINT =
   'if it repeats, this machine is too busy to be heard of in time: give it fewer `fleet.slots` or more processors, or all workers a longer `fleet.heartbeat`';
-const NO_ANSWER: readonly ErrorCode[] = ['timeout', 'unreachable'];
 
 /** A group under way. */
 export interface Job {
@@ -96,14 +92,14 @@ interface Shared {
 export class GroupWork {
   readonly #options: WorkerOptions;
   readonly #shared: Shared;
-  /** The storage did not answer: until then, by the monotonic clock, no cell asks it. */
-  #storageAway: { readonly until: number; readonly error: ErrorMessage | null } = { until: 0, error: null };
+  readonly #storage: StorageHealth;
   /** Under which references each key was read, and when by the monotonic clock; by a digest of it and the service's origin. */
   readonly #references = new Map<string, Map<string, number>>();
 
   constructor(options: WorkerOptions, shared: Shared) {
     this.#options = options;
     this.#shared = shared;
+    this.#storage = new StorageHealth(options.clock, shared.problems, options.log);
   }
 
   /** Takes the group, works on its cells one after the other, publishes each separately, and gives the group back. */
@@ -135,14 +131,13 @@ export class GroupWork {
         if (isOver() || (this.#shared.isStopping() && index > 0)) break;
         const begun = clock.monotonicMs();
         job.cell = cell.name;
-        const result = await job.process.perform(
-          this.#orderOf(held, cell, secret, isCounted ? null : begun - takenAt),
-          {
-            timeLimitMs: this.#options.limits.cellMs,
-            isKnown: (root) => registry.isKnownRoot(cell.id, root),
-            signal: job.abort.signal,
-          },
-        );
+        const order = this.#orderOf(held, cell, secret, isCounted ? null : begun - takenAt);
+        const wasAway = order.storageAway !== null;
+        const result = await job.process.perform(order, {
+          timeLimitMs: this.#options.limits.cellMs,
+          isKnown: (root) => registry.isKnownRoot(cell.id, root),
+          signal: job.abort.signal,
+        });
         if (result.status === 'waits') {
           const until = `${new Date(this.#now() + result.ms).toISOString().slice(0, 19)}Z`;
           const message =
@@ -163,7 +158,7 @@ export class GroupWork {
           break;
         }
         if (result.status === 'left') {
-          if (result.isOfStorage === true) this.#noteStorage(result.error);
+          if (result.isOfStorage === true) this.#storage.failed(result.error, wasAway);
           const about = result.isOfStorage === true ? 'storage' : `cell ${cell.name}`;
           const { code, message } = result.error;
           const lostAt = takenAtMs - (cell.overdueMs ?? 0) + this.#options.limits.lostRunsMs;
@@ -188,6 +183,7 @@ export class GroupWork {
         const published = await this.#publish(publication, job);
         if (published === null) return;
         isReleased = isLast;
+        if (result.status === 'worked') this.#storage.noteStored(cell.name, result.report.storage, wasAway);
         this.#report(publication, cell, result, published, clock.monotonicMs() - begun);
       }
     }
@@ -251,16 +247,18 @@ export class GroupWork {
   }
 
   #orderOf(held: HeldGroup, cell: Cell, secret: Secret, bringsLimitsAfterMs: number | null): CellOrder {
-    const { cache, storage, recipients, identities, limits, clock } = this.#options;
+    const { cache, storage, recipients, identities, limits } = this.#options;
+    const now = this.#now();
+    const away = this.#storage.away();
     return orderOf(held, cell, {
       bringsLimitsAfterMs,
       secret,
       cache,
       storage,
-      storageAway: clock.monotonicMs() < this.#storageAway.until ? this.#storageAway.error : null,
+      storageAway: away === null ? null : { error: away.error, until: now + away.forMs },
       recipients,
       identities,
-      now: this.#now(),
+      now,
       clockAheadMs: this.#shared.clockAheadMs(),
       leaseMs: limits.heartbeatMs * LEASE_SHARE,
       lostRunsMs: limits.lostRunsMs,
@@ -294,13 +292,6 @@ export class GroupWork {
     this.#options.log.warn({ cell: name, hint: LOST_HINT }, `${name} was cut short: ${why}`);
   }
 
-  #noteStorage(error: ErrorMessage): void {
-    const { clock } = this.#options;
-    const now = clock.monotonicMs();
-    if (NO_ANSWER.includes(error.code) && now >= this.#storageAway.until)
-      this.#storageAway = { until: now + STORAGE_AGAIN_MS, error };
-  }
-
   #report(
     publication: Publication,
     { name }: Cell,
@@ -312,7 +303,7 @@ export class GroupWork {
     this.#shared.problems.end(`cell ${name}`, `${name} can be worked on again`);
     const { error, waits } = result.status === 'worked' ? result.report : { ...result, waits: undefined };
     if (result.status === 'worked') {
-      const { runs, chain, storage } = result.report;
+      const { runs, chain } = result.report;
       const last = runs.at(-1);
       log.info(
         {
@@ -323,23 +314,6 @@ export class GroupWork {
         },
         doneText(last !== undefined, publication),
       );
-      if (storage.error !== null) {
-        this.#noteStorage(storage.error);
-        const isOfMirror = storage.error.code === 'mirror_corrupt';
-        const behind = new TidemarkError(
-          storage.error.code,
-          `backup_behind: ${storage.error.message}`,
-          isOfMirror ? { hint: CELL_MIRROR_HINT } : {},
-        );
-        // Apart from `storage`: that cells without a cached mirror were left to others does not say it. What is wrong with one mirror
-        // is over with that one.
-        const about = isOfMirror ? `backup_behind ${name}` : 'backup_behind';
-        this.#shared.problems.begin(about, behind, 'warn');
-      } else if (storage.stored !== null) {
-        this.#shared.problems.end(`backup_behind ${name}`, `the mirror of ${name} is stored again`);
-        this.#shared.problems.end('storage', 'mirrors are stored again');
-        this.#shared.problems.end('backup_behind', 'backup_behind is over: mirrors are stored again');
-      }
     }
     if (isNewlyQuarantined) {
       log.error(

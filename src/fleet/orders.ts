@@ -23,7 +23,7 @@ interface OrderFacts {
   readonly secret: Secret;
   readonly cache: string;
   readonly storage: TargetConfig;
-  readonly storageAway: ErrorMessage | null;
+  readonly storageAway: CellOrder['storageAway'];
   readonly recipients: readonly string[];
   readonly identities: readonly Secret[];
   /** Of PostgreSQL, epoch milliseconds, and by how much it is ahead of this machine's. */

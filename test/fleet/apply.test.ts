@@ -479,9 +479,13 @@ describe.skipIf(POSTGRES === null)(`fleet apply${WITHOUT_POSTGRES}`, () => {
       );
       await server.execute(
         url,
-        `UPDATE tidemark.runs SET root = NULL; UPDATE tidemark.cells SET record_count = 12;
+        `UPDATE tidemark.cells SET record_count = 12;
          UPDATE tidemark.cells SET error_code = NULL, error = NULL, failures = 0 WHERE name = 'acme'`,
       );
+      const unstored = await run('status', '--cell', 'acme');
+      expect(unstored).toMatchObject({ code: 0, stderr: '' });
+      expect(unstored.stdout).toMatch(/^1 cell: 1 fine \(1 not in storage\); /);
+      await server.execute(url, `UPDATE tidemark.runs SET root = NULL`);
       await server.execute(url, `UPDATE tidemark.workers SET seen_at = now() - interval '3 minutes'`);
       const alone = await run('status', '--cell', 'acme');
       expect(alone).toMatchObject({

@@ -69,7 +69,9 @@ describe('a cell', () => {
     // Without a storage it is not yet what others continue from.
     const away = { code: 'timeout', message: 'away', hint: null, isRetryable: true } as const;
     const other = { ...baseline, name: 'other' };
-    const unstored = registry.publish(await work('b', 6, { baseline: other, storageAway: away }));
+    const unstored = registry.publish(
+      await work('b', 6, { baseline: other, storageAway: { error: away, until: Infinity } }),
+    );
     expect(unstored).toMatchObject({ baseline: { name: 'other' }, storage: { stored: null } });
     const stored = registry.publish(await work('b', 7, { baseline: other }));
     expect(stored).toMatchObject({ baseline: { name: 'other' }, storage: { stored: { run: 1 } } });
@@ -390,13 +392,18 @@ describe('a cell', () => {
     const before = asked;
     expect(before).toBeGreaterThan(0);
     pass();
-    const third = registry.publish(await work('a', 3, { storage: silent, storageAway: error }));
+    const storageAway = { error: error!, until: Infinity };
+    const third = registry.publish(await work('a', 3, { storage: silent, storageAway }));
     expect(third).toMatchObject({ runs: [{ run: 3 }], storage: { stored: null, error } });
-    expect(await work('b', 4, { storage: silent, storageAway: error })).toMatchObject({
+    expect(await work('b', 4, { storage: silent, storageAway })).toMatchObject({
       status: 'left',
       error: { code: 'timeout' },
     });
     expect(asked).toBe(before);
+    // A run that ends later asks again.
+    pass();
+    await work('a', 5, { storage: silent, storageAway: { ...storageAway, until: 0 } });
+    expect(asked).toBeGreaterThan(before);
   });
 
   it('gives up a storage that stops in the middle', async () => {
