@@ -105,7 +105,7 @@ const CREDENTIALS: readonly RegExp[] = [
   // Slack, Stripe, PostHog (of a person), Hugging Face, Linear, Shopify, DigitalOcean, age, PyPI,
   /((?<![\w-])xox[abeoprs]-)[\w-]{10,}/g,
   /((?<![\w-])xapp-)\d-[\w-]{10,}/g,
-  /((?<![\w-])[sr]k_(?:live|test)_)[a-z0-9]{24,}/gi,
+  /((?<![\w-])[sr]k_(?:live|test)_)[a-z0-9]{16,}/gi,
   /((?<![\w-])whsec_)[\w/+=-]{24,}/g,
   /((?<![\w-])(?:phx|hf|lin_api)_)[a-z0-9]{30,}/gi,
   /((?<![\w-])(?:shpat|dop_v1)_)[a-f0-9]{32,}/gi,

@@ -21,7 +21,7 @@ export function commandActor(as?: string): Actor {
   const by = as === undefined ? via : actorName(as);
   if (by !== undefined) return { by, via };
   throw new TidemarkError('usage', '--as is not a name', {
-    hint: `give one with at most ${MOST_CHARACTERS} printable characters, or leave it out for ${via}`,
+    hint: `give one with at most ${MOST_CHARACTERS} printable characters that does not end like (root@host), or leave it out for ${via}`,
   });
 }
 
@@ -34,7 +34,7 @@ function userName(): string {
   }
 }
 
-/** A name that can be recorded, without the space around it and in composed form (NFC); undefined for one that is empty, too long or not printable. */
+/** A name that can be recorded, without the space around it and in composed form (NFC); undefined for one that is empty or has a `nameProblem`. */
 export function actorName(text: string): string | undefined {
   const name = composed(text);
   return name === '' || nameProblem(name) !== null ? undefined : name;
@@ -44,7 +44,9 @@ export function actorName(text: string): string | undefined {
 export function nameProblem(text: string): string | null {
   const name = composed(text);
   if (name.length > MOST_CHARACTERS) return `is longer than ${MOST_CHARACTERS} characters`;
-  return /[\p{C}\p{Zl}\p{Zp}]/u.test(name) ? 'has characters that cannot be printed' : null;
+  if (/[\p{C}\p{Zl}\p{Zp}]/u.test(name)) return 'has characters that cannot be printed';
+  // `whoText` adds what the program knows in that form: a name must not imitate it.
+  return /\([^()]*@[^()]*\)$/.test(name) ? 'ends as if with an origin, like (root@host)' : null;
 }
 
 /** The same name, typed in another way, is the same text. */

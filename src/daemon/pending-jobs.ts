@@ -24,7 +24,7 @@ import type { Timetable } from './schedule/timetable.ts';
  */
 export function pendingJobs(
   mirror: Mirror,
-  { schedules, sources }: Config,
+  { schedules, sources, backup }: Config,
   isOnce: boolean,
   now: number,
 ): readonly QueuedJob[] {
@@ -33,13 +33,23 @@ export function pendingJobs(
   );
   const drifting = (schedules.drift?.sources ?? []).filter((source) => isDriftPending(mirror, source, now));
   const uncommitted = sources.filter((source) => isGitPending(mirror, source)).map(({ name }) => name);
-  const job = (name: JobName, schedule: QueuedJob['schedule']) => (source: string) =>
+  const job = (name: JobName, schedule: QueuedJob['schedule']) => (source: string | null) =>
     ({ name, source, trigger: 'overdue', schedule, full: false, kinds: null }) as const;
   return [
     ...unread.map(job('sync', 'sync')),
     ...drifting.map(job('drift', null)),
     ...uncommitted.map(job('git', null)),
+    ...(backup !== null && isBackupPending(mirror) ? [job('backup', null)(null)] : []),
   ];
+}
+
+/** True if a run that read everything, such as one by hand, ended after the last backup began. Its targets say whether it is due. */
+function isBackupPending(mirror: Mirror): boolean {
+  const [last] = mirror.daemon.jobs({ name: 'backup', limit: 1 });
+  return mirror.runs.sources().some((source) => {
+    const endedAt = lastCompleteRun(mirror, source)?.finishedAt ?? null;
+    return endedAt !== null && (last === undefined || endedAt > last.startedAt);
+  });
 }
 
 /**

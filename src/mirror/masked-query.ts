@@ -42,10 +42,16 @@ const VALUE_CHARACTERS = 4_000;
 /** SQLite's white space and comments, then a query: PRAGMA and ATTACH act when they are prepared, or read other files. */
 const QUERY = /^(?:\s|--[^\n]*(?:\n|$)|\/\*[^]*?\*\/)*(?:select|with|values)\b/i;
 
+/** What SQLite offers in any database, also in an empty one: pages and names of all tables. The columns of a table may be asked for. */
+const BUILT_IN =
+  /\b(?:dbstat|sqlite_dbpage|sqlite_stmt|bytecode|tables_used|pragma_(?!table_x?info\b)\w+)\b/i;
+
 /** @throws TidemarkError `usage` */
 export function queryMasked(connection: Connection, question: MaskedQuestion): MaskedAnswer {
   const { sql, hasSecretId } = question;
   if (!QUERY.test(sql)) throw refused('only SELECT, WITH and VALUES are answered');
+  const builtIn = BUILT_IN.exec(sql)?.[0];
+  if (builtIn !== undefined) throw refused(`${builtIn} is not offered`);
   defineMasks(connection, question);
   const views = maskedViews(hasSecretId);
   for (const [name, query] of views) connection.exec(`CREATE TEMP VIEW "${name}" AS ${query}`);

@@ -86,6 +86,40 @@ it('is wanted until there is a young backup, and where nobody can tell', async (
   expect(await isWanted({ ...config, backup: settings && { ...settings, everyMs: 0 } })).toBe(false);
 });
 
+it('is made up for with the next call, after a complete run by hand, once the newest is old enough', async () => {
+  const rig = await rigWithBackups();
+  const wanted = [true, false, true];
+  let asked = 0;
+  const backup: JobWork = {
+    holds: 'reader',
+    isPerSource: false,
+    isWanted: () => {
+      asked += 1;
+      return Promise.resolve(wanted.shift() === true);
+    },
+    run: () =>
+      Promise.resolve({ outcome: 'done', exitCode: 0, run: null, summary: {}, error: null, report: null }),
+  };
+  const call = async (): Promise<void> => {
+    await rig.start({ backup, isOnce: true });
+    await rig.daemon.done;
+  };
+  await call();
+  await rig.advanceMinutes(1);
+  // No run since.
+  await call();
+  expect(backups(rig)).toEqual(['after_run 10:01 done']);
+  expect(asked).toBe(1);
+  const writer = openMirror(rig.mirrorPath, { mode: 'write', command: 'sync', clock: rig.clock });
+  const run = begin(writer, { source: { name: 'a', baseUrl: 'http://service' }, kinds: null });
+  await run.publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+  writer.close();
+  // Not old enough yet, then it is.
+  for (let calls = 0; calls < 3; calls += 1) await call();
+  expect(backups(rig)).toEqual(['after_run 10:01 done', 'overdue 10:02 done']);
+  expect(asked).toBe(3);
+});
+
 it('waits for a backup that somebody makes by hand, five minutes at most', async () => {
   const rig = await rigWithBackups();
   const holder = { command: 'backup create', pid: 4711, host: 'here', since: '2026-01-01T00:00:00.000Z' };

@@ -279,6 +279,9 @@ describe('tidemark mcp', () => {
       'begin',
       '-- nothing',
       'nonsense',
+      'select name from DBSTAT',
+      "select * from 'pragma_table_list'",
+      'select * from pragma_database_list',
     ];
     const said = 'the query was refused';
     const [query = ''] = refused;

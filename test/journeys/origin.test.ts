@@ -5,7 +5,7 @@ import { ORGANIZATION, Story } from './restore-story.ts';
 
 const { via } = commandActor();
 /** Names that say what only the program can know. */
-const NAMES = ['token@http', 'ciso (token@dashboard)'] as const;
+const NAMES = ['token@http', 'ciso (token)'] as const;
 
 /** All that one person did: a baseline, accepted drift, and a restore of something else. */
 async function told(name: string): Promise<{ story: Story; role: string; member: string }> {

@@ -159,6 +159,7 @@ describe('secrets that nothing but their name tells of', () => {
     ],
     ['xoxb-12345-abcdef-GHI and xoxp-1234567890', 'xoxb-[secret] and xoxp-[secret]'],
     [`glpat-${'a1B2'.repeat(5)} sk_live_${'a1'.repeat(12)}`, 'glpat-[secret] sk_live_[secret]'],
+    ['rk_live_abc123DEF456ghi789 sk_test_mode_of_stripe', 'rk_live_[secret] sk_test_mode_of_stripe'],
     [`npm_${'a1'.repeat(18)}`, 'npm_[secret]'],
     [`sk_test_${'a1'.repeat(12)} whsec_${'a1B/'.repeat(8)}`, 'sk_test_[secret] whsec_[secret]'],
     [`sk-${'aB1'.repeat(16)} and shpat_${'a1'.repeat(16)}.`, 'sk-[secret] and shpat_[secret].'],

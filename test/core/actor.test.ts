@@ -1,0 +1,12 @@
+/** Names that people are recorded under. */
+import { expect, it } from 'vitest';
+import { actorName, commandActor, whoText } from '../../src/core/actor.ts';
+
+it('takes no name that looks as if it had its origin behind it', () => {
+  for (const name of ['Bob (root@vm)', 'Bob(@)', ' Bob (token@http) ']) {
+    expect(actorName(name), name).toBeUndefined();
+    expect(() => commandActor(name), name).toThrow('--as is not a name');
+  }
+  for (const name of ['Cem (vm)', 'eve@elsewhere', '(root@vm) Bob'])
+    expect(whoText(commandActor(name)), name).toMatch(/^[^]* \([^()]*@[^()]*\)$/);
+});
