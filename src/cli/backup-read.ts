@@ -7,8 +7,8 @@ import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { shellWord } from '../core/hints.ts';
 import type { Secret } from '../core/secret.ts';
-import { isS3Address } from '../config/backup-target.ts';
-import type { Config } from '../config/config.ts';
+import { isS3Address, parseS3Address } from '../config/backup-target.ts';
+import type { Config, TargetConfig } from '../config/config.ts';
 import { mirrorConfigs, namesOf } from '../config/mirrors.ts';
 import { plural } from '../core/wording.ts';
 import { type Backup, readBackup } from '../backup/list.ts';
@@ -20,7 +20,7 @@ import { type OpenOptions, restoreBackup } from '../backup/opened-backup.ts';
 import { mirrorId } from '../backup/plain-backup.ts';
 import { directoryTarget } from '../backup/targets/directory.ts';
 import { openTarget } from '../backup/targets/open.ts';
-import type { BackupTarget } from '../backup/targets/target.ts';
+import { addressOf, type BackupTarget } from '../backup/targets/target.ts';
 import { restoredStates } from '../daemon/notices/perhaps-open.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 import { escapeControlCharacters } from '../core/escape-control.ts';
@@ -38,6 +38,8 @@ import {
 } from './backup.ts';
 import { backupsBelow, newerBelow } from './backups-below.ts';
 import { age } from './export-notes.ts';
+
+type S3Place = NonNullable<ReturnType<typeof parseS3Address>>;
 
 export interface RestoreOptions {
   readonly file: string;
@@ -57,9 +59,10 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
       hint: 'give a path where no file exists yet: --to ./restored/mirror.db',
     });
   }
-  const config = readConfig(context, context.options, 'unused');
   const actor = commandActor(options.as);
-  const { backup, unread } = await backupNamed(context, options.file, options);
+  const named = await withSourceOf(context, options);
+  const config = readConfig(named, named.options, 'unused');
+  const { backup, unread } = await backupNamed(named, options.file, options);
   if (unread.length > 0) throw perhapsNewer(errorsOf(unread), backup, options);
   const identities = await identitiesOf(context, options.identity);
   const to = resolve(context.cwd, options.to);
@@ -109,6 +112,40 @@ export async function restoreOneBackup(context: CommandContext, options: Restore
   ];
   await print(context, `${lines.map(escapeControlCharacters).join('\n')}\n`);
   return EXIT.done;
+}
+
+/**
+ * With a mirror per source: names the source in whose target alone the place or the backup is, unless somebody named one.
+ * @throws TidemarkError as `backupNamed` where no source's own place is meant: it names these
+ */
+async function withSourceOf(context: CommandContext, options: RestoreOptions): Promise<CommandContext> {
+  const { file } = options;
+  const configs = mirrorConfigs(readLoadedConfig(context, context.options, 'unused'));
+  if (configs.length < 2 || file === 'latest') return context;
+  const holding = (isMeant: (target: TargetConfig) => boolean): string[] =>
+    configs
+      .filter(({ backup }) => backup?.targets.some(isMeant) === true)
+      .flatMap(({ sources }) => sources.map(({ name }) => name));
+  let names = holding((target) => isBelow(resolvedPlace(context, file), target));
+  if (names.length === 0) {
+    const { target } = (await backupNamed(context, file, options)).backup;
+    names = holding((each) => addressOf(each) === target.address);
+  }
+  const [source, ...more] = names;
+  if (source === undefined || more.length > 0) return context;
+  return { ...context, options: { ...context.options, source: [source] } };
+}
+
+function resolvedPlace({ cwd }: CommandContext, file: string): string | S3Place {
+  return parseS3Address(file) ?? resolve(cwd, file);
+}
+
+function isBelow(place: string | S3Place, target: TargetConfig): boolean {
+  const isIn = (below: string, above: string): boolean => below === above || below.startsWith(`${above}/`);
+  if (typeof place === 'string') return target.type === 'directory' && isIn(place, target.path);
+  const { bucket, endpoint, prefix } = place;
+  if (target.type !== 's3' || target.bucket !== bucket || target.endpoint !== endpoint) return false;
+  return isIn(prefix, target.prefix);
 }
 
 /** The error of a restore of `latest`, where it cannot be known which one that is. @param backup the newest of the targets that answered */

@@ -498,15 +498,21 @@ describe('backups of many mirrors', () => {
         .filter((path) => path.startsWith('s3://backups/all/s02/'))
         .toSorted()
         .at(-1) ?? '';
-    const restored = await story.run(
+    // The place of a source, or a backup in it, says which source is meant; the target itself does not.
+    const byPlace = ['--to', join(story.directory, 'by-place.db')];
+    const directory = await story.run(
       'backup',
       'restore',
-      `${newest}${query}`,
-      '--source',
-      's02',
-      '--to',
-      join(story.directory, 'data', 's02.db'),
+      join(story.directory, 'backups', 's02'),
+      ...byPlace,
     );
+    expect(directory.code, directory.stderr).toBe(0);
+    expect(directory.stdout).toContain('sources in it: s02');
+    const above = await story.run('backup', 'restore', join(story.directory, 'backups'), '--to', 'x.db');
+    expect(above.code).toBe(4);
+    expect(above.stderr).toContain('one for each source: s01, s02');
+    const to = join(story.directory, 'data', 's02.db');
+    const restored = await story.run('backup', 'restore', `${newest}${query}`, '--to', to);
     expect(restored.code, restored.stderr).toBe(0);
     expect((await story.run('export', '--source', 's02', '--kind', 'roles')).stdout).toContain('Round 1');
   });
