@@ -175,7 +175,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
           : [`${isPartial ? 'in what could be read, ' : ''}${nothingText(options, asked.since)}`]),
         ...unaskedNotes(mirror, sources, null, recordFilter(sources, options)),
         ...sampledNotes(mirror, sources, options, {
-          kinds: sampledOnes(config, sources, options.kind ?? KINDS),
+          kinds: stillRead(config, sources, options.kind ?? KINDS),
           run: null,
         }),
       ]);
@@ -216,10 +216,10 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
       ...unpublished.map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``),
       ...(content.count > 0 ? [] : [unreadBy ?? nothingText(options)]),
       ...(isDirectory && format !== 'yaml' ? notMirrored(config, options.kind ?? KINDS, held) : []),
-      ...unreadNote(run, unread),
+      ...unreadNote(run, stillRead(config, sources, unread)),
       ...excludedNote(config, mirror, sources, { held, isNamed: options.kind !== undefined }),
       ...unaskedNotes(mirror, sources, run, recordFilter(sources, options)),
-      ...sampledNotes(mirror, sources, options, { kinds: sampledOnes(config, sources, held), run }),
+      ...sampledNotes(mirror, sources, options, { kinds: stillRead(config, sources, held), run }),
       ...staleText(stale, run, systemClock.now(), content.hasSource),
       ...limitedText(limited, options, (source) => definitionsFor(config, source), content.hasSource),
       ...newestOnlyText(mirror, sources, options, point),
@@ -281,7 +281,7 @@ function heldKinds({ sources }: Config, mirror: Mirror, content: ExportContent):
 }
 
 /** Those of the kinds that later runs continue to read: all where the mirror alone says what is mirrored. */
-function sampledOnes(
+function stillRead(
   { sources: configured }: Config,
   sources: readonly string[],
   kinds: readonly Kind[],

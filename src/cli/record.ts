@@ -5,6 +5,7 @@ import { shownText } from '../catalog/masks.ts';
 import type { ResourceDefinition } from '../catalog/resource-definition.ts';
 import { collectionKey, scopeText } from '../catalog/catalog.ts';
 import type { Config } from '../config/config.ts';
+import { isExcludedBy } from '../config/mirrored-kinds.ts';
 import { definitionsFor } from '../config/source.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
@@ -20,6 +21,7 @@ import { nameText, quotedName } from '../report/value-text.ts';
 import { requireCountedWithin, requireIntact } from '../state/intact.ts';
 import type { NamedRecord } from '../state/state.ts';
 import { LATEST } from '../state/reference.ts';
+import { EXCLUDED, neverAsked } from '../state/unasked.ts';
 import { kindName, type Located } from './command-row.ts';
 import {
   bestNamed,
@@ -147,6 +149,7 @@ export function lookUpRecord(
     // One that another program altered may have another name by now.
     const damage = hasNames(definition) ? damageOf(mirror, config, kind, filter) : undefined;
     requireTurn(mirror, definition, question.id, filter);
+    requireRead(mirror, config, definition, sources);
     throw unknownRecord(definition, question.id, near, { isCut: search.isCut, damage });
   }
   const others = [...new Set(removed.map(({ row }) => row.source))].join(', ');
@@ -546,6 +549,25 @@ function unknownRecord(
       hint: `${damage?.hint === undefined ? '' : `${damage.hint}; `}${naming}${listCommand(definition)} lists them; \`tidemark status\` says how fresh they are${note}`,
     },
   );
+}
+
+/** @throws TidemarkError `never_read` where no run of any of the sources asked for the kind */
+function requireRead(
+  mirror: Mirror,
+  config: Config,
+  { kind, title }: ResourceDefinition,
+  sources: readonly string[],
+): void {
+  const reasons = sources.map((source) => {
+    const { run = null } = mirror.runs.latest(source) ?? {};
+    const reason = run === null ? null : neverAsked(mirror, { source, run })(kind);
+    return reason !== null && isExcludedBy(config, source)(kind) ? EXCLUDED : reason;
+  });
+  const [first] = reasons;
+  if (first === undefined || first === null || reasons.includes(null)) return;
+  throw new TidemarkError('never_read', `the mirror has not read any ${title.many}: ${first}`, {
+    hint: first === EXCLUDED ? 'include the kind (kinds), and run `tidemark sync`' : 'run `tidemark sync`',
+  });
 }
 
 // A kind given as an argument.

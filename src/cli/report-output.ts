@@ -176,10 +176,11 @@ const UNREAD_REMEDY =
 function isForLimitOf(mirror: Mirror, source: string, run: number): (each: Skipped | Stale) => boolean {
   const kinds = mirror.runs.get(run)?.kinds ?? null;
   const seen = new Map(mirror.runs.sweepsAsOf(source, run).map((each) => [collectionKey(each), each]));
+  const never = neverAsked(mirror, { source, run });
   return (each) => {
     if (kinds === null || kinds.includes(each.kind)) return false;
     if ('side' in each) return each.side === 'to' && seen.get(collectionKey(each))?.outcome === 'complete';
-    return neverAsked(mirror, { source, run }, each.kind) !== null;
+    return never(each.kind) !== null;
   };
 }
 

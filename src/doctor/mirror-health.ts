@@ -1,5 +1,4 @@
 /** The health of the mirror: present, undamaged, with disk space, and its daemon's schedules and notices. Read-only. */
-import { definitionsFor } from '../config/source.ts';
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
 import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
@@ -129,7 +128,7 @@ function readState(
     const state = {
       sources: readSourceStatuses(mirror, names, {
         now,
-        definitionsOf: (source) => definitionsFor(config, source),
+        config,
         others: [],
       }),
       schedules: schedules(config, mirror, now),

@@ -104,7 +104,7 @@ async function compareChecked(asked: ComparisonRequest): Promise<DiffDocument> {
   // Both states of one mirror come from the same records.
   if (mirror === undefined) for (const side of [from, to]) side.requireCounted?.(collections.compared);
   else to.requireCounted?.(collections.compared, to.point?.run);
-  const never = neverAskedKinds([asked.from, to], filter);
+  const never = neverAskedKinds([asked.from, to], filter, leaveOut);
   const documents: DiffDocument[] = [];
   const unaskedRecords: (RecordKey & { readonly reason: string })[] = [];
   for (const part of parts) {

@@ -174,6 +174,7 @@ class MirrorState implements LoadedState {
   /** Read when first asked for: who only reads records needs none of it. */
   #seenByKey: ReadonlyMap<string, SeenCollection> | undefined;
   #idByKey: ReadonlyMap<string, number> | undefined;
+  #neverAsked: ReturnType<typeof neverAsked> | undefined;
   #unaskedOfRun: UnaskedInRun | undefined;
   #kinds: { readonly value: readonly Kind[] | null } | undefined;
   readonly #partsByKind = new Map<Kind, ReadonlyMap<string, string>>();
@@ -310,7 +311,8 @@ class MirrorState implements LoadedState {
   }
 
   neverAsked(kind: Kind): string | null {
-    return neverAsked(this.#mirror, { source: this.source, run: this.point.run }, kind);
+    this.#neverAsked ??= neverAsked(this.#mirror, { source: this.source, run: this.point.run });
+    return this.#neverAsked(kind);
   }
 
   firstReadsAfter(asked: readonly CollectionKey[]): readonly (number | null)[] {

@@ -3,8 +3,10 @@
  * `tidemark status`, `GET /api/v1/status`, health and the dashboard show. A few queries; no record is read or counted.
  */
 import { collectionKey, definitionOf } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/kinds.ts';
-import type { ResourceDefinition } from '../catalog/resource-definition.ts';
+import { type Kind, KINDS } from '../catalog/kinds.ts';
+import type { Config } from '../config/config.ts';
+import { isExcludedBy } from '../config/mirrored-kinds.ts';
+import { definitionsFor } from '../config/source.ts';
 import { type MirrorOwnership, ownerOf } from '../config/mirrors.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { permissionIn, REFUSED_HERE } from '../core/hints.ts';
@@ -18,7 +20,7 @@ import { lookCommands } from '../sync/removals.ts';
 import { deniedAdvice, parentMissing } from '../sync/sweep.ts';
 import { errorDocument, runDocument, type RunProgress } from './documents.ts';
 import { type NamedRemovals, namedRemovals, namesText } from './held-names.ts';
-import { type UnaskedInRun, type UnaskedKind, unaskedInRun, unaskedKinds } from './unasked.ts';
+import { neverAsked, type UnaskedInRun, type UnaskedKind, unaskedInRun, unaskedKinds } from './unasked.ts';
 import {
   ifDead,
   lastCompleteRun,
@@ -44,7 +46,7 @@ export interface SourceStatus {
   readonly kinds: readonly KindStatus[];
   /** What the configuration leaves out by now, though the mirror holds it as it was last read; `records` counts it too. */
   readonly unasked: readonly UnaskedKind[];
-  /** In catalog order, at most `UNREAD_READ`. */
+  /** At most `UNREAD_READ`. A kind that no run asked for counts as one collection. */
   readonly unread: readonly UnreadCollection[];
   /** How many there are in all. */
   readonly unreadCount: number;
@@ -80,13 +82,18 @@ function readSourceStatus(
   mirror: Mirror,
   source: string,
   isConfigured: boolean,
-  { now, definitionsOf }: Pick<StatusOptions, 'now' | 'definitionsOf'>,
+  { now, config }: Pick<StatusOptions, 'now' | 'config'>,
 ): SourceStatus {
   const newest = mirror.runs.list({ source, limit: UNENDED_RUNS });
   const latest = { source, run: mirror.runs.latest(source)?.run ?? 0 };
   const leftOut = unaskedInRun(mirror, source, latest.run);
   const unasked = unaskedKinds(mirror, leftOut, latest);
-  const kinds = unasked.length === 0 ? mirror.runs.kindStatuses(source) : askedKinds(mirror, leftOut, latest);
+  const asked = unasked.length === 0 ? mirror.runs.kindStatuses(source) : askedKinds(mirror, leftOut, latest);
+  const lastWholeEnded = lastEndedRunOfAllKinds(mirror, source);
+  const never = lastWholeEnded === null || !isConfigured ? [] : neverRead(mirror, config, latest);
+  // Where nothing is known of a kind, neither is the number of its lists.
+  const unknown = never.map((kind) => ({ kind, collections: 1, records: 0, whole: 0, oldestWholeAt: null }));
+  const kinds = [...asked, ...unknown].sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind));
   const unreadCount = kinds.reduce((sum, { collections, whole }) => sum + collections - whole, 0);
   const oldest = kinds.map(({ oldestWholeAt }) => oldestWholeAt);
   const known = {
@@ -98,23 +105,38 @@ function readSourceStatus(
     unread:
       unreadCount === 0
         ? []
-        : mirror.runs
-            .unreadCollections(source, UNREAD_READ + leftOut.collections.length)
-            .filter(({ kind, scope }) => leftOut.of(kind, scope) === undefined)
-            .slice(0, UNREAD_READ),
+        : [
+            ...never.map((kind) => ({ kind, scope: {}, ...UNKNOWN })),
+            ...mirror.runs
+              .unreadCollections(source, UNREAD_READ + leftOut.collections.length)
+              .filter(({ kind, scope }) => leftOut.of(kind, scope) === undefined),
+          ].slice(0, UNREAD_READ),
     unreadCount,
     oldestWholeAt: oldest.includes(null) ? null : (oldest.toSorted()[0] ?? null),
     lastRun: newest[0] ?? null,
     lastEnded: newest.find(({ outcome }) => outcome !== 'running') ?? null,
-    lastWholeEnded: lastEndedRunOfAllKinds(mirror, source),
+    lastWholeEnded,
     lastPublished: mirror.runs.latest(source) ?? null,
     lastComplete: lastCompleteRun(mirror, source),
     firstTriedAt: mirror.runs.firstStartedAt(source),
-    held: namedRemovals(mirror, source, definitionsOf),
+    held: namedRemovals(mirror, source, (of) => definitionsFor(config, of)),
     unreadRestore: unreadRestores(mirror, source)[0] ?? null,
     sampledKinds: sampledOf(kinds),
   };
   return { ...known, state: stateOf(known, now) };
+}
+
+const UNKNOWN = { outcome: null, errorCode: null, error: null, lastCompleteAt: null } as const;
+
+/** Kinds that the configuration has, and that no run asked for: it left them out until then. */
+function neverRead(
+  mirror: Mirror,
+  config: Config,
+  latest: { readonly source: string; readonly run: number },
+): Kind[] {
+  const isExcluded = isExcludedBy(config, latest.source);
+  const reasonOf = neverAsked(mirror, latest);
+  return KINDS.filter((kind) => !isExcluded(kind) && reasonOf(kind) !== null);
 }
 
 /** As `kindStatuses`, of the collections that are still read. */
@@ -195,8 +217,7 @@ export function listedTwiceText(kinds: readonly KindStatus[]): string | null {
 
 interface StatusOptions {
   readonly now: number;
-  /** Of a source, with the secrets that no name is shown with. */
-  readonly definitionsOf: (source: string) => (kind: Kind) => ResourceDefinition;
+  readonly config: Config;
   /** Default: every source that the mirror has beside the configured ones. */
   readonly others?: readonly string[] | undefined;
 }

@@ -14,7 +14,6 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { SeenCollection, UnaskedCollection } from '../mirror/sweeps-as-of.ts';
 import type { StateFilter } from './filter.ts';
-import { isPublished } from './runs.ts';
 import type { LoadedState, Unasked } from './state.ts';
 
 export const EXCLUDED = 'the configuration excludes the kind';
@@ -44,26 +43,43 @@ export function kindsOfNeither(
   return new Map(excluded.filter((kind) => !activity.includes(kind)).map((kind) => [kind, EXCLUDED]));
 }
 
-/** Why nothing is known of a kind as of a run: the runs up to it were limited to others. Null where one was asked for it. */
+/**
+ * Why nothing is known of a kind as of a run: no run asked for it, as it was limited to others, or the configuration left the kind out.
+ * Null where one did, and where no parent has such a list.
+ */
 export function neverAsked(
-  mirror: Pick<Mirror, 'runs'>,
+  mirror: Pick<Mirror, 'runs' | 'records'>,
   { source, run }: StateOfRun,
-  kind: Kind,
-): string | null {
-  const runs = mirror.runs.list({ source }).filter((each) => each.run <= run && isPublished(each));
-  const own = runs.find((each) => each.run === run)?.kinds ?? null;
-  if (own === null || runs.some(({ kinds }) => kinds === null || kinds.includes(kind))) return null;
-  return `run ${run} was limited to ${own.join(', ')}, and no earlier run read it`;
+): (kind: Kind) => string | null {
+  const known = new Set(mirror.runs.collections(source).map(({ kind }) => kind));
+  const hasAny = (kind: Kind): boolean =>
+    mirror.records.countsAt(run, { sources: [source], kinds: [kind] }).some(({ records }) => records > 0);
+  const isMissing = (kind: Kind): boolean => {
+    if (known.has(kind)) return false;
+    const { from } = definitionOf(kind).discovery;
+    return from === 'root' || isMissing(from) || hasAny(from);
+  };
+  return (kind) => {
+    if (!isMissing(kind)) return null;
+    const limitedTo = mirror.runs.get(run)?.kinds ?? null;
+    return limitedTo === null
+      ? `no run up to run ${run} read it`
+      : `run ${run} was limited to ${limitedTo.join(', ')}, and no earlier run read it`;
+  };
 }
 
-/** Kinds of which neither state has a list, since no run was asked for them. What `--kind` names is then missing from the answer. */
+/**
+ * Kinds of which neither state has a list, since no run was asked for them. What `--kind` names is then missing from the answer.
+ * @param leaveOut kinds that are left out of it for another reason
+ */
 export function neverAskedKinds(
   states: readonly Pick<LoadedState, 'collections' | 'neverAsked'>[],
   { kinds }: StateFilter,
+  leaveOut: ReadonlyMap<Kind, string>,
 ): { readonly skipped: readonly Skipped[]; readonly leftOut: readonly LeftOut[] } {
   const known = new Set(states.flatMap((state) => state.collections().map(({ kind }) => kind)));
   const activity = activityKinds();
-  const wanted = kinds ?? KINDS.filter((kind) => !activity.includes(kind));
+  const wanted = kinds ?? KINDS.filter((kind) => !activity.includes(kind) && !leaveOut.has(kind));
   const found = wanted.flatMap((kind) => {
     const reason = known.has(kind)
       ? null
@@ -176,7 +192,10 @@ export function leftOutOfRun(
   configured: KindChoice | undefined,
   { source, run, filter = {} }: StateOfRun,
 ): LeftOut[] {
-  const never = kindsOfNeither(configured, [{ collections: () => mirror.runs.collections(source) }], filter);
+  const states = [
+    { collections: () => mirror.runs.collections(source), neverAsked: neverAsked(mirror, { source, run }) },
+  ];
+  const never = kindsOfNeither(configured, states, filter);
   const unasked = unaskedInRun(mirror, source, run);
   const asked = new Set(
     unasked.collections.length === 0
@@ -193,6 +212,7 @@ export function leftOutOfRun(
   const name = plural(records, title.one, title.many);
   return [
     ...[...never].map(([each, reason]) => ({ kind: each, scope: {}, reason })),
+    ...neverAskedKinds(states, filter, never).leftOut,
     ...new Map(lists.map((each) => [`${collectionKey(each)} ${each.reason}`, each])).values(),
     ...(records === 0 ? [] : [{ kind, scope: {}, name, reason: `${name}: ${REASON.organization_id}` }]),
   ];

@@ -161,12 +161,12 @@ function asOf(
     else stale.push(...staleReading(collection, 'to', coverage, filter.kinds));
     if (coverage.how === 'unread' || coverage.stale !== undefined) others += 1;
   }
+  const never = neverAsked(mirror, { source, run });
   for (const kind of filter.kinds ?? []) {
     if (known.has(kind)) continue;
-    const never = neverAsked(mirror, { source, run }, kind);
     if (isExcluded(kind)) others += 1;
-    if (isExcluded(kind) || never !== null)
-      skipped.push({ kind, scope: {}, reason: isExcluded(kind) ? EXCLUDED : (never ?? '') });
+    const reason = isExcluded(kind) ? EXCLUDED : never(kind);
+    if (reason !== null) skipped.push({ kind, scope: {}, reason });
   }
   return { skipped, stale, isForLimit: others === 0 };
 }

@@ -236,3 +236,51 @@ async function baselineWithoutDomains() {
     JSON.parse((await run(...args, '--json')).stdout);
   return { ...place, json };
 }
+
+it('of a kind that the configuration left out until now is missing until a run reads it, and nothing calls it empty', async () => {
+  const place = await world({ TIDEMARK_KINDS_EXCLUDE: 'members' });
+  const { env, expectRun, diff } = place;
+  await expectRun(0, 'sync', '--quiet');
+  await expectRun(0, 'status');
+  const excluded = await expectRun(3, 'export', '--kind', 'members');
+  expect(excluded.stderr).toContain('nothing of members: the configuration excludes the kind');
+  expect(excluded.stderr).not.toContain('yet');
+  expect((await expectRun(3, 'show', 'members', 'ann@one.example')).stderr).toContain('excludes the kind');
+
+  delete env['TIDEMARK_KINDS_EXCLUDE'];
+  const unread = 'members: no run up to run 1 read it';
+  for (const more of [[], ['--format', 'csv'], ['--format', 'json']])
+    expect((await expectRun(3, 'export', '--kind', 'members', ...more)).stderr).toContain(
+      'nothing of members: the mirror has not read it yet',
+    );
+  expect((await expectRun(3, 'export', '--kind', 'members', '--history')).stderr).toContain(unread);
+  const changes = await expectRun(3, 'changes', '--kind', 'members');
+  expect(changes.stdout).toContain('Nothing changed in what could be read');
+  expect(changes.stdout).toContain(`not read: ${unread}`);
+  expect((await expectRun(0, 'changes')).stdout).toContain(`left out: ${unread}`);
+  expect((await expectRun(3, 'diff', 'run:1', 'latest', '--kind', 'members')).stderr).toContain(unread);
+  expect((await diff(0, 'run:1', 'latest')).left_out).toContainEqual({
+    ...{ kind: 'members', scope: {}, reason: 'no run up to run 1 read it' },
+  });
+  for (const command of ['show', 'log', 'blame'])
+    expect((await expectRun(3, command, 'members', 'ann@one.example')).stderr).toContain(
+      'the mirror has not read any members: no run up to run 1 read it',
+    );
+  const status = await expectRun(3, 'status');
+  expect(status.stdout).toMatch(/The mirror is current; members not read yet[^]*Complete +Not now/);
+  expect(status.stdout).toMatch(/members: never read\n[^]*→ run `tidemark sync`/);
+
+  await expectRun(0, 'sync', '--quiet');
+  await expectRun(0, 'status');
+  await expectRun(0, 'export', '--kind', 'members');
+  await expectRun(0, 'show', 'members', 'ann@one.example');
+});
+
+it('of a kind below a list that is read and empty is nothing to miss', async () => {
+  const { service, expectRun } = await world();
+  service.set('roles', []);
+  await expectRun(0, 'sync', '--quiet');
+  await expectRun(0, 'status');
+  await expectRun(0, 'export', '--kind', 'role_memberships');
+  await expectRun(0, 'changes', '--kind', 'role_memberships');
+});

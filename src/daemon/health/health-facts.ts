@@ -1,7 +1,6 @@
 /** The facts for the health check, from the running daemon and the mirror. */
 import type { Config } from '../../config/config.ts';
 import { areBackupsEncrypted, ownerOf } from '../../config/mirrors.ts';
-import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
 import type { Delivery, JobRow } from '../../mirror/daemon-store.ts';
@@ -144,7 +143,7 @@ export function readHealthInputs(
   return mirror.atOnce((): HealthInputs => {
     const sourceStatuses = readSourceStatuses(mirror, configured, {
       now,
-      definitionsOf: (source) => definitionsFor(config, source),
+      config,
       others: shown.others,
     });
     for (const { source, lastComplete } of sourceStatuses) rememberComplete(view, source, lastComplete);

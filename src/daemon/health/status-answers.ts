@@ -352,11 +352,14 @@ export function verdictText(snapshot: HealthSnapshot, drift: DriftCounts | null,
     return `The mirror does not have yet what restore ${restore} ${isApplied ? 'changed' : 'may have changed'} after run ${run}`;
   }
   if ((drift?.open ?? 0) > 0) return 'The mirror is current; the service has drifted';
+  const unread = configuredOf(snapshot).flatMap((each) => each.unread);
+  const neverRead = [...new Set(unread.flatMap(({ kind, outcome }) => (outcome === null ? [kind] : [])))];
   const untested = [
     ...(drift === null || drift.unknown === null ? [] : ['drift is not known']),
     ...((drift?.uncompared ?? 0) > 0
       ? [`${plural(drift?.uncompared ?? 0, 'collection')} not compared with the baseline`]
       : []),
+    ...(neverRead.length === 0 ? [] : [`${neverRead.join(', ')} not read yet`]),
     ...(snapshot.lastJobs.of('verify').length === 0 ? ['not verified yet'] : []),
     ...drillText(snapshot),
   ];
