@@ -138,7 +138,7 @@ function checkOptions(context: CommandContext, options: RestoreOptions): Referen
 
 /** What a run of the mirror read is past, also where the clock of this machine is behind. */
 function requirePast(reference: Reference, newestEnd: string): void {
-  if (reference.form !== 'time' || !reference.isAhead || reference.beginsAt <= newestEnd) return;
+  if (reference.form !== 'time' || !reference.isAhead || reference.firstAt <= newestEnd) return;
   const { text, note } = reference;
   const how = note === undefined ? '' : ` (${note})`;
   throw new TidemarkError('usage', `${text} is in the future${how}: there is no state of it to restore`, {

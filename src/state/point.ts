@@ -141,7 +141,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
       }
       const point = pointAt(mirror, text, run, choice);
       const ahead =
-        reference.isAhead && reference.beginsAt > point.at
+        reference.isAhead && reference.firstAt > point.at
           ? `${text} is in the future: the latest state, run ${run.run} of ${localTime(point.at)}, is taken`
           : undefined;
       const forgotten = forgottenAfter(mirror, run, { at, source: choice.source });

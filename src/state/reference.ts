@@ -19,7 +19,9 @@ export type Reference = { readonly text: string } & (
 interface ReferenceTime {
   /** ISO 8601 in UTC. The end of the second where the text gives no fraction of it: times are shown to the second. */
   readonly at: string;
-  /** The first instant that the text means; for a text to the second, that second's. */
+  /** The first instant that the text means. */
+  readonly firstAt: string;
+  /** Where a period since it begins: at the text's first instant; for a text to the second after that second, so after the run that ended then. */
   readonly beginsAt: string;
   /** True for a time after the one at which the reference was read. */
   readonly isAhead: boolean;
@@ -80,7 +82,9 @@ export function parseReference(text: string, now: number, choice: ReferenceChoic
     form: 'time',
     text,
     at: isoTime(isToSecond === true ? epochMs + 999 : epochMs),
-    beginsAt: isoTime(epochMs),
+    firstAt: isoTime(epochMs),
+    // Of the second that is not over, until now.
+    beginsAt: isoTime(isToSecond === true ? Math.max(epochMs, Math.min(epochMs + 1000, now)) : epochMs),
     isAhead: epochMs > now,
     ...(note === undefined ? {} : { note }),
   };

@@ -30,7 +30,7 @@ describe('a reference', () => {
     // Times are shown to the second: what ended within it is named by what is shown.
     [
       '2026-03-01T12:00:00Z',
-      { form: 'time', at: '2026-03-01T12:00:00.999Z', beginsAt: '2026-03-01T12:00:00.000Z', isAhead: false },
+      { form: 'time', at: '2026-03-01T12:00:00.999Z', beginsAt: '2026-03-01T12:00:01.000Z' },
     ],
     ['2026-03-01T12:00:00.250Z', { form: 'time', at: '2026-03-01T12:00:00.250Z' }],
     ['2026-03-05T08:30:00Z', { form: 'time', at: '2026-03-05T08:30:00.999Z', isAhead: false }],
