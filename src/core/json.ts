@@ -95,12 +95,12 @@ function holdsNumber(value: JsonValue, depth: number): boolean {
   return false;
 }
 
-/** As `JSON.stringify`, but with U+FFFD in place of half a surrogate pair: DuckDB reads no JSON that has one. */
+/** As `JSON.stringify`, but with U+FFFD in place of half a surrogate pair, with which DuckDB reads no JSON, and of U+0000, which ends a text. */
 export function encodableJson(value: object | JsonValue): string {
   const text = JSON.stringify(value);
   // Of a pair JSON has the character, not the two codes.
-  return text.includes('\\ud')
-    ? text.replaceAll(/\\(?:(ud[89a-f][0-9a-f]{2})|.)/g, (escape, half?: string) =>
+  return /\\u(?:d|0000)/.test(text)
+    ? text.replaceAll(/\\(?:(ud[89a-f][0-9a-f]{2}|u0000)|.)/g, (escape, half?: string) =>
         half === undefined ? escape : '\ufffd',
       )
     : text;

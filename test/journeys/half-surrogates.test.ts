@@ -61,6 +61,34 @@ it('half of a surrogate pair is U+FFFD in the JSON of columns, and as received i
   expect(found.stdout).toContain('"""�""');
 });
 
+it('U+0000 is U+FFFD in the columns of Parquet and CSV, as in views, and as received in the body', async () => {
+  const { service, directory, expectRun } = await world();
+  service.set('batch_exports', [exported('b1', 'a')]);
+  await expectRun(0, 'sync', '--quiet');
+  const received = exported('b1', String.raw`n\u0000l \\u0000`);
+  service.set('batch_exports', [received]);
+  await expectRun(0, 'sync', '--quiet');
+  const [table, history] = [join(directory, 'table.parquet'), join(directory, 'history.parquet')];
+  await expectRun(0, 'export', '--kind', 'batch_exports', '--output', table);
+  await expectRun(0, 'export', '--history', '--output', history);
+  const name = 'n\ufffdl \\u0000';
+  expect(await ask(`SELECT name, destination ->> '$.config.note' AS note, body FROM '${table}'`)).toEqual([
+    { name, note: `${name} 😀 \\ud800`, body: received },
+  ]);
+  expect(
+    await ask(
+      `SELECT name, c ->> '$.to' AS value FROM '${history}', unnest(CAST(changes::JSON AS JSON[])) AS t(c) ORDER BY 2`,
+    ),
+  ).toEqual([
+    { name, value: name },
+    { name, value: `${name} 😀 \\ud800` },
+  ]);
+  const csv = await expectRun(0, 'export', '--kind', 'batch_exports', '--format', 'csv');
+  const changes = await expectRun(0, 'changes', '--format', 'csv', '--since', 'run:1');
+  for (const { stdout } of [csv, changes]) expect(stdout).not.toMatch(/\0|n\\u0000l/);
+  expect(csv.stdout).toContain(name);
+});
+
 it('the columns of views are UTF-8, and the JSON in them has U+FFFD for each half', async () => {
   const { service, directory, env, expectRun } = await world();
   const halves = String.raw`\uD83Da \udc00\ud83d \uD83D\uDE00 \ud55c \\ud800 \u0000 \\u0000`;

@@ -192,9 +192,9 @@ export function csvLine(cells: readonly string[]): string {
   return `${cells.map(quote).join(',')}\r\n`;
 }
 
-/** Quotes where needed, and neutralises what a spreadsheet would run as a formula by an apostrophe before it. */
+/** Quotes where needed, and neutralises what a spreadsheet would run as a formula by an apostrophe before it; U+0000, which ends a text, is U+FFFD. */
 function quote(text: string): string {
   const isNumber = /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(text);
-  const safe = !isNumber && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  const safe = (!isNumber && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('\0', '\ufffd');
   return /[",\r\n]/.test(safe) || safe !== safe.trim() ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

@@ -241,7 +241,12 @@ function* parquetFile<Row extends { readonly body: string | null }>(
     return taken();
   };
   for (const row of rows) {
-    for (const [index, { cell }] of columns.entries()) group[index]?.data.push(cell(row));
+    for (const [index, { name, cell }] of columns.entries()) {
+      const value = cell(row);
+      // Many readers end a text there.
+      const isCut = typeof value === 'string' && name !== 'body' && value.includes('\0');
+      group[index]?.data.push(isCut ? value.replaceAll('\0', '\ufffd') : value);
+    }
     count += 1;
     characters += row.body?.length ?? 0;
     if (count >= GROUP_ROWS || characters >= GROUP_CHARACTERS) yield write();
