@@ -144,7 +144,7 @@ describe('a first reading', () => {
     env['TIDEMARK_KINDS_EXCLUDE'] = 'domains';
     await expectRun(0, 'sync', '--quiet');
     delete env['TIDEMARK_KINDS_EXCLUDE'];
-    const { sources } = JSON.parse((await expectRun(0, 'status', '--json')).stdout) as {
+    const { sources } = JSON.parse((await expectRun(3, 'status', '--json')).stdout) as {
       sources: { collections: { kind: string }[] }[];
     };
     const collections = sources[0]?.collections ?? [];
