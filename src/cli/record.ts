@@ -21,7 +21,7 @@ import { nameText, quotedName } from '../report/value-text.ts';
 import { requireCountedWithin, requireIntact } from '../state/intact.ts';
 import type { NamedRecord } from '../state/state.ts';
 import { LATEST } from '../state/reference.ts';
-import { EXCLUDED, neverAsked } from '../state/unasked.ts';
+import { neverAsked } from '../state/unasked.ts';
 import { kindName, type Located } from './command-row.ts';
 import {
   bestNamed,
@@ -156,17 +156,19 @@ export function lookUpRecord(
   const namesakes =
     question.isPartEnough !== true || only.row.isRemoved || !isAmong(only, current)
       ? []
-      : formerNamesakes(config, mirror, question.id, { ...ofKind, sources: [only.row.source] });
+      : formerNamesakes(config, mirror, question.id, ofKind).filter(
+          // Those that were removed from another source are named below.
+          ({ source, isLast }) => source === only.row.source || !isLast,
+        );
+  const isElse = removed.some(({ row }) => !rows.some((each) => each.row.record === row.record));
+  const hasOthers = isElse || namesakes.some(({ source }) => source !== only.row.source);
   const note = [
-    recordNote(only, question.id, then.length + former.length > 0),
+    `${recordNote(only, question.id, then.length + former.length > 0)}${hasOthers ? `, of ${only.row.source}` : ''}`,
     ...namesakeNotes(mirror, [only.row], namesakes),
   ].join('; ');
-  const isElse = removed.some(({ row }) => !rows.some((each) => each.row.record === row.record));
   return {
     ...only,
-    note: isElse
-      ? `${note}, of ${only.row.source}; one of that name was removed from ${others}: name it with --source`
-      : note,
+    note: isElse ? `${note}; one of that name was removed from ${others}: name it with --source` : note,
   };
 }
 
@@ -185,10 +187,11 @@ export function namesakeNotes(
       .entries()
       .flatMap(([key, same]) => (own.has(key) ? [] : same.slice(0, 1))),
   ];
-  const texts = others.slice(0, NAMESAKES_SHOWN).map(({ id, definition, until, where, isLast }) => {
+  const texts = others.slice(0, NAMESAKES_SHOWN).map(({ source, id, definition, until, where, isLast }) => {
+    const of = source === null || meant.some((each) => each.source === source) ? '' : ` of ${source}`;
     const when = isLast
-      ? `another one of that name was removed in run ${until}`
-      : `another one had that name until run ${until}`;
+      ? `another one${of} of that name was removed in run ${until}`
+      : `another one${of} had that name until run ${until}`;
     return `${when}: id ${nameText(maskedId(id, definition))}${isLast ? '' : `, ${where}`}`;
   });
   const more = others.length - texts.length;
@@ -551,7 +554,7 @@ function unknownRecord(
   );
 }
 
-/** @throws TidemarkError `never_read` where no run of any of the sources asked for the kind */
+/** @throws TidemarkError `never_read` where all of the sources have the kind, and no run of any asked for it */
 function requireRead(
   mirror: Mirror,
   config: Config,
@@ -560,13 +563,14 @@ function requireRead(
 ): void {
   const reasons = sources.map((source) => {
     const { run = null } = mirror.runs.latest(source) ?? {};
-    const reason = run === null ? null : neverAsked(mirror, { source, run })(kind);
-    return reason !== null && isExcludedBy(config, source)(kind) ? EXCLUDED : reason;
+    return run === null || isExcludedBy(config, source)(kind)
+      ? null
+      : neverAsked(mirror, { source, run })(kind);
   });
   const [first] = reasons;
   if (first === undefined || first === null || reasons.includes(null)) return;
   throw new TidemarkError('never_read', `the mirror has not read any ${title.many}: ${first}`, {
-    hint: first === EXCLUDED ? 'include the kind (kinds), and run `tidemark sync`' : 'run `tidemark sync`',
+    hint: 'run `tidemark sync`',
   });
 }
 

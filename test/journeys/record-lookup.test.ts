@@ -173,6 +173,14 @@ it('a name in the past: both sources had it then, so show asks; where one had it
     expect(JSON.parse(then.stdout), command).toMatchObject({ id: 'r1' });
     expect(then.stderr).not.toContain('another one');
   }
+  // The other source's record has the name alone now; that of this one had it until a moment ago.
+  one.set('roles', [{ id: 'r9', name: 'RO' }]);
+  await run(0, 'sync', '--quiet', '--source', 'one');
+  const { stdout, stderr } = await run(0, 'show', 'roles', 'Ops', '--json');
+  expect(JSON.parse(stdout)).toMatchObject({ id: 'r1', source: 'two' });
+  expect(stderr).toMatch(
+    /"Ops" is role r1, of two; another one of one had that name until run \d: id r9, now named RO/,
+  );
 });
 
 describe('the name of an organization or project', () => {
